@@ -1,0 +1,51 @@
+# Every target does its own set-up: a machine with Python (3.11 or newer), git and make is enough.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check fmt torture bench clean
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+
+demo: $(VENV)/.run  ## watch the main job: a bug fixed, a kill -9 survived, a commit made (30 s, no keys)
+	@$(BIN)/treadle demo
+
+test: $(VENV)/.dev  ## run the tests
+	$(BIN)/pytest $(T)
+
+check: $(VENV)/.dev  ## everything that must hold before a change lands (includes `make test`)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/treadle graph --check docs/conversation-machine.mmd
+	$(MAKE) test
+
+fmt: $(VENV)/.dev  ## format, and regenerate the generated files
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+	$(BIN)/treadle graph > docs/conversation-machine.mmd
+
+torture: $(VENV)/.dev  ## the long crash sweeps and simulations (tens of minutes)
+	$(BIN)/pytest -m torture --timeout 3600 $(T)
+
+bench: $(VENV)/.dev  ## measure; prints a table of ratios and writes bench/results.json
+	$(BIN)/python -m bench
+
+clean:  ## remove the virtual environment and caches
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+
+$(VENV)/bin/uv:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Treadle needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 ...")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check uv
+
+$(VENV)/.run: pyproject.toml constraints.txt | $(VENV)/bin/uv
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt --editable .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/uv
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt --editable . --group dev
+	@touch $@ $(VENV)/.run

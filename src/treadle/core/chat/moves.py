@@ -1,0 +1,289 @@
+"""What the next state holds: one function per (state, event, next state) of the table.
+
+None of these chooses where to go; that is the table's. They are pure and total for the rows they
+stand in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+from msgspec.structs import replace
+
+from treadle.core.chat.states import (
+    STATES,
+    AgentState,
+    CallingLlm,
+    Error,
+    ErrorOrigin,
+    ExecutingTools,
+    PostToolsHook,
+    ProcessingLlmResponse,
+    ShuttingDown,
+    WaitingForUserInput,
+)
+from treadle.core.config import AgentConfig
+from treadle.core.conversation import Conversation
+from treadle.core.events import (
+    AgentEvent,
+    CancelRequested,
+    LlmEvent,
+    PostToolsHookCompleted,
+    RetryTimeoutFired,
+    ShutdownRequested,
+    ToolCompleted,
+    ToolProgressEvent,
+    ToolStarted,
+    ToolUncertain,
+    UserInput,
+)
+from treadle.core.llm import LlmRequest
+from treadle.core.messages import Message, ToolCall
+from treadle.core.retry import retry_delay_s
+from treadle.core.tools import (
+    CompletedToolInfo,
+    Outcome,
+    Status,
+    ToolError,
+    ToolErrorKind,
+    ToolExecutionOutcome,
+    ToolExecutionStatus,
+)
+
+_Completed = ToolExecutionStatus.Completed
+_Running = ToolExecutionStatus.Running
+
+Enter: TypeAlias = Callable[[AgentConfig, Any, Any], AgentState]
+"""(configuration, state left, event) -> state entered."""
+
+
+def build_request(config: AgentConfig, conversation: Conversation) -> LlmRequest:
+    """The request of a configuration and a conversation; the same bytes whenever it is built."""
+    return LlmRequest(
+        config.model_name,
+        conversation,
+        config.tools,
+        config.system_prompt,
+        config.max_tokens,
+        config.temperature,
+    )
+
+
+def _take_user_input(_: AgentConfig, state: WaitingForUserInput, event: UserInput) -> CallingLlm:
+    return CallingLlm(state.conversation.append(event.message))
+
+
+def _stay(_: AgentConfig, state: AgentState, __: AgentEvent) -> AgentState:
+    return state
+
+
+def _take_response(
+    _: AgentConfig, state: CallingLlm, event: LlmEvent.Completed
+) -> ProcessingLlmResponse:
+    response = event.response
+    message = response.message
+    calls = _with_unique_ids(message.tool_calls, state.conversation)
+    if message.role != "assistant" or calls is not message.tool_calls or message.tool_call_id:
+        message = Message("assistant", message.content, calls, interrupted=message.interrupted)
+        response = replace(response, message=message)
+    return ProcessingLlmResponse(state.conversation.append(message), response)
+
+
+def _with_unique_ids(
+    calls: tuple[ToolCall, ...], conversation: Conversation
+) -> tuple[ToolCall, ...]:
+    """The calls themselves if their ids are fresh; else with deterministic new ids where not."""
+    seen: set[str] = set()
+    fresh: list[ToolCall] = []
+    for index, call in enumerate(calls):
+        call_id = call.id
+        if not call_id or call_id in seen or conversation.has_call(call_id):
+            stem = f"{call_id or 'call'}-{len(conversation)}-{index}"
+            call_id = stem
+            while call_id in seen or conversation.has_call(call_id):
+                call_id += "x"
+            call = replace(call, id=call_id)
+        seen.add(call_id)
+        fresh.append(call)
+    return calls if all(map(_is, fresh, calls)) else tuple(fresh)
+
+
+def _is(one: object, other: object) -> bool:
+    return one is other
+
+
+def _plan_retry(_: AgentConfig, state: CallingLlm, event: LlmEvent.Error) -> Error:
+    delay_s = retry_delay_s(event.error, state.retries, event.jitter)
+    return Error(state.conversation, event.error, state.retries + 1, ErrorOrigin.LLM, delay_s)
+
+
+def _give_up(_: AgentConfig, state: CallingLlm, __: LlmEvent.Error) -> WaitingForUserInput:
+    return WaitingForUserInput(state.conversation)
+
+
+def _open_calls(_: AgentConfig, state: ProcessingLlmResponse, __: None) -> ExecutingTools:
+    calls = state.response.tool_calls
+    pending = tuple(ToolExecutionStatus.Pending(call.id, call.tool_name) for call in calls)
+    return ExecutingTools(state.conversation, pending)
+
+
+def _end_turn(_: AgentConfig, state: ProcessingLlmResponse, __: None) -> WaitingForUserInput:
+    return WaitingForUserInput(state.conversation)
+
+
+def _update(state: ExecutingTools, call_id: str, new: Status) -> ExecutingTools:
+    return ExecutingTools(
+        state.conversation,
+        tuple(new if status.call_id == call_id else status for status in state.executions),
+    )
+
+
+def _complete(state: ExecutingTools, event: ToolCompleted) -> tuple[Status, ...]:
+    done: list[Status] = []
+    for status in state.executions:
+        if status.call_id == event.call_id:
+            started = status.started_at if isinstance(status, _Running) else event.at
+            status = _Completed(event.call_id, status.tool_name, started, event.at, event.outcome)
+        done.append(status)
+    return tuple(done)
+
+
+def _close_one(_: AgentConfig, state: ExecutingTools, event: ToolCompleted) -> ExecutingTools:
+    return ExecutingTools(state.conversation, _complete(state, event))
+
+
+def _close_round(config: AgentConfig, state: ExecutingTools, event: ToolCompleted) -> CallingLlm:
+    return CallingLlm(_with_results(state.conversation, _complete(state, event)))
+
+
+def _close_round_for_hook(
+    config: AgentConfig, state: ExecutingTools, event: ToolCompleted
+) -> PostToolsHook:
+    executions = _complete(state, event)
+    conversation = _with_results(state.conversation, executions)
+    return PostToolsHook(
+        conversation, build_request(config, conversation), tuple(map(_info, executions))
+    )
+
+
+def _with_results(
+    conversation: Conversation, executions: tuple[Status, ...], otherwise: str = ""
+) -> Conversation:
+    """Append one result per call of the last message, in request order.
+
+    `executions` stand in the order of the calls; `otherwise` answers those that are not completed.
+    """
+    calls = conversation[-1].tool_calls
+    for call, status in zip(calls, executions, strict=True):
+        text = (
+            _text_of(status.outcome)
+            if isinstance(status, _Completed)
+            else _unfinished(status, otherwise)
+        )
+        conversation = conversation.append(Message.tool(call, text))
+    return conversation
+
+
+def _text_of(outcome: Outcome) -> str:
+    if isinstance(outcome, ToolExecutionOutcome.Success):
+        return outcome.output
+    return f"ERROR: {outcome.error.text}"
+
+
+def _unfinished(status: Status, reason: str) -> str:
+    started = isinstance(status, _Running)
+    tail = "it had started and may have had effects" if started else "it had not started"
+    return f"ERROR: {ToolError(ToolErrorKind.CANCELLED, f'{reason}; {tail}').text}"
+
+
+def _info(status: Status) -> CompletedToolInfo:
+    outcome = status.outcome if isinstance(status, _Completed) else None
+    if isinstance(outcome, ToolExecutionOutcome.Success):
+        return CompletedToolInfo(status.tool_name, True, outcome.changed)
+    return CompletedToolInfo(status.tool_name, False)
+
+
+def _call_anew(_: AgentConfig, state: PostToolsHook, __: PostToolsHookCompleted) -> CallingLlm:
+    return CallingLlm(state.conversation)
+
+
+def _retry(_: AgentConfig, state: Error, __: RetryTimeoutFired) -> CallingLlm:
+    return CallingLlm(state.conversation, state.retries)
+
+
+def _shut_down(_: AgentConfig, __: AgentState, ___: ShutdownRequested) -> ShuttingDown:
+    return ShuttingDown()
+
+
+def find_status(state: ExecutingTools, call_id: str) -> Status | None:
+    """How the call of this id stands; `None` if the round has none such."""
+    for status in state.executions:
+        if status.call_id == call_id:
+            return status
+    return None
+
+
+def _start(_: AgentConfig, state: ExecutingTools, event: ToolStarted) -> ExecutingTools:
+    status = find_status(state, event.call_id)
+    assert status is not None
+    return _update(state, event.call_id, _Running(event.call_id, status.tool_name, event.at))
+
+
+def _progress(_: AgentConfig, state: ExecutingTools, event: ToolProgressEvent) -> ExecutingTools:
+    status = find_status(state, event.call_id)
+    assert isinstance(status, _Running)
+    new = replace(status, progress=event.progress, last_update_at=event.at)
+    return _update(state, event.call_id, new)
+
+
+def _doubt(_: AgentConfig, state: ExecutingTools, event: ToolUncertain) -> ExecutingTools:
+    status = find_status(state, event.call_id)
+    assert isinstance(status, _Running)
+    return _update(state, event.call_id, replace(status, uncertain=True))
+
+
+def _cancel_call(_: AgentConfig, state: CallingLlm, event: CancelRequested) -> WaitingForUserInput:
+    conversation = state.conversation
+    if event.partial_text:
+        message = Message("assistant", event.partial_text, interrupted=True)
+        conversation = conversation.append(message)
+    return WaitingForUserInput(conversation)
+
+
+def _cancel_tools(
+    _: AgentConfig, state: ExecutingTools, event: CancelRequested
+) -> WaitingForUserInput:
+    reason = event.reason or "the turn was cancelled"
+    return WaitingForUserInput(_with_results(state.conversation, state.executions, reason))
+
+
+def _cancel(
+    _: AgentConfig, state: PostToolsHook | Error, __: CancelRequested
+) -> WaitingForUserInput:
+    return WaitingForUserInput(state.conversation)
+
+
+ENTER: Final[Mapping[tuple[type, type | None, type], Enter]] = {
+    (WaitingForUserInput, UserInput, CallingLlm): _take_user_input,
+    (CallingLlm, LlmEvent.TextDelta, CallingLlm): _stay,
+    (CallingLlm, LlmEvent.ToolCallDelta, CallingLlm): _stay,
+    (CallingLlm, LlmEvent.Completed, ProcessingLlmResponse): _take_response,
+    (CallingLlm, LlmEvent.Error, Error): _plan_retry,
+    (CallingLlm, LlmEvent.Error, WaitingForUserInput): _give_up,
+    (ProcessingLlmResponse, None, ExecutingTools): _open_calls,
+    (ProcessingLlmResponse, None, WaitingForUserInput): _end_turn,
+    (ExecutingTools, ToolCompleted, ExecutingTools): _close_one,
+    (ExecutingTools, ToolCompleted, PostToolsHook): _close_round_for_hook,
+    (ExecutingTools, ToolCompleted, CallingLlm): _close_round,
+    (PostToolsHook, PostToolsHookCompleted, CallingLlm): _call_anew,
+    (Error, RetryTimeoutFired, CallingLlm): _retry,
+    (ExecutingTools, ToolStarted, ExecutingTools): _start,
+    (ExecutingTools, ToolProgressEvent, ExecutingTools): _progress,
+    (ExecutingTools, ToolUncertain, ExecutingTools): _doubt,
+    (CallingLlm, CancelRequested, WaitingForUserInput): _cancel_call,
+    (ExecutingTools, CancelRequested, WaitingForUserInput): _cancel_tools,
+    (PostToolsHook, CancelRequested, WaitingForUserInput): _cancel,
+    (Error, CancelRequested, WaitingForUserInput): _cancel,
+    **{(state, ShutdownRequested, ShuttingDown): _shut_down for state in STATES},
+}

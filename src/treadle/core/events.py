@@ -1,0 +1,131 @@
+"""What can happen to the conversation machine. Time, ids and chance come in with events only.
+
+Durable events are journaled before the action that follows from them is performed. Transient ones
+(`LlmEvent.TextDelta`, `LlmEvent.ToolCallDelta`, `ToolProgressEvent`) are shown and forgotten: a
+replay without them reaches the same state. `ShutdownRequested` is about the process, not the
+thread, and is never stored either.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+from msgspec import Struct
+
+from treadle.core.llm import LlmError, LlmResponse
+from treadle.core.messages import Message
+from treadle.core.tools import Outcome, ToolProgress
+
+
+class _Event(Struct, frozen=True, tag_field="type", omit_defaults=True):
+    """Tagged, so that a record says what it is."""
+
+
+class UserInput(_Event, frozen=True, tag="user_input"):
+    """The person said something."""
+
+    message: Message
+
+
+class LlmEvent:
+    """What a model's stream brings."""
+
+    class TextDelta(_Event, frozen=True, tag="text_delta"):
+        """A piece of text, as it arrives. Transient."""
+
+        content: str
+
+    class ToolCallDelta(_Event, frozen=True, tag="tool_call_delta"):
+        """A piece of a tool call's arguments, as it arrives. Transient."""
+
+        call_id: str
+        tool_name: str
+        arguments_fragment: str
+
+    class Completed(_Event, frozen=True, tag="llm_completed"):
+        """The whole response; `at` is when it ended (UTC)."""
+
+        response: LlmResponse
+        at: str = ""
+
+    class Error(_Event, frozen=True, tag="llm_error"):
+        """No complete response came; `jitter` (0..1) spreads the retries of many clients."""
+
+        error: LlmError
+        jitter: float = 1.0
+
+
+class ToolStarted(_Event, frozen=True, tag="tool_started"):
+    """A call begins. On disk before the tool runs: this is the intent."""
+
+    call_id: str
+    at: str = ""
+
+
+class ToolProgressEvent(_Event, frozen=True, tag="tool_progress"):
+    """A running call reports. Transient."""
+
+    call_id: str
+    progress: ToolProgress
+    at: str = ""
+
+
+class ToolUncertain(_Event, frozen=True, tag="tool_uncertain"):
+    """The process died while this mutating call ran: it may or may not have happened."""
+
+    call_id: str
+
+
+class ToolCompleted(_Event, frozen=True, tag="tool_completed"):
+    """A call ended, well or badly."""
+
+    call_id: str
+    outcome: Outcome
+    at: str = ""
+
+
+class PostToolsHookCompleted(_Event, frozen=True, tag="hook_completed"):
+    """The hook after a round of tools ended; `note` tells people what it did or why not."""
+
+    action_taken: bool
+    note: str = ""
+
+
+class RetryTimeoutFired(_Event, frozen=True, tag="retry_timeout_fired"):
+    """The delay that the `Error` state asked for is over."""
+
+
+class CancelRequested(_Event, frozen=True, tag="cancel_requested"):
+    """The turn is to end now; `partial_text` is what the model had said, `reason` who stopped."""
+
+    partial_text: str = ""
+    reason: str = ""
+
+
+class ShutdownRequested(_Event, frozen=True, tag="shutdown_requested"):
+    """The process is ending. Not stored."""
+
+
+DurableEvent: TypeAlias = (
+    UserInput
+    | LlmEvent.Completed
+    | LlmEvent.Error
+    | ToolStarted
+    | ToolUncertain
+    | ToolCompleted
+    | PostToolsHookCompleted
+    | RetryTimeoutFired
+    | CancelRequested
+)
+TransientEvent: TypeAlias = (
+    LlmEvent.TextDelta | LlmEvent.ToolCallDelta | ToolProgressEvent | ShutdownRequested
+)
+AgentEvent: TypeAlias = DurableEvent | TransientEvent
+
+DURABLE: Final[tuple[type[DurableEvent], ...]] = DurableEvent.__args__
+EVENTS: Final[tuple[type[AgentEvent], ...]] = AgentEvent.__args__
+
+
+def name_of(kind: type) -> str:
+    """The name a reader knows: `LlmEvent.Completed`, `UserInput`."""
+    return kind.__qualname__

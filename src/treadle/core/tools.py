@@ -1,0 +1,156 @@
+"""What a tool is to the machines: its definition, its effect class, how one call of it stands.
+
+Variants with generic names (`Pending`, `Success`, ...) live inside the name of the choice they
+belong to, as in the source document: `ToolExecutionStatus.Pending`, `ToolExecutionOutcome.Error`.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, IntEnum
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+
+
+class EffectClass(Enum):
+    """What repeating a call would do; decides what recovery may do after a crash."""
+
+    READ = "read"
+    """Changes nothing: safe to run again."""
+    IDEMPOTENT = "idempotent"
+    """Safe to run again with the same idempotency key."""
+    MUTATE = "mutate"
+    """Never run again silently: after a crash it is *uncertain* whether it happened."""
+
+
+class RiskLevel(IntEnum):
+    """How much harm a call can do; ordered."""
+
+    LOW = 1
+    MEDIUM = 2
+    HIGH = 3
+    CRITICAL = 4
+
+
+class ToolDefinition(Struct, frozen=True):
+    """A tool as the model is told of it.
+
+    `input_schema` is a JSON schema of type `object`. Definitions are part of the recorded
+    configuration of a thread, so that a resumed thread sends the same bytes.
+    """
+
+    name: str
+    description: str
+    input_schema: dict[str, Any]
+    effect: EffectClass = EffectClass.MUTATE
+    risk: RiskLevel = RiskLevel.MEDIUM
+
+
+class ToolErrorKind(Enum):
+    """Why a call failed; each has the words that the model reads."""
+
+    NOT_FOUND = "Tool not found"
+    INVALID_ARGUMENTS = "Invalid arguments"
+    IO = "IO error"
+    TIMEOUT = "Tool execution timed out"
+    INTERNAL = "Internal error"
+    TARGET_NOT_FOUND = "Target not found"
+    PATH_OUTSIDE_WORKSPACE = "Path outside workspace"
+    FILE_NOT_FOUND = "File not found"
+    FAILED = "Failed"
+    CANCELLED = "Cancelled"
+    UNCERTAIN = "Uncertain"
+
+
+class ToolError(Struct, frozen=True):
+    """A failed call, as data: the model reads `text`.
+
+    `output` is what the tool had produced before it failed, if anything.
+    """
+
+    kind: ToolErrorKind
+    message: str = ""
+    output: str = ""
+
+    @property
+    def text(self) -> str:
+        """One string: the kind's words, the message, then the partial output."""
+        head = f"{self.kind.value}: {self.message}" if self.message else self.kind.value
+        return f"{head}\n{self.output}" if self.output else head
+
+
+class ToolProgress(Struct, frozen=True):
+    """How far a running call is.
+
+    `fraction` is 0.0 to 1.0, `units_processed` counts whatever the tool counts.
+    """
+
+    fraction: float | None = None
+    message: str | None = None
+    units_processed: int | None = None
+
+
+class ToolExecutionOutcome:
+    """How a call ended. The call id stands in both variants, as in the source document."""
+
+    class Success(Struct, frozen=True, tag="success", tag_field="type", omit_defaults=True):
+        """`output` is what the model reads; `changed` names workspace files the tool wrote."""
+
+        call_id: str
+        output: str
+        changed: tuple[str, ...] = ()
+
+    class Error(Struct, frozen=True, tag="error", tag_field="type"):
+        """A failure; never an exception."""
+
+        call_id: str
+        error: ToolError
+
+
+Outcome: TypeAlias = ToolExecutionOutcome.Success | ToolExecutionOutcome.Error
+
+
+class ToolExecutionStatus:
+    """Where one call stands. Times are UTC strings that came in with events; may be empty."""
+
+    class Pending(Struct, frozen=True, tag="pending", tag_field="status"):
+        """Asked for, not started."""
+
+        call_id: str
+        tool_name: str
+        requested_at: str = ""
+
+    class Running(Struct, frozen=True, tag="running", tag_field="status", omit_defaults=True):
+        """Started. `uncertain`: the process that ran it died; nobody knows whether it happened."""
+
+        call_id: str
+        tool_name: str
+        started_at: str = ""
+        last_update_at: str = ""
+        progress: ToolProgress | None = None
+        uncertain: bool = False
+
+    class Completed(Struct, frozen=True, tag="completed", tag_field="status"):
+        """Ended, well or badly."""
+
+        call_id: str
+        tool_name: str
+        started_at: str
+        completed_at: str
+        outcome: Outcome
+
+
+Status: TypeAlias = (
+    ToolExecutionStatus.Pending | ToolExecutionStatus.Running | ToolExecutionStatus.Completed
+)
+
+
+class CompletedToolInfo(Struct, frozen=True, omit_defaults=True):
+    """What the post-tools hook is told of one call of the round.
+
+    `changed` names the workspace files the tool says it wrote, relative to the workspace.
+    """
+
+    tool_name: str
+    succeeded: bool
+    changed: tuple[str, ...] = ()

@@ -1,0 +1,115 @@
+"""Every error Treadle raises on purpose.
+
+Each class says who is at fault, what is unchanged, and what to do next. Failures of tools and of
+models are not here: they are data that the agent sees (`ToolError`, `LlmError` in `treadle.core`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class TreadleError(Exception):
+    """Root of the tree.
+
+    Args:
+        message: what happened, in one sentence that names the party at fault.
+        hint: what to do next; may be empty.
+    """
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageError(TreadleError):
+    """The caller asked for something that cannot be; nothing was changed. Ask differently."""
+
+
+class UnknownThreadError(UsageError):
+    """No thread has this id or prefix; nothing was created."""
+
+
+class AmbiguousThreadError(UsageError):
+    """Several threads begin with this prefix; give more of the id.
+
+    Args:
+        prefix: what was asked for.
+        candidates: the full ids that match, newest first.
+    """
+
+    def __init__(self, prefix: str, candidates: Sequence[str]) -> None:
+        super().__init__(
+            f"{len(candidates)} threads begin with {prefix!r}: {', '.join(candidates)}",
+            hint="give more characters of the id",
+        )
+        self.candidates = tuple(candidates)
+
+
+class ScriptError(UsageError):
+    """The script of a scripted model is not valid; the message names the file and the place."""
+
+
+class NotConfiguredError(TreadleError):
+    """Something must be set up first (a model, a key); the hint says what."""
+
+
+class StoreError(TreadleError):
+    """This machine's disk, or another process, stands in the way; everything saved is intact."""
+
+
+class DiskError(StoreError):
+    """The operating system refused a file operation.
+
+    The writer that met it is finished: its thread is opened again from disk once the cause is
+    gone. Everything acknowledged before is intact.
+
+    Args:
+        operation: what was tried (`write`, `sync`, `rename`, ...).
+        path: the file.
+        cause: the operating system's error.
+    """
+
+    def __init__(self, operation: str, path: str, cause: OSError) -> None:
+        super().__init__(
+            f"cannot {operation} {path}: {cause.strerror or cause}",
+            hint="everything saved before is intact; mend the cause and resume the thread",
+        )
+        self.operation = operation
+        self.path = path
+        self.errno = cause.errno
+
+
+class ThreadBusyError(StoreError):
+    """Another process has this thread open for writing; wait for it, or use another thread."""
+
+
+class StaleWriterError(StoreError):
+    """The journal on disk is not as this writer left it: somebody else wrote. Open it again."""
+
+
+class DamagedJournalError(StoreError):
+    """Acknowledged records are damaged; the thread is readable up to the damage, nothing is cut.
+
+    Args:
+        path: the journal.
+        offset: the byte at which the damage begins.
+        reason: what is wrong there.
+    """
+
+    def __init__(self, path: str, offset: int, reason: str) -> None:
+        super().__init__(
+            f"{path} is damaged at byte {offset}: {reason}",
+            hint="`treadle show` reads what stands before it; `treadle verify` says how much",
+        )
+        self.path = path
+        self.offset = offset
+
+
+class ReadOnlyThreadError(StoreError):
+    """The thread can be shown but not continued; the message says why."""
+
+
+class InternalError(TreadleError):
+    """A bug in Treadle; please report it with the message."""

@@ -1,0 +1,105 @@
+"""What the runtime asks of its adapters. They do not know each other, nor the runtime."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Protocol, TypeAlias
+
+from treadle.core.events import LlmEvent
+from treadle.core.llm import LlmRequest
+from treadle.core.messages import ToolCall
+from treadle.core.tools import CompletedToolInfo, Outcome, ToolDefinition, ToolProgress
+from treadle.thread.facts import GitObserved
+
+ModelEvent: TypeAlias = (
+    LlmEvent.TextDelta | LlmEvent.ToolCallDelta | LlmEvent.Completed | LlmEvent.Error
+)
+
+
+class Provider(Protocol):
+    """Who answers."""
+
+    @property
+    def name(self) -> str:
+        """The provider's name, as recorded in the thread: `scripted`, `anthropic`."""
+        ...
+
+    def stream(self, request: LlmRequest) -> AsyncIterator[ModelEvent]:
+        """Stream one response.
+
+        Deltas, then exactly one `Completed` or `Error`. A stream that ends without either counts
+        as cut. Failures are `Error` events; an exception is a bug of the provider.
+        """
+        ...
+
+
+class Tools(Protocol):
+    """Who runs calls."""
+
+    def definitions(self) -> Sequence[ToolDefinition]:
+        """The tools offered to the model, in a stable order."""
+        ...
+
+    async def execute(
+        self, call: ToolCall, *, key: str, progress: Callable[[ToolProgress], None]
+    ) -> Outcome:
+        """Run one call to its end; never raises for anything the call does.
+
+        Args:
+            call: as the model asked; its arguments may be malformed.
+            key: the same for every run of the same call: an idempotency key.
+            progress: called from the event loop, as often as the tool likes.
+
+        When cancelled: end what was started (process groups included), then either return an
+        outcome with what is known, or let the cancellation through.
+        """
+        ...
+
+
+class Workspace(Protocol):
+    """Who knows the folder the agent works in."""
+
+    async def observe(self) -> GitObserved | None:
+        """How the repository stands now; `None` where there is none (or no git)."""
+        ...
+
+    async def after_tools(
+        self,
+        completed: Sequence[CompletedToolInfo],
+        before: GitObserved | None,
+        *,
+        is_whole: bool,
+        trailer: str,
+    ) -> HookResult:
+        """The post-tools hook: commit what this round of tools changed, and nothing else.
+
+        Args:
+            completed: the calls of the round.
+            before: how the repository stood before the round.
+            is_whole: whether this process saw the round from its beginning. If not (the process
+                before died), only files that the tools name themselves are the agent's for sure.
+            trailer: ends the commit message: `Treadle-Thread: T-...@12`.
+        """
+        ...
+
+
+class HookResult(Protocol):
+    """What a post-tools hook did."""
+
+    @property
+    def action_taken(self) -> bool:
+        """Whether it changed something (made a commit)."""
+        ...
+
+    @property
+    def note(self) -> str:
+        """One or two lines for people; empty when there is nothing to say."""
+        ...
+
+
+class Redactor(Protocol):
+    """Who keeps known secrets out of records and requests."""
+
+    def redact(self, text: str) -> str:
+        """The text with every known secret replaced by `[REDACTED:<kind>]`; idempotent."""
+        ...
