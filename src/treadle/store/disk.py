@@ -1,0 +1,187 @@
+"""The one place that speaks to the operating system about the store's files.
+
+Everything the store does to files goes through a `Disk`, as time goes through a clock: that is the
+seam for fault injection. Methods raise the operating system's `OSError`; who calls them says what
+it means for a thread.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from typing import Final, Protocol
+
+FILE_MODE: Final = 0o600
+FOLDER_MODE: Final = 0o700
+
+
+class Disk(Protocol):
+    """Files, as far as a store needs them. A handle is a small integer.
+
+    What was written is durable after `sync`; a new, renamed or removed name is durable after
+    `sync_folder`. Nothing else is promised by any file system.
+    """
+
+    def make_folder(self, path: str) -> None:
+        """Make the folder and its parents where missing, private to the user, names durable."""
+        ...
+
+    def create(self, path: str) -> int:
+        """A new file, open for appending. `FileExistsError` if the name is taken."""
+        ...
+
+    def open_append(self, path: str) -> int:
+        """An existing file, open for appending. `FileNotFoundError` if there is none."""
+        ...
+
+    def write(self, handle: int, data: bytes) -> None:
+        """Append all of `data`; on an error a part of it may be there."""
+        ...
+
+    def sync(self, handle: int) -> None:
+        """Make the file's contents durable. After an error nothing is known: do not try again."""
+        ...
+
+    def sync_folder(self, path: str) -> None:
+        """Make the names in the folder durable."""
+        ...
+
+    def size(self, handle: int) -> int:
+        """Bytes in the file. `FileNotFoundError` if it has lost its name meanwhile."""
+        ...
+
+    def truncate(self, handle: int, size: int) -> None:
+        """Cut the file to `size` bytes."""
+        ...
+
+    def close(self, handle: int) -> None:
+        """Give the handle back; frees a lock taken with it."""
+        ...
+
+    def read(self, path: str, offset: int = 0) -> bytes:
+        """The file's bytes from `offset` to its end."""
+        ...
+
+    def read_range(self, path: str, offset: int, size: int) -> bytes:
+        """At most `size` bytes from `offset`; fewer where the file ends."""
+        ...
+
+    def rename(self, source: str, target: str) -> None:
+        """Give a file another name, replacing what had it."""
+        ...
+
+    def unlink(self, path: str) -> None:
+        """Remove a name."""
+        ...
+
+    def list(self, folder: str) -> list[str]:
+        """The names in a folder, sorted; none if there is no such folder."""
+        ...
+
+    def lock(self, path: str) -> int | None:
+        """Hold the lock file exclusively, or `None` at once if another process does.
+
+        The kernel frees it when the process dies. The file is made if missing, never removed.
+        """
+        ...
+
+
+class PosixDisk:
+    """The real one."""
+
+    def make_folder(self, path: str) -> None:
+        """See `Disk`."""
+        missing: list[str] = []
+        while path and not os.path.isdir(path):
+            missing.append(path)
+            path = os.path.dirname(path)
+        for folder in reversed(missing):
+            try:
+                os.mkdir(folder, FOLDER_MODE)
+            except FileExistsError:
+                continue
+            self.sync_folder(os.path.dirname(folder) or ".")
+
+    def create(self, path: str) -> int:
+        """See `Disk`."""
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        return os.open(path, flags, FILE_MODE)
+
+    def open_append(self, path: str) -> int:
+        """See `Disk`."""
+        return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW)
+
+    def write(self, handle: int, data: bytes) -> None:
+        """See `Disk`."""
+        done = os.write(handle, data)
+        while done < len(data):
+            done += os.write(handle, data[done:])
+
+    def sync(self, handle: int) -> None:
+        """See `Disk`."""
+        os.fdatasync(handle)
+
+    def sync_folder(self, path: str) -> None:
+        """See `Disk`."""
+        handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+    def size(self, handle: int) -> int:
+        """See `Disk`."""
+        status = os.fstat(handle)
+        if status.st_nlink == 0:
+            raise FileNotFoundError("the file was removed while it was open")
+        return status.st_size
+
+    def truncate(self, handle: int, size: int) -> None:
+        """See `Disk`."""
+        os.ftruncate(handle, size)
+
+    def close(self, handle: int) -> None:
+        """See `Disk`."""
+        os.close(handle)
+
+    def read(self, path: str, offset: int = 0) -> bytes:
+        """See `Disk`."""
+        return self.read_range(path, offset, -1)
+
+    def read_range(self, path: str, offset: int, size: int) -> bytes:
+        """See `Disk`. A FIFO, device or folder is no file of ours: `OSError`, without waiting."""
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
+        with open(handle, "rb", buffering=0) as file:
+            file.seek(max(0, offset))
+            return file.read(size)
+
+    def rename(self, source: str, target: str) -> None:
+        """See `Disk`."""
+        os.rename(source, target)
+
+    def unlink(self, path: str) -> None:
+        """See `Disk`."""
+        os.unlink(path)
+
+    def list(self, folder: str) -> list[str]:
+        """See `Disk`."""
+        try:
+            return sorted(os.listdir(folder))
+        except FileNotFoundError:
+            return []
+
+    def lock(self, path: str) -> int | None:
+        """See `Disk`.
+
+        `flock`, never `lockf`: a `lockf` lock is lost when any descriptor of the file is closed.
+        """
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, FILE_MODE)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(handle)
+            return None
+        except BaseException:
+            os.close(handle)
+            raise
+        return handle

@@ -1,0 +1,186 @@
+"""One thread's journal on disk: created, opened, appended to. Records come from `thread.record`.
+
+The order of writes is the promise: a whole batch is written with one write and synced once, and
+only then acknowledged. A sync that fails is never tried again, because the kernel may have dropped
+the data and would report success: the writer is finished, and the thread is opened again from disk.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from hashlib import sha256
+
+from treadle.errors import DiskError, StaleWriterError
+from treadle.store.disk import Disk
+from treadle.thread.record import Condition, Head, Scan, encode_batch, scan
+
+
+@contextmanager
+def told_as(operation: str, path: str) -> Iterator[None]:
+    """Tell an `OSError` as what it means to the store."""
+    try:
+        yield
+    except OSError as error:
+        raise DiskError(operation, path, error) from error
+
+
+class Journal:
+    """The writer's end. Only one may exist per file; the thread's lock sees to that.
+
+    Args:
+        disk: where the file is.
+        path: the file.
+        handle: open for appending.
+        head: where the file ends.
+    """
+
+    __slots__ = ("_disk", "_handle", "_is_finished", "_path", "head")
+
+    def __init__(self, disk: Disk, path: str, handle: int, head: Head) -> None:
+        self._disk = disk
+        self._path = path
+        self._handle = handle
+        self._is_finished = False
+        self.head = head
+
+    @classmethod
+    def create(cls, disk: Disk, path: str, at: str, events: Sequence[bytes]) -> Journal:
+        """A new journal whose first records and whose name are durable.
+
+        Raises:
+            DiskError: no journal was acknowledged; what may be there is an empty beginning.
+        """
+        with told_as("create", path):
+            handle = disk.create(path)
+        journal = cls(disk, path, handle, Head())
+        try:
+            journal.write(at, events)
+            journal.sync()
+            with told_as("sync the folder of", path):
+                disk.sync_folder(os.path.dirname(path))
+        except BaseException:
+            journal.close()
+            raise
+        return journal
+
+    @classmethod
+    def open(cls, disk: Disk, path: str, head: Head) -> Journal:
+        """The journal whose intact end is `head` and after which nothing stands."""
+        with told_as("open", path):
+            return cls(disk, path, disk.open_append(path), head)
+
+    def write(self, at: str, events: Sequence[bytes]) -> None:
+        """Append the events as one batch, with one write. Not durable before `sync`.
+
+        Raises:
+            StaleWriterError: somebody else changed the file; nothing was written.
+            DiskError: this writer is finished; what was acknowledged before is intact.
+        """
+        self._check_usable()
+        data, head = encode_batch(self.head, at, events)
+        try:
+            with told_as("write", self._path):
+                size = self._disk.size(self._handle)
+                if size != self.head.size:
+                    raise StaleWriterError(
+                        f"{self._path} has {size} bytes, this writer left {self.head.size}: "
+                        "somebody else wrote to it",
+                        hint="open the thread again",
+                    )
+                self._disk.write(self._handle, data)
+        except BaseException:
+            self._is_finished = True
+            raise
+        self.head = head
+
+    def sync(self) -> None:
+        """Make what was written durable.
+
+        Raises:
+            DiskError: this writer is finished; whether the last batch is on disk is unknown.
+        """
+        self._check_usable()
+        try:
+            with told_as("sync", self._path):
+                self._disk.sync(self._handle)
+        except BaseException:
+            self._is_finished = True
+            raise
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether no write or sync of this writer has failed, and it is not closed."""
+        return not self._is_finished
+
+    def _check_usable(self) -> None:
+        if self._is_finished:
+            raise StaleWriterError(
+                f"this writer of {self._path} failed before", hint="open the thread again"
+            )
+
+    def close(self) -> None:
+        """Give the file back. What was not synced is not acknowledged."""
+        self._is_finished = True
+        if self._handle >= 0:
+            self._disk.close(self._handle)
+            self._handle = -1
+
+
+def read_journal(disk: Disk, path: str, after: Head) -> Scan | None:
+    """What stands after `after`; `None` if there is no such file, or it ends before."""
+    with told_as("read", path):
+        try:
+            data = disk.read(path, after.size)
+        except FileNotFoundError:
+            return None
+    return scan(data, after)
+
+
+def stands_on(disk: Disk, path: str, head: Head) -> bool:
+    """Whether the journal holds the record `head` names, where it says it ends.
+
+    Reads the last bytes of that record only; that the records before it are intact is what a full
+    scan tells (`treadle verify`).
+    """
+    seal = b',"hash":"%b"}\n' % head.hash.encode()
+    with told_as("read", path):
+        try:
+            return disk.read_range(path, head.size - len(seal), len(seal)) == seal
+        except FileNotFoundError:
+            return False
+
+
+def cut_torn_tail(disk: Disk, path: str, found: Scan, quarantine: str) -> str:
+    """Move the bytes of an unfinished write to the quarantine folder and cut them off.
+
+    Safe to be stopped anywhere and done again: the quarantined file's name is made of its contents.
+
+    Returns:
+        The path of the quarantined bytes.
+    """
+    assert found.condition is Condition.TORN
+    with told_as("read", path):
+        tail = disk.read(path, found.head.size)
+    name = f"{os.path.basename(path)}.{found.head.size}.{sha256(tail).hexdigest()[:12]}"
+    kept = os.path.join(quarantine, name)
+    with told_as("write", kept):
+        disk.make_folder(quarantine)
+        if name in disk.list(quarantine):
+            disk.unlink(kept)
+        handle = disk.create(kept)
+        try:
+            disk.write(handle, tail)
+            disk.sync(handle)
+        finally:
+            disk.close(handle)
+        disk.sync_folder(quarantine)
+    with told_as("cut the torn end of", path):
+        handle = disk.open_append(path)
+        try:
+            disk.truncate(handle, found.head.size)
+            disk.sync(handle)
+        finally:
+            disk.close(handle)
+    return kept

@@ -1,0 +1,30 @@
+"""Where things live on this machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+
+class Places(Struct, frozen=True):
+    """The three folders of a user. Nothing in them is readable by others."""
+
+    data: Path
+    state: Path
+    config: Path
+
+    @classmethod
+    def find(cls, environment: Mapping[str, str] | None = None) -> Places:
+        """The folders of this user: `TREADLE_HOME` overrides all, else the XDG variables."""
+        environment = os.environ if environment is None else environment
+        home = environment.get("TREADLE_HOME")
+        if home:
+            root = Path(home).expanduser().absolute()
+            return cls(root / "data", root / "state", root / "config")
+        import platformdirs  # costs more than everything else a short command does
+
+        dirs = platformdirs.PlatformDirs("treadle", appauthor=False)
+        return cls(dirs.user_data_path, dirs.user_state_path, dirs.user_config_path)

@@ -1,0 +1,170 @@
+"""A thread open for its one writer: stage entries, make them durable, keep the snapshot fresh."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable
+from typing import Final
+
+from treadle.core.actions import AgentAction
+from treadle.errors import DiskError
+from treadle.store.disk import Disk
+from treadle.store.journal import Journal, told_as
+from treadle.thread.codec import Entry, encode_entry
+from treadle.thread.fold import ThreadFold
+from treadle.thread.record import Head
+from treadle.thread.snapshot import encode_snapshot
+
+SNAPSHOT_TAIL_SIZE_MIN: Final = 256 * 1024
+SNAPSHOT_TAIL_FRACTION: Final = 4
+"""A snapshot is rewritten when the journal has grown by more than both 256 KiB and a quarter of
+the snapshot, so that the amortised cost per event stays constant."""
+
+
+class ThreadWriter:
+    """Stages entries into the fold and the next batch; `write` and `sync` make the batch durable.
+
+    Nothing that follows from a staged entry may be performed, shown as done or sent before
+    `sync` has returned. After any error of `write` or `sync` the writer is finished and its fold
+    is ahead of the disk: drop it and open the thread again.
+    """
+
+    __slots__ = (
+        "_at",
+        "_disk",
+        "_journal",
+        "_lock",
+        "_now",
+        "_snapshot_path",
+        "_staged",
+        "fold",
+        "note",
+        "snapshot_head",
+        "snapshot_size",
+    )
+
+    def __init__(
+        self,
+        disk: Disk,
+        now: Callable[[], str],
+        fold: ThreadFold,
+        journal: Journal,
+        lock: int,
+        snapshot_path: str,
+    ) -> None:
+        self._disk = disk
+        self._now = now
+        self._journal = journal
+        self._lock = lock
+        self._snapshot_path = snapshot_path
+        self._staged: list[bytes] = []
+        self._at = ""
+        self.fold = fold
+        self.note = ""
+        """What opening the thread had to mend; empty if nothing."""
+        self.snapshot_head = Head()
+        self.snapshot_size = 0
+
+    @property
+    def thread_id(self) -> str:
+        """The thread's id."""
+        return self.fold.header.thread
+
+    @property
+    def head(self) -> Head:
+        """The last record written."""
+        return self._journal.head
+
+    @property
+    def has_staged(self) -> bool:
+        """Whether there is something to write."""
+        return bool(self._staged)
+
+    def stage(self, entry: Entry, redact: Callable[[str], str] | None = None) -> AgentAction | None:
+        """Fold an entry and put it into the next batch.
+
+        Returns:
+            The machine's action for an event; `None` for a fact.
+        """
+        entry, data = encode_entry(entry, redact)
+        if not self._staged:
+            self._at = max(self._now(), self._journal.head.at)
+        self._staged.append(data)
+        return self.fold.apply(self._journal.head.seq + len(self._staged), self._at, entry)
+
+    def write(self) -> None:
+        """Write the batch, with one write. Raises as `Journal.write`."""
+        staged, self._staged = self._staged, []
+        self._journal.write(self._at, staged)
+
+    def sync(self) -> None:
+        """Make it durable, with one sync. Raises as `Journal.sync`."""
+        self._journal.sync()
+
+    def commit(self) -> None:
+        """`write` and `sync`, if there is something staged."""
+        if self._staged:
+            self.write()
+            self.sync()
+
+    def refresh_snapshot(self) -> None:
+        """Write the snapshot if enough has happened since the last one."""
+        grown = self._journal.head.size - self.snapshot_head.size
+        if grown > SNAPSHOT_TAIL_SIZE_MIN and grown > self.snapshot_size / SNAPSHOT_TAIL_FRACTION:
+            self.write_snapshot()
+
+    def write_snapshot(self) -> None:
+        """Write the snapshot of the head: temporary file, sync, rename, sync of the folder.
+
+        Raises:
+            DiskError: the old snapshot stands; nothing is lost, the journal is the truth.
+        """
+        assert not self._staged
+        head = self._journal.head
+        data = encode_snapshot(self.fold, head)
+        path = self._snapshot_path
+        folder = os.path.dirname(path)
+        drafts = os.path.join(folder, "tmp")
+        draft = os.path.join(drafts, f"{self.thread_id}.{secrets.token_hex(8)}")
+        with told_as("write", path):
+            self._disk.make_folder(drafts)
+            handle = self._disk.create(draft)
+            try:
+                try:
+                    self._disk.write(handle, data)
+                    self._disk.sync(handle)
+                finally:
+                    self._disk.close(handle)
+                self._disk.rename(draft, path)
+            except BaseException:
+                self._discard(draft)
+                raise
+            self._disk.sync_folder(folder)
+        self.snapshot_head = head
+        self.snapshot_size = len(data)
+
+    def _discard(self, draft: str) -> None:
+        try:
+            self._disk.unlink(draft)
+        except OSError:
+            return  # it is cleaned up when the thread is opened next
+
+    def close(self) -> DiskError | None:
+        """Write a snapshot if anything changed, give files and lock back.
+
+        Returns:
+            Why the snapshot could not be written, if so: nothing is lost by that.
+        """
+        problem: DiskError | None = None
+        try:
+            if not self._staged and self._journal.is_usable and self.head != self.snapshot_head:
+                self.write_snapshot()
+        except DiskError as error:
+            problem = error
+        finally:
+            self._journal.close()
+            if self._lock >= 0:
+                self._disk.close(self._lock)
+                self._lock = -1
+        return problem

@@ -1,0 +1,73 @@
+"""Events and facts to JSON bytes and back: the border every value crosses before it is believed.
+
+What the machine is fed is what was decoded from the bytes that go to disk, so that a replay cannot
+see anything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from treadle.core.events import DurableEvent
+from treadle.errors import InternalError, TreadleError
+from treadle.thread.facts import Fact
+from treadle.thread.record import clean
+
+Entry: TypeAlias = DurableEvent | Fact
+"""What a record can hold: an event of the machine, or a fact about the thread."""
+
+_decode: Final[Callable[[bytes | msgspec.Raw], Entry]] = msgspec.json.Decoder(Entry).decode
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class UnknownEntryError(TreadleError):
+    """A record holds what this version cannot fold; a newer Treadle wrote it."""
+
+
+def encode_entry(entry: Entry, redact: Callable[[str], str] | None = None) -> tuple[Entry, bytes]:
+    """The bytes to store, and the entry as those bytes say it.
+
+    Args:
+        entry: as it arrived; its text may hold lone surrogates and known secrets.
+        redact: replaces known secrets in a text; applied to every text the entry holds.
+
+    Raises:
+        InternalError: the entry cannot be stored as JSON; nothing was.
+    """
+    try:
+        data = _encode(entry)
+    except UnicodeEncodeError:
+        data = _encode(clean(msgspec.to_builtins(entry)))
+    if redact is not None:
+        text = data.decode()
+        if redact(text) != text:
+            data = _encode(_mapped(msgspec.json.decode(data), redact))
+    try:
+        return _decode(data), data
+    except msgspec.ValidationError as error:
+        raise InternalError(f"{type(entry).__qualname__} cannot be stored: {error}") from error
+
+
+def _mapped(value: Any, change: Callable[[str], str], key: str = "") -> Any:
+    if isinstance(value, str):
+        return value if key == "type" else change(value)
+    if isinstance(value, dict):
+        return {name: _mapped(item, change, name) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_mapped(item, change) for item in value]
+    return value
+
+
+def decode_entry(data: bytes | msgspec.Raw) -> Entry:
+    """The event or fact of a record.
+
+    Raises:
+        UnknownEntryError: this version does not know it; the bytes stay as they are.
+    """
+    try:
+        return _decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UnknownEntryError(f"a record this version cannot read: {error}") from error

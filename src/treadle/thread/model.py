@@ -1,0 +1,117 @@
+"""The thread document: every field of the source document, for people, lists and servers."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from treadle.core.llm import LlmError, Usage
+from treadle.core.messages import Message
+from treadle.core.tools import CompletedToolInfo, Status
+
+Visibility = Literal["organization", "private", "public"]
+
+
+class ConversationSnapshot(Struct, frozen=True):
+    """All messages, oldest first."""
+
+    messages: tuple[Message, ...]
+
+
+class PendingToolCall(Struct, frozen=True):
+    """A call that is not completed."""
+
+    call_id: str
+    tool_name: str
+
+
+class AgentStateSnapshot(Struct, frozen=True, omit_defaults=True):
+    """The machine's state beside the conversation; with it, the state can be rebuilt exactly.
+
+    `kind` is the state in snake case. `retries` is set for `calling_llm` and `error`; `last_error`
+    for `error`; `pending_tool_calls` and `executions` for `executing_tools`; `completed_tools` for
+    `post_tools_hook`. What a running call reports meanwhile (its progress) is not kept.
+    """
+
+    kind: str
+    retries: int = 0
+    last_error: str | None = None
+    pending_tool_calls: tuple[PendingToolCall, ...] = ()
+    executions: tuple[Status, ...] = ()
+    completed_tools: tuple[CompletedToolInfo, ...] = ()
+    error: LlmError | None = None
+    origin: str | None = None
+    delay_s: float = 0.0
+
+
+class ThreadMetadata(Struct, frozen=True, omit_defaults=True):
+    """What people add. `title` is the first line of the first prompt until somebody sets one."""
+
+    title: str | None = None
+    tags: tuple[str, ...] = ()
+    is_pinned: bool = False
+    extra: dict[str, Any] = {}
+
+
+class GitFields(Struct, frozen=True, omit_defaults=True):
+    """The repository over the thread's life; `git_commits` in the order they were seen."""
+
+    git_branch: str | None = None
+    git_remote_url: str | None = None
+    git_initial_branch: str | None = None
+    git_initial_commit_sha: str | None = None
+    git_current_commit_sha: str | None = None
+    git_start_dirty: bool | None = None
+    git_end_dirty: bool | None = None
+    git_commits: tuple[str, ...] = ()
+
+
+class Thread(Struct, frozen=True, omit_defaults=True):
+    """One durable session at a version, folded from its journal.
+
+    `version` is the `seq` of the last record folded; times are UTC strings.
+    """
+
+    id: str
+    version: int
+    created_at: str
+    updated_at: str
+    last_activity_at: str
+    conversation: ConversationSnapshot
+    agent_state: AgentStateSnapshot
+    workspace_root: str | None = None
+    cwd: str | None = None
+    treadle_version: str | None = None
+    git_branch: str | None = None
+    git_remote_url: str | None = None
+    git_initial_branch: str | None = None
+    git_initial_commit_sha: str | None = None
+    git_current_commit_sha: str | None = None
+    git_start_dirty: bool | None = None
+    git_end_dirty: bool | None = None
+    git_commits: tuple[str, ...] = ()
+    provider: str | None = None
+    model: str | None = None
+    usage: Usage = Usage()
+    visibility: Visibility = "organization"
+    is_private: bool = False
+    is_shared_with_support: bool = False
+    metadata: ThreadMetadata = ThreadMetadata()
+
+
+class ThreadSummary(Struct, frozen=True, omit_defaults=True):
+    """One line of a list."""
+
+    id: str
+    version: int
+    created_at: str
+    updated_at: str
+    title: str | None
+    state: str
+    message_count: int
+    workspace_root: str | None = None
+    git_branch: str | None = None
+    model: str | None = None
+    is_private: bool = False
+    problem: str = ""
