@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Protocol, TypeAlias
 
+from treadle.core.actions import AgentAction
 from treadle.core.events import LlmEvent
 from treadle.core.llm import LlmRequest
 from treadle.core.messages import ToolCall
 from treadle.core.tools import CompletedToolInfo, Outcome, ToolDefinition, ToolProgress
+from treadle.thread.codec import Entry
 from treadle.thread.facts import GitObserved
+from treadle.thread.fold import ThreadFold
 
 ModelEvent: TypeAlias = (
     LlmEvent.TextDelta | LlmEvent.ToolCallDelta | LlmEvent.Completed | LlmEvent.Error
@@ -24,7 +27,7 @@ class Provider(Protocol):
         """The provider's name, as recorded in the thread: `scripted`, `anthropic`."""
         ...
 
-    def stream(self, request: LlmRequest) -> AsyncIterator[ModelEvent]:
+    def stream(self, request: LlmRequest) -> AsyncGenerator[ModelEvent, None]:
         """Stream one response.
 
         Deltas, then exactly one `Completed` or `Error`. A stream that ends without either counts
@@ -102,4 +105,50 @@ class Redactor(Protocol):
 
     def redact(self, text: str) -> str:
         """The text with every known secret replaced by `[REDACTED:<kind>]`; idempotent."""
+        ...
+
+
+class Writer(Protocol):
+    """A thread open for its one writer. Errors are those of the store (`StoreError`)."""
+
+    fold: ThreadFold
+    note: str
+
+    @property
+    def thread_id(self) -> str:
+        """The thread's id."""
+        ...
+
+    @property
+    def has_staged(self) -> bool:
+        """Whether there is something to write."""
+        ...
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether the thread can still be written to."""
+        ...
+
+    def now(self) -> str:
+        """The clock, in the form of records."""
+        ...
+
+    def stage(self, entry: Entry, redact: Callable[[str], str] | None = None) -> AgentAction | None:
+        """Fold an entry and put it into the next batch."""
+        ...
+
+    def write(self) -> None:
+        """Write the batch; not durable before `sync`."""
+        ...
+
+    def sync(self) -> None:
+        """Make what was written durable."""
+        ...
+
+    def refresh_snapshot(self) -> None:
+        """Write the snapshot if it is time."""
+        ...
+
+    def close(self) -> Exception | None:
+        """Free the thread; returns why no snapshot could be written, if so."""
         ...

@@ -77,6 +77,15 @@ class ThreadWriter:
         return self._journal.head
 
     @property
+    def is_usable(self) -> bool:
+        """Whether no write or sync has failed and the thread is not closed."""
+        return self._journal.is_usable
+
+    def now(self) -> str:
+        """The clock, in the form of records."""
+        return self._now()
+
+    @property
     def has_staged(self) -> bool:
         """Whether there is something to write."""
         return bool(self._staged)

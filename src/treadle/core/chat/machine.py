@@ -94,7 +94,7 @@ class ConversationMachine:
             if guard is None or guard(self._config, state, event):
                 after = enter(self._config, state, event)
                 if act is None:
-                    after, act = self._examine(after)
+                    after, act = self._examine(after, event)
                 action = act(self._config, after, event)
                 self._state = after
                 if _log.isEnabledFor(logging.INFO):
@@ -109,11 +109,11 @@ class ConversationMachine:
         )
         return WAIT
 
-    def _examine(self, state: AgentState) -> tuple[AgentState, _Act]:
+    def _examine(self, state: AgentState, event: AgentEvent) -> tuple[AgentState, _Act]:
         """Take the internal row of a state that is never seen from outside."""
         for guard, enter, act, _ in _INDEX[type(state), None]:
-            if act is not None and (guard is None or guard(self._config, state, None)):
-                return enter(self._config, state, None), act
+            if act is not None and (guard is None or guard(self._config, state, event)):
+                return enter(self._config, state, event), act
         raise AssertionError(f"no internal row for {type(state).__name__}")
 
     def obligations(self) -> AgentAction:

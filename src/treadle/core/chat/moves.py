@@ -122,13 +122,17 @@ def _give_up(_: AgentConfig, state: CallingLlm, __: LlmEvent.Error) -> WaitingFo
     return WaitingForUserInput(state.conversation)
 
 
-def _open_calls(_: AgentConfig, state: ProcessingLlmResponse, __: None) -> ExecutingTools:
+def _open_calls(
+    _: AgentConfig, state: ProcessingLlmResponse, event: LlmEvent.Completed
+) -> ExecutingTools:
     calls = state.response.tool_calls
-    pending = tuple(ToolExecutionStatus.Pending(call.id, call.tool_name) for call in calls)
-    return ExecutingTools(state.conversation, pending)
+    pending = (ToolExecutionStatus.Pending(call.id, call.tool_name, event.at) for call in calls)
+    return ExecutingTools(state.conversation, tuple(pending))
 
 
-def _end_turn(_: AgentConfig, state: ProcessingLlmResponse, __: None) -> WaitingForUserInput:
+def _end_turn(
+    _: AgentConfig, state: ProcessingLlmResponse, __: LlmEvent.Completed
+) -> WaitingForUserInput:
     return WaitingForUserInput(state.conversation)
 
 

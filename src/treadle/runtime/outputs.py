@@ -1,0 +1,116 @@
+"""What a session tells people and programs while it works. The command line renders these."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from treadle.core.llm import LlmError, Usage
+from treadle.core.messages import ToolCall
+from treadle.core.tools import Outcome, ToolProgress
+
+
+class _Output(Struct, frozen=True, tag_field="type"):
+    """Tagged, so that a stream of them as JSON lines says what each is."""
+
+
+class TurnStarted(_Output, frozen=True, tag="turn_started"):
+    """The person's prompt is durable; the agent works on it."""
+
+    thread: str
+    prompt: str
+
+
+class TextDelta(_Output, frozen=True, tag="text_delta"):
+    """A piece of the model's text, as it arrives."""
+
+    text: str
+
+
+class ToolStarted(_Output, frozen=True, tag="tool_started"):
+    """A call begins; its intent is on disk."""
+
+    call: ToolCall
+
+
+class ToolProgressed(_Output, frozen=True, tag="tool_progress"):
+    """A running call reports."""
+
+    call_id: str
+    progress: ToolProgress
+
+
+class ToolFinished(_Output, frozen=True, tag="tool_finished"):
+    """A call ended; its result is on disk."""
+
+    call_id: str
+    tool_name: str
+    outcome: Outcome
+
+
+class HookFinished(_Output, frozen=True, tag="hook_finished"):
+    """The post-tools hook ended; `note` is for people and may be empty."""
+
+    action_taken: bool
+    note: str
+
+
+class Retrying(_Output, frozen=True, tag="retrying"):
+    """A model request failed in a way that can pass; it is sent again after `delay_s`."""
+
+    error: LlmError
+    delay_s: float
+
+
+class Notice(_Output, frozen=True, tag="notice"):
+    """Something people should know; nothing failed."""
+
+    text: str
+
+
+class ErrorShown(_Output, frozen=True, tag="error"):
+    """The turn failed; the thread is intact and can be continued."""
+
+    text: str
+
+
+class TurnOutcome(Enum):
+    """How a turn ended."""
+
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    LIMIT = "limit"
+    """Stopped by `max_steps`."""
+    INTERRUPTED = "interrupted"
+    """The session was closed meanwhile; resuming the thread goes on with the turn."""
+
+
+class TurnFinished(_Output, frozen=True, tag="turn_finished"):
+    """The agent waits for input again, or the session is closed.
+
+    `answer` is the model's final text; `usage` and `version` are those of the whole thread.
+    """
+
+    thread: str
+    outcome: TurnOutcome
+    answer: str
+    version: int
+    usage: Usage
+    error: str = ""
+
+
+Output: TypeAlias = (
+    TurnStarted
+    | TextDelta
+    | ToolStarted
+    | ToolProgressed
+    | ToolFinished
+    | HookFinished
+    | Retrying
+    | Notice
+    | ErrorShown
+    | TurnFinished
+)

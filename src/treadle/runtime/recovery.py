@@ -1,0 +1,78 @@
+"""Taking up the calls of a round whose process died: what the decision table says, per call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Final
+
+from msgspec import Struct
+
+from treadle.core.chat.states import ExecutingTools
+from treadle.core.events import ToolCompleted
+from treadle.core.messages import ToolCall
+from treadle.core.tools import EffectClass, Outcome, ToolError, ToolErrorKind, ToolExecutionOutcome
+from treadle.thread.recovery import Decision, Standing, decide, standing_of
+
+UNCERTAIN: Final = (
+    "the process that ran this died while it was running: it may have happened, in part or in "
+    "full, or not at all. It was not run again. Look before you repeat it."
+)
+
+
+class Resolution(Enum):
+    """What a person can say about an uncertain call."""
+
+    RUN_AGAIN = "run again"
+    FAILED = "failed"
+    RESULT = "result"
+
+
+class Answer(Struct, frozen=True):
+    """What a person said; `text` is the result, for `RESULT`."""
+
+    resolution: Resolution
+    text: str = ""
+
+
+class OpenCall(Struct, frozen=True):
+    """A call of an interrupted round, and what to do with it."""
+
+    call: ToolCall
+    standing: Standing
+    decision: Decision
+
+
+def open_calls(
+    state: ExecutingTools, effect_of: Callable[[str], EffectClass], *, has_person: bool
+) -> list[OpenCall]:
+    """The calls that are not completed, in request order, each with the table's decision."""
+    calls = state.conversation[-1].tool_calls
+    found = []
+    for call, status in zip(calls, state.executions, strict=True):
+        standing = standing_of(status)
+        decision = decide(standing, effect_of(call.tool_name), has_person=has_person)
+        if decision is not Decision.KEEP:
+            found.append(OpenCall(call, standing, decision))
+    return found
+
+
+def completed_by(answer: Answer | None, call: ToolCall, at: str) -> ToolCompleted:
+    """How an uncertain call ends without running: by a person's word, or as a report."""
+    outcome: Outcome
+    if answer is not None and answer.resolution is Resolution.RESULT:
+        outcome = ToolExecutionOutcome.Success(call.id, answer.text)
+    elif answer is not None:
+        error = ToolError(ToolErrorKind.FAILED, "the person says that it did not succeed")
+        outcome = ToolExecutionOutcome.Error(call.id, error)
+    else:
+        outcome = ToolExecutionOutcome.Error(call.id, ToolError(ToolErrorKind.UNCERTAIN, UNCERTAIN))
+    return ToolCompleted(call.id, outcome, at)
+
+
+def describe(calls: list[OpenCall]) -> str:
+    """One line for people: what the process left and what happens to it."""
+    if not calls:
+        return "resuming a finished round of tools"
+    parts = [f"{one.call.tool_name} ({one.standing.value}): {one.decision.value}" for one in calls]
+    return "the process had died during tool calls: " + "; ".join(parts)
