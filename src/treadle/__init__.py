@@ -1,3 +1,76 @@
-"""Treadle."""
+"""Treadle: a durable agent runtime for Python, and a coding agent built on it.
+
+The public names are loaded when they are first used; importing the package costs almost nothing.
+"""
+
+from __future__ import annotations
 
 __version__ = "0.1.0"
+
+TYPE_CHECKING = False  # importing `typing` for its own would cost as much as all the rest
+if TYPE_CHECKING:
+    from treadle.core.chat.machine import ConversationMachine as ConversationMachine
+    from treadle.core.config import AgentConfig as AgentConfig
+    from treadle.core.conversation import Conversation as Conversation
+    from treadle.core.llm import LlmError as LlmError
+    from treadle.core.llm import LlmErrorKind as LlmErrorKind
+    from treadle.core.llm import LlmRequest as LlmRequest
+    from treadle.core.llm import LlmResponse as LlmResponse
+    from treadle.core.llm import Usage as Usage
+    from treadle.core.messages import Message as Message
+    from treadle.core.messages import ToolCall as ToolCall
+    from treadle.core.tools import EffectClass as EffectClass
+    from treadle.core.tools import RiskLevel as RiskLevel
+    from treadle.core.tools import ToolDefinition as ToolDefinition
+    from treadle.errors import TreadleError as TreadleError
+    from treadle.models.script import load_script as load_script
+    from treadle.models.scripted import ScriptedModel as ScriptedModel
+    from treadle.runtime.session import Session as Session
+    from treadle.store.local import LocalStore as LocalStore
+    from treadle.store.places import Places as Places
+    from treadle.tools.builtin import builtin_tools as builtin_tools
+    from treadle.tools.registry import Registry as Registry
+    from treadle.tools.registry import tool as tool
+    from treadle.workspace.commit import GitWorkspace as GitWorkspace
+
+_HOME = {
+    "AgentConfig": "core.config",
+    "Conversation": "core.conversation",
+    "ConversationMachine": "core.chat.machine",
+    "EffectClass": "core.tools",
+    "GitWorkspace": "workspace.commit",
+    "LlmError": "core.llm",
+    "LlmErrorKind": "core.llm",
+    "LlmRequest": "core.llm",
+    "LlmResponse": "core.llm",
+    "LocalStore": "store.local",
+    "Message": "core.messages",
+    "Places": "store.places",
+    "Registry": "tools.registry",
+    "RiskLevel": "core.tools",
+    "ScriptedModel": "models.scripted",
+    "Session": "runtime.session",
+    "ToolCall": "core.messages",
+    "ToolDefinition": "core.tools",
+    "TreadleError": "errors",
+    "Usage": "core.llm",
+    "builtin_tools": "tools.builtin",
+    "load_script": "models.script",
+    "tool": "tools.registry",
+}
+
+__all__ = [*_HOME, "__version__"]  # noqa: PLE0604  the keys are strings
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'treadle' has no attribute {name!r}")
+    from importlib import import_module
+
+    value: object = getattr(import_module(f"treadle.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -176,13 +176,18 @@ class Session:
         if self._running is not None:
             self._put(_Stop(TurnOutcome.CANCELLED, reason))
 
+    def interrupt(self) -> None:
+        """Stop the running turn where it is; it stays unfinished on disk, to be resumed."""
+        if self._running is not None:
+            self._put(_Stop(TurnOutcome.INTERRUPTED, "the session was closed"))
+
     async def close(self) -> None:
         """Stop work, record what is known, write the snapshot, free the thread.
 
         A turn that was running stays unfinished on disk, to be resumed.
         """
+        self.interrupt()
         if self._running is not None:
-            self._put(_Stop(TurnOutcome.INTERRUPTED, "the session was closed"))
             await asyncio.wait({self._running})
         try:
             if self._writer.is_usable and self._is_prepared and self.is_waiting:

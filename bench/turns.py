@@ -1,0 +1,259 @@
+"""Durable turns: against bare appends of the same bytes, over length, many at once, at rest."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from bench.report import Row, at_least, at_most
+from treadle.core.config import AgentConfig
+from treadle.core.events import LlmEvent, UserInput
+from treadle.core.llm import LlmRequest, LlmResponse, Usage
+from treadle.core.messages import Message, ToolCall
+from treadle.core.tools import (
+    EffectClass,
+    Outcome,
+    ToolDefinition,
+    ToolExecutionOutcome,
+    ToolProgress,
+)
+from treadle.runtime.session import Session
+from treadle.store.disk import PosixDisk
+from treadle.store.local import LocalStore
+from treadle.store.places import Places
+from treadle.store.writer import ThreadWriter
+
+LENGTHS = (10, 100, 1_000, 5_000, 20_000)
+TURNS = 40
+FLEET = 1_000
+IDLE = 300
+RESULT = "x" * 1_000
+
+
+class CountingDisk(PosixDisk):
+    """The real disk, counting what is written and synced."""
+
+    def __init__(self) -> None:
+        self.writes: list[int] = []
+        self.sync_count = 0
+
+    def write(self, handle: int, data: bytes) -> None:
+        """Counted."""
+        self.writes.append(len(data))
+        super().write(handle, data)
+
+    def sync(self, handle: int) -> None:
+        """Counted."""
+        self.sync_count += 1
+        super().sync(handle)
+
+
+class Model:
+    """Answers at once, or after a delay; calls a tool when asked to."""
+
+    name = "bench"
+
+    def __init__(self, delay_s: float = 0.0, calls: int = 1) -> None:
+        self._delay_s = delay_s
+        self._calls = calls
+
+    async def stream(
+        self, request: LlmRequest
+    ) -> AsyncGenerator[LlmEvent.Completed | LlmEvent.TextDelta, None]:
+        """One response."""
+        if self._delay_s:
+            await asyncio.sleep(self._delay_s)
+        length = len(request.messages)
+        usage = Usage(100, 20)
+        if request.messages[-1].role == "user" and "tool" in request.messages[-1].content:
+            calls = tuple(
+                ToolCall(f"call-{length}-{n}", "work", '{"path":"src/module.py"}')
+                for n in range(self._calls)
+            )
+            yield LlmEvent.Completed(LlmResponse(Message.assistant("", calls), usage, "tool_use"))
+        else:
+            text = "The tool did what it should; nothing else is left to do here."
+            yield LlmEvent.TextDelta(text)
+            yield LlmEvent.Completed(LlmResponse(Message.assistant(text), usage, "stop"))
+
+
+class Work:
+    """One tool that changes things and gives a kilobyte back."""
+
+    def __init__(self, delay_s: float = 0.0) -> None:
+        self._delay_s = delay_s
+
+    def definitions(self) -> Sequence[ToolDefinition]:
+        """The one."""
+        return [ToolDefinition("work", "Work.", {"type": "object"}, EffectClass.MUTATE)]
+
+    async def execute(
+        self, call: ToolCall, *, key: str, progress: Callable[[ToolProgress], None]
+    ) -> Outcome:
+        """Wait, then answer."""
+        if self._delay_s:
+            await asyncio.sleep(self._delay_s)
+        return ToolExecutionOutcome.Success(call.id, RESULT)
+
+
+PROMPT = "please run the tool on the module and tell me what it says"
+
+
+def make_thread(store: LocalStore, length: int) -> ThreadWriter:
+    """A thread of so many messages, saved and opened again."""
+    writer = store.create("bench", workspace="/bench")
+    for number in range(length // 2):
+        writer.stage(UserInput(Message.user(f"question {number}: " + "what about this? " * 8)))
+        answer = Message.assistant(f"answer {number}: " + "it is as you would expect. " * 12)
+        writer.stage(LlmEvent.Completed(LlmResponse(answer, Usage(100, 20))))
+        if number % 100 == 99:
+            writer.commit()
+    writer.commit()
+    writer.close()
+    return store.open(writer.thread_id)
+
+
+async def _measure_turns(root: Path, length: int) -> tuple[float, float, int, list[int]]:
+    """Median seconds of a turn and of the bare writes, syncs per turn, sizes of its writes."""
+    disk = CountingDisk()
+    store = LocalStore(Places(root, root, root), disk=disk)
+    session = Session(make_thread(store, length), Model(), Work(), AgentConfig("bench"))
+    await session.turn(PROMPT)
+    disk.writes.clear()
+    disk.sync_count = 0
+    await session.turn(PROMPT)
+    sizes, sync_count = list(disk.writes), disk.sync_count
+    bare = os.open(root / f"bare-{length}", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    ours_s: list[float] = []
+    bare_s: list[float] = []
+    for _ in range(TURNS):
+        start = time.perf_counter()
+        await session.turn(PROMPT)
+        middle = time.perf_counter()
+        for size in sizes:
+            os.write(bare, b"x" * size)
+            os.fdatasync(bare)
+        bare_s.append(time.perf_counter() - middle)
+        ours_s.append(middle - start)
+    os.close(bare)
+    await session.close()
+    return statistics.median(ours_s), statistics.median(bare_s), sync_count, sizes
+
+
+def measure_turns() -> list[Row]:
+    """The cost of a turn with a tool, by length of the thread."""
+    rows: list[Row] = []
+    ratios: dict[int, float] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for length in LENGTHS:
+            root = Path(folder) / str(length)
+            root.mkdir()
+            ours_s, bare_s, sync_count, sizes = asyncio.run(_measure_turns(root, length))
+            ratios[length] = ours_s / bare_s
+            note = f"{ours_s * 1e3:.2f} ms against {bare_s * 1e3:.2f} ms bare"
+            name = f"turn at {length:,} messages / bare appends"
+            rows.append(at_most(name, ratios[length], "x", 2.0, note))
+    flat = ratios[LENGTHS[-1]] / ratios[LENGTHS[0]]
+    rows.append(at_most("turn: ratio at 20,000 / ratio at 10", flat, "x", 1.3))
+    rows.append(at_most("turn: syncs", sync_count, "", 5))
+    call = ToolCall("call-1-0", "work", '{"path":"src/module.py"}')
+    answer = "The tool did what it should; nothing else is left to do here."
+    messages = [
+        Message.user(PROMPT),
+        Message.assistant("", (call,)),
+        Message.tool(call, RESULT),
+        Message.assistant(answer),
+    ]
+    own = sum(len(msgspec.json.encode(message)) for message in messages)
+    note = f"{sum(sizes)} bytes written, the messages have {own}"
+    rows.append(at_most("turn: bytes written / messages' own", sum(sizes) / own, "x", 2.0, note))
+    return rows
+
+
+def measure_parallel_tools() -> list[Row]:
+    """Eight tools of 50 ms, asked for at once."""
+
+    async def run(root: Path) -> float:
+        store = LocalStore(Places(root, root, root))
+        session = Session(store.create("bench"), Model(calls=8), Work(0.05), AgentConfig("bench"))
+        took: list[float] = []
+        for _ in range(7):
+            start = time.perf_counter()
+            await session.turn(PROMPT)
+            took.append(time.perf_counter() - start)
+        await session.close()
+        return statistics.median(took)
+
+    with tempfile.TemporaryDirectory() as folder:
+        took_s = asyncio.run(run(Path(folder)))
+    return [at_most("eight parallel tools of 50 ms, whole turn", took_s * 1e3, "ms", 55)]
+
+
+def measure_fleet() -> list[Row]:
+    """Many threads in one process, each saying something to a model that takes 10 ms."""
+
+    async def run(root: Path) -> float:
+        store = LocalStore(Places(root, root, root))
+        sessions = [
+            Session(store.create("bench"), Model(0.01), Work(), AgentConfig("bench"))
+            for _ in range(FLEET)
+        ]
+        rates: list[float] = []
+        for _ in range(5):
+            start = time.perf_counter()
+            await asyncio.gather(*(session.turn("how are you?") for session in sessions))
+            rates.append(FLEET / (time.perf_counter() - start))
+        for session in sessions:
+            await session.close()
+        return statistics.median(rates)
+
+    with tempfile.TemporaryDirectory() as folder:
+        rate = asyncio.run(run(Path(folder)))
+    return [at_least(f"{FLEET:,} threads at once: durable turns per second", rate, "1/s", 2_000)]
+
+
+_IDLE = """
+import gc, sys
+from pathlib import Path
+from bench.turns import IDLE, Model, Work, make_thread
+from treadle.core.config import AgentConfig
+from treadle.runtime.session import Session
+from treadle.store.local import LocalStore
+from treadle.store.places import Places
+
+def resident():
+    gc.collect()
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+root = Path(sys.argv[1])
+store = LocalStore(Places(root, root, root))
+ids = []
+for _ in range(IDLE):
+    writer = make_thread(store, 50)
+    ids.append(writer.thread_id)
+    writer.close()
+del writer
+keep = [Session(store.open(ids[0]), Model(), Work(), AgentConfig("bench"))]
+before = resident()
+for thread_id in ids[1:]:
+    keep.append(Session(store.open(thread_id), Model(), Work(), AgentConfig("bench")))
+print((resident() - before) / (IDLE - 1))
+"""
+
+
+def measure_idle() -> list[Row]:
+    """Memory that an open thread takes while nothing happens in it."""
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            [sys.executable, "-c", _IDLE, folder], capture_output=True, text=True, check=True
+        )
+    return [at_most("idle thread of 50 messages, memory", float(done.stdout) / 1e3, "kB", 35)]

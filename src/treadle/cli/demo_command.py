@@ -1,0 +1,181 @@
+"""`treadle demo`: the main job in half a minute, without keys or network."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import Final
+
+import click
+
+from treadle.errors import NotConfiguredError, TreadleError
+
+PROMPT: Final = "The test suite fails. Find out why, and fix it."
+
+INTRO: Final = """\
+Treadle demo. The model is scripted: it says what treadle/cli/demo/script.toml tells it to.
+Everything else is real: the repository, the tools, the processes, the kill, the commit.
+"""
+
+_POLL_S: Final = 0.05
+_IN_THE_MIDDLE_S: Final = 0.6
+_DEADLINE_POLLS: Final = 600
+
+
+@click.command("demo")
+def command() -> None:
+    """See the main job: a bug fixed, a kill -9 in the middle survived, a commit made. No keys.
+
+    Works in a temporary folder and leaves it there for you to look at.
+    """
+    if shutil.which("git") is None:
+        raise NotConfiguredError("the demo needs git, which is not installed")
+    demo = Path(tempfile.mkdtemp(prefix="treadle-demo-"))
+    with as_file(files("treadle.cli") / "demo") as source:
+        _Demo(demo, source).play()
+
+
+class _Demo:
+    def __init__(self, root: Path, source: Path) -> None:
+        self._repository = root / "median"
+        self._home = root / "home"
+        self._script = root / "script.toml"
+        shutil.copytree(source / "project", self._repository)
+        (self._repository / "gitignore").rename(self._repository / ".gitignore")
+        shutil.copy(source / "script.toml", self._script)
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+        self._environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("GIT_")},
+            "TREADLE_HOME": str(self._home),
+            "PATH": path,
+        }
+        self._environment.pop("TREADLE_MODEL", None)
+
+    def play(self) -> None:
+        click.echo(INTRO)
+        self._prepare()
+        thread_id = self._work_until_killed()
+        self._resume(thread_id)
+        self._look(thread_id)
+        self._say_what_next(thread_id)
+
+    def _prepare(self) -> None:
+        _head("1. A small repository whose test suite fails")
+        self._git("init", "--quiet", "--initial-branch=main")
+        for name, value in (
+            ("user.name", "Demo"),
+            ("user.email", "demo@example.invalid"),
+            ("commit.gpgsign", "false"),
+            ("core.hooksPath", ".git/hooks"),
+        ):
+            self._git("config", name, value)
+        self._git("add", "--all")
+        self._git("commit", "--quiet", "--message", "feat: add median")
+        self._shell("python3 -m unittest 2>&1 | grep -E '^(FAIL|AssertionError|FAILED|OK)'")
+
+    def _work_until_killed(self) -> str:
+        _head("2. The agent works on it, until its process is killed")
+        arguments = ["-p", PROMPT, "-m", f"scripted:{self._script}", "--approval-mode", "auto"]
+        shown = [f'"{PROMPT}"' if part == PROMPT else part for part in arguments]
+        shown[3] = "scripted:script.toml"
+        click.echo(f"$ treadle {' '.join(shown)}")
+        process = self._start(*arguments)
+        log = self._repository / "checks.log"
+        for _ in range(_DEADLINE_POLLS):
+            if log.exists() or process.poll() is not None:
+                break
+            _wait(process, _POLL_S)
+        _wait(process, _IN_THE_MIDDLE_S)
+        process.send_signal(signal.SIGKILL)
+        if process.wait() != -signal.SIGKILL:
+            raise TreadleError("the demo's agent ended before it could be killed")
+        click.secho(f"$ kill -9 {process.pid}      (in the middle of the check)", fg="red")
+        threads = json.loads(self._treadle("list", "--json"))
+        return str(threads[0]["id"])
+
+    def _resume(self, thread_id: str) -> None:
+        _head("3. A new process goes on; nobody tells it what had happened")
+        click.echo(f"$ treadle resume {thread_id} < /dev/null")
+        process = self._start("resume", thread_id)
+        if process.wait() != 0:
+            raise TreadleError(f"resuming failed with exit code {process.returncode}")
+
+    def _look(self, thread_id: str) -> None:
+        _head("4. What there is now")
+        self._shell("python3 -m unittest 2>&1 | tail -n 1")
+        self._shell("git log --format='%h %s%n        %(trailers)' -n 1 | head -n 2")
+        self._shell("git show --format= --stat HEAD; git status --short")
+        replay = self._treadle("replay", thread_id)
+        click.echo("$ treadle replay ...        (fold the journal again from nothing)")
+        lines = replay.splitlines()
+        for line in lines[:-1]:
+            click.echo("  " + line)
+        click.echo(lines[-1])
+        if "Treadle-Thread: " + thread_id not in self._git("log", "-n", "1", "--format=%B"):
+            raise TreadleError("the demo's commit does not name its thread")
+
+    def _say_what_next(self, thread_id: str) -> None:
+        _head("5. What to type next")
+        click.echo(
+            f"cd {self._repository}\n"
+            f"export TREADLE_HOME={self._home}\n"
+            f"treadle show {thread_id}\n"
+            "treadle verify\n"
+            "git show\n"
+            'treadle -p "hello" -m scripted:../script.toml\n'
+            f"rm -r {self._repository.parent}       # when you have seen enough"
+        )
+
+    def _start(self, *arguments: str) -> subprocess.Popen[bytes]:
+        sys.stdout.flush()
+        return subprocess.Popen(
+            [sys.executable, "-m", "treadle", *arguments],
+            cwd=self._repository,
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.STDOUT,
+        )
+
+    def _treadle(self, *arguments: str) -> str:
+        return self._output(sys.executable, "-m", "treadle", *arguments)
+
+    def _git(self, *arguments: str) -> str:
+        return self._output("git", *arguments)
+
+    def _shell(self, command_line: str) -> None:
+        click.echo(f"$ {command_line}")
+        output = self._output("sh", "-c", command_line).strip()
+        click.echo(output or "(nothing)")
+
+    def _output(self, *arguments: str) -> str:
+        done = subprocess.run(
+            arguments,
+            cwd=self._repository,
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise TreadleError(f"{' '.join(arguments)} failed: {done.stderr.strip()}")
+        return done.stdout
+
+
+def _head(text: str) -> None:
+    click.echo()
+    click.secho(text, bold=True)
+
+
+def _wait(process: subprocess.Popen[bytes], time_s: float) -> None:
+    try:
+        process.wait(time_s)
+    except subprocess.TimeoutExpired:
+        return

@@ -1,0 +1,128 @@
+"""The command `treadle`: the options of `-p`, and the subcommands, loaded lazily."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any, Final
+
+import click
+
+from treadle import __version__
+from treadle.errors import TreadleError
+
+COMMANDS: Final = ("demo", "graph", "list", "replay", "resume", "show", "verify")
+"""Each is `treadle.cli.<name>_command.command`; none is imported before it is asked for."""
+
+WELCOME: Final = """\
+Treadle: a coding agent that never loses a stitch.
+
+  treadle demo                     see it work: 30 seconds, no keys, no network
+  treadle -p "PROMPT" -m MODEL     one turn in this folder; the answer goes to stdout
+  treadle list                     threads on this machine
+  treadle resume ID                go on with a thread
+  treadle --help                   everything else
+
+The interactive terminal is not part of this version yet.
+"""
+
+
+class _Lazy(click.Group):
+    """Lists its commands without importing them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command = import_module(f"treadle.cli.{cmd_name}_command").command
+        assert isinstance(command, click.Command)
+        return command
+
+
+@click.group(
+    cls=_Lazy,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, prog_name="treadle", message="%(prog)s %(version)s")
+@click.option(
+    "-p", "--print", "prompt", metavar="PROMPT", help="Run one turn and print the answer."
+)
+@click.option(
+    "-c", "--continue", "latest", is_flag=True, help="Go on with this folder's last thread."
+)
+@click.option("-r", "--resume", "thread", metavar="ID", help="Go on with this thread.")
+@click.option("-m", "--model", metavar="MODEL", envvar="TREADLE_MODEL", help="scripted:FILE")
+@click.option(
+    "-C", "--cwd", metavar="FOLDER", type=click.Path(), help="Work in FOLDER instead of here."
+)
+@click.option(
+    "--approval-mode",
+    type=click.Choice(["plan", "auto"]),
+    help="plan (default): tools that only read. auto: also tools that change files and run "
+    "commands. A thread keeps its mode.",
+)
+@click.option(
+    "--output-format",
+    type=click.Choice(["text", "json", "stream-json"]),
+    default="text",
+    show_default=True,
+)
+@click.option("--max-steps", type=click.IntRange(min=1), help="Model requests this turn may make.")
+@click.option("--private", is_flag=True, help="A new thread never leaves this machine.")
+@click.option("--no-commit", is_flag=True, help="Do not commit what the agent changes.")
+@click.option("-v", "--verbose", count=True, help="Log transitions (-v) and everything (-vv).")
+@click.pass_context
+def cli(ctx: click.Context, /, verbose: int, **options: Any) -> None:
+    r"""A coding agent whose every step is durable.
+
+    \b
+    treadle -p "fix the failing test" -m scripted:demo.toml --approval-mode auto
+    git diff | treadle -p "review this" -m scripted:demo.toml
+
+    Exit codes: 0 done, 1 failed, 2 usage, 3 stopped by a limit, 5 not configured, 75 try again
+    later, 130 or 143 ended by a signal.
+    """
+    if verbose:
+        import logging
+
+        level = logging.DEBUG if verbose > 1 else logging.INFO
+        logging.basicConfig(level=level, format="%(name)s: %(message)s", stream=sys.stderr)
+    if ctx.invoked_subcommand is not None:
+        if options["prompt"] is not None:
+            raise click.UsageError("-p stands before no command; use `treadle resume ID -p PROMPT`")
+        return
+    if options["prompt"] is None:
+        if options["latest"] or options["thread"]:
+            raise click.UsageError(
+                "the interactive terminal is not part of this version yet; add -p PROMPT"
+            )
+        click.echo(WELCOME, nl=False)
+        return
+    from treadle.cli.run import RunOptions, run
+
+    ctx.exit(run(RunOptions(**options)))
+
+
+def main() -> None:
+    """The console script: errors become one line on stderr and an exit code."""
+    try:
+        code = cli.main(standalone_mode=False)
+    except click.exceptions.Abort:
+        code = 130
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except TreadleError as error:
+        from treadle.cli.exits import code_of
+
+        click.echo(f"treadle: {error.message}", err=True)
+        if error.hint:
+            click.echo(f"         {error.hint}", err=True)
+        code = code_of(error)
+    except BrokenPipeError:
+        sys.stderr.close()  # whoever read our output is gone; the interpreter must not complain
+        code = 141
+    sys.exit(code if isinstance(code, int) else 0)

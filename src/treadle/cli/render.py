@@ -1,0 +1,192 @@
+"""Outputs for people and programs: the answer on stdout, activity on stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any, Final, Protocol
+
+import click
+import msgspec
+
+from treadle.core.messages import ToolCall
+from treadle.core.tools import ToolExecutionOutcome
+from treadle.runtime import outputs
+from treadle.runtime.outputs import Output, TurnFinished, TurnOutcome
+
+SCHEMA_VERSION: Final = 1
+"""Of the records of `--output-format json` and `stream-json`."""
+
+HEAD_LENGTH_MAX: Final = 100
+HEAD_LINES_MAX: Final = 3
+
+
+class Renderer(Protocol):
+    """Shows a turn."""
+
+    def begin(self, thread_id: str, notices: Sequence[str]) -> None:
+        """Before anything happens."""
+        ...
+
+    def show(self, output: Output) -> None:
+        """As it happens."""
+        ...
+
+    def end(self, finished: TurnFinished) -> None:
+        """After the thread is closed."""
+        ...
+
+
+def make_renderer(output_format: str) -> Renderer:
+    """The renderer of `--output-format`."""
+    if output_format == "json":
+        return JsonRenderer()
+    return StreamRenderer() if output_format == "stream-json" else TextRenderer()
+
+
+class TextRenderer:
+    """For people."""
+
+    def __init__(self) -> None:
+        self._text: list[str] = []
+        self._calls: dict[str, ToolCall] = {}
+
+    def begin(self, thread_id: str, notices: Sequence[str]) -> None:
+        """See `Renderer`."""
+        _say(f"thread {thread_id}", dim=True)
+        for notice in notices:
+            _say(notice, dim=True)
+
+    def show(self, output: Output) -> None:
+        """See `Renderer`."""
+        if isinstance(output, outputs.TextDelta):
+            self._text.append(output.text)
+        elif isinstance(output, outputs.ToolStarted):
+            self._flush()
+            self._calls[output.call.id] = output.call
+            _say(f"● {describe_call(output.call)}", fg="cyan")
+        elif isinstance(output, outputs.ToolFinished):
+            call = self._calls.get(output.call_id)
+            name = f"{output.tool_name}: " if len(self._calls) > 1 or call is None else ""
+            _say_result(name, output)
+        elif isinstance(output, outputs.HookFinished) and output.note:
+            _say(f"  {output.note}", fg="green" if output.action_taken else "yellow")
+        elif isinstance(output, outputs.Retrying):
+            self._text.clear()
+            _say(f"  {output.error.text}; trying again in {output.delay_s:.1f} s", fg="yellow")
+        elif isinstance(output, outputs.Notice):
+            _say(f"! {output.text}", fg="yellow")
+
+    def _flush(self) -> None:
+        """Text before tool calls is activity, not the answer."""
+        text = "".join(self._text).strip()
+        self._text.clear()
+        self._calls.clear()
+        if text:
+            _say(text)
+
+    def end(self, finished: TurnFinished) -> None:
+        """See `Renderer`."""
+        if finished.answer:
+            click.echo(finished.answer)
+        if finished.outcome is TurnOutcome.INTERRUPTED:
+            _say("stopped before the turn was finished; it is safe on disk", fg="yellow")
+        elif finished.outcome is not TurnOutcome.DONE:
+            _say(f"treadle: {finished.error}", fg="red")
+        usage = finished.usage
+        about = "about " if usage.estimated else ""
+        _say(
+            f"{about}{usage.input_tokens} tokens in, {usage.output_tokens} out; "
+            f"to go on: treadle resume {finished.thread}",
+            dim=True,
+        )
+
+
+class JsonRenderer:
+    """One object at the end, for programs."""
+
+    def __init__(self) -> None:
+        self._started_s = time.monotonic()
+
+    def begin(self, thread_id: str, notices: Sequence[str]) -> None:
+        """See `Renderer`."""
+
+    def show(self, output: Output) -> None:
+        """See `Renderer`."""
+
+    def end(self, finished: TurnFinished) -> None:
+        """See `Renderer`."""
+        _print_json(self.result(finished))
+
+    def result(self, finished: TurnFinished) -> dict[str, Any]:
+        """The last record of every format for programs."""
+        fields: dict[str, Any] = msgspec.to_builtins(finished)
+        fields["type"] = "result"
+        fields["schema"] = SCHEMA_VERSION
+        fields["duration_s"] = round(time.monotonic() - self._started_s, 3)
+        return fields
+
+
+class StreamRenderer(JsonRenderer):
+    """Every output as a line of JSON, as it happens; the first names thread and schema."""
+
+    def begin(self, thread_id: str, notices: Sequence[str]) -> None:
+        """See `Renderer`."""
+        _print_json({"type": "thread", "thread": thread_id, "schema": SCHEMA_VERSION})
+        for notice in notices:
+            self.show(outputs.Notice(notice))
+
+    def show(self, output: Output) -> None:
+        """See `Renderer`."""
+        _print_json(msgspec.to_builtins(output))
+
+
+def _print_json(value: object) -> None:
+    sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
+    sys.stdout.flush()
+
+
+def _say(text: str, **style: Any) -> None:
+    click.echo(click.style(text, **style), err=True)
+
+
+def _say_result(name: str, output: outputs.ToolFinished) -> None:
+    outcome = output.outcome
+    is_good = isinstance(outcome, ToolExecutionOutcome.Success)
+    text = (
+        outcome.output
+        if isinstance(outcome, ToolExecutionOutcome.Success)
+        else f"ERROR: {outcome.error.text}"
+    )
+    for line in head(text).splitlines() or ["(no output)"]:
+        _say(f"  {name}{line}", fg=None if is_good else "red", dim=is_good)
+        name = ""
+
+
+def head(text: str) -> str:
+    """The first lines of a result, each cut to a line of a terminal, and how many are left out."""
+    lines = text.strip().splitlines()
+    shown = [
+        line if len(line) <= HEAD_LENGTH_MAX else line[: HEAD_LENGTH_MAX - 1] + "…"
+        for line in lines[:HEAD_LINES_MAX]
+    ]
+    if len(lines) > HEAD_LINES_MAX:
+        shown.append(f"… {len(lines) - HEAD_LINES_MAX} more lines")
+    return "\n".join(shown)
+
+
+def describe_call(call: ToolCall) -> str:
+    """A call in one line: the command itself, or the tool and what it works on."""
+    try:
+        arguments = json.loads(call.arguments_json)
+    except ValueError:
+        arguments = None
+    if not isinstance(arguments, dict):
+        return f"{call.tool_name} {call.arguments_json}"[:HEAD_LENGTH_MAX]
+    if call.tool_name == "bash":
+        detail = f"$ {arguments.get('command', '')}"
+        return detail if len(detail) <= HEAD_LENGTH_MAX else detail[: HEAD_LENGTH_MAX - 1] + "…"
+    shown = [str(value) for value in arguments.values() if isinstance(value, str | int)]
+    return f"{call.tool_name} {' '.join(shown)}"[:HEAD_LENGTH_MAX].replace("\n", "⏎")

@@ -1,0 +1,123 @@
+"""One turn without a terminal: `treadle -p` and `treadle resume`."""
+
+from __future__ import annotations
+
+import asyncio
+import select
+import signal
+import stat
+import sys
+from pathlib import Path
+from typing import Final
+
+import click
+from msgspec import Struct
+
+from treadle.cli import exits
+from treadle.cli.ask import ask, is_somebody_there
+from treadle.cli.render import Renderer, make_renderer
+from treadle.cli.wiring import ModelChoice, Setup, find_thread, make_setup
+from treadle.errors import UsageError
+from treadle.runtime.outputs import TurnOutcome
+from treadle.runtime.session import Session
+
+STDIN_WAIT_S_MAX: Final = 3.0
+"""A pipe that nobody writes to must not hang a script; what comes later is not read."""
+
+_CODE_OF_OUTCOME: Final = {
+    TurnOutcome.DONE: exits.DONE,
+    TurnOutcome.FAILED: exits.FAILED,
+    TurnOutcome.LIMIT: exits.LIMIT,
+    TurnOutcome.CANCELLED: exits.INTERRUPTED,
+    TurnOutcome.INTERRUPTED: exits.TERMINATED,
+}
+
+
+class RunOptions(Struct, frozen=True):
+    """The options of `treadle -p`; those of `resume` are a part of them."""
+
+    prompt: str | None
+    latest: bool = False
+    thread: str | None = None
+    model: str | None = None
+    cwd: str | None = None
+    approval_mode: str | None = None
+    output_format: str = "text"
+    max_steps: int | None = None
+    private: bool = False
+    no_commit: bool = False
+
+
+def run(options: RunOptions) -> int:
+    """Run one turn (or, without a prompt, finish what was left) and give the exit code."""
+    if options.latest and options.thread:
+        raise UsageError("-c and -r name two threads", hint="give one of them")
+    prompt = _with_stdin(options.prompt)
+    if prompt is not None and not prompt.strip():
+        raise UsageError("the prompt is empty", hint="say what the agent is to do")
+    setup = make_setup(
+        ModelChoice(options.model, options.approval_mode, options.max_steps or 0),
+        folder=options.cwd,
+        auto_commit=not options.no_commit,
+    )
+    thread_id = find_thread(setup, options.thread, latest=options.latest)
+    renderer = make_renderer(options.output_format)
+    return asyncio.run(_turn(setup, thread_id, prompt, renderer, is_private=options.private))
+
+
+def _with_stdin(prompt: str | None) -> str | None:
+    """The prompt with piped input appended; `-` stands for piped input alone."""
+    piped = _piped() if prompt is not None else ""
+    if prompt == "-":
+        prompt = ""
+    if prompt is None or not piped.strip():
+        return prompt
+    return f"{prompt}\n\n{piped}" if prompt else piped
+
+
+def _piped() -> str:
+    stdin = sys.stdin
+    if stdin is None or stdin.closed or stdin.isatty():
+        return ""
+    mode = Path(f"/dev/fd/{stdin.fileno()}").stat().st_mode
+    if stat.S_ISCHR(mode):
+        return ""
+    if not stat.S_ISREG(mode) and not select.select([stdin], [], [], STDIN_WAIT_S_MAX)[0]:
+        click.echo("treadle: nothing came on stdin; going on without it", err=True)
+        return ""
+    return stdin.buffer.read().decode(errors="replace")
+
+
+async def _turn(
+    setup: Setup, thread_id: str | None, prompt: str | None, renderer: Renderer, *, is_private: bool
+) -> int:
+    session = setup.open(
+        thread_id, renderer.show, is_private=is_private, ask=ask if is_somebody_there() else None
+    )
+    renderer.begin(session.thread_id, setup.notices)
+    signalled = _listen(session)
+    try:
+        finished = await (session.resume() if prompt is None else session.turn(prompt))
+    finally:
+        await session.close()
+    renderer.end(finished)
+    return signalled.get("code", _CODE_OF_OUTCOME[finished.outcome])
+
+
+def _listen(session: Session) -> dict[str, int]:
+    """Ctrl-C cancels the turn; being told to end settles the thread so that it can be resumed."""
+    loop = asyncio.get_running_loop()
+    signalled: dict[str, int] = {}
+
+    def interrupt() -> None:
+        signalled["code"] = exits.INTERRUPTED
+        session.cancel()
+
+    def end(code: int) -> None:
+        signalled["code"] = code
+        session.interrupt()
+
+    loop.add_signal_handler(signal.SIGINT, interrupt)
+    loop.add_signal_handler(signal.SIGTERM, end, exits.TERMINATED)
+    loop.add_signal_handler(signal.SIGHUP, end, exits.HANGUP)
+    return signalled

@@ -1,0 +1,122 @@
+"""Checking a thread against itself: the fold from nothing against what the snapshot says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from treadle.core.actions import AgentAction
+from treadle.core.events import name_of
+from treadle.errors import TreadleError
+from treadle.store.local import LocalStore
+from treadle.thread.codec import UnknownEntryError, decode_entry
+from treadle.thread.facts import ThreadCreated
+from treadle.thread.fold import ThreadFold
+from treadle.thread.record import Condition, Record
+from treadle.thread.snapshot import Snapshot, restore_fold
+
+
+class Verdict(Struct, frozen=True):
+    """How a check ended, in one line."""
+
+    is_good: bool
+    text: str
+
+
+class Step(Struct, frozen=True):
+    """One record of a replay; the last step carries the verdict only."""
+
+    seq: int = 0
+    at: str = ""
+    name: str = ""
+    before: str = ""
+    after: str = ""
+    action: AgentAction | None = None
+    verdict: Verdict | None = None
+
+
+class Report(Struct, frozen=True):
+    """What `verify` says of one thread."""
+
+    thread: str
+    condition: str
+    version: int
+    is_good: bool
+    text: str
+
+
+def replay(store: LocalStore, thread_id: str) -> Iterator[Step]:
+    """Fold the journal again from record 1; the last step says whether the snapshot agrees.
+
+    Raises:
+        UnknownThreadError: there is no such thread.
+        UnknownEntryError: a record is from a newer version.
+    """
+    found = store.scan(thread_id)
+    present, snapshot = store.snapshot_of(thread_id)
+    fold: ThreadFold | None = None
+    verdict = Verdict(not present, "")
+    if present and snapshot is None:
+        verdict = Verdict(False, "the snapshot is damaged")
+    elif snapshot is not None:
+        verdict = Verdict(False, f"the snapshot's record {snapshot.head.seq} is not in the journal")
+    for record in found.records:
+        fold, step = _step(fold, record)
+        yield step
+        if snapshot is not None and record.hash == snapshot.head.hash:
+            verdict = _compare(fold, snapshot)
+    count = len(found.records)
+    said = [f"{count} records folded from nothing"]
+    if snapshot is not None and verdict.is_good:
+        said.append(f"the snapshot of version {snapshot.head.seq} says the same")
+    elif not verdict.is_good:
+        said.append(verdict.text)
+    elif not present:
+        said.append("there is no snapshot")
+    if found.condition is not Condition.CLEAN:
+        said.append(f"the journal is {found.condition.value}: {found.reason}")
+    is_good = verdict.is_good and found.condition is not Condition.CORRUPT and count > 0
+    yield Step(verdict=Verdict(is_good, "; ".join(said)))
+
+
+def _step(fold: ThreadFold | None, record: Record) -> tuple[ThreadFold, Step]:
+    entry = decode_entry(record.event)
+    if fold is None:
+        if not isinstance(entry, ThreadCreated):
+            raise UnknownEntryError("record 1 does not create a thread")
+        fold = ThreadFold(entry)
+    before = type(fold.state).__name__
+    action = fold.apply(record.seq, record.at, entry)
+    after = type(fold.state).__name__
+    return fold, Step(record.seq, record.at, name_of(type(entry)), before, after, action)
+
+
+def _compare(fold: ThreadFold, snapshot: Snapshot) -> Verdict:
+    """Whether the fold and the snapshot say the same, in the document and beyond it."""
+    restored = restore_fold(snapshot)
+    if restored is None:
+        return Verdict(False, "the snapshot holds a state this version does not have")
+    ours, theirs = fold.document(), restored.document()
+    same = (
+        ours == theirs
+        and fold.machine.config == restored.machine.config
+        and fold.machine.obligations() == restored.machine.obligations()
+        and (fold.queued, fold.observed, fold.turn_steps, fold.provider)
+        == (restored.queued, restored.observed, restored.turn_steps, restored.provider)
+    )
+    return Verdict(same, "" if same else f"the snapshot of version {fold.version} says otherwise")
+
+
+def check(store: LocalStore, thread_id: str) -> Report:
+    """Chain, tail and snapshot of one thread. Never raises for what is wrong with it."""
+    condition, version, verdict = "unknown", 0, Verdict(False, "")
+    try:
+        found = store.scan(thread_id)
+        condition, version = found.condition.value, found.head.seq
+        for step in replay(store, thread_id):
+            verdict = step.verdict or verdict
+    except TreadleError as error:
+        verdict = Verdict(False, error.message)
+        condition = "unreadable"
+    return Report(thread_id, condition, version, verdict.is_good, verdict.text)
