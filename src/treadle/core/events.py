@@ -106,6 +106,11 @@ class ShutdownRequested(_Event, frozen=True, tag="shutdown_requested"):
     """The process is ending. Not stored."""
 
 
+ModelEvent: TypeAlias = (
+    LlmEvent.TextDelta | LlmEvent.ToolCallDelta | LlmEvent.Completed | LlmEvent.Error
+)
+"""What a provider streams."""
+
 DurableEvent: TypeAlias = (
     UserInput
     | LlmEvent.Completed

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 from treadle.core.actions import AgentAction
-from treadle.core.events import LlmEvent
+from treadle.core.events import ModelEvent
 from treadle.core.llm import LlmRequest
 from treadle.core.messages import ToolCall
 from treadle.core.tools import CompletedToolInfo, Outcome, ToolDefinition, ToolProgress
 from treadle.thread.codec import Entry
 from treadle.thread.facts import GitObserved
 from treadle.thread.fold import ThreadFold
-
-ModelEvent: TypeAlias = (
-    LlmEvent.TextDelta | LlmEvent.ToolCallDelta | LlmEvent.Completed | LlmEvent.Error
-)
 
 
 class Provider(Protocol):

@@ -14,6 +14,8 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
+from msgspec.structs import replace
+
 from treadle.core.actions import (
     WAIT,
     AgentAction,
@@ -79,9 +81,16 @@ class ConversationMachine:
         return other
 
     def with_config(self, config: AgentConfig) -> ConversationMachine:
-        """A machine in the same state with another configuration; this one stays as it is."""
+        """A machine in the same state with another configuration; this one stays as it is.
+
+        A request that waits for the hook is built anew, so that it is the one that will be sent.
+        """
         other = ConversationMachine(config, thread_id=self._thread_id)
-        other._state = self._state
+        state = self._state
+        if isinstance(state, PostToolsHook):
+            request = build_request(config, state.conversation)
+            state = replace(state, pending_llm_request=request)
+        other._state = state
         return other
 
     def handle_event(self, event: AgentEvent) -> AgentAction:

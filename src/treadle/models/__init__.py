@@ -1,0 +1,1 @@
+"""The part that answers: one file per provider, and a model that plays a script."""
