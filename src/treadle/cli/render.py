@@ -52,6 +52,8 @@ class TextRenderer:
     def __init__(self) -> None:
         self._text: list[str] = []
         self._calls: dict[str, ToolCall] = {}
+        """The round's calls; those of a finished round are forgotten when the next one begins."""
+        self._open_count = 0
 
     def begin(self, thread_id: str, notices: Sequence[str]) -> None:
         """See `Renderer`."""
@@ -65,12 +67,18 @@ class TextRenderer:
             self._text.append(output.text)
         elif isinstance(output, outputs.ToolStarted):
             self._flush()
+            if self._open_count == 0:
+                self._calls.clear()
+            self._open_count += 1
             self._calls[output.call.id] = output.call
             _say(f"● {describe_call(output.call)}", fg="cyan")
         elif isinstance(output, outputs.ToolFinished):
             call = self._calls.get(output.call_id)
-            name = f"{output.tool_name}: " if len(self._calls) > 1 or call is None else ""
-            _say_result(name, output)
+            self._open_count -= call is not None
+            if call is None or len(self._calls) > 1:
+                name = output.tool_name if call is None else describe_call(call)
+                _say(f"  {name}:", dim=True)
+            _say_result(output)
         elif isinstance(output, outputs.HookFinished) and output.note:
             _say(f"  {output.note}", fg="green" if output.action_taken else "yellow")
         elif isinstance(output, outputs.Retrying):
@@ -83,7 +91,6 @@ class TextRenderer:
         """Text before tool calls is activity, not the answer."""
         text = "".join(self._text).strip()
         self._text.clear()
-        self._calls.clear()
         if text:
             _say(text)
 
@@ -152,7 +159,7 @@ def _say(text: str, **style: Any) -> None:
     click.echo(click.style(text, **style), err=True)
 
 
-def _say_result(name: str, output: outputs.ToolFinished) -> None:
+def _say_result(output: outputs.ToolFinished) -> None:
     outcome = output.outcome
     is_good = isinstance(outcome, ToolExecutionOutcome.Success)
     text = (
@@ -161,13 +168,12 @@ def _say_result(name: str, output: outputs.ToolFinished) -> None:
         else f"ERROR: {outcome.error.text}"
     )
     for line in head(text).splitlines() or ["(no output)"]:
-        _say(f"  {name}{line}", fg=None if is_good else "red", dim=is_good)
-        name = ""
+        _say(f"  {line}", fg=None if is_good else "red", dim=is_good)
 
 
 def head(text: str) -> str:
-    """The first lines of a result, each cut to a line of a terminal, and how many are left out."""
-    lines = text.strip().splitlines()
+    """The first lines of a result that say something, cut to width, and how many more there are."""
+    lines = [line for line in text.splitlines() if line.strip()]
     shown = [
         line if len(line) <= HEAD_LENGTH_MAX else line[: HEAD_LENGTH_MAX - 1] + "…"
         for line in lines[:HEAD_LINES_MAX]

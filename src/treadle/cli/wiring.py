@@ -24,6 +24,8 @@ from treadle.runtime.recovery import Answer
 from treadle.runtime.session import Session
 from treadle.store.local import LocalStore
 from treadle.store.places import Places
+from treadle.thread.facts import ThreadCreated
+from treadle.thread.fold import ThreadFold
 from treadle.tools.builtin import builtin_tools
 from treadle.tools.registry import Registry
 from treadle.workspace.commit import GitWorkspace
@@ -77,27 +79,13 @@ class Setup(Struct, frozen=True):
             UsageError: the thread's folder is gone.
             StoreError: the thread is busy, damaged or newer, or the disk refused.
         """
-        if thread_id is None:
-            provider = make_provider(self.choice.model)
-            config = AgentConfig(
-                model_name=_recorded_name(self.choice.model),
-                system_prompt=SYSTEM_PROMPT.format(folder=self.folder),
-            )
-            folder = self.folder
-            writer = self.store.create(CREATOR, workspace=folder, cwd=folder, is_private=is_private)
-        else:
-            fold = self.store.load(thread_id).fold
-            config = fold.machine.config
-            folder = self._folder_of(thread_id, fold.header.workspace)
-            provider = make_provider(self.choice.model or config.model_name)
-            if self.choice.model:
-                config = replace(config, model_name=_recorded_name(self.choice.model))
-            writer = self.store.open(thread_id)
-        mode = self.choice.approval_mode or _recorded_mode(config)
-        config = replace(config, max_steps=self.choice.max_steps)
+        recorded = None if thread_id is None else self.store.load(thread_id).fold
+        folder = self.folder if recorded is None else self._folder_of(recorded.header)
+        config = self._config(folder, recorded)
+        provider = make_provider(config.model_name)
         redactor = Redactor(collect_secrets(os.environ, Path.home()))
         tools = Registry(builtin_tools(), workspace=folder)
-        if mode == "plan":
+        if (self.choice.approval_mode or _recorded_mode(config)) == "plan":
             tools = tools.only({EffectClass.READ})
             self.notices.append(
                 "approval mode plan: the agent can read but not change files or run commands; "
@@ -108,6 +96,11 @@ class Setup(Struct, frozen=True):
             auto_commit=self.auto_commit,
             compose=make_composer(provider, config),
             redactor=redactor,
+        )
+        writer = (
+            self.store.create(CREATOR, workspace=folder, cwd=folder, is_private=is_private)
+            if thread_id is None
+            else self.store.open(thread_id)
         )
         return Session(
             writer,
@@ -120,13 +113,28 @@ class Setup(Struct, frozen=True):
             on_output=on_output,
         )
 
-    def _folder_of(self, thread_id: str, recorded: str | None) -> str:
+    def _config(self, folder: str, recorded: ThreadFold | None) -> AgentConfig:
+        """What the thread has recorded, with what was chosen for this run."""
+        config = (
+            AgentConfig(system_prompt=SYSTEM_PROMPT.format(folder=folder))
+            if recorded is None
+            else recorded.machine.config
+        )
+        model = self.choice.model
+        return replace(
+            config,
+            model_name=_lasting_name(model) if model else config.model_name,
+            max_steps=self.choice.max_steps,
+        )
+
+    def _folder_of(self, header: ThreadCreated) -> str:
+        recorded = header.workspace
         if self.has_chosen_folder or recorded is None:
             return self.folder
         if not Path(recorded).is_dir():
             raise UsageError(
-                f"the folder of thread {thread_id} is gone: {recorded}",
-                hint=f"-C FOLDER goes on in another one; `treadle show {thread_id}` still works",
+                f"the folder of thread {header.thread} is gone: {recorded}",
+                hint="-C FOLDER goes on in another one; `treadle show` works without it",
             )
         return recorded
 
@@ -183,7 +191,7 @@ def _recorded_mode(config: AgentConfig) -> str:
     return "auto" if mutates else "plan"
 
 
-def _recorded_name(model: str | None) -> str:
+def _lasting_name(model: str) -> str:
     """The name as the thread keeps it: a script's path must hold from any folder."""
-    kind, _, rest = (model or "").partition(":")
+    kind, _, rest = model.partition(":")
     return f"{kind}:{Path(rest).expanduser().resolve()}" if rest else kind

@@ -242,17 +242,19 @@ class Session:
 
     async def _prepare(self) -> None:
         fold = self._writer.fold
-        notes = [self._writer.note] if self._writer.note else []
         if fold.machine.config != self._config or fold.provider != self._provider.name:
             self._writer.stage(Configured(self._config, self._provider.name))
+        if self._writer.note:
+            self._note(self._writer.note)
         if self.is_waiting:
             await self._observe()
         else:
-            notes.append(await self._recover())
-        if notes:
-            note = "; ".join(notes)
-            self._writer.stage(Recovered(note), self._redact)
-            self._later.append(outputs.Notice(note))
+            await self._recover()
+
+    def _note(self, note: str) -> None:
+        """Record and tell what an earlier process left and what becomes of it."""
+        self._writer.stage(Recovered(note), self._redact)
+        self._later.append(outputs.Notice(note))
 
     async def _loop(self) -> None:
         """Until the machine waits and nothing is left to deliver."""
@@ -456,14 +458,16 @@ class Session:
 
     # ---- recovery ------------------------------------------------------------------------------
 
-    async def _recover(self) -> str:
-        """Take up what the last process left; returns what was found, for people."""
+    async def _recover(self) -> None:
+        """Take up what the last process left."""
         fold = self._writer.fold
         state = fold.state
         if not isinstance(state, ExecutingTools):
             self._due = fold.machine.obligations()
-            return f"the process had died in {type(state).__name__}; going on from there"
+            self._note(f"the process had died in {type(state).__name__}; going on from there")
+            return
         found = open_calls(state, self._config.effect_of, has_person=self._ask is not None)
+        self._note(describe(found))
         doubtful = [one for one in found if one.decision in (Decision.ASK, Decision.REPORT)]
         for one in doubtful:
             if one.standing is Standing.STARTED:
@@ -479,7 +483,6 @@ class Session:
                 self._take(completed_by(answer, one.call, self._writer.now()))
         if again:
             self._due = ExecuteTools(tuple(again))
-        return describe(found)
 
     def _effect(self, call: ToolCall) -> EffectClass:
         return self._config.effect_of(call.tool_name)

@@ -1,0 +1,75 @@
+"""Runs the real command in real processes, each test with a home and a repository of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """What a fresh user has: a home, git, an identity, no keys."""
+    config = tmp_path / "gitconfig"
+    config.write_text("[user]\n\tname = Ada\n\temail = ada@example.invalid\n")
+    return {
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+        "HOME": str(tmp_path / "user"),
+        "TREADLE_HOME": str(tmp_path / "home"),
+        "GIT_CONFIG_GLOBAL": str(config),
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "LC_ALL": "C.UTF-8",
+    }
+
+
+@pytest.fixture
+def repository(tmp_path: Path, environment: dict[str, str]) -> Path:
+    """A git repository with one commit."""
+    folder = tmp_path / "repository"
+    folder.mkdir()
+    (folder / "calc.py").write_text("def add(a, b):\n    return a - b\n")
+    for arguments in (
+        ["init", "--quiet", "--initial-branch=main"],
+        ["add", "--all"],
+        ["commit", "--quiet", "--message", "feat: add"],
+    ):
+        subprocess.run(["git", *arguments], cwd=folder, env=environment, check=True)
+    return folder
+
+
+@pytest.fixture
+def treadle(environment: dict[str, str], repository: Path) -> Run:
+    """The command, run to its end in the repository."""
+
+    def run(
+        *arguments: str, stdin: str | None = None, cwd: Path = repository, **extra: str
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "treadle", *arguments],
+            cwd=cwd,
+            env={**environment, **extra},
+            input=stdin,
+            stdin=subprocess.DEVNULL if stdin is None else None,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+
+    return run
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Callable[[str], str]:
+    """A scripted model of this text, as `-m` takes it."""
+
+    def write(text: str, name: str = "script.toml") -> str:
+        (tmp_path / name).write_text(text)
+        return f"scripted:{tmp_path / name}"
+
+    return write

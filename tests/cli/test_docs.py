@@ -1,0 +1,63 @@
+"""The documents are true: examples run, every command is described, links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli.conftest import Run
+from treadle.cli.main import COMMANDS
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_and_stands_in_the_readme(treadle: Run, name: str) -> None:
+    done = treadle(name, "--help")
+    assert done.returncode == 0
+    assert len(done.stdout.splitlines()) > 4
+    assert f"`treadle {name}" in (ROOT / "README.md").read_text()
+
+
+def test_every_option_of_the_command_has_help(treadle: Run) -> None:
+    shown = treadle("--help").stdout
+    for option in ("--print", "--continue", "--resume", "--model", "--cwd", "--private"):
+        assert option in shown
+
+
+EXAMPLES = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+PRINTS = ["2 + 3 is 5.\n", "SendLlmRequest in CallingLlm\n"]
+
+
+@pytest.mark.parametrize(("source", "prints"), list(zip(EXAMPLES, PRINTS, strict=True)))
+def test_the_examples_of_the_readme_run(source: str, prints: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", source], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert (done.stdout, done.stderr) == (prints, "")
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_links_between_documents_lead_somewhere(path: Path) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)\)", path.read_text()):
+        assert (path.parent / target).exists(), target
+
+
+def test_the_make_targets_have_help() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    targets = re.findall(r"^([a-z]+):", makefile, re.MULTILINE)
+    described = re.findall(r"^([a-z]+):.*## ", makefile, re.MULTILINE)
+    assert set(targets) == set(described)
+    for target in ("demo", "test"):
+        assert f"make {target}" in (ROOT / "README.md").read_text()[:400]
+
+
+def test_the_glossary_names_each_state_of_a_journal() -> None:
+    text = (ROOT / "docs" / "glossary.md").read_text()
+    for word in ("clean", "torn", "corrupt", "uncertain", "acknowledged"):
+        assert f"**{word}**" in text

@@ -1,0 +1,239 @@
+"""`treadle -p`: one turn without a terminal, its streams, its exit codes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cli.conftest import Run
+
+HELLO = '[[replies]]\ntext = "Hello to you."\n'
+
+FIX = """
+[[replies]]
+when.system = "commit message"
+text = "fix: add instead of subtracting"
+
+[[replies]]
+text = "I look first."
+calls = [{ tool = "read_file", arguments = { path = "calc.py" } }]
+
+[[replies]]
+text = "It subtracts."
+[[replies.calls]]
+tool = "edit_file"
+arguments = { path = "calc.py", edits = [{ old_str = "a - b", new_str = "a + b" }] }
+
+[[replies]]
+text = "It adds now."
+"""
+
+Script = Callable[[str], str]
+
+
+def git(repository: Path, environment: dict[str, str], *arguments: str) -> str:
+    done = subprocess.run(
+        ["git", *arguments],
+        cwd=repository,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+def test_the_answer_alone_is_on_stdout(treadle: Run, script: Script) -> None:
+    done = treadle("-p", "hello", "-m", script(HELLO))
+    assert (done.returncode, done.stdout) == (0, "Hello to you.\n")
+    assert "thread T-" in done.stderr
+    assert "treadle resume T-" in done.stderr
+
+
+def test_an_agent_fixes_a_bug_and_commits_its_own_change_only(
+    treadle: Run, script: Script, repository: Path, environment: dict[str, str]
+) -> None:
+    (repository / "notes.txt").write_text("mine\n")
+    (repository / "staged.txt").write_text("mine too\n")
+    git(repository, environment, "add", "staged.txt")
+    done = treadle("-p", "fix add", "-m", script(FIX), "--approval-mode", "auto")
+    assert (done.returncode, done.stdout) == (0, "It adds now.\n"), done.stderr
+    body = git(repository, environment, "log", "-1", "--format=%B")
+    assert body.startswith("fix: add instead of subtracting")
+    assert "Treadle-Thread: T-" in body
+    shown = git(repository, environment, "show", "--format=", "--name-only", "HEAD")
+    assert shown == "calc.py\n"
+    status = git(repository, environment, "status", "--porcelain")
+    assert status == "A  staged.txt\n?? notes.txt\n"
+
+
+def test_no_commit_leaves_the_change_to_the_person(
+    treadle: Run, script: Script, repository: Path, environment: dict[str, str]
+) -> None:
+    model = script(FIX)
+    done = treadle("-p", "fix add", "-m", model, "--approval-mode", "auto", "--no-commit")
+    assert done.returncode == 0, done.stderr
+    assert git(repository, environment, "status", "--porcelain") == " M calc.py\n"
+
+
+def test_without_auto_only_reading_tools_are_offered_and_it_says_so(
+    treadle: Run, script: Script, repository: Path, tmp_path: Path
+) -> None:
+    done = treadle("-p", "fix add", "-m", script(FIX))
+    assert "approval mode plan" in done.stderr
+    assert "Tool not found" in done.stderr
+    assert "a - b" in (repository / "calc.py").read_text()
+    snapshot = next((tmp_path / "home" / "data" / "threads").glob("*.json"))
+    offered = json.loads(snapshot.read_text())["config"]["tools"]
+    assert {tool["name"] for tool in offered} == {"read_file", "list_files", "search_files"}
+
+
+def test_json_is_one_object_with_outcome_and_usage(treadle: Run, script: Script) -> None:
+    done = treadle("-p", "hello", "-m", script(HELLO), "--output-format", "json")
+    result = json.loads(done.stdout)
+    assert result["type"] == "result"
+    assert result["outcome"] == "done"
+    assert result["answer"] == "Hello to you."
+    assert result["usage"]["input_tokens"] > 0
+    assert result["thread"].startswith("T-")
+
+
+def test_stream_json_begins_with_the_thread_and_ends_with_the_result(
+    treadle: Run, script: Script
+) -> None:
+    done = treadle("-p", "fix", "-m", script(FIX), "--output-format", "stream-json")
+    records = [json.loads(line) for line in done.stdout.splitlines()]
+    assert records[0]["type"] == "thread"
+    assert records[0]["schema"] == 1
+    assert records[-1]["type"] == "result"
+    kinds = [record["type"] for record in records]
+    for kind in ("turn_started", "text_delta", "tool_started", "tool_finished"):
+        assert kind in kinds
+
+
+def test_piped_input_is_appended_to_the_prompt(treadle: Run, script: Script) -> None:
+    model = script('[[replies]]\nwhen.user = "review[\\\\s\\\\S]*diff of mine"\ntext = "Good."\n')
+    assert treadle("-p", "review", "-m", model, stdin="diff of mine").stdout == "Good.\n"
+
+
+def test_a_dash_takes_the_prompt_from_stdin(treadle: Run, script: Script) -> None:
+    model = script('[[replies]]\nwhen.user = "^only this$"\ntext = "Good."\n')
+    assert treadle("-p", "-", "-m", model, stdin="only this").stdout == "Good.\n"
+
+
+def test_continue_takes_the_last_thread_of_this_folder_and_says_which(
+    treadle: Run, script: Script, tmp_path: Path
+) -> None:
+    model = script(HELLO)
+    treadle("-p", "one", "-m", model)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    treadle("-p", "other", "-m", model, cwd=elsewhere)
+    done = treadle("-c", "-p", "two")
+    threads = {line["title"]: line for line in json.loads(treadle("list", "--json").stdout)}
+    assert threads["one"]["message_count"] == 4
+    assert threads["other"]["message_count"] == 2
+    assert f"going on with {threads['one']['id']}" in done.stderr
+
+
+def test_a_private_thread_is_recorded_as_such(treadle: Run, script: Script) -> None:
+    treadle("-p", "hello", "-m", script(HELLO), "--private")
+    assert json.loads(treadle("list", "--json").stdout)[0]["is_private"] is True
+
+
+# ---- what goes wrong ---------------------------------------------------------------------------
+
+
+def test_without_a_model_one_line_says_what_to_do(
+    treadle: Run, repository: Path, tmp_path: Path
+) -> None:
+    done = treadle("-p", "hello")
+    assert (done.returncode, done.stdout) == (5, "")
+    assert "TREADLE_MODEL" in done.stderr
+    assert "treadle demo" in done.stderr
+    assert not (tmp_path / "home").exists()
+    assert sorted(path.name for path in repository.iterdir()) == [".git", "calc.py"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["-p", " "], "the prompt is empty"),
+        (["-p", "x", "-m", "nobody:knows"], "unknown model"),
+        (["-p", "x", "-m", "scripted:/no/such/file.toml"], "/no/such/file.toml"),
+        (["-p", "x", "-C", "/no/such/folder"], "is no folder"),
+        (["-p", "x", "-r", "T-0"], "there is no thread"),
+        (["-p", "x", "-c"], "no thread has worked in"),
+        (["-p", "x", "-c", "-r", "T-0"], "two threads"),
+        (["-p", "x", "--max-steps", "0"], "--max-steps"),
+        (["-p", "x", "--approval-mode", "yolo"], "--approval-mode"),
+        (["-c"], "add -p PROMPT"),
+        (["show", "T-01a1fdbf-1184-7453-9b14-9cf3346936b3"], "there is no thread"),
+        (["show", "../../etc/passwd"], "there is no thread"),
+        (["resume", "nothing", "-p", "x"], "there is no thread"),
+        (["replay", "nothing"], "there is no thread"),
+        (["verify", "nothing"], "there is no thread"),
+        (["nonsense"], "No such command"),
+        (["-p", "x", "list"], "before no command"),
+    ],
+)
+def test_a_call_that_cannot_be_is_refused_and_makes_nothing(
+    treadle: Run, tmp_path: Path, arguments: list[str], words: str
+) -> None:
+    done = treadle(*arguments)
+    assert done.returncode == 2, done.stderr
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "home").exists()
+
+
+def test_a_bad_script_is_named_with_its_place(treadle: Run, script: Script) -> None:
+    done = treadle("-p", "x", "-m", script("[[replies]]\ntxt = 3\n"))
+    assert done.returncode == 2
+    assert "script.toml" in done.stderr
+    assert "replies[0]" in done.stderr
+
+
+def test_a_model_that_fails_ends_with_1_and_the_thread_goes_on(
+    treadle: Run, script: Script
+) -> None:
+    model = script('[[replies]]\nerror = { kind = "authentication", message = "no such key" }\n')
+    done = treadle("-p", "x", "-m", model)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "no such key" in done.stderr
+    assert treadle("-c", "-p", "again", "-m", script(HELLO)).stdout == "Hello to you.\n"
+
+
+def test_max_steps_ends_with_3(treadle: Run, script: Script) -> None:
+    done = treadle("-p", "fix", "-m", script(FIX), "--max-steps", "1")
+    assert done.returncode == 3
+    assert "max steps" in done.stderr
+
+
+def test_a_home_that_cannot_be_made_ends_with_75_and_names_it(
+    treadle: Run, script: Script, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    done = treadle("-p", "x", "-m", script(HELLO), TREADLE_HOME=str(tmp_path / "file" / "home"))
+    assert done.returncode == 75
+    assert str(tmp_path / "file") in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_workspace_that_is_gone_can_be_shown_but_not_worked_in(
+    treadle: Run, script: Script, tmp_path: Path
+) -> None:
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    treadle("-p", "hello", "-m", script(HELLO), cwd=folder)
+    thread = json.loads(treadle("list", "--json").stdout)[0]["id"]
+    folder.rmdir()
+    assert "Hello to you." in treadle("show", thread).stdout
+    done = treadle("resume", thread, "-p", "more")
+    assert done.returncode == 2
+    assert "-C FOLDER" in done.stderr
+    assert treadle("resume", thread, "-p", "more", "-C", str(tmp_path)).returncode == 0
