@@ -11,8 +11,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
-from typing import Any, Final
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 from msgspec.structs import replace
 
@@ -47,11 +46,9 @@ from treadle.runtime.calls import call_model, presentable, run_call
 from treadle.runtime.outputs import Output, TurnFinished, TurnOutcome
 from treadle.runtime.ports import Provider, Redactor, Tools, Workspace, Writer
 from treadle.runtime.recovery import Answer, Resolution, completed_by, describe, open_calls
+from treadle.runtime.work import Work
 from treadle.thread.facts import Configured, GitObserved, InputQueued, Recovered
 from treadle.thread.recovery import Decision, Standing
-
-STOP_WAIT_S_MAX: Final = 10.0
-"""How long stopped work may take to end before the session goes on without it."""
 
 
 class _Stop:
@@ -102,8 +99,7 @@ class Session:
         self._emit = on_output or _ignore
         self._inbox: deque[DurableEvent | _Stop | BaseException] = deque()
         self._wake: asyncio.Future[None] | None = None
-        self._work: set[asyncio.Task[None]] = set()
-        self._timer: asyncio.TimerHandle | None = None
+        self._work = Work(self._put)
         self._due: AgentAction | None = None
         self._later: list[Output] = []
         self._partial_text: list[str] = []
@@ -211,7 +207,7 @@ class Session:
             await self._stop(_Stop(TurnOutcome.CANCELLED, "cancelled"))
             raise
         except BaseException:
-            await self._end_work()
+            await self._work.end()
             raise
         finally:
             self._running.set_result(None)
@@ -349,33 +345,18 @@ class Session:
     def _perform(self) -> None:
         due, self._due = self._due, None
         if isinstance(due, SendLlmRequest):
-            self._start(self._call_model(due.request))
+            self._work.start(self._call_model(due.request))
         elif isinstance(due, ExecuteTools):
             for call in due.calls:
-                self._start(self._run_call(call))
+                self._work.start(self._run_call(call))
         elif isinstance(due, RunPostToolsHook):
-            self._start(self._run_hook(due.completed_tools))
+            self._work.start(self._run_hook(due.completed_tools))
         state = self._writer.fold.state
-        if isinstance(state, Error) and self._timer is None:
+        if isinstance(state, Error) and not self._work.is_timer_armed:
             self._emit(outputs.Retrying(state.error, state.delay_s))
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(state.delay_s, self._fire_retry)
-
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.ensure_future(work)
-        self._work.add(task)
-        task.add_done_callback(self._ended)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._work.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self._put(error)
+            self._work.arm_timer(state.delay_s, lambda: self._put(RetryTimeoutFired()))
 
     # ---- the work ------------------------------------------------------------------------------
-
-    def _fire_retry(self) -> None:
-        self._timer = None
-        self._put(RetryTimeoutFired())
 
     async def _call_model(self, request: LlmRequest) -> None:
         self._partial_text = []
@@ -434,7 +415,7 @@ class Session:
         ends instead, they stay open: recovery decides when the thread is opened again.
         """
         self._outcome, self._error = stop.outcome, stop.reason
-        await self._end_work()
+        await self._work.end()
         text = "".join(self._partial_text)
         while self._inbox:
             item = self._inbox.popleft()
@@ -445,16 +426,6 @@ class Session:
         self._due = None
         if self._writer.is_usable:
             await self._commit()
-
-    async def _end_work(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        work = set(self._work)
-        for task in work:
-            task.cancel()
-        if work:
-            await asyncio.wait(work, timeout=STOP_WAIT_S_MAX)
 
     # ---- recovery ------------------------------------------------------------------------------
 

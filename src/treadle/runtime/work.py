@@ -1,0 +1,59 @@
+"""What a session has in flight: a model request, calls, the hook, the timer of a retry."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+STOP_WAIT_S_MAX: Final = 10.0
+"""How long stopped work may take to end before the session goes on without it."""
+
+
+class Work:
+    """Tasks and one timer, ended together.
+
+    Args:
+        fail: told of an exception that escaped a task: a bug, which must not hang the session.
+    """
+
+    def __init__(self, fail: Callable[[BaseException], None]) -> None:
+        self._fail = fail
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run it beside everything else."""
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._fail(error)
+
+    @property
+    def is_timer_armed(self) -> bool:
+        """Whether the timer will fire."""
+        return self._timer is not None
+
+    def arm_timer(self, delay_s: float, fire: Callable[[], None]) -> None:
+        """Call `fire` once, after a delay."""
+
+        def fired() -> None:
+            self._timer = None
+            fire()
+
+        self._timer = asyncio.get_running_loop().call_later(delay_s, fired)
+
+    async def end(self) -> None:
+        """Cancel all and wait until it has ended; what it still had to say has been said then."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        tasks = set(self._tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=STOP_WAIT_S_MAX)
