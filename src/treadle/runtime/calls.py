@@ -1,18 +1,30 @@
-"""One model request and one tool call, each from its start to an event that says how it ended."""
+"""What the world is asked to do, each from its start to a value that says how it ended.
+
+Nothing an adapter does wrong leaves here as an exception: it becomes data, and the turn goes on.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from typing import Final
 
-from treadle.core.events import LlmEvent
+from treadle.core.events import LlmEvent, PostToolsHookCompleted
 from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest
 from treadle.core.messages import ToolCall
-from treadle.core.tools import Outcome, ToolError, ToolErrorKind, ToolExecutionOutcome, ToolProgress
-from treadle.runtime.ports import Provider, Tools
+from treadle.core.tools import (
+    CompletedToolInfo,
+    Outcome,
+    ToolError,
+    ToolErrorKind,
+    ToolExecutionOutcome,
+    ToolProgress,
+)
+from treadle.runtime.ports import Provider, Tools, Workspace
+from treadle.thread.facts import GitObserved
+from treadle.thread.record import clean
 
 _log = logging.getLogger("treadle.runtime")
 
@@ -37,6 +49,7 @@ async def call_model(
         on_delta: gets each delta as it arrives.
     """
     loop = asyncio.get_running_loop()
+    end: LlmEvent.Completed | LlmEvent.Error | None = None
     try:
         async with (
             asyncio.timeout(silence_s_max) as timer,
@@ -44,18 +57,30 @@ async def call_model(
         ):
             async for event in stream:
                 if isinstance(event, LlmEvent.Completed | LlmEvent.Error):
-                    return event
+                    end = event
+                    break
                 on_delta(event)
                 timer.reschedule(loop.time() + silence_s_max)
-    except TimeoutError:
-        return _failed(LlmErrorKind.TIMEOUT, f"no answer within {silence_s_max:g} s")
-    except Exception as error:  # noqa: BLE001  a bug of the provider ends the turn, not the driver
-        _log.exception("provider %s raised", provider.name)
-        return _failed(
-            LlmErrorKind.INTERNAL,
-            f"the provider {provider.name} failed: {type(error).__name__}: {error}",
-        )
-    return _failed(LlmErrorKind.CUT_STREAM, "the stream ended before the answer was complete")
+    except BaseException as error:
+        if not _is_bug(error):
+            raise
+        if end is None and isinstance(error, TimeoutError) and timer.expired():
+            end = _failed(LlmErrorKind.TIMEOUT, f"no answer within {silence_s_max:g} s")
+        elif end is None:
+            _log.exception("provider %s raised", provider.name)
+            why = f"the provider {provider.name} failed: {type(error).__name__}: {error}"
+            end = _failed(LlmErrorKind.INTERNAL, why)
+    return end or _failed(
+        LlmErrorKind.CUT_STREAM, "the stream ended before the answer was complete"
+    )
+
+
+def _is_bug(error: BaseException) -> bool:
+    """Whether the adapter is at fault; if not, this task is cancelled or the program ends."""
+    if isinstance(error, asyncio.CancelledError):
+        task = asyncio.current_task()
+        return task is not None and not task.cancelling()
+    return isinstance(error, Exception | SystemExit)
 
 
 def _failed(kind: LlmErrorKind, message: str) -> LlmEvent.Error:
@@ -77,14 +102,24 @@ async def run_call(
     try:
         async with asyncio.timeout(limit_s) as timer:
             outcome = await tools.execute(call, key=key, progress=on_progress)
-    except TimeoutError:
-        return _error(call, ToolErrorKind.TIMEOUT, f"after {limit_s:g} s")
-    except Exception as error:  # noqa: BLE001  a bug of a tool is data for the model
+    except BaseException as error:
+        if not _is_bug(error):
+            raise
+        if isinstance(error, TimeoutError) and timer.expired():
+            return _error(call, ToolErrorKind.TIMEOUT, f"after {limit_s:g} s")
         _log.exception("tool %s raised", call.tool_name)
         return _error(call, ToolErrorKind.INTERNAL, f"{type(error).__name__}: {error}")
+    if not _is_outcome(outcome):
+        return _error(call, ToolErrorKind.INTERNAL, f"it returned no outcome but {outcome!r}")
     if timer.expired() and isinstance(outcome, ToolExecutionOutcome.Error):
         return _error(call, ToolErrorKind.TIMEOUT, f"after {limit_s:g} s", outcome.error.output)
     return outcome
+
+
+def _is_outcome(value: object) -> bool:
+    if isinstance(value, ToolExecutionOutcome.Success):
+        return isinstance(value.output, str)
+    return isinstance(value, ToolExecutionOutcome.Error) and isinstance(value.error, ToolError)
 
 
 def _error(call: ToolCall, kind: ToolErrorKind, message: str, output: str = "") -> Outcome:
@@ -92,15 +127,19 @@ def _error(call: ToolCall, kind: ToolErrorKind, message: str, output: str = "") 
 
 
 def presentable(outcome: Outcome, call_id: str, redact: Callable[[str], str]) -> Outcome:
-    """The outcome as it may be stored and shown: secrets replaced, then cut to size.
+    """The outcome as it may be stored and shown: made storable, secrets replaced, cut to size.
 
     In this order, because a secret that the cut runs through would not be recognised any more.
     """
+
+    def shown(text: str) -> str:
+        return cut(redact(clean(text)))
+
     if isinstance(outcome, ToolExecutionOutcome.Success):
-        return ToolExecutionOutcome.Success(call_id, cut(redact(outcome.output)), outcome.changed)
+        return ToolExecutionOutcome.Success(call_id, shown(outcome.output), outcome.changed)
     error = outcome.error
     return ToolExecutionOutcome.Error(
-        call_id, ToolError(error.kind, cut(redact(error.message)), cut(redact(error.output)))
+        call_id, ToolError(error.kind, shown(error.message), shown(error.output))
     )
 
 
@@ -111,3 +150,34 @@ def cut(text: str) -> str:
     half = OUTPUT_LENGTH_MAX // 2
     dropped = len(text) - 2 * half
     return f"{text[:half]}\n[... {dropped} characters left out ...]\n{text[-half:]}"
+
+
+async def run_hook(
+    workspace: Workspace,
+    completed: Sequence[CompletedToolInfo],
+    before: GitObserved | None,
+    *,
+    is_whole: bool,
+    trailer: str,
+) -> PostToolsHookCompleted:
+    """Run the post-tools hook to its end; one that raises has done nothing, and says why."""
+    try:
+        result = await workspace.after_tools(completed, before, is_whole=is_whole, trailer=trailer)
+    except BaseException as error:
+        if not _is_bug(error):
+            raise
+        _log.exception("the post-tools hook raised")
+        why = f"the post-tools hook failed: {type(error).__name__}: {error}"
+        return PostToolsHookCompleted(False, why)
+    return PostToolsHookCompleted(result.action_taken, result.note)
+
+
+async def look_at(workspace: Workspace) -> GitObserved | None:
+    """How the repository stands; `None` if there is none, or if looking at it raised."""
+    try:
+        return await workspace.observe()
+    except BaseException as error:
+        if not _is_bug(error):
+            raise
+        _log.exception("looking at the workspace raised")
+        return None

@@ -12,6 +12,7 @@ from treadle.core.chat.states import ExecutingTools
 from treadle.core.events import ToolCompleted
 from treadle.core.messages import ToolCall
 from treadle.core.tools import EffectClass, Outcome, ToolError, ToolErrorKind, ToolExecutionOutcome
+from treadle.runtime.calls import cut
 from treadle.thread.recovery import Decision, Standing, decide, standing_of
 
 UNCERTAIN: Final = (
@@ -61,7 +62,7 @@ def completed_by(answer: Answer | None, call: ToolCall, at: str) -> ToolComplete
     """How an uncertain call ends without running: by a person's word, or as a report."""
     outcome: Outcome
     if answer is not None and answer.resolution is Resolution.RESULT:
-        outcome = ToolExecutionOutcome.Success(call.id, answer.text)
+        outcome = ToolExecutionOutcome.Success(call.id, cut(answer.text))
     elif answer is not None:
         error = ToolError(ToolErrorKind.FAILED, "the person says that it did not succeed")
         outcome = ToolExecutionOutcome.Error(call.id, error)

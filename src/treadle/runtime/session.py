@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 from msgspec.structs import replace
@@ -40,23 +39,18 @@ from treadle.core.events import (
 from treadle.core.llm import LlmRequest
 from treadle.core.messages import Message, ToolCall
 from treadle.core.tools import CompletedToolInfo, EffectClass, ToolExecutionStatus, ToolProgress
-from treadle.errors import DiskError, UsageError
+from treadle.errors import DiskError, StoreError, UsageError
 from treadle.runtime import outputs
-from treadle.runtime.calls import call_model, presentable, run_call
+from treadle.runtime.calls import call_model, look_at, presentable, run_call, run_hook
+from treadle.runtime.inbox import Inbox, Stop
 from treadle.runtime.outputs import Output, TurnFinished, TurnOutcome
 from treadle.runtime.ports import Provider, Redactor, Tools, Workspace, Writer
 from treadle.runtime.recovery import Answer, Resolution, completed_by, describe, open_calls
 from treadle.runtime.work import Work
+from treadle.thread.codec import encode_entry
 from treadle.thread.facts import Configured, GitObserved, InputQueued, Recovered
+from treadle.thread.record import clean
 from treadle.thread.recovery import Decision, Standing
-
-
-class _Stop:
-    """Asks the running turn to end; not an event of the machine."""
-
-    def __init__(self, outcome: TurnOutcome, reason: str) -> None:
-        self.outcome = outcome
-        self.reason = reason
 
 
 class Session:
@@ -92,21 +86,23 @@ class Session:
         self._provider = provider
         self._tools = tools
         config = writer.fold.machine.config if config is None else config
-        self._config = replace(config, tools=tuple(tools.definitions()))
+        wanted = Configured(replace(config, tools=tuple(tools.definitions())), provider.name)
+        self._wanted, _ = encode_entry(wanted)  # as a record will say it, to be compared with one
+        assert isinstance(self._wanted, Configured)
+        self._config = self._wanted.config
         self._workspace = workspace
         self._redact = redactor.redact if redactor is not None else None
         self._ask = ask
-        self._emit = on_output or _ignore
-        self._inbox: deque[DurableEvent | _Stop | BaseException] = deque()
-        self._wake: asyncio.Future[None] | None = None
-        self._work = Work(self._put)
+        self._listeners = [] if on_output is None else [on_output]
+        self._inbox = Inbox()
+        self._work = Work(self._inbox.put)
         self._due: AgentAction | None = None
         self._later: list[Output] = []
         self._partial_text: list[str] = []
         self._before = writer.fold.observed
         self._saw_round = False
         self._is_prepared = False
-        self._running: asyncio.Future[None] | None = None
+        self._running: asyncio.Future[TurnFinished] | None = None
         self._outcome = TurnOutcome.DONE
         self._error = ""
 
@@ -140,21 +136,24 @@ class Session:
         if not text.strip():
             raise UsageError("the prompt is empty", hint="say what the agent is to do")
         message = Message.user(text)
-        if self._running is not None:
-            self._writer.stage(InputQueued(message), self._redact)
-            await self._commit()
-            await asyncio.shield(self._running)
-            return self._finished()
-        return await self._run(message)
+        if self._running is None:
+            return await self._run(message)
+        self._writer.stage(InputQueued(message), self._redact)
+        try:
+            self._commit()
+        except StoreError as error:
+            self._inbox.put(error)  # the running turn cannot go on either
+            raise
+        return await asyncio.shield(self._running)
 
     async def resume(self) -> TurnFinished:
         """Finish what was left unfinished; returns at once if nothing was. Raises as `turn`."""
-        return await self._run(None)
+        return await (self._run(None) if self._running is None else asyncio.shield(self._running))
 
     async def stream(self, text: str | None) -> AsyncIterator[Output]:
         """`turn` (or `resume`, for `None`) as a stream of outputs, ending with `TurnFinished`."""
         queue: asyncio.Queue[Output | None] = asyncio.Queue()
-        emit, self._emit = self._emit, queue.put_nowait
+        self._listeners.append(queue.put_nowait)
         turn = asyncio.ensure_future(self.resume() if text is None else self.turn(text))
         turn.add_done_callback(lambda _: queue.put_nowait(None))
         try:
@@ -162,33 +161,32 @@ class Session:
                 yield output
             yield await turn
         finally:
-            self._emit = emit
-            if not turn.done():
-                turn.cancel()
-                await asyncio.wait({turn})
+            self._listeners.remove(queue.put_nowait)
+            turn.cancel()
+            await asyncio.gather(turn, return_exceptions=True)
 
     def cancel(self, reason: str = "cancelled by the user") -> None:
         """End the running turn; what is known is kept, open calls are answered as cancelled."""
         if self._running is not None:
-            self._put(_Stop(TurnOutcome.CANCELLED, reason))
+            self._inbox.put(Stop(TurnOutcome.CANCELLED, reason))
 
     def interrupt(self) -> None:
         """Stop the running turn where it is; it stays unfinished on disk, to be resumed."""
         if self._running is not None:
-            self._put(_Stop(TurnOutcome.INTERRUPTED, "the session was closed"))
+            self._inbox.put(Stop(TurnOutcome.INTERRUPTED, "the session was closed"))
 
     async def close(self) -> None:
         """Stop work, record what is known, write the snapshot, free the thread.
 
         A turn that was running stays unfinished on disk, to be resumed.
         """
-        self.interrupt()
-        if self._running is not None:
+        while self._running is not None:
+            self.interrupt()
             await asyncio.wait({self._running})
         try:
             if self._writer.is_usable and self._is_prepared and self.is_waiting:
                 await self._observe()
-                await self._commit()
+                self._commit()
         finally:
             problem = self._writer.close()
             self._writer.fold.machine.handle_event(ShutdownRequested())
@@ -198,21 +196,32 @@ class Session:
     # ---- the loop ------------------------------------------------------------------------------
 
     async def _run(self, message: Message | None) -> TurnFinished:
-        self._running = asyncio.get_running_loop().create_future()
-        self._outcome, self._error = TurnOutcome.DONE, ""
+        if not self._writer.is_usable:
+            why = "this session is finished: it was closed, or the disk refused"
+            raise StoreError(why, hint="open the thread again")
+        running: asyncio.Future[TurnFinished] = asyncio.get_running_loop().create_future()
+        self._running = running
+        self._inbox.clear()  # a stop that came when the last turn was over is not for this one
+        self._outcome, self._error, self._due = TurnOutcome.DONE, "", None
         try:
-            await self._begin(message)
-            await self._loop()
-        except asyncio.CancelledError:
-            await self._stop(_Stop(TurnOutcome.CANCELLED, "cancelled"))
-            raise
-        except BaseException:
+            try:
+                await self._begin(message)
+                await self._loop()
+            except Stop as stop:
+                await self._stop(stop)
+            except asyncio.CancelledError:
+                await self._stop(Stop(TurnOutcome.CANCELLED, "cancelled"))
+                raise
+        except Exception as error:
+            running.set_exception(error)
+            running.exception()  # the caller is told in any case, others if they wait
             await self._work.end()
             raise
         finally:
-            self._running.set_result(None)
             self._running = None
-        return self._finished()
+            if not running.done():
+                running.set_result(self._finished())
+        return running.result()
 
     def _finished(self) -> TurnFinished:
         fold = self._writer.fold
@@ -225,27 +234,26 @@ class Session:
         )
 
     async def _begin(self, message: Message | None) -> None:
-        """Stage what comes before the first request: configuration, recovery, the prompt."""
-        if not self._is_prepared:
-            await self._prepare()
-            self._is_prepared = True
-        if message is None:
-            return
-        if self.is_waiting and not self._writer.fold.queued:
-            self._take(UserInput(message))
-        else:
-            self._writer.stage(InputQueued(message), self._redact)
+        """Stage what comes before the first request: configuration, the prompt, recovery.
 
-    async def _prepare(self) -> None:
+        The prompt is taken before anything is waited for: what is said meanwhile comes after it.
+        """
         fold = self._writer.fold
-        if fold.machine.config != self._config or fold.provider != self._provider.name:
-            self._writer.stage(Configured(self._config, self._provider.name))
+        was_busy = not self.is_waiting
+        if self._wanted != Configured(fold.machine.config, fold.provider):
+            self._writer.stage(self._wanted)
         if self._writer.note:
             self._note(self._writer.note)
-        if self.is_waiting:
-            await self._observe()
-        else:
+            self._writer.note = ""
+        if message is not None and (was_busy or fold.queued):
+            self._writer.stage(InputQueued(message), self._redact)
+        elif message is not None:
+            self._take(UserInput(message))
+        if was_busy:
             await self._recover()
+        elif not self._is_prepared:
+            await self._observe()
+        self._is_prepared = True
 
     def _note(self, note: str) -> None:
         """Record and tell what an earlier process left and what becomes of it."""
@@ -256,34 +264,25 @@ class Session:
         """Until the machine waits and nothing is left to deliver."""
         while True:
             while self._inbox:
-                item = self._inbox.popleft()
-                if isinstance(item, _Stop):
-                    await self._stop(item)
-                    return
+                item = self._inbox.take()
                 if isinstance(item, BaseException):
                     raise item
                 self._take(item)
             await self._intend()
-            await self._commit()
-            self._perform()
-            if self._inbox:
+            self._commit()
+            if self._inbox:  # a stop: what is due does not begin
                 continue
-            if self.is_waiting:
+            self._perform()
+            if not self.is_waiting:
+                await self._inbox.wait()
+            elif self._writer.fold.queued:
+                self._take(UserInput(self._writer.fold.queued[0]))
+            else:
+                await self._observe()
+                self._commit()
                 if not self._writer.fold.queued:
                     break
-                self._take(UserInput(self._writer.fold.queued[0]))
-                continue
-            self._wake = asyncio.get_running_loop().create_future()
-            await self._wake
-            self._wake = None
-        await self._observe()
-        await self._commit()
         self._refresh_snapshot()
-
-    def _put(self, item: DurableEvent | _Stop | BaseException) -> None:
-        self._inbox.append(item)
-        if self._wake is not None and not self._wake.done():
-            self._wake.set_result(None)
 
     def _take(self, event: DurableEvent) -> None:
         """Fold one event; remember the action it asks for until the batch is durable."""
@@ -294,6 +293,7 @@ class Session:
         elif type(self._writer.fold.state) is not type(before):
             self._due = None
         if isinstance(event, UserInput):
+            self._outcome, self._error = TurnOutcome.DONE, ""
             self._later.append(outputs.TurnStarted(self.thread_id, event.message.content))
         elif isinstance(event, ToolCompleted) and isinstance(before, ExecutingTools):
             name = next(s.tool_name for s in before.executions if s.call_id == event.call_id)
@@ -323,6 +323,8 @@ class Session:
                 self._saw_round = True
                 if any(self._effect(call) is not EffectClass.READ for call in due.calls):
                     self._before = await self._observe()
+                    if self._inbox:  # a stop: nothing is intended any more
+                        return
             startable = {
                 status.call_id
                 for status in state.executions
@@ -333,7 +335,7 @@ class Session:
                     self._take(ToolStarted(call.id, self._writer.now()))
                 self._later.append(outputs.ToolStarted(call))
 
-    async def _commit(self) -> None:
+    def _commit(self) -> None:
         """Make the batch durable, then tell what it made true."""
         later, self._later = self._later, []
         if self._writer.has_staged:
@@ -341,6 +343,10 @@ class Session:
             self._writer.sync()
         for output in later:
             self._emit(output)
+
+    def _emit(self, output: Output) -> None:
+        for listener in tuple(self._listeners):
+            listener(output)
 
     def _perform(self) -> None:
         due, self._due = self._due, None
@@ -354,27 +360,26 @@ class Session:
         state = self._writer.fold.state
         if isinstance(state, Error) and not self._work.is_timer_armed:
             self._emit(outputs.Retrying(state.error, state.delay_s))
-            self._work.arm_timer(state.delay_s, lambda: self._put(RetryTimeoutFired()))
+            self._work.arm_timer(state.delay_s, lambda: self._inbox.put(RetryTimeoutFired()))
 
     # ---- the work ------------------------------------------------------------------------------
 
-    async def _call_model(self, request: LlmRequest) -> None:
+    async def _call_model(self, request: LlmRequest) -> DurableEvent:
         self._partial_text = []
         silence_s_max = self._config.llm_timeout_s
         event = await call_model(self._provider, request, silence_s_max, self._on_delta)
         self._partial_text = []
         if isinstance(event, LlmEvent.Error):
-            self._put(replace(event, jitter=random.random()))  # noqa: S311  spreads retries only
-        else:
-            self._put(replace(event, at=self._writer.now()))
+            return replace(event, jitter=random.random())  # noqa: S311  spreads retries only
+        return replace(event, at=self._writer.now())
 
     def _on_delta(self, event: LlmEvent.TextDelta | LlmEvent.ToolCallDelta) -> None:
         self._writer.fold.machine.handle_event(event)
         if isinstance(event, LlmEvent.TextDelta):
             self._partial_text.append(event.content)
-            self._emit(outputs.TextDelta(event.content))
+            self._emit(outputs.TextDelta(clean(event.content)))
 
-    async def _run_call(self, call: ToolCall) -> None:
+    async def _run_call(self, call: ToolCall) -> DurableEvent:
         def on_progress(progress: ToolProgress) -> None:
             event = ToolProgressEvent(call.id, progress, self._writer.now())
             self._writer.fold.machine.handle_event(event)
@@ -384,31 +389,29 @@ class Session:
         limit_s = self._config.tool_timeout_s
         outcome = await run_call(self._tools, call, key, limit_s, on_progress)
         outcome = presentable(outcome, call.id, self._redact or _same)
-        self._put(ToolCompleted(call.id, outcome, self._writer.now()))
+        return ToolCompleted(call.id, outcome, self._writer.now())
 
-    async def _run_hook(self, completed: tuple[CompletedToolInfo, ...]) -> None:
-        taken, note = False, ""
-        if self._workspace is not None:
-            trailer = f"Treadle-Thread: {self.thread_id}@{self._writer.fold.version}"
-            result = await self._workspace.after_tools(
-                completed, self._before, is_whole=self._saw_round, trailer=trailer
-            )
-            taken, note = result.action_taken, result.note
-            await self._observe()
-        self._put(PostToolsHookCompleted(taken, note))
+    async def _run_hook(self, completed: tuple[CompletedToolInfo, ...]) -> DurableEvent:
+        assert self._workspace is not None
+        trailer = f"Treadle-Thread: {self.thread_id}@{self._writer.fold.version}"
+        event = await run_hook(
+            self._workspace, completed, self._before, is_whole=self._saw_round, trailer=trailer
+        )
+        await self._observe()
+        return event
 
     async def _observe(self) -> GitObserved | None:
         """Look at the repository and record how it stands, if that is news."""
         if self._workspace is None:
             return None
-        seen = await self._workspace.observe()
+        seen = await look_at(self._workspace)
         if seen is not None and seen != self._writer.fold.observed:
             self._writer.stage(seen, self._redact)
         return seen
 
     # ---- stopping ------------------------------------------------------------------------------
 
-    async def _stop(self, stop: _Stop) -> None:
+    async def _stop(self, stop: Stop) -> None:
         """End all work, record what is known of it, and settle the thread.
 
         Calls that can say how far they got do; a cancel answers the others. When the process
@@ -416,16 +419,15 @@ class Session:
         """
         self._outcome, self._error = stop.outcome, stop.reason
         await self._work.end()
-        text = "".join(self._partial_text)
+        text, self._partial_text = "".join(self._partial_text), []
         while self._inbox:
-            item = self._inbox.popleft()
-            if not isinstance(item, _Stop | BaseException):
+            item = self._inbox.take()
+            if not isinstance(item, BaseException):
                 self._take(item)
         if stop.outcome is not TurnOutcome.INTERRUPTED and not self.is_waiting:
             self._take(CancelRequested(text, stop.reason))
         self._due = None
-        if self._writer.is_usable:
-            await self._commit()
+        self._commit()
 
     # ---- recovery ------------------------------------------------------------------------------
 
@@ -444,10 +446,10 @@ class Session:
             if one.standing is Standing.STARTED:
                 self._take(ToolUncertain(one.call.id))
         if self._ask is not None and doubtful:
-            await self._commit()  # the question is on disk before it is asked
+            self._commit()  # the question is on disk before it is asked
         again = [one.call for one in found if one not in doubtful]
         for one in doubtful:
-            answer = await self._ask(one.call) if self._ask is not None else None
+            answer = await self._inbox.unless(self._ask(one.call)) if self._ask else None
             if answer is not None and answer.resolution is Resolution.RUN_AGAIN:
                 again.append(one.call)
             else:
@@ -463,10 +465,6 @@ class Session:
             self._writer.refresh_snapshot()
         except DiskError as error:
             self._emit(outputs.Notice(f"no snapshot was written: {error.message}"))
-
-
-def _ignore(_: Output) -> None:
-    pass
 
 
 def _same(text: str) -> str:

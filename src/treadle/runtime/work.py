@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
+from treadle.core.events import DurableEvent
+
 STOP_WAIT_S_MAX: Final = 10.0
 """How long stopped work may take to end before the session goes on without it."""
 
@@ -14,24 +16,27 @@ class Work:
     """Tasks and one timer, ended together.
 
     Args:
-        fail: told of an exception that escaped a task: a bug, which must not hang the session.
+        report: told what came of each task: its event, or the exception that escaped it: a bug,
+            which must not hang the session.
     """
 
-    def __init__(self, fail: Callable[[BaseException], None]) -> None:
-        self._fail = fail
-        self._tasks: set[asyncio.Task[None]] = set()
+    def __init__(self, report: Callable[[DurableEvent | BaseException], None]) -> None:
+        self._report = report
+        self._tasks: set[asyncio.Task[DurableEvent]] = set()
         self._timer: asyncio.TimerHandle | None = None
 
-    def start(self, work: Coroutine[Any, Any, None]) -> None:
+    def start(self, work: Coroutine[Any, Any, DurableEvent]) -> None:
         """Run it beside everything else."""
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _ended(self, task: asyncio.Task[DurableEvent]) -> None:
+        if not task.cancelled():
+            what = task.exception() or task.result()
+            if task in self._tasks:
+                self._report(what)
         self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self._fail(error)
 
     @property
     def is_timer_armed(self) -> bool:
@@ -48,12 +53,18 @@ class Work:
         self._timer = asyncio.get_running_loop().call_later(delay_s, fired)
 
     async def end(self) -> None:
-        """Cancel all and wait until it has ended; what it still had to say has been said then."""
+        """Cancel all and wait until it has ended; what it still had to say has been said then.
+
+        What does not end in time is given up: nobody is told what comes of it.
+        """
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         tasks = set(self._tasks)
         for task in tasks:
             task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=STOP_WAIT_S_MAX)
+        try:
+            if tasks:
+                await asyncio.wait(tasks, timeout=STOP_WAIT_S_MAX)
+        finally:
+            self._tasks.clear()

@@ -7,12 +7,17 @@ it means for a thread.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+import stat
+from contextlib import suppress
 from typing import Final, Protocol
 
 FILE_MODE: Final = 0o600
 FOLDER_MODE: Final = 0o700
+
+_CAREFULLY: Final = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 
 
 class Disk(Protocol):
@@ -31,7 +36,11 @@ class Disk(Protocol):
         ...
 
     def open_append(self, path: str) -> int:
-        """An existing file, open for appending. `FileNotFoundError` if there is none."""
+        """An existing file, open for appending. `FileNotFoundError` if there is none.
+
+        What is read after it and a `sync` is what the disk holds, not what memory remembers of a
+        write whose sync failed.
+        """
         ...
 
     def write(self, handle: int, data: bytes) -> None:
@@ -90,16 +99,23 @@ class PosixDisk:
     """The real one."""
 
     def make_folder(self, path: str) -> None:
-        """See `Disk`."""
+        """See `Disk`.
+
+        The name of the innermost folder that is there already may not be durable yet, because who
+        made it may have died before: it is synced too.
+        """
         missing: list[str] = []
         while path and not os.path.isdir(path):
             missing.append(path)
             path = os.path.dirname(path)
+        with suppress(PermissionError):  # a folder above that is not ours to read
+            self.sync_folder(os.path.dirname(path) or ".")
         for folder in reversed(missing):
             try:
                 os.mkdir(folder, FOLDER_MODE)
             except FileExistsError:
-                continue
+                if not os.path.isdir(folder):
+                    raise
             self.sync_folder(os.path.dirname(folder) or ".")
 
     def create(self, path: str) -> int:
@@ -108,8 +124,11 @@ class PosixDisk:
         return os.open(path, flags, FILE_MODE)
 
     def open_append(self, path: str) -> int:
-        """See `Disk`."""
-        return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW)
+        """See `Disk`. Pages that a failed sync left in memory as if they were saved are dropped."""
+        handle = _plain(os.open(path, os.O_WRONLY | os.O_APPEND | _CAREFULLY), path)
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+        return handle
 
     def write(self, handle: int, data: bytes) -> None:
         """See `Disk`."""
@@ -149,8 +168,8 @@ class PosixDisk:
         return self.read_range(path, offset, -1)
 
     def read_range(self, path: str, offset: int, size: int) -> bytes:
-        """See `Disk`. A FIFO, device or folder is no file of ours: `OSError`, without waiting."""
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
+        """See `Disk`."""
+        handle = _plain(os.open(path, os.O_RDONLY | _CAREFULLY), path)
         with open(handle, "rb", buffering=0) as file:
             file.seek(max(0, offset))
             return file.read(size)
@@ -175,7 +194,7 @@ class PosixDisk:
 
         `flock`, never `lockf`: a `lockf` lock is lost when any descriptor of the file is closed.
         """
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, FILE_MODE)
+        handle = _plain(os.open(path, os.O_RDWR | os.O_CREAT | _CAREFULLY, FILE_MODE), path)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -185,3 +204,11 @@ class PosixDisk:
             os.close(handle)
             raise
         return handle
+
+
+def _plain(handle: int, path: str) -> int:
+    """The handle, if it is one of a plain file: a FIFO or a device may wait, or never end."""
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "it is no plain file", path)
+    return handle

@@ -36,7 +36,7 @@ class Journal:
         head: where the file ends.
     """
 
-    __slots__ = ("_disk", "_handle", "_is_finished", "_path", "head")
+    __slots__ = ("_disk", "_handle", "_is_finished", "_path", "head", "is_synced")
 
     def __init__(self, disk: Disk, path: str, handle: int, head: Head) -> None:
         self._disk = disk
@@ -44,6 +44,7 @@ class Journal:
         self._handle = handle
         self._is_finished = False
         self.head = head
+        self.is_synced = True
 
     @classmethod
     def create(cls, disk: Disk, path: str, at: str, events: Sequence[bytes]) -> Journal:
@@ -80,6 +81,7 @@ class Journal:
         """
         self._check_usable()
         data, head = encode_batch(self.head, at, events)
+        self.is_synced = False
         try:
             with told_as("write", self._path):
                 size = self._disk.size(self._handle)
@@ -108,6 +110,7 @@ class Journal:
         except BaseException:
             self._is_finished = True
             raise
+        self.is_synced = True
 
     @property
     def is_usable(self) -> bool:
@@ -126,6 +129,24 @@ class Journal:
         if self._handle >= 0:
             self._disk.close(self._handle)
             self._handle = -1
+
+
+def settle(disk: Disk, path: str) -> None:
+    """Make durable what a process that died may have left in memory only.
+
+    Before this, what is read may be gone after a power cut, and what is acknowledged on top of it
+    would be damaged then.
+    """
+    with told_as("sync", path):
+        try:
+            handle = disk.open_append(path)
+        except FileNotFoundError:
+            return
+        try:
+            disk.sync(handle)
+        finally:
+            disk.close(handle)
+        disk.sync_folder(os.path.dirname(path))
 
 
 def read_journal(disk: Disk, path: str, after: Head) -> Scan | None:

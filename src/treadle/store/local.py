@@ -18,7 +18,7 @@ from treadle.errors import (
     UnknownThreadError,
 )
 from treadle.store.disk import Disk, PosixDisk
-from treadle.store.journal import Journal, cut_torn_tail, read_journal, stands_on, told_as
+from treadle.store.journal import Journal, cut_torn_tail, read_journal, settle, stands_on, told_as
 from treadle.store.places import Places
 from treadle.store.writer import ThreadWriter
 from treadle.thread.codec import Entry, UnknownEntryError, decode_entry, encode_entry
@@ -123,6 +123,7 @@ class LocalStore:
         path = self._existing(thread_id)
         lock = self._lock(thread_id)
         try:
+            settle(self._disk, path)
             loaded = self.load(thread_id)
             if loaded.condition is Condition.CORRUPT:
                 raise DamagedJournalError(path, loaded.head.size, loaded.problem)
@@ -174,6 +175,8 @@ class LocalStore:
 
         Raises:
             UnknownThreadError: there is no such thread, or it has not got this far.
+            UnknownEntryError: a newer Treadle, or another machine, made it.
+            DamagedJournalError: not even its first record is intact.
             DiskError: the disk refused.
         """
         path = self._existing(thread_id)
@@ -184,6 +187,8 @@ class LocalStore:
                 return loaded
         found = read_journal(self._disk, path, Head())
         records = found.records if found is not None else []
+        if found is not None and not records and found.condition is Condition.CORRUPT:
+            raise DamagedJournalError(path, 0, found.reason)
         if found is None or not records:
             raise UnknownThreadError(
                 f"thread {thread_id} holds no intact record: it was being made when its process "
@@ -195,6 +200,8 @@ class LocalStore:
                 f"thread {thread_id} has versions 1 to {records[-1].seq}, not {version}"
             )
         fold, problem = fold_records(records[:version])
+        if fold.header.thread != thread_id:
+            problem = f"{path} holds the thread {fold.header.thread!r}; shown, not continued"
         return LoadedThread(
             fold, found.head, found.condition, problem or self._problem(path, found)
         )
@@ -202,7 +209,7 @@ class LocalStore:
     def _load_after(self, path: str, snapshot: Snapshot, size: int) -> LoadedThread | None:
         """From the snapshot and the journal's tail; `None` if the snapshot cannot be used."""
         fold = restore_fold(snapshot)
-        if fold is None or fold.header.thread not in path:
+        if fold is None or os.path.basename(path) != fold.header.thread + _JOURNAL:
             return None
         if not stands_on(self._disk, path, snapshot.head):
             return self._judge_orphan(path, fold, snapshot)
@@ -235,12 +242,11 @@ class LocalStore:
         return found.reason if found.condition is Condition.CORRUPT else ""
 
     def _snapshot(self, thread_id: str) -> tuple[Snapshot, int] | None:
-        path = self._path(thread_id, ".json")
-        with told_as("read", path):
-            try:
-                data = self._disk.read(path)
-            except FileNotFoundError:
-                return None
+        """The snapshot and its size; `None` if it is missing or spoilt: the journal suffices."""
+        try:
+            data = self._disk.read(self._path(thread_id, ".json"))
+        except OSError:
+            return None
         snapshot = decode_snapshot(data)
         return None if snapshot is None else (snapshot, len(data))
 

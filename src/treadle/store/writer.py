@@ -126,10 +126,15 @@ class ThreadWriter:
     def write_snapshot(self) -> None:
         """Write the snapshot of the head: temporary file, sync, rename, sync of the folder.
 
+        The journal comes first: a snapshot that knows more than the journal says that records
+        were lost.
+
         Raises:
             DiskError: the old snapshot stands; nothing is lost, the journal is the truth.
         """
         assert not self._staged
+        if not self._journal.is_synced:
+            self._journal.sync()
         head = self._journal.head
         data = encode_snapshot(self.fold, head)
         path = self._snapshot_path
@@ -137,8 +142,11 @@ class ThreadWriter:
         drafts = os.path.join(folder, "tmp")
         draft = os.path.join(drafts, f"{self.thread_id}.{secrets.token_hex(8)}")
         with told_as("write", path):
-            self._disk.make_folder(drafts)
-            handle = self._disk.create(draft)
+            try:
+                handle = self._disk.create(draft)
+            except FileNotFoundError:
+                self._disk.make_folder(drafts)
+                handle = self._disk.create(draft)
             try:
                 try:
                     self._disk.write(handle, data)

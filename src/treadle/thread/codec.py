@@ -38,17 +38,21 @@ def encode_entry(entry: Entry, redact: Callable[[str], str] | None = None) -> tu
         InternalError: the entry cannot be stored as JSON; nothing was.
     """
     try:
-        data = _encode(entry)
-    except UnicodeEncodeError:
-        data = _encode(clean(msgspec.to_builtins(entry)))
-    if redact is not None:
-        text = data.decode()
-        if redact(text) != text:
-            data = _encode(_mapped(msgspec.json.decode(data), redact))
-    try:
+        data = _to_json(entry)
+        if redact is not None:
+            text = data.decode()
+            if redact(text) != text:
+                data = _encode(_mapped(msgspec.json.decode(data), redact))
         return _decode(data), data
-    except msgspec.ValidationError as error:
+    except (msgspec.MsgspecError, TypeError, RecursionError) as error:
         raise InternalError(f"{type(entry).__qualname__} cannot be stored: {error}") from error
+
+
+def _to_json(entry: Entry) -> bytes:
+    try:
+        return _encode(entry)
+    except UnicodeEncodeError:
+        return _encode(clean(msgspec.to_builtins(entry)))
 
 
 def _mapped(value: Any, change: Callable[[str], str], key: str = "") -> Any:

@@ -134,7 +134,7 @@ class ThreadFold:
         elif isinstance(entry, InputQueued):
             self.queued = (*self.queued, entry.message)
         elif isinstance(entry, ThreadCreated):
-            self.created_at = at
+            self.created_at = self.last_activity_at = at
         return None
 
     def _take_event(self, at: str, event: AgentEvent) -> AgentAction:
@@ -187,7 +187,7 @@ class ThreadFold:
             version=self.version,
             created_at=self.created_at,
             updated_at=self.updated_at,
-            last_activity_at=self.last_activity_at or self.updated_at,
+            last_activity_at=self.last_activity_at,
             conversation=ConversationSnapshot(tuple(self.conversation)),
             agent_state=snapshot_state(self.state),
             workspace_root=header.workspace,
@@ -234,7 +234,7 @@ def snapshot_state(state: AgentState) -> AgentStateSnapshot:
             retries=state.retries,
             last_error=state.error.text,
             error=state.error,
-            origin=state.origin.value,
+            origin=state.origin,
             delay_s=state.delay_s,
         )
     if isinstance(state, ExecutingTools):
@@ -261,7 +261,7 @@ def restore_state(
     """The state that `snapshot_state` saw; requests are built again, byte for byte.
 
     Raises:
-        UnknownEntryError: a state this version does not have.
+        UnknownEntryError: a state this version does not have, or one that cannot be.
     """
     kind = snapshot.kind
     if kind == KIND_OF_STATE[WaitingForUserInput]:
@@ -269,12 +269,15 @@ def restore_state(
     if kind == KIND_OF_STATE[CallingLlm]:
         return CallingLlm(conversation, snapshot.retries)
     if kind == KIND_OF_STATE[ExecutingTools]:
+        calls = conversation[-1].tool_calls if conversation else ()
+        if not calls or [s.call_id for s in snapshot.executions] != [call.id for call in calls]:
+            raise UnknownEntryError("a snapshot holds a round of calls that nobody asked for")
         return ExecutingTools(conversation, snapshot.executions)
     if kind == KIND_OF_STATE[PostToolsHook]:
         request = build_request(config, conversation)
         return PostToolsHook(conversation, request, snapshot.completed_tools)
     if kind == KIND_OF_STATE[Error]:
         error = snapshot.error or LlmError(LlmErrorKind.INTERNAL)
-        origin = ErrorOrigin(snapshot.origin or ErrorOrigin.LLM.value)
+        origin = snapshot.origin or ErrorOrigin.LLM
         return Error(conversation, error, snapshot.retries, origin, snapshot.delay_s)
     raise UnknownEntryError(f"a snapshot holds the state {kind!r}, which this version has not")

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from treadle.core.chat.states import ErrorOrigin
 from treadle.core.llm import LlmError, Usage
 from treadle.core.messages import Message
 from treadle.core.tools import CompletedToolInfo, Status
@@ -41,7 +42,7 @@ class AgentStateSnapshot(Struct, frozen=True, omit_defaults=True):
     executions: tuple[Status, ...] = ()
     completed_tools: tuple[CompletedToolInfo, ...] = ()
     error: LlmError | None = None
-    origin: str | None = None
+    origin: ErrorOrigin | None = None
     delay_s: float = 0.0
 
 

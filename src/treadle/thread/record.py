@@ -14,7 +14,7 @@ reader tells a torn write from damage (`scan`).
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import Enum
 from hashlib import sha256
 from typing import Any, Final
@@ -27,6 +27,7 @@ GENESIS: Final = "0" * 32
 
 _HASH_SIZE: Final = 32
 _SUFFIX: Final = re.compile(rb',"hash":"([0-9a-f]{32})"\}\Z')
+_BEGINNING: Final = b'{"seq":'
 _SUFFIX_SIZE: Final = len(b',"hash":""}') + _HASH_SIZE
 
 
@@ -114,10 +115,12 @@ class Scan(Struct, frozen=True):
 def scan(data: bytes, after: Head = Head()) -> Scan:  # noqa: B008  frozen
     """Read records until the bytes end or are bad, and judge what is bad.
 
-    Bad bytes at the end are *torn* unless a well-formed record among them proves that something
-    acknowledged is gone: one of a later write than the first bad line, one seen before, or one
-    that comes too early. Records of the same write as the first bad line prove nothing: a power
-    cut may keep the end of an unacknowledged write and lose its beginning.
+    Bad bytes at the end are *torn* unless a well-formed record stands among them that an
+    unfinished write cannot have put there, which proves that something acknowledged is gone: one
+    of a later write than the record that is missing, one seen before, or one out of its place.
+    The missing record itself at the very beginning of the bad bytes, and later records of its
+    write anywhere after that, prove nothing: a power cut may keep the end of an unacknowledged
+    write and lose its beginning. It cannot move the bytes of a write.
 
     Args:
         data: the journal's bytes from `after.size` on.
@@ -167,13 +170,31 @@ def _parse(line: bytes) -> _Body | None:
 
 def _proof_of_loss(bad: bytes, expected: int) -> str:
     """Why the bad bytes cannot be an unfinished last write; empty when they can."""
-    for index, line in enumerate(bad.split(b"\n")[:-1]):
-        body = _parse(line)
-        if body is None or (index == 0 and body.seq == expected):
+    for place, body in _well_formed(bad):
+        if place == 0 and body.seq == expected:
             continue
-        if (body.batch or body.seq) > expected or body.seq < expected:
+        if place > 0 and (body.batch or body.seq) <= expected < body.seq:
+            continue
+        if body.seq > expected:
             return f"record {expected} is damaged or missing, but record {body.seq} stands after it"
+        return f"record {body.seq} stands where record {expected} or nothing should"
     return ""
+
+
+def _well_formed(bad: bytes) -> Iterator[tuple[int, _Body]]:
+    """Each line that is a record or ends with one, and where in the bytes that record begins.
+
+    A line that has lost its end runs into the next one, so that the record there is found by how
+    records begin; text inside records cannot begin so, because its quotes are escaped.
+    """
+    start = 0
+    for line in bad.split(b"\n"):
+        for offset in (0, line.rfind(_BEGINNING)):
+            body = _parse(line[offset:]) if offset >= 0 else None
+            if body is not None:
+                yield start + offset, body
+                break
+        start += len(line) + 1
 
 
 def clean(value: Any) -> Any:

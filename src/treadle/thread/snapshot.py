@@ -24,6 +24,8 @@ from treadle.thread.record import Head
 
 _CHECKSUM: Final = b',\n  "checksum": "'
 _SEAL_SIZE: Final = len(_CHECKSUM) + 64 + len(b'"\n}\n')
+_SIZE_LIMIT: Final = 2**63
+"""No file is longer; a forged snapshot may claim to stand anywhere."""
 
 
 class Snapshot(Struct, frozen=True, omit_defaults=True):
@@ -42,6 +44,9 @@ class Snapshot(Struct, frozen=True, omit_defaults=True):
     observed: GitObserved | None = None
     queued: tuple[Message, ...] = ()
     turn_steps: int = 0
+
+
+_decode: Final = msgspec.json.Decoder(Snapshot).decode
 
 
 def encode_snapshot(fold: ThreadFold, head: Head) -> bytes:
@@ -63,15 +68,17 @@ def encode_snapshot(fold: ThreadFold, head: Head) -> bytes:
 
 
 def decode_snapshot(data: bytes) -> Snapshot | None:
-    """The snapshot, or `None` if the bytes are damaged, cut, or of another format."""
+    """The snapshot, or `None` if the bytes are damaged, cut, of another format or at odds."""
     sealed, seal = data[:-_SEAL_SIZE], data[-_SEAL_SIZE:]
     if seal != _CHECKSUM + sha256(sealed).hexdigest().encode() + b'"\n}\n':
         return None
     try:
-        snapshot = msgspec.json.decode(data, type=Snapshot)
+        snapshot = _decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    return snapshot if snapshot.format == FORMAT_VERSION else None
+    head = snapshot.head
+    is_sound = head.seq == snapshot.thread.version and 0 < head.size < _SIZE_LIMIT
+    return snapshot if is_sound and snapshot.format == FORMAT_VERSION else None
 
 
 def restore_fold(snapshot: Snapshot) -> ThreadFold | None:

@@ -1,0 +1,1 @@
+"""The part that does: what a tool is, and the tools that come with Treadle."""

@@ -1,0 +1,173 @@
+"""Reading whole files and replacing them, all or nothing.
+
+A file is written under a random name in its own folder, made durable, and renamed over the old one:
+a reader sees the old content or the new, also after a power cut. The mode is kept, the owner where
+permitted. Writers in this process take turns; that another process did not write in between is
+checked as late as possible, right before the rename.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Callable
+from contextlib import suppress
+from threading import Lock
+from typing import Final, NamedTuple, TypeAlias
+
+from treadle.core.tools import ToolErrorKind
+from treadle.tools.failure import ToolFailure
+from treadle.tools.paths import Root, as_failure, open_regular, sync_folder
+
+EDIT_SIZE_MAX: Final = 16 * 1024 * 1024
+"""Bytes of a file that is edited in memory; generated files larger than this are for programs."""
+CHUNK_SIZE: Final = 1024 * 1024
+
+Change: TypeAlias = Callable[[bytes | None], bytes]
+"""The content of a file, `None` if there is no file -> its new content."""
+
+_turn: Final = Lock()
+
+
+class Written(NamedTuple):
+    """A file that was written: its name relative to the root without links, sizes in bytes.
+
+    `size_before` is `None` where there was no file.
+    """
+
+    name: str
+    size: int
+    size_before: int | None
+
+
+def rewrite(root: Root, path: str, change: Change) -> Written:
+    """Replace a file by what `change` makes of its content; make it, and its folders, if missing.
+
+    Args:
+        root: the folder to stay in.
+        path: the file, at most `EDIT_SIZE_MAX` bytes.
+        change: may raise to leave everything as it is.
+
+    Raises:
+        ToolFailure: the path is refused, the file is too large, or another process changed the
+            file meanwhile. The file is as it was (unless only its folder could not be synced),
+            and no temporary file is left.
+    """
+    with _turn, as_failure(path):
+        old = _read_if_there(root, path)
+        new = change(old)
+        return _put(root, path, new, lambda place, name: _refuse_changed(place, name, path, old))
+
+
+def overwrite(root: Root, path: str, content: bytes) -> Written:
+    """Replace a file whatever it holds; make it, and its folders, if missing.
+
+    Raises as `rewrite`, but does not look at the old content.
+    """
+    with _turn, as_failure(path):
+        return _put(root, path, content, lambda _, __: None)
+
+
+def _read_if_there(root: Root, path: str) -> bytes | None:
+    try:
+        fd = root.open_file(path)
+    except ToolFailure as failure:
+        if failure.kind is ToolErrorKind.FILE_NOT_FOUND:
+            return None
+        raise
+    try:
+        return _read_all(fd, path)
+    finally:
+        os.close(fd)
+
+
+def _read_all(fd: int, path: str) -> bytes:
+    chunks: list[bytes] = []
+    room = EDIT_SIZE_MAX + 1
+    while room > 0 and (chunk := os.read(fd, min(room, CHUNK_SIZE))):
+        chunks.append(chunk)
+        room -= len(chunk)
+    if room <= 0:
+        raise ToolFailure(
+            ToolErrorKind.FAILED, f"{path} is larger than {EDIT_SIZE_MAX} bytes: edit it with bash"
+        )
+    return b"".join(chunks)
+
+
+def _refuse_changed(place: int, name: str, path: str, old: bytes | None) -> None:
+    """Refuse to go on unless the file is still what `change` was given."""
+    try:
+        fd = open_regular(name, place)
+    except FileNotFoundError:
+        now = None
+    else:
+        try:
+            now = _read_all(fd, path)
+        finally:
+            os.close(fd)
+    if now != old:
+        raise ToolFailure(
+            ToolErrorKind.FAILED,
+            f"{path} was changed by somebody else meanwhile and is left alone: read it again",
+        )
+
+
+def _put(root: Root, path: str, content: bytes, check: Callable[[int, str], None]) -> Written:
+    with root.locate(path, create_parents=True) as (place, name):
+        root.refuse_protected(place, name, path)
+        before = _stat_writable(place, name)
+        temporary = f".{secrets.token_hex(8)}.treadle-tmp"
+        mode = 0o666 if before is None else 0o600
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        fd = os.open(temporary, flags, mode, dir_fd=place)
+        try:
+            try:
+                _fill(fd, content)
+                if before is not None:
+                    _keep_mode(fd, before)
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+            check(place, name)
+            os.rename(temporary, name, src_dir_fd=place, dst_dir_fd=place)
+        except BaseException:
+            with suppress(FileNotFoundError):
+                os.unlink(temporary, dir_fd=place)
+            raise
+        sync_folder(place)
+    return Written(root.name_of(path), len(content), before and before.st_size)
+
+
+def _stat_writable(place: int, name: str) -> os.stat_result | None:
+    """The file to be replaced, if any; refused where writing into it would be.
+
+    A rename asks only the folder for permission, so the file is asked by opening it.
+    """
+    try:
+        os.close(open_regular(name, place))
+        fd = os.open(name, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=place)
+    except FileNotFoundError:
+        return None
+    try:
+        return os.fstat(fd)
+    finally:
+        os.close(fd)
+
+
+def _fill(fd: int, content: bytes) -> None:
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(fd, rest) :]
+
+
+def _keep_mode(fd: int, before: os.stat_result) -> None:
+    mode = stat.S_IMODE(before.st_mode)
+    try:
+        os.fchown(fd, before.st_uid, before.st_gid)
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.EINVAL):
+            raise
+        mode &= 0o777  # set-user-id for somebody else would be a gift
+    os.fchmod(fd, mode)

@@ -1,0 +1,395 @@
+"""One folder, and a way to open names beneath it that cannot be led outside.
+
+Checking a path first and opening it afterwards loses the race against whoever swaps a link in
+between, and follows a dangling link out of the folder. So nothing is checked here: a `Root` holds
+one descriptor of its folder, and every folder on the way is opened relative to a descriptor that is
+already held. Linux does that in one call, `openat2(2)` with RESOLVE_BENEATH; elsewhere a walk opens
+component by component without following links and resolves the links itself. The last component
+is never followed by the kernel either: links at the end are read and resolved from their folder.
+
+Links that stay inside are followed, also absolute ones. The rules on top:
+
+- a file is a regular file; FIFOs, devices and sockets are refused before and after opening;
+- nothing is written into a folder called `.git`, whatever name led there, and no file or folder of
+  that name is made: its hooks and its configuration run programs;
+- a second hard link does not matter: writing replaces the name by a new file (`files.py`), so the
+  other name keeps its content.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import stat
+import sys
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from treadle.core.tools import ToolErrorKind
+from treadle.errors import UsageError
+from treadle.tools.failure import ToolFailure
+
+LINK_COUNT_MAX: Final = 40
+"""Links followed for one path; the kernel's own limit."""
+PATH_SIZE_MAX: Final = 4095
+"""Bytes of a path; the kernel's own limit, which the walk would not have."""
+ATTEMPT_COUNT_MAX: Final = 100
+"""`openat2` gives up with EAGAIN while somebody renames folders; so often it is asked again."""
+PROTECTED_NAME: Final = ".git"
+
+_PLACE: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
+_OPENAT2: Final = 437  # the system call's number, the same on every architecture since Linux 5.6
+_RESOLVE: Final = 0x02 | 0x08  # RESOLVE_NO_MAGICLINKS | RESOLVE_BENEATH
+
+_KIND_OF_ERRNO: Final = {
+    errno.ENOENT: (ToolErrorKind.FILE_NOT_FOUND, ""),
+    errno.EXDEV: (ToolErrorKind.PATH_OUTSIDE_WORKSPACE, ""),
+    errno.ENOTDIR: (ToolErrorKind.FAILED, "a part of the path is not a folder"),
+    errno.EISDIR: (ToolErrorKind.FAILED, "it is a folder, not a file"),
+    errno.ELOOP: (ToolErrorKind.FAILED, "too many links on the way"),
+}
+"""The one place where the operating system's errors become words for the model."""
+
+
+class _OpenHow(ctypes.Structure):
+    _fields_ = (
+        ("flags", ctypes.c_uint64),
+        ("mode", ctypes.c_uint64),
+        ("resolve", ctypes.c_uint64),
+    )
+
+
+@contextmanager
+def as_failure(path: str) -> Iterator[None]:
+    """Turn an `OSError` of the block into the `ToolFailure` that the model reads."""
+    try:
+        yield
+    except OSError as error:
+        kind, words = _KIND_OF_ERRNO.get(error.errno or 0, (ToolErrorKind.IO, ""))
+        if kind is ToolErrorKind.IO:
+            words = error.strerror or str(error)
+        raise ToolFailure(kind, f"{path}: {words}" if words else path) from error
+
+
+class Root:
+    """A folder whose files tools may touch; holds one descriptor until `close`.
+
+    Paths are relative to it; absolute ones are accepted if they begin with its name. All methods
+    raise `ToolFailure`, and may be called from several threads.
+
+    Args:
+        path: an existing folder. `UsageError` if it is none.
+        kernel: whether to use `openat2`; by default, wherever it works.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, kernel: bool | None = None) -> None:
+        given = Path(path).absolute()
+        try:
+            self._fd = os.open(given, _PLACE)
+        except OSError as error:
+            raise UsageError(f"{given} cannot be a workspace: {error.strerror}") from error
+        self._close = weakref.finalize(self, os.close, self._fd)
+        self.path: Final = given.resolve()
+        self._names: Final = (str(self.path), str(given))
+        self._kernel = _has_openat2(self._fd) if kernel is None else kernel
+
+    def close(self) -> None:
+        """Give the descriptor back; the root is of no use afterwards."""
+        self._close()
+
+    def relative(self, path: str) -> str:
+        """The path made relative by its words alone, links not looked at; never empty.
+
+        Raises:
+            ToolFailure: an absolute path to elsewhere, the home folder, or no path at all.
+        """
+        if not path or "\0" in path:
+            what = "the path contains a NUL" if path else "the path is empty"
+            raise ToolFailure(ToolErrorKind.INVALID_ARGUMENTS, what)
+        # A shell would go home; here a folder called `~` would come to be, a trap for `rm -r ~`.
+        if path == "~" or path.startswith("~/"):
+            raise ToolFailure(ToolErrorKind.PATH_OUTSIDE_WORKSPACE, path)
+        with as_failure(path):
+            if len(os.fsencode(path)) > PATH_SIZE_MAX:
+                raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
+            return self._strip(path) or "."
+
+    def open_folder(self, path: str) -> int:
+        """A descriptor of a folder, good for listing it and for names relative to it."""
+        with as_failure(path):
+            place = self._place(self.relative(path))
+            try:
+                return _reopen(place)
+            finally:
+                os.close(place)
+
+    def open_file(self, path: str) -> int:
+        """A descriptor of a regular file, for reading. Never blocks on what is not one."""
+        with as_failure(path), self.locate(path) as (place, name):
+            return open_regular(name, place)
+
+    @contextmanager
+    def locate(self, path: str, *, create_parents: bool = False) -> Iterator[tuple[int, str]]:
+        """Where a file stands or would stand: its folder's descriptor, and its name there.
+
+        The name is no link at the time of asking, so it must be opened without following.
+
+        Args:
+            path: names a file; need not exist.
+            create_parents: make missing folders, beneath the root only.
+
+        Raises:
+            ToolFailure: the path leads outside or its folder is missing.
+        """
+        folder, name = self._split(self.relative(path))
+        with as_failure(path):
+            for _ in range(LINK_COUNT_MAX):
+                place = self._make_place(folder) if create_parents else self._place(folder)
+                try:
+                    target = _read_link(name, place)
+                    if target is None:
+                        yield place, name
+                        return
+                finally:
+                    os.close(place)
+                target = self._strip(target) if target.startswith("/") else f"{folder}/{target}"
+                folder, name = self._split(target)
+            raise OSError(errno.ELOOP, "")
+
+    def refuse_protected(self, place: int, name: str, path: str) -> None:
+        """Refuse to write `name` in the folder `place` if that is part of a `.git`.
+
+        Walks up from the descriptor and compares inodes, so that neither links nor the case of
+        letters hide anything.
+
+        Raises:
+            ToolFailure: it is.
+        """
+        _refuse_name(name, path)
+        top, here = _identity(self._fd), os.dup(place)
+        try:
+            while _identity(here) != top:
+                parent = os.open("..", _PLACE, dir_fd=here)
+                child, here = here, parent
+                try:
+                    if _identity(child) == _identity_of_name(PROTECTED_NAME, here):
+                        raise _protected(path)
+                    if _identity(child) == _identity(here):
+                        raise OSError(errno.EXDEV, "")  # the file system's root: moved outside
+                finally:
+                    os.close(child)
+        finally:
+            os.close(here)
+
+    def name_of(self, path: str) -> str:
+        """What the path is called without links, relative to the root: for reports only."""
+        relative = self.relative(path)
+        resolved = Path(os.path.realpath(self.path / relative))
+        if resolved.is_relative_to(self.path):
+            return str(resolved.relative_to(self.path))
+        return relative
+
+    def _strip(self, path: str) -> str:
+        if not path.startswith("/"):
+            return path
+        path = "/" + path.lstrip("/")
+        for name in self._names:
+            if path == name or path.startswith(name.rstrip("/") + "/"):
+                return path[len(name) :].lstrip("/")
+        raise OSError(errno.EXDEV, "")
+
+    @staticmethod
+    def _split(relative: str) -> tuple[str, str]:
+        folder, _, name = relative.rpartition("/")
+        if name in ("", ".", ".."):
+            raise OSError(errno.EISDIR, "")
+        return folder or ".", name
+
+    def _place(self, relative: str) -> int:
+        if self._kernel:
+            try:
+                return _openat2(relative, self._fd)
+            except OSError as error:
+                # The kernel takes every absolute link for a way out; the walk knows our name.
+                if error.errno != errno.EXDEV:
+                    raise
+        return self._walk(relative)
+
+    def _walk(self, relative: str) -> int:
+        """`openat2` by hand: holds a descriptor of every folder passed, so `..` goes back to it."""
+        held = [os.dup(self._fd)]
+        todo = relative.split("/")[::-1]
+        links = 0
+        try:
+            while todo:
+                part = todo.pop()
+                if part == "..":
+                    if len(held) == 1:
+                        raise OSError(errno.EXDEV, "")
+                    os.close(held.pop())
+                elif part not in ("", "."):
+                    try:
+                        held.append(os.open(part, _PLACE | os.O_NOFOLLOW, dir_fd=held[-1]))
+                    except OSError as error:
+                        target = _read_link(part, held[-1])
+                        if target is None:
+                            raise
+                        links += 1
+                        if links > LINK_COUNT_MAX:
+                            raise OSError(errno.ELOOP, "") from error
+                        if target.startswith("/"):
+                            target = self._strip(target)
+                            while len(held) > 1:
+                                os.close(held.pop())
+                        todo += target.split("/")[::-1]
+            return held.pop()
+        finally:
+            for fd in held:
+                os.close(fd)
+
+    def _make_place(self, relative: str) -> int:
+        """Like `_place`, but makes the folders that are missing at the end of the path."""
+        parts = [part for part in relative.split("/") if part not in ("", ".")]
+        missing: list[str] = []
+        while True:
+            try:
+                place = self._place("/".join(parts) or ".")
+                break
+            except FileNotFoundError:
+                if not parts:
+                    raise  # the root itself is gone
+                missing.append(parts.pop())
+        # `missing/../x` is not there, and must not come to be by asking for it.
+        if ".." in missing:
+            os.close(place)
+            raise FileNotFoundError(errno.ENOENT, "")
+        try:
+            self.refuse_protected(place, missing[-1] if missing else ".", relative)
+            while missing:
+                inner = self._make_folder(missing.pop(), place, relative)
+                os.close(place)
+                place = inner
+        except BaseException:
+            os.close(place)
+            raise
+        return place
+
+    def _make_folder(self, name: str, parent: int, path: str) -> int:
+        _refuse_name(name, path)
+        try:
+            os.mkdir(name, dir_fd=parent)
+        except FileExistsError:
+            if _read_link(name, parent) is not None:
+                raise FileNotFoundError(errno.ENOENT, "") from None  # a link to nowhere
+        else:
+            sync_folder(parent)
+        return os.open(name, _PLACE | os.O_NOFOLLOW, dir_fd=parent)
+
+
+def _refuse_name(name: str, path: str) -> None:
+    if name.casefold() == PROTECTED_NAME:
+        raise _protected(path)
+
+
+def _protected(path: str) -> ToolFailure:
+    message = f"{path}: files in {PROTECTED_NAME} are not written by tools"
+    return ToolFailure(ToolErrorKind.FAILED, message)
+
+
+def open_regular(name: str, place: int) -> int:
+    """Open a regular file in a folder for reading, without following a link, without waiting.
+
+    Raises:
+        OSError: it is missing or may not be read.
+        ToolFailure: it is something else than a file.
+    """
+    _refuse_special(os.stat(name, dir_fd=place, follow_symlinks=False), name)
+    fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=place)
+    try:
+        _refuse_special(os.fstat(fd), name)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def sync_folder(place: int) -> None:
+    """Make the names in a folder durable."""
+    fd = _reopen(place)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _refuse_special(found: os.stat_result, name: str) -> None:
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(errno.EISDIR, "")
+    if not stat.S_ISREG(found.st_mode):
+        words = "is not a regular file (a pipe, a socket, a device, or a link that just appeared)"
+        raise ToolFailure(ToolErrorKind.FAILED, f"{name} {words}")
+
+
+def _reopen(place: int) -> int:
+    return os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=place)
+
+
+def _read_link(name: str, place: int) -> str | None:
+    """Where a link points; `None` for everything else, also for what does not exist."""
+    try:
+        return os.readlink(name, dir_fd=place)
+    except OSError as error:
+        if error.errno in (errno.EINVAL, errno.ENOENT):
+            return None
+        raise
+
+
+def _identity(fd: int) -> tuple[int, int]:
+    found = os.fstat(fd)
+    return found.st_dev, found.st_ino
+
+
+def _identity_of_name(name: str, place: int) -> tuple[int, int] | None:
+    try:
+        found = os.stat(name, dir_fd=place)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _openat2(relative: str, fd: int) -> int:
+    how = _OpenHow(_PLACE, 0, _RESOLVE)
+    name = os.fsencode(relative)
+    for _ in range(ATTEMPT_COUNT_MAX):
+        found = int(_syscall(_OPENAT2, fd, name, ctypes.byref(how), ctypes.sizeof(how)))
+        if found >= 0:
+            return found
+        code = ctypes.get_errno()
+        if code != errno.EAGAIN:
+            break
+    raise OSError(code, os.strerror(code))
+
+
+def _has_openat2(fd: int) -> bool:
+    if sys.platform != "linux":
+        return False
+    try:
+        os.close(_openat2(".", fd))
+    except OSError:  # an older kernel, or a container that forbids the call
+        return False
+    return True
+
+
+_syscall = ctypes.CDLL(None, use_errno=True).syscall
+_syscall.restype = ctypes.c_long
+_syscall.argtypes = (
+    ctypes.c_long,
+    ctypes.c_int,
+    ctypes.c_char_p,
+    ctypes.POINTER(_OpenHow),
+    ctypes.c_size_t,
+)

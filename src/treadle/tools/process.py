@@ -1,0 +1,279 @@
+"""Running a program so that it ends, with everything it has started.
+
+The program leads a session of its own. Its output is read from the event loop, as it comes. When it
+has exited, has used up its time, or is cancelled, what is left of it is killed: first the process
+group, then every process found in /proc that belongs to it by parent, by session, or by a mark in
+its environment, which a daemon inherits too. Only a process that both became a daemon and emptied
+its environment gets away; what holds that one is a sandbox with a process namespace.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import secrets
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from enum import Enum
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+TERM_S: Final = 2.0
+"""Seconds between TERM, on which programs tidy up, and KILL."""
+PIPE_S: Final = 0.5
+"""Seconds that output may still come after the program's end; what is in the pipe takes less."""
+CHUNK_SIZE: Final = 64 * 1024
+"""A pipe's capacity: one read empties it and gives the event loop its turn."""
+ROUND_COUNT_MAX: Final = 250
+ROUND_S: Final = 0.004
+"""With `ROUND_COUNT_MAX`: a second for killed processes to vanish, which takes milliseconds."""
+MARK: Final = "TREADLE_RUN_ID"
+"""The environment variable by which descendants are found; random in each run."""
+_PROC: Final = Path("/proc")
+
+_SECRET_NAME: Final = re.compile("KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
+"""Environment variables with such names stay with the agent; a command prints too easily."""
+_PLAIN: Final[Mapping[str, str]] = {
+    "GIT_PAGER": "cat",
+    "GIT_TERMINAL_PROMPT": "0",
+    "PAGER": "cat",
+    "PYTHONUNBUFFERED": "1",
+    "TERM": "dumb",
+}
+"""No pager, no prompt, no colour: nobody sits at this terminal."""
+
+
+class Cause(Enum):
+    """Why a run is over."""
+
+    EXIT = "exit"
+    TIMEOUT = "timeout"
+    CANCEL = "cancel"
+
+
+class Ended(Struct, frozen=True):
+    """How a run ended.
+
+    `exit_code` is negative for the number of the signal that ended it. `left_count` says how many
+    of its descendants were still running and were killed; always 0 where there is no /proc.
+    """
+
+    cause: Cause
+    exit_code: int
+    left_count: int
+
+
+async def run(
+    argv: Sequence[str],
+    *,
+    cwd: str,
+    env: Mapping[str, str],
+    timeout_s: float,
+    sink: Callable[[bytes], None],
+) -> Ended:
+    """Run a program to its end, or end it. A cancellation is a `Cause`, not an exception.
+
+    Args:
+        argv: the program and its arguments; its standard input is empty.
+        cwd: the folder it starts in.
+        env: its whole environment, to which `MARK` is added.
+        timeout_s: after so many seconds it is ended: TERM, `TERM_S` later KILL.
+        sink: takes standard output and standard error, in the order written.
+
+    Raises:
+        OSError: it could not be started.
+    """
+    program = _Program(argv, cwd, env, sink)
+    try:
+        cause = await program.wait(timeout_s)
+        left_count = await program.end(cause)
+    finally:
+        exit_code = program.release()
+    return Ended(cause, exit_code, left_count)
+
+
+def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment for commands: without credentials, with nothing that waits for a person."""
+    kept = {name: value for name, value in environment.items() if not _SECRET_NAME.search(name)}
+    return {**kept, **_PLAIN}
+
+
+class _Program:
+    def __init__(
+        self,
+        argv: Sequence[str],
+        cwd: str,
+        env: Mapping[str, str],
+        sink: Callable[[bytes], None],
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._exited: asyncio.Future[None] = self._loop.create_future()
+        self._closed: asyncio.Future[None] = self._loop.create_future()
+        self._sink = sink
+        self._is_killed = False
+        mark = secrets.token_hex(16)
+        self._mark = f"{MARK}={mark}".encode()
+        self._pipe, far_end = os.pipe()
+        try:
+            self._process = subprocess.Popen(
+                argv,
+                cwd=cwd,
+                env={**env, MARK: mark},
+                stdin=subprocess.DEVNULL,
+                stdout=far_end,
+                stderr=far_end,
+                start_new_session=True,
+            )
+        except BaseException:
+            os.close(self._pipe)
+            raise
+        finally:
+            os.close(far_end)
+        os.set_blocking(self._pipe, False)
+        self._loop.add_reader(self._pipe, self._read)
+        self._watch = _watch(self._process, self._loop, self._exited)
+
+    async def wait(self, timeout_s: float) -> Cause:
+        """Until the program exits by itself, or must not go on."""
+        try:
+            done, _ = await asyncio.wait([self._exited], timeout=timeout_s)
+        except asyncio.CancelledError:
+            return Cause.CANCEL
+        return Cause.EXIT if done else Cause.TIMEOUT
+
+    async def end(self, cause: Cause) -> int:
+        """Kill what is left; a cancellation only hurries. Returns how many were left."""
+        with suppress(asyncio.CancelledError):
+            if cause is Cause.EXIT:
+                await asyncio.wait([self._closed], timeout=PIPE_S)
+            else:
+                _signal_group(self._process.pid, signal.SIGTERM)
+                # Who stands still hears TERM only after going on.
+                _signal_group(self._process.pid, signal.SIGCONT)
+                await asyncio.wait([self._exited], timeout=TERM_S)
+        # In a thread, since reading /proc takes milliseconds.
+        killing = self._loop.run_in_executor(None, self._kill)
+        while not killing.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([killing])
+        return killing.result()
+
+    def release(self) -> int:
+        """Take the rest of the output, give everything back; the exit code."""
+        if not self._is_killed:
+            self._kill()
+        with suppress(RuntimeError):  # the loop may be closed
+            for _ in range(ROUND_COUNT_MAX):
+                if not self._read():
+                    break
+            self._loop.remove_reader(self._pipe)
+            if self._watch is not None:
+                self._loop.remove_reader(self._watch)
+        os.close(self._pipe)
+        if self._watch is not None:
+            os.close(self._watch)
+        return self._process.wait()
+
+    def _read(self) -> bool:
+        """Pass on what the pipe holds; false once there is nothing more, for now or ever."""
+        try:
+            data = os.read(self._pipe, CHUNK_SIZE)
+        except BlockingIOError:
+            return False
+        if data:
+            self._sink(data)
+        elif not self._closed.done():
+            self._loop.remove_reader(self._pipe)
+            self._closed.set_result(None)
+        return bool(data)
+
+    def _kill(self) -> int:
+        leader = self._process.pid
+        left_count = len(_find_kin(leader, self._mark))
+        # The dead leader was not waited for yet, so its number cannot be anybody else's.
+        _signal_group(leader, signal.SIGKILL)
+        stopped: set[int] = set()
+        for _ in range(ROUND_COUNT_MAX):
+            kin = _find_kin(leader, self._mark)
+            if not kin:
+                break
+            # What stands still has no more children: stop until there is nobody new, then kill.
+            fresh = kin - stopped
+            for pid in fresh or kin:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGSTOP if fresh else signal.SIGKILL)
+            stopped |= fresh
+            time.sleep(ROUND_S)
+        self._is_killed = True
+        return left_count
+
+
+def _watch(
+    process: subprocess.Popen[bytes], loop: asyncio.AbstractEventLoop, exited: asyncio.Future[None]
+) -> int | None:
+    """Settle `exited` once the process has; if possible without reaping it, by a descriptor."""
+
+    def settle(fd: int | None) -> None:
+        if fd is not None:
+            loop.remove_reader(fd)
+        if not exited.done():
+            exited.set_result(None)
+
+    def wait() -> None:
+        process.wait()
+        with suppress(RuntimeError):  # the loop was closed meanwhile
+            loop.call_soon_threadsafe(settle, None)
+
+    try:
+        fd = os.pidfd_open(process.pid)
+    except (AttributeError, OSError):  # no Linux, or an old one
+        threading.Thread(target=wait, daemon=True).start()
+        return None
+    loop.add_reader(fd, settle, fd)
+    return fd
+
+
+def _signal_group(leader: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, number)
+
+
+def _find_kin(leader: int, mark: bytes) -> set[int]:
+    """The living processes that belong to a run."""
+    kin: set[int] = set()
+    dead: set[int] = set()
+    children: dict[int, list[int]] = {}
+    for pid in _list_processes():
+        try:
+            # The name, in brackets, may hold anything; after it: state, parent, group, session.
+            fields = (_PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
+            parent, *groups = (int(field) for field in fields[1:4])
+            children.setdefault(parent, []).append(pid)
+            if fields[0] in b"ZX":
+                dead.add(pid)
+            elif leader in groups or mark in (_PROC / str(pid) / "environ").read_bytes():
+                kin.add(pid)
+        except (OSError, ValueError):  # it has just gone, or belongs to somebody else
+            continue
+    todo = [leader, *kin]
+    while todo:
+        for child in children.get(todo.pop(), ()):
+            if child not in kin and child not in dead:
+                kin.add(child)
+                todo.append(child)
+    return kin
+
+
+def _list_processes() -> list[int]:
+    try:
+        with os.scandir(_PROC) as entries:
+            return [int(entry.name) for entry in entries if entry.name.isdecimal()]
+    except OSError:
+        return []

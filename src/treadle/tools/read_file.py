@@ -1,0 +1,117 @@
+"""The tool that reads files."""
+
+from __future__ import annotations
+
+import codecs
+import os
+from io import BufferedReader
+from typing import Annotated, Final
+
+from msgspec import Meta
+
+from treadle.core.tools import EffectClass, RiskLevel, ToolErrorKind
+from treadle.tools.failure import ToolFailure
+from treadle.tools.paths import as_failure
+from treadle.tools.registry import ToolContext, tool
+
+OUTPUT_SIZE_MAX: Final = 30_000
+"""Bytes of a file in one answer; below the 32 KiB above which a thread stores output apart."""
+SNIFF_SIZE: Final = 8 * 1024
+"""Bytes looked at to tell text from binary: a NUL among them means binary, as for git."""
+PIECE_SIZE: Final = 64 * 1024
+"""Bytes read at once of a line, which may be the whole file."""
+
+
+@tool(effect=EffectClass.READ, risk=RiskLevel.LOW)
+def read_file(
+    context: ToolContext,
+    path: str,
+    start_line: Annotated[int, Meta(ge=1)] = 1,
+    end_line: Annotated[int, Meta(ge=1)] | None = None,
+) -> str:
+    """Read a text file, or some lines of it.
+
+    A long answer is cut and says at which line to read on. Remarks stand in square brackets on a
+    line of their own at the end.
+
+    Args:
+        context: The workspace.
+        path: The file, relative to the workspace.
+        start_line: The first line to read; lines count from 1.
+        end_line: The last line to read; by default the file's last.
+    """
+    if end_line is not None and end_line < start_line:
+        raise ToolFailure(
+            ToolErrorKind.INVALID_ARGUMENTS,
+            f"end_line {end_line} is before start_line {start_line}",
+        )
+    with as_failure(path), os.fdopen(context.workspace.open_file(path), "rb") as file:
+        if b"\0" in file.read(SNIFF_SIZE):
+            return f"[binary file, {os.fstat(file.fileno()).st_size} bytes; not shown]"
+        file.seek(0)
+        _skip(file, start_line - 1)
+        data = _take(file, None if end_line is None else end_line - start_line + 1)
+        goes_on = bool(file.read(1))
+    return _render(data, start_line, goes_on=goes_on)
+
+
+def _skip(file: BufferedReader, line_count: int) -> None:
+    passed, last = 0, b""
+    while passed < line_count and (piece := file.readline(PIECE_SIZE)):
+        passed += piece.endswith(b"\n")
+        last = piece
+    if line_count and not file.peek(1):
+        total = passed + (last[-1:] not in (b"", b"\n"))
+        raise ToolFailure(
+            ToolErrorKind.INVALID_ARGUMENTS,
+            f"start_line {line_count + 1} is beyond the end: the file has {total} lines",
+        )
+
+
+def _take(file: BufferedReader, line_count: int | None) -> bytes:
+    """So many lines, but no more than one byte too much, which tells that there is more."""
+    pieces: list[bytes] = []
+    room = OUTPUT_SIZE_MAX + 1
+    while room and line_count != 0 and (piece := file.readline(room)):
+        pieces.append(piece)
+        room -= len(piece)
+        if line_count is not None:
+            line_count -= piece.endswith(b"\n")
+    return b"".join(pieces)
+
+
+def _render(data: bytes, start_line: int, *, goes_on: bool) -> str:
+    is_cut = len(data) > OUTPUT_SIZE_MAX
+    is_long_line = False
+    if is_cut:
+        data = data[:OUTPUT_SIZE_MAX]
+        whole = data.rfind(b"\n") + 1
+        is_long_line = not whole
+        data = data[:whole] if whole else data
+    remarks: list[str] = []
+    try:
+        # Half a character at the end of a line cut in two is nobody's fault.
+        text, _ = codecs.utf_8_decode(data, "strict", not is_long_line)
+    except UnicodeDecodeError:
+        text = data.decode(errors="replace")
+        remarks.append("not valid UTF-8: some bytes are shown as \ufffd")
+    last_line = start_line + text.count("\n") - text.endswith("\n")
+    if is_long_line:
+        remarks.append(
+            f"line {last_line} is longer than {OUTPUT_SIZE_MAX} bytes: its rest is not shown; "
+            f"read on with start_line={last_line + 1}"
+        )
+    elif is_cut:
+        remarks.append(
+            f"cut after line {last_line}: {OUTPUT_SIZE_MAX} bytes is the most at once; "
+            f"read on with start_line={last_line + 1}"
+        )
+    elif goes_on:
+        remarks.append(f"the file goes on after line {last_line}")
+    elif not data:
+        remarks.append("empty file")
+    text = text.removeprefix("\ufeff")
+    if not remarks:
+        return text
+    gap = "" if not text or text.endswith("\n") else "\n"
+    return f"{text}{gap}[{'; '.join(remarks)}]"

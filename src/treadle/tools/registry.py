@@ -1,0 +1,252 @@
+"""What a tool is, and how one call of it is run to its end.
+
+A tool is a typed function with a docstring, which is what the model reads about it::
+
+    @tool(effect=EffectClass.READ, risk=RiskLevel.LOW)
+    def count_words(text: str) -> int:
+        '''Count the words of a text.'''
+        return len(text.split())
+
+Whatever a call does becomes an outcome: the arguments may be malformed, the tool unknown, its body
+may raise anything. Only a cancellation passes through, and only if the tool lets it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import os
+import re
+import threading
+from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
+from typing import Any, Final, Generic, ParamSpec, TypeAlias, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from treadle.core.messages import ToolCall
+from treadle.core.tools import (
+    EffectClass,
+    Outcome,
+    RiskLevel,
+    ToolDefinition,
+    ToolError,
+    ToolErrorKind,
+    ToolExecutionOutcome,
+    ToolProgress,
+)
+from treadle.errors import UsageError
+from treadle.tools.failure import ToolFailure
+from treadle.tools.paths import Root
+from treadle.tools.signature import Signature
+
+GRACE_S: Final = 5.0
+"""So long a cancelled call in a thread may take to end; then it is left behind. A file tool needs
+milliseconds, and its result is worth more than "nobody knows"."""
+MESSAGE_SIZE_MAX: Final = 2000
+"""Characters of an unexpected exception's text; some carry whole documents."""
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
+"""What the model providers accept as a name."""
+
+
+class ToolContext(Struct, frozen=True):
+    """What a call knows besides its arguments: the type of an optional first parameter.
+
+    `key` is the same for every run of the same call: an idempotency key. `progress` may be called
+    from the tool's own thread, as often as the tool likes. `root` is the folder of the registry,
+    if it has one.
+    """
+
+    key: str
+    progress: Callable[[ToolProgress], None]
+    root: Root | None = None
+
+    @property
+    def workspace(self) -> Root:
+        """The folder to work in; `UsageError` if the registry was made without one."""
+        if self.root is None:
+            raise UsageError("this tool needs a registry with a workspace")
+        return self.root
+
+
+class ToolReturn(Struct, frozen=True):
+    """What a tool returns that writes files.
+
+    `output` is what the model reads; `changed` names the files written, relative to the workspace.
+    """
+
+    output: str
+    changed: tuple[str, ...] = ()
+
+
+class Tool(Generic[P, R]):
+    """A function that a model may call; still a function to everybody else."""
+
+    __slots__ = ("definition", "function", "is_async", "signature")
+
+    def __init__(self, function: Callable[P, R], effect: EffectClass, risk: RiskLevel) -> None:
+        name = function.__name__
+        if not _NAME.match(name):
+            raise UsageError(f"{name!r} cannot be the name of a tool")
+        self.function: Final = function
+        self.signature: Final = Signature(function, ToolContext)
+        self.is_async: Final = inspect.iscoroutinefunction(function)
+        self.definition: Final = ToolDefinition(
+            name, self.signature.description, self.signature.schema, effect, risk
+        )
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function itself."""
+        return self.function(*args, **kwargs)
+
+
+def tool(
+    *, effect: EffectClass = EffectClass.MUTATE, risk: RiskLevel = RiskLevel.MEDIUM
+) -> Callable[[Callable[P, R]], Tool[P, R]]:
+    """Declare a typed function, sync or async, to be a tool; its name is the tool's name.
+
+    A sync function runs in a thread of its own. It fails by raising `ToolFailure`, and returns
+    text, a `ToolReturn`, or any value that JSON can say.
+
+    Args:
+        effect: what repeating a call would do.
+        risk: how much harm a call can do.
+
+    Raises:
+        UsageError: the function cannot be a tool; the message says what is missing.
+    """
+    return lambda function: Tool(function, effect, risk)
+
+
+AnyTool: TypeAlias = Tool[..., Any]
+
+
+class Registry:
+    """A set of tools with unique names; the runtime's `Tools` port.
+
+    Args:
+        tools: in the order in which the model is told of them.
+        workspace: the folder that `ToolContext.workspace` gives to the tools; tools that do not
+            ask for it need none.
+
+    Raises:
+        UsageError: two tools have one name, or the workspace is no folder.
+    """
+
+    def __init__(
+        self,
+        tools: Iterable[AnyTool],
+        *,
+        workspace: str | os.PathLike[str] | Root | None = None,
+    ) -> None:
+        self._tools: Final[dict[str, AnyTool]] = {}
+        for tool in tools:
+            if tool.definition.name in self._tools:
+                raise UsageError(f"two tools are called {tool.definition.name}")
+            self._tools[tool.definition.name] = tool
+        if workspace is not None and not isinstance(workspace, Root):
+            workspace = Root(workspace)
+        self._root: Final = workspace
+
+    def definitions(self) -> tuple[ToolDefinition, ...]:
+        """What the model is told, in the order given; the same bytes in every run."""
+        return tuple(tool.definition for tool in self._tools.values())
+
+    def only(self, effects: Collection[EffectClass]) -> Registry:
+        """The same registry without the tools of other effect classes: `{READ}` for planning."""
+        tools = [tool for tool in self._tools.values() if tool.definition.effect in effects]
+        return Registry(tools, workspace=self._root)
+
+    async def execute(
+        self, call: ToolCall, *, key: str, progress: Callable[[ToolProgress], None]
+    ) -> Outcome:
+        """Run one call to its end; never raises for anything the call does.
+
+        Args:
+            call: as the model asked.
+            key: the same for every run of the same call.
+            progress: called from the event loop.
+        """
+        try:
+            value = await self._run(call, ToolContext(key, progress, self._root))
+            return _success(call, value)
+        except ToolFailure as failure:
+            error = ToolError(failure.kind, _clean(failure.message), _clean(failure.output))
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            error = ToolError(ToolErrorKind.CANCELLED, "the tool gave up by itself")
+        except (Exception, SystemExit) as broken:  # noqa: BLE001  a tool's bug is data
+            message = f"{type(broken).__name__}: {broken}"[:MESSAGE_SIZE_MAX]
+            error = ToolError(ToolErrorKind.INTERNAL, _clean(message))
+        return ToolExecutionOutcome.Error(call.id, error)
+
+    async def _run(self, call: ToolCall, context: ToolContext) -> Any:
+        tool = self._tools.get(call.tool_name)
+        if tool is None:
+            names = ", ".join(self._tools) or "none"
+            raise ToolFailure(ToolErrorKind.NOT_FOUND, f"{call.tool_name}; there are: {names}")
+        arguments = tool.signature.parse(call.arguments_json)
+        if tool.is_async:
+            first = (context,) if tool.signature.takes_context else ()
+            return await tool.function(*first, **arguments)
+        return await _run_in_thread(tool, context, arguments)
+
+
+async def _run_in_thread(tool: AnyTool, context: ToolContext, arguments: dict[str, Any]) -> Any:
+    """Run a sync tool in a daemon thread: one that hangs must not keep the program from exiting."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
+
+    def post(callback: Callable[..., None], *args: Any) -> None:
+        with suppress(RuntimeError):  # the loop was closed while the thread went on
+            loop.call_soon_threadsafe(callback, *args)
+
+    def settle(value: Any, error: BaseException | None = None) -> None:
+        if not done.cancelled():
+            done.set_result((value, error))
+
+    def body() -> None:
+        try:
+            post(settle, tool.function(*first, **arguments))
+        except BaseException as error:  # noqa: BLE001  carried over to the event loop
+            post(settle, None, error)
+
+    reports = ToolContext(context.key, lambda report: post(context.progress, report), context.root)
+    first = (reports,) if tool.signature.takes_context else ()
+    run = contextvars.copy_context().run
+    threading.Thread(target=run, args=(body,), name=tool.definition.name, daemon=True).start()
+    try:
+        value, error = await asyncio.shield(done)
+    except asyncio.CancelledError:
+        # A thread cannot be stopped; most end at once, and then what they did is known.
+        await asyncio.wait([done], timeout=GRACE_S)
+        if not done.done():
+            done.cancel()
+            raise ToolFailure(
+                ToolErrorKind.CANCELLED, "it does not stop and may still take effect"
+            ) from None
+        value, error = done.result()
+    if error is not None:
+        raise error
+    return value
+
+
+def _success(call: ToolCall, value: Any) -> ToolExecutionOutcome.Success:
+    if isinstance(value, ToolReturn):
+        changed = tuple(_clean(name) for name in value.changed)
+        return ToolExecutionOutcome.Success(call.id, _clean(value.output), changed)
+    output = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return ToolExecutionOutcome.Success(call.id, _clean(output))
+
+
+def _clean(text: str) -> str:
+    """The text with lone surrogates replaced: no UTF-8 file takes them."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

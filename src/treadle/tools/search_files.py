@@ -1,0 +1,84 @@
+"""The tool that searches files; the work is done by `grep.py`, in another process."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from treadle.core.tools import EffectClass, RiskLevel, ToolErrorKind
+from treadle.tools.failure import ToolFailure
+from treadle.tools.globs import expand_braces
+from treadle.tools.grep import EXIT_BAD_PATTERN, Request
+from treadle.tools.paths import Root, as_failure
+from treadle.tools.process import Cause, clean_environment, run
+from treadle.tools.registry import ToolContext, tool
+
+SEARCH_S_MAX: Final = 20.0
+"""Seconds for one search; 100,000 files need a few."""
+
+# Isolated, so that no `re.py` in the workspace is imported; what is imported here is good enough.
+_HOMES: Final = [str(Path(__file__).parents[2]), str(Path(str(msgspec.__file__)).parents[1])]
+_MAIN: Final = f"""\
+import sys
+sys.path += {_HOMES}
+from treadle.tools.grep import main
+sys.exit(main())
+"""
+_GREP: Final = (sys.executable, "-I", "-W", "ignore", "-c", _MAIN)
+
+
+@tool(effect=EffectClass.READ, risk=RiskLevel.LOW)
+async def search_files(
+    context: ToolContext, pattern: str, path: str = ".", glob: str = "**"
+) -> str:
+    """Search text files for lines that match a regular expression.
+
+    Answers with lines of the form `path:line: text`. What .gitignore leaves out is not searched,
+    nor are binary files. Begin the pattern with (?i) to ignore case.
+
+    Args:
+        context: The workspace.
+        pattern: A regular expression, in Python's syntax, for one line.
+        path: The folder or file to search, relative to the workspace.
+        glob: Which files: `*.py` at any depth, `src/**/*.{ts,tsx}` relative to the folder.
+    """
+    root = context.workspace
+    expand_braces(glob)
+    is_file = _is_file(root, path)
+    request = Request(
+        str(root.path), pattern, root.name_of(path), is_file, glob, shutil.which("rg")
+    )
+    found = bytearray()
+    with as_failure("the search"):
+        ended = await run(
+            [*_GREP, msgspec.json.encode(request).decode()],
+            cwd="/",
+            env=clean_environment(os.environ),
+            timeout_s=SEARCH_S_MAX,
+            sink=found.extend,
+        )
+    text = found.decode(errors="replace").removesuffix("\n")
+    if ended.cause is Cause.CANCEL:
+        raise ToolFailure(ToolErrorKind.CANCELLED, "the search was stopped", text)
+    if ended.cause is Cause.TIMEOUT:
+        remark = f"[stopped after {SEARCH_S_MAX:g} s: simplify the pattern, or search less]"
+        return f"{text}\n{remark}" if text else remark
+    if ended.exit_code == EXIT_BAD_PATTERN:
+        raise ToolFailure(ToolErrorKind.INVALID_ARGUMENTS, text)
+    if ended.exit_code:
+        raise ToolFailure(ToolErrorKind.INTERNAL, "the search failed", text)
+    return text or "[no matches]"
+
+
+def _is_file(root: Root, path: str) -> bool:
+    try:
+        os.close(root.open_file(path))
+    except ToolFailure:
+        os.close(root.open_folder(path))  # raises what is wrong, if it is no folder either
+        return False
+    return True

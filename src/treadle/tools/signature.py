@@ -1,0 +1,182 @@
+"""From a function's signature and docstring to a JSON schema, and from JSON text to arguments."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import typing
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta, Struct
+
+from treadle.core.tools import ToolErrorKind
+from treadle.errors import UsageError
+from treadle.tools.failure import ToolFailure
+
+DEPTH_MAX: Final = 64
+"""Levels of nesting in arguments, as in records; what is deeper breaks whoever walks over it."""
+
+_STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_BRACKET: Final = re.compile(rb"[][{}]")
+_SECTION: Final = re.compile(r"(Args|Arguments|Returns|Yields|Raises|Examples?|Notes?):\s*\Z")
+_ENTRY: Final = re.compile(r"(\w+)(?: \([^)]*\))?:\s*(.*)")
+_PLACE: Final = re.compile(r" - at `(\$[^`]*)`\Z")
+_STEP: Final = re.compile(r"\.(\w+)|\[")
+_LITERAL: Final = frozenset({"default", "enum", "const", "examples"})
+"""Keywords of JSON schema that hold values, not schemas."""
+
+
+class Signature:
+    """What a function takes, in the words of JSON.
+
+    Args:
+        function: annotated, with a Google-style docstring: what stands before `Args:` is the
+            description, the entries of `Args:` describe the parameters.
+        context: the type of an optional first parameter that is not the model's to give.
+
+    Raises:
+        UsageError: something is missing or cannot be said in JSON; the message says what.
+    """
+
+    def __init__(self, function: Callable[..., Any], context: type) -> None:
+        self._name = function.__name__
+        hints = self._hints(function)
+        parameters = list(inspect.signature(function).parameters.values())
+        self.takes_context: Final = bool(parameters) and hints.get(parameters[0].name) is context
+        self.description, described = _read_docstring(inspect.getdoc(function) or "")
+        if not self.description:
+            raise self._fault("has no docstring; the model needs it to know what the tool does")
+        if self.takes_context:
+            described.pop(parameters[0].name, None)
+        fields = [
+            self._field(parameter, hints, described.pop(parameter.name, None))
+            for parameter in parameters[self.takes_context :]
+        ]
+        if described:
+            raise self._fault(f"describes parameters it does not have: {', '.join(described)}")
+        try:
+            self._arguments = msgspec.defstruct(
+                self._name, fields, forbid_unknown_fields=True, kw_only=True, frozen=True
+            )
+            self.schema: Final = _plain_schema(self._arguments)
+        except (TypeError, RecursionError) as error:
+            raise self._fault(f"takes what JSON cannot say: {error}") from error
+        self._decoder: msgspec.json.Decoder[Struct] = msgspec.json.Decoder(self._arguments)
+
+    def parse(self, arguments_json: str) -> dict[str, Any]:
+        """The arguments by name, defaults filled in.
+
+        Args:
+            arguments_json: as the model wrote it; empty text counts as `{}`, which is what some
+                servers send for a call without arguments.
+
+        Raises:
+            ToolFailure: INVALID_ARGUMENTS, with the place (`$.edits[0].old_str`) and the reason.
+        """
+        try:
+            data = arguments_json.encode()
+            if _is_deep(data):
+                raise msgspec.DecodeError(f"the JSON is nested deeper than {DEPTH_MAX} levels")
+            found = self._decoder.decode(data if data.strip() else b"{}")
+        except UnicodeEncodeError:
+            reason = "the text contains half of a surrogate pair"
+        except msgspec.ValidationError as error:
+            reason = self._explain(str(error))
+        except msgspec.DecodeError as error:
+            reason = str(error)
+        else:
+            return {name: getattr(found, name) for name in found.__struct_fields__}
+        raise ToolFailure(ToolErrorKind.INVALID_ARGUMENTS, reason)
+
+    def _explain(self, message: str) -> str:
+        if "unknown field" not in message:
+            return message
+        place = _PLACE.search(message)
+        schema: Any = self.schema
+        for step in _STEP.finditer(place[1] if place else ""):
+            schema = schema.get("properties", {}).get(step[1]) if step[1] else schema.get("items")
+            if not isinstance(schema, dict):
+                return message
+        accepted = ", ".join(schema.get("properties", ())) or "none"
+        return f"{message} (accepted: {accepted})"
+
+    def _hints(self, function: Callable[..., Any]) -> dict[str, Any]:
+        try:
+            return typing.get_type_hints(function, include_extras=True)
+        except NameError as error:
+            raise self._fault(f"has an annotation that its module does not know: {error}") from None
+
+    def _field(
+        self, parameter: inspect.Parameter, hints: Mapping[str, Any], description: str | None
+    ) -> tuple[Any, ...]:
+        name = parameter.name
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            raise self._fault(f"cannot be called by names alone: {parameter}")
+        if name not in hints:
+            raise self._fault(f"does not annotate {name}")
+        hint = hints[name]
+        if description:
+            hint = Annotated[hint, Meta(description=description)]
+        default = () if parameter.default is parameter.empty else (parameter.default,)
+        return (name, hint, *default)
+
+    def _fault(self, what: str) -> UsageError:
+        return UsageError(f"the tool {self._name} {what}")
+
+
+def _is_deep(data: bytes) -> bool:
+    depth = 0
+    for bracket in _BRACKET.finditer(_STRING.sub(b"", data)):
+        depth += 1 if bracket[0] in b"[{" else -1
+        if depth > DEPTH_MAX:
+            return True
+    return False
+
+
+def _read_docstring(text: str) -> tuple[str, dict[str, str]]:
+    """The description, and the entries of the `Args:` section, each as one line."""
+    description: list[str] = []
+    described: dict[str, str] = {}
+    section, indent, name = "", 0, ""
+    for line in text.splitlines():
+        heading = _SECTION.match(line)
+        if heading:
+            section = heading[1]
+        elif not section:
+            description.append(line)
+        elif section.startswith("Arg") and line.strip():
+            depth = len(line) - len(line.lstrip())
+            entry = _ENTRY.match(line.strip())
+            if entry and (not name or depth <= indent):
+                name, indent = entry[1], depth
+                described[name] = entry[2]
+            elif name:
+                described[name] = f"{described[name]} {line.strip()}".strip()
+    return "\n".join(description).strip(), described
+
+
+def _plain_schema(arguments: type[Struct]) -> dict[str, Any]:
+    """The schema without references and titles: not every model server follows them."""
+    (top,), components = msgspec.json.schema_components([arguments], ref_template="{name}")
+
+    def inline(value: Any) -> Any:
+        if isinstance(value, list | tuple):
+            return [inline(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        if "$ref" in value:
+            told = {key: item for key, item in value.items() if key != "$ref"}
+            return {**inline(components[value["$ref"]]), **told}
+        plain: dict[str, Any] = {}
+        for key, part in value.items():
+            if key == "properties":
+                plain[key] = {name: inline(item) for name, item in part.items()}
+            elif key != "title":
+                plain[key] = part if key in _LITERAL else inline(part)
+        return plain
+
+    schema: dict[str, Any] = inline(top)
+    schema.pop("description", None)
+    return schema

@@ -1,0 +1,24 @@
+"""The tool that writes whole files."""
+
+from __future__ import annotations
+
+from treadle.core.tools import EffectClass, RiskLevel
+from treadle.tools.files import overwrite
+from treadle.tools.registry import ToolContext, ToolReturn, tool
+
+
+@tool(effect=EffectClass.MUTATE, risk=RiskLevel.MEDIUM)
+def write_file(context: ToolContext, path: str, content: str) -> ToolReturn:
+    """Write a whole file, replacing what it held; missing folders are made.
+
+    The content is written exactly as given, as UTF-8. To change a part of a file, use edit_file.
+
+    Args:
+        context: The workspace.
+        path: The file, relative to the workspace.
+        content: All of the new content.
+    """
+    data = content.encode()
+    written = overwrite(context.workspace, path, data)
+    was = "" if written.size_before is None else f" (was {written.size_before})"
+    return ToolReturn(f"wrote {written.name}, {written.size} bytes{was}", (written.name,))

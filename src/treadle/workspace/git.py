@@ -1,0 +1,303 @@
+"""What git says about a folder. Looking takes one `git status`, and never takes a lock."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from treadle.thread.facts import CHANGED_COUNT_MAX, GitObserved
+from treadle.workspace.process import NOT_STARTED, Ran, run
+from treadle.workspace.remote import choose_remote
+from treadle.workspace.status import Change, Status, parse_status
+
+READ_S_MAX: Final = 30.0
+"""Seconds a look at the repository may take; huge ones on a cold disk need several."""
+
+UNDO_S_MAX: Final = 10.0
+"""Seconds that undoing a step in the index may take; it blocks the event loop, for milliseconds."""
+
+STATUS_SIZE_MAX: Final = 4 * 1024 * 1024
+"""Bytes of `git status` that are read: `CHANGED_COUNT_MAX` names of the longest kind."""
+
+OUT_SIZE_MAX: Final = 64 * 1024
+"""Bytes of any other output that are kept."""
+
+_NOT_INHERITED: Final = frozenset(
+    "GIT_" + name
+    for name in (
+        *("DIR", "WORK_TREE", "INDEX_FILE", "COMMON_DIR", "OBJECT_DIRECTORY", "NAMESPACE"),
+        *("ALTERNATE_OBJECT_DIRECTORIES", "PREFIX", "CONFIG", "IMPLICIT_WORK_TREE", "GRAFT_FILE"),
+        *("SHALLOW_FILE", "REPLACE_REF_BASE", "NO_REPLACE_OBJECTS", "INTERNAL_SUPER_PREFIX"),
+        *("LITERAL_PATHSPECS", "GLOB_PATHSPECS", "NOGLOB_PATHSPECS", "ICASE_PATHSPECS"),
+    )
+)
+"""Set when a git hook started us: they would point every git at that hook's repository."""
+
+_FROM_INPUT: Final = ("--pathspec-from-file=-", "--pathspec-file-nul")
+
+
+class Absence(Enum):
+    """Why there is no repository to look at; the value is what people are told."""
+
+    NO_FOLDER = "the folder is gone"
+    NO_REPOSITORY = "the folder is in no git repository"
+    NO_GIT = "git is not installed"
+    NOT_TRUSTED = "git refuses the repository because it belongs to another user"
+    FAILED = "git could not say how the repository stands"
+
+
+class Absent(Struct, frozen=True):
+    """Nothing to look at: why, and what git said if it said anything."""
+
+    why: Absence
+    detail: str = ""
+
+    @property
+    def text(self) -> str:
+        """One line for people."""
+        return f"{self.why.value}: {self.detail}" if self.detail else self.why.value
+
+
+class Layout(Struct, frozen=True):
+    """Where a repository lies, in absolute paths.
+
+    `prefix` is where the workspace lies in it: empty, or `sub/folder/`.
+    """
+
+    root: Path
+    git_dir: Path
+    common_dir: Path
+    prefix: str
+
+
+class Repository:
+    """The repository around a folder, if there is one.
+
+    Args:
+        folder: the workspace; it need not exist.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder).resolve()
+        self._layout: tuple[object, Layout] | None = None
+        self._remote: tuple[object, str | None] | None = None
+
+    async def observe(self) -> GitObserved | Absent:
+        """How the repository stands, as it is recorded."""
+        status = await self.status()
+        return status if isinstance(status, Absent) else await self.describe(status)
+
+    async def describe(self, status: Status) -> GitObserved:
+        """The record of a status.
+
+        `dirty` speaks of the whole repository, `changed` of the workspace.
+        """
+        names = tuple(status.inside)
+        return GitObserved(
+            branch=status.branch,
+            head=status.head,
+            dirty=bool(status.changes),
+            remote=await self._find_remote(),
+            changed=names[:CHANGED_COUNT_MAX],
+            changed_is_cut=status.is_cut or len(names) > CHANGED_COUNT_MAX,
+        )
+
+    async def status(self) -> Status | Absent:
+        """How the repository stands now; changes nothing."""
+        layout = await self.layout()
+        if isinstance(layout, Absent):
+            return layout
+        ran = await self.read(
+            *("status", "--porcelain=v2", "--branch", "-z", "--no-renames"),
+            "--untracked-files=all",
+            out_size_max=STATUS_SIZE_MAX,
+            ends_when_full=True,
+        )
+        if ran.status != 0 and not ran.is_cut:
+            return _absent(ran)
+        return parse_status(ran.out, layout.prefix, is_cut=ran.is_cut)
+
+    async def layout(self) -> Layout | Absent:
+        """Where the repository lies; asked of git once, and again when another `.git` is found."""
+        if not self._is_folder():
+            return Absent(Absence.NO_FOLDER)
+        door = _find_door(self.folder)
+        if door is None:
+            return Absent(Absence.NO_REPOSITORY)
+        if self._layout is not None and self._layout[0] == door:
+            return self._layout[1]
+        what = ("--show-toplevel", "--absolute-git-dir", "--git-common-dir", "--show-prefix")
+        ran = await self.read("rev-parse", *what)
+        if ran.status != 0:
+            return _absent(ran)
+        lines = os.fsdecode(ran.out).split("\n")[:-1]
+        if len(lines) != len(what):
+            return Absent(Absence.FAILED, "the name of a folder holds a line break")
+        root, git_dir, common_dir, prefix = lines
+        layout = Layout(Path(root), Path(git_dir), self.folder / common_dir, prefix)
+        self._layout = door, layout
+        self._remote = None
+        return layout
+
+    def path_of(self, change: Change) -> Path:
+        """Where a changed file lies, or lay."""
+        assert self._layout is not None, "there is no change without a status"
+        return self._layout[1].root / change.path
+
+    def _is_folder(self) -> bool:
+        return self.folder.is_dir()
+
+    async def _find_remote(self) -> str | None:
+        """The remote people mean; looked up again when the repository's configuration changes."""
+        layout = await self.layout()
+        if isinstance(layout, Absent):
+            return None
+        version = _version_of(layout.common_dir / "config")
+        if self._remote is None or self._remote[0] != version:
+            ran = await self.read("remote", "-v")
+            self._remote = version, choose_remote(ran.out.decode("utf-8", "replace"))
+        return self._remote[1]
+
+    async def read(
+        self,
+        *arguments: str,
+        folder: Path | None = None,
+        data: bytes | None = None,
+        out_size_max: int = OUT_SIZE_MAX,
+        ends_when_full: bool = False,
+        environment: Mapping[str, str] | None = None,
+    ) -> Ran:
+        """Run a git that only looks, speaks English and takes no locks.
+
+        The repository's file system monitor, a program that its configuration names, is not asked:
+        looking must not run what a repository brings along.
+
+        Args:
+            arguments: the command.
+            folder: where it runs, if not in the workspace.
+            data: what it reads.
+            out_size_max: bytes kept of what it writes.
+            ends_when_full: whether to end it when it writes more.
+            environment: added to ours.
+        """
+        inherited = _inherited()
+        program = _find_git(inherited)
+        if program is None:
+            return Ran(NOT_STARTED, err=Absence.NO_GIT.value.encode())
+        return await run(
+            (program, "-c", "core.fsmonitor=false", *arguments),
+            folder or self.folder,
+            {**inherited, "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", **(environment or {})},
+            data=data,
+            timeout_s=READ_S_MAX,
+            out_size_max=out_size_max,
+            ends_when_full=ends_when_full,
+        )
+
+    async def change(self, *arguments: str, paths: Iterable[str], timeout_s: float) -> Ran:
+        """Run a git that changes the repository.
+
+        Hooks run in it: it gets the language and the locks that the person's own git would have.
+
+        Args:
+            arguments: the command; it takes its path specs from the input.
+            paths: the files meant, relative to the root; taken literally.
+            timeout_s: seconds after which it is ended, with its hooks.
+        """
+        inherited = _inherited()
+        program = _find_git(inherited)
+        if program is None:
+            return Ran(NOT_STARTED, err=Absence.NO_GIT.value.encode())
+        return await run(
+            (program, *arguments, *_FROM_INPUT),
+            self.folder,
+            inherited,
+            data=literally(paths),
+            timeout_s=timeout_s,
+            out_size_max=OUT_SIZE_MAX,
+        )
+
+    def restore_index(self, paths: Iterable[str]) -> bool:
+        """Make the index hold for these files what HEAD holds; says whether that worked.
+
+        Not a coroutine on purpose: it undoes a step, and must not be cut short by the cancellation
+        that made it necessary.
+        """
+        inherited = _inherited()
+        try:
+            done = subprocess.run(
+                (_find_git(inherited) or "git", "reset", "--quiet", *_FROM_INPUT),
+                cwd=self.folder,
+                env=inherited,
+                input=literally(paths),
+                capture_output=True,
+                timeout=UNDO_S_MAX,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return False
+        return done.returncode == 0
+
+
+async def observe(folder: str | Path) -> GitObserved | None:
+    """How the repository around a folder stands; `None` where there is none, or no git."""
+    seen = await Repository(folder).observe()
+    return None if isinstance(seen, Absent) else seen
+
+
+def literally(paths: Iterable[str]) -> bytes:
+    """Path specs that mean these files and no other, whatever their names look like.
+
+    By magic words and not by `--literal-pathspecs`, which hooks would inherit.
+    """
+    return b"".join(b":(top,literal)" + os.fsencode(path) + b"\0" for path in paths)
+
+
+def _absent(ran: Ran) -> Absent:
+    said = ran.err.decode("utf-8", "replace")
+    if ran.status == NOT_STARTED and said == Absence.NO_GIT.value:
+        return Absent(Absence.NO_GIT)
+    if "dubious ownership" in said or "unsafe repository" in said:
+        hint = [line.strip() for line in said.splitlines() if "safe.directory" in line]
+        return Absent(Absence.NOT_TRUSTED, hint[-1] if hint else "")
+    if "not a git repository" in said or "must be run in a work tree" in said:
+        return Absent(Absence.NO_REPOSITORY)
+    if ran.was_ended:
+        return Absent(Absence.FAILED, f"it took more than {READ_S_MAX:g} s")
+    return Absent(Absence.FAILED, said.strip().partition("\n")[0])
+
+
+def _inherited() -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if name not in _NOT_INHERITED}
+    return {**kept, "GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": ":"}
+
+
+def _find_git(environment: Mapping[str, str]) -> str | None:
+    """The full path of git; an empty entry of PATH must not find one in the workspace."""
+    found = shutil.which("git", path=environment.get("PATH", os.defpath))
+    return found if found is not None and Path(found).is_absolute() else None
+
+
+def _find_door(folder: Path) -> object:
+    """Which `.git` is nearest above the folder: changes when another repository takes over."""
+    for place in (folder, *folder.parents):
+        version = _version_of(place / ".git")
+        if version is not None:
+            return place, version[0]
+    return None
+
+
+def _version_of(path: Path) -> tuple[tuple[int, int], int, int] | None:
+    """What changes when a file is replaced or written; `None` if it is not there."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return (found.st_dev, found.st_ino), found.st_mtime_ns, found.st_size

@@ -1,0 +1,155 @@
+"""The first net: known secret values, in every form they may take in a text.
+
+Exact matches have no false positives, as long as the values are secrets and not common words;
+`treadle.workspace.credentials` says which are. Where secrets overlap in a text, all that they cover
+together is replaced, so that no piece of one is left over.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, count
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote, quote_plus
+
+from msgspec import Struct
+
+from treadle.workspace.credentials import SECRET_LENGTH_MIN, find_in_environment, find_in_files
+
+LINE_LENGTH_MIN: Final = 16
+"""Characters of a line in a secret of several lines that is a secret by itself."""
+
+SECRET_COUNT_MAX: Final = 256
+"""More are not looked for: each costs time in every text."""
+
+KIND_LENGTH_MAX: Final = 64
+
+_NOT_KIND: Final = re.compile(r"[^a-z0-9_.-]+")
+_URL_SAFE: Final = str.maketrans("+/", "-_")
+_PERCENT: Final = re.compile(r"%[0-9A-F]{2}")
+
+
+class Redactor:
+    """Replaces known secrets by `[REDACTED:<kind>]`.
+
+    Args:
+        secrets: the values by kind: the lower-cased name of a variable or file. Values of less than
+            `SECRET_LENGTH_MIN` characters are left out.
+    """
+
+    def __init__(self, secrets: Mapping[str, str]) -> None:
+        known: dict[str, str] = {}
+        for kind, value in secrets.items():
+            name = _NOT_KIND.sub("_", kind.lower())[:KIND_LENGTH_MAX] or "secret"
+            for form in _forms(value.strip()):
+                known.setdefault(form, f"[REDACTED:{name}]")
+        self._known = tuple(known.items())
+        # No label contains another, nor the beginning of one: they are told apart in any order.
+        self._labels = re.compile(f"({'|'.join(sorted(map(re.escape, known.values())))})")
+
+    def redact(self, text: str) -> str:
+        """The text without the secrets; the same text if there are none. Idempotent."""
+        found = [item for item in self._known if item[0] in text]
+        if not found:
+            return text
+        # A label that stands there already stays, even if a secret looks like a piece of it.
+        parts = self._labels.split(text)
+        parts[::2] = [_replace(part, found) for part in parts[::2]]
+        return "".join(parts)
+
+
+class _Span(Struct, frozen=True, order=True):
+    start: int
+    end: int
+    length: int
+    label: str
+
+
+def _replace(text: str, known: Iterable[tuple[str, str]]) -> str:
+    """Replace what the values cover; where they overlap, the longest gives the label."""
+    spans: list[_Span] = []
+    for span in sorted(_find(text, known)):
+        if spans and span.start < spans[-1].end:
+            last = spans.pop()
+            longer = max(last, span, key=lambda one: one.length)
+            end = max(last.end, span.end)
+            span = _Span(last.start, end, longer.length, longer.label)
+        spans.append(span)
+    pieces: list[str] = []
+    done = 0
+    for span in spans:
+        pieces += (text[done : span.start], span.label)
+        done = span.end
+    return "".join((*pieces, text[done:]))
+
+
+def _find(text: str, known: Iterable[tuple[str, str]]) -> Iterator[_Span]:
+    for value, label in known:
+        start = text.find(value)
+        while start >= 0:
+            yield _Span(start, start + len(value), len(value), label)
+            start = text.find(value, start + 1)
+
+
+def _forms(value: str) -> Iterator[str]:
+    """A value as it may stand in a text; nothing shorter than a secret may be."""
+    if len(value) < SECRET_LENGTH_MIN:
+        return
+    data = value.encode("utf-8", "surrogatepass")
+    once = {json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}
+    twice = {json.dumps(form)[1:-1] for form in once}
+    escaped = {quote(data, safe=""), quote(data), quote_plus(data)}
+    lowered = {_PERCENT.sub(lambda found: found[0].lower(), form) for form in escaped}
+    encoded = set(_base64_forms(data))
+    hexed = {data.hex(), data.hex().upper()}
+    slashed = {value.replace("/", "\\/")}
+    others = set[str]().union(once, twice, escaped, lowered, encoded, hexed, slashed) - {value}
+    yield value
+    yield from sorted(form for form in others if len(form) >= SECRET_LENGTH_MIN)
+    lines = value.splitlines()
+    if len(lines) > 1:
+        yield from (
+            line.strip()
+            for line in lines
+            if len(line.strip()) >= LINE_LENGTH_MIN and not line.startswith("-----")
+        )
+
+
+def _base64_forms(data: bytes) -> Iterator[str]:
+    """What base64 makes of the value wherever it stands: the digits that its bits alone decide."""
+    for offset in range(3):
+        digits = b64encode(bytes(offset) + data + bytes(3)).decode()
+        first = -(-8 * offset // 6)
+        last = 8 * (offset + len(data)) // 6
+        yield digits[first:last]
+        yield digits[first:last].translate(_URL_SAFE)
+
+
+def collect_secrets(
+    environ: Mapping[str, str], home: Path, *, files: Iterable[Path] = ()
+) -> dict[str, str]:
+    """The secrets that this machine knows of, for a `Redactor`. Never fails.
+
+    Args:
+        environ: environment variables; those whose names speak of credentials, and passwords in
+            any URL.
+        home: the home folder, in which tools keep credentials in well-known files.
+        files: more files of names and values, such as a project's `.env`.
+
+    Returns:
+        Values by kind, at most `SECRET_COUNT_MAX`. A kind that has several values is numbered:
+        `netrc`, `netrc_2`.
+    """
+    secrets: dict[str, str] = {}
+    seen: set[str] = set()
+    for kind, value in chain(find_in_environment(environ), find_in_files(home, files)):
+        if value in seen or len(secrets) == SECRET_COUNT_MAX:
+            continue
+        seen.add(value)
+        names = chain([kind.lower()], (f"{kind.lower()}_{number}" for number in count(2)))
+        secrets[next(name for name in names if name not in secrets)] = value
+    return secrets

@@ -1,0 +1,191 @@
+"""One commit of some files that leaves everything else as it was: index, work tree, HEAD.
+
+It goes through `git commit --only`, so that hooks and signing apply, and what the person has staged
+stays staged. New files must be known to the index for that (`git add --intent-to-add`); if the
+commit then fails, they are made unknown again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from treadle.workspace.git import Absent, Repository
+from treadle.workspace.ownership import folders_above
+from treadle.workspace.process import Ran
+from treadle.workspace.status import Change, Status, storable
+
+SAID_LINE_COUNT_MAX: Final = 3
+SAID_LENGTH_MAX: Final = 300
+"""How much of what git or a hook said is told."""
+
+NO_IDENTITY: Final = (
+    "git does not know whose commit it is; tell it with "
+    'git config --global user.name "Your Name" and git config --global user.email you@example.com'
+)
+
+_UNFINISHED: Final = {
+    "MERGE_HEAD": "a merge",
+    "CHERRY_PICK_HEAD": "a cherry-pick",
+    "REVERT_HEAD": "a revert",
+    "rebase-merge": "a rebase",
+    "rebase-apply": "a rebase",
+    "BISECT_LOG": "a bisection",
+}
+_HOOKS: Final = ("pre-commit", "prepare-commit-msg", "commit-msg")
+_COLOUR: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+class Made(Struct, frozen=True):
+    """The commit, and what a hook put into it besides the files meant."""
+
+    head: str
+    added_by_hooks: tuple[str, ...] = ()
+
+
+class Refused(Struct, frozen=True):
+    """Why there is no commit; nothing has changed."""
+
+    reason: str
+
+
+async def find_obstacle(repository: Repository, status: Status) -> str:
+    """Why this is no moment for a commit; empty if it is one."""
+    layout = await repository.layout()
+    if isinstance(layout, Absent):
+        return layout.text
+    for name, what in _UNFINISHED.items():
+        if (layout.git_dir / name).exists():
+            return f"{what} is in progress"
+    if any(change.is_unmerged for change in status.changes):
+        return "there are unresolved conflicts"
+    lock = layout.git_dir / "index.lock"
+    if lock.exists():
+        return f"another git is at work, or has died and left {lock}"
+    known = await asyncio.gather(
+        *(
+            repository.read("-c", "user.useConfigOnly=true", "var", f"GIT_{who}_IDENT")
+            for who in ("AUTHOR", "COMMITTER")
+        )
+    )
+    return NO_IDENTITY if any(ran.status != 0 for ran in known) else ""
+
+
+async def commit_only(
+    repository: Repository,
+    status: Status,
+    mine: Sequence[Change],
+    message: str,
+    *,
+    timeout_s: float,
+) -> Made | Refused:
+    """Commit these changes and no others.
+
+    Args:
+        repository: where they are.
+        status: how it stood a moment ago; `mine` are of its changes, and nothing is staged for
+            them that is not in the work tree.
+        mine: what to commit.
+        message: the whole commit message.
+        timeout_s: seconds for git, its hooks and the signing program; then they are ended.
+    """
+    new = [change.path for change in mine if change.is_untracked]
+    displaced = _displaced(mine, new)
+    undo = [*new, *(change.path for change in displaced if not change.is_staged)]
+    command = ("commit", "--quiet", "--only", "--cleanup=whitespace", "-m", message)
+    paths = [change.path for change in mine if change not in displaced]
+    ran = Ran(1)
+    is_undone = True
+    try:
+        if new:
+            ran = await repository.change("add", "--intent-to-add", paths=new, timeout_s=timeout_s)
+        if not new or ran.status == 0:
+            ran = Ran(1)
+            ran = await repository.change(*command, paths=paths, timeout_s=timeout_s)
+    finally:
+        if ran.status != 0 and undo:
+            is_undone = repository.restore_index(undo)
+    after = await repository.status()
+    if isinstance(after, Absent):
+        return Refused(after.text)
+    if ran.status != 0 and not (ran.was_ended and _is_made(status, after, mine)):
+        reason = await _explain(repository, ran, timeout_s)
+        left = "" if is_undone else "; new files are still marked in the index (git reset)"
+        return Refused(reason + left)
+    return await _settle(repository, status, after, mine)
+
+
+def _displaced(mine: Sequence[Change], new: Sequence[str]) -> list[Change]:
+    """Removed files whose place new ones take: `a` by `a/b`, or the reverse.
+
+    Adding the new one removes them. Git does not understand them as path specs.
+    """
+    above_new = set(folders_above(new))
+    return [
+        change
+        for change in mine
+        if "D" in change.letters
+        and (change.path in above_new or not set(new).isdisjoint(folders_above([change.path])))
+    ]
+
+
+def _is_made(before: Status, after: Status, mine: Sequence[Change]) -> bool:
+    """Whether the commit stands although git was ended: a hook that runs after it hung."""
+    left = {change.path for change in after.changes}
+    return before.head != after.head and left.isdisjoint(change.path for change in mine)
+
+
+async def _settle(
+    repository: Repository, before: Status, after: Status, mine: Sequence[Change]
+) -> Made:
+    """Look at the commit. What hooks changed in it must not appear as staged the other way round.
+
+    Hooks see an index of git's own during such a commit: what they add goes into the commit, but
+    not into the person's index, where it would stand as a change back.
+    """
+    head = after.head or ""
+    ran = await repository.read(
+        *("diff-tree", "-r", "-z", "--root", "--no-commit-id", "--name-only", head),
+        out_size_max=1024 * 1024,
+    )
+    committed = [os.fsdecode(path) for path in ran.out.split(b"\0")[:-1]]
+    staged_before = {change.path for change in before.changes if change.is_staged}
+    mine_paths = {change.path for change in mine}
+    stale = {change.path for change in after.changes if change.is_staged}
+    stale &= set(committed) - (staged_before - mine_paths)
+    if stale:
+        repository.restore_index(sorted(stale))
+    return Made(head, tuple(storable(path) for path in committed if path not in mine_paths))
+
+
+async def _explain(repository: Repository, ran: Ran, timeout_s: float) -> str:
+    if ran.was_ended:
+        return f"git took more than {timeout_s:g} s (does a hook, or the signing program, wait?)"
+    said = _said(ran)
+    hooks = await _find_hooks(repository) if ran.status == 1 else []
+    if len(hooks) == 1:
+        return f"the {hooks[0]} hook failed: {said}"
+    if hooks:
+        return f"a hook ({' or '.join(hooks)}) failed: {said}"
+    return f"git failed: {said}"
+
+
+async def _find_hooks(repository: Repository) -> list[str]:
+    """The hooks that can prevent a commit."""
+    ran = await repository.read("rev-parse", "--git-path", "hooks")
+    folder = repository.folder / os.fsdecode(ran.out.rstrip(b"\n"))
+    return [name for name in _HOOKS if os.access(folder / name, os.X_OK)]
+
+
+def _said(ran: Ran) -> str:
+    """The first lines of what git and the hooks said."""
+    text = _COLOUR.sub("", (ran.err or ran.out).decode("utf-8", "replace"))
+    lines = ("".join(filter(str.isprintable, line)).strip() for line in text.splitlines())
+    told = [line for line in lines if line and not line.startswith("hint:")]
+    short = "; ".join(told[:SAID_LINE_COUNT_MAX])[:SAID_LENGTH_MAX]
+    return short or f"exit status {ran.status}"

@@ -1,0 +1,197 @@
+"""States and events that between them reach every guard of the table, on both sides."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from treadle.core.chat.machine import ConversationMachine
+from treadle.core.chat.moves import build_request
+from treadle.core.chat.states import (
+    AgentState,
+    CallingLlm,
+    Error,
+    ErrorOrigin,
+    ExecutingTools,
+    PostToolsHook,
+    ProcessingLlmResponse,
+    ShuttingDown,
+    WaitingForUserInput,
+)
+from treadle.core.config import AgentConfig
+from treadle.core.conversation import Conversation
+from treadle.core.events import (
+    AgentEvent,
+    CancelRequested,
+    LlmEvent,
+    PostToolsHookCompleted,
+    RetryTimeoutFired,
+    ShutdownRequested,
+    ToolCompleted,
+    ToolProgressEvent,
+    ToolStarted,
+    ToolUncertain,
+    UserInput,
+)
+from treadle.core.llm import LlmError, LlmErrorKind, LlmResponse, Usage
+from treadle.core.messages import Message, ToolCall
+from treadle.core.retry import RETRYABLE
+from treadle.core.tools import (
+    CompletedToolInfo,
+    EffectClass,
+    Outcome,
+    Status,
+    ToolDefinition,
+    ToolError,
+    ToolErrorKind,
+    ToolExecutionOutcome,
+    ToolExecutionStatus,
+    ToolProgress,
+)
+
+Pending = ToolExecutionStatus.Pending
+Running = ToolExecutionStatus.Running
+Completed = ToolExecutionStatus.Completed
+Success = ToolExecutionOutcome.Success
+Failure = ToolExecutionOutcome.Error
+
+
+def definition(name: str, effect: EffectClass) -> ToolDefinition:
+    return ToolDefinition(name, f"does {name}", {"type": "object"}, effect)
+
+
+CONFIG: Final = AgentConfig(
+    model_name="model-1",
+    system_prompt="be brief",
+    tools=(
+        definition("look", EffectClass.READ),
+        definition("put", EffectClass.IDEMPOTENT),
+        definition("edit", EffectClass.MUTATE),
+    ),
+    max_retries=2,
+)
+
+
+def machine(state: AgentState | None = None, config: AgentConfig = CONFIG) -> ConversationMachine:
+    fresh = ConversationMachine(config, thread_id="T-1")
+    return fresh if state is None else fresh.with_state(state)
+
+
+def call(call_id: str, tool_name: str = "look", arguments: str = "{}") -> ToolCall:
+    return ToolCall(call_id, tool_name, arguments)
+
+
+def success(call_id: str, output: str = "fine", *changed: str) -> Success:
+    return Success(call_id, output, changed)
+
+
+def failure(call_id: str, kind: ToolErrorKind = ToolErrorKind.FAILED) -> Failure:
+    return Failure(call_id, ToolError(kind, "no such luck"))
+
+
+def ended(call_id: str, outcome: Outcome | None = None) -> ToolCompleted:
+    return ToolCompleted(call_id, outcome or success(call_id), "12:05")
+
+
+def answer(content: str = "", *calls: ToolCall, usage: Usage | None = None) -> LlmEvent.Completed:
+    return LlmEvent.Completed(LlmResponse(Message.assistant(content, calls), usage), "12:01")
+
+
+def broken(kind: LlmErrorKind = LlmErrorKind.NETWORK, **rest: float) -> LlmEvent.Error:
+    jitter = rest.pop("jitter", 1.0)
+    return LlmEvent.Error(LlmError(kind, "so it goes", **rest), jitter)
+
+
+def said(text: str = "hello") -> UserInput:
+    return UserInput(Message.user(text))
+
+
+EMPTY: Final = Conversation()
+TALK: Final = Conversation([Message.user("hello"), Message.assistant("hi"), Message.user("go")])
+
+
+def executing(*statuses: Status) -> ExecutingTools:
+    """A round whose assistant message asks for exactly these calls."""
+    calls = tuple(ToolCall(status.call_id, status.tool_name) for status in statuses)
+    return ExecutingTools(TALK.append(Message.assistant("on it", calls)), statuses)
+
+
+def processing(*calls: ToolCall) -> ProcessingLlmResponse:
+    message = Message.assistant("hm", calls)
+    return ProcessingLlmResponse(TALK.append(message), LlmResponse(message))
+
+
+def done(call_id: str, tool_name: str, outcome: Outcome | None = None) -> Status:
+    return Completed(call_id, tool_name, "12:02", "12:03", outcome or success(call_id))
+
+
+_HOOK_TALK: Final = TALK.extend(
+    [Message.assistant("", (call("a", "edit"),)), Message.tool(call("a", "edit"), "fine")]
+)
+
+STATES_TRIED: Final[tuple[AgentState, ...]] = (
+    WaitingForUserInput(EMPTY),
+    WaitingForUserInput(TALK.append(Message.assistant("there"))),
+    CallingLlm(TALK),
+    CallingLlm(TALK, 1),
+    CallingLlm(TALK, 2),
+    CallingLlm(TALK, 7),
+    processing(),
+    processing(call("a"), call("b", "edit")),
+    executing(Pending("a", "look")),
+    executing(Pending("a", "edit")),
+    executing(Pending("a", "put")),
+    executing(Pending("a", "nobody knows it")),
+    executing(Running("a", "look", "12:02"), Pending("b", "edit")),
+    executing(Running("a", "look", "12:02"), Running("b", "edit", "12:02")),
+    executing(Running("a", "look", "12:02"), done("b", "edit")),
+    executing(Running("a", "look", "12:02"), done("b", "edit", failure("b"))),
+    executing(Running("a", "look", "12:02"), done("b", "look")),
+    executing(done("a", "edit"), Running("b", "look", "12:02", uncertain=True)),
+    executing(Running("a", "edit", "12:02", uncertain=True)),
+    executing(done("a", "look"), done("b", "put"), Pending("c", "look")),
+    executing(done("a", "look"), Running("b", "look"), Pending("c", "look")),
+    PostToolsHook(
+        _HOOK_TALK, build_request(CONFIG, _HOOK_TALK), (CompletedToolInfo("edit", True),)
+    ),
+    Error(TALK, LlmError(LlmErrorKind.NETWORK), 1, ErrorOrigin.LLM, 0.5),
+    Error(TALK, LlmError(LlmErrorKind.INTERNAL), 1, ErrorOrigin.TOOL),
+    Error(TALK, LlmError(LlmErrorKind.INTERNAL), 1, ErrorOrigin.IO),
+    ShuttingDown(),
+)
+"""Values of every state."""
+
+_IDS: Final = ("a", "b", "c", "unheard of", "")
+
+EVENTS_TRIED: Final[tuple[AgentEvent, ...]] = (
+    said(),
+    said(""),
+    UserInput(Message.assistant("I am the model")),
+    UserInput(Message("system", "I am the system")),
+    UserInput(Message.tool(call("a"), "I am a result")),
+    UserInput(Message("user", "", (call("a"),))),
+    UserInput(Message("user", "", (), "a")),
+    LlmEvent.TextDelta("he"),
+    LlmEvent.ToolCallDelta("a", "look", "{"),
+    answer("done"),
+    answer("", call("n1"), call("n2", "edit")),
+    *(broken(kind) for kind in LlmErrorKind),
+    broken(LlmErrorKind.RATE_LIMITED, retry_after_s=600.0),
+    broken(LlmErrorKind.RATE_LIMITED, retry_after_s=601.0),
+    *(ToolStarted(call_id, "12:02") for call_id in _IDS),
+    *(ToolProgressEvent(call_id, ToolProgress(0.5, "half", 3), "12:03") for call_id in _IDS),
+    *(ToolUncertain(call_id) for call_id in _IDS),
+    *(ended(call_id) for call_id in _IDS),
+    *(ended(call_id, failure(call_id)) for call_id in _IDS),
+    PostToolsHookCompleted(True, "committed"),
+    PostToolsHookCompleted(False),
+    RetryTimeoutFired(),
+    CancelRequested(),
+    CancelRequested("I was about to", "the person stopped"),
+    ShutdownRequested(),
+)
+"""Values of every event."""
+
+RETRYABLE_IN_WORDS: Final = frozenset(
+    {"rate_limited", "overloaded", "server", "timeout", "network", "cut_stream"}
+)
+assert {kind.value for kind in RETRYABLE} == RETRYABLE_IN_WORDS

@@ -1,0 +1,137 @@
+"""Random sessions: mostly what a runtime would feed, in part what none ever should.
+
+The same `Random` gives the same session, so that it serves property tests and whole processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Final
+
+from core.samples import CONFIG, EVENTS_TRIED
+from treadle.core.chat.states import (
+    AgentState,
+    CallingLlm,
+    Error,
+    ExecutingTools,
+    PostToolsHook,
+    WaitingForUserInput,
+)
+from treadle.core.events import (
+    DURABLE,
+    AgentEvent,
+    CancelRequested,
+    DurableEvent,
+    LlmEvent,
+    PostToolsHookCompleted,
+    RetryTimeoutFired,
+    ShutdownRequested,
+    ToolCompleted,
+    ToolProgressEvent,
+    ToolStarted,
+    ToolUncertain,
+    UserInput,
+)
+from treadle.core.llm import LlmError, LlmErrorKind, LlmResponse, Usage
+from treadle.core.messages import Message, ToolCall
+from treadle.core.retry import RETRYABLE
+from treadle.core.tools import (
+    Outcome,
+    ToolError,
+    ToolErrorKind,
+    ToolExecutionOutcome,
+    ToolProgress,
+)
+
+_TEXTS: Final = ("", "go on", "zwei\nZeilen", "line\u2028sep", "nul\0nul", "\U0001f9f5", '"},{"')
+_IDS: Final = ("a", "b", "c", "", "call-3-0", "a-1-1", "a-3-0")
+_NAMES: Final = (*(tool.name for tool in CONFIG.tools), "unheard of")
+_RETRYABLE: Final = sorted(RETRYABLE, key=lambda kind: kind.value)
+
+
+def check_pairs(messages: Sequence[Message]) -> None:
+    """Each call is followed by exactly one result, in request order; no result stands alone."""
+    open_ids: list[str] = []
+    used: set[str] = set()
+    for index, message in enumerate(messages):
+        if message.role == "tool":
+            assert open_ids, f"message {index} answers no call"
+            assert message.tool_call_id == open_ids.pop(0), f"message {index} is out of place"
+            continue
+        assert not open_ids, f"message {index} comes before the results of {open_ids}"
+        assert message.role == "assistant" or not message.tool_calls
+        open_ids = [call.id for call in message.tool_calls]
+        assert all(open_ids), f"message {index} has a call without an id"
+        assert len(set(open_ids)) == len(open_ids)
+        assert not used & set(open_ids), f"message {index} uses an id a second time"
+        used.update(open_ids)
+    assert not open_ids, f"the calls {open_ids} have no result"
+
+
+def random_event(random: Random, state: AgentState, clock: int = 0) -> AgentEvent:
+    """One event; three of four are such as this state takes."""
+    at = f"12:{clock:04}"
+    if random.random() < 0.25:
+        choice = random.choice(EVENTS_TRIED)
+        while isinstance(choice, ShutdownRequested):
+            choice = random.choice(EVENTS_TRIED)
+        return choice
+    if isinstance(state, WaitingForUserInput):
+        return UserInput(Message.user(random.choice(_TEXTS)))
+    if isinstance(state, CallingLlm):
+        return _model_event(random, at)
+    if isinstance(state, ExecutingTools):
+        return _tool_event(random, state, at)
+    if isinstance(state, PostToolsHook):
+        return PostToolsHookCompleted(random.random() < 0.5, random.choice(_TEXTS))
+    if isinstance(state, Error):
+        return RetryTimeoutFired()
+    return random.choice(EVENTS_TRIED)
+
+
+def random_durable_event(random: Random, state: AgentState, clock: int = 0) -> DurableEvent:
+    """One event that a journal may hold."""
+    while not isinstance(event := random_event(random, state, clock), DURABLE):
+        pass
+    return event
+
+
+def _model_event(random: Random, at: str) -> AgentEvent:
+    dice = random.random()
+    if dice < 0.1:
+        return LlmEvent.TextDelta(random.choice(_TEXTS))
+    if dice < 0.2:
+        return CancelRequested(random.choice(_TEXTS), random.choice(_TEXTS))
+    if dice < 0.35:
+        kind = random.choice(_RETRYABLE if random.random() < 0.7 else list(LlmErrorKind))
+        return LlmEvent.Error(LlmError(kind, "so it goes"), random.random())
+    calls = tuple(
+        ToolCall(random.choice(_IDS), random.choice(_NAMES), random.choice(("{}", '{"cut')))
+        for _ in range(random.choice((0, 0, 1, 2, 3)))
+    )
+    message = Message.assistant(random.choice(_TEXTS), calls)
+    usage = Usage(random.randrange(100), 7) if random.random() < 0.5 else None
+    return LlmEvent.Completed(LlmResponse(message, usage, "stop"), at)
+
+
+def _tool_event(random: Random, state: ExecutingTools, at: str) -> AgentEvent:
+    call_id = random.choice(state.executions).call_id
+    dice = random.random()
+    if dice < 0.25:
+        return ToolStarted(call_id, at)
+    if dice < 0.35:
+        return ToolProgressEvent(call_id, ToolProgress(random.random(), "on it", 1), at)
+    if dice < 0.45:
+        return ToolUncertain(call_id)
+    if dice < 0.55:
+        return CancelRequested(reason=random.choice(_TEXTS))
+    return ToolCompleted(call_id, _outcome(random, call_id), at)
+
+
+def _outcome(random: Random, call_id: str) -> Outcome:
+    if random.random() < 0.6:
+        changed = ("file",) if random.random() < 0.5 else ()
+        return ToolExecutionOutcome.Success(call_id, random.choice(_TEXTS), changed)
+    kind = random.choice(list(ToolErrorKind))
+    return ToolExecutionOutcome.Error(call_id, ToolError(kind, random.choice(_TEXTS), "part"))

@@ -1,0 +1,108 @@
+"""The diagram shows the table: every row of it, nothing else, the same text every time."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from itertools import chain
+
+from treadle.core.chat.states import STATES
+from treadle.core.chat.table import TRANSITIONS, Row
+from treadle.core.diagram import draw
+
+_ARROW = re.compile(r"    (\S+) --> (\S+) : (.+)")
+_BOX = re.compile(r'    state "(.+)" as (\S+)')
+
+
+def drawn(text: str) -> list[tuple[str, str, str]]:
+    """(state left, state entered, label) of every row in the picture."""
+    boxes = {box: label.split("<br/>")[1:] for label, box in _BOX.findall(text)}
+    return [
+        (state, target, label)
+        for source, target, labels in _ARROW.findall(text)
+        for label in labels.split("<br/>")
+        for state in boxes.get(source, [source])
+    ]
+
+
+def expected(row: Row) -> tuple[str, str, str]:
+    parts = [
+        row.event.__qualname__ if row.event else "",
+        f"[{row.guard.value}]" if row.guard else "",
+        f"/ {row.action.__name__}" if row.action else "/ (internal)",
+    ]
+    return row.state.__name__, row.to.__name__, " ".join(filter(None, parts))
+
+
+def test_every_row_of_the_table_is_drawn_once_and_nothing_else_is() -> None:
+    assert sorted(drawn(draw(TRANSITIONS))) == sorted(map(expected, TRANSITIONS))
+
+
+def test_two_rows_that_differ_in_their_guard_alone_are_both_drawn() -> None:
+    for row in TRANSITIONS:
+        others = tuple(other for other in TRANSITIONS if other != row)
+        assert expected(row) not in drawn(draw(others))
+
+
+def test_no_two_arrows_lie_over_each_other() -> None:
+    ends = [(source, target) for source, target, _ in _ARROW.findall(draw(TRANSITIONS))]
+    assert len(set(ends)) == len(ends)
+
+
+def test_cancelling_and_shutting_down_are_one_arrow_each() -> None:
+    text = draw(TRANSITIONS)
+    assert text.count(": ShutdownRequested") == 1
+    assert text.count(": CancelRequested") == 1
+    assert "in any state<br/>" in text
+
+
+def test_it_begins_where_a_machine_begins_and_ends_where_nothing_leads_out() -> None:
+    lines = draw(TRANSITIONS).splitlines()
+    assert lines[0] == "stateDiagram-v2"
+    assert [line.strip() for line in lines if "[*]" in line] == [
+        "[*] --> WaitingForUserInput",
+        "ShuttingDown --> [*]",
+    ]
+
+
+def test_arrows_stand_in_the_order_of_the_table() -> None:
+    order = [expected(row) for row in TRANSITIONS]
+    firsts = [order.index(row) for row in drawn(draw(TRANSITIONS)) if row[2] in _first_labels()]
+    assert firsts == sorted(firsts)
+
+
+def _first_labels() -> set[str]:
+    """Labels of rows whose arrow no other row shares."""
+    arrows = _ARROW.findall(draw(TRANSITIONS))
+    return {labels for _, _, labels in arrows if "<br/>" not in labels}
+
+
+def test_labels_hold_nothing_that_ends_a_label_in_mermaid() -> None:
+    labels = [label for _, _, label in drawn(draw(TRANSITIONS))]
+    assert not set(":;%#\"'") & set(chain.from_iterable(labels))
+
+
+def test_states_are_named_as_in_the_code() -> None:
+    names = {name for row in drawn(draw(TRANSITIONS)) for name in row[:2]}
+    assert names == {state.__name__ for state in STATES}
+
+
+def test_the_text_is_the_same_in_every_process() -> None:
+    program = (
+        "from treadle.core.chat.table import TRANSITIONS\n"
+        "from treadle.core.diagram import draw\n"
+        "print(draw(TRANSITIONS), end='')\n"
+    )
+    texts = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("0", "1")
+    }
+    assert texts == {draw(TRANSITIONS)}

@@ -1,0 +1,195 @@
+"""Every state meets every event: the row of the table applies, or nothing at all happens.
+
+What each guard means is written down here a second time, in plain words, so that the machine's own
+predicates are compared with something other than themselves.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from itertools import product
+from typing import Any, Final
+
+import pytest
+
+from core.samples import CONFIG, EVENTS_TRIED, RETRYABLE_IN_WORDS, STATES_TRIED, machine
+from treadle.core.actions import WaitForInput
+from treadle.core.chat.guards import TESTS
+from treadle.core.chat.states import STATES, AgentState
+from treadle.core.chat.table import TRANSITIONS, Guard, Row
+from treadle.core.events import EVENTS, AgentEvent
+
+
+def _status(state: Any, event: Any) -> str:
+    """How the event's call stands: none, pending, running, uncertain or completed."""
+    for status in state.executions:
+        if status.call_id == event.call_id:
+            name = type(status).__name__.lower()
+            return "uncertain" if getattr(status, "uncertain", False) else name
+    return "none"
+
+
+def _closes_round(state: Any, event: Any) -> bool:
+    others = [s for s in state.executions if s.call_id != event.call_id]
+    return all(type(status).__name__ == "Completed" for status in others)
+
+
+def _is_open(state: Any, event: Any) -> bool:
+    return _status(state, event) in {"pending", "running", "uncertain"}
+
+
+def _changed_something(state: Any, event: Any) -> bool:
+    """Whether any tool but a reading one ended well in this round."""
+    reading = {tool.name for tool in CONFIG.tools if tool.effect.value == "read"}
+    outcomes = {s.call_id: s.outcome for s in state.executions if hasattr(s, "outcome")}
+    outcomes[event.call_id] = event.outcome
+    names = {s.call_id: s.tool_name for s in state.executions}
+    return any(
+        type(outcome).__name__ == "Success" and names[call_id] not in reading
+        for call_id, outcome in outcomes.items()
+    )
+
+
+def _may_pass(state: Any, event: Any) -> bool:
+    error = event.error
+    waits = error.retry_after_s is None or error.retry_after_s <= 600
+    return error.kind.value in RETRYABLE_IN_WORDS and waits and state.retries < CONFIG.max_retries
+
+
+def _is_plain_user_message(_: Any, event: Any) -> bool:
+    message = event.message
+    return (message.role, message.tool_calls, message.tool_call_id) == ("user", (), None)
+
+
+MEANING: Final[dict[Guard, Callable[[Any, Any], bool]]] = {
+    Guard.BY_USER: _is_plain_user_message,
+    Guard.RETRIES_LEFT: _may_pass,
+    Guard.GIVE_UP: lambda state, event: not _may_pass(state, event),
+    Guard.HAS_CALLS: lambda state, _: len(state.response.message.tool_calls) > 0,
+    Guard.NO_CALLS: lambda state, _: len(state.response.message.tool_calls) == 0,
+    Guard.OTHERS_OPEN: lambda state, event: (
+        _is_open(state, event) and not _closes_round(state, event)
+    ),
+    Guard.LAST_CHANGED: lambda state, event: (
+        _is_open(state, event) and _closes_round(state, event) and _changed_something(state, event)
+    ),
+    Guard.LAST_UNCHANGED: lambda state, event: (
+        _is_open(state, event)
+        and _closes_round(state, event)
+        and not _changed_something(state, event)
+    ),
+    Guard.STARTABLE: lambda state, event: _status(state, event) in {"pending", "uncertain"},
+    Guard.RUNNING: lambda state, event: _status(state, event) in {"running", "uncertain"},
+    Guard.FROM_LLM: lambda state, _: state.origin.value == "llm",
+}
+
+
+def rows_of(state: AgentState, event: type | None) -> list[Row]:
+    return [row for row in TRANSITIONS if row.state is type(state) and row.event is event]
+
+
+def applicable(state: AgentState, event: AgentEvent) -> list[Row]:
+    """The rows whose guard means yes for this state and event."""
+    return [
+        row
+        for row in rows_of(state, type(event))
+        if row.guard is None or MEANING[row.guard](state, event)
+    ]
+
+
+PAIRS: Final = list(product(STATES, EVENTS))
+
+
+def tried(state: type, event: type) -> list[tuple[AgentState, AgentEvent]]:
+    return [
+        (one, other)
+        for one, other in product(STATES_TRIED, EVENTS_TRIED)
+        if type(one) is state and type(other) is event
+    ]
+
+
+def pair_id(pair: tuple[type, type]) -> str:
+    return f"{pair[0].__name__}-{pair[1].__qualname__}"
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=pair_id)
+def test_at_most_one_row_applies_and_it_is_the_one_the_table_words(
+    pair: tuple[type, type],
+) -> None:
+    values = tried(*pair)
+    assert values, "no sample of this pair"
+    for state, event in values:
+        by_words = applicable(state, event)
+        by_predicates = [
+            row
+            for row in rows_of(state, type(event))
+            if row.guard is None or TESTS[row.guard](CONFIG, state, event)
+        ]
+        assert by_predicates == by_words, (state, event)
+        assert len(by_words) <= 1, (state, event)
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=pair_id)
+def test_the_machine_moves_as_the_row_says_or_refuses_and_stays(
+    pair: tuple[type, type], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, logger="treadle.chat")
+    for state, event in tried(*pair):
+        caplog.clear()
+        agent = machine(state)
+        action = agent.handle_event(event)
+        rows = applicable(state, event)
+        levels = [record.levelno for record in caplog.records]
+        if not rows:
+            assert agent.state is state
+            assert action == WaitForInput()
+            assert levels == [logging.WARNING]
+            continue
+        row = _followed(rows[0], event)
+        assert type(agent.state) is row.to, (state, event)
+        assert type(action) is row.action, (state, event)
+        assert levels == [logging.DEBUG if row.to is type(state) else logging.INFO]
+
+
+def _followed(row: Row, event: Any) -> Row:
+    """The row itself; or the internal row that a response is examined by, where there is one."""
+    if row.action is not None:
+        return row
+    guard = Guard.HAS_CALLS if event.response.message.tool_calls else Guard.NO_CALLS
+    [internal] = [r for r in TRANSITIONS if (r.state, r.event, r.guard) == (row.to, None, guard)]
+    return internal
+
+
+def test_internal_rows_exclude_each_other_and_one_always_fits() -> None:
+    for state in STATES_TRIED:
+        rows = rows_of(state, None)
+        fitting = [row for row in rows if row.guard is None or MEANING[row.guard](state, None)]
+        assert len(fitting) == (1 if rows else 0)
+
+
+def test_the_samples_reach_every_guard_on_both_sides() -> None:
+    seen: set[tuple[Guard, bool]] = set()
+    for row in TRANSITIONS:
+        for state, event in product(STATES_TRIED, (*EVENTS_TRIED, None)):
+            if row.guard is not None and row.state is type(state):
+                if row.event is not (None if event is None else type(event)):
+                    continue
+                seen.add((row.guard, MEANING[row.guard](state, event)))
+    assert seen == set(product(Guard, (True, False)))
+
+
+def test_the_samples_hold_every_state_and_every_event() -> None:
+    assert {type(state) for state in STATES_TRIED} == set(STATES)
+    assert {type(event) for event in EVENTS_TRIED} == set(EVENTS)
+
+
+def test_a_value_that_is_no_event_is_refused_like_an_illegal_event(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    for state, stranger in product(STATES_TRIED, (None, object(), "user_input", 5)):
+        caplog.clear()
+        agent = machine(state)
+        assert agent.handle_event(stranger) == WaitForInput()  # type: ignore[arg-type]
+        assert agent.state is state
+        assert [record.levelno for record in caplog.records] == [logging.WARNING]

@@ -1,0 +1,225 @@
+"""The table is the one of the source document, whole, with additions that change none of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import combinations
+from typing import Any, Final
+
+from treadle.core import actions, events
+from treadle.core.actions import AgentAction
+from treadle.core.chat import states
+from treadle.core.chat.guards import TESTS
+from treadle.core.chat.moves import ENTER
+from treadle.core.chat.states import (
+    STATES,
+    CallingLlm,
+    Error,
+    ExecutingTools,
+    PostToolsHook,
+    ProcessingLlmResponse,
+    ShuttingDown,
+    WaitingForUserInput,
+)
+from treadle.core.chat.table import TRANSITIONS, Guard, Row
+from treadle.core.events import EVENTS, CancelRequested, LlmEvent, ShutdownRequested
+from treadle.core.tools import ToolExecutionOutcome, ToolExecutionStatus
+
+SOURCE_TABLE: Final = """
+WaitingForUserInput   | UserInput(msg)                             | CallingLlm            | SendLlmRequest
+CallingLlm            | LlmEvent::TextDelta                        | CallingLlm            | DisplayMessage
+CallingLlm            | LlmEvent::ToolCallDelta                    | CallingLlm            | WaitForInput
+CallingLlm            | LlmEvent::Completed                        | ProcessingLlmResponse | (internal)
+CallingLlm            | LlmEvent::Error (retries < max)            | Error                 | WaitForInput
+CallingLlm            | LlmEvent::Error (retries >= max)           | WaitingForUserInput   | DisplayError
+ProcessingLlmResponse | (has tool calls)                           | ExecutingTools        | ExecuteTools
+ProcessingLlmResponse | (no tool calls)                            | WaitingForUserInput   | WaitForInput
+ExecutingTools        | ToolCompleted (some pending)               | ExecutingTools        | WaitForInput
+ExecutingTools        | ToolCompleted (all done, mutating)         | PostToolsHook         | RunPostToolsHook
+ExecutingTools        | ToolCompleted (all done, no mutation)      | CallingLlm            | SendLlmRequest
+PostToolsHook         | PostToolsHookCompleted                     | CallingLlm            | SendLlmRequest
+Error (origin=Llm)    | RetryTimeoutFired                          | CallingLlm            | SendLlmRequest
+any state             | ShutdownRequested                          | ShuttingDown          | Shutdown
+"""  # noqa: E501
+"""The source document's transition table, typed off by hand."""
+
+ADDED_TABLE: Final = """
+ExecutingTools | ToolStarted (call pending or uncertain) | ExecutingTools      | WaitForInput
+ExecutingTools | ToolProgressEvent (call running)        | ExecutingTools      | WaitForInput
+ExecutingTools | ToolUncertain (call running)            | ExecutingTools      | WaitForInput
+CallingLlm     | CancelRequested                         | WaitingForUserInput | WaitForInput
+ExecutingTools | CancelRequested                         | WaitingForUserInput | WaitForInput
+PostToolsHook  | CancelRequested                         | WaitingForUserInput | WaitForInput
+Error          | CancelRequested                         | WaitingForUserInput | WaitForInput
+"""
+"""What the design adds."""
+
+CONDITIONS: Final[dict[tuple[str, str], Guard | None]] = {
+    ("UserInput", "msg"): Guard.BY_USER,
+    ("LlmEvent.Error", "retries < max"): Guard.RETRIES_LEFT,
+    ("LlmEvent.Error", "retries >= max"): Guard.GIVE_UP,
+    ("", "has tool calls"): Guard.HAS_CALLS,
+    ("", "no tool calls"): Guard.NO_CALLS,
+    ("ToolCompleted", "some pending"): Guard.OTHERS_OPEN,
+    ("ToolCompleted", "all done, mutating"): Guard.LAST_CHANGED,
+    ("ToolCompleted", "all done, no mutation"): Guard.LAST_UNCHANGED,
+    ("RetryTimeoutFired", "origin=Llm"): Guard.FROM_LLM,
+    ("ToolStarted", "call pending or uncertain"): Guard.STARTABLE,
+    ("ToolProgressEvent", "call running"): Guard.RUNNING,
+    ("ToolUncertain", "call running"): Guard.RUNNING,
+}
+"""What a condition of the documents is called here."""
+
+STATE_NAMES: Final = (
+    "WaitingForUserInput",
+    "CallingLlm",
+    "ProcessingLlmResponse",
+    "ExecutingTools",
+    "PostToolsHook",
+    "Error",
+    "ShuttingDown",
+)
+
+
+def _parse(table: str) -> list[tuple[str, str | None, Guard | None, str, str | None]]:
+    rows = []
+    for line in filter(None, table.splitlines()):
+        cells = [cell.strip() for cell in line.split("|")]
+        words = [cell.replace(")", "").replace("::", ".").split("(") for cell in cells[:2]]
+        (state, *_), (event, *_) = [[w.strip() for w in cell] for cell in words]
+        conditions = [cell[1].strip() for cell in words if len(cell) == 2]
+        guard = CONDITIONS[event, conditions[0]] if conditions else None
+        sources = STATE_NAMES if state == "any state" else (state,)
+        action = None if cells[3] == "(internal)" else cells[3]
+        rows += [(source, event or None, guard, cells[2], action) for source in sources]
+    return rows
+
+
+def _named(row: Row) -> tuple[str, str | None, Guard | None, str, str | None]:
+    event = None if row.event is None else row.event.__qualname__
+    action = None if row.action is None else row.action.__name__
+    return row.state.__name__, event, row.guard, row.to.__name__, action
+
+
+def test_the_first_rows_are_those_of_the_source_document_and_the_rest_is_added() -> None:
+    source, added = _parse(SOURCE_TABLE), _parse(ADDED_TABLE)
+    assert len(source) == 13 + len(STATES)
+    assert [_named(row) for row in TRANSITIONS] == source + added
+
+
+def test_no_row_stands_twice_and_no_pair_mixes_guarded_and_unguarded_rows() -> None:
+    assert max(Counter(TRANSITIONS).values()) == 1
+    for one, other in combinations(TRANSITIONS, 2):
+        if (one.state, one.event) == (other.state, other.event):
+            assert one.guard is not None
+            assert other.guard is not None
+            assert one.guard is not other.guard
+
+
+def test_every_state_is_reached_from_the_first() -> None:
+    reached = {WaitingForUserInput}
+    for _ in STATES:
+        reached |= {row.to for row in TRANSITIONS if row.state in reached}
+    assert reached == set(STATES)
+
+
+def test_from_every_state_the_machine_can_come_back_to_waiting_and_can_shut_down() -> None:
+    for goal, never in ((WaitingForUserInput, {ShuttingDown}), (ShuttingDown, set())):
+        leads: set[type] = {goal}
+        for _ in STATES:
+            leads |= {row.state for row in TRANSITIONS if row.to in leads}
+        assert leads == set(STATES) - never
+
+
+def test_without_cancels_and_shutdowns_every_state_still_leads_back_to_waiting() -> None:
+    plain = [r for r in TRANSITIONS if r.event not in (CancelRequested, ShutdownRequested)]
+    leads: set[type] = {WaitingForUserInput}
+    for _ in STATES:
+        leads |= {row.state for row in plain if row.to in leads}
+    assert leads == set(STATES) - {ShuttingDown}
+
+
+def test_nothing_leads_out_of_shutting_down() -> None:
+    rows = [row for row in TRANSITIONS if row.state is ShuttingDown]
+    assert [(row.event, row.to) for row in rows] == [(ShutdownRequested, ShuttingDown)]
+
+
+def test_every_event_and_every_guard_and_every_action_is_used() -> None:
+    assert {row.event for row in TRANSITIONS} == {*EVENTS, None}
+    assert {row.guard for row in TRANSITIONS} == {*Guard, None}
+    assert {row.action for row in TRANSITIONS} == {*AgentAction.__args__, None}
+
+
+def test_every_row_has_its_content_function_and_none_is_left_over() -> None:
+    assert set(ENTER) == {(row.state, row.event, row.to) for row in TRANSITIONS}
+
+
+def test_every_guard_has_its_predicate_and_none_is_left_over() -> None:
+    assert set(TESTS) == set(Guard)
+
+
+def test_an_internal_row_is_entered_by_a_row_without_action_and_by_no_other() -> None:
+    internal = {row.state for row in TRANSITIONS if row.event is None}
+    assert internal == {ProcessingLlmResponse}
+    for row in TRANSITIONS:
+        assert (row.action is None) == (row.to in internal)
+
+
+def _fields(kind: Any) -> tuple[str, ...]:
+    return tuple(kind.__struct_fields__)
+
+
+def test_each_state_carries_what_the_source_document_gives_it() -> None:
+    assert tuple(kind.__name__ for kind in STATES) == STATE_NAMES
+    assert _fields(WaitingForUserInput) == ("conversation",)
+    assert _fields(CallingLlm) == ("conversation", "retries")
+    assert _fields(ProcessingLlmResponse) == ("conversation", "response")
+    assert _fields(ExecutingTools) == ("conversation", "executions")
+    assert _fields(PostToolsHook) == ("conversation", "pending_llm_request", "completed_tools")
+    assert _fields(Error) == ("conversation", "error", "retries", "origin", "delay_s")
+    assert _fields(ShuttingDown) == ()
+    assert [origin.name for origin in states.ErrorOrigin] == ["LLM", "TOOL", "IO"]
+
+
+def test_each_event_carries_what_the_source_document_gives_it_and_then_its_own() -> None:
+    given = {
+        events.UserInput: ("message",),
+        LlmEvent.TextDelta: ("content",),
+        LlmEvent.ToolCallDelta: ("call_id", "tool_name", "arguments_fragment"),
+        LlmEvent.Completed: ("response",),
+        LlmEvent.Error: ("error",),
+        events.ToolProgressEvent: ("call_id", "progress"),
+        events.ToolCompleted: ("call_id", "outcome"),
+        events.PostToolsHookCompleted: ("action_taken",),
+        events.RetryTimeoutFired: (),
+        ShutdownRequested: (),
+    }
+    for kind, names in given.items():
+        assert _fields(kind)[: len(names)] == names
+    assert set(given) < set(EVENTS)
+
+
+def test_each_action_carries_what_the_source_document_gives_it() -> None:
+    given = {
+        actions.SendLlmRequest: ("request",),
+        actions.ExecuteTools: ("calls",),
+        actions.RunPostToolsHook: ("completed_tools",),
+        actions.WaitForInput: (),
+        actions.DisplayMessage: ("text",),
+        actions.DisplayError: ("text",),
+        actions.Shutdown: (),
+    }
+    assert set(given) == set(AgentAction.__args__)
+    for kind, names in given.items():
+        assert _fields(kind) == names
+
+
+def test_a_calls_status_and_outcome_have_the_variants_of_the_source_document() -> None:
+    status, outcome = ToolExecutionStatus, ToolExecutionOutcome
+    assert [k.__name__ for k in (status.Pending, status.Running, status.Completed)] == [
+        "Pending",
+        "Running",
+        "Completed",
+    ]
+    assert _fields(outcome.Success)[:2] == ("call_id", "output")
+    assert _fields(outcome.Error) == ("call_id", "error")

@@ -1,0 +1,109 @@
+"""What a released format wrote is read for ever; the files were made once and are never remade."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from core.samples import said
+from store.shelf import Shelf, fill
+from treadle.core.events import CancelRequested
+from treadle.thread.codec import decode_entry, encode_entry
+from treadle.thread.fold import KIND_OF_STATE
+from treadle.thread.record import Condition, Head, Record, encode_batch, scan
+from treadle.thread.snapshot import decode_snapshot, restore_fold
+
+FORMAT_1 = Path(__file__).parent.parent / "golden" / "format-1"
+EXPECTED: dict[str, Any] = json.loads((FORMAT_1 / "expected.json").read_bytes())
+
+
+def journal(thread_id: str) -> bytes:
+    return (FORMAT_1 / f"{thread_id}.jsonl").read_bytes()
+
+
+@pytest.fixture
+def old_shelf(shelf: Shelf) -> Shelf:
+    """A store that holds copies of the golden threads."""
+    shelf.threads.mkdir(parents=True)
+    for path in FORMAT_1.glob("T-*"):
+        shutil.copy(path, shelf.threads)
+    shelf.clock.fixed = "2027-01-01T00:00:00.000000Z"
+    return shelf
+
+
+def test_the_golden_threads_hold_every_event_every_fact_and_every_state_of_their_format() -> None:
+    kinds = set()
+    for thread_id in EXPECTED:
+        for line in journal(thread_id).splitlines():
+            kinds.add(json.loads(line)["event"]["type"])
+    assert kinds == {
+        *("thread_created", "configured", "git_observed", "input_queued", "recovered"),
+        *("user_input", "llm_completed", "llm_error", "retry_timeout_fired", "cancel_requested"),
+        *("tool_started", "tool_uncertain", "tool_completed", "hook_completed"),
+    }
+    assert {told["state"] for told in EXPECTED.values()} == {
+        *("waiting_for_user_input", "calling_llm", "executing_tools", "post_tools_hook", "error"),
+    }
+
+
+@pytest.mark.parametrize("thread_id", EXPECTED)
+@pytest.mark.parametrize("with_snapshot", [True, False])
+def test_a_golden_thread_folds_to_what_it_folded_to_then(
+    old_shelf: Shelf, thread_id: str, with_snapshot: bool
+) -> None:
+    if not with_snapshot:
+        old_shelf.snapshot(thread_id).unlink()
+    loaded = old_shelf.store.load(thread_id)
+    told = EXPECTED[thread_id]
+    assert (loaded.condition, loaded.problem) == (Condition.CLEAN, "")
+    assert (loaded.snapshot_head.seq > 0) == with_snapshot
+    assert loaded.head.hash == told["hash"]
+    assert KIND_OF_STATE[type(loaded.fold.state)] == told["state"]
+    document = json.loads(msgspec.json.encode(loaded.fold.document()))
+    assert document == told["document"]
+
+
+@pytest.mark.parametrize("thread_id", EXPECTED)
+def test_a_golden_snapshot_is_read(thread_id: str) -> None:
+    snapshot = decode_snapshot((FORMAT_1 / f"{thread_id}.json").read_bytes())
+    assert snapshot is not None
+    fold = restore_fold(snapshot)
+    assert fold is not None
+    assert fold.document() == snapshot.thread
+
+
+@pytest.mark.parametrize("thread_id", EXPECTED)
+def test_a_golden_thread_can_be_gone_on_with(old_shelf: Shelf, thread_id: str) -> None:
+    before = journal(thread_id)
+    writer = old_shelf.store.open(thread_id)
+    fill(writer, (CancelRequested(), said("go on")))
+    document = writer.fold.document()
+    writer.close()
+    after = old_shelf.journal(thread_id).read_bytes()
+    assert after.startswith(before)
+    assert scan(after).condition is Condition.CLEAN
+    old_shelf.snapshot(thread_id).unlink()
+    assert old_shelf.store.load(thread_id).fold.document() == document
+
+
+@pytest.mark.parametrize("thread_id", EXPECTED)
+def test_the_same_entries_written_today_are_the_same_bytes(thread_id: str) -> None:
+    """If this fails, the format has changed: undo that, or make it a new format version."""
+    batches: list[list[Record]] = []
+    records = scan(journal(thread_id)).records
+    for line, record in zip(journal(thread_id).splitlines(), records, strict=True):
+        if "batch" in json.loads(line):
+            batches[-1].append(record)
+        else:
+            batches.append([record])
+    data, head = b"", Head()
+    for batch in batches:
+        events = [encode_entry(decode_entry(record.event))[1] for record in batch]
+        lines, head = encode_batch(head, batch[0].at, events)
+        data += lines
+    assert data == journal(thread_id)

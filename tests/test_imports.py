@@ -1,0 +1,138 @@
+"""What the pure layers may name, what `import treadle` costs, and that the core touches nothing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import grimp
+import pytest
+
+TESTS: Final = Path(__file__).parent
+
+PURE: Final = {"__future__", "collections", "enum", "msgspec", "types", "typing"}
+ALLOWED: Final = {
+    "treadle.errors": {"__future__", "collections"},
+    "treadle.core": PURE,
+    "treadle.core.chat.machine": PURE | {"logging"},
+    "treadle.thread": PURE,
+    "treadle.thread.ids": PURE | {"re"},
+    "treadle.thread.record": PURE | {"hashlib", "re"},
+    "treadle.thread.snapshot": PURE | {"hashlib"},
+}
+"""By the longest name that fits. An allow-list, because nobody thinks of forbidding `pickle`."""
+
+DIRECTION: Final = {
+    "treadle.errors": set[str](),
+    "treadle.core": {"treadle.core", "treadle.errors"},
+    "treadle.thread": {"treadle.core", "treadle.errors", "treadle.thread"},
+}
+
+HEAVY: Final = {
+    *("asyncio", "sqlite3", "socket", "ssl", "subprocess", "click", "msgspec", "platformdirs"),
+    *("uuid_utils", "importlib.metadata", "logging", "http", "email", "inspect", "dataclasses"),
+    *("json", "random", "hashlib", "tempfile", "unittest", "concurrent", "multiprocessing"),
+}
+
+
+@cache
+def graph() -> grimp.ImportGraph:
+    return grimp.build_graph("treadle", include_external_packages=True)
+
+
+def fitting(module: str) -> str:
+    return max((name for name in ALLOWED if f"{module}.".startswith(f"{name}.")), key=len)
+
+
+def pure_modules() -> list[str]:
+    return sorted(
+        module
+        for module in graph().modules
+        if any(f"{module}.".startswith(f"{n}.") for n in ALLOWED)
+    )
+
+
+def test_there_are_pure_modules_to_check() -> None:
+    assert len(pure_modules()) > 25
+
+
+@pytest.mark.parametrize("module", pure_modules())
+def test_a_pure_module_names_what_it_may_and_nothing_else(module: str) -> None:
+    named = {
+        name
+        for name in graph().find_modules_directly_imported_by(module)
+        if not name.startswith("treadle")
+    }
+    assert named <= ALLOWED[fitting(module)]
+
+
+@pytest.mark.parametrize("module", pure_modules())
+def test_the_pure_layers_import_downwards_only(module: str) -> None:
+    layer = ".".join(module.split(".")[:2])
+    for name in graph().find_modules_directly_imported_by(module):
+        if name.startswith("treadle"):
+            assert ".".join(name.split(".")[:2]) in DIRECTION[layer]
+
+
+def test_no_permission_is_left_over() -> None:
+    used: dict[str, set[str]] = {name: set() for name in ALLOWED}
+    for module in pure_modules():
+        used[fitting(module)] |= graph().find_modules_directly_imported_by(module)
+    assert "logging" in used["treadle.core.chat.machine"]
+    assert "re" in used["treadle.thread.ids"]
+    assert {"re", "hashlib"} <= used["treadle.thread.record"]
+    assert "hashlib" in used["treadle.thread.snapshot"]
+    assert {*ALLOWED} == {fitting(module) for module in pure_modules()}
+
+
+def python(*arguments: str | Path, **environment: str) -> str:
+    return subprocess.run(
+        [sys.executable, *arguments],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+
+
+def loaded_by(statement: str) -> set[str]:
+    """The modules that a statement loads in a bare interpreter, beyond those of its start."""
+    program = (
+        f"import sys; before = set(sys.modules)\n{statement}\nprint(*(set(sys.modules) - before))"
+    )
+    return set(python("-I", "-c", program).split())
+
+
+def test_importing_treadle_loads_nothing_heavy() -> None:
+    loaded = loaded_by("import treadle")
+    assert "treadle" in loaded
+    assert {name for name in loaded if name.split(".")[0] in HEAVY or name in HEAVY} == set()
+    assert {name for name in loaded if name.startswith("treadle")} == {"treadle"}
+
+
+def test_importing_the_pure_layers_loads_no_adapter_and_no_event_loop() -> None:
+    loaded = loaded_by("import treadle.thread.snapshot, treadle.core.diagram")
+    foreign = {"asyncio", "sqlite3", "socket", "subprocess", "click", "platformdirs", "random"}
+    assert loaded & foreign == set()
+    layers = {".".join(name.split(".")[:2]) for name in loaded if name.startswith("treadle.")}
+    assert layers == {"treadle.core", "treadle.errors", "treadle.thread"}
+
+
+def test_a_session_of_the_pure_core_touches_nothing_outside() -> None:
+    """No file, socket, process or import, from the first event to the snapshot."""
+    program = TESTS / "thread" / "scripted_program.py"
+    assert python(program, "--audit", PYTHONPATH=str(TESTS)) == ""
+
+
+def test_the_audit_sees_a_door_that_is_opened() -> None:
+    program = (
+        "import logging, sys\n"
+        "logging.NullHandler.handle = lambda *_: open(sys.executable, 'rb').close()\n"
+        "from thread.scripted_program import audited\n"
+        "print(audited(1))\n"
+    )
+    assert "open (" in python("-c", program, PYTHONPATH=str(TESTS))

@@ -1,0 +1,172 @@
+"""The style rules that matter: sizes, names, and what may not stand anywhere."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).parent.parent
+MODULE_LINES_MAX: Final = 500
+FUNCTION_LINES_MAX: Final = 70
+PURE_LINES_LIMIT: Final = 4000
+BANNED_NAMES: Final = {"utils", "util", "helpers", "helper", "misc", "common"}
+BANNED_WORDS: Final = re.compile(r"\b(?:FIX" + r"ME|TO" + r"DO|XX" + r"X|HA" + r"CK)\b")
+
+TIME_AND_CHANCE: Final = {"time", "random", "uuid", "uuid_utils", "secrets", "datetime"}
+MAY_USE: Final = {
+    "store/local.py": {"datetime", "uuid_utils"},  # the clock of records, the ids of threads
+    "store/writer.py": {"secrets"},  # names of temporary files
+    "runtime/session.py": {"random"},  # the jitter that events carry
+    "models/script.py": {"datetime"},  # what TOML may hold and JSON may not
+    "tools/files.py": {"secrets"},  # names of temporary files
+    "tools/process.py": {"secrets", "time"},  # marks of its own, deadlines
+    "tools/list_files.py": {"time"},  # deadlines
+    "cli/render.py": {"time"},  # the pace of a terminal
+}
+"""Where the program may look at a clock or throw dice, under `src/treadle`, and what for."""
+
+MAY_SLEEP: Final = {"src/treadle/tools/process.py"}
+"""It kills processes in rounds, and the kernel tells nobody when one has stopped."""
+
+NOT_OURS: Final = "src/treadle/cli/demo/project"
+"""The small project that the demo mends; its faults are the point of it."""
+
+
+@cache
+def modules() -> tuple[Path, ...]:
+    found = [path for name in ("src", "tests", "bench") for path in (ROOT / name).rglob("*.py")]
+    return tuple(sorted(path for path in found if NOT_OURS not in path.as_posix()))
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def lines_of(path: Path) -> int:
+    return path.read_text(encoding="utf-8").count("\n")
+
+
+def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Top-level names of the packages a module imports, anywhere in it."""
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module.partition(".")[0]
+
+
+def test_there_is_something_to_check() -> None:
+    assert len(modules()) > 60
+    assert sum(1 for path in modules() for _ in functions(path)) > 500
+
+
+def test_a_module_has_at_most_five_hundred_lines() -> None:
+    long = {name_of(path): lines_of(path) for path in modules()}
+    assert {name: size for name, size in long.items() if size > MODULE_LINES_MAX} == {}
+
+
+def test_a_function_has_at_most_seventy_lines() -> None:
+    sizes = {
+        f"{name_of(path)}:{function.name}": (function.end_lineno or 0) - function.lineno + 1
+        for path in modules()
+        for function in functions(path)
+    }
+    assert {name: size for name, size in sizes.items() if size > FUNCTION_LINES_MAX} == {}
+
+
+def test_core_and_thread_together_stay_small() -> None:
+    pure = [path for path in modules() if {"core", "thread"} & {*path.parts[-4:-1]}]
+    sizes = [lines_of(path) for path in pure if "src" in path.parts]
+    assert len(sizes) > 20
+    assert sum(sizes) < PURE_LINES_LIMIT
+
+
+def test_no_module_is_named_after_nothing_in_particular() -> None:
+    parts = {name_of(path): {*path.relative_to(ROOT).with_suffix("").parts} for path in modules()}
+    assert {name for name, found in parts.items() if found & BANNED_NAMES} == set()
+
+
+def test_nothing_is_left_to_be_done_in_a_comment() -> None:
+    found = {
+        f"{name_of(path)}:{number}"
+        for path in modules()
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if BANNED_WORDS.search(line)
+    }
+    assert found == set()
+
+
+def _sleeps(path: Path) -> bool:
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.Attribute) and ast.unparse(node) == "time.sleep":
+            return True
+        if isinstance(node, ast.ImportFrom) and node.module == "time":
+            return any(alias.name == "sleep" for alias in node.names)
+    return False
+
+
+def test_nobody_sleeps_but_who_has_nothing_to_wait_for() -> None:
+    assert {name_of(path) for path in modules() if _sleeps(path)} == MAY_SLEEP
+
+
+def test_clocks_and_dice_are_where_they_are_expected_and_nowhere_else() -> None:
+    source = ROOT / "src" / "treadle"
+    used = {
+        path.relative_to(source).as_posix(): found
+        for path in modules()
+        if path.is_relative_to(source) and (found := TIME_AND_CHANCE & {*imported(path)})
+    }
+    assert used == MAY_USE
+
+
+def test_no_test_uses_mocks() -> None:
+    """The lab plants bugs with the same tool; that is the opposite of a mock."""
+    using = {
+        name_of(path)
+        for path in modules()
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        and re.search(r"\bmock\b", ast.unparse(node))
+    }
+    assert {name for name in using if not name.startswith("tests/lab/")} == set()
+
+
+def test_every_module_says_in_a_sentence_what_it_is() -> None:
+    for path in modules():
+        told = ast.get_docstring(parsed(path))
+        assert told, name_of(path)
+        assert told.partition("\n\n")[0].rstrip().endswith((".", ":", "?")), name_of(path)
+
+
+def test_the_name_of_every_test_is_a_sentence() -> None:
+    for path in modules():
+        if not path.name.startswith("test_"):
+            continue
+        for function in functions(path):
+            if function.name.startswith("test_"):
+                assert function.name.count("_") >= 3, f"{name_of(path)}: {function.name}"
+
+
+@pytest.mark.parametrize(
+    ("text", "is_bad"),
+    [("# TO" + "DO: x", True), ("FIX" + "ME", True), ("todo list", False), ("XXXL", False)],
+)
+def test_the_check_for_things_left_undone_sees_them(text: str, is_bad: bool) -> None:
+    assert bool(BANNED_WORDS.search(text)) == is_bad

@@ -1,0 +1,152 @@
+"""Journals for tests: plain ones, and random ones that hold every event and every fact."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from random import Random
+from typing import Final
+
+from msgspec.structs import replace
+
+from core.samples import CONFIG, answer, call, ended, failure, said, success
+from core.sessions import random_durable_event
+from treadle.core.config import AgentConfig
+from treadle.core.events import (
+    CancelRequested,
+    PostToolsHookCompleted,
+    RetryTimeoutFired,
+    ToolStarted,
+    ToolUncertain,
+)
+from treadle.core.llm import LlmErrorKind
+from treadle.core.messages import Message
+from treadle.thread.codec import Entry, decode_entry, encode_entry
+from treadle.thread.facts import (
+    FORMAT_VERSION,
+    Configured,
+    GitObserved,
+    InputQueued,
+    Recovered,
+    ThreadCreated,
+)
+from treadle.thread.fold import ThreadFold
+from treadle.thread.record import Head, Record, encode_batch, scan
+
+ID: Final = "T-01900000-0000-7000-8000-00000000000a"
+OTHER_ID: Final = "T-01900000-0000-7000-8000-00000000000b"
+
+HEADER: Final = ThreadCreated(FORMAT_VERSION, ID, "chat", "treadle/0.1.0", "/w", "/w/src")
+
+
+def at(tick: int) -> str:
+    """A time, `tick` microseconds after some morning."""
+    return f"2026-11-21T08:15:30.{tick:06}Z"
+
+
+def write(batches: Iterable[Sequence[Entry]], head: Head = Head()) -> tuple[bytes, Head]:  # noqa: B008
+    """The bytes of a journal whose writes were these, one tick apart, and its head."""
+    data = b""
+    for tick, batch in enumerate(batches, start=head.seq):
+        lines, head = encode_batch(head, at(tick), [encode_entry(entry)[1] for entry in batch])
+        data += lines
+    return data, head
+
+
+def fold_of(records: Sequence[Record]) -> ThreadFold:
+    """The fold of records from the first."""
+    header = decode_entry(records[0].event)
+    assert isinstance(header, ThreadCreated)
+    fold = ThreadFold(header)
+    for record in records:
+        fold.apply(record.seq, record.at, decode_entry(record.event))
+    return fold
+
+
+def records_of(data: bytes) -> list[Record]:
+    found = scan(data)
+    assert found.condition.value == "clean"
+    return found.records
+
+
+PLAIN: Final[tuple[tuple[Entry, ...], ...]] = (
+    (HEADER,),
+    (Configured(CONFIG, "scripted"), GitObserved("main", "c0ffee", False, "host/path"), said("go")),
+    (answer("", call("a"), call("b", "edit")), ToolStarted("b", at(3))),
+    (ended("a", success("a", "one\u2028line\0 \U0001f9f5")),),
+    (ended("b", success("b", "written", "file.txt")), GitObserved("main", "c0ffee", True)),
+    (PostToolsHookCompleted(True, "committed"), GitObserved("main", "beef", False)),
+    (answer('done, {"seq":1,"at":"","event":{},"hash":"' + "0" * 32 + '"}'),),
+)
+"""A small session in seven writes, with text that looks like a journal."""
+
+
+def large(rounds: int = 5) -> bytes:
+    """A journal of about forty records, in writes of one to four."""
+    batches = list(PLAIN[:-1])
+    for number in range(rounds):
+        batches += [
+            (answer(f"round {number}"), Recovered("nothing to do")),
+            (InputQueued(Message.user("next")), said("next"), GitObserved("main", f"{number:040}")),
+            (answer("", call(f"r{number}", "edit")), ToolStarted(f"r{number}", at(9))),
+            (ended(f"r{number}", failure(f"r{number}")),),
+        ]
+    return write(batches)[0]
+
+
+def random_batches(random: Random, count: int) -> list[tuple[Entry, ...]]:
+    """Writes whose records hold events in an order a runtime may cause, and facts among them."""
+    fold = ThreadFold(HEADER)
+    entries: list[Entry] = [HEADER]
+    while len(entries) < count:
+        entry: Entry
+        if random.random() < 0.3:
+            entry = random_fact(random)
+        else:
+            entry = random_durable_event(random, fold.state, len(entries))
+        entry, _ = encode_entry(entry)
+        fold.apply(len(entries) + 1, at(len(entries)), entry)
+        entries.append(entry)
+    batches: list[tuple[Entry, ...]] = []
+    while entries:
+        size = random.choice((1, 1, 1, 2, 3, 4))
+        batches.append(tuple(entries[:size]))
+        del entries[:size]
+    return batches
+
+
+def random_fact(random: Random) -> Entry:
+    model = random.choice(("model-1", "model-2"))
+    config: AgentConfig = replace(CONFIG, model_name=model, max_retries=random.randrange(4))
+    return random.choice(
+        (
+            Configured(config, random.choice(("", "scripted"))),
+            GitObserved(),
+            GitObserved("main", random.choice((None, "c0ffee", "beef")), random.random() < 0.5),
+            GitObserved(None, "dead", True, random.choice((None, "host/path")), ("f",), True),
+            InputQueued(Message.user(random.choice(("", "go on", "later")))),
+            Recovered("the process had died"),
+        )
+    )
+
+
+EVERY_ENTRY: Final[tuple[Entry, ...]] = (
+    HEADER,
+    Configured(CONFIG, "scripted"),
+    GitObserved(),
+    GitObserved("main", "c0ffee", True, "host/path", ("a", "b"), True),
+    InputQueued(Message.user("later")),
+    Recovered("mended"),
+    said("go"),
+    answer("", call("a"), call("b", "edit")),
+    answer("text"),
+    ToolStarted("a", at(1)),
+    ToolUncertain("a"),
+    ended("a"),
+    ended("a", failure("a")),
+    PostToolsHookCompleted(True, "done"),
+    RetryTimeoutFired(),
+    CancelRequested("partial", "why"),
+)
+"""One of each kind that a record can hold, some twice; failures of models stand in `FAILURES`."""
+
+FAILURES: Final = tuple(LlmErrorKind)

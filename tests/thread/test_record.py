@@ -1,0 +1,141 @@
+"""A record is one line of JSON in a chain of hashes, and survives whatever stands in its text."""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from thread.journals import EVERY_ENTRY, PLAIN, at, large, records_of, write
+from treadle.core.events import UserInput
+from treadle.core.messages import Message
+from treadle.thread.codec import decode_entry, encode_entry
+from treadle.thread.record import GENESIS, Condition, Head, chain, clean, encode_batch, scan
+
+texts = st.text(alphabet=st.characters(codec=None, exclude_categories=()), max_size=40)
+
+
+def test_a_line_is_laid_out_as_the_design_shows_it() -> None:
+    data, head = encode_batch(Head(), at(1), [b'{"type":"x"}', b'{"type":"y"}'])
+    first, second = data.splitlines()
+    one = chain(GENESIS, b'{"seq":1,"at":"%b","event":{"type":"x"}}' % at(1).encode())
+    assert first == (
+        b'{"seq":1,"at":"2026-11-21T08:15:30.000001Z","event":{"type":"x"},"hash":"%b"}'
+        % one.encode()
+    )
+    body = b'{"seq":2,"at":"%b","batch":1,"event":{"type":"y"}}' % at(1).encode()
+    assert second == body[:-1] + b',"hash":"%b"}' % head.hash.encode()
+    assert head == Head(2, chain(one, body), at(1), len(data))
+
+
+def test_a_hash_is_half_a_sha256_over_the_hash_before_and_the_line_without_its_hash() -> None:
+    previous = "0" * 32
+    for line in large().splitlines():
+        told = json.loads(line)["hash"]
+        body = line[: -len(f',"hash":"{told}"}}')] + b"}"
+        assert told == sha256(previous.encode() + body).hexdigest()[:32]
+        assert len(told) == 32
+        previous = told
+
+
+def test_records_count_from_one_and_each_names_the_first_of_its_write() -> None:
+    data, head = write(PLAIN)
+    lines = [json.loads(line) for line in data.splitlines()]
+    assert [line["seq"] for line in lines] == list(range(1, head.seq + 1))
+    firsts = [line.get("batch", line["seq"]) for line in lines]
+    sizes = [firsts.count(first) for first in dict.fromkeys(firsts)]
+    assert sizes == [len(batch) for batch in PLAIN]
+    assert all("batch" not in line for line in lines if line["seq"] in set(firsts))
+
+
+def test_what_was_written_is_what_is_read() -> None:
+    data, head = write(PLAIN)
+    found = scan(data)
+    assert (found.condition, found.head, found.reason) == (Condition.CLEAN, head, "")
+    entries = [entry for batch in PLAIN for entry in batch]
+    assert [decode_entry(record.event) for record in found.records] == entries
+
+
+def test_reading_can_begin_after_any_record() -> None:
+    data = large()
+    whole = scan(data).records
+    lines = data.splitlines(keepends=True)
+    size = 0
+    for record, line in zip(whole, lines, strict=True):
+        size += len(line)
+        after = Head(record.seq, record.hash, record.at, size)
+        rest = scan(data[size:], after)
+        assert rest.records == whole[record.seq :]
+        assert (rest.head.size, rest.condition) == (len(data), Condition.CLEAN)
+
+
+def test_reading_after_a_record_of_another_journal_finds_nothing_of_ours() -> None:
+    data, _ = write(PLAIN)
+    [first, *_] = data.splitlines(keepends=True)
+    foreign = Head(1, "f" * 32, at(0), len(first))
+    assert scan(data[len(first) :], foreign).records == []
+
+
+def test_nothing_at_all_is_a_clean_journal_of_no_records() -> None:
+    found = scan(b"")
+    assert (found.records, found.head, found.condition) == ([], Head(), Condition.CLEAN)
+
+
+def test_a_clock_that_runs_backwards_is_held() -> None:
+    _, head = encode_batch(Head(), at(500), [b"{}"])
+    for tick in (400, 0, 499):
+        data, head = encode_batch(head, at(tick), [b"{}"])
+        assert json.loads(data)["at"] == at(500)
+    assert encode_batch(head, at(501), [b"{}"])[1].at == at(501)
+
+
+@given(texts)
+def test_any_text_stays_on_its_one_line_and_comes_back(text: str) -> None:
+    entry, data = encode_entry(UserInput(Message.user(text)))
+    lines, _ = encode_batch(Head(), at(0), [data])
+    assert lines.count(b"\n") == 1
+    [record] = records_of(lines)
+    assert decode_entry(record.event) == entry
+    assert isinstance(entry, UserInput)
+    assert entry.message.content == clean(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["\u2028", "\u2029", "\x85", "\0", "\r", "\n", "\v\f", "\U0001f9f5"]
+)
+def test_characters_that_break_lines_or_strings_elsewhere_come_back(text: str) -> None:
+    entry, data = encode_entry(UserInput(Message.user(f"a{text}b")))
+    lines, _ = encode_batch(Head(), at(0), [data])
+    assert decode_entry(records_of(lines)[0].event) == UserInput(Message.user(f"a{text}b")) == entry
+
+
+@pytest.mark.parametrize(
+    ("text", "stored"),
+    [
+        ("a\ud83d", "a\ufffd"),
+        ("\udc00b", "\ufffdb"),
+        ("\ud83d\ude00", "\U0001f600"),
+        ("\ud83d\ud83d\ude00", "\ufffd\U0001f600"),
+        ("plain", "plain"),
+    ],
+)
+def test_half_a_surrogate_pair_is_replaced_and_a_split_pair_is_joined(
+    text: str, stored: str
+) -> None:
+    assert clean(text) == stored
+    assert clean({text: [text, (text, 1, None)]}) == {stored: [stored, [stored, 1, None]]}
+
+
+def test_the_bytes_of_an_event_are_kept_as_they_were_written() -> None:
+    odd = b'{"type":"tool_started",  "call_id":"a", "later":[1.50, 1e2], "call_id":"b"}'
+    data, _ = encode_batch(Head(), at(0), [odd])
+    [record] = records_of(data)
+    assert bytes(record.event) == odd
+
+
+def test_every_kind_of_entry_has_a_line_and_comes_back() -> None:
+    data, _ = write([EVERY_ENTRY])
+    assert [decode_entry(record.event) for record in records_of(data)] == list(EVERY_ENTRY)

@@ -1,0 +1,96 @@
+"""What to do with a call whose process died: every combination has exactly one row."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Final
+
+import pytest
+
+from core.samples import Completed, Pending, Running, success
+from treadle.core.tools import EffectClass, Status
+from treadle.thread.recovery import RECOVERY_CASES, Decision, Standing, decide, standing_of
+
+COMBINATIONS: Final = list(product(Standing, EffectClass, (True, False)))
+
+DESIGN: Final = """
+completed    | read       | keep
+completed    | idempotent | keep
+completed    | mutate     | keep
+not started  | read       | run
+not started  | idempotent | run
+not started  | mutate     | run
+started      | read       | run again
+started      | idempotent | run again
+started      | mutate     | ask, or report
+uncertain    | read       | ask, or report
+uncertain    | idempotent | ask, or report
+uncertain    | mutate     | ask, or report
+"""
+"""The design's sentence about recovery, as a table; `ask` with a person, `report` without."""
+
+WORDS: Final = {
+    "keep": (Decision.KEEP, Decision.KEEP),
+    "run": (Decision.RUN, Decision.RUN),
+    "run again": (Decision.RUN_AGAIN, Decision.RUN_AGAIN),
+    "ask, or report": (Decision.ASK, Decision.REPORT),
+}
+
+
+@pytest.mark.parametrize(("standing", "effect", "has_person"), COMBINATIONS)
+def test_exactly_one_row_fits(standing: Standing, effect: EffectClass, has_person: bool) -> None:
+    fitting = [
+        case
+        for case in RECOVERY_CASES
+        if case.standing is standing
+        and case.effect in (None, effect)
+        and case.has_person in (None, has_person)
+    ]
+    assert [case.decision for case in fitting] == [decide(standing, effect, has_person=has_person)]
+
+
+def test_the_decisions_are_those_of_the_design() -> None:
+    lines = [line.split("|") for line in DESIGN.strip().splitlines()]
+    assert len(lines) == len(Standing) * len(EffectClass)
+    for standing, effect, words in lines:
+        decisions = [
+            decide(Standing(standing.strip()), EffectClass(effect.strip()), has_person=has_person)
+            for has_person in (True, False)
+        ]
+        assert tuple(decisions) == WORDS[words.strip()]
+
+
+def test_nothing_that_may_have_happened_is_ever_run_again_silently() -> None:
+    for standing, effect, has_person in COMBINATIONS:
+        runs = decide(standing, effect, has_person=has_person) in (Decision.RUN, Decision.RUN_AGAIN)
+        may_have_happened = standing in (Standing.STARTED, Standing.UNCERTAIN)
+        assert not (runs and may_have_happened and effect is EffectClass.MUTATE)
+
+
+def test_nobody_is_asked_where_nobody_is_there() -> None:
+    for standing, effect in product(Standing, EffectClass):
+        assert decide(standing, effect, has_person=False) is not Decision.ASK
+
+
+def test_every_row_and_every_decision_is_used() -> None:
+    assert {case.decision for case in RECOVERY_CASES} == set(Decision)
+    for case in RECOVERY_CASES:
+        assert any(
+            case.standing is standing
+            and case.effect in (None, effect)
+            and case.has_person in (None, has_person)
+            for standing, effect, has_person in COMBINATIONS
+        )
+
+
+@pytest.mark.parametrize(
+    ("status", "standing"),
+    [
+        (Pending("a", "edit"), Standing.NOT_STARTED),
+        (Running("a", "edit"), Standing.STARTED),
+        (Running("a", "edit", uncertain=True), Standing.UNCERTAIN),
+        (Completed("a", "edit", "", "", success("a")), Standing.COMPLETED),
+    ],
+)
+def test_a_folded_call_tells_where_it_stood(status: Status, standing: Standing) -> None:
+    assert standing_of(status) is standing

@@ -1,0 +1,277 @@
+"""What the registry makes of a call, whatever the tool does."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from treadle.core.messages import ToolCall
+from treadle.core.tools import (
+    EffectClass,
+    Outcome,
+    RiskLevel,
+    ToolError,
+    ToolErrorKind,
+    ToolExecutionOutcome,
+    ToolProgress,
+)
+from treadle.errors import UsageError
+from treadle.runtime.ports import Tools
+from treadle.tools import registry as registry_module
+from treadle.tools.builtin import builtin_tools
+from treadle.tools.failure import ToolFailure
+from treadle.tools.registry import AnyTool, Registry, ToolContext, ToolReturn, tool
+
+Success = ToolExecutionOutcome.Success
+GOLDEN = Path(__file__).parent / "builtin_tools.json"
+
+
+async def run(one: AnyTool, report: Callable[[ToolProgress], None] = lambda _: None) -> Outcome:
+    registry: Tools = Registry([one])
+    call = ToolCall("id", one.definition.name)
+    return await registry.execute(call, key="the key", progress=report)
+
+
+async def kind_of(one: AnyTool) -> tuple[ToolErrorKind, str]:
+    outcome = await run(one)
+    assert isinstance(outcome, ToolExecutionOutcome.Error)
+    assert outcome.call_id == "id"
+    return outcome.error.kind, outcome.error.message
+
+
+def returns(value: Any) -> AnyTool:
+    @tool()
+    def answer() -> Any:
+        """Answer."""
+        return value
+
+    return answer
+
+
+def raises(error: BaseException, *, in_loop: bool = False) -> AnyTool:
+    if in_loop:
+
+        @tool()
+        async def explode() -> str:
+            """Fail in the event loop."""
+            raise error
+
+        return explode
+
+    @tool()
+    def explode_in_thread() -> str:
+        """Fail in a thread."""
+        raise error
+
+    return explode_in_thread
+
+
+@pytest.mark.parametrize(
+    ("value", "output"),
+    [
+        ("text", "text"),
+        ("", ""),
+        (None, "null"),
+        (True, "true"),
+        ({"a": [1, 2.5, None]}, '{"a":[1,2.5,null]}'),
+        (ToolError(ToolErrorKind.IO, "x"), '{"kind":"IO error","message":"x","output":""}'),
+        ("half \ud800 pair", "half \ufffd pair"),
+        ("whole \ud83d\ude00 pair", "whole \U0001f600 pair"),
+    ],
+)
+async def test_what_a_tool_returns_is_text_or_becomes_json(value: Any, output: str) -> None:
+    assert await run(returns(value)) == Success("id", output)
+
+
+async def test_a_tool_may_say_what_it_wrote() -> None:
+    returned = ToolReturn("done", ("a.py", "b\udcff"))
+    assert await run(returns(returned)) == Success("id", "done", ("a.py", "b\ufffd"))
+
+
+@pytest.mark.parametrize("in_loop", [True, False])
+async def test_a_failure_keeps_its_kind_message_and_output(in_loop: bool) -> None:
+    failure = ToolFailure(ToolErrorKind.TARGET_NOT_FOUND, "no \udc80", "partial \udc80")
+    outcome = await run(raises(failure, in_loop=in_loop))
+    error = ToolError(ToolErrorKind.TARGET_NOT_FOUND, "no \ufffd", "partial \ufffd")
+    assert outcome == ToolExecutionOutcome.Error("id", error)
+
+
+@pytest.mark.parametrize("in_loop", [True, False])
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (KeyError("k"), "KeyError: 'k'"),
+        (OSError(2, "gone"), "FileNotFoundError: [Errno 2] gone"),
+        (SystemExit(3), "SystemExit: 3"),
+        (RecursionError(), "RecursionError: "),
+        (ValueError("\ud800"), "ValueError: \ufffd"),
+        (ValueError("x" * 9999), "ValueError: " + "x" * 1988),
+    ],
+)
+async def test_any_exception_of_a_tool_is_an_internal_error(
+    error: BaseException, message: str, in_loop: bool
+) -> None:
+    assert await kind_of(raises(error, in_loop=in_loop)) == (ToolErrorKind.INTERNAL, message)
+
+
+async def test_even_stop_iteration_comes_out_of_a_thread() -> None:
+    kind, message = await kind_of(raises(StopIteration()))
+    assert kind is ToolErrorKind.INTERNAL
+    assert "StopIteration" in message
+
+
+async def test_a_value_that_json_cannot_say_is_an_internal_error() -> None:
+    kind, message = await kind_of(returns(object()))
+    assert kind is ToolErrorKind.INTERNAL
+    assert "object" in message
+
+
+async def test_a_tool_that_cancels_itself_has_failed() -> None:
+    cancelled = raises(asyncio.CancelledError(), in_loop=True)
+    assert await kind_of(cancelled) == (ToolErrorKind.CANCELLED, "the tool gave up by itself")
+
+
+async def test_an_unknown_tool_is_answered_with_those_that_exist() -> None:
+    call = ToolCall("id", "teh_tool\ud800")
+    outcome = await Registry([draw_a, draw_b]).execute(call, key="", progress=lambda _: None)
+    message = "teh_tool\ufffd; there are: draw_a, draw_b"
+    error = ToolError(ToolErrorKind.NOT_FOUND, message)
+    assert outcome == ToolExecutionOutcome.Error("id", error)
+
+
+@tool(effect=EffectClass.READ, risk=RiskLevel.LOW)
+def draw_a() -> str:
+    """Draw A."""
+    return "A"
+
+
+@tool()
+def draw_b() -> str:
+    """Draw B."""
+    return "B"
+
+
+def test_definitions_stand_in_the_order_given() -> None:
+    for tools in ([draw_a, draw_b], [draw_b, draw_a]):
+        assert list(Registry(tools).definitions()) == [one.definition for one in tools]
+
+
+def test_two_tools_of_one_name_are_refused() -> None:
+    with pytest.raises(UsageError, match="two tools are called draw_a"):
+        Registry([draw_a, draw_b, draw_a])
+
+
+def test_planning_offers_only_tools_that_read(tmp_path: Path) -> None:
+    planning = Registry(builtin_tools(), workspace=tmp_path).only({EffectClass.READ})
+    names = [definition.name for definition in planning.definitions()]
+    assert names == ["read_file", "list_files", "search_files"]
+
+
+def test_a_tool_is_still_a_function() -> None:
+    assert draw_a() == "A"
+
+
+async def test_a_tool_without_a_folder_says_so() -> None:
+    @tool()
+    def look(context: ToolContext) -> str:
+        """Look."""
+        return str(context.workspace.path)
+
+    kind, message = await kind_of(look)
+    assert kind is ToolErrorKind.INTERNAL
+    assert "needs a registry with a workspace" in message
+
+
+async def test_a_sync_tool_reports_on_the_event_loop_and_knows_its_key() -> None:
+    seen: list[tuple[ToolProgress, threading.Thread]] = []
+    where = contextvars.ContextVar("where", default="nowhere")
+    where.set("here")
+
+    @tool()
+    def work(context: ToolContext) -> str:
+        """Work."""
+        context.progress(ToolProgress(0.5))
+        assert threading.current_thread() is not threading.main_thread()
+        return f"{context.key} {where.get()}"
+
+    outcome = await run(work, lambda report: seen.append((report, threading.current_thread())))
+    assert outcome == Success("id", "the key here")
+    assert seen == [(ToolProgress(0.5), threading.current_thread())]
+
+
+async def test_a_cancelled_thread_that_ends_soon_tells_what_it_did() -> None:
+    started, may_end = threading.Event(), threading.Event()
+
+    @tool()
+    def work(context: ToolContext) -> str:
+        """Work."""
+        context.progress(ToolProgress())
+        started.set()
+        may_end.wait()
+        return "done after all"
+
+    task = asyncio.ensure_future(run(work, lambda _: task.cancel()))
+    await asyncio.to_thread(started.wait)
+    asyncio.get_running_loop().call_later(0.05, may_end.set)
+    assert await task == Success("id", "done after all")
+
+
+async def test_a_cancelled_thread_that_does_not_end_is_left_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(registry_module, "GRACE_S", 0.05)
+    may_end = threading.Event()
+
+    @tool()
+    def hang(context: ToolContext) -> str:
+        """Hang."""
+        context.progress(ToolProgress())
+        may_end.wait()
+        raise ValueError("nobody hears this")
+
+    task = asyncio.ensure_future(run(hang, lambda _: task.cancel()))
+    outcome = await task
+    may_end.set()
+    assert isinstance(outcome, ToolExecutionOutcome.Error)
+    assert outcome.error.text == "Cancelled: it does not stop and may still take effect"
+
+
+async def test_a_cancellation_passes_through_an_async_tool_that_lets_it() -> None:
+    @tool()
+    async def hang(context: ToolContext) -> str:
+        """Hang."""
+        context.progress(ToolProgress())
+        await asyncio.Event().wait()
+        return ""
+
+    task = asyncio.ensure_future(run(hang, lambda _: task.cancel()))
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+DEFINITIONS = """
+import msgspec, sys
+from treadle.tools.builtin import builtin_tools
+definitions = [tool.definition for tool in builtin_tools()]
+sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(definitions)) + b"\\n")
+"""
+
+
+@pytest.mark.parametrize("seed", ["1", "2"])
+def test_the_definitions_of_the_built_in_tools_are_the_same_bytes_in_every_run(seed: str) -> None:
+    # They are part of every recorded thread and of every provider's prompt cache. After a change
+    # on purpose, write what this prints to the file.
+    env = {**os.environ, "PYTHONHASHSEED": seed}
+    printed = subprocess.check_output([sys.executable, "-c", DEFINITIONS], env=env)
+    assert printed.decode() == GOLDEN.read_text()
+    assert [type(one["name"]) for one in msgspec.json.decode(printed)] == [str] * 6

@@ -1,0 +1,273 @@
+"""Which names speak of secrets, which values are secrets, and where they are kept."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treadle.workspace.credentials import (
+    FILE_SIZE_MAX,
+    find_in_environment,
+    find_in_text,
+    is_telling,
+    names_a_credential,
+)
+from treadle.workspace.redact import SECRET_COUNT_MAX, collect_secrets
+
+TOKEN = "tok_7Hq2LmZx9RvB4"
+OTHER = "pw-5TgB6yHn7UjM8"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "OPENAI_API_KEY",
+        "ANTHROPIC_AUTH_TOKEN",
+        "GH_TOKEN",
+        "GITHUB_PAT",
+        "AWS_SECRET_ACCESS_KEY",
+        "PGPASSWORD",
+        "AWS_SESSION_TOKEN",
+        "DB_PASSWD",
+        "MYSQL_PWD",
+        "APIKEY",
+        "apiKey",
+        "accessToken",
+        "_authToken",
+        "oauth_token",
+        "password",
+        "client-secret",
+        "client_secret",
+        "private_key",
+        "SIGNING_KEYS",
+        "SMTP_PASS",
+        "GPG_PASSPHRASE",
+        "CREDENTIALS",
+        "SLACK_WEBHOOK_URL",
+        "NPM_AUTH",
+        "client-key-data",
+        "aws.secretKey",
+        "BEARER",
+        "secret",
+    ],
+)
+def test_these_names_speak_of_secrets(name: str) -> None:
+    assert names_a_credential(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "PATH",
+        "HOME",
+        "USER",
+        "SHELL",
+        "SSH_AUTH_SOCK",
+        "AWS_ACCESS_KEY_ID",
+        "GIT_AUTHOR_NAME",
+        "GIT_AUTHOR_EMAIL",
+        "GOOGLE_CREDENTIALS_FILE",
+        "TOKEN_LIMIT",
+        "SSL_KEY_PATH",
+        "PUBLIC_KEY",
+        "NEXT_PUBLIC_API_KEY",
+        "KEYBOARD_LAYOUT",
+        "COMPASS",
+        "BYPASS_CHECK",
+        "AUTHOR",
+        "XAUTHORITY",
+        "TOKENIZERS_PARALLELISM",
+        "PATTERN",
+        "SSH_PUB_KEY",
+        "PASSWORD_MODE",
+        "TOKEN_TTL",
+        "MONKEYS",
+        "AUTH_TYPE",
+        "SECRET_NAME",
+        "_",
+        "1",
+    ],
+)
+def test_these_names_do_not(name: str) -> None:
+    assert not names_a_credential(name)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        TOKEN,
+        "sk-proj-abcdefghijklmnop1234",
+        "ghp_16C7e42F292c6912E7710c838347Ae178B4a",
+        "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+        "/wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+        "deadbeefdeadbeefdeadbeefdeadbeef",
+        "0b0e6f4c-5a84-4d5e-9d0c-33cf4f3b8ad7",
+        "hunter2hunter2",
+        "correct horse battery staple",
+        "correct-horse-battery-staple",
+        "abcdefghijklmnop",
+        "aBcDeFgHiJ",
+        "Tr0ub4dor&3",
+        "1234567890123456",
+        "P@ss.word1",
+        "p/w:x@y!",
+        "-----BEGIN PRIVATE KEY-----\nabc\n-----END PRIVATE KEY-----",
+    ],
+)
+def test_these_values_are_secrets(value: str) -> None:
+    assert is_telling(value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "",
+        "short7!",
+        "production",
+        "PRODUCTION",
+        "Password",
+        "password",
+        "disabled",
+        "undefined",
+        "my-service",
+        "my-service-account",
+        "Hello World",
+        "your-api-key",
+        "YOUR_API_KEY_HERE",
+        "not configured",
+        "config/server.key",
+        "keys/server1.pem",
+        "/etc/ssl/private/key1",
+        "~/.ssh/id_ed25519",
+        "./secrets/db1",
+        "12345678",
+        "1.234.567.890",
+        "2026-11-21T08:15:30Z",
+        "10.0.0.1:8080",
+        "db1.internal.example.com",
+        "auth.example.com:443",
+        "localhost:5432",
+        "https://auth.example.com/login?x=1",
+        "postgres://ada:hunter2hunter2@db/x",
+        "$OPENAI_API_KEY",
+        "${OPENAI_API_KEY}",
+        "<your key here 1>",
+        "{{ secrets.KEY1 }}",
+        "********",
+        "xxxxxxxxxxxx",
+        "abab1abab1abab1"[:8].replace("1", "a"),
+        "x7" * 10_000,
+    ],
+)
+def test_these_values_are_not(value: str) -> None:
+    assert not is_telling(value)
+
+
+@given(st.text(max_size=200))
+def test_any_value_is_judged_and_any_text_is_read(text: str) -> None:
+    assert is_telling(text) in (True, False)
+    assert all(is_telling(value) for value in find_in_text(text))
+
+
+def test_variables_are_secrets_by_their_names_and_passwords_in_urls_by_their_place() -> None:
+    found = dict(
+        find_in_environment(
+            {
+                "GH_TOKEN": f" {TOKEN}\n",
+                "HARMLESS": "ghp_16C7e42F292c6912E7710c838347Ae178B4a",
+                "DATABASE_URL": f"postgres://ada:{OTHER}@db.example.com:5432/app",
+                "TOKEN_ENV": "production",
+                "SSH_AUTH_SOCK": "/tmp/ssh-x7/agent.1",
+                "SLACK_WEBHOOK_URL": "https://hooks.slack.com/services/T0/B0/x7Yz",
+                "AUTH_URL": "https://auth.example.com/x7/token",
+            }
+        )
+    )
+    assert found == {
+        "GH_TOKEN": TOKEN,
+        "DATABASE_URL": OTHER,
+        "SLACK_WEBHOOK_URL": "https://hooks.slack.com/services/T0/B0/x7Yz",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        (f"machine h login ada password {TOKEN}\n", [TOKEN]),
+        (f"machine h\n  login ada\n  password {TOKEN}\n", [TOKEN]),
+        (f"https://ada:{TOKEN}@host.example\nhttps://bob:{OTHER}@host\n", [TOKEN, OTHER]),
+        (f"https://{TOKEN}1234567890@host.example/x", [f"{TOKEN}1234567890"]),
+        ("https://a-person@host.example/x", []),
+        ("redis://:p%40ss-w0rd9@host", ["p@ss-w0rd9", "p%40ss-w0rd9"]),
+        (f"[default]\naws_access_key_id = AKIA7\naws_secret_access_key = {TOKEN}\n", [TOKEN]),
+        (f"github.com:\n    user: ada\n    oauth_token: {TOKEN}\n", [TOKEN]),
+        (f"//registry.npmjs.org/:_authToken={TOKEN}\n", [TOKEN]),
+        (f'[registry]\ntoken = "{TOKEN}"\n', [TOKEN]),
+        (f"export API_KEY='{TOKEN}' # comment\n", [TOKEN]),
+        (f"AccountName=x;AccountKey={TOKEN};EndpointSuffix=y", [TOKEN]),
+        (f"host=db user=ada password={TOKEN} sslmode=on", [TOKEN]),
+        (json.dumps({"a": {"refreshToken": TOKEN, "expires": 1}}), [TOKEN]),
+        (json.dumps({"private_key": "-----BEGIN\nx7\n"}), ["-----BEGIN\nx7\n"]),
+        ("password = production\ntoken: null\nkey:\n", []),
+    ],
+)
+def test_texts_of_names_and_values_are_read(text: str, values: list[str]) -> None:
+    assert list(find_in_text(text)) == values
+
+
+def test_a_long_text_is_read_in_reasonable_time() -> None:
+    assert list(find_in_text("A" * FILE_SIZE_MAX)) == []
+    assert list(find_in_text("a://" * (FILE_SIZE_MAX // 4))) == []
+    assert list(find_in_text('key="\\' * (FILE_SIZE_MAX // 6))) == []
+
+
+def put(home: Path, name: str, text: str) -> None:
+    path = home / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def test_the_files_of_tools_are_read_and_values_are_numbered(tmp_path: Path) -> None:
+    put(tmp_path, ".netrc", f"machine a password {TOKEN}1\nmachine b password {TOKEN}2\n")
+    put(tmp_path, ".config/gh/hosts.yml", f"oauth_token: {TOKEN}3")
+    put(tmp_path, ".ssh/id_ed25519", "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk\n")
+    put(tmp_path, "project/.env", f"API_KEY={TOKEN}4")
+    found = collect_secrets({}, tmp_path, files=[tmp_path / "project/.env"])
+    assert found == {
+        "gh_hosts": f"{TOKEN}3",
+        "netrc": f"{TOKEN}1",
+        "netrc_2": f"{TOKEN}2",
+        "env": f"{TOKEN}4",
+        "ssh_id_ed25519": "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk",
+    }
+
+
+def test_a_value_is_kept_once_and_no_kind_is_lost(tmp_path: Path) -> None:
+    put(tmp_path, ".netrc", f"password {TOKEN}1\npassword {TOKEN}2\n")
+    environ = {"A_TOKEN": TOKEN, "B_TOKEN": TOKEN, "NETRC_2": "x", "netrc_2_KEY": OTHER}
+    assert collect_secrets(environ, tmp_path) == {
+        "a_token": TOKEN,
+        "netrc_2_key": OTHER,
+        "netrc": f"{TOKEN}1",
+        "netrc_2": f"{TOKEN}2",
+    }
+
+
+def test_files_that_cannot_be_read_are_passed_over(tmp_path: Path) -> None:
+    (tmp_path / ".netrc").mkdir()
+    os.mkfifo(tmp_path / ".npmrc")
+    (tmp_path / ".pypirc").symlink_to(tmp_path / ".pypirc")
+    (tmp_path / ".git-credentials").write_bytes(b"\xff\x00" * 1000)
+    put(tmp_path, ".my.cnf", " " * FILE_SIZE_MAX + f"password={TOKEN}")
+    assert collect_secrets({}, tmp_path) == {}
+    assert collect_secrets({}, tmp_path / "gone", files=[Path("\0")]) == {}
+
+
+def test_there_are_at_most_so_many(tmp_path: Path) -> None:
+    environ = {f"TOKEN_{number}_KEY": f"{TOKEN}{number}" for number in range(1000)}
+    assert len(collect_secrets(environ, tmp_path)) == SECRET_COUNT_MAX

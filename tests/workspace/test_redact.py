@@ -1,0 +1,180 @@
+"""Known secrets are replaced, in every form, and nothing else is."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from urllib.parse import quote, quote_plus
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from treadle.runtime.ports import Redactor as RedactorPort
+from treadle.workspace.redact import Redactor
+
+KEY = 'sk-Zx9/Rv+B4 "7\\Hq2?&ü'
+"""A secret with something that every encoding must escape."""
+LABEL = "[REDACTED:api_key]"
+
+
+@pytest.fixture(scope="module")
+def redactor() -> Redactor:
+    return Redactor({"API_KEY": KEY})
+
+
+def test_it_is_what_the_runtime_asks_for(redactor: Redactor) -> None:
+    port: RedactorPort = redactor
+    assert port.redact(f"a {KEY} b") == f"a {LABEL} b"
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        KEY,
+        json.dumps(KEY)[1:-1],
+        json.dumps(KEY, ensure_ascii=False)[1:-1],
+        json.dumps(json.dumps(KEY))[3:-3],
+        KEY.replace("/", "\\/"),
+        quote(KEY),
+        quote(KEY, safe=""),
+        quote_plus(KEY),
+        quote(KEY, safe="").replace("%2F", "%2f").replace("%2B", "%2b"),
+        KEY.encode().hex(),
+        KEY.encode().hex().upper(),
+    ],
+)
+def test_every_form_is_replaced(redactor: Redactor, form: str) -> None:
+    if "%2f" in form:
+        form = form.replace("%5C", "%5c").replace("%3F", "%3f").replace("%C3%BC", "%c3%bc")
+    assert redactor.redact(f"x={form};") == f"x={LABEL};"
+
+
+@pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
+@given(
+    before=st.binary(max_size=9), after=st.binary(max_size=9), secret=st.text("?>~ü7", min_size=6)
+)
+def test_base64_is_recognised_wherever_the_secret_stands_in_it(
+    encode: object, before: bytes, after: bytes, secret: str
+) -> None:
+    value = f"Zx{secret}"
+    text = encode(before + value.encode() + after).decode()  # type: ignore[operator]
+    cleaned = Redactor({"k": value}).redact(text)
+    assert "[REDACTED:k]" in cleaned
+    left = cleaned.replace("[REDACTED:k]", "").rstrip("=")
+    # Only digits that hold bits of the neighbours are left.
+    assert len(left) * 6 <= (len(before) + len(after)) * 8 + 2 * 6
+
+
+@pytest.mark.parametrize("tail", ["", "\n"])
+def test_a_private_key_is_replaced_as_a_whole_and_line_by_line(tail: str) -> None:
+    lines = [base64.b64encode(bytes([n] * 48)).decode() for n in range(40, 44)]
+    key = "\n".join(["-----BEGIN PRIVATE KEY-----", *lines, "abc=", "-----END PRIVATE KEY-----"])
+    redactor = Redactor({"ssh": key + tail})
+    assert redactor.redact(f"<{key}>") == "<[REDACTED:ssh]>"
+    assert redactor.redact(json.dumps(key)) == '"[REDACTED:ssh]"'
+    for line in lines:
+        assert redactor.redact(f"+ {line} -") == "+ [REDACTED:ssh] -"
+    harmless = "a file with -----BEGIN PRIVATE KEY----- in it, and abc="
+    assert redactor.redact(harmless) == harmless
+
+
+def test_a_text_without_secrets_is_the_same_object(redactor: Redactor) -> None:
+    text = "nothing to see " * 100
+    assert redactor.redact(text) is text
+    assert Redactor({}).redact(text) is text
+    assert Redactor({}).redact("[REDACTED:api_key]") == "[REDACTED:api_key]"
+
+
+def test_short_values_are_left_out_and_kinds_are_made_safe() -> None:
+    redactor = Redactor({"short": "x7y8z9w", "My Kind]": "x7y8z9w0", "": "a1b2c3d4"})
+    assert redactor.redact("x7y8z9w") == "x7y8z9w"
+    assert redactor.redact("x7y8z9w0") == "[REDACTED:my_kind_]"
+    assert redactor.redact("a1b2c3d4") == "[REDACTED:secret]"
+
+
+def test_the_longest_secret_at_a_place_gives_the_kind() -> None:
+    redactor = Redactor({"short": "abcd1234", "long": "abcd1234efgh", "inner": "1234efgh"})
+    assert redactor.redact("abcd1234efgh") == "[REDACTED:long]"
+    assert redactor.redact("abcd1234") == "[REDACTED:short]"
+    assert redactor.redact("xx1234efgh") == "xx[REDACTED:inner]"
+
+
+def test_of_secrets_that_overlap_no_piece_is_left_over() -> None:
+    redactor = Redactor({"a": "abcd1234", "b": "1234wxyz9"})
+    assert redactor.redact("-abcd1234wxyz9-") == "-[REDACTED:b]-"
+    assert redactor.redact("abcd1234abcd1234") == "[REDACTED:a][REDACTED:a]"
+    assert Redactor({"c": "ab12ab12"}).redact("xab12ab12ab12x") == "x[REDACTED:c]x"
+
+
+def test_a_label_in_the_text_stays_even_if_a_secret_looks_like_it() -> None:
+    redactor = Redactor({"api_key": "REDACTED:", "x": "[REDACTED:api_key]", "y": "ED:api_key] z"})
+    assert redactor.redact("REDACTED:") == "[REDACTED:api_key]"
+    assert redactor.redact("[REDACTED:api_key] z") == "[REDACTED:api_key] z"
+
+
+PIECES = st.sampled_from(
+    ["abcd1234", "1234abcd", "[REDACTED:", "[REDACTED:a]", "[REDACTED:b]", "]", "a", "b", ":a]"]
+)
+TEXTS = st.lists(st.one_of(PIECES, st.text("ab12[]:REDCT", max_size=4)), max_size=12).map("".join)
+
+
+@given(text=TEXTS, first=TEXTS, second=TEXTS)
+@example(text="1234abcd[REDACTED:a]", first="abcd[REDACTED", second="1234abcd")
+@example(text="[REDACTED:abcd1234]", first="abcd1234", second="")
+def test_redacting_twice_is_redacting_once(text: str, first: str, second: str) -> None:
+    redactor = Redactor({"a": first, "b": second, "c": "abcd1234"})
+    once = redactor.redact(text)
+    assert redactor.redact(once) == once
+
+
+@given(
+    secrets=st.lists(st.text(min_size=8, max_size=20).map(str.strip), max_size=4),
+    pieces=st.lists(st.one_of(st.text(max_size=10), st.integers(0, 3)), max_size=10),
+)
+def test_no_secret_is_left_and_what_stands_around_it_stays(
+    secrets: list[str], pieces: list[str | int]
+) -> None:
+    secrets = [f"Q7{secret}7Q" for secret in secrets if "Q" not in secret]
+    redactor = Redactor({f"k{number}": secret for number, secret in enumerate(secrets)})
+    texts = [
+        piece if isinstance(piece, str) else secrets[piece] if piece < len(secrets) else ""
+        for piece in pieces
+    ]
+    cleaned = redactor.redact("".join(texts))
+    assert not any(secret in cleaned for secret in secrets)
+    assert redactor.redact(cleaned) == cleaned
+    if not secrets:
+        assert cleaned == "".join(texts)
+
+
+CORPUS = {
+    "dotenv": "API_KEY={}\nDEBUG=1\n",
+    "shell": "curl -H 'Authorization: Bearer {}' https://api.example.com",
+    "json": '{{"key": "{}", "n": 1}}',
+    "yaml": "key: {}  # comment",
+    "url": "https://user:{}@host/path?x=1",
+    "python": "client = Client('{}')",
+    "markdown": "The key is `{}`.",
+    "unicode": "ключ→{}←",
+    "joined": "prefix{}suffix",
+    "lines": "\n\n{}\r\n",
+}
+
+
+@pytest.mark.parametrize("template", CORPUS.values(), ids=CORPUS)
+def test_a_secret_is_found_in_every_context(template: str) -> None:
+    key = "sk-proj-Zx9RvB47Hq2LmN0"
+    cleaned = Redactor({"api_key": key}).redact(template.format(key))
+    assert cleaned == template.format(LABEL)
+
+
+def test_a_hostile_text_takes_no_time() -> None:
+    redactor = Redactor(
+        {"a": "abababab1", "b": "ab" * 20, **{f"k{n}": f"{n}x" * 5 for n in range(20)}}
+    )
+    begin = time.perf_counter()
+    redactor.redact("ab" * 50_000)
+    redactor.redact("[REDACTED:" * 50_000)
+    assert time.perf_counter() - begin < 5
