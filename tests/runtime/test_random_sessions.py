@@ -77,7 +77,7 @@ _replies = st.one_of(
     st.just({"error": {"kind": "bad_request"}}),
     st.just({"text": "I was", "cut": True}),
 )
-_troubles = st.builds(Trouble, st.integers(0, 30), st.sampled_from(DEEDS))
+_troubles = st.builds(Trouble, st.integers(0, 20), st.sampled_from(DEEDS))
 _plans = st.builds(
     Plan,
     replies=st.lists(_replies, min_size=1, max_size=5).map(tuple),
@@ -291,7 +291,7 @@ async def played(plan: Plan, folder: Path) -> None:
 TWO_CALLS = {"text": "I do", "calls": [{"tool": "look"}, {"tool": "edit"}]}
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(plan=_plans)
 @example(Plan((TWO_CALLS,), ("slow",), (Trouble(4, "crash"), Trouble(9, "crash")), None, True, 0))
 @example(

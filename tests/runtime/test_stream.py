@@ -215,18 +215,56 @@ async def test_an_error_after_the_reader_has_left_is_not_an_unheard_one(desk: De
     assert unheard == []
 
 
-async def test_a_listener_that_fails_ends_the_turn_and_the_thread_stays_whole(desk: Desk) -> None:
+HEARD = [
+    outputs.TurnStarted,
+    outputs.TextDelta,
+    outputs.ToolStarted,
+    outputs.ToolProgressed,
+    outputs.ToolFinished,
+    outputs.HookFinished,
+    outputs.Retrying,
+]
+
+
+@pytest.mark.parametrize("kind", HEARD, ids=lambda kind: kind.__name__)
+async def test_a_listener_that_raises_ends_the_turn_and_spoils_nothing(
+    desk: Desk, kind: type
+) -> None:
     def fail(output: Output) -> None:
-        if isinstance(output, outputs.ToolFinished):
-            raise BrokenPipeError
+        if isinstance(output, kind):
+            raise BrokenPipeError("nobody reads")
+
+    async def work(run: Run) -> str:
+        run.progress(outputs.ToolProgress(0.5))
+        return "worked"
 
     desk.heard.on_output = fail
-    tools = Toolbox(a=mutate(), slow=mutate(for_ever))
-    session = desk.new(Model(calls("a", "slow"), "done"), tools)
-    with pytest.raises(BrokenPipeError):
+    model = Model(
+        calls("look", "work", text="I look"),
+        {"error": {"kind": "network", "retry_after_s": 0}},
+        "done",
+    )
+    tools = Toolbox(look=read(), work=mutate(work))
+    session = desk.new(model, tools, workspace=Folder())
+    with pytest.raises(BrokenPipeError, match="nobody reads"):
         await session.turn("go")
-    assert len(tools.ended) == 2, "nothing runs on unheard"
+    assert len(tools.ended) == len(tools.runs), "nothing runs on unheard"
+    assert "llm_error" not in desk.kinds(session.thread_id) or kind is outputs.Retrying
+    desk.check(session)
     desk.heard.on_output = id
-    desk.check(session)
     assert (await session.resume()).answer == "done"
+    assert all("BrokenPipe" not in message.content for message in session.conversation)
     desk.check(session)
+
+
+async def test_a_listener_that_raises_does_not_keep_others_from_hearing(desk: Desk) -> None:
+    def fail(output: Output) -> None:
+        raise BrokenPipeError
+
+    desk.heard.on_output = fail
+    session = desk.new(Model("done"))
+    told = []
+    with pytest.raises(BrokenPipeError):
+        async for output in session.stream("go"):
+            told.append(output)
+    assert names(told) == ["TurnStarted"]

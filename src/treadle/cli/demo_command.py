@@ -124,7 +124,7 @@ class _Demo:
     def _say_what_next(self, thread_id: str) -> None:
         _head("5. What to type next")
         click.echo(
-            f"cd {self._repository}\n"
+            f"{_path_line()}cd {self._repository}\n"
             f"export TREADLE_HOME={self._home}\n"
             f"treadle show {thread_id}\n"
             "treadle verify\n"
@@ -167,6 +167,13 @@ class _Demo:
         if done.returncode != 0:
             raise TreadleError(f"{' '.join(arguments)} failed: {done.stderr.strip()}")
         return done.stdout
+
+
+def _path_line() -> str:
+    """How to reach the command, where the shell would not find it."""
+    if shutil.which("treadle"):
+        return ""
+    return f'export PATH="{Path(sys.executable).parent}:$PATH"\n'
 
 
 def _head(text: str) -> None:

@@ -345,8 +345,12 @@ class Session:
             self._emit(output)
 
     def _emit(self, output: Output) -> None:
+        """Tell everybody; one who raises ends the turn, and is nobody else's fault."""
         for listener in tuple(self._listeners):
-            listener(output)
+            try:
+                listener(output)
+            except Exception as error:  # noqa: BLE001  raised by the loop
+                self._inbox.put(error)
 
     def _perform(self) -> None:
         due, self._due = self._due, None
