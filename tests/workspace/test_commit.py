@@ -128,16 +128,22 @@ async def test_links_and_modes_are_committed(repo: Repo) -> None:
     assert repo.committed == {"a.py": "M", "link": "A"}
 
 
-@pytest.mark.parametrize("name", [":(glob)**", "*.py", "new\nline", 'qu"ote', " ", "-f", "ü", "!x"])
+@pytest.mark.parametrize(
+    "name", [":(glob)**", "[0-9].py", "new\nline", 'qu"ote', " ", "-f", "ü", "!x"]
+)
 async def test_names_mean_themselves(repo: Repo, name: str) -> None:
     repo.write("users.py", "untracked\n")
+    repo.write("1.py", "committed\n")
+    repo.git("add", "1.py")
+    repo.git("commit", "-m", "one")
+    repo.write("1.py", "modified\n")
     agent = Agent(repo.path)
     await agent.begin()
     repo.write(name, "x\n")
     result = await agent.end(edited(name))
     assert result.action_taken, result.note
     assert repo.git("show", "--format=", "--name-only", "-z", "HEAD").strip("\0") == name
-    assert repo.short_status == ["?? users.py"]
+    assert repo.short_status == [" M 1.py", "?? users.py"]
 
 
 async def test_after_edits_only_the_files_they_name_are_committed(repo: Repo) -> None:

@@ -126,7 +126,7 @@ async def test_a_hook_that_hangs_is_ended_with_its_children(repo: Repo) -> None:
     repo.hook("pre-commit", "echo $$ > pid; sleep 60")
     repo.write(".git/info/exclude", "pid\n")
     agent = Agent(repo.path, hook_timeout_s=2)
-    await fails(repo, agent, "git took more than 2 s")
+    await fails(repo, agent, "git commit took more than 2 s")
     assert is_gone(int(repo.read("pid")))
     repo.hook("pre-commit", "exit 0")
     agent.workspace._hook_timeout_s = 60
@@ -219,9 +219,22 @@ async def test_a_commit_that_cannot_be_signed_is_not_made(repo: Repo) -> None:
     repo.git("config", "commit.gpgsign", "true")
     repo.git("config", "gpg.program", "false")
     agent = Agent(repo.path)
-    await fails(repo, agent, "git failed: error: gpg failed to sign the data")
+    await fails(repo, agent, "git commit failed: error: gpg failed to sign the data")
     repo.git("config", "commit.gpgsign", "false")
     await succeeds(repo, agent)
+
+
+async def test_a_file_that_cannot_be_added_is_no_fault_of_a_hook(repo: Repo) -> None:
+    repo.hook("pre-commit", "exit 0")
+    repo.git("config", "core.sparseCheckout", "true")
+    repo.write(".git/info/sparse-checkout", "/docs/\n")
+    agent = Agent(repo.path)
+    await agent.begin()
+    repo.write("new.py", "1\n")
+    index = repo.index
+    result = await agent.end(edited("new.py"))
+    assert result.note.startswith("not committed: git add failed: The following paths")
+    assert repo.index == index
 
 
 async def test_without_an_identity_it_says_how_to_give_one(repo: Repo) -> None:

@@ -227,8 +227,8 @@ class Repository:
     def restore_index(self, paths: Iterable[str]) -> bool:
         """Make the index hold for these files what HEAD holds; says whether that worked.
 
-        Not a coroutine on purpose: it undoes a step, and must not be cut short by the cancellation
-        that made it necessary.
+        Not a coroutine on purpose, and out of reach of the keyboard's interrupt: it undoes a step,
+        and must not be cut short by the cancellation that made it necessary.
         """
         inherited = _inherited()
         try:
@@ -240,6 +240,7 @@ class Repository:
                 capture_output=True,
                 timeout=UNDO_S_MAX,
                 check=False,
+                start_new_session=True,
             )
         except (OSError, subprocess.TimeoutExpired):
             return False

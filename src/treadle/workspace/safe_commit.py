@@ -97,24 +97,24 @@ async def commit_only(
     new = [change.path for change in mine if change.is_untracked]
     displaced = _displaced(mine, new)
     undo = [*new, *(change.path for change in displaced if not change.is_staged)]
-    command = ("commit", "--quiet", "--only", "--cleanup=whitespace", "-m", message)
     paths = [change.path for change in mine if change not in displaced]
-    ran = Ran(1)
-    is_undone = True
+    add = ("add", "--intent-to-add")
+    commit = ("commit", "--quiet", "--only", "--cleanup=whitespace", "-m", message)
+    step, is_done, is_undone = "git add", False, True
     try:
-        if new:
-            ran = await repository.change("add", "--intent-to-add", paths=new, timeout_s=timeout_s)
-        if not new or ran.status == 0:
-            ran = Ran(1)
-            ran = await repository.change(*command, paths=paths, timeout_s=timeout_s)
+        ran = await repository.change(*add, paths=new, timeout_s=timeout_s) if new else Ran(0)
+        if ran.status == 0:
+            step = "git commit"
+            ran = await repository.change(*commit, paths=paths, timeout_s=timeout_s)
+            is_done = ran.status == 0
     finally:
-        if ran.status != 0 and undo:
+        if undo and not is_done:
             is_undone = repository.restore_index(undo)
     after = await repository.status()
     if isinstance(after, Absent):
         return Refused(after.text)
-    if ran.status != 0 and not (ran.was_ended and _is_made(status, after, mine)):
-        reason = await _explain(repository, ran, timeout_s)
+    if not is_done and not (ran.was_ended and _is_made(status, after, mine)):
+        reason = await _explain(repository, step, ran, timeout_s)
         left = "" if is_undone else "; new files are still marked in the index (git reset)"
         return Refused(reason + left)
     return await _settle(repository, status, after, mine)
@@ -163,16 +163,15 @@ async def _settle(
     return Made(head, tuple(storable(path) for path in committed if path not in mine_paths))
 
 
-async def _explain(repository: Repository, ran: Ran, timeout_s: float) -> str:
+async def _explain(repository: Repository, step: str, ran: Ran, timeout_s: float) -> str:
     if ran.was_ended:
-        return f"git took more than {timeout_s:g} s (does a hook, or the signing program, wait?)"
-    said = _said(ran)
-    hooks = await _find_hooks(repository) if ran.status == 1 else []
+        return f"{step} took more than {timeout_s:g} s (does a hook or the signing program wait?)"
+    hooks = await _find_hooks(repository) if step == "git commit" and ran.status == 1 else []
     if len(hooks) == 1:
-        return f"the {hooks[0]} hook failed: {said}"
-    if hooks:
-        return f"a hook ({' or '.join(hooks)}) failed: {said}"
-    return f"git failed: {said}"
+        step = f"the {hooks[0]} hook"
+    elif hooks:
+        step = f"a hook ({' or '.join(hooks)})"
+    return f"{step} failed: {_said(ran)}"
 
 
 async def _find_hooks(repository: Repository) -> list[str]:
