@@ -29,7 +29,10 @@ if TYPE_CHECKING:
     from treadle.store.local import LocalStore as LocalStore
     from treadle.store.places import Places as Places
     from treadle.tools.builtin import builtin_tools as builtin_tools
+    from treadle.tools.failure import ToolFailure as ToolFailure
     from treadle.tools.registry import Registry as Registry
+    from treadle.tools.registry import ToolContext as ToolContext
+    from treadle.tools.registry import ToolReturn as ToolReturn
     from treadle.tools.registry import tool as tool
     from treadle.workspace.commit import GitWorkspace as GitWorkspace
 
@@ -51,7 +54,10 @@ _HOME = {
     "ScriptedModel": "models.scripted",
     "Session": "runtime.session",
     "ToolCall": "core.messages",
+    "ToolContext": "tools.registry",
     "ToolDefinition": "core.tools",
+    "ToolFailure": "tools.failure",
+    "ToolReturn": "tools.registry",
     "TreadleError": "errors",
     "Usage": "core.llm",
     "builtin_tools": "tools.builtin",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 
 
 class NothingHappensError(Exception):
@@ -15,6 +16,10 @@ class JumpingLoop(asyncio.SelectorEventLoop):
     So a test of a delay takes no time and sees it exactly, and a session that hangs is found out
     at once. For tests without sockets, pipes and threads only.
     """
+
+    _ready: Collection[object]
+    _scheduled: Collection[asyncio.TimerHandle]
+    _stopping: bool
 
     def __init__(self) -> None:
         self._late = 0.0
@@ -29,7 +34,7 @@ class JumpingLoop(asyncio.SelectorEventLoop):
             if not timers:
                 raise NothingHappensError
             self._late = max(self._late, min(timers))
-        super()._run_once()
+        super()._run_once()  # type: ignore[misc]
 
 
 async def tick(count: int = 1) -> None:

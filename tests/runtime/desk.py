@@ -16,6 +16,7 @@ from runtime.clock import tick
 from runtime.disks import WatchedDisk
 from treadle.core.config import AgentConfig
 from treadle.core.conversation import Conversation
+from treadle.core.events import ModelEvent
 from treadle.core.llm import LlmRequest
 from treadle.core.messages import Message, ToolCall
 from treadle.core.tools import (
@@ -30,7 +31,7 @@ from treadle.core.tools import (
 )
 from treadle.models.scripted import ScriptedModel
 from treadle.runtime.outputs import Output
-from treadle.runtime.ports import ModelEvent, Provider, Writer
+from treadle.runtime.ports import Provider, Writer
 from treadle.runtime.session import Session
 from treadle.store.local import LocalStore
 from treadle.store.places import Places
@@ -40,6 +41,10 @@ from treadle.thread.facts import GitObserved
 Success = ToolExecutionOutcome.Success
 Failure = ToolExecutionOutcome.Error
 CONFIG = AgentConfig(model_name="model-1", system_prompt="be brief")
+
+
+def ignore(_: object) -> None:
+    """Hear it, and do nothing."""
 
 
 def canonical(request: LlmRequest) -> bytes:
@@ -73,7 +78,7 @@ class Model:
 
     name = "scripted"
 
-    def __init__(self, *replies: Any, on_request: Callable[[LlmRequest], None] = id) -> None:
+    def __init__(self, *replies: Any, on_request: Callable[[LlmRequest], None] = ignore) -> None:
         self._inner: Provider = ScriptedModel.of(*replies)
         self._on_request = on_request
         self.requests: list[LlmRequest] = []
@@ -227,7 +232,7 @@ class Heard:
 
     def __init__(self) -> None:
         self.outputs: list[Output] = []
-        self.on_output: Callable[[Output], None] = id
+        self.on_output: Callable[[Output], None] = ignore
         self._waiting: list[tuple[type, int, asyncio.Future[None]]] = []
 
     def __call__(self, output: Output) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from runtime.clock import tick
-from runtime.desk import Failure, Folder, Run, Success, Toolbox, for_ever, mutate
+from runtime.desk import Failure, Folder, Run, Success, Toolbox, for_ever, ignore, mutate
 from treadle.core.conversation import Conversation
-from treadle.core.events import LlmEvent, PostToolsHookCompleted
+from treadle.core.events import LlmEvent, ModelEvent, PostToolsHookCompleted
 from treadle.core.llm import LlmErrorKind, LlmRequest, LlmResponse
 from treadle.core.messages import Message, ToolCall
 from treadle.core.tools import Outcome, ToolError, ToolErrorKind, ToolProgress
@@ -25,7 +25,6 @@ from treadle.runtime.calls import (
     run_call,
     run_hook,
 )
-from treadle.runtime.ports import ModelEvent
 
 REQUEST = LlmRequest("model-1", Conversation([Message.user("go")]))
 ANSWER = LlmEvent.Completed(LlmResponse(Message.assistant("done")))
@@ -47,10 +46,6 @@ class Stream:
                 yield event
         finally:
             self.is_closed = True
-
-
-def ignore(_: object) -> None:
-    pass
 
 
 async def test_the_end_of_a_stream_is_what_comes_back_and_deltas_are_told() -> None:
@@ -129,7 +124,7 @@ async def test_a_stop_from_outside_is_told_from_a_limit_that_passes_at_the_same_
 
 async def test_a_bug_of_a_tool_names_itself() -> None:
     async def fail(_: Run) -> str:
-        return {}["missing"]  # type: ignore[no-any-return]
+        raise KeyError("missing")
 
     outcome = await run(fail)
     assert isinstance(outcome, Failure)
@@ -175,6 +170,16 @@ async def test_a_hook_that_raises_has_done_nothing_and_says_why(error: BaseExcep
     event = await run_hook(Folder(fail), (), None, is_whole=True, trailer="T")
     assert not event.action_taken
     assert type(error).__name__ in event.note
+
+
+async def test_a_hook_that_returns_nonsense_has_done_nothing() -> None:
+    class Odd(Folder):
+        async def after_tools(self, *_: Any, **__: Any) -> Any:
+            return None
+
+    event = await run_hook(Odd(), (), None, is_whole=True, trailer="T")
+    assert not event.action_taken
+    assert "AttributeError" in event.note
 
 
 async def test_a_hook_that_is_stopped_lets_the_stop_through() -> None:

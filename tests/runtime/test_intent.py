@@ -20,6 +20,7 @@ from runtime.desk import (
     read,
 )
 from treadle.core.llm import LlmRequest
+from treadle.core.tools import ToolProgress
 from treadle.runtime import outputs
 from treadle.runtime.outputs import Output, TurnOutcome
 from treadle.runtime.session import Session
@@ -186,7 +187,7 @@ async def test_streaming_writes_nothing(desk: Desk) -> None:
 async def test_progress_is_shown_and_writes_nothing(desk: Desk) -> None:
     async def work(run: Run) -> str:
         for part in range(100):
-            run.progress(outputs.ToolProgress(part / 100, "working", part))
+            run.progress(ToolProgress(part / 100, "working", part))
         return "worked"
 
     session = desk.new(Model(calls("work"), "done"), Toolbox(work=mutate(work)))

@@ -10,13 +10,12 @@ import pytest
 from msgspec.structs import replace
 
 from runtime.desk import CONFIG, Desk, Model, Toolbox, calls, mutate, roles
-from treadle.core.events import LlmEvent
+from treadle.core.events import LlmEvent, ModelEvent
 from treadle.core.llm import LlmErrorKind, LlmRequest, LlmResponse
 from treadle.core.messages import Message
 from treadle.core.retry import RETRYABLE
 from treadle.runtime import outputs
 from treadle.runtime.outputs import TurnFinished, TurnOutcome
-from treadle.runtime.ports import ModelEvent
 
 LIMIT_S = 8.0
 IMPATIENT = replace(CONFIG, llm_timeout_s=LIMIT_S, max_retries=0)

@@ -27,7 +27,6 @@ from runtime.desk import (
     canonical,
     imbalance,
 )
-from treadle.core.chat.moves import find_status
 from treadle.core.chat.states import ExecutingTools
 from treadle.core.llm import LlmRequest
 from treadle.core.messages import ToolCall
@@ -210,7 +209,10 @@ class Play:
         state = self.durable().state
         if not isinstance(state, ExecutingTools):
             self.problems.append("a call runs that is not durable")
-        elif Standing.STARTED is not standing_of(find_status(state, run.call.id)):
+        elif not any(
+            one.call_id == run.call.id and standing_of(one) is Standing.STARTED
+            for one in state.executions
+        ):
             self.problems.append("a call runs whose start is not durable")
         if self.keys.setdefault(run.call.id, run.key) != run.key:
             self.problems.append("a call has two keys")

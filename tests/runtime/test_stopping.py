@@ -3,96 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from runtime.clock import tick
 from runtime.desk import (
+    CONFIG,
     Desk,
     Failure,
     Folder,
-    Heard,
     Model,
     Run,
     Success,
     Toolbox,
     calls,
     calls_of,
-    imbalance,
+    ignore,
     mutate,
-    read,
     roles,
 )
-from treadle.core.chat.states import CallingLlm, Error, ExecutingTools, PostToolsHook
+from runtime.stage import AGAIN, BUSY, Stage, goes_on
+from treadle.core.chat.states import CallingLlm, ExecutingTools, PostToolsHook
 from treadle.core.messages import Message
-from treadle.core.tools import Outcome, ToolError, ToolErrorKind
-from treadle.errors import StoreError
+from treadle.core.tools import Outcome, ToolError, ToolErrorKind, ToolProgress
 from treadle.runtime import outputs
 from treadle.runtime.outputs import TurnFinished, TurnOutcome
-from treadle.runtime.session import Session
-
-AGAIN: dict[str, Any] = {"when": {"user": "again"}, "text": "done"}
-
-
-class Stage:
-    """A turn that, at first, waits for ever in one of the states a turn can wait in."""
-
-    def __init__(self, desk: Desk, state: type) -> None:
-        self.heard: Heard = desk.heard
-        self.state = state
-        self.reached = asyncio.Event()
-        hook = self._stay if state is PostToolsHook else None
-        self.folder = Folder(hook)
-        self.tools = Toolbox(work=mutate(self._work), look=read())
-        network: dict[str, Any] = {"error": {"kind": "network", "retry_after_s": 500}}
-        replies: dict[type, tuple[Any, ...]] = {
-            CallingLlm: ({"text": "Once upon a time", "hang": True}, "done"),
-            ExecutingTools: (calls("look", "work"), "done"),
-            PostToolsHook: (calls("work"), "done"),
-            Error: (network, "done"),
-        }
-        self.model = Model(AGAIN, *replies[state])
-        self.session = desk.new(self.model, self.tools, workspace=self.folder)
-
-    async def _stay(self) -> None:
-        if not self.reached.is_set():
-            self.reached.set()
-            await asyncio.Event().wait()
-
-    async def _work(self, _: Run) -> str:
-        if self.state is ExecutingTools:
-            await self._stay()
-        return "worked"
-
-    async def until_there(self) -> asyncio.Task[TurnFinished]:
-        """Begin the turn and let it get as far as it can."""
-        turn = asyncio.ensure_future(self.session.turn("go"))
-        if self.state in (ExecutingTools, PostToolsHook):
-            await self.reached.wait()
-        elif self.state is Error:
-            await self.heard.until(outputs.Retrying)
-        else:
-            await self.heard.until(outputs.TextDelta)
-        await tick(2)
-        assert type(self.session._writer.fold.state) is self.state
-        return turn
-
-
-BUSY = pytest.mark.parametrize(
-    "state", [CallingLlm, ExecutingTools, PostToolsHook, Error], ids=lambda state: state.__name__
-)
-
-
-async def goes_on(desk: Desk, session: Session) -> None:
-    """The thread is whole, on disk as in memory, and another turn can be had."""
-    assert session.is_waiting
-    assert imbalance(session.conversation) == ""
-    desk.check(session)
-    finished = await session.turn("again")
-    assert (finished.outcome, finished.answer) == (TurnOutcome.DONE, "done")
-    desk.check(session)
 
 
 @BUSY
@@ -146,60 +83,6 @@ async def test_a_turn_cancelled_twice_over_does_not_spoil_the_session(
     desk.check(stage.session)
 
 
-@BUSY
-async def test_an_interrupted_turn_stays_unfinished_and_another_process_goes_on(
-    desk: Desk, state: type
-) -> None:
-    stage = Stage(desk, state)
-    turn = await stage.until_there()
-    stage.session.interrupt()
-    assert (await turn).outcome is TurnOutcome.INTERRUPTED
-    assert type(stage.session._writer.fold.state) is state
-    assert "cancel_requested" not in desk.kinds(stage.session.thread_id)
-    desk.check(stage.session)
-    await stage.session.close()
-    await can_be_resumed(desk, stage)
-
-
-@BUSY
-async def test_closing_a_busy_session_interrupts_it_and_frees_the_thread(
-    desk: Desk, state: type
-) -> None:
-    stage = Stage(desk, state)
-    turn = await stage.until_there()
-    await stage.session.close()
-    assert (await turn).outcome is TurnOutcome.INTERRUPTED
-    assert desk.disk.open_count == 0
-    await can_be_resumed(desk, stage)
-
-
-async def can_be_resumed(desk: Desk, stage: Stage) -> None:
-    """Whoever opens the thread next finishes the turn."""
-    model, tools = Model(AGAIN, calls("work"), "done"), Toolbox(work=mutate(), look=read())
-    again = desk.reopen(stage.session.thread_id, model, tools)
-    assert not again.is_waiting
-    finished = await again.resume()
-    assert (finished.outcome, finished.answer) == (TurnOutcome.DONE, "done")
-    await goes_on(desk, again)
-    await again.close()
-
-
-@BUSY
-async def test_an_interrupted_turn_can_be_resumed_by_the_same_session(
-    desk: Desk, state: type
-) -> None:
-    stage = Stage(desk, state)
-    turn = await stage.until_there()
-    stage.session.interrupt()
-    await turn
-    finished = await stage.session.resume()
-    assert (finished.outcome, finished.answer) == (TurnOutcome.DONE, "done")
-    doubts = desk.kinds(stage.session.thread_id).count("tool_uncertain")
-    assert doubts == (state is ExecutingTools)
-    assert len(stage.tools.runs) == (2 if state is ExecutingTools else state is PostToolsHook)
-    await goes_on(desk, stage.session)
-
-
 async def test_text_streamed_before_a_cancel_is_kept_as_an_interrupted_message(desk: Desk) -> None:
     stage = Stage(desk, CallingLlm)
     turn = await stage.until_there()
@@ -220,23 +103,10 @@ async def test_text_of_one_cancelled_turn_does_not_enter_the_next(desk: Desk) ->
         stage.session.cancel() if isinstance(output, outputs.TurnStarted) else None
     )
     assert (await stage.session.turn("second")).outcome is TurnOutcome.CANCELLED
-    desk.heard.on_output = id
+    desk.heard.on_output = ignore
     assert roles(stage.session.conversation) == ["user", "assistant", "user"]
     assert len(stage.model.requests) == 1, "the model was not asked the second time"
     await goes_on(desk, stage.session)
-
-
-async def test_an_interrupted_text_is_not_mixed_into_the_answer_that_replaces_it(
-    desk: Desk,
-) -> None:
-    stage = Stage(desk, CallingLlm)
-    turn = await stage.until_there()
-    stage.session.interrupt()
-    await turn
-    await stage.session.close()
-    again = desk.reopen(stage.session.thread_id, Model("another answer"))
-    assert (await again.resume()).answer == "another answer"
-    assert roles(again.conversation) == ["user", "assistant"]
 
 
 async def test_a_cancel_answers_the_open_calls_and_keeps_the_results_there_are(
@@ -255,7 +125,7 @@ async def test_a_cancel_answers_the_open_calls_and_keeps_the_results_there_are(
 @pytest.mark.parametrize("how", ["cancel", "interrupt", "task"])
 async def test_a_tool_that_is_stopped_may_say_how_far_it_got(desk: Desk, how: str) -> None:
     async def careful(run: Run) -> Outcome:
-        run.progress(outputs.ToolProgress(0.5))
+        run.progress(ToolProgress(0.5))
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
@@ -280,7 +150,7 @@ async def test_a_tool_that_is_stopped_may_say_how_far_it_got(desk: Desk, how: st
 
 async def test_a_tool_that_finishes_in_spite_of_a_cancel_has_its_result_kept(desk: Desk) -> None:
     async def finish(run: Run) -> Outcome:
-        run.progress(outputs.ToolProgress(0.5))
+        run.progress(ToolProgress(0.5))
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
@@ -293,6 +163,29 @@ async def test_a_tool_that_finishes_in_spite_of_a_cancel_has_its_result_kept(des
     session.cancel()
     assert (await turn).outcome is TurnOutcome.CANCELLED
     assert calls_of(session.conversation) == {"work": "all of it"}
+    await goes_on(desk, session)
+
+
+@pytest.mark.parametrize("how", ["cancel", "interrupt"])
+async def test_a_retry_that_was_stopped_does_not_come_in_a_later_turn(desk: Desk, how: str) -> None:
+    async def work(_: Run) -> str:
+        ended = asyncio.Event()
+        asyncio.get_running_loop().call_later(600, ended.set)
+        await ended.wait()
+        return "worked"
+
+    failure = {"error": {"kind": "network", "retry_after_s": 500}}
+    model = Model(AGAIN, failure, calls("work"), "done")
+    session = desk.new(
+        model, Toolbox(work=mutate(work)), config=replace(CONFIG, tool_timeout_s=1e3)
+    )
+    turn = asyncio.ensure_future(session.turn("go"))
+    await desk.heard.until(outputs.Retrying)
+    getattr(session, how)()
+    await turn
+    assert (await session.turn("go on")).answer == "done"
+    fired = desk.kinds(session.thread_id).count("retry_timeout_fired")
+    assert fired == (how == "interrupt"), "an interrupted wait begins anew, a cancelled one is over"
     await goes_on(desk, session)
 
 
@@ -354,6 +247,43 @@ async def test_a_stop_that_comes_when_the_turn_is_over_is_not_for_the_next(desk:
     await goes_on(desk, session)
 
 
+@pytest.mark.parametrize("how", ["cancel", "interrupt"])
+@pytest.mark.parametrize("reply", ["done", {"error": {"kind": "bad_request"}, "times": 0}])
+async def test_a_stop_that_comes_with_the_end_of_the_turn_changes_nothing(
+    desk: Desk, how: str, reply: Any
+) -> None:
+    session = desk.new(Model(AGAIN, reply, on_request=lambda _: getattr(session, how)()))
+    finished = await session.turn("go")
+    if reply == "done":
+        assert (finished.outcome, finished.answer) == (TurnOutcome.DONE, "done")
+    else:
+        assert finished.outcome is TurnOutcome.FAILED
+    assert "cancel_requested" not in desk.kinds(session.thread_id)
+    await goes_on(desk, session)
+
+
+async def test_a_stop_that_comes_with_the_end_of_the_turn_is_for_what_is_queued(
+    desk: Desk,
+) -> None:
+    turns: list[asyncio.Task[TurnFinished]] = []
+
+    async def work(_: Run) -> str:
+        turns.append(asyncio.ensure_future(session.turn("more")))
+        await tick()
+        return "worked"
+
+    def stop(_: object) -> None:
+        if len(model.requests) == 2:
+            session.cancel("enough")
+
+    model = Model(AGAIN, calls("work"), "done", on_request=stop)
+    session = desk.new(model, Toolbox(work=mutate(work)))
+    for finished in await asyncio.gather(session.turn("go"), *turns):
+        assert (finished.outcome, finished.error) == (TurnOutcome.CANCELLED, "enough")
+    assert [message.content for message in session._writer.fold.queued] == ["more"]
+    await turns[0]
+
+
 async def test_several_stops_are_as_good_as_one(desk: Desk) -> None:
     stage = Stage(desk, ExecutingTools)
     turn = await stage.until_there()
@@ -403,71 +333,3 @@ async def test_a_folder_that_cannot_be_looked_at_does_not_stop_the_work(desk: De
     assert (await session.turn("go")).answer == "done"
     await goes_on(desk, session)
     await session.close()
-
-
-async def test_closing_twice_is_as_good_as_once(desk: Desk) -> None:
-    session = desk.new(Model("done"))
-    await session.turn("go")
-    await session.close()
-    await session.close()
-    await asyncio.gather(session.close(), session.close())
-    assert desk.disk.open_count == 0
-
-
-async def test_two_that_close_a_busy_session_at_once_do_not_disturb_each_other(
-    desk: Desk,
-) -> None:
-    stage = Stage(desk, ExecutingTools)
-    turn = await stage.until_there()
-    await asyncio.gather(stage.session.close(), stage.session.close())
-    assert (await turn).outcome is TurnOutcome.INTERRUPTED
-    await can_be_resumed(desk, stage)
-
-
-Use = Callable[[Session], Awaitable[TurnFinished]]
-USES: list[Use] = [lambda session: session.turn("go"), lambda session: session.resume()]
-
-
-@pytest.mark.parametrize("use", USES, ids=["turn", "resume"])
-@pytest.mark.parametrize("was_used", [True, False])
-async def test_a_closed_session_refuses_work_at_once(desk: Desk, use: Use, was_used: bool) -> None:
-    session = desk.new(Model("done"))
-    if was_used:
-        await session.turn("go")
-    await session.close()
-    with pytest.raises(StoreError, match="finished"):
-        await use(session)
-
-
-async def test_a_session_that_was_never_used_can_be_closed(desk: Desk) -> None:
-    session = desk.new(Model("done"))
-    await session.close()
-    assert desk.kinds(session.thread_id) == ["thread_created"]
-    assert desk.disk.open_count == 0
-
-
-async def test_a_session_that_is_closed_while_tools_will_not_stop_frees_the_thread(
-    desk: Desk,
-) -> None:
-    ended = asyncio.Event()
-
-    async def stubborn(run: Run) -> str:
-        run.progress(outputs.ToolProgress(0.5))
-        while not ended.is_set():
-            try:
-                await ended.wait()
-            except asyncio.CancelledError:
-                continue
-        return "too late"
-
-    session = desk.new(Model(calls("work")), Toolbox(work=mutate(stubborn)))
-    turn = asyncio.ensure_future(session.turn("go"))
-    await desk.heard.until(outputs.ToolProgressed)
-    await session.close()
-    assert (await turn).outcome is TurnOutcome.INTERRUPTED
-    again = desk.reopen(session.thread_id, Model(calls("work"), "done"), Toolbox(work=mutate()))
-    ended.set()
-    await tick(5)
-    assert (await again.resume()).answer == "done"
-    assert "too late" not in str(desk.events(session.thread_id))
-    desk.check(again)

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from runtime.clock import tick
-from runtime.desk import Desk, Folder, Model, Run, Toolbox, calls, for_ever, mutate, read
+from runtime.desk import Desk, Folder, Model, Run, Toolbox, calls, for_ever, ignore, mutate, read
 from runtime.disks import full
+from treadle.core.tools import ToolProgress
 from treadle.errors import DiskError, StoreError, UsageError
 from treadle.runtime import outputs
 from treadle.runtime.outputs import Output, TurnFinished, TurnOutcome
@@ -59,7 +60,7 @@ async def test_an_unfinished_turn_can_be_resumed_as_a_stream(desk: Desk) -> None
         session.interrupt() if isinstance(output, outputs.TurnStarted) else None
     )
     await session.turn("go")
-    desk.heard.on_output = id
+    desk.heard.on_output = ignore
     told = await all_of(session, None)
     assert names(told) == ["Notice", "TextDelta", "TurnFinished"]
 
@@ -101,6 +102,16 @@ async def test_who_leaves_a_stream_early_cancels_the_turn(desk: Desk, last: type
     assert len(asyncio.all_tasks()) == 1, "no task is left behind"
 
 
+async def test_who_simply_breaks_out_of_a_stream_cancels_the_turn_too(desk: Desk) -> None:
+    session = desk.new(Model({"text": "Once", "hang": True}))
+    async for output in session.stream("go"):
+        if isinstance(output, outputs.TextDelta):
+            break
+    await tick(10)
+    assert session.is_waiting
+    assert len(asyncio.all_tasks()) == 1
+
+
 async def test_who_leaves_a_stream_at_its_end_cancels_nothing(desk: Desk) -> None:
     session = desk.new(Model("done"))
     async with aclosing(session.stream("go")) as stream:
@@ -112,7 +123,7 @@ async def test_who_leaves_a_stream_at_its_end_cancels_nothing(desk: Desk) -> Non
 
 async def test_a_stream_that_is_never_read_does_nothing(desk: Desk) -> None:
     session = desk.new(Model("done"))
-    await session.stream("go").aclose()  # type: ignore[attr-defined]
+    await session.stream("go").aclose()
     assert desk.kinds(session.thread_id) == ["thread_created"]
 
 
@@ -235,7 +246,7 @@ async def test_a_listener_that_raises_ends_the_turn_and_spoils_nothing(
             raise BrokenPipeError("nobody reads")
 
     async def work(run: Run) -> str:
-        run.progress(outputs.ToolProgress(0.5))
+        run.progress(ToolProgress(0.5))
         return "worked"
 
     desk.heard.on_output = fail
@@ -251,7 +262,7 @@ async def test_a_listener_that_raises_ends_the_turn_and_spoils_nothing(
     assert len(tools.ended) == len(tools.runs), "nothing runs on unheard"
     assert "llm_error" not in desk.kinds(session.thread_id) or kind is outputs.Retrying
     desk.check(session)
-    desk.heard.on_output = id
+    desk.heard.on_output = ignore
     assert (await session.resume()).answer == "done"
     assert all("BrokenPipe" not in message.content for message in session.conversation)
     desk.check(session)
@@ -263,8 +274,7 @@ async def test_a_listener_that_raises_does_not_keep_others_from_hearing(desk: De
 
     desk.heard.on_output = fail
     session = desk.new(Model("done"))
-    told = []
+    stream = session.stream("go")
+    assert isinstance(await anext(stream), outputs.TurnStarted)
     with pytest.raises(BrokenPipeError):
-        async for output in session.stream("go"):
-            told.append(output)
-    assert names(told) == ["TurnStarted"]
+        await anext(stream)

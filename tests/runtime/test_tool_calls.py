@@ -24,11 +24,12 @@ from runtime.desk import (
     calls_of,
     for_ever,
     idempotent,
+    ignore,
     mutate,
     read,
     roles,
 )
-from treadle.core.tools import Outcome, ToolError, ToolErrorKind
+from treadle.core.tools import Outcome, ToolError, ToolErrorKind, ToolProgress
 from treadle.runtime import outputs
 from treadle.runtime.outputs import Output, TurnOutcome
 from treadle.runtime.work import STOP_WAIT_S_MAX
@@ -231,13 +232,13 @@ async def test_a_tool_that_will_not_stop_does_not_hold_the_session_for_ever(desk
     released = asyncio.Event()
 
     async def stubborn(run: Run) -> str:
-        run.progress(outputs.ToolProgress(0.5))
+        run.progress(ToolProgress(0.5))
         while not released.is_set():
             try:
                 await released.wait()
             except asyncio.CancelledError:
                 continue
-        run.progress(outputs.ToolProgress(1.0))
+        run.progress(ToolProgress(1.0))
         return "too late"
 
     def stop(output: Output) -> None:
@@ -256,7 +257,7 @@ async def test_a_tool_that_will_not_stop_does_not_hold_the_session_for_ever(desk
     began = loop.time()
     assert (await session.turn("go")).outcome is TurnOutcome.CANCELLED
     assert loop.time() - began == pytest.approx(STOP_WAIT_S_MAX)
-    desk.heard.on_output = id
+    desk.heard.on_output = ignore
 
     async def look() -> str:
         released.set()  # the old call ends in the middle of a later round

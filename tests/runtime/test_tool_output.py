@@ -6,9 +6,10 @@ import asyncio
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from runtime.clock import tick
-from runtime.desk import Desk, Failure, Model, Run, Success, Toolbox, calls, mutate, read
+from runtime.desk import CONFIG, Desk, Failure, Model, Run, Success, Toolbox, calls, mutate, read
 from treadle.core.tools import Outcome, ToolError, ToolErrorKind
 from treadle.runtime import outputs
 from treadle.runtime.calls import OUTPUT_LENGTH_MAX
@@ -114,6 +115,21 @@ async def test_secrets_in_prompts_and_answers_and_arguments_are_not_stored_or_se
         assert b"[REDACTED:key]" in data
     assert finished.answer == "I used [REDACTED:key]"
     desk.check(session)
+
+
+async def test_secrets_in_the_configuration_are_not_stored_or_sent_or_recorded_anew(
+    desk: Desk,
+) -> None:
+    config = replace(CONFIG, system_prompt=f"the key is {SECRET}")
+    model = Model("done")
+    session = desk.new(model, config=config, redactor=Censor())
+    await session.turn("go")
+    await session.close()
+    again = desk.reopen(session.thread_id, model, None, config, redactor=Censor())
+    await again.turn("go")
+    assert [request.system for request in model.requests] == ["the key is [REDACTED:key]"] * 2
+    assert all(SECRET.encode() not in path.read_bytes() for path in journals(desk))
+    assert desk.kinds(session.thread_id).count("configured") == 1
 
 
 async def test_what_was_said_before_a_cancel_is_stored_without_secrets(desk: Desk) -> None:

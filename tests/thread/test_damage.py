@@ -73,6 +73,7 @@ def test_the_journals_hold_many_writes_of_one_and_of_several_records() -> None:
     sizes = Counter(LARGE[w.start : w.stop].count(b"\n") for w in writes_of(LARGE))
     assert LARGE.count(b"\n") >= 38
     assert {1, 2, 3} <= set(sizes)
+    assert {1, 2, 3} <= {LARGE[w.start : w.stop].count(b"\n") for w in writes_of(LARGE)[-4:]}
     assert sum(sizes.values()) == len(PLAIN) - 1 + 20
 
 
@@ -207,37 +208,46 @@ def test_damage_upon_damage_is_never_silent() -> None:
         check(data, LARGE)
 
 
-def _at_every_line(change: Callable[[list[bytes], int], None]) -> Iterator[tuple[int, bytes]]:
-    for place in range(LARGE.count(b"\n")):
-        lines = lines_of(LARGE)
+ENDINGS: Final = [LARGE[: write.stop] for write in writes_of(LARGE)]
+"""The journal as it stood after each of its writes, so that every kind of write comes last."""
+
+
+def _at_every_line(
+    original: bytes, change: Callable[[list[bytes], int], object]
+) -> Iterator[tuple[int, bytes]]:
+    for place in range(original.count(b"\n")):
+        lines = lines_of(original)
         change(lines, place)
         yield place, b"".join(lines)
 
 
-def test_a_lost_line_end_anywhere_but_at_the_end_is_no_tear() -> None:
+@pytest.mark.parametrize("original", ENDINGS[-4:], ids=len)
+def test_a_lost_line_end_between_two_writes_is_no_tear(original: bytes) -> None:
     """Two records on one line: both were acknowledged, and both are still there to be saved."""
 
     def glue(lines: list[bytes], place: int) -> None:
         lines[place] = lines[place][:-1]
 
-    ends = {w.stop for w in writes_of(LARGE)}
-    for place, data in _at_every_line(glue):
-        size = sum(map(len, lines_of(LARGE)[: place + 1]))
-        found = check(data, LARGE)
-        if size in ends and size < len(LARGE):
+    ends = {write.stop for write in writes_of(original)}
+    for place, data in _at_every_line(original, glue):
+        size = sum(map(len, lines_of(original)[: place + 1]))
+        found = check(data, original)
+        if size in ends and size < len(original):
             assert found.condition is Condition.CORRUPT, place
 
 
-def test_a_lost_line_is_no_tear_unless_it_is_the_last() -> None:
-    for place, data in _at_every_line(lambda lines, place: lines.pop(place)):
-        found = check(data, LARGE)
-        is_last = place == LARGE.count(b"\n") - 1
-        assert found.condition is (Condition.CLEAN if is_last else Condition.CORRUPT), place
+@pytest.mark.parametrize("original", ENDINGS[-4:], ids=len)
+def test_a_lost_line_is_no_tear_unless_it_is_the_last(original: bytes) -> None:
+    for place, data in _at_every_line(original, lambda lines, place: lines.pop(place)):
+        is_last = place == original.count(b"\n") - 1
+        expected = Condition.CLEAN if is_last else Condition.CORRUPT
+        assert check(data, original).condition is expected, place
 
 
-def test_a_foreign_line_anywhere_before_a_record_is_no_tear() -> None:
-    for place, data in _at_every_line(lambda lines, place: lines.insert(place, b"foreign\n")):
-        assert check(data, LARGE).condition is Condition.CORRUPT, place
+@pytest.mark.parametrize("original", ENDINGS[-4:], ids=len)
+def test_a_foreign_line_anywhere_before_a_record_is_no_tear(original: bytes) -> None:
+    for place, data in _at_every_line(original, lambda lines, at: lines.insert(at, b"foreign\n")):
+        assert check(data, original).condition is Condition.CORRUPT, place
 
 
 def test_a_run_of_zeros_is_no_tear_while_a_later_write_stands_after_it() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from treadle.core.tools import Outcome, ToolErrorKind, ToolExecutionOutcome, ToolProgress
+from treadle.tools import process
 from treadle.tools.output import HEAD_SIZE_MAX, TAIL_SIZE_MAX
 from treadle.tools.process import TERM_S, clean_environment
 
@@ -30,10 +31,10 @@ def name() -> Iterator[str]:
 
 def survivors(token: str) -> list[str]:
     found = []
-    for process in Path("/proc").iterdir():
-        if process.name.isdecimal():
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
             try:
-                line = (process / "cmdline").read_bytes().decode(errors="replace")
+                line = (entry / "cmdline").read_bytes().decode(errors="replace")
             except OSError:
                 continue
             if token in line:
@@ -182,6 +183,7 @@ STUBBORN = {
         "setsid -w bash -c 'echo on; trap \"\" TERM; exec -a {name} sleep 1000'",
         "on\n",
     ),
+    "hides": ("setsid -w env -i bash -c 'echo on; exec -a {name} sleep 1000'", "on\n"),
     "tidies up on TERM": (
         "trap 'echo bye; exit' TERM; echo on; (exec -a {name} sleep 1000) & wait",
         "on\nbye\n",
@@ -211,6 +213,10 @@ LEFT = {
     "in a session of its own": ("setsid bash -c 'exec -a {name} sleep 1000' &", 1),
     "as a daemon": (
         "(setsid bash -c '(exec -a {name} sleep 1000) </dev/null >/dev/null 2>&1 &' &)",
+        1,
+    ),
+    "without its environment": (
+        "env -i bash -c 'exec -a {name} sleep 1000' >/dev/null 2>&1 &",
         1,
     ),
     "stopped": ("(exec -a {name} bash -c 'kill -STOP $$') &", 1),
@@ -276,6 +282,27 @@ async def test_a_command_whose_time_is_limited_from_outside_is_ended(call: Any, 
         outcome = await call("bash", command=f"exec -a {name} sleep 1000")
     assert isinstance(outcome, ToolExecutionOutcome.Error)
     assert outcome.error.text == "Cancelled: stopped, no output"
+
+
+async def test_where_there_is_no_proc_the_group_is_killed_all_the_same(
+    succeed: Any, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "_PROC", tmp_path / "none")
+    shown = await succeed("bash", command=f"(trap '' TERM; exec -a {name} sleep 1000) & echo x")
+    assert shown == "x\n[exit code 0]"
+    while survivors(name):  # noqa: ASYNC110  without /proc nobody waits for the dying
+        await asyncio.sleep(0.01)
+
+
+async def test_nothing_is_read_from_where_the_agent_reads(succeed: Any) -> None:
+    ours, (near, far) = os.dup(0), os.pipe()
+    try:
+        os.dup2(near, 0)
+        assert await succeed("bash", command="cat", timeout_s=5) == "[exit code 0]"
+    finally:
+        os.dup2(ours, 0)
+        for fd in (ours, near, far):
+            os.close(fd)
 
 
 async def test_where_processes_have_no_descriptors_a_thread_waits(

@@ -112,7 +112,7 @@ async def test_what_is_asked_for_is_replaced_and_nothing_else(
         ),
         (
             b"caf\xe9",
-            [edit("caf", "\u20ac")],
+            [edit("caf", "\r\n\u20ac")],
             Kind.INVALID_ARGUMENTS,
             "f is not UTF-8 and is edited as Latin-1, which has no '\u20ac'",
         ),

@@ -344,6 +344,8 @@ def test_the_words_of_a_refusal_say_what_is_wrong(tmp_path: Path) -> None:
         "sub": (ToolErrorKind.FAILED, "sub: it is a folder, not a file"),
         "a.txt/b": (ToolErrorKind.FAILED, "a.txt/b: a part of the path is not a folder"),
         "loop": (ToolErrorKind.FAILED, "loop: too many links on the way"),
+        "socket": (ToolErrorKind.FAILED, "socket is not a regular file but a socket"),
+        "link_fifo": (ToolErrorKind.FAILED, "fifo is not a regular file but a pipe"),
         "x" * 300: (ToolErrorKind.IO, f"{'x' * 300}: File name too long"),
         "": (ToolErrorKind.INVALID_ARGUMENTS, "the path is empty"),
         "a\0": (ToolErrorKind.INVALID_ARGUMENTS, "the path contains a NUL"),

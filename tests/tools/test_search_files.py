@@ -126,7 +126,10 @@ async def test_a_cancelled_search_is_ended(call: Any, folder: Path) -> None:
     assert outcome.error.kind is ToolErrorKind.CANCELLED
 
 
-async def test_a_module_in_the_workspace_is_not_imported(succeed: Any, folder: Path) -> None:
+async def test_a_module_in_the_workspace_is_not_imported(
+    succeed: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(folder))
     for name in ("re.py", "os.py", "msgspec.py", "treadle.py"):
         (folder / name).write_text("raise SystemExit('hijacked')")
     assert await succeed("search_files", pattern="Hello") == "README.md:1: # Hello"

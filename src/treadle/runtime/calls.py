@@ -163,13 +163,13 @@ async def run_hook(
     """Run the post-tools hook to its end; one that raises has done nothing, and says why."""
     try:
         result = await workspace.after_tools(completed, before, is_whole=is_whole, trailer=trailer)
+        return PostToolsHookCompleted(result.action_taken, result.note)
     except BaseException as error:
         if not _is_bug(error):
             raise
         _log.exception("the post-tools hook raised")
         why = f"the post-tools hook failed: {type(error).__name__}: {error}"
         return PostToolsHookCompleted(False, why)
-    return PostToolsHookCompleted(result.action_taken, result.note)
 
 
 async def look_at(workspace: Workspace) -> GitObserved | None:

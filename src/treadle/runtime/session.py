@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 
 from msgspec.structs import replace
 
@@ -87,11 +87,11 @@ class Session:
         self._tools = tools
         config = writer.fold.machine.config if config is None else config
         wanted = Configured(replace(config, tools=tuple(tools.definitions())), provider.name)
-        self._wanted, _ = encode_entry(wanted)  # as a record will say it, to be compared with one
+        redact = self._redact = redactor.redact if redactor is not None else None
+        self._wanted, _ = encode_entry(wanted, redact)  # as a record will say it: to be compared
         assert isinstance(self._wanted, Configured)
         self._config = self._wanted.config
         self._workspace = workspace
-        self._redact = redactor.redact if redactor is not None else None
         self._ask = ask
         self._listeners = [] if on_output is None else [on_output]
         self._inbox = Inbox()
@@ -150,7 +150,7 @@ class Session:
         """Finish what was left unfinished; returns at once if nothing was. Raises as `turn`."""
         return await (self._run(None) if self._running is None else asyncio.shield(self._running))
 
-    async def stream(self, text: str | None) -> AsyncIterator[Output]:
+    async def stream(self, text: str | None) -> AsyncGenerator[Output, None]:
         """`turn` (or `resume`, for `None`) as a stream of outputs, ending with `TurnFinished`."""
         queue: asyncio.Queue[Output | None] = asyncio.Queue()
         self._listeners.append(queue.put_nowait)
@@ -180,10 +180,10 @@ class Session:
 
         A turn that was running stays unfinished on disk, to be resumed.
         """
-        while self._running is not None:
-            self.interrupt()
-            await asyncio.wait({self._running})
         try:
+            while self._running is not None:
+                self.interrupt()
+                await asyncio.wait({self._running})
             if self._writer.is_usable and self._is_prepared and self.is_waiting:
                 await self._observe()
                 self._commit()
@@ -421,6 +421,7 @@ class Session:
         Calls that can say how far they got do; a cancel answers the others. When the process
         ends instead, they stay open: recovery decides when the thread is opened again.
         """
+        so_far = self._outcome, self._error
         self._outcome, self._error = stop.outcome, stop.reason
         await self._work.end()
         text, self._partial_text = "".join(self._partial_text), []
@@ -428,6 +429,9 @@ class Session:
             item = self._inbox.take()
             if not isinstance(item, BaseException):
                 self._take(item)
+        is_over = self.is_waiting and not self._writer.fold.queued
+        if is_over and self._outcome is stop.outcome:  # the stop came too late
+            self._outcome, self._error = so_far
         if stop.outcome is not TurnOutcome.INTERRUPTED and not self.is_waiting:
             self._take(CancelRequested(text, stop.reason))
         self._due = None

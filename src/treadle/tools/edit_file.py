@@ -149,7 +149,7 @@ class _Text:
         except UnicodeEncodeError as error:
             message = (
                 f"{self._path} is not UTF-8 and is edited as Latin-1, "
-                f"which has no {text[error.start : error.end]!r}"
+                f"which has no {error.object[error.start : error.end]!r}"
             )
             raise ToolFailure(ToolErrorKind.INVALID_ARGUMENTS, message) from error
 

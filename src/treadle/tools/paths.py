@@ -42,8 +42,10 @@ ATTEMPT_COUNT_MAX: Final = 100
 PROTECTED_NAME: Final = ".git"
 
 _PLACE: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
-_OPENAT2: Final = 437  # the system call's number, the same on every architecture since Linux 5.6
-_RESOLVE: Final = 0x02 | 0x08  # RESOLVE_NO_MAGICLINKS | RESOLVE_BENEATH
+# From linux/openat2.h; the number is the same on every architecture, since Linux 5.6.
+_OPENAT2: Final = 437
+_RESOLVE_NO_MAGICLINKS: Final = 0x02
+_RESOLVE_BENEATH: Final = 0x08
 
 _KIND_OF_ERRNO: Final = {
     errno.ENOENT: (ToolErrorKind.FILE_NOT_FOUND, ""),
@@ -53,6 +55,11 @@ _KIND_OF_ERRNO: Final = {
     errno.ELOOP: (ToolErrorKind.FAILED, "too many links on the way"),
 }
 """The one place where the operating system's errors become words for the model."""
+_SPECIAL: Final = {
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFLNK: "a link that has just appeared",
+}
 
 
 class _OpenHow(ctypes.Structure):
@@ -330,8 +337,9 @@ def _refuse_special(found: os.stat_result, name: str) -> None:
     if stat.S_ISDIR(found.st_mode):
         raise IsADirectoryError(errno.EISDIR, "")
     if not stat.S_ISREG(found.st_mode):
-        words = "is not a regular file (a pipe, a socket, a device, or a link that just appeared)"
-        raise ToolFailure(ToolErrorKind.FAILED, f"{name} {words}")
+        what = _SPECIAL.get(stat.S_IFMT(found.st_mode), "a device")
+        message = f"{name} is not a regular file but {what}"
+        raise ToolFailure(ToolErrorKind.FAILED, message)
 
 
 def _reopen(place: int) -> int:
@@ -362,7 +370,7 @@ def _identity_of_name(name: str, place: int) -> tuple[int, int] | None:
 
 
 def _openat2(relative: str, fd: int) -> int:
-    how = _OpenHow(_PLACE, 0, _RESOLVE)
+    how = _OpenHow(_PLACE, 0, _RESOLVE_BENEATH | _RESOLVE_NO_MAGICLINKS)
     name = os.fsencode(relative)
     for _ in range(ATTEMPT_COUNT_MAX):
         found = int(_syscall(_OPENAT2, fd, name, ctypes.byref(how), ctypes.sizeof(how)))

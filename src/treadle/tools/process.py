@@ -3,8 +3,8 @@
 The program leads a session of its own. Its output is read from the event loop, as it comes. When it
 has exited, has used up its time, or is cancelled, what is left of it is killed: first the process
 group, then every process found in /proc that belongs to it by parent, by session, or by a mark in
-its environment, which a daemon inherits too. Only a process that both became a daemon and emptied
-its environment gets away; what holds that one is a sandbox with a process namespace.
+its environment, which a daemon inherits too. Only a process that became a daemon and emptied its
+environment gets away; what holds that one is a sandbox with a process namespace.
 """
 
 from __future__ import annotations
@@ -119,7 +119,6 @@ class _Program:
         self._sink = sink
         self._is_killed = False
         mark = secrets.token_hex(16)
-        self._mark = f"{MARK}={mark}".encode()
         self._pipe, far_end = os.pipe()
         try:
             self._process = subprocess.Popen(
@@ -136,6 +135,7 @@ class _Program:
             raise
         finally:
             os.close(far_end)
+        self._kin = _Kin(self._process.pid, f"{MARK}={mark}".encode())
         os.set_blocking(self._pipe, False)
         self._loop.add_reader(self._pipe, self._read)
         self._watch = _watch(self._process, self._loop, self._exited)
@@ -149,16 +149,16 @@ class _Program:
         return Cause.EXIT if done else Cause.TIMEOUT
 
     async def end(self, cause: Cause) -> int:
-        """Kill what is left; a cancellation only hurries. Returns how many were left."""
+        """Kill what is left; a cancellation only hurries. Returns how many were left.
+
+        What reads /proc does so in a thread, since it takes milliseconds.
+        """
         with suppress(asyncio.CancelledError):
             if cause is Cause.EXIT:
                 await asyncio.wait([self._closed], timeout=PIPE_S)
             else:
-                _signal_group(self._process.pid, signal.SIGTERM)
-                # Who stands still hears TERM only after going on.
-                _signal_group(self._process.pid, signal.SIGCONT)
+                await self._loop.run_in_executor(None, self._ask_to_end)
                 await asyncio.wait([self._exited], timeout=TERM_S)
-        # In a thread, since reading /proc takes milliseconds.
         killing = self._loop.run_in_executor(None, self._kill)
         while not killing.done():
             with suppress(asyncio.CancelledError):
@@ -194,14 +194,20 @@ class _Program:
             self._closed.set_result(None)
         return bool(data)
 
+    def _ask_to_end(self) -> None:
+        # Those who lose their parent to the signal would not be found afterwards.
+        self._kin.find()
+        _signal_group(self._process.pid, signal.SIGTERM)
+        # Who stands still hears TERM only after going on.
+        _signal_group(self._process.pid, signal.SIGCONT)
+
     def _kill(self) -> int:
-        leader = self._process.pid
-        left_count = len(_find_kin(leader, self._mark))
+        left_count = len(self._kin.find())
         # The dead leader was not waited for yet, so its number cannot be anybody else's.
-        _signal_group(leader, signal.SIGKILL)
+        _signal_group(self._process.pid, signal.SIGKILL)
         stopped: set[int] = set()
         for _ in range(ROUND_COUNT_MAX):
-            kin = _find_kin(leader, self._mark)
+            kin = self._kin.find()
             if not kin:
                 break
             # What stands still has no more children: stop until there is nobody new, then kill.
@@ -245,30 +251,46 @@ def _signal_group(leader: int, number: signal.Signals) -> None:
         os.killpg(leader, number)
 
 
-def _find_kin(leader: int, mark: bytes) -> set[int]:
-    """The living processes that belong to a run."""
-    kin: set[int] = set()
-    dead: set[int] = set()
-    children: dict[int, list[int]] = {}
-    for pid in _list_processes():
-        try:
-            # The name, in brackets, may hold anything; after it: state, parent, group, session.
-            fields = (_PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
-            parent, *groups = (int(field) for field in fields[1:4])
-            children.setdefault(parent, []).append(pid)
-            if fields[0] in b"ZX":
-                dead.add(pid)
-            elif leader in groups or mark in (_PROC / str(pid) / "environ").read_bytes():
-                kin.add(pid)
-        except (OSError, ValueError):  # it has just gone, or belongs to somebody else
-            continue
-    todo = [leader, *kin]
-    while todo:
-        for child in children.get(todo.pop(), ()):
-            if child not in kin and child not in dead:
-                kin.add(child)
-                todo.append(child)
-    return kin
+class _Kin:
+    """Finds the processes that belong to a run, and does not forget them.
+
+    Args:
+        leader: the number of the program's own process.
+        mark: stands in the environment of its descendants.
+    """
+
+    def __init__(self, leader: int, mark: bytes) -> None:
+        self._leader = leader
+        self._mark = mark
+        self._known: set[tuple[int, bytes]] = set()
+
+    def find(self) -> set[int]:
+        """Those that live, by number."""
+        kin: set[int] = set()
+        begun: dict[int, bytes] = {}
+        children: dict[int, list[int]] = {}
+        for pid in _list_processes():
+            try:
+                # The name, in brackets, may hold anything. After it stand the state, the parent,
+                # the group, the session, and later the time it began, which makes it unique.
+                fields = (_PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
+                if fields[0] in b"ZX":
+                    continue
+                begun[pid] = fields[19]
+                parent, *groups = (int(field) for field in fields[1:4])
+                children.setdefault(parent, []).append(pid)
+                is_kin = self._leader in groups or (pid, begun[pid]) in self._known
+                if is_kin or self._mark in (_PROC / str(pid) / "environ").read_bytes():
+                    kin.add(pid)
+            except (OSError, ValueError, IndexError):  # it has just gone, or is somebody else's
+                continue
+        todo = [self._leader, *kin]
+        while todo:
+            fresh = [pid for pid in children.get(todo.pop(), ()) if pid not in kin]
+            kin.update(fresh)
+            todo += fresh
+        self._known.update((pid, begun[pid]) for pid in kin)
+        return kin
 
 
 def _list_processes() -> list[int]:
