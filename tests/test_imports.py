@@ -89,10 +89,12 @@ def test_no_permission_is_left_over() -> None:
     assert {*ALLOWED} == {fitting(module) for module in pure_modules()}
 
 
-def python(*arguments: str | Path, **environment: str) -> str:
+def python(*arguments: str | Path) -> str:
+    """What a Python program prints; it can import the tests."""
+    path = os.pathsep.join([str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])])
     return subprocess.run(
         [sys.executable, *arguments],
-        env={**os.environ, **environment},
+        env={**os.environ, "PYTHONPATH": path},
         capture_output=True,
         text=True,
         check=True,
@@ -125,7 +127,7 @@ def test_importing_the_pure_layers_loads_no_adapter_and_no_event_loop() -> None:
 def test_a_session_of_the_pure_core_touches_nothing_outside() -> None:
     """No file, socket, process or import, from the first event to the snapshot."""
     program = TESTS / "thread" / "scripted_program.py"
-    assert python(program, "--audit", PYTHONPATH=str(TESTS)) == ""
+    assert python(program, "--audit") == ""
 
 
 def test_the_audit_sees_a_door_that_is_opened() -> None:
@@ -135,4 +137,4 @@ def test_the_audit_sees_a_door_that_is_opened() -> None:
         "from thread.scripted_program import audited\n"
         "print(audited(1))\n"
     )
-    assert "open (" in python("-c", program, PYTHONPATH=str(TESTS))
+    assert "open (" in python("-c", program)

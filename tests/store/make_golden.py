@@ -15,41 +15,65 @@ import msgspec
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from core.samples import CONFIG, answer, broken, call, ended, failure, said, success
+from core.samples import Failure, broken, call, ended, said, success
 from store.shelf import CREATOR, Shelf, fill
 from thread.journals import at
+from treadle.core.config import AgentConfig
 from treadle.core.events import (
+    DURABLE,
     CancelRequested,
+    LlmEvent,
     PostToolsHookCompleted,
     RetryTimeoutFired,
+    ToolCompleted,
     ToolStarted,
     ToolUncertain,
 )
-from treadle.core.llm import LlmErrorKind, Usage
+from treadle.core.llm import LlmError, LlmErrorKind, LlmResponse, Usage
 from treadle.core.messages import Message
-from treadle.core.tools import ToolErrorKind
+from treadle.core.tools import EffectClass, RiskLevel, ToolDefinition, ToolError, ToolErrorKind
 from treadle.thread.codec import Entry
-from treadle.thread.facts import Configured, GitObserved, InputQueued, Recovered
+from treadle.thread.facts import Configured, Fact, GitObserved, InputQueued, Recovered
 
+OBJECT = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
+FULL = AgentConfig(
+    model_name="model-1",
+    system_prompt="be brief",
+    tools=(
+        ToolDefinition("look", "looks", OBJECT, EffectClass.READ, RiskLevel.LOW),
+        ToolDefinition("put", "puts", OBJECT, EffectClass.IDEMPOTENT, RiskLevel.HIGH),
+        ToolDefinition("edit", "edits", OBJECT, EffectClass.MUTATE, RiskLevel.CRITICAL),
+    ),
+    max_retries=2,
+    llm_timeout_s=60.5,
+    tool_timeout_s=90.5,
+    max_tokens=1000,
+    temperature=0.5,
+    max_steps=50,
+)
 OPENING: tuple[Entry, ...] = (
-    Configured(CONFIG, "scripted"),
+    Configured(FULL, "scripted"),
     GitObserved("main", "c0ffee", True, "host/path", ("a.txt", "b.txt"), True),
     said('mend it: "quotes", \\ and \u2028, \0, \U0001f9f5, äöü'),
 )
-CALLS = answer("on it", call("a"), call("b", "edit", '{"cut'), call("b"), usage=Usage(10, 2))
+ASKING = Message.assistant("on it", (call("a"), call("b", "edit", '{"cut'), call("b")))
+CALLS = LlmEvent.Completed(LlmResponse(ASKING, Usage(10, 2), "tool_use"), at(2))
+NOT_FOUND = Failure("a", ToolError(ToolErrorKind.NOT_FOUND, "no such tool", "half of it"))
 HOOKED: tuple[tuple[Entry, ...], ...] = (
     (CALLS, ToolStarted("b", at(3))),
-    (ToolStarted("a", at(4)), ended("a", failure("a", ToolErrorKind.NOT_FOUND))),
+    (ToolStarted("a"), ToolCompleted("a", NOT_FOUND, at(4))),
     (ended("b", success("b", "mended", "a.txt", "b.txt")),),
-    (ended("b-1-2"),),
+    (ToolCompleted("b-2-2", success("b-2-2")),),
 )
 
 THREADS: dict[str, tuple[tuple[Entry, ...], ...]] = {
     "waiting_for_user_input": (
+        (Configured(AgentConfig()), said("one")),
+        (CancelRequested(),),
         OPENING,
         *HOOKED,
         (PostToolsHookCompleted(True, "committed beef"), GitObserved("main", "beef")),
-        (answer("done", usage=Usage(30, 4, estimated=True)),),
+        (LlmEvent.Completed(LlmResponse(Message.assistant("done"), Usage(3, 4, True), "stop")),),
         (said("more"), InputQueued(Message.user("and then"))),
         (CancelRequested("I was", "the person stopped"), GitObserved()),
     ),
@@ -63,10 +87,17 @@ THREADS: dict[str, tuple[tuple[Entry, ...], ...]] = {
         *HOOKED[:2],
         (Recovered("the process had died"), ToolUncertain("b")),
     ),
-    "post_tools_hook": (OPENING, *HOOKED),
+    "post_tools_hook": (OPENING, *HOOKED[:3], (ended("b-1-2"),)),
     "error": (OPENING, (broken(),), (Recovered(),)),
 }
-"""Threads by the state they end in; between them every event and every fact."""
+"""Threads by the state they end in; between them every event, every fact and every field."""
+
+
+def check_whole(stored: bytes) -> None:
+    """That no field of an event or fact is missing from what was written."""
+    for kind in (*DURABLE, *Fact.__args__, AgentConfig, LlmResponse, LlmError, Usage, ToolError):
+        for field in msgspec.structs.fields(kind):
+            assert b'"%b":' % field.encode_name.encode() in stored, (kind, field.name)
 
 
 def make(folder: Path, work: Path) -> None:
@@ -87,6 +118,7 @@ def make(folder: Path, work: Path) -> None:
             "hash": loaded.head.hash,
             "document": loaded.fold.document(),
         }
+    check_whole(b"".join(path.read_bytes() for path in shelf.threads.glob("*.jsonl")))
     for path in shelf.threads.glob("T-*.json*"):
         shutil.copyfile(path, folder / path.name)
     told = msgspec.json.format(msgspec.json.encode(expected), indent=1)

@@ -78,13 +78,13 @@ class CountingDisk(PosixDisk):
 class Shelf:
     """A store in a folder, and the files in it."""
 
-    def __init__(self, folder: Path, first_id: int = 0) -> None:
+    def __init__(self, folder: Path) -> None:
         self.places = Places(folder / "data", folder / "state", folder / "config")
         self.threads = folder / "data" / "threads"
         self.quarantine = folder / "data" / "quarantine"
         self.clock = Clock()
         self.disk = CountingDisk()
-        self._count = first_id
+        self._count = 0
         self.store = LocalStore(self.places, disk=self.disk, now=self.clock, new_id=self.next_id)
 
     def next_id(self) -> str:

@@ -131,6 +131,13 @@ def test_a_thread_can_be_seen_as_it_stood_at_each_version(shelf: Shelf) -> None:
             shelf.store.load(thread_id, version)
 
 
+def test_opening_makes_durable_what_a_dead_process_may_have_left_in_memory(shelf: Shelf) -> None:
+    thread_id = shelf.busy()
+    shelf.disk.calls.clear()
+    shelf.store.open(thread_id).close()
+    assert shelf.disk.calls == ["sync", "sync_folder"]
+
+
 def test_loading_changes_nothing_and_needs_no_lock(shelf: Shelf) -> None:
     thread_id = shelf.create(TURN[0])
     writer = shelf.store.open(thread_id)

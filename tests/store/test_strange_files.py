@@ -120,6 +120,7 @@ def test_what_stands_for_a_snapshot_and_is_none_loses_nothing(
         assert problem is None
         assert shelf.snapshot(thread_id).is_file()
         assert not shelf.snapshot(thread_id).is_symlink()
+    assert list((shelf.threads / "tmp").iterdir()) == []
 
 
 @pytest.mark.parametrize("make", STRANGERS, ids=name_of)

@@ -11,7 +11,8 @@ TESTS = Path(__file__).parent.parent
 
 
 def output(hash_seed: str) -> bytes:
-    environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(TESTS)}
+    path = os.pathsep.join([str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": path}
     return subprocess.run(
         [sys.executable, TESTS / "thread" / "scripted_program.py"],
         env=environment,
