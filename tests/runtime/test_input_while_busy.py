@@ -171,6 +171,21 @@ async def test_a_cancel_leaves_queued_input_for_the_next_turn(desk: Desk) -> Non
     desk.check(session)
 
 
+async def test_a_cancel_between_two_turns_leaves_queued_input_untouched(desk: Desk) -> None:
+    talker = Talker("more")
+    failure = {"error": {"kind": "bad_request"}, "times": 0, "when": {"tool": "work"}}
+    model = Model(failure, WORK[0], "answered")
+    desk.heard.on_output = lambda output: (
+        session.cancel() if isinstance(output, outputs.ErrorShown) else None
+    )
+    session = talker.session = desk.new(model, Toolbox(work=read(talker.work)))
+    assert (await session.turn("work")).outcome is TurnOutcome.CANCELLED
+    assert asked(session) == ["work"]
+    assert (await session.resume()).answer == "answered"
+    assert asked(session) == ["work", "more"]
+    desk.check(session)
+
+
 async def test_resume_delivers_what_a_cancel_left_queued(desk: Desk) -> None:
     talker = Talker("more")
 

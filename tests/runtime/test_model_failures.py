@@ -97,6 +97,7 @@ async def test_delays_double_and_are_spread_and_waited_for(desk: Desk) -> None:
     told = await retried(desk, error("overloaded", times=3))
     for retry, full_s in zip(told, (0.5, 1.0, 2.0), strict=True):
         assert full_s / 2 <= retry.delay_s <= full_s
+    assert len({retry.delay_s / told[0].delay_s for retry in told} - {1.0, 2.0, 4.0}) > 0
     assert now() - began == pytest.approx(sum(retry.delay_s for retry in told))
 
 
@@ -219,6 +220,18 @@ async def test_a_provider_that_cannot_even_begin_is_an_error(desk: Desk) -> None
 
     finished = await desk.new(Broken("")).turn("go")
     assert "no network library" in finished.error
+
+
+async def test_half_a_character_is_shown_and_stored_with_a_replacement(desk: Desk) -> None:
+    class Half(Provider):
+        async def stream(self, _: LlmRequest) -> AsyncGenerator[ModelEvent, None]:
+            yield LlmEvent.TextDelta("half \ud83d")
+            yield LlmEvent.Completed(LlmResponse(Message.assistant("half \ud83d")))
+
+    finished = await desk.new(Half("")).turn("go \udc00")
+    assert finished.answer == "half \ufffd"
+    assert [told.prompt for told in desk.heard.of(outputs.TurnStarted)] == ["go \ufffd"]
+    assert [told.text for told in desk.heard.of(outputs.TextDelta)] == ["half \ufffd"]
 
 
 async def test_an_empty_answer_is_an_answer(desk: Desk) -> None:

@@ -135,7 +135,7 @@ class Session:
         """
         if not text.strip():
             raise UsageError("the prompt is empty", hint="say what the agent is to do")
-        message = Message.user(text)
+        message = Message.user(clean(text))
         if self._running is None:
             return await self._run(message)
         self._writer.stage(InputQueued(message), self._redact)

@@ -6,8 +6,10 @@ A record is one line of JSON::
 
 `hash` is the first 32 hex digits of SHA-256 over the previous record's hash and the line without
 its hash (that is: up to the comma before it, closed with a brace). Lines end at LF and nowhere
-else; JSON escapes every LF inside text. A record that was written together with earlier ones names the first of them: `"batch":11`. Nothing
-of a write is acknowledged before all of it is durable, and that is how a reader tells an unfinished
+else; JSON escapes every LF inside text.
+
+A record that was written together with earlier ones names the first of them: `"batch":11`. Nothing
+of a write is acknowledged before all of it is durable. That is how a reader tells an unfinished
 write, of which a crash may leave any part, from damage (`scan`).
 """
 
