@@ -100,7 +100,10 @@ class Redactor(Protocol):
     """Who keeps known secrets out of records and requests."""
 
     def redact(self, text: str) -> str:
-        """The text with every known secret replaced by `[REDACTED:<kind>]`; idempotent."""
+        """The text with every known secret replaced by `[REDACTED:<kind>]`; idempotent.
+
+        Must know a secret in its JSON-escaped form too: whole records are looked at as JSON first.
+        """
         ...
 
 
