@@ -1,0 +1,170 @@
+/* Preloaded into a program: counts its file calls below one folder, over all threads, and at a
+ * chosen one kills the process, or lets the call fail. Armed by `crash_arm`, or by the environment
+ * (CRASH_DIR, CRASH_AT, CRASH_MODE, FAIL_AT, FAIL_FROM, FAIL_WITH, and CRASH_KINDS: a file that
+ * the calls go to at the end); by itself it does nothing. `crash_trace` also writes down every
+ * call, for a model to replay. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { NEVER, BEFORE, AFTER, TORN };
+enum { SHORT = -1 };
+#define KINDS_MAX 100000
+
+static char folder[4096], kinds[KINDS_MAX];
+static long calls, crash_at, fail_at, fail_from, failures;
+static int how, fail_with, trace_fd = -1;
+
+void crash_arm(const char *below, long at, int mode, long once, long from, int number) {
+    snprintf(folder, sizeof folder, "%s", below);
+    calls = failures = 0;
+    crash_at = at, how = mode, fail_at = once, fail_from = from, fail_with = number;
+    memset(kinds, 0, sizeof kinds);
+}
+void crash_stop_failing(void) { fail_at = fail_from = 0; }
+const char *crash_kinds(void) { return kinds; }
+long crash_failures(void) { return failures; }
+void crash_trace(int fd) { trace_fd = fd; }
+
+#define REAL(type, name, ...) \
+    static type (*real_##name)(__VA_ARGS__); \
+    if (!real_##name) real_##name = dlsym(RTLD_NEXT, #name)
+
+static void die(void) { for (kill(getpid(), SIGKILL);;) pause(); }
+
+/* What can fail with which error; kinds: c create, o open, w write, s sync, d sync of a folder,
+ * r rename, u unlink, t truncate, m make a folder. */
+static int can_fail(char kind) {
+    const char *may = fail_with == EIO ? "cowsdrutm" : fail_with == ENOSPC ? "cwsdrm"
+        : fail_with == EMFILE ? "co" : fail_with == EROFS ? "cwsrutm"
+        : fail_with == SHORT ? "w" : "";
+    return strchr(may, kind) != NULL;
+}
+
+static int is_below(const char *path) {
+    size_t size = strlen(folder);
+    return size && path && !strncmp(path, folder, size) && (path[size] == '/' || !path[size]);
+}
+
+static int path_of(int fd, char *path, size_t size) {
+    char link[64];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t got = readlink(link, path, size - 1);
+    path[got < 0 ? 0 : got] = 0;
+    return is_below(path);
+}
+
+/* The number of the call, or 0 if it is not one of ours. Sets `fails` to what it is to fail with. */
+static long begin(char kind, int *fails) {
+    long number = __atomic_add_fetch(&calls, 1, __ATOMIC_SEQ_CST);
+    if (number < KINDS_MAX) kinds[number - 1] = kind;
+    if (number == crash_at && (how == BEFORE || (how == TORN && kind != 'w'))) die();
+    int due = number == fail_at || (fail_from && number >= fail_from);
+    *fails = due && can_fail(kind) ? fail_with : 0;
+    failures += *fails != 0;
+    return number;
+}
+
+static void end(long number, int ok, char kind, const char *path, const char *to,
+                const void *data, size_t size) {
+    if (trace_fd >= 0 && ok) {
+        dprintf(trace_fd, "%c\t%s\t%s\t%zu\n", kind, path, to, size);
+        if (data && write(trace_fd, data, size) < 0) die();
+    }
+    if (number == crash_at && how == AFTER) die();
+}
+
+/* In the same stream as the calls, so that their order is known. */
+void crash_note(const char *data, size_t size) { end(0, 1, 'n', "", "", data, size); }
+
+#define GUARD(kind, perform, path, to, data, size) \
+    int fails; long number = begin(kind, &fails); \
+    if (fails) { errno = fails; return -1; } \
+    int result = perform; \
+    end(number, result >= 0, kind, path, to, data, size); \
+    return result
+
+static int opened(int (*real)(const char *, int, ...), const char *path, int flags, mode_t mode) {
+    if (!is_below(path)) return real(path, flags, mode);
+    int is_new = (flags & O_CREAT) && access(path, F_OK) != 0;
+    GUARD(is_new ? 'c' : 'o', real(path, flags, mode), path, "", NULL, 0);
+}
+#define OPEN(name) \
+    int name(const char *path, int flags, ...) { \
+        REAL(int, name, const char *, int, ...); \
+        va_list rest; va_start(rest, flags); mode_t mode = va_arg(rest, mode_t); va_end(rest); \
+        return opened(real_##name, path, flags, mode); }
+OPEN(open)
+OPEN(open64)
+
+ssize_t write(int fd, const void *data, size_t size) {
+    REAL(ssize_t, write, int, const void *, size_t);
+    char path[4096];
+    if (fd == trace_fd || !path_of(fd, path, sizeof path)) return real_write(fd, data, size);
+    int fails; long number = begin('w', &fails);
+    if (number == crash_at && how == TORN) { real_write(fd, data, size / 2); die(); }
+    if (fails && fails != SHORT) { errno = fails; return -1; }
+    ssize_t done = real_write(fd, data, fails && size > 1 ? size / 2 : size);
+    end(number, done >= 0, 'w', path, "", data, done < 0 ? 0 : done);
+    return done;
+}
+
+#define ON_HANDLE(name, kind, arguments, ...) \
+    REAL(int, name, __VA_ARGS__); \
+    char path[4096]; \
+    if (!path_of(fd, path, sizeof path)) return real_##name arguments; \
+    GUARD(kind, real_##name arguments, path, "", NULL, 0)
+
+static char kind_of(int fd) {
+    struct stat status;
+    return fstat(fd, &status) == 0 && S_ISDIR(status.st_mode) ? 'd' : 's';
+}
+int fsync(int fd) { ON_HANDLE(fsync, kind_of(fd), (fd), int); }
+int fdatasync(int fd) { ON_HANDLE(fdatasync, 's', (fd), int); }
+
+static int truncated(int (*real)(int, off_t), int fd, off_t size) {
+    char path[4096];
+    if (!path_of(fd, path, sizeof path)) return real(fd, size);
+    GUARD('t', real(fd, size), path, "", NULL, size);
+}
+int ftruncate(int fd, off_t size) {
+    REAL(int, ftruncate, int, off_t);
+    return truncated(real_ftruncate, fd, size);
+}
+int ftruncate64(int fd, off64_t size) {
+    REAL(int, ftruncate64, int, off64_t);
+    return truncated(real_ftruncate64, fd, size);
+}
+
+#define ON_PATH(name, kind, to, arguments, ...) \
+    REAL(int, name, __VA_ARGS__); \
+    if (!is_below(path)) return real_##name arguments; \
+    GUARD(kind, real_##name arguments, path, to, NULL, 0)
+
+int rename(const char *path, const char *to) { ON_PATH(rename, 'r', to, (path, to), const char *, const char *); }
+int unlink(const char *path) { ON_PATH(unlink, 'u', "", (path), const char *); }
+int mkdir(const char *path, mode_t mode) { ON_PATH(mkdir, 'm', "", (path, mode), const char *, mode_t); }
+
+static long number_of(const char *name) {
+    const char *text = getenv(name);
+    return text ? atol(text) : 0;
+}
+__attribute__((constructor)) static void begin_armed(void) {
+    const char *below = getenv("CRASH_DIR");
+    if (below)
+        crash_arm(below, number_of("CRASH_AT"), number_of("CRASH_MODE"), number_of("FAIL_AT"),
+                  number_of("FAIL_FROM"), number_of("FAIL_WITH"));
+}
+__attribute__((destructor)) static void tell_kinds(void) {
+    const char *path = getenv("CRASH_KINDS");
+    FILE *file = path && calls ? fopen(path, "w") : NULL;
+    if (file) { fputs(kinds, file); fclose(file); }
+}

@@ -1,0 +1,322 @@
+"""Bugs, each a small change of one function, that the suites of the lab must notice.
+
+`PLANTED` names for each bug the layer that is there to find it (see `layers`), and as what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from posixpath import basename, dirname
+from typing import Any, Final
+from unittest.mock import patch
+
+import msgspec
+from msgspec.structs import replace
+
+from lab.model_disk import ModelDisk
+from lab.model_nodes import File
+from treadle.core.actions import AgentAction, ExecuteTools, SendLlmRequest
+from treadle.core.events import ToolUncertain
+from treadle.core.messages import Message
+from treadle.core.tools import EffectClass
+from treadle.runtime.session import Session
+from treadle.store import journal, local
+from treadle.store.disk import Disk, PosixDisk
+from treadle.store.journal import Journal
+from treadle.store.writer import ThreadWriter
+from treadle.thread import record, recovery
+from treadle.thread.facts import InputQueued
+from treadle.thread.record import Head, Record, Scan
+from treadle.thread.recovery import RECOVERY_CASES, Decision, Standing
+from treadle.thread.snapshot import Snapshot, encode_snapshot
+
+Patch = AbstractContextManager[Any]
+_sync, _write, _stage = Journal.sync, Journal.write, ThreadWriter.stage
+
+
+def _no_fsync() -> Patch:
+    def sync(self: Journal) -> None:
+        self.is_synced = True
+
+    return patch.object(Journal, "sync", sync)
+
+
+@contextmanager
+def _no_folder_fsync() -> Iterator[None]:
+    def forget(self: Disk, path: str) -> None:
+        pass
+
+    with (
+        patch.object(PosixDisk, "sync_folder", forget),
+        patch.object(ModelDisk, "sync_folder", forget),
+    ):
+        yield
+
+
+def _hash_not_verified() -> Patch:
+    def verify(line: bytes, head: Head) -> Record | None:
+        body = record._parse(line)
+        if body is None or body.seq != head.seq + 1:
+            return None
+        digest = line[-34:-2].decode()
+        return Record(body.seq, body.at, body.event, digest)
+
+    return patch.object(record, "_verify", verify)
+
+
+def _snapshot_seal_not_verified() -> Patch:
+    def decode(data: bytes) -> Snapshot | None:
+        try:
+            return msgspec.json.decode(data, type=Snapshot)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return None
+
+    return patch.object(local, "decode_snapshot", decode)
+
+
+def _acknowledged_before_written() -> Patch:
+    """Batches wait in memory until a few have come together."""
+    write = ThreadWriter.write
+
+    def later(self: ThreadWriter) -> None:
+        if len(self._staged) > 3:
+            write(self)
+
+    return _both(
+        patch.object(ThreadWriter, "write", later),
+        patch.object(ThreadWriter, "refresh_snapshot", lambda self: None),
+    )
+
+
+def _acknowledged_before_synced() -> Patch:
+    """Each sync is left to the next write."""
+
+    def write(self: Journal, at: str, events: list[bytes]) -> None:
+        if not self.is_synced:
+            _sync(self)
+        _write(self, at, events)
+
+    def sync(self: Journal) -> None:
+        if self.head.seq == 1:
+            _sync(self)
+
+    return _both(patch.object(Journal, "write", write), patch.object(Journal, "sync", sync))
+
+
+def _write_error_swallowed() -> Patch:
+    def write(self: Journal, at: str, events: list[bytes]) -> None:
+        data, head = record.encode_batch(self.head, at, events)
+        with suppress(OSError):
+            self._disk.write(self._handle, data)
+        self.head = head
+
+    return patch.object(Journal, "write", write)
+
+
+def _sync_error_swallowed() -> Patch:
+    def sync(self: Journal) -> None:
+        with suppress(OSError):
+            self._disk.sync(self._handle)
+        self.is_synced = True
+
+    return patch.object(Journal, "sync", sync)
+
+
+def _sync_tried_again() -> Patch:
+    def sync(self: Journal) -> None:
+        try:
+            self._disk.sync(self._handle)
+        except OSError:
+            self._disk.sync(self._handle)
+        self.is_synced = True
+
+    return patch.object(Journal, "sync", sync)
+
+
+def _snapshot_in_place() -> Patch:
+    def write_snapshot(self: ThreadWriter) -> None:
+        head, path = self._journal.head, self._snapshot_path
+        with journal.told_as("write", path):
+            if basename(path) in self._disk.list(dirname(path)):
+                handle = self._disk.open_append(path)
+                self._disk.truncate(handle, 0)
+            else:
+                handle = self._disk.create(path)
+            self._disk.write(handle, encode_snapshot(self.fold, head))
+            self._disk.sync(handle)
+            self._disk.close(handle)
+            self._disk.sync_folder(dirname(path))
+        self.snapshot_head = head
+
+    return patch.object(ThreadWriter, "write_snapshot", write_snapshot)
+
+
+def _snapshot_not_synced() -> Patch:
+    """Renamed before its contents are durable."""
+    write_snapshot = ThreadWriter.write_snapshot
+
+    def hasty(self: ThreadWriter) -> None:
+        disk, self._disk = self._disk, _Unsyncing(self._disk)
+        try:
+            write_snapshot(self)
+        finally:
+            self._disk = disk
+
+    return patch.object(ThreadWriter, "write_snapshot", hasty)
+
+
+class _Unsyncing:
+    """A disk whose files are not synced."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._disk, name)
+
+    def sync(self, handle: int) -> None:
+        pass
+
+
+def _snapshot_ahead_of_journal() -> Patch:
+    def write(self: Journal, at: str, events: list[bytes]) -> None:
+        _write(self, at, events)
+        self.is_synced = True
+
+    return patch.object(Journal, "write", write)
+
+
+def _mutating_tool_run_again() -> Patch:
+    cases = tuple(
+        replace(case, decision=Decision.RUN_AGAIN)
+        if case.standing is Standing.STARTED and case.effect is EffectClass.MUTATE
+        else case
+        for case in RECOVERY_CASES
+    )
+    return patch.object(recovery, "RECOVERY_CASES", cases)
+
+
+def _doubt_not_recorded() -> Patch:
+    def stage(self: ThreadWriter, entry: Any, redact: Any = None) -> AgentAction | None:
+        return None if isinstance(entry, ToolUncertain) else _stage(self, entry, redact)
+
+    return patch.object(ThreadWriter, "stage", stage)
+
+
+def _torn_end_not_cut() -> Patch:
+    def leave(disk: Disk, path: str, found: Scan, quarantine: str) -> str:
+        return path
+
+    def open_anyhow(cls: type[Journal], disk: Disk, path: str, head: Head) -> Journal:
+        size = len(disk.read(path))
+        return cls(disk, path, disk.open_append(path), replace(head, size=size))
+
+    return _both(
+        patch.object(local, "cut_torn_tail", leave),
+        patch.object(Journal, "open", classmethod(open_anyhow)),
+    )
+
+
+def _first_bad_line_is_torn() -> Patch:
+    return patch.object(record, "_proof_of_loss", lambda bad, expected: "")
+
+
+def _stale_writer_not_noticed() -> Patch:
+    def write(self: Journal, at: str, events: list[bytes]) -> None:
+        data, head = record.encode_batch(self.head, at, events)
+        with journal.told_as("write", self._path):
+            self._disk.write(self._handle, data)
+        self.head, self.is_synced = head, False
+
+    return patch.object(Journal, "write", write)
+
+
+def _opened_without_settling() -> Patch:
+    return patch.object(local, "settle", lambda disk, path: None)
+
+
+def _remembered_pages_believed() -> Patch:
+    """After a failed sync, files are read as memory has them."""
+    return patch.object(File, "reread", lambda self, survival: None)
+
+
+def _drafts_left() -> Patch:
+    return patch.object(local.LocalStore, "_remove_leftovers", lambda self, thread: None)
+
+
+def _tool_before_its_intent() -> Patch:
+    return _committing_late(ExecuteTools)
+
+
+def _request_before_the_result() -> Patch:
+    return _committing_late(SendLlmRequest)
+
+
+def _committing_late(kind: type[AgentAction]) -> Patch:
+    """What is due is performed first; its batch is made durable with the next one."""
+    commit = Session._commit
+
+    def late(self: Session) -> None:
+        if not isinstance(self._due, kind):
+            commit(self)
+
+    return patch.object(Session, "_commit", late)
+
+
+def _queued_input_in_memory() -> Patch:
+    def stage(self: ThreadWriter, entry: Any, redact: Any = None) -> AgentAction | None:
+        if isinstance(entry, InputQueued):
+            queued: tuple[Message, ...] = self.fold.queued
+            self.fold.queued = (*queued, entry.message)
+            return None
+        return _stage(self, entry, redact)
+
+    return patch.object(ThreadWriter, "stage", stage)
+
+
+def _lock_not_exclusive() -> Patch:
+    def lock(self: local.LocalStore, thread: str) -> int:
+        count = len(self._disk.list(self._threads))
+        return self._disk.lock(self._path(thread, f".lock{count}")) or -1
+
+    return patch.object(local.LocalStore, "_lock", lock)
+
+
+@contextmanager
+def _both(one: Patch, other: Patch) -> Iterator[None]:
+    with one, other:
+        yield
+
+
+PLANTED: Final[dict[str, tuple[Callable[[], Patch], str, str]]] = {
+    "no fsync": (_no_fsync, "power cut", "unreadable"),
+    "no folder fsync": (_no_folder_fsync, "power cut", "unreadable"),
+    "acknowledged before synced": (_acknowledged_before_synced, "power cut", "lost"),
+    "snapshot in place": (_snapshot_in_place, "power cut", "damaged"),
+    "snapshot renamed before synced": (_snapshot_not_synced, "power cut", "damaged"),
+    "opened without settling": (_opened_without_settling, "kill, then power cut", "unreadable"),
+    "write error swallowed": (_write_error_swallowed, "model fault", "lost"),
+    "sync error swallowed": (_sync_error_swallowed, "model fault", "lost"),
+    "sync tried again": (_sync_tried_again, "model fault", "lost"),
+    "remembered pages believed": (_remembered_pages_believed, "model fault", "unreadable"),
+    "snapshot ahead of the journal": (_snapshot_ahead_of_journal, "halted writer", "unreadable"),
+    "hash not verified": (_hash_not_verified, "rot", "false"),
+    "snapshot seal not verified": (_snapshot_seal_not_verified, "rot", "false"),
+    "first bad line is torn": (_first_bad_line_is_torn, "rot", "cut"),
+    "stale writer not noticed": (_stale_writer_not_noticed, "two writers", "fused"),
+    "lock not exclusive": (_lock_not_exclusive, "two writers", "shared"),
+    "acknowledged before written": (_acknowledged_before_written, "kill", "lost"),
+    "mutating tool run again": (_mutating_tool_run_again, "kill", "repeated"),
+    "doubt not recorded": (_doubt_not_recorded, "kill", "unsaid"),
+    "torn end not cut": (_torn_end_not_cut, "kill", "dirty"),
+    "drafts left": (_drafts_left, "kill", "leftover"),
+    "tool before its intent": (_tool_before_its_intent, "kill", "repeated"),
+    "request before the result": (_request_before_the_result, "kill", "changed"),
+    "queued input in memory": (_queued_input_in_memory, "kill", "lost"),
+}
+
+
+def plant(name: str) -> Patch:
+    """With this bug in the system; with none for an empty name."""
+    return PLANTED[name][0]() if name else nullcontext()

@@ -1,0 +1,146 @@
+"""The real command, killed and hindered from outside: it says so by its exit code, and goes on."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from lab.kills import failing, killing
+from lab.layers import SEED
+from lab.shim import MODES, Arming
+
+ANSWER = """
+[[replies]]
+text = "I look first."
+calls = [{ tool = "bash", arguments = { command = "echo ran >> effects" } }]
+
+[[replies]]
+text = "It is done."
+"""
+HELLO = '[[replies]]\\ntext = "Hello again."\\n'
+
+DONE, USAGE, TRY_LATER, KILLED = 0, 2, 75, -9
+UNARMED = Arming()
+
+
+class Command:
+    """`treadle` in a folder of its own, under the shim."""
+
+    def __init__(self, library: Path, folder: Path) -> None:
+        self._library = library
+        self.home, self.work = folder / "home", folder / "work"
+        self.work.mkdir(parents=True)
+        (folder / "answer.toml").write_text(ANSWER)
+        (folder / "hello.toml").write_text(HELLO)
+        self._folder = folder
+
+    def run(self, *arguments: str, arming: Arming = UNARMED, **extra: str) -> tuple[int, str]:
+        """Run it so; exit code, and what it said on both streams."""
+        armed = {
+            "LD_PRELOAD": str(self._library),
+            "CRASH_DIR": str(self.home),
+            "CRASH_AT": str(arming.at),
+            "CRASH_MODE": str(MODES[arming.mode]),
+            "FAIL_AT": str(arming.fail_at),
+            "FAIL_FROM": str(arming.fail_from),
+            "FAIL_WITH": str(arming.number),
+        }
+        done = subprocess.run(
+            [sys.executable, "-m", "treadle", *arguments],
+            cwd=self.work,
+            env={"PATH": os.environ["PATH"], "HOME": str(self._folder), **armed, **extra}
+            | {"TREADLE_HOME": str(self.home)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    def work_on(self, arming: Arming = UNARMED, **extra: str) -> tuple[int, str]:
+        """The first turn: one command of the shell, one answer."""
+        model = f"scripted:{self._folder / 'answer.toml'}"
+        return self.run("-p", "do it", "-m", model, arming=arming, **extra)
+
+    def go_on(self) -> list[str]:
+        """A later process continues the thread, if one was acknowledged; what is wrong then."""
+        model = f"scripted:{self._folder / 'hello.toml'}"
+        status, said = self.run("-c", "-p", "go on", "-m", model)
+        found = []
+        if status == USAGE and not (self.work / "effects").exists():
+            return []  # killed before there was a thread
+        if status != DONE or "Hello again." not in said:
+            found.append(f"{status}: {said}")
+        effects = self.work / "effects"
+        if effects.exists() and effects.read_text() != "ran\\n":
+            found.append(f"repeated: {effects.read_text()!r}")
+        return found
+
+
+@pytest.fixture
+def fresh(shim_library: Path, fast_folder: Path) -> Iterator[Command]:
+    numbers = iter(range(10_000))
+    return (Command(shim_library, fast_folder / str(number)) for number in numbers)
+
+
+def kinds_of(command: Command, folder: Path) -> str:
+    """The calls of an undisturbed first turn."""
+    path = folder / "kinds"
+    status, said = command.work_on(CRASH_KINDS=str(path))
+    assert (status, "It is done." in said) == (DONE, True), said
+    return path.read_text()
+
+
+def hinder(fresh: Iterator[Command], armings: list[Arming]) -> list[str]:
+    """The first turn so armed, then a second process; what is wrong."""
+    found = []
+    for arming in armings:
+        command = next(fresh)
+        status, said = command.work_on(arming)
+        expected = (DONE, TRY_LATER) if arming.number else (KILLED,)
+        if status not in expected or "Traceback" in said:
+            found.append(f"{arming}: ended with {status}: {said}")
+        elif status == DONE and "It is done." not in said:
+            found.append(f"{arming}: done, but not said: {said}")
+        found += [f"{arming}: then {text}" for text in command.go_on()]
+    return found
+
+
+Pick = Callable[[str], Iterator[Arming]]
+
+
+@pytest.mark.parametrize("pick", [killing, failing])
+def test_a_disturbed_command_tells_by_its_exit_code_and_the_next_one_goes_on(
+    pick: Pick, fresh: Iterator[Command], tmp_path: Path
+) -> None:
+    armings = list(pick(kinds_of(next(fresh), tmp_path)))
+    assert len(armings) > 40
+    assert hinder(fresh, Random(SEED).sample(armings, 4)) == []
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("pick", [killing, failing])
+def test_a_command_can_be_disturbed_at_any_call(
+    pick: Pick, fresh: Iterator[Command], tmp_path: Path
+) -> None:
+    assert hinder(fresh, list(pick(kinds_of(next(fresh), tmp_path)))) == []
+
+
+def test_a_full_disk_ends_the_command_with_75_and_names_the_file(
+    fresh: Iterator[Command], tmp_path: Path
+) -> None:
+    kinds = kinds_of(next(fresh), tmp_path)
+    command = next(fresh)
+    arming = Arming(fail_from=kinds.index("w") + 2, number=errno.ENOSPC)
+    status, said = command.work_on(arming)
+    assert status == TRY_LATER
+    assert ".jsonl" in said
+    assert "No space left" in said
+    assert command.go_on() == []
