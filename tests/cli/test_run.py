@@ -145,6 +145,80 @@ def test_a_private_thread_is_recorded_as_such(treadle: Run, script: Script) -> N
     assert json.loads(treadle("list", "--json").stdout)[0]["is_private"] is True
 
 
+def test_the_example_of_the_documents_works_as_it_stands(
+    treadle: Run, script: Script, repository: Path, environment: dict[str, str]
+) -> None:
+    document = Path(__file__).parents[2] / "docs" / "scripted-models.md"
+    example = document.read_text().split("```toml fix.toml\n")[1].split("```")[0]
+    done = treadle("-p", "fix add", "-m", script(example), "--approval-mode", "auto")
+    assert done.returncode == 0
+    assert "ERROR" not in done.stderr
+    assert "a + b" in (repository / "calc.py").read_text()
+    assert git(repository, environment, "log", "-1", "--format=%s") == (
+        "fix: add instead of subtracting\n"
+    )
+
+
+SECRET = """
+[[replies]]
+when.step = 0
+calls = [
+    { tool = "write_file", arguments = { path = "calc.py", content = "T = 'abcdefghijkl123'" } },
+    { tool = "bash", arguments = { command = "printf 'abcdefghijkl'; echo 123" } },
+]
+
+[[replies]]
+text = "Done."
+"""
+
+
+def test_a_known_secret_is_kept_out_and_its_mark_is_never_written_into_files(
+    treadle: Run, script: Script, repository: Path, tmp_path: Path
+) -> None:
+    before = (repository / "calc.py").read_text()
+    done = treadle(
+        *("-p", "say abcdefghijkl123", "-m", script(SECRET), "--approval-mode", "auto"),
+        *("--output-format", "stream-json"),
+        MY_TOKEN="abcdefghijkl123",
+    )
+    assert done.returncode == 0
+    assert "Nothing was done" in done.stdout
+    assert "abcdefghijkl123" not in done.stdout
+    assert (repository / "calc.py").read_text() == before
+    files = [path for path in (tmp_path / "home").rglob("*") if path.is_file()]
+    assert files
+    assert not [path for path in files if b"abcdefghijkl123" in path.read_bytes()]
+
+
+def test_resuming_a_finished_thread_says_that_nothing_was_left(
+    treadle: Run, script: Script
+) -> None:
+    treadle("-p", "hello", "-m", script(HELLO))
+    thread = json.loads(treadle("list", "--json").stdout)[0]["id"]
+    done = treadle("resume", thread)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "nothing was left unfinished" in done.stderr
+
+
+TITLE = r"""
+[[replies]]
+when.step = 0
+calls = [{ tool = "bash", arguments = { command = 'printf "\033]0;title\007"' } }]
+
+[[replies]]
+text = "ok"
+"""
+
+
+def test_what_would_steer_a_terminal_is_not_shown(treadle: Run, script: Script) -> None:
+    model = script(TITLE)
+    done = treadle("-p", "hello", "-m", model, "--approval-mode", "auto")
+    assert "]0;title" in done.stderr
+    assert "\x1b]" not in done.stderr
+    thread = json.loads(treadle("list", "--json").stdout)[0]["id"]
+    assert "\x1b]" not in treadle("show", thread).stdout
+
+
 # ---- what goes wrong ---------------------------------------------------------------------------
 
 
@@ -179,6 +253,8 @@ def test_without_a_model_one_line_says_what_to_do(
         (["verify", "nothing"], "there is no thread"),
         (["nonsense"], "No such command"),
         (["-p", "x", "list"], "before no command"),
+        (["--private", "list"], "before no command"),
+        (["--output-format", "json", "list"], "before no command"),
     ],
 )
 def test_a_call_that_cannot_be_is_refused_and_makes_nothing(

@@ -138,6 +138,19 @@ def test_a_damaged_thread_can_be_shown_and_is_not_continued_or_touched(
     assert path.read_bytes() == data
 
 
+def test_nothing_is_written_after_damage_that_a_snapshot_covers(
+    treadle: Run, thread: str, threads: Path
+) -> None:
+    path = threads / f"{thread}.jsonl"
+    data = bytearray(path.read_bytes())
+    data[data.index(b"first")] ^= 1
+    path.write_bytes(data)
+    done = treadle("resume", thread, "-p", "more")
+    assert done.returncode == 1
+    assert str(path) in done.stderr
+    assert path.read_bytes() == data
+
+
 def test_a_torn_end_is_cut_kept_and_told(treadle: Run, thread: str, threads: Path) -> None:
     path = threads / f"{thread}.jsonl"
     whole = path.read_bytes()

@@ -1,7 +1,7 @@
 """Exit codes: one table, the same for every command.
 
-0 done, 1 failed, 2 usage, 3 stopped by a limit, 4 approval needed, 5 not configured, 75 try again
-later, 130/143 ended by a signal. Never 0 when unconfigured or failed.
+0 done, 1 failed, 2 usage, 3 stopped by a limit, 5 not configured, 75 try again later, 129, 130 or
+143 ended by SIGHUP, SIGINT or SIGTERM. Never 0 when unconfigured or failed.
 """
 
 from __future__ import annotations

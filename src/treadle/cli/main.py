@@ -76,7 +76,7 @@ class _Lazy(click.Group):
 @click.option("-v", "--verbose", count=True, help="Log transitions (-v) and everything (-vv).")
 @click.pass_context
 def cli(ctx: click.Context, /, verbose: int, **options: Any) -> None:
-    r"""A coding agent whose every step is durable.
+    """A coding agent whose every step is durable.
 
     \b
     treadle -p "fix the failing test" -m scripted:demo.toml --approval-mode auto
@@ -84,15 +84,19 @@ def cli(ctx: click.Context, /, verbose: int, **options: Any) -> None:
 
     Exit codes: 0 done, 1 failed, 2 usage, 3 stopped by a limit, 5 not configured, 75 try again
     later, 130 or 143 ended by a signal.
-    """
+    """  # noqa: D301  click reads the backspace
     if verbose:
         import logging
 
         level = logging.DEBUG if verbose > 1 else logging.INFO
         logging.basicConfig(level=level, format="%(name)s: %(message)s", stream=sys.stderr)
     if ctx.invoked_subcommand is not None:
-        if options["prompt"] is not None:
-            raise click.UsageError("-p stands before no command; use `treadle resume ID -p PROMPT`")
+        given = [name for name, value in options.items() if value and value != "text"]
+        if given:
+            raise click.UsageError(
+                f"options of `treadle -p` stand before no command: put them after "
+                f"`{ctx.invoked_subcommand}`, if it has them"
+            )
         return
     if options["prompt"] is None:
         if options["latest"] or options["thread"]:
@@ -122,7 +126,7 @@ def main() -> None:
         if error.hint:
             click.echo(f"         {error.hint}", err=True)
         code = code_of(error)
-    except BrokenPipeError:
-        sys.stderr.close()  # whoever read our output is gone; the interpreter must not complain
-        code = 141
+    except OSError as error:
+        click.echo(f"treadle: {error}", err=True)
+        code = 1
     sys.exit(code if isinstance(code, int) else 0)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import sys
 import time
 from collections.abc import Sequence
@@ -97,7 +99,8 @@ class TextRenderer:
     def end(self, finished: TurnFinished) -> None:
         """See `Renderer`."""
         if finished.answer:
-            click.echo(finished.answer)
+            is_seen = sys.stdout.isatty()
+            click.echo(printable(finished.answer) if is_seen else finished.answer)
         if finished.outcome is TurnOutcome.INTERRUPTED:
             _say("stopped before the turn was finished; it is safe on disk", fg="yellow")
         elif finished.outcome is not TurnOutcome.DONE:
@@ -151,12 +154,23 @@ class StreamRenderer(JsonRenderer):
 
 
 def _print_json(value: object) -> None:
-    sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
-    sys.stdout.flush()
+    try:
+        sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:  # nobody reads any more; the turn goes on
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _say(text: str, **style: Any) -> None:
-    click.echo(click.style(text, **style), err=True)
+    click.echo(click.style(printable(text), **style), err=True)
+
+
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def printable(text: str) -> str:
+    """The text without what would steer a terminal: a file or a model may try to."""
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def _say_result(output: outputs.ToolFinished) -> None:

@@ -12,17 +12,18 @@ from typing import Final
 
 import click
 from msgspec import Struct
+from msgspec.structs import replace
 
 from treadle.cli import exits
 from treadle.cli.ask import ask, is_somebody_there
 from treadle.cli.render import Renderer, make_renderer
 from treadle.cli.wiring import ModelChoice, Setup, find_thread, make_setup
 from treadle.errors import UsageError
-from treadle.runtime.outputs import TurnOutcome
+from treadle.runtime.outputs import Notice, TurnOutcome
 from treadle.runtime.session import Session
 
 STDIN_WAIT_S_MAX: Final = 3.0
-"""A pipe that nobody writes to must not hang a script; what comes later is not read."""
+"""After so long a silence it is told what is waited for."""
 
 _CODE_OF_OUTCOME: Final = {
     TurnOutcome.DONE: exits.DONE,
@@ -83,8 +84,7 @@ def _piped() -> str:
     if stat.S_ISCHR(mode):
         return ""
     if not stat.S_ISREG(mode) and not select.select([stdin], [], [], STDIN_WAIT_S_MAX)[0]:
-        click.echo("treadle: nothing came on stdin; going on without it", err=True)
-        return ""
+        click.echo("treadle: waiting for the end of stdin (`< /dev/null` goes without)", err=True)
     return stdin.buffer.read().decode(errors="replace")
 
 
@@ -96,8 +96,12 @@ async def _turn(
     )
     renderer.begin(session.thread_id, setup.notices)
     signalled = _listen(session)
+    said_before = len(session.conversation)
     try:
         finished = await (session.resume() if prompt is None else session.turn(prompt))
+        if prompt is None and len(session.conversation) == said_before:
+            renderer.show(Notice("nothing was left unfinished"))
+            finished = replace(finished, answer="")
     finally:
         await session.close()
     renderer.end(finished)

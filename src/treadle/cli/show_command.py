@@ -56,15 +56,15 @@ def _show(document: Thread) -> None:
 
 
 def _show_message(message: Message) -> None:
-    from treadle.cli.render import describe_call, head
+    from treadle.cli.render import describe_call, head, printable
 
     if message.role == "tool":
         for line in head(message.content).splitlines() or ["(no output)"]:
-            click.echo(click.style(f"  {line}", dim=True))
+            click.echo(click.style(f"  {printable(line)}", dim=True))
         return
     mark = " (interrupted)" if message.interrupted else ""
     click.echo(click.style(f"{message.role}{mark}:", bold=True))
     if message.content:
-        click.echo(message.content)
+        click.echo(printable(message.content))
     for call in message.tool_calls:
-        click.echo(click.style(f"● {describe_call(call)}", fg="cyan"))
+        click.echo(click.style(f"● {printable(describe_call(call))}", fg="cyan"))

@@ -120,6 +120,8 @@ class Setup(Struct, frozen=True):
             if recorded is None
             else recorded.machine.config
         )
+        if recorded is not None and folder != recorded.header.workspace:
+            config = replace(config, system_prompt=SYSTEM_PROMPT.format(folder=folder))
         model = self.choice.model
         return replace(
             config,

@@ -28,6 +28,14 @@ from treadle.thread.record import clean
 
 _log = logging.getLogger("treadle.runtime")
 
+REDACTED: Final = "[REDACTED:"
+"""How every mark begins that stands for a secret."""
+
+_NOT_MEANT: Final = (
+    "they hold a secret that was replaced by [REDACTED:...]. Nothing was done, because what would "
+    "be written or run is not what was meant. Leave that part out, or name the variable it is in."
+)
+
 OUTPUT_LENGTH_MAX: Final = 32 * 1024
 """Characters of a result that a message keeps; what is beyond is cut out of the middle."""
 
@@ -120,6 +128,17 @@ def _is_outcome(value: object) -> bool:
     if isinstance(value, ToolExecutionOutcome.Success):
         return isinstance(value.output, str)
     return isinstance(value, ToolExecutionOutcome.Error) and isinstance(value.error, ToolError)
+
+
+def refusal(call: ToolCall) -> Outcome | None:
+    """Why a call that changes things must not run, if its arguments are not what was meant.
+
+    A secret in them was replaced before they were stored, or the model repeats a mark it has read:
+    running it would write the mark over the secret.
+    """
+    if REDACTED not in call.arguments_json:
+        return None
+    return _error(call, ToolErrorKind.INVALID_ARGUMENTS, _NOT_MEANT)
 
 
 def _error(call: ToolCall, kind: ToolErrorKind, message: str, output: str = "") -> Outcome:

@@ -41,7 +41,7 @@ from treadle.core.messages import Message, ToolCall
 from treadle.core.tools import CompletedToolInfo, EffectClass, ToolExecutionStatus, ToolProgress
 from treadle.errors import DiskError, StoreError, UsageError
 from treadle.runtime import outputs
-from treadle.runtime.calls import call_model, look_at, presentable, run_call, run_hook
+from treadle.runtime.calls import call_model, look_at, presentable, refusal, run_call, run_hook
 from treadle.runtime.inbox import Inbox, Stop
 from treadle.runtime.outputs import Output, TurnFinished, TurnOutcome
 from treadle.runtime.ports import Provider, Redactor, Tools, Workspace, Writer
@@ -294,7 +294,8 @@ class Session:
             self._due = None
         if isinstance(event, UserInput):
             self._outcome, self._error = TurnOutcome.DONE, ""
-            self._later.append(outputs.TurnStarted(self.thread_id, event.message.content))
+            prompt = self.conversation[-1].content
+            self._later.append(outputs.TurnStarted(self.thread_id, prompt))
         elif isinstance(event, ToolCompleted) and isinstance(before, ExecutingTools):
             name = next(s.tool_name for s in before.executions if s.call_id == event.call_id)
             self._later.append(outputs.ToolFinished(event.call_id, name, event.outcome))
@@ -387,11 +388,15 @@ class Session:
         def on_progress(progress: ToolProgress) -> None:
             event = ToolProgressEvent(call.id, progress, self._writer.now())
             self._writer.fold.machine.handle_event(event)
+            if self._redact is not None and progress.message:
+                progress = replace(progress, message=self._redact(progress.message))
             self._emit(outputs.ToolProgressed(call.id, progress))
 
         key = f"{self.thread_id}:{call.id}"
         limit_s = self._config.tool_timeout_s
-        outcome = await run_call(self._tools, call, key, limit_s, on_progress)
+        outcome = refusal(call) if self._effect(call) is not EffectClass.READ else None
+        if outcome is None:
+            outcome = await run_call(self._tools, call, key, limit_s, on_progress)
         outcome = presentable(outcome, call.id, self._redact or _same)
         return ToolCompleted(call.id, outcome, self._writer.now())
 

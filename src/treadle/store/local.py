@@ -124,6 +124,7 @@ class LocalStore:
         lock = self._lock(thread_id)
         try:
             settle(self._disk, path)
+            self._refuse_damage(path)
             loaded = self.load(thread_id)
             if loaded.condition is Condition.CORRUPT:
                 raise DamagedJournalError(path, loaded.head.size, loaded.problem)
@@ -144,6 +145,15 @@ class LocalStore:
         writer.snapshot_head = loaded.snapshot_head
         writer.snapshot_size = loaded.snapshot_size
         return writer
+
+    def _refuse_damage(self, path: str) -> None:
+        """Nothing is written after damage, even where a snapshot covers it.
+
+        Otherwise what comes after it would hang on the snapshot alone, which is only a cache.
+        """
+        found = read_journal(self._disk, path, Head())
+        if found is not None and found.condition is Condition.CORRUPT:
+            raise DamagedJournalError(path, found.head.size, found.reason)
 
     def _writer(self, fold: ThreadFold, journal: Journal, lock: int) -> ThreadWriter:
         path = self._path(fold.header.thread, ".json")

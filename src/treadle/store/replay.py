@@ -116,6 +116,10 @@ def check(store: LocalStore, thread_id: str) -> Report:
         condition, version = found.condition.value, found.head.seq
         for step in replay(store, thread_id):
             verdict = step.verdict or verdict
+        loaded = store.load(thread_id)
+        if loaded.condition is Condition.CORRUPT:
+            condition = loaded.condition.value
+            verdict = Verdict(False, loaded.problem)
     except TreadleError as error:
         verdict = Verdict(False, error.message)
         condition = "unreadable"

@@ -3,7 +3,7 @@
 Two rules hold here:
 
 1. Everything that decides where the machine goes is a row of `TRANSITIONS`; the functions that
-   compute the next state's *content* live in `machine.py` and cannot choose a row.
+   compute the next state's *content* live in `moves.py` and cannot choose a row.
 2. There are no functions in the table, only names: it is also what draws the diagram and what the
    tests enumerate (every state, every event, every guard).
 
@@ -61,7 +61,7 @@ from treadle.core.events import (
 
 
 class Guard(Enum):
-    """The conditions of the table, in words; `machine.py` holds the predicate of each."""
+    """The conditions of the table, in words; `guards.py` holds the predicate of each."""
 
     BY_USER = "a message by the user"
     RETRIES_LEFT = "retryable, retries < max"
