@@ -309,7 +309,7 @@ PLANTED: Final[dict[str, tuple[Callable[[], Patch], str, str]]] = {
     "acknowledged before written": (_acknowledged_before_written, "kill", "lost"),
     "mutating tool run again": (_mutating_tool_run_again, "kill", "repeated"),
     "doubt not recorded": (_doubt_not_recorded, "kill", "unsaid"),
-    "torn end not cut": (_torn_end_not_cut, "kill", "dirty"),
+    "torn end not cut": (_torn_end_not_cut, "kill", "unreadable"),
     "drafts left": (_drafts_left, "kill", "leftover"),
     "tool before its intent": (_tool_before_its_intent, "kill", "repeated"),
     "request before the result": (_request_before_the_result, "kill", "changed"),
