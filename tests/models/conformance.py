@@ -59,11 +59,11 @@ class ProviderConformance:
 
     @pytest.fixture
     def provider(self) -> Any:
-        raise NotImplementedError
+        raise NotImplementedError("each provider's test class makes its own")
 
     @pytest.fixture
     def asked(self) -> LlmRequest:
-        raise NotImplementedError
+        raise NotImplementedError("each provider's test class makes its own")
 
     def test_a_provider_has_a_name_that_a_record_can_hold(self, provider):
         assert isinstance(provider.name, str)

@@ -179,7 +179,7 @@ def _proof_of_loss(bad: bytes, expected: int) -> str:
             continue
         if body.seq > expected:
             return f"record {expected} is damaged or missing, but record {body.seq} stands after it"
-        return f"record {body.seq} stands where record {expected} or nothing should"
+        return f"record {body.seq} stands out of its place, after damage at record {expected}"
     return ""
 
 

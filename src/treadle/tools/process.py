@@ -216,7 +216,7 @@ class _Program:
                 with suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGSTOP if fresh else signal.SIGKILL)
             stopped |= fresh
-            time.sleep(ROUND_S)
+            time.sleep(ROUND_S)  # in a thread: the kernel tells nobody when others' children stop
         self._is_killed = True
         return left_count
 
