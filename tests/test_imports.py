@@ -18,6 +18,7 @@ PURE: Final = {"__future__", "collections", "enum", "msgspec", "types", "typing"
 ALLOWED: Final = {
     "treadle.errors": {"__future__", "collections"},
     "treadle.core": PURE,
+    "treadle.core.llm": PURE | {"decimal"},
     "treadle.core.chat.machine": PURE | {"logging"},
     "treadle.thread": PURE,
     "treadle.thread.ids": PURE | {"re"},

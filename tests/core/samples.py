@@ -171,6 +171,7 @@ EVENTS_TRIED: Final[tuple[AgentEvent, ...]] = (
     UserInput(Message("user", "", (call("a"),))),
     UserInput(Message("user", "", (), "a")),
     LlmEvent.TextDelta("he"),
+    LlmEvent.ThinkingDelta("hm"),
     LlmEvent.ToolCallDelta("a", "look", "{"),
     answer("done"),
     answer("", call("n1"), call("n2", "edit")),

@@ -12,7 +12,7 @@ from treadle.core.actions import DisplayError, SendLlmRequest, WaitForInput
 from treadle.core.chat.states import CallingLlm, Error, ErrorOrigin, WaitingForUserInput
 from treadle.core.config import AgentConfig
 from treadle.core.events import LlmEvent, RetryTimeoutFired
-from treadle.core.llm import LlmError, LlmErrorKind
+from treadle.core.llm import ADVICE, LlmError, LlmErrorKind
 from treadle.core.retry import KIND_OF_STATUS, RETRY_AFTER_S_MAX, is_retryable, retry_delay_s
 
 NETWORK = LlmError(LlmErrorKind.NETWORK)
@@ -54,7 +54,7 @@ def test_only_failures_that_can_pass_are_retried(kind: LlmErrorKind) -> None:
         assert isinstance(agent.state, Error)
     else:
         words = kind.value.replace("_", " ")
-        assert action == DisplayError(f"LLM error: {words}: so it goes")
+        assert action == DisplayError(f"LLM error: {words}: so it goes; {ADVICE[kind]}")
         assert agent.state == WaitingForUserInput(TALK)
 
 

@@ -44,6 +44,7 @@ from treadle.core.events import (
     RetryTimeoutFired,
     ShutdownRequested,
 )
+from treadle.core.llm import ADVICE, LlmErrorKind
 from treadle.core.messages import Message
 
 configurations = st.builds(
@@ -134,7 +135,7 @@ def test_a_turn_runs_through_tools_the_hook_a_failure_and_a_retry_to_the_answer(
 def test_when_the_retries_are_used_up_the_failure_is_shown_and_the_person_can_go_on() -> None:
     agent = machine(CallingLlm(Conversation([Message.user("go")]), CONFIG.max_retries))
     action = agent.handle_event(broken())
-    assert action == DisplayError("LLM error: network: so it goes")
+    assert action == DisplayError(f"LLM error: network: so it goes; {ADVICE[LlmErrorKind.NETWORK]}")
     assert isinstance(agent.handle_event(said("again")), SendLlmRequest)
 
 

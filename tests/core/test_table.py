@@ -44,6 +44,7 @@ any state             | ShutdownRequested                          | ShuttingDow
 """The source document's transition table, typed off by hand."""
 
 ADDED_TABLE: Final = """
+CallingLlm     | LlmEvent::ThinkingDelta                 | CallingLlm          | WaitForInput
 ExecutingTools | ToolStarted (call pending or uncertain) | ExecutingTools      | WaitForInput
 ExecutingTools | ToolProgressEvent (call running)        | ExecutingTools      | WaitForInput
 ExecutingTools | ToolUncertain (call running)            | ExecutingTools      | WaitForInput

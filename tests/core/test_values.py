@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 
 from core.samples import CONFIG, EVENTS_TRIED, STATES_TRIED, call
-from treadle.core.config import AgentConfig
+from treadle.core.config import AgentConfig, choose_model
 from treadle.core.events import DURABLE, EVENTS, name_of
-from treadle.core.llm import LlmError, LlmErrorKind, LlmResponse, Usage
+from treadle.core.llm import ADVICE, LlmError, LlmErrorKind, LlmResponse, Usage
 from treadle.core.messages import Message
 from treadle.core.tools import EffectClass, RiskLevel, ToolDefinition, ToolError, ToolErrorKind
 
@@ -27,10 +29,39 @@ def test_usage_adds_up_and_an_estimate_anywhere_makes_the_sum_one() -> None:
     assert Usage(1, 2, estimated=True) + Usage() == Usage(1, 2, estimated=True)
 
 
+def test_costs_add_up_exactly_and_what_nobody_could_price_is_counted_apart() -> None:
+    dear = Usage(100, 10, cost_usd=Decimal("0.1"))
+    cheap = Usage(50, 5, cache_read_tokens=40, reasoning_tokens=3, cost_usd=Decimal("0.2"))
+    unknown = Usage(7, 1, cache_write_tokens=2, unpriced_tokens=8)
+    assert dear + cheap + unknown == Usage(
+        157,
+        16,
+        cache_read_tokens=40,
+        cache_write_tokens=2,
+        reasoning_tokens=3,
+        cost_usd=Decimal("0.3"),
+        unpriced_tokens=8,
+    )
+    assert (unknown + unknown).cost_usd is None
+    assert (unknown + dear).cost_usd == Decimal("0.1")
+
+
 @pytest.mark.parametrize("kind", list(LlmErrorKind))
 def test_a_models_failure_is_one_line_for_people(kind: LlmErrorKind) -> None:
     assert LlmError(kind).text == f"LLM error: {kind.value.replace('_', ' ')}"
     assert LlmError(kind, "because").text.endswith(": because")
+    assert LlmError(kind).advice == ADVICE[kind]
+    assert "\n" not in ADVICE[kind]
+
+
+def test_a_model_for_a_kind_of_task_is_its_own_else_the_default_else_the_providers() -> None:
+    models = {"calculation": "small", "default": "large", "research": ""}
+    assert choose_model(models, "calculation") == "small"
+    assert choose_model(models, "anything else") == "large"
+    assert choose_model(models, "research") == "large"
+    assert choose_model(models) == "large"
+    assert choose_model({"calculation": "small"}, "research") == ""
+    assert choose_model({}) == ""
 
 
 @pytest.mark.parametrize("kind", list(ToolErrorKind))
@@ -74,6 +105,7 @@ def test_what_is_not_stored_is_what_the_design_calls_transient_and_the_shutdown(
     transient = {name_of(kind) for kind in set(EVENTS) - set(DURABLE)}
     assert transient == {
         "LlmEvent.TextDelta",
+        "LlmEvent.ThinkingDelta",
         "LlmEvent.ToolCallDelta",
         "ToolProgressEvent",
         "ShutdownRequested",

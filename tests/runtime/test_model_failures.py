@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from runtime.desk import CONFIG, Desk, Model, Toolbox, calls, mutate, roles
 from treadle.core.events import LlmEvent, ModelEvent
-from treadle.core.llm import LlmErrorKind, LlmRequest, LlmResponse
+from treadle.core.llm import ADVICE, LlmErrorKind, LlmRequest, LlmResponse
 from treadle.core.messages import Message
 from treadle.core.retry import RETRYABLE
 from treadle.runtime import outputs
@@ -86,7 +86,8 @@ async def test_a_failure_that_can_pass_is_retried_three_times_and_no_more(
     assert len(set(model.sent)) == 1
     assert [told.delay_s for told in desk.heard.of(outputs.Retrying)] == [0.0, 0.0, 0.0]
     assert finished.outcome is TurnOutcome.FAILED
-    assert finished.error == f"LLM error: {kind.replace('_', ' ')}: so it goes"
+    advice = ADVICE[LlmErrorKind(kind)]
+    assert finished.error == f"LLM error: {kind.replace('_', ' ')}: so it goes; {advice}"
     assert [told.text for told in desk.heard.of(outputs.ErrorShown)] == [finished.error]
     assert desk.kinds(session.thread_id).count("llm_error") == 4
     desk.check(session)

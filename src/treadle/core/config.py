@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
+from treadle.core.llm import Reasoning
 from treadle.core.tools import EffectClass, ToolDefinition
 
 
@@ -25,6 +28,7 @@ class AgentConfig(Struct, frozen=True, omit_defaults=True):
     max_tokens: int = 4096
     temperature: float | None = None
     max_steps: int = 0
+    reasoning: Reasoning = "default"
 
     def effect_of(self, tool_name: str) -> EffectClass:
         """The effect class of a tool; one nobody knows counts as the worst."""
@@ -32,3 +36,17 @@ class AgentConfig(Struct, frozen=True, omit_defaults=True):
             if tool.name == tool_name:
                 return tool.effect
         return EffectClass.MUTATE
+
+
+def choose_model(models: Mapping[str, str], task_type: str = "default") -> str:
+    """The model for a kind of task; the order is that of the source document.
+
+    Args:
+        models: names of models by kind of task; `default` serves the kinds that are not named.
+        task_type: any key; nothing restricts what kinds there are.
+
+    Returns:
+        `models[task_type]`, else `models["default"]`, else an empty name: the provider's own
+        default. An empty name in the table counts as none.
+    """
+    return models.get(task_type) or models.get("default") or ""

@@ -1,8 +1,8 @@
 """What can happen to the conversation machine. Time, ids and chance come in with events only.
 
 Durable events are journaled before the action that follows from them is performed. Transient ones
-(`LlmEvent.TextDelta`, `LlmEvent.ToolCallDelta`, `ToolProgressEvent`) are shown and forgotten: a
-replay without them reaches the same state. `ShutdownRequested` is about the process, not the
+(the deltas of `LlmEvent`, `ToolProgressEvent`) are shown and forgotten: a replay without them
+reaches the same state. `ShutdownRequested` is about the process, not the
 thread, and is never stored either.
 """
 
@@ -34,6 +34,11 @@ class LlmEvent:
         """A piece of text, as it arrives. Transient."""
 
         content: str
+
+    class ThinkingDelta(_Event, frozen=True, tag="thinking_delta"):
+        """A piece of reasoning, as it arrives; empty for a mere sign of life. Transient."""
+
+        content: str = ""
 
     class ToolCallDelta(_Event, frozen=True, tag="tool_call_delta"):
         """A piece of a tool call's arguments, as it arrives. Transient."""
@@ -107,7 +112,11 @@ class ShutdownRequested(_Event, frozen=True, tag="shutdown_requested"):
 
 
 ModelEvent: TypeAlias = (
-    LlmEvent.TextDelta | LlmEvent.ToolCallDelta | LlmEvent.Completed | LlmEvent.Error
+    LlmEvent.TextDelta
+    | LlmEvent.ThinkingDelta
+    | LlmEvent.ToolCallDelta
+    | LlmEvent.Completed
+    | LlmEvent.Error
 )
 """What a provider streams."""
 
@@ -123,7 +132,11 @@ DurableEvent: TypeAlias = (
     | CancelRequested
 )
 TransientEvent: TypeAlias = (
-    LlmEvent.TextDelta | LlmEvent.ToolCallDelta | ToolProgressEvent | ShutdownRequested
+    LlmEvent.TextDelta
+    | LlmEvent.ThinkingDelta
+    | LlmEvent.ToolCallDelta
+    | ToolProgressEvent
+    | ShutdownRequested
 )
 AgentEvent: TypeAlias = DurableEvent | TransientEvent
 

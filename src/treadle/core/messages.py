@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Literal, Self, TypeAlias
 
 from msgspec import Struct
 
@@ -21,10 +21,42 @@ class ToolCall(Struct, frozen=True, gc=False):
     arguments_json: str = "{}"
 
 
+class TextPart(Struct, frozen=True, tag="text", gc=False):
+    """The next `length` characters of the message's `content`; a block of its own."""
+
+    length: int
+
+
+class CallPart(Struct, frozen=True, tag="call", gc=False):
+    """The next of the message's `tool_calls`."""
+
+
+class OpaquePart(Struct, frozen=True, tag="opaque", gc=False):
+    """A block that only its model understands, as JSON text: thinking with its signature, say."""
+
+    block_json: str
+
+
+Part: TypeAlias = TextPart | CallPart | OpaquePart
+
+
+class Native(Struct, frozen=True, gc=False):
+    """How a provider laid out an assistant message, so that it can be sent back as it came.
+
+    `source` is the `provider:model` that wrote it; to every other model the parts mean nothing,
+    and `content` and `tool_calls` say it all. Parts that no longer cover the content (a secret in
+    it was replaced) mean nothing either.
+    """
+
+    source: str
+    parts: tuple[Part, ...]
+
+
 class Message(Struct, frozen=True, omit_defaults=True, gc=False):
     """One entry of the conversation; never edited, never deleted.
 
-    `interrupted` marks an assistant text that was cut short by a cancel.
+    `interrupted` marks an assistant text that was cut short by a cancel. `native` is there if the
+    message is more than one text followed by calls.
     """
 
     role: Role
@@ -33,6 +65,7 @@ class Message(Struct, frozen=True, omit_defaults=True, gc=False):
     tool_call_id: str | None = None
     name: str | None = None
     interrupted: bool = False
+    native: Native | None = None
 
     @classmethod
     def user(cls, content: str) -> Self:

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from treadle.core.events import LlmEvent, ModelEvent
-from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest, LlmResponse, Usage
+from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest, LlmResponse, ModelTraits, Usage
 from treadle.core.messages import Message, ToolCall
 from treadle.models.script import CALL_ID_PREFIX, Call, Reply, Script, conditions, make_script
 
@@ -100,6 +100,17 @@ class ScriptedModel:
             yield part.error
         elif not part.reply.cut:
             yield LlmEvent.Completed(part.response(calls, shown))
+
+    def traits(self, model: str) -> ModelTraits:
+        """A script has no limits."""
+        return ModelTraits()
+
+    async def count_tokens(self, request: LlmRequest) -> int | None:
+        """An estimate by characters."""
+        return _tokens(_Shown.of(request).input_size)
+
+    async def aclose(self) -> None:
+        """Nothing to free."""
 
     def _choose(self, shown: _Shown) -> _Part | None:
         for part in self._parts:

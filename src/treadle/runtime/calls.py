@@ -39,7 +39,7 @@ _NOT_MEANT: Final = (
 OUTPUT_LENGTH_MAX: Final = 32 * 1024
 """Characters of a result that a message keeps; what is beyond is cut out of the middle."""
 
-_Delta = LlmEvent.TextDelta | LlmEvent.ToolCallDelta
+_Delta = LlmEvent.TextDelta | LlmEvent.ThinkingDelta | LlmEvent.ToolCallDelta
 
 
 async def call_model(

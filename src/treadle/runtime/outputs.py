@@ -29,6 +29,12 @@ class TextDelta(_Output, frozen=True, tag="text_delta"):
     text: str
 
 
+class ThinkingDelta(_Output, frozen=True, tag="thinking_delta"):
+    """A piece of the model's reasoning, as it arrives."""
+
+    text: str
+
+
 class ToolStarted(_Output, frozen=True, tag="tool_started"):
     """A call begins; its intent is on disk."""
 
@@ -91,7 +97,8 @@ class TurnOutcome(Enum):
 class TurnFinished(_Output, frozen=True, tag="turn_finished"):
     """The agent waits for input again, or the session is closed.
 
-    `answer` is the model's final text; `usage` and `version` are those of the whole thread.
+    `answer` is the model's final text; `turn_usage` is what this turn used, `usage` and `version`
+    are those of the whole thread.
     """
 
     thread: str
@@ -99,12 +106,14 @@ class TurnFinished(_Output, frozen=True, tag="turn_finished"):
     answer: str
     version: int
     usage: Usage
+    turn_usage: Usage
     error: str = ""
 
 
 Output: TypeAlias = (
     TurnStarted
     | TextDelta
+    | ThinkingDelta
     | ToolStarted
     | ToolProgressed
     | ToolFinished

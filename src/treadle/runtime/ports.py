@@ -7,7 +7,7 @@ from typing import Protocol
 
 from treadle.core.actions import AgentAction
 from treadle.core.events import ModelEvent
-from treadle.core.llm import LlmRequest
+from treadle.core.llm import LlmRequest, ModelTraits
 from treadle.core.messages import ToolCall
 from treadle.core.tools import CompletedToolInfo, Outcome, ToolDefinition, ToolProgress
 from treadle.thread.codec import Entry
@@ -27,8 +27,22 @@ class Provider(Protocol):
         """Stream one response.
 
         Deltas, then exactly one `Completed` or `Error`. A stream that ends without either counts
-        as cut. Failures are `Error` events; an exception is a bug of the provider.
+        as cut. Failures are `Error` events; an exception is a bug of the provider. While the
+        provider is alive but has nothing to say, empty `ThinkingDelta`s tell so: the runtime ends
+        a stream that stays silent.
         """
+        ...
+
+    def traits(self, model: str) -> ModelTraits:
+        """What a model can do and how much of it; a name nobody knows has the default traits."""
+        ...
+
+    async def count_tokens(self, request: LlmRequest) -> int | None:
+        """How many tokens the request would be; `None` where the provider cannot say."""
+        ...
+
+    async def aclose(self) -> None:
+        """Free connections; the provider is not used after it."""
         ...
 
 

@@ -230,7 +230,13 @@ class Session:
             last = fold.conversation[-1]
             answer = last.content if last.role == "assistant" else ""
         return TurnFinished(
-            self.thread_id, self._outcome, answer, fold.version, fold.usage, self._error
+            self.thread_id,
+            self._outcome,
+            answer,
+            fold.version,
+            fold.usage,
+            fold.turn_usage,
+            self._error,
         )
 
     async def _begin(self, message: Message | None) -> None:
@@ -378,11 +384,15 @@ class Session:
             return replace(event, jitter=random.random())  # noqa: S311  spreads retries only
         return replace(event, at=self._writer.now())
 
-    def _on_delta(self, event: LlmEvent.TextDelta | LlmEvent.ToolCallDelta) -> None:
+    def _on_delta(
+        self, event: LlmEvent.TextDelta | LlmEvent.ThinkingDelta | LlmEvent.ToolCallDelta
+    ) -> None:
         self._writer.fold.machine.handle_event(event)
         if isinstance(event, LlmEvent.TextDelta):
             self._partial_text.append(event.content)
             self._emit(outputs.TextDelta(clean(event.content)))
+        elif isinstance(event, LlmEvent.ThinkingDelta) and event.content:
+            self._emit(outputs.ThinkingDelta(clean(event.content)))
 
     async def _run_call(self, call: ToolCall) -> DurableEvent:
         def on_progress(progress: ToolProgress) -> None:

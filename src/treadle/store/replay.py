@@ -102,10 +102,14 @@ def _compare(fold: ThreadFold, snapshot: Snapshot) -> Verdict:
         ours == theirs
         and fold.machine.config == restored.machine.config
         and fold.machine.obligations() == restored.machine.obligations()
-        and (fold.queued, fold.observed, fold.turn_steps, fold.provider)
-        == (restored.queued, restored.observed, restored.turn_steps, restored.provider)
+        and _beyond(fold) == _beyond(restored)
     )
     return Verdict(same, "" if same else f"the snapshot of version {fold.version} says otherwise")
+
+
+def _beyond(fold: ThreadFold) -> tuple[object, ...]:
+    """What a fold knows beyond the document and the machine."""
+    return fold.queued, fold.observed, fold.turn_steps, fold.turn_usage, fold.provider
 
 
 def check(store: LocalStore, thread_id: str) -> Report:

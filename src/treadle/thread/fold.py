@@ -72,6 +72,7 @@ class ThreadFold:
         "provider",
         "queued",
         "turn_steps",
+        "turn_usage",
         "updated_at",
         "usage",
         "version",
@@ -96,6 +97,8 @@ class ThreadFold:
         self.observed: GitObserved | None = None
         self.queued: tuple[Message, ...] = ()
         self.usage = Usage()
+        self.turn_usage = Usage()
+        """What the current turn has used, failed requests included."""
         self.turn_steps = 0
         """Model responses of the current turn."""
         self._machine = ConversationMachine(AgentConfig(), thread_id=header.thread)
@@ -141,13 +144,20 @@ class ThreadFold:
         self.last_activity_at = at
         if isinstance(event, UserInput):
             self.turn_steps = 0
+            self.turn_usage = Usage()
             if self.queued and self.queued[0] == event.message:
                 self.queued = self.queued[1:]
         elif isinstance(event, LlmEvent.Completed):
             self.turn_steps += 1
-            if event.response.usage is not None:
-                self.usage = self.usage + event.response.usage
+            self._spend(event.response.usage)
+        elif isinstance(event, LlmEvent.Error):
+            self._spend(event.error.usage)
         return self._machine.handle_event(event)
+
+    def _spend(self, usage: Usage | None) -> None:
+        if usage is not None:
+            self.usage = self.usage + usage
+            self.turn_usage = self.turn_usage + usage
 
     def _take_git(self, seen: GitObserved) -> None:
         """Initial fields are set by the first observation only; the others by each.

@@ -15,6 +15,7 @@ from msgspec.structs import asdict
 
 from treadle.core.config import AgentConfig
 from treadle.core.conversation import Conversation
+from treadle.core.llm import Usage
 from treadle.core.messages import Message
 from treadle.thread.codec import UnknownEntryError
 from treadle.thread.facts import FORMAT_VERSION, GitObserved, ThreadCreated
@@ -32,7 +33,7 @@ class Snapshot(Struct, frozen=True, omit_defaults=True):
     """What the file holds, besides the checksum.
 
     `head` is the record it stands on; `header`, `config`, `provider`, `observed`, `queued` and
-    `turn_steps` are what the fold knows beyond the document.
+    `turn_steps`, `turn_usage` are what the fold knows beyond the document.
     """
 
     format: int
@@ -44,6 +45,7 @@ class Snapshot(Struct, frozen=True, omit_defaults=True):
     observed: GitObserved | None = None
     queued: tuple[Message, ...] = ()
     turn_steps: int = 0
+    turn_usage: Usage = Usage()
 
 
 _decode: Final = msgspec.json.Decoder(Snapshot).decode
@@ -61,6 +63,7 @@ def encode_snapshot(fold: ThreadFold, head: Head) -> bytes:
         observed=fold.observed,
         queued=fold.queued,
         turn_steps=fold.turn_steps,
+        turn_usage=fold.turn_usage,
     )
     body = msgspec.json.format(msgspec.json.encode(snapshot), indent=2)
     sealed = body.rstrip()[:-1].rstrip()
@@ -101,5 +104,6 @@ def restore_fold(snapshot: Snapshot) -> ThreadFold | None:
     fold.queued = snapshot.queued
     fold.usage = thread.usage
     fold.turn_steps = snapshot.turn_steps
+    fold.turn_usage = snapshot.turn_usage
     fold.resume(snapshot.config, state)
     return fold

@@ -184,7 +184,7 @@ _ACT: Final[Mapping[type, _Act]] = {
     RunPostToolsHook: _run_hook,
     WaitForInput: _wait,
     DisplayMessage: lambda _, __, event: DisplayMessage(event.content),
-    DisplayError: lambda _, __, event: DisplayError(event.error.text),
+    DisplayError: lambda _, __, event: DisplayError(f"{event.error.text}; {event.error.advice}"),
     Shutdown: _shutdown,
 }
 

@@ -67,6 +67,7 @@ def build_request(config: AgentConfig, conversation: Conversation) -> LlmRequest
         config.system_prompt,
         config.max_tokens,
         config.temperature,
+        config.reasoning,
     )
 
 
@@ -85,7 +86,13 @@ def _take_response(
     message = response.message
     calls = _with_unique_ids(message.tool_calls, state.conversation)
     if message.role != "assistant" or calls is not message.tool_calls or message.tool_call_id:
-        message = Message("assistant", message.content, calls, interrupted=message.interrupted)
+        message = Message(
+            "assistant",
+            message.content,
+            calls,
+            interrupted=message.interrupted,
+            native=message.native,
+        )
         response = replace(response, message=message)
     return ProcessingLlmResponse(state.conversation.append(message), response)
 
@@ -271,6 +278,7 @@ def _cancel(
 ENTER: Final[Mapping[tuple[type, type | None, type], Enter]] = {
     (WaitingForUserInput, UserInput, CallingLlm): _take_user_input,
     (CallingLlm, LlmEvent.TextDelta, CallingLlm): _stay,
+    (CallingLlm, LlmEvent.ThinkingDelta, CallingLlm): _stay,
     (CallingLlm, LlmEvent.ToolCallDelta, CallingLlm): _stay,
     (CallingLlm, LlmEvent.Completed, ProcessingLlmResponse): _take_response,
     (CallingLlm, LlmEvent.Error, Error): _plan_retry,

@@ -13,8 +13,8 @@ is logged, nothing changes, the action is `WaitForInput`. An `event` of `None` m
 row: it is taken at once when its state is entered.
 
 Where the rows come from: the rows above the line are those of the source document, literally. The
-rows below it add to them and change none: calls that start, report and turn out uncertain; and
-cancelling, which leads back to waiting from every busy state.
+rows below it add to them and change none: thinking that streams; calls that start, report and
+turn out uncertain; and cancelling, which leads back to waiting from every busy state.
 """
 
 from __future__ import annotations
@@ -107,6 +107,7 @@ TRANSITIONS: Final[tuple[Row, ...]] = (
     Row(Error, RetryTimeoutFired, Guard.FROM_LLM, CallingLlm, SendLlmRequest),
     *(Row(state, ShutdownRequested, None, ShuttingDown, Shutdown) for state in STATES),
     # ---- additions to the source document ----
+    Row(CallingLlm, LlmEvent.ThinkingDelta, None, CallingLlm, WaitForInput),
     Row(ExecutingTools, ToolStarted, Guard.STARTABLE, ExecutingTools, WaitForInput),
     Row(ExecutingTools, ToolProgressEvent, Guard.RUNNING, ExecutingTools, WaitForInput),
     Row(ExecutingTools, ToolUncertain, Guard.RUNNING, ExecutingTools, WaitForInput),

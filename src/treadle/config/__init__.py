@@ -1,0 +1,1 @@
+"""Where settings come from: files, environment, flags; and who may set what."""

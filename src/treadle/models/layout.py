@@ -1,0 +1,249 @@
+"""An assistant message and its provider's blocks: from a stream into a message, and back.
+
+`Draft` puts a message together from what streams in; `blocks_of` takes it apart for the next
+request, block by block as they came. Every wire format of this package builds on these two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from treadle.core.events import LlmEvent, ModelEvent
+from treadle.core.llm import LlmErrorKind
+from treadle.core.messages import CallPart, Message, Native, OpaquePart, Part, TextPart, ToolCall
+from treadle.models.failures import WireError
+from treadle.thread.record import clean
+
+ANSWER_LENGTH_MAX: Final = 8 * 1024 * 1024
+"""Characters of one answer, all blocks together."""
+
+BLOCK_COUNT_MAX: Final = 10_000
+
+REDACTED: Final = "[REDACTED:"
+"""How every mark begins that stands for a secret."""
+
+Block: TypeAlias = str | ToolCall | dict[str, Any]
+"""A text, a call, or a block that only its model understands."""
+
+MALFORMED: Final = "malformed_arguments"
+"""Under this name a provider gets arguments back that are no JSON object; it would refuse them."""
+
+
+class _Text:
+    __slots__ = ("pieces", "waiting")
+
+    def __init__(self) -> None:
+        self.pieces: list[str] = []
+        self.waiting = ""
+        """The first half of a surrogate pair, until the second comes."""
+
+
+class _Call:
+    __slots__ = ("fragments", "id", "name")
+
+    def __init__(self, call_id: str, name: str) -> None:
+        self.id = call_id
+        self.name = name
+        self.fragments = _Text()
+
+
+class _Opaque:
+    __slots__ = ("block",)
+
+    def __init__(self, block: Any) -> None:
+        self.block = block
+
+
+class Draft:
+    """The message so far: blocks by key, in the order in which their keys first came.
+
+    Args:
+        source: `provider:model`, noted in what only this model understands.
+        salt: makes the ids that this class gives unlike those of other turns: the number of
+            messages in the request.
+
+    Raises:
+        WireError: (every method) the answer is too large, or contradicts itself.
+    """
+
+    def __init__(self, source: str, salt: int) -> None:
+        self._source = source
+        self._salt = salt
+        self._blocks: dict[Hashable, _Text | _Call | _Opaque] = {}
+        self._ids: set[str] = set()
+        self._length = 0
+
+    def __contains__(self, key: Hashable) -> bool:
+        """Whether a block of this key has begun."""
+        return key in self._blocks
+
+    @property
+    def has_calls(self) -> bool:
+        """Whether a call has begun."""
+        return bool(self._ids)
+
+    def open_text(self, key: Hashable) -> None:
+        """Begin a text block, so that it keeps its place even while it is empty."""
+        self._at(key, _Text)
+
+    def add_text(self, key: Hashable, piece: str) -> Iterator[ModelEvent]:
+        """Add to the text block of this key, which begins with its first piece."""
+        text = self._at(key, _Text)
+        if piece := self._add(text, piece):
+            yield LlmEvent.TextDelta(piece)
+
+    def open_call(self, key: Hashable, call_id: str, name: str) -> Iterator[ModelEvent]:
+        """Begin a call. One without an id, or with one that is taken, gets an id of its own."""
+        if key in self._blocks:
+            raise WireError(LlmErrorKind.INVALID_RESPONSE, f"block {key!r} begins twice")
+        call_id, name = clean(call_id), clean(name)
+        if not call_id or call_id in self._ids:
+            call_id = f"{call_id or 'call'}-{self._salt}-{len(self._blocks)}"
+            while call_id in self._ids:
+                call_id += "x"
+        self._ids.add(call_id)
+        self._put(key, _Call(call_id, name))
+        yield LlmEvent.ToolCallDelta(call_id, name, "")
+
+    def add_arguments(self, key: Hashable, fragment: str) -> Iterator[ModelEvent]:
+        """Add to the arguments of a call that has begun."""
+        call = self._at(key, _Call)
+        if piece := self._add(call.fragments, fragment):
+            yield LlmEvent.ToolCallDelta(call.id, call.name, piece)
+
+    def put_opaque(self, key: Hashable, block: Any) -> None:
+        """Set the block of this key, which only its model understands; replaces what it was."""
+        self._at(key, _Opaque).block = block
+
+    def thinking(self, piece: str) -> Iterator[ModelEvent]:
+        """A piece of reasoning, to be shown."""
+        self._count(piece)
+        if piece:
+            yield LlmEvent.ThinkingDelta(clean(piece))
+
+    def end(self, *, is_cut: bool = False) -> Iterator[ModelEvent]:
+        """The deltas that are still to come: halves that stay alone, arguments that are empty.
+
+        A call without arguments has the arguments `{}`, unless the answer was cut: then nobody
+        knows what they were to be, and what there is stays as it is.
+        """
+        last = next(reversed(self._blocks), None)
+        for key, block in self._blocks.items():
+            if isinstance(block, _Text):
+                if piece := self._flush(block):
+                    yield LlmEvent.TextDelta(piece)
+            elif isinstance(block, _Call):
+                piece = self._flush(block.fragments)
+                if not block.fragments.pieces and not (is_cut and key == last):
+                    block.fragments.pieces.append("{}")
+                    piece = "{}"
+                if piece:
+                    yield LlmEvent.ToolCallDelta(block.id, block.name, piece)
+
+    def message(self) -> Message:
+        """The message; call `end` before."""
+        parts: list[Part] = []
+        texts: list[str] = []
+        calls: list[ToolCall] = []
+        for block in self._blocks.values():
+            if isinstance(block, _Text):
+                text = "".join(block.pieces)
+                if text:
+                    texts.append(text)
+                    parts.append(TextPart(len(text)))
+            elif isinstance(block, _Call):
+                calls.append(ToolCall(block.id, block.name, "".join(block.fragments.pieces)))
+                parts.append(CallPart())
+            else:
+                parts.append(OpaquePart(msgspec.json.encode(clean(block.block)).decode()))
+        is_plain = len(texts) <= 1 and all(
+            isinstance(part, CallPart) for part in parts[len(texts) :]
+        )
+        native = None if is_plain else Native(self._source, tuple(parts))
+        return Message("assistant", "".join(texts), tuple(calls), native=native)
+
+    def _at(self, key: Hashable, kind: Any) -> Any:
+        block = self._blocks.get(key)
+        if block is None and kind is not _Call:
+            block = self._put(key, _Text() if kind is _Text else _Opaque(None))
+        if not isinstance(block, kind):
+            raise WireError(LlmErrorKind.INVALID_RESPONSE, f"block {key!r} changes its kind")
+        return block
+
+    def _put(self, key: Hashable, block: _Text | _Call | _Opaque) -> _Text | _Call | _Opaque:
+        if len(self._blocks) == BLOCK_COUNT_MAX:
+            raise WireError(LlmErrorKind.INVALID_RESPONSE, f"over {BLOCK_COUNT_MAX} blocks")
+        self._blocks[key] = block
+        return block
+
+    def _count(self, piece: str) -> None:
+        self._length += len(piece)
+        if self._length > ANSWER_LENGTH_MAX:
+            size = ANSWER_LENGTH_MAX // 2**20
+            raise WireError(
+                LlmErrorKind.INVALID_RESPONSE, f"the answer is over {size} million characters"
+            )
+
+    def _add(self, text: _Text, piece: str) -> str:
+        """Take a piece; what of it (and of what waited) can be stored now."""
+        self._count(piece)
+        if piece.isascii() and not text.waiting:
+            storable = piece
+        else:
+            piece = text.waiting + piece
+            is_half = bool(piece) and "\ud800" <= piece[-1] <= "\udbff"
+            text.waiting = piece[-1] if is_half else ""
+            storable = str(clean(piece[:-1] if is_half else piece))
+        if storable:
+            text.pieces.append(storable)
+        return storable
+
+    def _flush(self, text: _Text) -> str:
+        piece, text.waiting = str(clean(text.waiting)), ""
+        if piece:
+            text.pieces.append(piece)
+        return piece
+
+
+def blocks_of(message: Message, source: str) -> tuple[Block, ...]:
+    """The blocks of an assistant message, to be sent to `source` (`provider:model`).
+
+    As they came, if it was this model that wrote them and they still cover the message. Blocks that
+    hold the mark of a replaced secret are left out: the provider would see that they were changed.
+    Otherwise the text, then the calls. Empty for a message without either.
+    """
+    native = message.native
+    if native is not None and native.source == source:
+        length = sum(part.length for part in native.parts if isinstance(part, TextPart))
+        calls = sum(isinstance(part, CallPart) for part in native.parts)
+        if length == len(message.content) and calls == len(message.tool_calls):
+            return tuple(_as_they_came(message, native))
+    text = (message.content,) if message.content else ()
+    return (*text, *message.tool_calls)
+
+
+def _as_they_came(message: Message, native: Native) -> Iterator[Block]:
+    done = 0
+    calls = iter(message.tool_calls)
+    for part in native.parts:
+        if isinstance(part, TextPart):
+            yield message.content[done : done + part.length]
+            done += part.length
+        elif isinstance(part, CallPart):
+            yield next(calls)
+        elif REDACTED not in part.block_json:
+            block = msgspec.json.decode(part.block_json)
+            assert isinstance(block, dict)
+            yield block
+
+
+def arguments_object(call: ToolCall) -> dict[str, Any]:
+    """The arguments of a call as a JSON object; malformed ones as text under `MALFORMED`."""
+    try:
+        arguments = msgspec.json.decode(call.arguments_json)
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        arguments = None
+    return arguments if isinstance(arguments, dict) else {MALFORMED: call.arguments_json}

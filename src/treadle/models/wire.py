@@ -1,0 +1,232 @@
+"""HTTP as all providers use it: bounded, uncompressed, and read event by event.
+
+The official SDKs make the request and raise for its status; the body is read here, because the
+SDKs hide keep-alives (so that nobody could tell a thinking model from a dead one) and read without
+any bound. `stream_events` is the whole way from a response to `ModelEvent`s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
+from contextlib import AbstractAsyncContextManager, aclosing
+from typing import Any, Final, Protocol
+
+import httpx2
+import msgspec
+
+from treadle.core.events import LlmEvent, ModelEvent
+from treadle.core.llm import LlmErrorKind, Usage
+from treadle.models.failures import WireError, failure_in, failure_of
+from treadle.models.sse import SseDecoder, SseEvent
+
+RESPONSE_SIZE_MAX: Final = 128 * 1024 * 1024
+"""Bytes of one streamed response; events carry tens of times the text they bring."""
+
+REFUSAL_SIZE_MAX: Final = 256 * 1024
+"""Bytes of a response that is no stream."""
+
+CONNECT_S_MAX: Final = 15.0
+SILENCE_S_MAX: Final = 900.0
+"""The runtime's own bound on silence is shorter; this one holds for those who go without it."""
+
+DRAIN_S_MAX: Final = 0.2
+"""After the last event the end of the response is waited for so long, to keep the connection."""
+
+RESPONSE_S_MAX: Final = 3600.0
+HEAD_SIZE_MAX: Final = 4096
+ALIVE_EVERY_S: Final = 1.0
+EVENT_STREAM: Final = "text/event-stream"
+TIMEOUT: Final = httpx2.Timeout(SILENCE_S_MAX, connect=CONNECT_S_MAX)
+
+ALIVE: Final = LlmEvent.ThinkingDelta()
+
+
+class Answer(Protocol):
+    """What an SDK's `with_streaming_response` gives."""
+
+    @property
+    def headers(self) -> Any:
+        """The response's headers."""
+        ...
+
+    def iter_bytes(self) -> AsyncIterator[bytes]:
+        """The body as it arrives."""
+        ...
+
+
+class Assembler(Protocol):
+    """Makes the events of one wire format into those of this program."""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the end marker of the format has come."""
+        ...
+
+    @property
+    def usage(self) -> Usage | None:
+        """What is known to have been used so far."""
+        ...
+
+    def take(self, event: SseEvent) -> Iterable[ModelEvent]:
+        """The deltas that an event brings; raises `WireError` or `StreamError`."""
+        ...
+
+    def end(self) -> Iterable[ModelEvent]:
+        """What is left when the stream has ended: last deltas, then `Completed` or `Error`.
+
+        Raises:
+            WireError: the end marker is missing (`cut_stream`), or what came makes no answer.
+        """
+        ...
+
+
+class StreamError(Exception):
+    """An error object came in the stream; raised and caught in this package only."""
+
+    def __init__(self, body: Any) -> None:
+        super().__init__(str(body))
+        self.body = body
+
+
+def cut_stream() -> WireError:
+    """The end marker of the format is missing."""
+    return WireError(LlmErrorKind.CUT_STREAM, "the stream ended before the answer was complete")
+
+
+async def stream_events(
+    open_answer: Callable[[], AbstractAsyncContextManager[Answer]],
+    assembler: Assembler,
+    who: str,
+) -> AsyncGenerator[ModelEvent, None]:
+    """One response from its request to its end; every failure is an `Error` event.
+
+    Args:
+        open_answer: sends the request; the SDK's `with_streaming_response.create(...)`.
+        assembler: a fresh one.
+        who: the provider's name, for messages.
+    """
+    has_begun = False
+    try:
+        async with open_answer() as answer:
+            await _expect_stream(answer)
+            has_begun = True
+            body = answer.iter_bytes()
+            async with aclosing(_events(body)) as events:
+                async for event in events:
+                    if event is None:
+                        yield ALIVE
+                        continue
+                    for one in assembler.take(event):
+                        yield one
+                    if assembler.is_done:
+                        break
+            await _drain(body)
+        for one in assembler.end():
+            yield one
+    except StreamError as error:
+        yield LlmEvent.Error(failure_in(error.body, who, assembler.usage))
+    except Exception as error:  # noqa: BLE001  the border: whatever it is becomes data
+        failure = failure_of(error, who, has_begun=has_begun, usage=assembler.usage)
+        yield LlmEvent.Error(failure)
+
+
+async def _expect_stream(answer: Answer) -> None:
+    """Refuse what is no stream of events: a page of a proxy, an error that says it is none."""
+    kind = answer.headers.get("content-type", EVENT_STREAM)
+    if kind.partition(";")[0].strip().lower() == EVENT_STREAM:
+        return
+    head = b""
+    async for chunk in answer.iter_bytes():
+        head += chunk
+        if len(head) > HEAD_SIZE_MAX:
+            break
+    try:
+        body = msgspec.json.decode(head)
+    except (msgspec.DecodeError, RecursionError):
+        body = None
+    if isinstance(body, dict) and body.get("error"):
+        raise StreamError(body)
+    text = head[:HEAD_SIZE_MAX].decode(errors="replace")
+    raise WireError(
+        LlmErrorKind.INVALID_RESPONSE, f"answered {kind!r} instead of a stream of events: {text}"
+    )
+
+
+async def _events(body: AsyncIterator[bytes]) -> AsyncGenerator[SseEvent | None, None]:
+    """The events of a body; `None` now and then while bytes come that end no event."""
+    clock = asyncio.get_running_loop().time
+    decoder = SseDecoder()
+    size = 0
+    started_s = told_s = clock()
+    async for chunk in body:
+        size += len(chunk)
+        if size > RESPONSE_SIZE_MAX:
+            text = f"the stream is over {RESPONSE_SIZE_MAX // 2**20} MiB"
+            raise WireError(LlmErrorKind.INVALID_RESPONSE, text)
+        now_s = clock()
+        if now_s - started_s > RESPONSE_S_MAX:
+            text = f"the answer is not complete after {RESPONSE_S_MAX / 60:.0f} minutes"
+            raise WireError(LlmErrorKind.TIMEOUT, text)
+        for event in decoder.feed(chunk):
+            told_s = now_s
+            yield event
+        if now_s - told_s >= ALIVE_EVERY_S:
+            told_s = now_s
+            yield None
+
+
+async def _drain(body: AsyncIterator[bytes]) -> None:
+    """Read to the end if it is near: only then the connection can be used again."""
+    try:
+        async with asyncio.timeout(DRAIN_S_MAX):
+            async for chunk in body:
+                if len(chunk) > HEAD_SIZE_MAX:
+                    return
+    except (TimeoutError, httpx2.HTTPError):
+        return
+
+
+def make_client() -> httpx2.AsyncClient:
+    """A client that asks for no compression, follows no redirect and reads no endless refusal.
+
+    A redirect would carry the key to another host; a compressed body can be a bomb. Proxies and
+    certificates are those of the environment.
+    """
+    return httpx2.AsyncClient(
+        timeout=TIMEOUT,
+        limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20),
+        event_hooks={"request": [_ask_plainly], "response": [_bound]},
+    )
+
+
+async def _ask_plainly(request: httpx2.Request) -> None:
+    request.headers["accept-encoding"] = "identity"
+
+
+async def _bound(response: httpx2.Response) -> None:
+    encoding = response.headers.get("content-encoding", "identity")
+    if encoding.lower() != "identity":
+        text = f"the answer is compressed ({encoding}), which was not asked for"
+        raise WireError(LlmErrorKind.INVALID_RESPONSE, text)
+    if not response.is_success:
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        response.stream = _Bounded(response.stream)
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    """The beginning of a body."""
+
+    def __init__(self, body: httpx2.AsyncByteStream) -> None:
+        self._body = body
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for chunk in self._body:
+            yield chunk
+            size += len(chunk)
+            if size > REFUSAL_SIZE_MAX:
+                return
+
+    async def aclose(self) -> None:
+        await self._body.aclose()
