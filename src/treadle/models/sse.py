@@ -41,11 +41,6 @@ class SseDecoder:
         self._is_first = True
         self._after_cr = False
 
-    @property
-    def is_between_events(self) -> bool:
-        """Whether nothing has begun that has not ended."""
-        return not (self._rest or self._data or self._event)
-
     def feed(self, chunk: bytes) -> list[SseEvent]:
         """The events that end in this chunk; often none.
 

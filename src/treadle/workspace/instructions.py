@@ -1,0 +1,80 @@
+"""What a repository tells agents: its AGENTS.md files, from the root down to the working folder.
+
+The convention is that of agents.md: the file nearest to the work wins, so it comes last. They are
+read once, when a thread begins, and recorded with it: a resumed thread sends the same prefix.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+FILE_NAME: Final = "AGENTS.md"
+
+SIZE_MAX: Final = 32 * 1024
+"""Bytes of all files together; what is beyond is left out, and people are told."""
+
+
+class Instructions(Struct, frozen=True):
+    """The text for the system prompt (empty if there is none), and what people should know."""
+
+    text: str = ""
+    notices: tuple[str, ...] = ()
+
+
+def read_instructions(folder: str | Path) -> Instructions:
+    """The AGENTS.md files that hold for a folder. Never fails: what cannot be read is a notice.
+
+    Args:
+        folder: where the agent works. The root is the nearest folder above it that holds `.git`;
+            without one only the folder itself is looked at.
+    """
+    here = Path(folder).resolve()
+    root = next((one for one in (here, *here.parents) if (one / ".git").exists()), here)
+    sections: list[str] = []
+    notices: list[str] = []
+    left = SIZE_MAX
+    for path in _files(root, here):
+        name = str(path.relative_to(root))
+        try:
+            data, is_cut = _read(path, root, left)
+        except (OSError, ValueError) as error:
+            notices.append(f"{name} is not used: {error}")
+            continue
+        left -= len(data)
+        if is_cut:
+            notices.append(f"{name} is cut: all {FILE_NAME} files may have {SIZE_MAX} bytes")
+        text = data.decode(errors="replace" if not is_cut else "ignore").strip()
+        if text:
+            sections.append(f"Instructions from {name}:\n\n{text}")
+    return Instructions("\n\n".join(sections), tuple(notices))
+
+
+def _files(root: Path, here: Path) -> Iterator[Path]:
+    between = [one for one in (here, *here.parents) if one == root or root in one.parents]
+    for one in reversed(between):
+        path = one / FILE_NAME
+        if path.is_symlink() or path.exists():
+            yield path
+
+
+def _read(path: Path, root: Path, size_max: int) -> tuple[bytes, bool]:
+    """At most `size_max` bytes, and whether there were more.
+
+    A link may lead to another file of the repository, nowhere else: what a repository says must
+    not bring a file of its reader into a prompt.
+    """
+    real = path.resolve(strict=True)
+    if real != root and root not in real.parents:
+        raise ValueError("it is a link that leads out of the repository")
+    descriptor = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise ValueError("it is no regular file")
+        data = file.read(size_max + 1)
+    return data[:size_max], len(data) > size_max

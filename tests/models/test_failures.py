@@ -1,0 +1,176 @@
+"""The border where foreign failures become ours."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import Any
+
+import httpx2
+import pytest
+
+from treadle.core.llm import LlmErrorKind as Kind
+from treadle.core.llm import Usage
+from treadle.core.retry import KIND_OF_STATUS
+from treadle.models.failures import (
+    KIND_OF_CODE,
+    MESSAGE_LENGTH_MAX,
+    WireError,
+    failure_in,
+    failure_of,
+    retry_after_s,
+)
+
+
+class StatusError(Exception):
+    """What both SDKs raise carries these."""
+
+    def __init__(self, status: int, body: Any = None, **headers: str) -> None:
+        super().__init__(f"Error code: {status} - {body}")
+        self.status_code = status
+        self.body = body
+        self.response = httpx2.Response(
+            status, headers={name.replace("_", "-"): value for name, value in headers.items()}
+        )
+
+
+@pytest.mark.parametrize(("status", "kind"), KIND_OF_STATUS.items())
+def test_without_words_the_status_decides(status: int, kind: Kind) -> None:
+    assert failure_of(StatusError(status), "x").kind is kind
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (402, Kind.PERMISSION),
+        (307, Kind.BAD_REQUEST),
+        (418, Kind.BAD_REQUEST),
+        (522, Kind.SERVER),
+    ],
+)
+def test_a_status_nobody_listed_is_the_servers_from_500_on(status: int, kind: Kind) -> None:
+    assert failure_of(StatusError(status), "x").kind is kind
+
+
+@pytest.mark.parametrize(("code", "kind"), KIND_OF_CODE.items())
+def test_a_code_outranks_the_status_however_deep_it_is_wrapped(code: str, kind: Kind) -> None:
+    for body in (
+        {"type": code, "message": "why"},
+        {"error": {"code": code, "message": "why"}},
+        {"type": "error", "error": {"type": code, "message": "why"}},
+        {"type": "response.failed", "error": {"error": {"code": code, "message": "why"}}},
+        [{"error": {"code": code, "type": "whatever", "message": "why"}}],
+    ):
+        failure = failure_of(StatusError(400, body), "x")
+        assert (failure.kind, failure.message) == (kind, "x: why (HTTP 400)")
+        assert failure_in(body, "x").kind is kind
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "prompt is too long: 210000 tokens > 200000 maximum",
+        "This model's maximum context length is 8192 tokens. However, you requested 9000 tokens",
+        "the request exceeds the available context size. try increasing it",
+        "input length and `max_tokens` exceed context limit: too many tokens",
+        "input is too long for requested model",
+        "trying to keep the first 9000 tokens when the context window is 4096",
+    ],
+)
+def test_a_conversation_that_is_too_long_is_known_by_the_words(words: str) -> None:
+    body = {"type": "error", "error": {"type": "invalid_request_error", "message": words}}
+    assert failure_of(StatusError(400, body), "x").kind is Kind.CONTEXT_TOO_LONG
+    assert failure_of(StatusError(500, {"error": words}), "x").kind is Kind.CONTEXT_TOO_LONG
+    assert failure_of(StatusError(401, body), "x").kind is Kind.AUTHENTICATION
+
+
+def test_an_error_in_the_middle_of_a_stream_is_the_servers_unless_it_says() -> None:
+    assert failure_in({"message": "boom"}, "x").kind is Kind.SERVER
+    assert failure_in({"error": {"code": 429, "message": "slow"}}, "x").kind is Kind.RATE_LIMITED
+    assert failure_in({"error": "boom"}, "x").message == "x: boom"
+    assert failure_in("boom", "x").message == "x: boom"
+    assert failure_in(None, "x").message == "x: no reason given"
+    assert failure_in({"error": {"message": {"deep": 1}}}, "x").message == "x: no reason given"
+
+
+@pytest.mark.parametrize(
+    ("raised", "before", "after"),
+    [
+        (httpx2.ConnectError("refused"), Kind.NETWORK, Kind.CUT_STREAM),
+        (httpx2.RemoteProtocolError("closed"), Kind.NETWORK, Kind.CUT_STREAM),
+        (httpx2.ReadError("reset"), Kind.NETWORK, Kind.CUT_STREAM),
+        (httpx2.ReadTimeout("silent"), Kind.TIMEOUT, Kind.TIMEOUT),
+        (httpx2.ConnectTimeout("silent"), Kind.TIMEOUT, Kind.TIMEOUT),
+        (ConnectionResetError(104, "reset"), Kind.NETWORK, Kind.CUT_STREAM),
+        (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad"), *[Kind.INVALID_RESPONSE] * 2),
+        (KeyError("choices"), *[Kind.INVALID_RESPONSE] * 2),
+        (WireError(Kind.CUT_STREAM, "cut"), *[Kind.CUT_STREAM] * 2),
+    ],
+)
+def test_a_lost_connection_is_the_network_before_the_answer_and_a_cut_stream_after(
+    raised: Exception, before: Kind, after: Kind
+) -> None:
+    assert failure_of(raised, "x").kind is before
+    assert failure_of(raised, "x", has_begun=True).kind is after
+
+
+def test_what_lies_under_an_sdks_error_is_what_is_told() -> None:
+    wrapped = Exception("Connection error.")
+    wrapped.__cause__ = httpx2.ConnectError("[Errno 111] refused")
+    failure = failure_of(wrapped, "here")
+    assert (failure.kind, failure.message) == (Kind.NETWORK, "here: [Errno 111] refused")
+
+
+def test_the_message_is_one_line_cut_to_size_with_the_request_named() -> None:
+    body = {"error": {"message": "a\n\tb\u2028c \ud800" + "x" * 10_000}}
+    failure = failure_of(StatusError(500, body, request_id="req_1"), "x")
+    assert failure.message.startswith("x: a b c �xxx")
+    assert failure.message.endswith("… (HTTP 500, request req_1)")
+    assert len(failure.message) < MESSAGE_LENGTH_MAX + 130
+    assert len(failure.message.splitlines()) == 1
+
+
+def test_a_failure_keeps_what_was_used_and_what_the_server_asks_for() -> None:
+    failure = failure_of(StatusError(429, None, retry_after="7"), "x", usage=Usage(5))
+    assert (failure.usage, failure.retry_after_s) == (Usage(5), 7.0)
+    assert failure_in({}, "x", Usage(5)).usage == Usage(5)
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry-after": "7"}, 7.0),
+        ({"retry-after": "0.5"}, 0.5),
+        ({"retry-after": "-3"}, 0.0),
+        ({"retry-after": "1000000000"}, 1e9),
+        ({"retry-after-ms": "1500", "retry-after": "9"}, 1.5),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "inf"}, None),
+        ({"retry-after": "1e999"}, None),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": ""}, None),
+        ({"retry-after": "Fri, 31 Dec 99999 23:59:59 GMT"}, None),
+    ],
+)
+def test_what_a_server_asks_for_is_seconds_or_nothing(
+    headers: dict[str, str], seconds: float | None
+) -> None:
+    assert retry_after_s(headers) == seconds
+
+
+def test_a_server_may_name_a_moment_instead() -> None:
+    then = format_datetime(datetime.now(UTC) + timedelta(seconds=600), usegmt=True)
+    asked = retry_after_s({"retry-after": then})
+    assert asked is not None
+    assert 500 < asked <= 600
+    assert retry_after_s({"retry-after": "Sat, 01 Jan 2000 00:00:00 GMT"}) == 0.0
+
+
+def test_a_body_that_refers_to_itself_or_is_deep_ends() -> None:
+    deep: Any = {"message": "end"}
+    for _ in range(50):
+        deep = {"error": deep}
+    assert failure_in(deep, "x").kind is Kind.SERVER
+    assert json.dumps(failure_in([], "x").message) == '"x: no reason given"'
