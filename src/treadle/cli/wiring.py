@@ -17,7 +17,7 @@ from treadle.core.tools import EffectClass
 from treadle.errors import NotConfiguredError, UsageError
 from treadle.models.script import load_script
 from treadle.models.scripted import ScriptedModel
-from treadle.runtime.commit_message import make_composer
+from treadle.runtime.commit_message import Composer
 from treadle.runtime.outputs import Output
 from treadle.runtime.ports import Provider
 from treadle.runtime.recovery import Answer
@@ -91,10 +91,11 @@ class Setup(Struct, frozen=True):
                 "approval mode plan: the agent can read but not change files or run commands; "
                 "--approval-mode auto lets it"
             )
+        composer = Composer(provider, config.model_name)
         workspace = GitWorkspace(
             folder,
             auto_commit=self.auto_commit,
-            compose=make_composer(provider, config),
+            compose=composer,
             redactor=redactor,
         )
         writer = (
@@ -110,6 +111,7 @@ class Setup(Struct, frozen=True):
             workspace=workspace,
             redactor=redactor,
             ask=ask,
+            hook_usage=composer.take_usage,
             on_output=on_output,
         )
 

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct
 
-from treadle.core.llm import LlmError, LlmResponse
+from treadle.core.llm import LlmError, LlmResponse, Usage
 from treadle.core.messages import Message
 from treadle.core.tools import Outcome, ToolProgress
 
@@ -90,10 +90,14 @@ class ToolCompleted(_Event, frozen=True, tag="tool_completed"):
 
 
 class PostToolsHookCompleted(_Event, frozen=True, tag="hook_completed"):
-    """The hook after a round of tools ended; `note` tells people what it did or why not."""
+    """The hook after a round of tools ended; `note` tells people what it did or why not.
+
+    `usage` is what it used of a model, for a commit message.
+    """
 
     action_taken: bool
     note: str = ""
+    usage: Usage | None = None
 
 
 class RetryTimeoutFired(_Event, frozen=True, tag="retry_timeout_fired"):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Final
 
-from treadle.core.config import AgentConfig
 from treadle.core.conversation import Conversation
 from treadle.core.events import LlmEvent
-from treadle.core.llm import LlmRequest
+from treadle.core.llm import LlmRequest, Usage
 from treadle.core.messages import Message
 from treadle.runtime.calls import call_model
 from treadle.runtime.ports import Provider
@@ -18,22 +16,45 @@ Write the commit message for this diff in Conventional Commits form (feat, fix, 
 style, test, chore). First line: imperative mood, under 72 characters, the primary change only.
 Answer with the message and nothing else."""
 
-MESSAGE_TOKENS_MAX: Final = 256
+MESSAGE_TOKENS_MAX: Final = 1024
+"""A message needs a tenth of them; a model that cannot help thinking needs the rest."""
+
 SILENCE_S_MAX: Final = 30.0
 """A commit waits this long for a nicer message, not longer: there is a plain one."""
 
 
-def make_composer(provider: Provider, config: AgentConfig) -> Callable[[str], Awaitable[str]]:
-    """A function from a diff to what the model says; an empty text if it does not answer."""
+class Composer:
+    """From a diff to what the model says; an empty text if it does not answer.
 
-    async def compose(diff: str) -> str:
+    Args:
+        provider: who answers.
+        model: which of its models.
+    """
+
+    def __init__(self, provider: Provider, model: str) -> None:
+        self._provider = provider
+        self._model = model
+        self._used: Usage | None = None
+
+    async def __call__(self, diff: str) -> str:
+        """Ask for the message of a diff."""
         request = LlmRequest(
-            model=config.model_name,
+            model=self._model,
             messages=Conversation([Message.user(f"<diff>\n{diff}\n</diff>")]),
             system=SYSTEM_PROMPT,
             max_tokens=MESSAGE_TOKENS_MAX,
+            reasoning="off",
         )
-        event = await call_model(provider, request, SILENCE_S_MAX, lambda _: None)
-        return event.response.message.content if isinstance(event, LlmEvent.Completed) else ""
+        event = await call_model(self._provider, request, SILENCE_S_MAX, lambda _: None)
+        if isinstance(event, LlmEvent.Completed):
+            usage, said = event.response.usage, event.response.message.content
+        else:
+            usage, said = event.error.usage, ""
+        if usage is not None:
+            self._used = usage + (self._used or Usage())
+        return said
 
-    return compose
+    def take_usage(self) -> Usage | None:
+        """What was used since this was last asked; `None` if nothing."""
+        used, self._used = self._used, None
+        return used

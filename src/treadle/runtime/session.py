@@ -36,7 +36,7 @@ from treadle.core.events import (
     ToolUncertain,
     UserInput,
 )
-from treadle.core.llm import LlmRequest
+from treadle.core.llm import LlmRequest, Usage
 from treadle.core.messages import Message, ToolCall
 from treadle.core.tools import CompletedToolInfo, EffectClass, ToolExecutionStatus, ToolProgress
 from treadle.errors import DiskError, StoreError, UsageError
@@ -46,6 +46,7 @@ from treadle.runtime.inbox import Inbox, Stop
 from treadle.runtime.outputs import Output, TurnFinished, TurnOutcome
 from treadle.runtime.ports import Provider, Redactor, Tools, Workspace, Writer
 from treadle.runtime.recovery import Answer, Resolution, completed_by, describe, open_calls
+from treadle.runtime.telling import output_of
 from treadle.runtime.work import Work
 from treadle.thread.codec import encode_entry
 from treadle.thread.facts import Configured, GitObserved, InputQueued, Recovered
@@ -65,6 +66,7 @@ class Session:
         workspace: who knows the folder; without one nothing is observed and no hook runs.
         redactor: keeps known secrets out of records and requests.
         ask: asked about a call that a crash left uncertain; without it the model is told.
+        hook_usage: what the post-tools hook has used of a model since it was last asked.
         on_output: gets every output as it happens.
 
     What the thread's last process left unfinished is taken up by the first `turn` or `resume`.
@@ -80,6 +82,7 @@ class Session:
         workspace: Workspace | None = None,
         redactor: Redactor | None = None,
         ask: Callable[[ToolCall], Awaitable[Answer]] | None = None,
+        hook_usage: Callable[[], Usage | None] = lambda: None,
         on_output: Callable[[Output], None] | None = None,
     ) -> None:
         self._writer = writer
@@ -93,6 +96,7 @@ class Session:
         self._config = self._wanted.config
         self._workspace = workspace
         self._ask = ask
+        self._hook_usage = hook_usage
         self._listeners = [] if on_output is None else [on_output]
         self._inbox = Inbox()
         self._work = Work(self._inbox.put)
@@ -302,11 +306,8 @@ class Session:
             self._outcome, self._error = TurnOutcome.DONE, ""
             prompt = self.conversation[-1].content
             self._later.append(outputs.TurnStarted(self.thread_id, prompt))
-        elif isinstance(event, ToolCompleted) and isinstance(before, ExecutingTools):
-            name = next(s.tool_name for s in before.executions if s.call_id == event.call_id)
-            self._later.append(outputs.ToolFinished(event.call_id, name, event.outcome))
-        elif isinstance(event, PostToolsHookCompleted):
-            self._later.append(outputs.HookFinished(event.action_taken, event.note))
+        elif (told := output_of(event, before)) is not None:
+            self._later.append(told)
         if isinstance(action, DisplayError):
             self._outcome, self._error = TurnOutcome.FAILED, action.text
             self._later.append(outputs.ErrorShown(action.text))
@@ -417,7 +418,7 @@ class Session:
             self._workspace, completed, self._before, is_whole=self._saw_round, trailer=trailer
         )
         await self._observe()
-        return event
+        return replace(event, usage=self._hook_usage())
 
     async def _observe(self) -> GitObserved | None:
         """Look at the repository and record how it stands, if that is news."""

@@ -25,7 +25,13 @@ from treadle.core.chat.states import (
 )
 from treadle.core.config import AgentConfig
 from treadle.core.conversation import Conversation
-from treadle.core.events import DURABLE, AgentEvent, LlmEvent, UserInput
+from treadle.core.events import (
+    DURABLE,
+    AgentEvent,
+    LlmEvent,
+    PostToolsHookCompleted,
+    UserInput,
+)
 from treadle.core.llm import LlmError, LlmErrorKind, Usage
 from treadle.core.messages import Message
 from treadle.core.tools import ToolExecutionStatus
@@ -152,6 +158,8 @@ class ThreadFold:
             self._spend(event.response.usage)
         elif isinstance(event, LlmEvent.Error):
             self._spend(event.error.usage)
+        elif isinstance(event, PostToolsHookCompleted):
+            self._spend(event.usage)
         return self._machine.handle_event(event)
 
     def _spend(self, usage: Usage | None) -> None:
