@@ -27,6 +27,8 @@ MAY_USE: Final = {
     "tools/files.py": {"secrets"},  # names of temporary files
     "tools/process.py": {"secrets", "time"},  # marks of its own, deadlines
     "tools/list_files.py": {"time"},  # deadlines
+    "models/failures.py": {"time"},  # a server may name the moment to come back
+    "cli/checks.py": {"time"},  # how long a sync takes
     "cli/render.py": {"time"},  # the pace of a terminal
 }
 """Where the program may look at a clock or throw dice, under `src/treadle`, and what for."""

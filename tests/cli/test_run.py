@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Run
+from treadle.core.llm import ADVICE, LlmErrorKind
 
 HELLO = '[[replies]]\ntext = "Hello to you."\n'
 
@@ -274,13 +275,20 @@ def test_a_bad_script_is_named_with_its_place(treadle: Run, script: Script) -> N
     assert "replies[0]" in done.stderr
 
 
-def test_a_model_that_fails_ends_with_1_and_the_thread_goes_on(
-    treadle: Run, script: Script
+@pytest.mark.parametrize(
+    ("kind", "code"), [("bad_request", 1), ("authentication", 5), ("overloaded", 75)]
+)
+def test_a_model_that_fails_says_what_to_do_and_the_thread_goes_on(
+    treadle: Run, script: Script, kind: str, code: int
 ) -> None:
-    model = script('[[replies]]\nerror = { kind = "authentication", message = "no such key" }\n')
+    failure = f'kind = "{kind}", message = "so it goes", retry_after_s = 0'
+    model = script(f"[[replies]]\nerror = {{ {failure} }}\ntimes = 0\n")
+    done = treadle("-p", "x", "-m", model, "--output-format", "json")
+    assert done.returncode == code
+    assert json.loads(done.stdout)["error_kind"] == kind
     done = treadle("-p", "x", "-m", model)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "no such key" in done.stderr
+    assert (done.returncode, done.stdout) == (code, "")
+    assert f"so it goes; {ADVICE[LlmErrorKind(kind)]}" in done.stderr
     assert treadle("-c", "-p", "again", "-m", script(HELLO)).stdout == "Hello to you.\n"
 
 

@@ -18,7 +18,7 @@ from treadle.core.events import LlmEvent
 from treadle.core.llm import LlmError, LlmRequest, LlmResponse
 from treadle.core.messages import Message
 
-DELTAS = (LlmEvent.TextDelta, LlmEvent.ToolCallDelta)
+DELTAS = (LlmEvent.TextDelta, LlmEvent.ThinkingDelta, LlmEvent.ToolCallDelta)
 ENDS = (LlmEvent.Completed, LlmEvent.Error)
 
 STREAMS = 8

@@ -15,6 +15,7 @@ import msgspec
 
 from treadle.core.messages import ToolCall
 from treadle.core.tools import ToolExecutionOutcome
+from treadle.models.cost import describe_usage
 from treadle.runtime import outputs
 from treadle.runtime.outputs import Output, TurnFinished, TurnOutcome
 
@@ -105,13 +106,11 @@ class TextRenderer:
             _say("stopped before the turn was finished; it is safe on disk", fg="yellow")
         elif finished.outcome is not TurnOutcome.DONE:
             _say(f"treadle: {finished.error}", fg="red")
-        usage = finished.usage
-        about = "about " if usage.estimated else ""
-        _say(
-            f"{about}{usage.input_tokens} tokens in, {usage.output_tokens} out; "
-            f"to go on: treadle resume {finished.thread}",
-            dim=True,
-        )
+        used = describe_usage(finished.turn_usage)
+        if finished.usage != finished.turn_usage:
+            used += f" (whole thread: {describe_usage(finished.usage)})"
+        _say(used, dim=True)
+        _say(f"to go on: treadle resume {finished.thread}", dim=True)
 
 
 class JsonRenderer:

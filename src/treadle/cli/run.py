@@ -18,12 +18,20 @@ from treadle.cli import exits
 from treadle.cli.ask import ask, is_somebody_there
 from treadle.cli.render import Renderer, make_renderer
 from treadle.cli.wiring import ModelChoice, Setup, find_thread, make_setup
+from treadle.core.llm import LlmErrorKind
+from treadle.core.retry import RETRYABLE
 from treadle.errors import UsageError
-from treadle.runtime.outputs import Notice, TurnOutcome
+from treadle.runtime.outputs import Notice, TurnFinished, TurnOutcome
 from treadle.runtime.session import Session
 
 STDIN_WAIT_S_MAX: Final = 3.0
 """After so long a silence it is told what is waited for."""
+
+_CODE_OF_KIND: Final = {
+    LlmErrorKind.AUTHENTICATION: exits.NOT_CONFIGURED,
+    **dict.fromkeys(RETRYABLE, exits.TRY_LATER),
+}
+"""Of a turn that failed; all other kinds are plain failures."""
 
 _CODE_OF_OUTCOME: Final = {
     TurnOutcome.DONE: exits.DONE,
@@ -105,7 +113,14 @@ async def _turn(
     finally:
         await session.close()
     renderer.end(finished)
-    return signalled.get("code", _CODE_OF_OUTCOME[finished.outcome])
+    return signalled.get("code", _code_of(finished))
+
+
+def _code_of(finished: TurnFinished) -> int:
+    code = _CODE_OF_OUTCOME[finished.outcome]
+    if finished.error_kind is not None:
+        return _CODE_OF_KIND.get(finished.error_kind, code)
+    return code
 
 
 def _listen(session: Session) -> dict[str, int]:

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from treadle.core.llm import LlmError, Usage
+from treadle.core.llm import LlmError, LlmErrorKind, Usage
 from treadle.core.messages import ToolCall
 from treadle.core.tools import Outcome, ToolProgress
 
@@ -94,11 +94,22 @@ class TurnOutcome(Enum):
     """The session was closed meanwhile; resuming the thread goes on with the turn."""
 
 
+class Ending(Struct, frozen=True):
+    """How a turn ended; `error` and `error_kind` say why if it is not done.
+
+    `error_kind` is the kind of the model's failure, if that is what ended it.
+    """
+
+    outcome: TurnOutcome = TurnOutcome.DONE
+    error: str = ""
+    error_kind: LlmErrorKind | None = None
+
+
 class TurnFinished(_Output, frozen=True, tag="turn_finished"):
     """The agent waits for input again, or the session is closed.
 
     `answer` is the model's final text; `turn_usage` is what this turn used, `usage` and `version`
-    are those of the whole thread.
+    are those of the whole thread; the errors are those of its `Ending`.
     """
 
     thread: str
@@ -108,6 +119,7 @@ class TurnFinished(_Output, frozen=True, tag="turn_finished"):
     usage: Usage
     turn_usage: Usage
     error: str = ""
+    error_kind: LlmErrorKind | None = None
 
 
 Output: TypeAlias = (

@@ -43,7 +43,7 @@ from treadle.errors import DiskError, StoreError, UsageError
 from treadle.runtime import outputs
 from treadle.runtime.calls import call_model, look_at, presentable, refusal, run_call, run_hook
 from treadle.runtime.inbox import Inbox, Stop
-from treadle.runtime.outputs import Output, TurnFinished, TurnOutcome
+from treadle.runtime.outputs import Ending, Output, TurnFinished, TurnOutcome
 from treadle.runtime.ports import Provider, Redactor, Tools, Workspace, Writer
 from treadle.runtime.recovery import Answer, Resolution, completed_by, describe, open_calls
 from treadle.runtime.telling import output_of
@@ -107,8 +107,7 @@ class Session:
         self._saw_round = False
         self._is_prepared = False
         self._running: asyncio.Future[TurnFinished] | None = None
-        self._outcome = TurnOutcome.DONE
-        self._error = ""
+        self._end = Ending()
 
     # ---- what people ask of a session ----------------------------------------------------------
 
@@ -206,7 +205,7 @@ class Session:
         running: asyncio.Future[TurnFinished] = asyncio.get_running_loop().create_future()
         self._running = running
         self._inbox.clear()  # a stop that came when the last turn was over is not for this one
-        self._outcome, self._error, self._due = TurnOutcome.DONE, "", None
+        self._end, self._due = Ending(), None
         try:
             try:
                 await self._begin(message)
@@ -230,17 +229,18 @@ class Session:
     def _finished(self) -> TurnFinished:
         fold = self._writer.fold
         answer = ""
-        if self._outcome is TurnOutcome.DONE and fold.conversation:
+        if self._end.outcome is TurnOutcome.DONE and fold.conversation:
             last = fold.conversation[-1]
             answer = last.content if last.role == "assistant" else ""
         return TurnFinished(
             self.thread_id,
-            self._outcome,
+            self._end.outcome,
             answer,
             fold.version,
             fold.usage,
             fold.turn_usage,
-            self._error,
+            self._end.error,
+            self._end.error_kind,
         )
 
     async def _begin(self, message: Message | None) -> None:
@@ -303,13 +303,13 @@ class Session:
         elif type(self._writer.fold.state) is not type(before):
             self._due = None
         if isinstance(event, UserInput):
-            self._outcome, self._error = TurnOutcome.DONE, ""
+            self._end = Ending()
             prompt = self.conversation[-1].content
             self._later.append(outputs.TurnStarted(self.thread_id, prompt))
         elif (told := output_of(event, before)) is not None:
             self._later.append(told)
-        if isinstance(action, DisplayError):
-            self._outcome, self._error = TurnOutcome.FAILED, action.text
+        if isinstance(action, DisplayError) and isinstance(event, LlmEvent.Error):
+            self._end = Ending(TurnOutcome.FAILED, action.text, event.error.kind)
             self._later.append(outputs.ErrorShown(action.text))
 
     async def _intend(self) -> None:
@@ -320,9 +320,9 @@ class Session:
         if isinstance(due, SendLlmRequest):
             limit = self._config.max_steps
             if limit and self._writer.fold.turn_steps >= limit:
-                self._outcome = TurnOutcome.LIMIT
-                self._error = f"stopped after {limit} model requests (max steps)"
-                self._take(CancelRequested(reason=self._error))
+                why = f"stopped after {limit} model requests (max steps)"
+                self._end = Ending(TurnOutcome.LIMIT, why)
+                self._take(CancelRequested(reason=why))
         elif isinstance(due, ExecuteTools):
             state = self._writer.fold.state
             assert isinstance(state, ExecutingTools)
@@ -437,8 +437,7 @@ class Session:
         Calls that can say how far they got do; a cancel answers the others. When the process
         ends instead, they stay open: recovery decides when the thread is opened again.
         """
-        so_far = self._outcome, self._error
-        self._outcome, self._error = stop.outcome, stop.reason
+        so_far, self._end = self._end, Ending(stop.outcome, stop.reason)
         await self._work.end()
         text, self._partial_text = "".join(self._partial_text), []
         while self._inbox:
@@ -446,8 +445,8 @@ class Session:
             if not isinstance(item, BaseException):
                 self._take(item)
         is_over = self.is_waiting and not self._writer.fold.queued
-        if is_over and self._outcome is stop.outcome:  # the stop came too late
-            self._outcome, self._error = so_far
+        if is_over and self._end.outcome is stop.outcome:  # the stop came too late
+            self._end = so_far
         if stop.outcome is not TurnOutcome.INTERRUPTED and not self.is_waiting:
             self._take(CancelRequested(text, stop.reason))
         self._due = None

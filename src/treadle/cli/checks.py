@@ -1,0 +1,229 @@
+"""What `treadle doctor` looks at: each check gives lines that say ok, warning or failure.
+
+A failure means that Treadle cannot do its job here; a warning, that a part of it will be missing,
+slow or less safe. Each that is not ok says what to do. Nothing is changed, nothing is left over.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import stat
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from treadle import __version__
+from treadle.errors import TreadleError
+from treadle.store.local import LocalStore
+from treadle.store.places import Places
+from treadle.store.replay import check as verify
+
+FREE_BYTES_MIN: Final = 64 * 2**20
+FREE_BYTES_FEW: Final = 2**30
+SYNC_MS_SLOW: Final = 25.0
+SYNC_COUNT: Final = 15
+THREAD_COUNT_MAX: Final = 50
+"""So many threads, last changed first, are verified; `treadle verify` does all."""
+
+COMMAND_S_MAX: Final = 10.0
+GIT_MIN: Final = (2, 11)
+"""`git status --porcelain=v2 --branch` needs it."""
+
+LIBRARIES: Final = ("anthropic", "openai", "genai-prices", "httpx2", "msgspec")
+
+
+class Finding(Struct, frozen=True, omit_defaults=True):
+    """One line: what was looked at, how it is, and what to do if it is not ok."""
+
+    name: str
+    status: Literal["ok", "warning", "failure"]
+    text: str
+    advice: str = ""
+
+
+def ok(name: str, text: str) -> Finding:
+    """All is well."""
+    return Finding(name, "ok", text)
+
+
+def warning(name: str, text: str, advice: str) -> Finding:
+    """A part will be missing, slow or less safe."""
+    return Finding(name, "warning", text, advice)
+
+
+def failure(name: str, text: str, advice: str) -> Finding:
+    """Treadle cannot do its job here."""
+    return Finding(name, "failure", text, advice)
+
+
+def check_versions() -> Iterator[Finding]:
+    """This program, the interpreter, the libraries that answer for models."""
+    yield ok("treadle", f"{__version__} in {Path(__file__).parents[1]}")
+    yield ok("python", f"{platform.python_version()} at {sys.executable}, {platform.platform()}")
+    for name in LIBRARIES:
+        try:
+            yield ok(name, metadata.version(name))
+        except metadata.PackageNotFoundError:
+            yield failure(name, "not installed", "install Treadle again: it brings what it needs")
+
+
+def check_places(places: Places) -> Iterator[Finding]:
+    """The folders of this user: private, writable, or not there yet."""
+    for name in ("data", "state", "config"):
+        path: Path = getattr(places, name)
+        try:
+            yield _place(name, path)
+        except OSError as error:
+            advice = "make the folder reachable, or set TREADLE_HOME to one that is"
+            yield failure(name, f"{path}: {error.strerror}", advice)
+
+
+def _place(name: str, path: Path) -> Finding:
+    nearest = next(one for one in (path, *path.parents) if one.exists())
+    if not os.access(nearest, os.W_OK | os.X_OK) or not nearest.is_dir():
+        advice = f"make {nearest} a folder you may write to, or set TREADLE_HOME to one"
+        return failure(name, f"{nearest} cannot be written to", advice)
+    if nearest != path:
+        return ok(name, f"{path} (will be made when it is needed)")
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & 0o077:
+        return warning(name, f"{path} is open to others ({mode:04o})", f"chmod 700 {path}")
+    return ok(name, f"{path} ({mode:04o})")
+
+
+def check_programs() -> Iterator[Finding]:
+    """git, bubblewrap and ripgrep."""
+    version = _output("git", "--version")
+    numbers = tuple(int(part) for part in version.split()[-1].split(".")[:2] if part.isdigit())
+    if not version:
+        advice = "install git: without it nothing is observed and nothing committed"
+        yield warning("git", "not found", advice)
+    elif numbers < GIT_MIN:
+        yield warning("git", f"{version} is too old", "install git 2.11 or newer")
+    else:
+        yield ok("git", f"{version} at {shutil.which('git')}")
+    if not shutil.which("bwrap"):
+        advice = "install bubblewrap: the sandbox for commands, which is to come, needs it"
+        yield warning("bubblewrap", "not found", advice)
+    elif not _runs("bwrap", "--ro-bind", "/", "/", "--unshare-all", "true"):
+        advice = "allow user namespaces: the sandbox for commands, which is to come, needs them"
+        yield warning("bubblewrap", "found, but it cannot start a sandbox here", advice)
+    else:
+        yield ok("bubblewrap", f"{_output('bwrap', '--version')}; not used by this version yet")
+    ripgrep = _output("rg", "--version").partition("\n")[0]
+    yield ok("ripgrep", ripgrep or "not found: searching is done in Python, which is slower")
+
+
+def _run(*command: str) -> subprocess.CompletedProcess[str] | None:
+    try:
+        return subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=COMMAND_S_MAX,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def _output(*command: str) -> str:
+    """What the command says; empty if it is not there or fails."""
+    done = _run(*command)
+    return done.stdout.strip() if done is not None and done.returncode == 0 else ""
+
+
+def _runs(*command: str) -> bool:
+    done = _run(*command)
+    return done is not None and done.returncode == 0
+
+
+def check_disk(places: Places) -> Iterator[Finding]:
+    """Room, the time a sync takes, and whether locks hold, where the threads are."""
+    place = next(one for one in (places.data, *places.data.parents) if one.is_dir())
+    free = shutil.disk_usage(place).free
+    text = f"{free / 2**30:,.1f} GiB free at {place}"
+    if free < FREE_BYTES_MIN:
+        yield failure("disk", text, "make room: threads are written before anything is done")
+    elif free < FREE_BYTES_FEW:
+        yield warning("disk", text, "make room soon")
+    else:
+        yield ok("disk", text)
+    try:
+        yield from _measure(place)
+    except OSError as error:
+        advice = "threads cannot be kept here: set TREADLE_HOME to a folder on a local disk"
+        yield failure("sync", f"{place}: {error.strerror}", advice)
+
+
+def _measure(place: Path) -> Iterator[Finding]:
+    with tempfile.NamedTemporaryFile(dir=place, prefix=".treadle-doctor-") as file:
+        took_ms: list[float] = []
+        for _ in range(SYNC_COUNT):
+            began_s = time.perf_counter()
+            os.write(file.fileno(), bytes(2048))
+            os.fdatasync(file.fileno())
+            took_ms.append(1000 * (time.perf_counter() - began_s))
+        text = f"{statistics.median(took_ms):.2f} ms to make a record durable (median)"
+        if statistics.median(took_ms) > SYNC_MS_SLOW:
+            advice = "a turn needs four of these: set TREADLE_HOME to a folder on a faster disk"
+            yield warning("sync", text, advice)
+        else:
+            yield ok("sync", text)
+        yield _lock(file.name)
+
+
+def _lock(path: str) -> Finding:
+    import fcntl
+
+    one, other = os.open(path, os.O_RDWR), os.open(path, os.O_RDWR)
+    try:
+        fcntl.flock(one, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return ok("locks", "one writer per thread is enforced")
+    except OSError as error:
+        advice = "set TREADLE_HOME to a folder on a local disk"
+        return failure("locks", f"this file system has no locks: {error.strerror}", advice)
+    finally:
+        os.close(one)
+        os.close(other)
+    advice = "two processes could write one thread: set TREADLE_HOME to a folder on a local disk"
+    return failure("locks", "this file system does not enforce locks", advice)
+
+
+def check_threads(store: LocalStore) -> Iterator[Finding]:
+    """The threads that were worked on last."""
+    try:
+        ids = [line.id for line in store.list()]
+        reports = [verify(store, thread_id) for thread_id in ids[:THREAD_COUNT_MAX]]
+    except TreadleError as error:
+        yield failure("threads", error.message, error.hint or "see `treadle verify`")
+        return
+    bad = [report for report in reports if not report.is_good]
+    for report in bad:
+        advice = f"`treadle verify {report.thread}` says more; what is intact can be shown"
+        yield failure("threads", f"{report.thread} is {report.condition}: {report.text}", advice)
+    torn = sum(report.condition == "torn" for report in reports if report.is_good)
+    rest = f", the last {len(reports)} verified" if len(ids) > len(reports) else ", all verified"
+    words = f"; {torn} with an unfinished last write, which opening mends" if torn else ""
+    if not bad:
+        yield ok("threads", f"{len(ids)}{rest if ids else ''}{words}")
+
+
+def worst(findings: Iterable[Finding]) -> str:
+    """The most serious status of all."""
+    order = ("ok", "warning", "failure")
+    return max((finding.status for finding in findings), key=order.index, default="ok")
