@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 from pathlib import Path
 
-from bench import machine, startup, turns
+from bench import machine, startup, streams, turns
 from bench.report import Row, print_table, write_json
 
 RESULTS = Path(__file__).parent / "results.json"
@@ -19,6 +19,7 @@ def main() -> None:
         *machine.measure(),
         *turns.measure_turns(),
         *startup.measure(),
+        *streams.measure(),
         *turns.measure_fleet(),
         *turns.measure_idle(),
         *turns.measure_parallel_tools(),
