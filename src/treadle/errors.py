@@ -51,6 +51,10 @@ class ScriptError(UsageError):
     """The script of a scripted model is not valid; the message names the file and the place."""
 
 
+class ConfigError(UsageError):
+    """A setting is not valid; the message names the file and line, the variable or the flag."""
+
+
 class NotConfiguredError(TreadleError):
     """Something must be set up first (a model, a key); the hint says what."""
 

@@ -223,22 +223,11 @@ def test_what_would_steer_a_terminal_is_not_shown(treadle: Run, script: Script) 
 # ---- what goes wrong ---------------------------------------------------------------------------
 
 
-def test_without_a_model_one_line_says_what_to_do(
-    treadle: Run, repository: Path, tmp_path: Path
-) -> None:
-    done = treadle("-p", "hello")
-    assert (done.returncode, done.stdout) == (5, "")
-    assert "TREADLE_MODEL" in done.stderr
-    assert "treadle demo" in done.stderr
-    assert not (tmp_path / "home").exists()
-    assert sorted(path.name for path in repository.iterdir()) == [".git", "calc.py"]
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["-p", " "], "the prompt is empty"),
-        (["-p", "x", "-m", "nobody:knows"], "unknown model"),
+        (["-p", "x", "-m", "nobody:knows"], "there is no provider 'nobody'"),
         (["-p", "x", "-m", "scripted:/no/such/file.toml"], "/no/such/file.toml"),
         (["-p", "x", "-C", "/no/such/folder"], "is no folder"),
         (["-p", "x", "-r", "T-0"], "there is no thread"),

@@ -15,6 +15,7 @@ from typing import Final
 
 import click
 
+from treadle.config.load import ENVIRONMENT
 from treadle.errors import NotConfiguredError, TreadleError
 
 PROMPT: Final = "The test suite fails. Find out why, and fix it."
@@ -56,7 +57,8 @@ class _Demo:
             "TREADLE_HOME": str(self._home),
             "PATH": path,
         }
-        self._environment.pop("TREADLE_MODEL", None)
+        for variable in ENVIRONMENT:  # the demo is the same whatever its user has set
+            self._environment.pop(variable, None)
 
     def play(self) -> None:
         click.echo(INTRO)

@@ -11,14 +11,25 @@ import click
 from treadle import __version__
 from treadle.errors import TreadleError
 
-COMMANDS: Final = ("demo", "graph", "list", "replay", "resume", "show", "verify")
+COMMANDS: Final = (
+    "config",
+    "demo",
+    "doctor",
+    "graph",
+    "list",
+    "models",
+    "replay",
+    "resume",
+    "show",
+    "verify",
+)
 """Each is `treadle.cli.<name>_command.command`; none is imported before it is asked for."""
 
 WELCOME: Final = """\
 Treadle: a coding agent that never loses a stitch.
 
   treadle demo                     see it work: 30 seconds, no keys, no network
-  treadle -p "PROMPT" -m MODEL     one turn in this folder; the answer goes to stdout
+  treadle -p "PROMPT"              one turn in this folder; the answer goes to stdout
   treadle list                     threads on this machine
   treadle resume ID                go on with a thread
   treadle --help                   everything else
@@ -54,7 +65,12 @@ class _Lazy(click.Group):
     "-c", "--continue", "latest", is_flag=True, help="Go on with this folder's last thread."
 )
 @click.option("-r", "--resume", "thread", metavar="ID", help="Go on with this thread.")
-@click.option("-m", "--model", metavar="MODEL", envvar="TREADLE_MODEL", help="scripted:FILE")
+@click.option(
+    "-m",
+    "--model",
+    metavar="MODEL",
+    help="provider:model, an alias, scripted:FILE or recorded:FILE. A thread keeps its model.",
+)
 @click.option(
     "-C", "--cwd", metavar="FOLDER", type=click.Path(), help="Work in FOLDER instead of here."
 )
@@ -71,6 +87,9 @@ class _Lazy(click.Group):
     show_default=True,
 )
 @click.option("--max-steps", type=click.IntRange(min=1), help="Model requests this turn may make.")
+@click.option(
+    "--record", metavar="FILE", type=click.Path(), help="Keep what the model streams in FILE."
+)
 @click.option("--private", is_flag=True, help="A new thread never leaves this machine.")
 @click.option("--no-commit", is_flag=True, help="Do not commit what the agent changes.")
 @click.option("-v", "--verbose", count=True, help="Log transitions (-v) and everything (-vv).")
@@ -79,8 +98,8 @@ def cli(ctx: click.Context, /, verbose: int, **options: Any) -> None:
     """A coding agent whose every step is durable.
 
     \b
-    treadle -p "fix the failing test" -m scripted:demo.toml --approval-mode auto
-    git diff | treadle -p "review this" -m scripted:demo.toml
+    treadle -p "fix the failing test" --approval-mode auto
+    git diff | treadle -p "review this" -m sonnet
 
     Exit codes: 0 done, 1 failed, 2 usage, 3 stopped by a limit, 5 not configured, 75 try again
     later, 130 or 143 ended by a signal.

@@ -29,7 +29,7 @@ HEAD_LINES_MAX: Final = 3
 class Renderer(Protocol):
     """Shows a turn."""
 
-    def begin(self, thread_id: str, notices: Sequence[str]) -> None:
+    def begin(self, thread_id: str, model: str, notices: Sequence[str]) -> None:
         """Before anything happens."""
         ...
 
@@ -58,9 +58,9 @@ class TextRenderer:
         """The round's calls; those of a finished round are forgotten when the next one begins."""
         self._open_count = 0
 
-    def begin(self, thread_id: str, notices: Sequence[str]) -> None:
+    def begin(self, thread_id: str, model: str, notices: Sequence[str]) -> None:
         """See `Renderer`."""
-        _say(f"thread {thread_id}", dim=True)
+        _say(f"thread {thread_id}, {model}", dim=True)
         for notice in notices:
             _say(notice, dim=True)
 
@@ -119,7 +119,7 @@ class JsonRenderer:
     def __init__(self) -> None:
         self._started_s = time.monotonic()
 
-    def begin(self, thread_id: str, notices: Sequence[str]) -> None:
+    def begin(self, thread_id: str, model: str, notices: Sequence[str]) -> None:
         """See `Renderer`."""
 
     def show(self, output: Output) -> None:
@@ -141,9 +141,10 @@ class JsonRenderer:
 class StreamRenderer(JsonRenderer):
     """Every output as a line of JSON, as it happens; the first names thread and schema."""
 
-    def begin(self, thread_id: str, notices: Sequence[str]) -> None:
+    def begin(self, thread_id: str, model: str, notices: Sequence[str]) -> None:
         """See `Renderer`."""
-        _print_json({"type": "thread", "thread": thread_id, "schema": SCHEMA_VERSION})
+        head = {"type": "thread", "thread": thread_id, "model": model, "schema": SCHEMA_VERSION}
+        _print_json(head)
         for notice in notices:
             self.show(outputs.Notice(notice))
 

@@ -10,7 +10,7 @@ import click
 @click.command("resume")
 @click.argument("thread", metavar="ID")
 @click.option("-p", "--print", "prompt", metavar="PROMPT", help="Say this, then print the answer.")
-@click.option("-m", "--model", metavar="MODEL", envvar="TREADLE_MODEL", help="scripted:FILE")
+@click.option("-m", "--model", metavar="MODEL", help="Go on with another model.")
 @click.option("-C", "--cwd", metavar="FOLDER", type=click.Path(), help="Work in FOLDER instead.")
 @click.option(
     "--approval-mode",
@@ -24,6 +24,9 @@ import click
     show_default=True,
 )
 @click.option("--max-steps", type=click.IntRange(min=1), help="Model requests this turn may make.")
+@click.option(
+    "--record", metavar="FILE", type=click.Path(), help="Keep what the model streams in FILE."
+)
 @click.option("--no-commit", is_flag=True, help="Do not commit what the agent changes.")
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> None:

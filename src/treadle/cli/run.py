@@ -55,6 +55,7 @@ class RunOptions(Struct, frozen=True):
     max_steps: int | None = None
     private: bool = False
     no_commit: bool = False
+    record: str | None = None
 
 
 def run(options: RunOptions) -> int:
@@ -65,9 +66,9 @@ def run(options: RunOptions) -> int:
     if prompt is not None and not prompt.strip():
         raise UsageError("the prompt is empty", hint="say what the agent is to do")
     setup = make_setup(
-        ModelChoice(options.model, options.approval_mode, options.max_steps or 0),
+        ModelChoice(options.model, options.approval_mode, options.max_steps, options.record),
         folder=options.cwd,
-        auto_commit=not options.no_commit,
+        no_commit=options.no_commit,
     )
     thread_id = find_thread(setup, options.thread, latest=options.latest)
     renderer = make_renderer(options.output_format)
@@ -102,7 +103,7 @@ async def _turn(
     session = setup.open(
         thread_id, renderer.show, is_private=is_private, ask=ask if is_somebody_there() else None
     )
-    renderer.begin(session.thread_id, setup.notices)
+    renderer.begin(session.thread_id, session.model_name, setup.notices)
     signalled = _listen(session)
     said_before = len(session.conversation)
     try:
@@ -112,6 +113,7 @@ async def _turn(
             finished = replace(finished, answer="")
     finally:
         await session.close()
+        await setup.models.aclose()
     renderer.end(finished)
     return signalled.get("code", _code_of(finished))
 

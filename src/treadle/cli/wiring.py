@@ -10,16 +10,15 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from treadle import __version__
+from treadle.cli.providers import CREATOR, Models
+from treadle.config.load import load_settings
+from treadle.config.settings import Settings
 from treadle.core.config import AgentConfig
 from treadle.core.messages import ToolCall
 from treadle.core.tools import EffectClass
-from treadle.errors import NotConfiguredError, UsageError
-from treadle.models.script import load_script
-from treadle.models.scripted import ScriptedModel
+from treadle.errors import UsageError
 from treadle.runtime.commit_message import Composer
 from treadle.runtime.outputs import Output
-from treadle.runtime.ports import Provider
 from treadle.runtime.recovery import Answer
 from treadle.runtime.session import Session
 from treadle.store.local import LocalStore
@@ -29,9 +28,8 @@ from treadle.thread.fold import ThreadFold
 from treadle.tools.builtin import builtin_tools
 from treadle.tools.registry import Registry
 from treadle.workspace.commit import GitWorkspace
+from treadle.workspace.instructions import read_instructions
 from treadle.workspace.redact import Redactor, collect_secrets
-
-CREATOR: Final = f"treadle {__version__}"
 
 SYSTEM_PROMPT: Final = """\
 You are Treadle, a coding agent. You work in the folder {folder} with the tools you are given.
@@ -46,12 +44,14 @@ it happened before you repeat it."""
 class ModelChoice(Struct, frozen=True):
     """What a person may choose per run; `None` keeps what the thread has recorded.
 
-    `max_steps` bounds this run only; 0 is no bound.
+    `max_steps` bounds this run only; `None` is what the settings say. `record` is a file that
+    keeps what models stream.
     """
 
     model: str | None = None
     approval_mode: str | None = None
-    max_steps: int = 0
+    max_steps: int | None = None
+    record: str | None = None
 
 
 class Setup(Struct, frozen=True):
@@ -61,6 +61,8 @@ class Setup(Struct, frozen=True):
     folder: str
     has_chosen_folder: bool
     choice: ModelChoice
+    settings: Settings
+    models: Models
     auto_commit: bool
     notices: list[str]
 
@@ -75,23 +77,25 @@ class Setup(Struct, frozen=True):
         """A session on a new thread, or on an existing one.
 
         Raises:
-            NotConfiguredError: no model was chosen, nor is one recorded.
-            UsageError: the thread's folder is gone.
+            NotConfiguredError: no model was chosen, nor is one recorded; or it has no key.
+            UsageError: the thread's folder is gone, or there is no such model.
             StoreError: the thread is busy, damaged or newer, or the disk refused.
         """
         recorded = None if thread_id is None else self.store.load(thread_id).fold
         folder = self.folder if recorded is None else self._folder_of(recorded.header)
         config = self._config(folder, recorded)
-        provider = make_provider(config.model_name)
-        redactor = Redactor(collect_secrets(os.environ, Path.home()))
+        provider = self.models.open(config.model_name)
+        composer = self._composer(config)
+        secrets = {**self.models.keys, **collect_secrets(os.environ, Path.home())}
+        redactor = Redactor(secrets)
+        self.models.redact = redactor.redact
         tools = Registry(builtin_tools(), workspace=folder)
-        if (self.choice.approval_mode or _recorded_mode(config)) == "plan":
+        if self._mode(recorded) == "plan":
             tools = tools.only({EffectClass.READ})
             self.notices.append(
                 "approval mode plan: the agent can read but not change files or run commands; "
                 "--approval-mode auto lets it"
             )
-        composer = Composer(provider, config.model_name)
         workspace = GitWorkspace(
             folder,
             auto_commit=self.auto_commit,
@@ -117,19 +121,43 @@ class Setup(Struct, frozen=True):
 
     def _config(self, folder: str, recorded: ThreadFold | None) -> AgentConfig:
         """What the thread has recorded, with what was chosen for this run."""
-        config = (
-            AgentConfig(system_prompt=SYSTEM_PROMPT.format(folder=folder))
-            if recorded is None
-            else recorded.machine.config
-        )
-        if recorded is not None and folder != recorded.header.workspace:
-            config = replace(config, system_prompt=SYSTEM_PROMPT.format(folder=folder))
-        model = self.choice.model
-        return replace(
-            config,
-            model_name=_lasting_name(model) if model else config.model_name,
-            max_steps=self.choice.max_steps,
-        )
+        settings, chosen = self.settings, self.choice.model
+        max_steps = self.choice.max_steps or settings.max_steps or 0
+        if recorded is None:
+            name = self.models.name(chosen)
+            return AgentConfig(
+                model_name=name,
+                system_prompt=self._system_prompt(folder),
+                max_steps=max_steps,
+                max_tokens=settings.max_tokens,
+                temperature=settings.temperature,
+                reasoning=settings.reasoning,
+            )
+        config = recorded.machine.config
+        if folder != recorded.header.workspace:
+            config = replace(config, system_prompt=self._system_prompt(folder))
+        name = self.models.name(chosen or config.model_name)
+        return replace(config, model_name=name, max_steps=max_steps)
+
+    def _system_prompt(self, folder: str) -> str:
+        found = read_instructions(folder)
+        self.notices.extend(found.notices)
+        prompt = SYSTEM_PROMPT.format(folder=folder)
+        return f"{prompt}\n\n{found.text}" if found.text else prompt
+
+    def _mode(self, recorded: ThreadFold | None) -> str:
+        """A thread keeps its approval mode; a new one has that of the settings."""
+        if self.choice.approval_mode is not None:
+            return self.choice.approval_mode
+        if recorded is None:
+            return self.settings.approval_mode
+        return _recorded_mode(recorded.machine.config)
+
+    def _composer(self, config: AgentConfig) -> Composer:
+        """Who writes commit messages: a model of its own, or the thread's."""
+        wanted = self.settings.models.get("commit_message")
+        name = self.models.name(wanted) if wanted else config.model_name
+        return Composer(self.models.open(name), name)
 
     def _folder_of(self, header: ThreadCreated) -> str:
         recorded = header.workspace
@@ -143,17 +171,27 @@ class Setup(Struct, frozen=True):
         return recorded
 
 
-def make_setup(choice: ModelChoice, *, folder: str | None, auto_commit: bool) -> Setup:
+def make_setup(choice: ModelChoice, *, folder: str | None, no_commit: bool) -> Setup:
     """The setup of this user, in this folder.
 
     Raises:
-        UsageError: the folder is none.
+        UsageError: the folder is none, or a setting is not valid.
     """
     path = Path(folder or ".").expanduser()
     if not path.is_dir():
         raise UsageError(f"{path} is no folder", hint="-C takes the folder the agent works in")
-    store = LocalStore(Places.find())
-    return Setup(store, str(path.resolve()), folder is not None, choice, auto_commit, [])
+    here = str(path.resolve())
+    loaded = load_settings(here, os.environ)
+    return Setup(
+        store=LocalStore(Places.find()),
+        folder=here,
+        has_chosen_folder=folder is not None,
+        choice=choice,
+        settings=loaded.settings,
+        models=Models(loaded, record=choice.record),
+        auto_commit=loaded.settings.auto_commit and not no_commit,
+        notices=list(loaded.notices),
+    )
 
 
 def find_thread(setup: Setup, text: str | None, *, latest: bool) -> str | None:
@@ -171,31 +209,7 @@ def find_thread(setup: Setup, text: str | None, *, latest: bool) -> str | None:
     return found
 
 
-def make_provider(model: str | None) -> Provider:
-    """Who answers for a model name.
-
-    Raises:
-        NotConfiguredError: no model is named.
-        UsageError: nobody answers for this name, or its script is not valid.
-    """
-    if not model:
-        raise NotConfiguredError(
-            "no model is configured: give -m scripted:FILE or set TREADLE_MODEL",
-            hint="`treadle demo` works without one",
-        )
-    kind, _, rest = model.partition(":")
-    if kind != "scripted" or not rest:
-        raise UsageError(f"unknown model {model!r}", hint="this version has scripted:FILE")
-    return ScriptedModel(load_script(rest))
-
-
 def _recorded_mode(config: AgentConfig) -> str:
     """The approval mode a thread was last worked on with; a new one has none, which is `plan`."""
     mutates = any(tool.effect is not EffectClass.READ for tool in config.tools)
     return "auto" if mutates else "plan"
-
-
-def _lasting_name(model: str) -> str:
-    """The name as the thread keeps it: a script's path must hold from any folder."""
-    kind, _, rest = model.partition(":")
-    return f"{kind}:{Path(rest).expanduser().resolve()}" if rest else kind

@@ -117,6 +117,11 @@ class Session:
         return self._writer.thread_id
 
     @property
+    def model_name(self) -> str:
+        """The model that answers."""
+        return self._config.model_name
+
+    @property
     def is_waiting(self) -> bool:
         """Whether nothing is unfinished: the agent waits for input."""
         return isinstance(self._writer.fold.state, WaitingForUserInput)

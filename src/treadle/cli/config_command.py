@@ -1,0 +1,116 @@
+"""`treadle config`: what is set and where it comes from; who trusts a project's settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+_FOLDER = click.option(
+    "-C",
+    "--cwd",
+    "folder",
+    metavar="FOLDER",
+    type=click.Path(),
+    default=".",
+    help="Look there instead of here.",
+)
+
+
+@click.group("config")
+def command() -> None:
+    """Show the settings, or trust those of a project.
+
+    \b
+    treadle config show --origin       what holds here, and why
+    treadle config trust               look at this project's settings, and use them
+    """  # noqa: D301  click reads the backspace
+
+
+@command.command("show")
+@click.option("--origin", is_flag=True, help="Say where each value comes from.")
+@click.option("--json", "as_json", is_flag=True, help="A JSON object, with origins.")
+@_FOLDER
+def show(origin: bool, as_json: bool, folder: str) -> None:
+    """Show every setting that holds in this folder. Keys are not shown.
+
+    Your own settings belong in $XDG_CONFIG_HOME/treadle/config.toml, which is
+    ~/.config/treadle/config.toml on most machines; docs/configuration.md describes them.
+    """
+    import json
+    import os
+
+    from treadle.cli.render import printable
+    from treadle.config.load import load_settings
+
+    loaded = load_settings(_existing(folder), os.environ)
+    for notice in loaded.notices:
+        click.echo(f"treadle: {printable(notice)}", err=True)
+    if as_json:
+        rows = {
+            key: {"value": value, "origin": loaded.origins[key]}
+            for key, value in loaded.values.items()
+        }
+        click.echo(json.dumps(rows, indent=2))
+        return
+    for key, value in loaded.values.items():
+        told = "(not set)" if value is None else json.dumps(value)
+        where = f"    # {printable(loaded.origins[key])}" if origin else ""
+        click.echo(f"{key} = {told}{where}")
+
+
+@command.command("trust")
+@_FOLDER
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--remove", is_flag=True, help="Trust this project no longer.")
+def trust(folder: str, yes: bool, remove: bool) -> None:
+    """Show this project's settings, and use them from now on.
+
+    A project's .treadle/config.toml is not read before its user has looked at it; when it changes,
+    it is to be looked at again.
+    """
+    import os
+
+    from treadle.cli.ask import is_somebody_there
+    from treadle.config import project
+    from treadle.config.load import check_project_file
+    from treadle.errors import UsageError
+    from treadle.store.places import Places
+
+    places = Places.find()
+    if remove:
+        was_known = project.distrust(places, _existing(folder))
+        click.echo("trusted no longer" if was_known else "it was not trusted", err=True)
+        return
+    file = project.find_project_file(_existing(folder))
+    if file is None:
+        root = project.project_root(_existing(folder))
+        raise UsageError(f"{root} has no {project.FOLDER_NAME}/{project.FILE_NAME}")
+    click.echo(f"{_visible(str(file.path))}:\n", err=True)
+    click.echo(_visible(file.data.decode("utf-8", "replace")))
+    check_project_file(file, os.environ)
+    if not yes:
+        if not is_somebody_there():
+            raise UsageError(
+                "nobody is there to say whether these settings are trusted",
+                hint="look at them, then run `treadle config trust --yes`",
+            )
+        if not click.confirm("Use these settings in this project?", err=True):
+            raise UsageError("not trusted; nothing was changed")
+    project.trust(places, file)
+    click.echo("trusted; `treadle config trust --remove` takes it back", err=True)
+
+
+def _existing(folder: str) -> Path:
+    from treadle.errors import UsageError
+
+    path = Path(folder).expanduser()
+    if not path.is_dir():
+        raise UsageError(f"{path} is no folder", hint="-C takes the folder of a project")
+    return path
+
+
+def _visible(text: str) -> str:
+    """The text with a mark for each character that would hide or rearrange others."""
+    mark = "\N{REPLACEMENT CHARACTER}"
+    return "".join(c if c.isprintable() or c in "\n\t" else mark for c in text)

@@ -1,0 +1,108 @@
+"""`treadle doctor`: is everything here that the work needs?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from treadle.cli.checks import Finding
+
+
+@click.command("doctor")
+@click.option("--json", "as_json", is_flag=True, help="A JSON array, one object per line.")
+@click.pass_context
+def command(ctx: click.Context, /, as_json: bool) -> None:
+    """Check versions, folders, programs, disk, settings, models and threads.
+
+    Each line is ok, a warning or a failure, and says what to do. Changes nothing. Exit code 1 if
+    something has failed.
+    """
+    from treadle.cli.checks import worst
+
+    findings: list[Finding] = []
+    for finding in _examine():
+        findings.append(finding)
+        if not as_json:
+            _show(finding)
+    if as_json:
+        import msgspec
+
+        click.echo(msgspec.json.format(msgspec.json.encode(findings), indent=2))
+    ctx.exit(1 if worst(findings) == "failure" else 0)
+
+
+def _examine() -> Iterator[Finding]:
+    from treadle.cli import checks
+    from treadle.store.local import LocalStore
+    from treadle.store.places import Places
+
+    places = Places.find()
+    yield from checks.check_versions()
+    yield from checks.check_places(places)
+    yield from checks.check_programs()
+    yield from checks.check_disk(places)
+    yield from _check_models()
+    yield from checks.check_threads(LocalStore(places))
+
+
+def _check_models() -> Iterator[Finding]:
+    """Settings, the model of new threads, and every provider that has a key."""
+    import asyncio
+    import os
+
+    from treadle.cli import checks
+    from treadle.cli.providers import PLAYED, Models
+    from treadle.cli.reach import reach
+    from treadle.config.load import load_settings
+    from treadle.errors import TreadleError
+
+    try:
+        loaded = load_settings(".", os.environ)
+    except TreadleError as error:
+        yield checks.failure("settings", error.message, error.hint or "correct it")
+        return
+    for notice in loaded.notices:
+        yield checks.warning("settings", notice, "`treadle config show --origin` tells what holds")
+    if not loaded.notices:
+        yield checks.ok("settings", f"{_count_set(loaded.origins)} set, the rest by default")
+    chosen = ""
+    try:
+        name = Models(loaded).name(None)
+        chosen = name.partition(":")[0]
+        yield checks.ok("model", f"new threads use {name}")
+    except TreadleError as error:
+        yield checks.warning("model", error.message, error.hint or "docs/models.md says more")
+    wanted = [
+        name
+        for name, entry in loaded.catalog.providers.items()
+        if name == chosen or os.environ.get(entry.key_env) or entry.key_file or entry.key_command
+    ]
+    for one in asyncio.run(reach(loaded, [name for name in wanted if name not in PLAYED])):
+        what = f"{one.provider} at {one.address}"
+        if not one.problem:
+            yield checks.ok("provider", f"{what}: {len(one.models or ())} models")
+        elif one.is_ready:
+            advice = f"check the network, the address and the key ({one.key or 'none'})"
+            yield checks.warning("provider", f"{what}: {one.problem}", advice)
+        else:
+            advice = "`treadle config show --origin` tells where its settings come from"
+            yield checks.failure("provider", f"{what}: {one.problem}", advice)
+
+
+def _count_set(origins: Mapping[str, str]) -> int:
+    from treadle.config.load import DEFAULT
+
+    return sum(origin != DEFAULT for origin in origins.values())
+
+
+def _show(finding: Finding) -> None:
+    from treadle.cli.render import printable
+
+    color = {"ok": "green", "warning": "yellow", "failure": "red"}[finding.status]
+    status = click.style(f"{finding.status:<7}", fg=color)
+    click.echo(f"{status}  {finding.name:<12}  {printable(finding.text)}")
+    if finding.advice:
+        click.echo(f"{'':<23}{click.style(printable(finding.advice), dim=True)}")

@@ -1,0 +1,66 @@
+"""`treadle models`: who could answer here, and what they offer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from treadle.cli.reach import Reached
+    from treadle.config.load import Loaded
+
+
+@click.command("models")
+@click.argument("provider", metavar="[PROVIDER]", required=False)
+@click.option("--json", "as_json", is_flag=True, help="A JSON array, one object per provider.")
+def command(provider: str | None, as_json: bool) -> None:
+    """Show which providers are configured and reachable, or what models one of them offers.
+
+    Every provider with a key, and those on this machine, are asked; nothing is sent to the others.
+    """
+    import asyncio
+    import os
+
+    from treadle.cli.reach import reach
+    from treadle.cli.render import printable
+    from treadle.config.load import load_settings
+    from treadle.errors import UsageError
+
+    loaded = load_settings(".", os.environ)
+    known = list(loaded.catalog.providers)
+    if provider is not None and provider not in known:
+        raise UsageError(f"there is no provider {provider!r}", hint=f"known: {', '.join(known)}")
+    found = asyncio.run(reach(loaded, known if provider is None else [provider]))
+    if as_json:
+        import msgspec
+
+        click.echo(msgspec.json.format(msgspec.json.encode(found), indent=2))
+    elif provider is None:
+        _show_all(loaded, found)
+    else:
+        (one,) = found
+        if one.problem:
+            raise UsageError(f"{provider}: {one.problem}")
+        for model in one.models or ():
+            click.echo(f"{provider}:{printable(model)}")
+
+
+def _show_all(loaded: Loaded, found: list[Reached]) -> None:
+    from treadle.cli.providers import Models
+    from treadle.cli.render import printable
+    from treadle.errors import TreadleError
+
+    width = max(len(one.provider) for one in found)
+    for one in found:
+        state = one.problem or f"{len(one.models or ())} models"
+        default = f", by default {one.default_model}" if one.default_model else ""
+        mark = click.style("✓", fg="green") if not one.problem else click.style("-", dim=True)
+        key = f"; key from {one.key}" if one.key else ""
+        text = f"{one.provider:<{width}}  {one.address}  {state}{default}{key}"
+        click.echo(f"{mark} {printable(text)}")
+    click.echo(f"\naliases: {', '.join(loaded.catalog.aliases)}")
+    try:
+        click.echo(f"new threads use {Models(loaded).name(None)}")
+    except TreadleError as error:
+        click.echo(error.message)

@@ -1,0 +1,172 @@
+"""From the name of a model to somebody who answers: catalog, keys, prices, recording."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from decimal import Decimal
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+from treadle import __version__
+from treadle.config.keys import find_key, no_key_error
+from treadle.config.load import Loaded
+from treadle.core.config import choose_model
+from treadle.core.llm import Usage
+from treadle.errors import NotConfiguredError, UsageError
+from treadle.models.catalog import ModelRef, ProviderEntry
+from treadle.models.scripted import ScriptedModel
+from treadle.runtime.ports import Provider
+
+CREATOR: Final = f"treadle {__version__}"
+
+PLAYED: Final = ("scripted", "recorded")
+"""What is no provider: these are followed by a file."""
+
+_CLASSES: Final = {
+    "anthropic-messages": ("treadle.models.anthropic", "AnthropicProvider", "anthropic"),
+    "openai-responses": ("treadle.models.openai_responses", "OpenAiResponsesProvider", "openai"),
+    "openai-chat": ("treadle.models.openai_chat", "OpenAiChatProvider", "openai"),
+}
+"""Of each wire format: module, class, and the SDK that the class will import."""
+
+
+class Models:
+    """The models of one run: who answers to which name.
+
+    Args:
+        loaded: the settings that hold here.
+        record: a file that keeps what the models stream.
+        redact: keeps known secrets out of that file.
+    """
+
+    def __init__(self, loaded: Loaded, *, record: str | None = None) -> None:
+        self._loaded = loaded
+        self._record = record
+        self._opened: dict[str, Provider] = {}
+        self._closing: list[Provider] = []
+        self.keys: dict[str, str] = {}
+        """The keys in use, by what each is called where it is replaced in a text."""
+        self.redact: Callable[[str], str] = str
+
+    def name(self, wanted: str | None, task_type: str = "default") -> str:
+        """The lasting name of a model: `provider:model`, or `scripted:` with an absolute path.
+
+        Args:
+            wanted: as a person writes it; without it the settings decide, and without those the
+                first provider that has a key.
+            task_type: what the model is for.
+
+        Raises:
+            NotConfiguredError: nothing is configured, or the provider has no default model.
+            UsageError: there is no such model.
+        """
+        wanted = wanted or choose_model(self._loaded.settings.models, task_type)
+        if not wanted:
+            provider = self._loaded.catalog.first_with_key(os.environ)
+            if provider is None:
+                raise no_key_error(self._loaded.catalog, os.environ)
+            wanted = f"{provider}:"
+        kind, _, rest = wanted.partition(":")
+        if kind not in PLAYED:
+            return self._loaded.catalog.resolve(wanted).name
+        if not rest:
+            raise UsageError(f"{kind!r} names no file", hint=f"write {kind}:FILE")
+        return f"{kind}:{Path(rest).expanduser().resolve()}"
+
+    def open(self, name: str) -> Provider:
+        """Who answers for a lasting name; the same for all models of a provider.
+
+        Raises:
+            NotConfiguredError: the provider has no key.
+            UsageError: the file is no script or recording, the key cannot be had, or only models
+                on this machine are allowed.
+        """
+        kind, _, rest = name.partition(":")
+        owner = name if kind in PLAYED else kind
+        if owner not in self._opened:
+            provider = self._play(kind, rest) if kind in PLAYED else self._connect(name)
+            self._opened[owner] = provider
+            self._closing.append(provider)
+        return self._opened[owner]
+
+    async def aclose(self) -> None:
+        """Free connections, finish the recording."""
+        while self._closing:
+            await self._closing.pop().aclose()
+
+    def _play(self, kind: str, path: str) -> Provider:
+        if kind == "scripted":
+            from treadle.models.script import load_script
+
+            return self._recorded(ScriptedModel(load_script(path)))
+        from treadle.models.recorded import RecordedModel
+        from treadle.models.recording_format import load_recording
+
+        return RecordedModel(load_recording(path))
+
+    def _connect(self, name: str) -> Provider:
+        from treadle.models.priced import PricedProvider
+
+        catalog = self._loaded.catalog
+        ref = catalog.resolve(name)
+        entry = catalog.providers[ref.provider]
+        if self._loaded.settings.local_only and not catalog.is_local(ref.provider, os.environ):
+            raise NotConfiguredError(
+                f"{name} is not on this machine, and local_only allows no other",
+                hint="choose a local model, or set local_only = false",
+            )
+        provider = connect(ref.provider, entry, self._key(ref.provider, entry), self._loaded)
+        _preload(entry.api)
+        return PricedProvider(self._recorded(provider), _price(ref.provider, entry))
+
+    def _key(self, provider: str, entry: ProviderEntry) -> str:
+        key = find_key(entry, os.environ)
+        if key is None:
+            if entry.needs_key:
+                how = f"set {entry.key_env}" if entry.key_env else "give it a key_file"
+                raise NotConfiguredError(
+                    f"{provider} needs a key: {how}; `treadle demo` works without"
+                )
+            return ""
+        self.keys[f"{provider}_api_key"] = key.value
+        return key.value
+
+    def _recorded(self, provider: Provider) -> Provider:
+        if self._record is None:
+            return provider
+        from treadle.models.recording import RecordingProvider
+
+        def redact(text: str) -> str:
+            return self.redact(text)
+
+        path = Path(self._record).expanduser()
+        return RecordingProvider(provider, path, redact, program=CREATOR)
+
+
+def connect(name: str, entry: ProviderEntry, key: str, loaded: Loaded) -> Any:
+    """The provider of an entry; nothing is sent yet."""
+    module, kind, _ = _CLASSES[entry.api]
+    return getattr(import_module(module), kind)(
+        key,
+        name=name,
+        base_url=entry.url(os.environ),
+        traits=lambda model: loaded.catalog.traits(ModelRef(name, model)),
+    )
+
+
+def _preload(api: str) -> None:
+    """Import the SDK in a thread, beside what has to be done before the first request."""
+    sdk = _CLASSES[api][2]
+    threading.Thread(target=import_module, args=(sdk,), daemon=True).start()
+
+
+def _price(provider: str, entry: ProviderEntry) -> Callable[[str, str, Usage], Decimal | None]:
+    def price(_: str, model: str, usage: Usage) -> Decimal | None:
+        from treadle.models.prices import price as price_of
+
+        return price_of(entry.prices or provider, model.removeprefix(f"{provider}:"), usage)
+
+    return price

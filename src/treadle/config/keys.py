@@ -1,0 +1,135 @@
+"""Finds the key of a provider: in a variable, in a file, or by asking a command.
+
+No value of a key appears in a message, a log or the text of a `Key`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from treadle.config.plain_file import read_plain
+from treadle.errors import NotConfiguredError
+from treadle.models.catalog import Catalog, ProviderEntry
+
+COMMAND_TIMEOUT_S: Final = 30.0
+"""Long enough to unlock a password store by hand."""
+
+_FILE_SIZE_MAX: Final = 64 * 1024
+_SHOWN_LENGTH_MAX: Final = 200
+_KEY: Final = re.compile(r"[!-~]+")
+
+
+class Key(Struct, frozen=True):
+    """A key, and where it was found; its text tells only the latter."""
+
+    value: str
+    origin: str
+
+    def __repr__(self) -> str:
+        return f"Key(origin={self.origin!r})"
+
+    def __rich_repr__(self) -> list[tuple[str, str]]:
+        return [("origin", self.origin)]
+
+
+def find_key(entry: ProviderEntry, environ: Mapping[str, str]) -> Key | None:
+    """The key of a provider: its variable's, else its file's, else its command's.
+
+    Args:
+        entry: the provider.
+        environ: the environment of the process; also that of the command.
+
+    Returns:
+        `None` if no variable is set, and neither a file nor a command is named.
+
+    Raises:
+        NotConfiguredError: what was found is no key, others may read the file, or the command
+            failed.
+    """
+    if entry.key_env and environ.get(entry.key_env, "").strip():
+        return _key(environ[entry.key_env], f"environment {entry.key_env}")
+    if entry.key_file:
+        return _from_file(entry.key_file, environ)
+    if entry.key_command:
+        return _from_command(entry.key_command, environ)
+    return None
+
+
+def no_key_error(catalog: Catalog, environ: Mapping[str, str]) -> NotConfiguredError:
+    """What to tell a person who has chosen no model, and for whom none can be chosen."""
+    entries = catalog.providers
+    main = [entry.key_env for entry in entries.values() if entry.key_env and entry.default_model]
+    has_key = [name for name, entry in entries.items() if environ.get(entry.key_env, "").strip()]
+    return NotConfiguredError(
+        f"no model is configured: set {' or '.join(main)}, or choose a model with "
+        f"-m {next(iter(has_key), 'PROVIDER')}:MODEL; `treadle demo` works without"
+    )
+
+
+def _key(text: str, origin: str) -> Key:
+    value = text.strip()
+    if not _KEY.fullmatch(value):
+        problem = "is empty" if not value else "holds white space or characters that no key has"
+        raise NotConfiguredError(
+            f"the key from {origin} {problem} (it is not shown)",
+            hint="a key is one word of plain ASCII characters",
+        )
+    return Key(value, origin)
+
+
+def _from_file(name: str, environ: Mapping[str, str]) -> Key:
+    home = environ.get("HOME", "")
+    path = Path(home, name[2:]) if home and name.startswith("~/") else Path(name).expanduser()
+    try:
+        file = read_plain(path, _FILE_SIZE_MAX)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else None
+        raise NotConfiguredError(f"cannot read the key file {path}: {reason or error}") from error
+    if file.owner != os.getuid():
+        raise NotConfiguredError(
+            f"the key file {path} belongs to somebody else",
+            hint=f"chown $USER {shlex.quote(str(path))}",
+        )
+    if file.mode & 0o077:
+        raise NotConfiguredError(
+            f"others may read or change the key file {path}",
+            hint=f"chmod 600 {shlex.quote(str(path))}",
+        )
+    return _key(file.data.decode("ascii", "replace"), f"file {path}")
+
+
+def _from_command(command: str | tuple[str, ...], environ: Mapping[str, str]) -> Key:
+    words = shlex.split(command) if isinstance(command, str) else list(command)
+    name = f"the key command {words[0]}"
+    try:
+        done = subprocess.run(
+            words, env=dict(environ), capture_output=True, timeout=COMMAND_TIMEOUT_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        problem = f"{name} was not done in {COMMAND_TIMEOUT_S:.0f} seconds"
+        raise NotConfiguredError(problem) from None  # the cause holds what it has printed
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else None
+        raise NotConfiguredError(f"cannot run {name}: {reason or error}") from error
+    first = _first_line(done.stdout)
+    if done.returncode:
+        said = _first_line(done.stderr)
+        is_telling = bool(said) and not (first and first in said)
+        shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in said)
+        raise NotConfiguredError(
+            f"{name} failed with exit code {done.returncode}"
+            + (f": {shown[:_SHOWN_LENGTH_MAX]}" if is_telling else "")
+        )
+    return _key(first, f"command {words[0]}")
+
+
+def _first_line(output: bytes) -> str:
+    return output.decode("utf-8", "replace").strip().partition("\n")[0].strip()

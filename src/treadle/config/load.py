@@ -1,0 +1,235 @@
+"""Puts the layers of settings on one another and remembers where each value comes from.
+
+Lowest first: what is built in, the user's file, the project's file (if the user trusts it), the
+environment, the flags of the command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path as FilePath
+from types import MappingProxyType
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from treadle.config.plain_file import read_plain
+from treadle.config.project import (
+    FILE_NAME,
+    FILE_SIZE_MAX,
+    ProjectFile,
+    find_project_file,
+    project_faults,
+    standing,
+)
+from treadle.config.settings import TOP, Path, Settings, dotted, faults, leaves
+from treadle.config.toml_file import TomlFile, parse
+from treadle.errors import ConfigError, UsageError
+from treadle.models.catalog import Catalog, make_catalog, read_defaults
+from treadle.store.places import Places
+
+DEFAULT: Final = "default"
+"""The origin of what nobody has set."""
+
+
+def _read_bool(text: str) -> bool:
+    return {"true": True, "1": True, "false": False, "0": False}[text.lower()]
+
+
+ENVIRONMENT: Final[Mapping[str, tuple[Path, Callable[[str], Any]]]] = MappingProxyType(
+    {
+        "TREADLE_MODEL": (("models", "default"), str),
+        "TREADLE_APPROVAL_MODE": (("approval_mode",), str),
+        "TREADLE_AUTO_COMMIT": (("auto_commit",), _read_bool),
+        "TREADLE_MAX_STEPS": (("max_steps",), int),
+        "TREADLE_MAX_TOKENS": (("max_tokens",), int),
+        "TREADLE_TEMPERATURE": (("temperature",), float),
+        "TREADLE_REASONING": (("reasoning",), str),
+        "TREADLE_LOCAL_ONLY": (("local_only",), _read_bool),
+    }
+)
+"""What each variable sets, and how its text is read."""
+
+_FLAGS: Final = {"models.default": "--model", "auto_commit": "--no-commit"}
+"""Flags that are not called like what they set."""
+
+
+class Loaded(Struct, frozen=True):
+    """The settings that hold, and where they come from.
+
+    `values` and `origins` are by dotted key, in one order, and tell everything that holds, for
+    people: `None` is not set, and a key command is not told. An origin is `default`, `FILE:LINE`,
+    `environment NAME` or `flag --NAME`. `notices` are for the person, a line each.
+    """
+
+    settings: Settings
+    catalog: Catalog
+    values: Mapping[str, Any]
+    origins: Mapping[str, str]
+    notices: tuple[str, ...] = ()
+
+
+class _Layers:
+    """The tables so far, with the origin of every value."""
+
+    def __init__(self) -> None:
+        plain = msgspec.structs.asdict(Settings())
+        self.tables = {key: plain[key] for key in TOP if plain[key] is not None}
+        self.tables.update(read_defaults())
+        self.origins = {path: DEFAULT for path, _ in leaves(self.tables)}
+
+    def lay(self, tables: Mapping[str, Any], origin: Callable[[Path], str]) -> None:
+        for path, value in leaves(tables):
+            *above, key = path
+            table = self.tables
+            for name in above:
+                table = table.setdefault(name, {})
+            table[key] = value
+            self.origins[path] = origin(path)
+
+    def lay_file(self, file: TomlFile) -> None:
+        for path, problem in faults(file.tables):
+            raise file.error(path, problem)
+        self.lay(file.tables, file.place)
+        for name in file.tables.get("providers", {}):
+            entry = self.tables["providers"].get(name, {})
+            missing = [key for key in ("api", "base_url") if key not in entry]
+            if missing:
+                path = ("providers", name)
+                raise file.error(path, f"{dotted(path)} needs {' and '.join(missing)}")
+
+    def chosen(self) -> set[str]:
+        """Top-level keys that somebody has set."""
+        return {key for key in TOP if self.origins.get((key,), DEFAULT) != DEFAULT}
+
+
+def load_settings(
+    folder: str | FilePath,
+    environ: Mapping[str, str],
+    flags: Mapping[str, Any] = MappingProxyType({}),
+) -> Loaded:
+    """The settings that hold in a folder.
+
+    Args:
+        folder: the working folder; it says which project's file counts.
+        environ: the environment of the process.
+        flags: what was given to the command, by dotted key; `None` is not given.
+
+    Raises:
+        ConfigError: a value is not valid, or a file cannot be read; says where.
+    """
+    places = Places.find(environ)
+    layers = _Layers()
+    if user := _user_file(places):
+        layers.lay_file(user)
+    notices = _lay_project(layers, places, FilePath(folder))
+    for variable, path, value in _from_environment(environ):
+        _lay_one(layers, path, value, f"environment {variable}", variable)
+    for key, value in flags.items():
+        if value is not None:
+            flag = _FLAGS.get(key, f"--{key.replace('_', '-')}")
+            _lay_one(layers, tuple(key.split(".", 1)), value, f"flag {flag}", flag)
+    catalog = make_catalog(layers.tables)
+    notices += _lay_addresses(layers, catalog, environ)
+    chosen = {key: layers.tables[key] for key in Settings.__struct_fields__ if key in layers.tables}
+    unset = {key: None for key in TOP if key not in layers.tables}
+    told = {**unset, **{dotted(path): _told(path, value) for path, value in leaves(layers.tables)}}
+    origins = {dotted(path): origin for path, origin in layers.origins.items()}
+    return Loaded(
+        msgspec.convert(chosen, Settings),
+        catalog,
+        told,
+        {key: origins.get(key, DEFAULT) for key in told},
+        tuple(notices),
+    )
+
+
+def _told(path: Path, value: Any) -> Any:
+    """The value, unless it may hold a secret among its words."""
+    return "(set, not shown)" if path[-1] == "key_command" else value
+
+
+def _user_file(places: Places) -> TomlFile | None:
+    path = places.config / FILE_NAME
+    try:
+        return parse(read_plain(path, FILE_SIZE_MAX).data, str(path))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def check_project_file(file: ProjectFile, environ: Mapping[str, str]) -> None:
+    """Whether a project's file would hold, if it were trusted.
+
+    Raises:
+        ConfigError: it, or the user's file below it, is not valid; says where.
+    """
+    layers = _Layers()
+    if user := _user_file(Places.find(environ)):
+        layers.lay_file(user)
+    _lay_project_file(layers, file)
+
+
+def _lay_project(layers: _Layers, places: Places, folder: FilePath) -> list[str]:
+    """Lays the project's file, if it is trusted; else says why not."""
+    try:
+        file = find_project_file(folder)
+    except ConfigError as error:
+        return [f"{error.message}; it is not used"]
+    if file is None:
+        return []
+    state = standing(places, file)
+    if state == "trusted":
+        _lay_project_file(layers, file)
+        return []
+    reasons = {"new": "nobody has trusted it yet", "changed": "it changed since it was trusted"}
+    return [f"{file.path} is not used: {reasons[state]}; `treadle config trust` looks at it"]
+
+
+def _lay_project_file(layers: _Layers, file: ProjectFile) -> None:
+    found = parse(file.data, str(file.path))
+    if next(faults(found.tables), None) is None:
+        for path, problem in project_faults(found.tables, layers.tables, layers.chosen()):
+            raise found.error(path, problem)
+    layers.lay_file(found)
+
+
+def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, Path, Any]]:
+    for variable, (path, read) in ENVIRONMENT.items():
+        text = environ.get(variable, "").strip()
+        if not text:
+            continue
+        try:
+            value = read(text)
+        except (ValueError, KeyError):
+            value = text  # which the rule of the key refuses, in its own words
+        yield variable, path, value
+
+
+def _lay_one(layers: _Layers, path: Path, value: Any, origin: str, name: str) -> None:
+    tables: Any = value
+    for key in reversed(path):
+        tables = {key: tables}
+    for _, problem in faults(tables):
+        raise ConfigError(f"{name}: {problem}")
+    layers.lay(tables, lambda _: origin)
+
+
+def _lay_addresses(layers: _Layers, catalog: Catalog, environ: Mapping[str, str]) -> Iterator[str]:
+    """Shows the addresses that variables replace; the catalog finds them by itself."""
+    for name, entry in catalog.providers.items():
+        try:
+            url = entry.url(environ)
+        except UsageError as error:
+            yield f"the provider {name} cannot be used: {error.message}"
+            continue
+        if url != entry.base_url:
+            _lay_one(
+                layers,
+                ("providers", name, "base_url"),
+                url,
+                f"environment {entry.base_url_env}",
+                entry.base_url_env,
+            )

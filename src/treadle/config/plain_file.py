@@ -1,0 +1,42 @@
+"""Reads a small plain file and what the file system says of it, without ever waiting."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+_CAREFULLY: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+class PlainFile(Struct, frozen=True):
+    """Bytes, with the owner and the mode of the very file they were read from."""
+
+    data: bytes
+    owner: int
+    mode: int
+
+
+def read_plain(path: Path, size_max: int, *, may_be_link: bool = True) -> PlainFile:
+    """The whole file.
+
+    Raises:
+        OSError: there is none, it cannot be read, is no plain file, or has more than `size_max`
+            bytes. A FIFO or a device is not waited for.
+    """
+    handle = os.open(path, _CAREFULLY if may_be_link else _CAREFULLY | os.O_NOFOLLOW)
+    try:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "it is no plain file", str(path))
+        with os.fdopen(handle, "rb", closefd=False) as file:
+            data = file.read(size_max + 1)
+    finally:
+        os.close(handle)
+    if len(data) > size_max:
+        raise OSError(errno.EFBIG, f"it is larger than {size_max} bytes", str(path))
+    return PlainFile(data, status.st_uid, stat.S_IMODE(status.st_mode))

@@ -1,0 +1,186 @@
+"""The settings a repository brings along: where they are, who trusts them, what they may say.
+
+A repository is written by others. Its file is read only after its user has looked at it and said
+so; the hash of what was looked at is kept, so that a changed file is looked at again. Even then it
+may not widen what the user allowed, and has no say in where a key goes.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+from collections.abc import Container, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from msgspec import Struct
+
+from treadle.config.plain_file import read_plain
+from treadle.config.settings import Fault, dotted
+from treadle.errors import ConfigError, StoreError
+from treadle.store.disk import PosixDisk
+from treadle.store.places import Places
+
+FILE_SIZE_MAX: Final = 1024 * 1024
+FOLDER_NAME: Final = ".treadle"
+FILE_NAME: Final = "config.toml"
+TRUSTED_NAME: Final = "trusted.json"
+
+_OF_KEYS: Final = ("base_url_env", "key_env", "key_file", "key_command")
+_BOUNDS: Final = ("max_steps", "max_tokens")
+
+
+class ProjectFile(Struct, frozen=True):
+    """The settings file of a project, as it stood when it was read."""
+
+    root: Path
+    data: bytes
+
+    @property
+    def path(self) -> Path:
+        """Where it was read."""
+        return self.root / FOLDER_NAME / FILE_NAME
+
+    @property
+    def digest(self) -> str:
+        """What is remembered of a trusted file."""
+        return hashlib.sha256(self.data).hexdigest()
+
+
+def project_root(folder: Path) -> Path:
+    """The nearest folder, from this one upwards, with a `.git`; else this one."""
+    folder = folder.resolve()
+    for candidate in (folder, *folder.parents):
+        with suppress(OSError):
+            (candidate / ".git").lstat()
+            return candidate
+    return folder
+
+
+def find_project_file(folder: Path) -> ProjectFile | None:
+    """The settings file of the project that a folder belongs to, if it has one.
+
+    Raises:
+        ConfigError: something stands there that cannot be read as one. A symbolic link is not
+            followed: what it shows is not the repository's.
+    """
+    root = project_root(folder)
+    path = root / FOLDER_NAME / FILE_NAME
+    try:
+        if path.parent.is_symlink():
+            raise OSError(errno.ELOOP, "", str(path.parent))
+        return ProjectFile(root, read_plain(path, FILE_SIZE_MAX, may_be_link=False).data)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        reason = "a symbolic link" if error.errno == errno.ELOOP else error.strerror or str(error)
+        raise ConfigError(f"cannot read {path}: {reason}") from error
+
+
+# ---- who trusts it -----------------------------------------------------------------------------
+
+
+def standing(places: Places, file: ProjectFile) -> Literal["trusted", "changed", "new"]:
+    """Whether the user has looked at exactly these bytes, at others, or at none."""
+    known = _trusted(places).get(str(file.root))
+    if known is None:
+        return "new"
+    return "trusted" if known == file.digest else "changed"
+
+
+def trust(places: Places, file: ProjectFile) -> None:
+    """Remember that the user has looked at these bytes.
+
+    Raises:
+        StoreError: it could not be written; what was trusted before still is.
+    """
+    _remember(places, {**_trusted(places), str(file.root): file.digest})
+
+
+def distrust(places: Places, folder: Path) -> bool:
+    """Forget the project that a folder belongs to; whether it was known.
+
+    Raises:
+        StoreError: it could not be written; what was trusted before still is.
+    """
+    known = _trusted(places)
+    if known.pop(str(project_root(folder)), None) is None:
+        return False
+    _remember(places, known)
+    return True
+
+
+def _trusted(places: Places) -> dict[str, str]:
+    """Digests by folder. A file that cannot be read or understood trusts nobody."""
+    try:
+        data = read_plain(places.state / TRUSTED_NAME, 16 * FILE_SIZE_MAX).data
+        folders = json.loads(data)["folders"]
+        return {str(folder): str(digest) for folder, digest in folders.items()}
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return {}
+
+
+def _remember(places: Places, folders: Mapping[str, str]) -> None:
+    """Replace the file in one step, readable by its owner only."""
+    disk = PosixDisk()
+    target = places.state / TRUSTED_NAME
+    draft = str(target.with_suffix(f".{os.getpid()}"))
+    data = json.dumps({"folders": folders}, indent=2, sort_keys=True).encode()
+    try:
+        disk.make_folder(str(target.parent))
+        with suppress(FileNotFoundError):
+            disk.unlink(draft)
+        handle = disk.create(draft)
+        try:
+            disk.write(handle, data)
+            disk.sync(handle)
+        finally:
+            disk.close(handle)
+        disk.rename(draft, str(target))
+        disk.sync_folder(str(target.parent))
+    except OSError as error:
+        raise StoreError(f"cannot write {target}: {error.strerror or error}") from error
+
+
+# ---- what it may say ---------------------------------------------------------------------------
+
+
+def project_faults(
+    tables: Mapping[str, Any], below: Mapping[str, Any], chosen: Container[str]
+) -> Iterator[Fault]:
+    """What a project's file may not say, although it is trusted.
+
+    Args:
+        tables: those of the project's file, valid in themselves.
+        below: those of the layers below it.
+        chosen: top-level keys that the user has set.
+    """
+    for key, value, why in (
+        ("approval_mode", "auto", "what the agent may do is for its user to say"),
+        ("local_only", False, "it must not let the agent's context leave this machine"),
+        ("auto_commit", True, "what is committed is for the user to say"),
+    ):
+        if tables.get(key) == value:
+            shown = json.dumps(value)
+            yield (key,), f"a project's file may not set {key} = {shown}: {why}"
+    for key in _BOUNDS:
+        if key in chosen and tables.get(key, 0) > below[key]:
+            yield (key,), f"a project's file may not raise {key} above its user's {below[key]}"
+    for name, entry in tables.get("providers", {}).items():
+        yield from _faults_of_provider(name, entry, below["providers"])
+
+
+def _faults_of_provider(
+    name: str, entry: Mapping[str, Any], known: Container[str]
+) -> Iterator[Fault]:
+    path = ("providers", name)
+    if name in known:
+        yield path, f"a project's file may not change {dotted(path)}: its key would go elsewhere"
+    for key in _OF_KEYS:
+        if key in entry:
+            yield (*path, key), f"a project's file may not set {key}: keys are its user's business"
+    if entry.get("needs_key") is not False:
+        yield path, f"{dotted(path)} needs `needs_key = false` in a project's file: it gets no key"

@@ -1,0 +1,250 @@
+"""What can be set: every key, what it takes, and how a value that does not fit is described."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
+
+import msgspec
+from msgspec import Meta, Struct
+
+from treadle.core.llm import Reasoning
+from treadle.models.catalog import Api, is_base_url, nearest
+
+COUNT_MAX: Final = 1_000_000_000
+_SHOWN_LENGTH_MAX: Final = 60
+
+Path: TypeAlias = tuple[str, ...]
+"""Where a value stands: `("providers", "local", "base_url")`."""
+
+ApprovalMode: TypeAlias = Literal["plan", "auto"]
+Count: TypeAlias = Annotated[int, Meta(ge=1, le=COUNT_MAX)]
+Degree: TypeAlias = Annotated[float, Meta(ge=0, le=2)]
+Text: TypeAlias = Annotated[str, Meta(min_length=1)]
+Thinking: TypeAlias = Literal["none", "effort", "budget", "adaptive"]
+"""As `ModelTraits.reasoning`; a test holds them together."""
+
+
+class Settings(Struct, frozen=True):
+    """The settings that hold; `None` is no bound, or the provider's own value.
+
+    `models` are names of models by kind of task. `local_only` refuses every model that is not on
+    this machine. `max_tokens` bounds what one response may write.
+    """
+
+    approval_mode: ApprovalMode = "plan"
+    auto_commit: bool = True
+    max_steps: int | None = None
+    max_tokens: int = 32_000
+    temperature: float | None = None
+    reasoning: Reasoning = "default"
+    local_only: bool = False
+    models: Mapping[str, str] = MappingProxyType({})
+
+
+class Rule(Struct, frozen=True):
+    """What one key takes: a type, words for it, and what the type cannot say.
+
+    A value that may be a secret by mistake (a key where its variable's name belongs) is not shown.
+    """
+
+    kind: Any
+    words: str
+    accepts: Callable[[Any], bool] = lambda value: True
+    may_show: bool = True
+
+    def fault(self, value: object) -> str:
+        """Why the value does not fit, to be put behind the key; empty if it does."""
+        try:
+            if self.accepts(msgspec.convert(value, self.kind)):
+                return ""
+        except msgspec.ValidationError:
+            pass
+        given = f", not {_shown(value)}" if self.may_show else "; what stands there is not shown"
+        return f"must be {self.words}{given}"
+
+
+def _shown(value: object) -> str:
+    """A value in TOML's way of writing, one short line without what would steer a terminal."""
+    try:
+        text = json.dumps(value, default=str)
+    except (ValueError, RecursionError):  # a number of thousands of digits
+        return "this"
+    return text if len(text) <= _SHOWN_LENGTH_MAX else f"{text[: _SHOWN_LENGTH_MAX - 1]}…"
+
+
+def _one_of(choices: object) -> str:
+    names = [f'"{choice}"' for choice in get_args(choices)]
+    return f"{', '.join(names[:-1])} or {names[-1]}"
+
+
+def _is_command(value: str | tuple[str, ...]) -> bool:
+    if isinstance(value, tuple):
+        return bool(value and value[0]) and not any("\0" in word for word in value)
+    try:
+        return bool(shlex.split(value)) and "\0" not in value
+    except ValueError:
+        return False
+
+
+def _is_key_file(value: str) -> bool:
+    return value.startswith(("/", "~/")) and "\0" not in value
+
+
+def is_model(text: str) -> bool:
+    """Whether it is `provider:model`, as the traits of a model are filed."""
+    provider, _, model = text.partition(":")
+    return is_name(provider) and bool(model) and model.isprintable()
+
+
+def is_name(text: str) -> bool:
+    """Whether a provider or an alias may be called so; no two differ by case only."""
+    is_taken = text in ("scripted", "recorded")
+    return bool(re.fullmatch(r"[a-z0-9][a-z0-9._-]*", text)) and not is_taken
+
+
+_BOOL: Final = Rule(bool, "true or false")
+_COUNT: Final = Rule(Count, f"a whole number of at least 1 and at most {COUNT_MAX}")
+_MODEL: Final = Rule(Text, 'the name of a model ("provider:model" or an alias)', str.isprintable)
+_TEXT: Final = Rule(Text, "a text in one line", str.isprintable)
+_VARIABLE: Final = Rule(
+    str,
+    "the name of an environment variable, in capitals",
+    lambda value: bool(re.fullmatch(r"[A-Z_][A-Z0-9_]*", value)),
+    may_show=False,
+)
+
+TOP: Final[Mapping[str, Rule]] = MappingProxyType(
+    {
+        "approval_mode": Rule(ApprovalMode, _one_of(ApprovalMode)),
+        "auto_commit": _BOOL,
+        "max_steps": _COUNT,
+        "max_tokens": _COUNT,
+        "temperature": Rule(Degree, "a number from 0 to 2", math.isfinite),
+        "reasoning": Rule(Reasoning, _one_of(Reasoning)),
+        "local_only": _BOOL,
+    }
+)
+"""The keys outside any table."""
+
+PROVIDER: Final[Mapping[str, Rule]] = MappingProxyType(
+    {
+        "api": Rule(Api, _one_of(Api)),
+        "base_url": Rule(
+            str,
+            "an address like https://HOST/v1, without a password, `?` or `#`",
+            is_base_url,
+            may_show=False,
+        ),
+        "base_url_env": _VARIABLE,
+        "key_env": _VARIABLE,
+        "key_file": Rule(str, "the path of a file, from / or ~/", _is_key_file, may_show=False),
+        "key_command": Rule(
+            str | tuple[str, ...],
+            "a command, as one text or as a list of words",
+            _is_command,
+            may_show=False,
+        ),
+        "needs_key": _BOOL,
+        "default_model": _TEXT,
+        "prices": _TEXT,
+    }
+)
+"""The keys of a `[providers.NAME]`."""
+
+TRAITS: Final[Mapping[str, Rule]] = MappingProxyType(
+    {
+        "context_tokens_max": _COUNT,
+        "output_tokens_max": _COUNT,
+        "reasoning": Rule(Thinking, _one_of(Thinking)),
+        "has_tools": _BOOL,
+        "has_temperature": _BOOL,
+    }
+)
+"""The keys of a `[model_traits."PROVIDER:MODEL"]`."""
+
+
+class Table(Struct, frozen=True):
+    """A table whose keys a person chooses: what a key looks like, and what stands under it."""
+
+    is_name: Callable[[str], bool]
+    words: str
+    below: Rule | Mapping[str, Rule]
+
+
+_NAME_WORDS: Final = (
+    "a name of small letters, digits, `.`, `_` and `-`, and neither scripted nor recorded"
+)
+
+TABLES: Final[Mapping[str, Table]] = MappingProxyType(
+    {
+        "models": Table(lambda name: bool(name) and name.isprintable(), "a kind of task", _MODEL),
+        "aliases": Table(is_name, _NAME_WORDS, _MODEL),
+        "providers": Table(is_name, _NAME_WORDS, PROVIDER),
+        "model_traits": Table(is_model, '"provider:model"', TRAITS),
+    }
+)
+
+Fault: TypeAlias = tuple[Path, str]
+"""Where, and the whole sentence that says what is wrong there."""
+
+
+def faults(tables: Mapping[str, Any]) -> Iterator[Fault]:
+    """Everything that is wrong with the tables of one file, in its order."""
+    for key, value in tables.items():
+        table = TABLES.get(key)
+        if table is None:
+            yield from _faults_of_keys({key: value}, TOP, (), extra=TABLES)
+        elif not isinstance(value, dict):
+            yield (key,), f"{key} must be a table: [{key}]"
+        else:
+            yield from _faults_of_table(value, table, key)
+
+
+def _faults_of_table(value: Mapping[str, Any], table: Table, key: str) -> Iterator[Fault]:
+    for name, item in value.items():
+        path = (key, name)
+        if not table.is_name(name):
+            yield path, f"{dotted(path)}: the key must be {table.words}"
+        elif isinstance(table.below, Rule):
+            yield from _faults_of_keys({name: item}, {name: table.below}, (key,))
+        elif not isinstance(item, dict):
+            yield path, f"{dotted(path)} must be a table: [{dotted(path)}]"
+        else:
+            yield from _faults_of_keys(item, table.below, path)
+
+
+def _faults_of_keys(
+    items: Mapping[str, Any],
+    rules: Mapping[str, Rule],
+    path: Path,
+    extra: Iterable[str] = (),
+) -> Iterator[Fault]:
+    for key, value in items.items():
+        here = (*path, key)
+        if key not in rules:
+            guess = nearest(key, [*rules, *extra])
+            yield here, f"unknown key {dotted(here)}{guess}"
+        elif fault := rules[key].fault(value):
+            yield here, f"{dotted(here)} {fault}"
+
+
+def leaves(tables: Mapping[str, Any], path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """Every value in nested tables, with where it stands."""
+    for key, value in tables.items():
+        if isinstance(value, dict):
+            yield from leaves(value, (*path, key))
+        else:
+            yield (*path, key), value
+
+
+def dotted(path: Path) -> str:
+    """A path as TOML writes it: `providers.local.base_url`, quotes where they are needed."""
+    return ".".join(
+        key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else json.dumps(key) for key in path
+    )

@@ -1,0 +1,68 @@
+"""The page on configuration is true: its examples load, its tables are whole."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from config.conftest import Desk
+from treadle.config.load import ENVIRONMENT
+from treadle.config.project import project_faults
+from treadle.config.settings import PROVIDER, TABLES, TOP, TRAITS, Settings
+from treadle.models.catalog import read_defaults
+
+PAGE = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text()
+EXAMPLES = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+OF_PROJECT = next(text for text in EXAMPLES if "providers.team" in text)
+ROWS = re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE)
+
+
+@pytest.mark.parametrize("text", EXAMPLES)
+def test_every_example_loads(desk: Desk, text: str) -> None:
+    desk.write_user(text)
+    loaded = desk.load()
+    assert str(desk.user_file) in str(set(loaded.origins.values()))
+    for name in loaded.settings.models.values():
+        loaded.catalog.resolve(name)
+
+
+def test_the_example_of_a_project_is_allowed_to_one_and_the_complete_one_is_not(desk: Desk) -> None:
+    desk.write_project(OF_PROJECT)
+    assert desk.load().settings.max_steps == 30
+    assert list(project_faults(tomllib.loads(EXAMPLES[-1]), read_defaults(), ()))
+
+
+def test_the_complete_example_has_every_key() -> None:
+    tables = tomllib.loads(EXAMPLES[-1])
+    assert tables.keys() == TOP.keys() | TABLES.keys()
+    assert tables["providers"]["gateway"].keys() == PROVIDER.keys()
+    (traits,) = tables["model_traits"].values()
+    assert traits.keys() == TRAITS.keys()
+
+
+def test_every_key_has_a_row_and_every_row_a_key() -> None:
+    assert [*TOP, *TABLES, *PROVIDER, *TRAITS] == ROWS
+
+
+def test_every_variable_and_every_built_in_provider_is_on_the_page() -> None:
+    assert [name for name in ENVIRONMENT if f"`{name}`" not in PAGE] == []
+    assert [name for name in read_defaults()["providers"] if f"`{name}`" not in PAGE] == []
+
+
+def test_the_defaults_on_the_page_hold() -> None:
+    row = {key: re.search(rf"^\| `{key}` \|.*\| (.*) \| `TREAD", PAGE, re.MULTILINE) for key in TOP}
+    told = {key: found[1] for key, found in row.items() if found}
+    settings = Settings()
+    assert told == {
+        "approval_mode": f'`"{settings.approval_mode}"`',
+        "auto_commit": "`true`",
+        "max_steps": "no bound",
+        "max_tokens": str(settings.max_tokens),
+        "temperature": "the provider's own",
+        "reasoning": f'`"{settings.reasoning}"`',
+        "local_only": "`false`",
+    }
+    assert (settings.auto_commit, settings.max_steps, settings.local_only) == (True, None, False)

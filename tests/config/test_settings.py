@@ -1,0 +1,212 @@
+"""What a person may write, and what is said of everything else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, get_type_hints
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from config.conftest import Desk
+from treadle.config.load import ENVIRONMENT, _Layers
+from treadle.config.settings import (
+    PROVIDER,
+    TABLES,
+    TOP,
+    TRAITS,
+    Settings,
+    Thinking,
+    dotted,
+    faults,
+)
+from treadle.config.toml_file import TomlFile
+from treadle.core.llm import ModelTraits
+from treadle.errors import ConfigError
+from treadle.models.catalog import ProviderEntry, make_catalog, read_defaults
+
+Mistake = Callable[[str], str]
+LOCAL = '[providers.local]\napi = "openai-chat"\nbase_url = "http://localhost:1/v1"\n'
+
+
+def test_every_field_has_a_rule_and_every_rule_a_field() -> None:
+    assert set(Settings.__struct_fields__) == {*TOP, "models"}
+    assert set(ProviderEntry.__struct_fields__) == set(PROVIDER)
+    assert set(ModelTraits.__struct_fields__) == set(TRAITS)
+    assert get_type_hints(ModelTraits)["reasoning"] == Thinking
+    assert {path[0] for path, _ in ENVIRONMENT.values()} == {*TOP, "models"}
+
+
+def test_the_built_in_table_keeps_the_rules() -> None:
+    assert list(faults(read_defaults())) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            'a = 1\n# x\nmax_steps = "many"\n',
+            "FILE:1: unknown key a",
+        ),
+        (
+            '\n\nmax_steps = "many"\n',
+            "FILE:3: max_steps must be a whole number of at least 1 and at most 1000000000, "
+            'not "many"',
+        ),
+        ("max_step = 3\n", "FILE:1: unknown key max_step; did you mean max_steps?"),
+        ("provider = 3\n", "FILE:1: unknown key provider; did you mean providers?"),
+        ("max_steps = 0\n", "not 0"),
+        ("max_steps = true\n", "not true"),
+        ("max_steps = 1.5\n", "not 1.5"),
+        ("max_tokens = -1\n", "not -1"),
+        ("max_tokens = 9223372036854775808\n", "not 9223372036854775808"),
+        ("max_tokens = 0x" + "f" * 5000, "FILE:1: max_tokens must be a whole number"),
+        ("temperature = 2.1\n", "FILE:1: temperature must be a number from 0 to 2, not 2.1"),
+        ("temperature = nan\n", "not NaN"),
+        ("temperature = inf\n", "not Infinity"),
+        ('temperature = "1"\n', 'not "1"'),
+        ('approval_mode = "yolo"\n', 'approval_mode must be "plan" or "auto", not "yolo"'),
+        ('reasoning = "High"\n', '"default", "off", "low", "medium" or "high", not "High"'),
+        ("auto_commit = 1\n", "auto_commit must be true or false, not 1"),
+        ('local_only = "yes"\n', "local_only must be true or false"),
+        ("local_only = 2026-01-01\n", 'not "2026-01-01"'),
+        ("max_steps = [1, 2]\n", "not [1, 2]"),
+        ("[max_steps]\nx = 1\n", "FILE:1: max_steps must be"),
+        ("models = 3\n", "FILE:1: models must be a table: [models]"),
+        ("[[models]]\na = 1\n", "models must be a table"),
+        ("[models]\ndefault = 3\n", "FILE:2: models.default must be the name of a model"),
+        ('[models]\ndefault = ""\n', 'not ""'),
+        ('[models]\n"" = "x:y"\n', "the key must be a kind of task"),
+        ('[aliases]\n"a:b" = "x:y"\n', 'aliases."a:b": the key must be a name'),
+        ('[aliases]\nOpus = "x:y"\n', "FILE:2: aliases.Opus: the key must be"),
+        ('[aliases]\nscripted = "x:y"\n', "neither scripted nor recorded"),
+        ('[providers.OpenAI]\napi = "openai-chat"\n', "providers.OpenAI: the key must be"),
+        ("[providers]\nlocal = 3\n", "FILE:2: providers.local must be a table"),
+        ("[providers.new]\nneeds_key = false\n", "FILE:1: providers.new needs api and base_url"),
+        ("[providers.new]\n", "FILE:1: providers.new needs api and base_url"),
+        (LOCAL + 'key = "sk-1"\n', "FILE:4: unknown key providers.local.key"),
+        ('[providers.openai]\napi = "grpc"\n', "FILE:2: providers.openai.api must be"),
+        ('[model_traits."x:y"]\nreasoning = "much"\n', "FILE:2: model_traits."),
+        ("[model_traits.x]\nhas_tools = true\n", 'the key must be "provider:model"'),
+        ("a = \n", "FILE:1: not valid TOML"),
+        ('reasoning = "\\u001b[31m\\u202e"\n', 'not "\\u001b[31m\\u202e"'),
+    ],
+)
+def test_a_mistake_is_told_with_its_file_and_line(text: str, told: str, mistake: Mistake) -> None:
+    said = mistake(text)
+    assert told in said
+    assert said.startswith("FILE:")
+    assert "\n" not in said
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'key_env = "sk-hunter2"',
+        'key_env = "hunter2"',
+        'key_env = ""',
+        'base_url_env = "https://hunter2"',
+        'base_url = "https://user:hunter2@host.invalid/v1"',
+        'base_url = "hunter2"',
+        'key_file = "hunter2"',
+        'key_command = "say \'hunter2"',
+        'key_command = ["", "hunter2"]',
+        "key_command = []",
+        'key_command = ["a\\u0000hunter2"]',
+        "key_command = { hunter2 = 1 }",
+    ],
+)
+def test_what_may_be_a_key_in_the_wrong_place_is_not_shown(line: str, mistake: Mistake) -> None:
+    said = mistake(f"[providers.openai]\n{line}\n")
+    assert said.startswith("FILE:2: ")
+    assert "not shown" in said
+    assert "hunter2" not in said
+
+
+def test_a_long_value_is_told_in_short(mistake: Mistake) -> None:
+    assert len(mistake(f'reasoning = "{"x" * 5000}"\n')) < 250
+
+
+def test_everything_that_can_be_set_arrives(desk: Desk) -> None:
+    desk.write_user(
+        'approval_mode = "auto"\nauto_commit = false\nmax_steps = 7\nmax_tokens = 8\n'
+        'temperature = 1\nreasoning = "low"\nlocal_only = true\n'
+        '[models]\ndefault = "fast"\n"any kind" = "local:b"\n'
+        '[aliases]\nfast = "local:a:b"\n'
+        f'{LOCAL}base_url_env = "LOCAL_URL"\nkey_env = "LOCAL_KEY"\nkey_file = "~/k"\n'
+        'key_command = ["say", "it"]\nneeds_key = false\ndefault_model = "m"\nprices = "x"\n'
+        '[model_traits."local:a:b"]\ncontext_tokens_max = 9\noutput_tokens_max = 8\n'
+        'reasoning = "budget"\nhas_tools = false\nhas_temperature = false\n'
+    )
+    loaded = desk.load()
+    assert loaded.settings == Settings(
+        "auto", False, 7, 8, 1.0, "low", True, {"default": "fast", "any kind": "local:b"}
+    )
+    assert loaded.catalog.providers["local"] == ProviderEntry(
+        "openai-chat",
+        "http://localhost:1/v1",
+        "LOCAL_URL",
+        "LOCAL_KEY",
+        "~/k",
+        ("say", "it"),
+        False,
+        "m",
+        "x",
+    )
+    ref = loaded.catalog.resolve("fast")
+    assert ref.name == "local:a:b"
+    assert loaded.catalog.traits(ref) == ModelTraits(9, 8, "budget", False, False)
+
+
+def test_settings_are_a_value_that_can_be_kept() -> None:
+    assert msgspec.structs.replace(Settings(), max_steps=3).max_steps == 3
+    assert Settings() == Settings()
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [(("a", "b-1"), "a.b-1"), (("m", 'x:"y'), 'm."x:\\"y"'), (("", "."), '""."."')],
+)
+def test_a_path_is_written_as_toml_writes_it(path: tuple[str, ...], text: str) -> None:
+    assert dotted(path) == text
+
+
+def test_the_rules_name_every_table(desk: Desk) -> None:
+    tables: dict[str, Any] = read_defaults()
+    assert set(tables) | {"models"} == set(TABLES)
+    assert desk.load().values.keys() >= TOP.keys()
+
+
+KEYS = st.sampled_from(
+    [*TOP, *TABLES, *PROVIDER, *TRAITS, "openai", "mine", "openai:m", "Mine", "", "\x1b"]
+)
+SCALARS = (
+    st.sampled_from(["plan", "http://localhost/v1", "openai-chat", "false", "", "\u202e\x1b\n"])
+    | st.integers()
+    | st.floats()
+    | st.booleans()
+    | st.dates()
+)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(KEYS, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(KEYS, VALUES, max_size=5))
+def test_whatever_stands_in_a_file_it_holds_or_one_line_says_why_not(tables: Any) -> None:
+    layers, said = _Layers(), ""
+    try:
+        layers.lay_file(TomlFile("FILE", tables, {}))
+    except ConfigError as error:
+        said = error.message
+    if said:
+        assert said.isprintable()
+        assert said.startswith("FILE: ")
+    else:
+        make_catalog(layers.tables)
+        chosen = {key: value for key, value in layers.tables.items() if key in TOP}
+        assert isinstance(msgspec.convert(chosen, Settings), Settings)

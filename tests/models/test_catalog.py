@@ -1,0 +1,234 @@
+"""Names of models lead where they should, and the built-in table is worth its lines."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+from anthropic.types.model import Model as AnthropicModel
+from genai_prices.data_snapshot import get_snapshot
+from openai.types.shared.chat_model import ChatModel
+
+from treadle.core.llm import ModelTraits
+from treadle.errors import NotConfiguredError, UsageError
+from treadle.models.catalog import (
+    Catalog,
+    ModelRef,
+    ProviderEntry,
+    is_base_url,
+    make_catalog,
+    read_defaults,
+)
+
+BUILT_IN = make_catalog(read_defaults())
+LOCAL = {"ollama", "vllm", "lmstudio", "llamacpp"}
+
+
+def entry(url: str = "https://host.invalid/v1", **fields: object) -> ProviderEntry:
+    return ProviderEntry(api="openai-chat", base_url=url, **fields)  # type: ignore[arg-type]
+
+
+def catalog(aliases: dict[str, str] | None = None, **providers: ProviderEntry) -> Catalog:
+    return Catalog(providers, aliases or {}, {})
+
+
+# ---- names -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "provider", "model"),
+    [
+        ("openai:some-model", "openai", "some-model"),
+        ("ollama:library/coder:30b-q4", "ollama", "library/coder:30b-q4"),
+        ("groq:a/b", "groq", "a/b"),
+    ],
+)
+def test_a_name_is_split_at_its_first_colon(name: str, provider: str, model: str) -> None:
+    ref = BUILT_IN.resolve(name)
+    assert ref == ModelRef(provider, model)
+    assert ref.name == name
+
+
+def test_a_provider_alone_means_its_default_model() -> None:
+    known = catalog(one=entry(default_model="m"))
+    assert known.resolve("one") == known.resolve("one:") == ModelRef("one", "m")
+
+
+def test_an_alias_may_lead_to_a_model_a_provider_or_another_alias() -> None:
+    aliases = {"a": "b", "b": "one:x", "c": "one"}
+    known = catalog(aliases, one=entry(default_model="m"))
+    assert known.resolve("a") == ModelRef("one", "x")
+    assert known.resolve("c") == ModelRef("one", "m")
+
+
+@pytest.mark.parametrize("aliases", [{"a": "a"}, {"a": "b", "b": "c", "c": "b"}])
+def test_aliases_that_lead_in_a_circle_are_an_error(aliases: dict[str, str]) -> None:
+    with pytest.raises(UsageError, match=r"'a' leads in a circle: a -> "):
+        catalog(aliases).resolve("a")
+
+
+@pytest.mark.parametrize("name", ["opnai:x", "OpenAI:x", "Openai"])
+def test_an_unknown_provider_is_told_with_the_nearest_and_all_there_are(name: str) -> None:
+    with pytest.raises(UsageError, match="did you mean openai") as raised:
+        BUILT_IN.resolve(name)
+    assert "anthropic, openai, openrouter" in raised.value.hint
+
+
+def test_a_model_without_its_provider_is_told_with_it() -> None:
+    known = Catalog({"one": entry()}, {}, {"one:m-1": ModelTraits()})
+    with pytest.raises(UsageError, match="no alias or provider 'm-1'; did you mean one:m-1"):
+        known.resolve("m-1")
+
+
+def test_a_name_like_nothing_gets_no_suggestion() -> None:
+    with pytest.raises(UsageError) as raised:
+        BUILT_IN.resolve("qqqqqq")
+    assert "did you mean" not in raised.value.message
+
+
+def test_an_alias_to_an_unknown_provider_says_which_alias() -> None:
+    with pytest.raises(UsageError, match=r"no provider 'nobody' \(the alias 'mine'"):
+        catalog({"mine": "nobody:m"}).resolve("mine")
+
+
+def test_a_provider_without_a_default_model_asks_for_one() -> None:
+    with pytest.raises(NotConfiguredError, match="'groq' has no default model") as raised:
+        BUILT_IN.resolve("groq")
+    assert "groq:MODEL" in raised.value.hint
+
+
+# ---- what is known -----------------------------------------------------------------------------
+
+
+def test_nothing_is_known_of_a_model_that_is_not_in_the_table() -> None:
+    assert BUILT_IN.traits(ModelRef("ollama", "whatever")) == ModelTraits()
+
+
+def test_the_first_provider_with_a_default_model_and_a_key_is_found() -> None:
+    known = catalog(
+        nothing=entry(key_env="A"),
+        one=entry(key_env="B", default_model="m"),
+        two=entry(key_command="say", default_model="m"),
+    )
+    assert known.first_with_key({"A": "k", "B": "k"}) == "one"
+    assert known.first_with_key({"A": "k", "B": ""}) == "two"
+    assert known.first_with_key({"B": " \n"}) == "two"
+    assert BUILT_IN.first_with_key({}) is None
+    assert BUILT_IN.first_with_key({"OPENAI_API_KEY": "k"}) == "openai"
+    assert BUILT_IN.first_with_key({"OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k"}) == "anthropic"
+
+
+def test_a_variable_without_a_name_is_no_key() -> None:
+    assert catalog(one=entry(default_model="m")).first_with_key({"": "k"}) is None
+
+
+@pytest.mark.parametrize(
+    ("url", "is_local"),
+    [
+        ("http://localhost:1/v1", True),
+        ("http://LOCALHOST/v1", True),
+        ("http://127.0.0.1", True),
+        ("http://127.9.9.9:80/v1", True),
+        ("http://[::1]:8000/v1", True),
+        ("http://127.0.0.1.example.invalid/v1", False),
+        ("http://localhost.example.invalid/v1", False),
+        ("http://10.0.0.1/v1", False),
+        ("http://[::2]/v1", False),
+        ("https://api.example.invalid/localhost", False),
+    ],
+)
+def test_only_this_machine_is_local(url: str, is_local: bool) -> None:
+    assert catalog(one=entry(url)).is_local("one", {}) == is_local
+
+
+def test_a_variable_moves_a_provider_and_an_empty_one_does_not() -> None:
+    one = entry("http://localhost/v1", base_url_env="WHERE")
+    known = catalog(one=one)
+    assert one.url({"WHERE": ""}) == "http://localhost/v1"
+    assert one.url({"WHERE": "https://far.invalid/v1"}) == "https://far.invalid/v1"
+    assert known.is_local("one", {"WHERE": ""})
+    assert not known.is_local("one", {"WHERE": "https://far.invalid/v1"})
+
+
+def test_a_variable_that_holds_no_address_is_named_and_not_shown() -> None:
+    one = entry(base_url_env="WHERE")
+    with pytest.raises(UsageError, match="WHERE is no base URL") as raised:
+        one.url({"WHERE": "https://user:hunter2@host.invalid"})
+    assert "hunter2" not in raised.value.message + raised.value.hint
+
+
+def test_whether_an_unknown_provider_is_local_is_an_error() -> None:
+    with pytest.raises(UsageError, match="no provider 'nobody'"):
+        BUILT_IN.is_local("nobody", {})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "host.invalid/v1",
+        "ftp://host.invalid",
+        "https://",
+        "https://user@host.invalid",
+        "http://far.invalid\\@localhost/v1",
+        "https://host.invalid/v1?key=1",
+        "https://host.invalid/v1#x",
+        "https://host.invalid/v1 ",
+        "https://host.invalid/\n",
+        "https://host.invalid:99999",
+        "https://[::1",
+        "https://[::1]far.invalid/",
+        "https://far.invalid[::1]/",
+        "https://host.invalid:80:90/",
+        "https://host.invalid:0/",
+        "https://höst.invalid/",
+        "https://localhost;far.invalid/",
+    ],
+)
+def test_what_paths_cannot_be_put_behind_is_no_base_url(text: str) -> None:
+    assert not is_base_url(text)
+
+
+# ---- the built-in table ------------------------------------------------------------------------
+
+
+def test_every_provider_has_an_address_and_a_way_to_its_key() -> None:
+    assert list(BUILT_IN.providers)[:2] == ["anthropic", "openai"]
+    for name, one in BUILT_IN.providers.items():
+        assert is_base_url(one.base_url)
+        assert BUILT_IN.is_local(name, {}) == (name in LOCAL)
+        assert one.needs_key == bool(one.key_env) == (name not in LOCAL)
+        assert one.base_url.startswith("http://localhost:" if name in LOCAL else "https://")
+
+
+def test_every_alias_and_every_default_leads_to_a_model_of_which_something_is_known() -> None:
+    names = [*BUILT_IN.aliases, *(n for n, p in BUILT_IN.providers.items() if p.default_model)]
+    assert {"opus", "sonnet", "haiku", "gpt", "anthropic", "openai"} <= set(names)
+    for name in names:
+        traits = BUILT_IN.traits(BUILT_IN.resolve(name))
+        assert traits.context_tokens_max, name
+        assert traits.reasoning != "none", name
+
+
+def test_the_table_names_only_models_that_the_official_clients_know() -> None:
+    known = {
+        "anthropic": {name for part in get_args(AnthropicModel) for name in get_args(part)},
+        "openai": set(get_args(ChatModel)),
+    }
+    for name in BUILT_IN.model_traits:
+        provider, _, model = name.partition(":")
+        assert model in known[provider], name
+
+
+def test_the_prices_of_the_default_models_are_known() -> None:
+    prices = {provider.id: provider for provider in get_snapshot().providers}
+    for name, one in BUILT_IN.providers.items():
+        if one.needs_key:
+            provider = prices[one.prices or name]
+            if one.default_model:
+                assert any(model.match.is_match(one.default_model) for model in provider.models)
+
+
+def test_a_context_holds_what_may_be_written() -> None:
+    for name, traits in BUILT_IN.model_traits.items():
+        assert (traits.output_tokens_max or 0) < (traits.context_tokens_max or 0), name
