@@ -41,19 +41,23 @@ KIND_OF_CODE: Final[Mapping[str, LlmErrorKind]] = {
     "exceed_context_size_error": _K.CONTEXT_TOO_LONG,
     "content_filter": _K.CONTENT_FILTERED,
     "content_policy_violation": _K.CONTENT_FILTERED,
+    "invalid_prompt": _K.CONTENT_FILTERED,
+    "bio_policy": _K.CONTENT_FILTERED,
+    "cyber_policy": _K.CONTENT_FILTERED,
+    "misalignment_policy_violation": _K.CONTENT_FILTERED,
     "rate_limit_error": _K.RATE_LIMITED,
     "rate_limit_exceeded": _K.RATE_LIMITED,
     "overloaded_error": _K.OVERLOADED,
     "server_is_overloaded": _K.OVERLOADED,
     "slow_down": _K.OVERLOADED,
     "timeout_error": _K.TIMEOUT,
-    "api_error": _K.SERVER,
-    "server_error": _K.SERVER,
-    "internal_error": _K.SERVER,
-    "internal_server_error": _K.SERVER,
     "service_unavailable": _K.OVERLOADED,
 }
-"""Codes and types of error objects, all providers together: they do not contradict each other."""
+"""Codes and types of error objects, all providers together: they do not contradict each other.
+
+Those for any fault of a server (`api_error`, `server_error`) are left out: Ollama says the one for
+401, OpenAI the other for 503, and without a status it is the server's fault anyway.
+"""
 
 _TOO_LONG: Final = re.compile(
     r"prompt is too long|maximum context length|context (window|length|size)"
@@ -77,6 +81,8 @@ class WireError(Exception):
 def one_line(text: str) -> str:
     """For people: storable, on one line, cut to size."""
     line = _SPACE.sub(" ", clean(text)).strip()
+    if not line.isprintable():  # an escape sequence would be obeyed by the terminal
+        line = "".join(each if each.isprintable() else "\ufffd" for each in line)
     return line if len(line) <= MESSAGE_LENGTH_MAX else line[: MESSAGE_LENGTH_MAX - 1] + "…"
 
 
@@ -112,7 +118,7 @@ def failure_of(
 
 def failure_in(body: Any, who: str, usage: Usage | None = None) -> LlmError:
     """An error object that came in the middle of a stream; of no known kind, it is the server's."""
-    kind, words = _read(body, _K.SERVER)
+    kind, words = _read(body, None)
     return LlmError(kind, one_line(f"{who}: {words}"), usage=usage)
 
 
@@ -144,8 +150,12 @@ def _of_status(error: BaseException, status: int, who: str, usage: Usage | None)
     return LlmError(kind, f"{text} ({one_line(about)[:100]})", retry_after_s(headers), usage)
 
 
-def _read(body: Any, otherwise: LlmErrorKind) -> tuple[LlmErrorKind, str]:
-    """Kind and words of an error object, as deep as it is wrapped."""
+def _read(body: Any, otherwise: LlmErrorKind | None) -> tuple[LlmErrorKind, str]:
+    """Kind and words of an error object, as deep as it is wrapped.
+
+    `otherwise` is what its HTTP status says; without one, `invalid_request_error` decides between
+    the two sides. It cannot do so before the status, because OpenAI says it for 401 and 404 too.
+    """
     words = body if isinstance(body, str) else ""
     codes: list[str] = []
     for _ in range(3):
@@ -159,7 +169,9 @@ def _read(body: Any, otherwise: LlmErrorKind) -> tuple[LlmErrorKind, str]:
         body = body.get("error")
     kind = next((KIND_OF_CODE[code] for code in codes if code in KIND_OF_CODE), None)
     if kind is None:
-        status = next((int(code) for code in codes if code.isdigit() and len(code) == 3), 0)
+        status = next((int(code) for code in codes if code.isdecimal() and len(code) == 3), 0)
+        if otherwise is None:
+            otherwise = _K.BAD_REQUEST if "invalid_request_error" in codes else _K.SERVER
         kind = KIND_OF_STATUS.get(status, otherwise)
     if kind in _MAY_BE_TOO_LONG and _TOO_LONG.search(words):
         kind = _K.CONTEXT_TOO_LONG

@@ -75,6 +75,8 @@ class Draft:
         self._blocks: dict[Hashable, _Text | _Call | _Opaque] = {}
         self._ids: set[str] = set()
         self._length = 0
+        self._half: _Text | None = None
+        """The text block that waits for the second half of a surrogate pair."""
 
     def __contains__(self, key: Hashable) -> bool:
         """Whether a block of this key has begun."""
@@ -92,8 +94,12 @@ class Draft:
     def add_text(self, key: Hashable, piece: str) -> Iterator[ModelEvent]:
         """Add to the text block of this key, which begins with its first piece."""
         text = self._at(key, _Text)
+        if self._half is not None and self._half is not text:
+            # what was begun in the block before stays alone; told now, so that the order is right
+            yield LlmEvent.TextDelta(self._flush(self._half))
         if piece := self._add(text, piece):
             yield LlmEvent.TextDelta(piece)
+        self._half = text if text.waiting else None
 
     def open_call(self, key: Hashable, call_id: str, name: str) -> Iterator[ModelEvent]:
         """Begin a call. One without an id, or with one that is taken, gets an id of its own."""

@@ -1,0 +1,219 @@
+"""A request in the words of Anthropic's Messages API. Pure.
+
+The same messages become the same bytes whatever follows them: no mark stands inside a message, and
+no message waits for the next one to be complete. Caches live on that, and newer models refuse their
+own thinking once anything before it has changed. The end of what is to be cached is marked by
+`cache_control` at the top, which the API moves along by itself.
+
+The rules are those of the API of version 2026-10-21: of the notes at the SDK's types, and of the
+pages on thinking, tool use, prompt caching and errors at platform.claude.com.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from typing import Any, Final
+
+import msgspec
+
+from treadle.core.conversation import Conversation
+from treadle.core.llm import LlmRequest, ModelTraits
+from treadle.core.messages import Message, OpaquePart, ToolCall
+from treadle.core.tools import ToolDefinition
+from treadle.models.layout import arguments_object, blocks_of
+
+CACHED: Final[Mapping[str, str]] = {"type": "ephemeral"}
+
+BUDGET_TOKENS_MIN: Final = 1024
+"""The API refuses a smaller budget."""
+
+BUDGET_SHARES: Final[Mapping[str, float]] = {"low": 0.2, "medium": 0.5, "high": 0.8}
+"""How much of `max_tokens`, which thinking counts towards, may go into it; as OpenRouter has it."""
+
+API_VERSION_WITH_TEMPERATURE: Final = "2023-06-01"
+"""The API that came after it refuses a temperature, whatever the model."""
+
+EMPTY: Final = "(empty)"
+"""Stands for a text of spaces only, which the API refuses."""
+
+THINKING: Final = frozenset({"thinking", "redacted_thinking"})
+
+_NAME_LENGTH_MAX: Final = 64
+_NOT_IN_NAMES: Final = re.compile(r"[^a-zA-Z0-9_-]")
+_COUNTED: Final = (
+    *("model", "messages", "system", "tools", "thinking", "output_config", "cache_control"),
+)
+
+
+def bare_model(model: str, provider: str) -> str:
+    """The model's name as the API knows it: without the provider's."""
+    return model.removeprefix(f"{provider}:")
+
+
+def parameters_of(request: LlmRequest, provider: str, traits: ModelTraits) -> dict[str, Any]:
+    """The parameters of `messages.create`, but for `stream`.
+
+    Args:
+        request: what is asked for.
+        provider: the provider's name, for the `source` of blocks and in front of the model's name.
+        traits: what the model can do.
+    """
+    model = bare_model(request.model, provider)
+    source = f"{provider}:{model}"
+    max_tokens = min(request.max_tokens, traits.output_tokens_max or request.max_tokens)
+    parameters: dict[str, Any] = {
+        "model": model,
+        "max_tokens": max_tokens,
+        "messages": list(_messages(request.messages, source)),
+        "cache_control": dict(CACHED),
+    }
+    if request.system.strip():
+        text = {"type": "text", "text": request.system, "cache_control": dict(CACHED)}
+        parameters["system"] = [text]
+    if request.tools and traits.has_tools:
+        parameters["tools"] = [_tool(definition) for definition in request.tools]
+    parameters |= _reasoning(request, source, traits, max_tokens)
+    may_vary = traits.has_temperature and "thinking" not in parameters
+    if request.temperature is not None and may_vary:
+        parameters["extra_body"] = {"temperature": request.temperature}
+        parameters["extra_headers"] = {"anthropic-version": API_VERSION_WITH_TEMPERATURE}
+    return parameters
+
+
+def counted(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the parameters that `messages.count_tokens` takes."""
+    return {name: parameters[name] for name in _COUNTED if name in parameters}
+
+
+def length_of(request: LlmRequest) -> int:
+    """How many characters the model will read, for an estimate."""
+    length = len(request.system) + len(msgspec.json.encode(request.tools))
+    for message in request.messages:
+        length += len(message.content)
+        length += sum(len(call.arguments_json) for call in message.tool_calls)
+        for part in message.native.parts if message.native else ():
+            length += len(part.block_json) if isinstance(part, OpaquePart) else 0
+    return length
+
+
+def _tool(definition: ToolDefinition) -> dict[str, Any]:
+    return {
+        "name": definition.name,
+        "description": definition.description,
+        "input_schema": definition.input_schema,
+    }
+
+
+def _reasoning(
+    request: LlmRequest, source: str, traits: ModelTraits, max_tokens: int
+) -> dict[str, Any]:
+    """How the model is to think.
+
+    Some models of the kinds `adaptive` and `effort` always think and refuse `thinking` of type
+    `disabled`, and which do changes with every model: off is the least effort, which all take. One
+    of the kind `budget` does not think unless it is told to.
+    """
+    level, kind = request.reasoning, traits.reasoning
+    if level == "default" or kind == "none":
+        return {}
+    if kind == "budget":
+        budget = max(BUDGET_TOKENS_MIN, int(max_tokens * BUDGET_SHARES.get(level, 0)))
+        if level == "off" or budget >= max_tokens or not _may_think(request.messages, source):
+            return {}
+        return {"thinking": {"type": "enabled", "budget_tokens": budget}}
+    asked: dict[str, Any] = {"output_config": {"effort": "low" if level == "off" else level}}
+    if kind == "adaptive" and level != "off":
+        asked["thinking"] = {"type": "adaptive"}
+    return asked
+
+
+def _may_think(messages: Conversation, source: str) -> bool:
+    """Whether a budget of thinking is allowed: not in a turn that began without.
+
+    With a budget, the assistant's part of the turn, rounds of tools included, must begin with
+    thinking. It does not if another model began it, or if a secret in its thinking was replaced.
+    (With adaptive thinking it need not.)
+    """
+    first: list[dict[str, Any]] = []
+    for message in reversed(messages):
+        if message.role == "assistant":
+            first = _assistant(message, source) or first
+        elif message.role != "tool":
+            break
+    return not first or first[0].get("type") in THINKING
+
+
+def _messages(messages: Conversation, source: str) -> Iterator[dict[str, Any]]:
+    """The conversation; the results of one round of tools in one message.
+
+    What the person says after results is a message of its own: the API joins the two, and the
+    results stay the bytes that they were. An assistant message without anything that may be sent
+    is left out.
+    """
+    results: list[dict[str, Any]] = []
+    for message in messages:
+        if message.role == "tool":
+            results.append(_result(message))
+            continue
+        if results:
+            yield {"role": "user", "content": results}
+            results = []
+        if message.role == "assistant":
+            if blocks := _assistant(message, source):
+                yield {"role": "assistant", "content": blocks}
+        else:
+            text = message.content if message.content.strip() else EMPTY
+            yield {"role": "user", "content": [{"type": "text", "text": text}]}
+    if results:
+        yield {"role": "user", "content": results}
+
+
+def _assistant(message: Message, source: str) -> list[dict[str, Any]]:
+    """The blocks of an assistant message that the API takes back.
+
+    It takes no text of spaces only, no thinking without a signature, and none at the end, where an
+    answer leaves it that was cut while the model thought.
+    """
+    blocks: list[dict[str, Any]] = []
+    for block in blocks_of(message, source):
+        if isinstance(block, ToolCall):
+            blocks.append(_call(block))
+        elif isinstance(block, str):
+            if block.strip():
+                blocks.append({"type": "text", "text": block})
+        elif block.get("type") != "thinking" or block.get("signature"):
+            blocks.append(block)
+    while blocks and blocks[-1].get("type") in THINKING:
+        blocks.pop()
+    return blocks
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    return {
+        "type": "tool_use",
+        "id": _name(call.id),
+        "name": _name(call.tool_name),
+        "input": arguments_object(call),
+    }
+
+
+def _result(message: Message) -> dict[str, Any]:
+    result: dict[str, Any] = {
+        "type": "tool_result",
+        "tool_use_id": _name(message.tool_call_id or ""),
+    }
+    if message.content.strip():
+        result["content"] = message.content
+    if message.content.startswith("ERROR: "):
+        result["is_error"] = True
+    return result
+
+
+def _name(text: str) -> str:
+    """An id or a tool's name as the API takes it; those of other models may hold any character."""
+    if text and len(text) <= _NAME_LENGTH_MAX and not _NOT_IN_NAMES.search(text):
+        return text
+    digest = sha256(text.encode(errors="replace")).hexdigest()[:16]
+    return f"{_NOT_IN_NAMES.sub('_', text)[: _NAME_LENGTH_MAX - 17]}-{digest}"

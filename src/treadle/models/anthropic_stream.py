@@ -1,0 +1,341 @@
+"""A streamed answer of Anthropic's Messages API, put together event by event.
+
+What the official SDK's accumulator makes of a stream, this makes of it too, with three differences:
+what contradicts itself is an error and never a message; a block whose arguments were cut keeps them
+as they came; and citations, which only documents bring, are not kept. As there, a delta of an
+unknown type changes nothing, and a block of an unknown type stays as it began.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from treadle.core.events import LlmEvent, ModelEvent
+from treadle.core.llm import LlmErrorKind, LlmResponse, Usage
+from treadle.models.failures import WireError, one_line
+from treadle.models.layout import Draft
+from treadle.models.sse import SseEvent
+from treadle.models.wire import ALIVE, StreamError, cut_stream
+
+CHARS_PER_TOKEN: Final = 4
+"""For the estimate of a usage that the API does not give."""
+
+TOKENS_MAX: Final = 2**53
+"""A number above it is no count of tokens."""
+
+FINISH_REASONS: Final[Mapping[str, str]] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "pause_turn": "pause_turn",
+}
+"""`pause_turn` comes with tools that the provider runs, which nobody asks for here; what there is
+of the answer is a message all the same, and the model goes on when it is asked to."""
+
+WHOLE: Final = frozenset({"end_turn", "stop_sequence", "tool_use", "pause_turn"})
+"""After these reasons nothing is missing. After others, unknown ones included, the last call may
+have lost its end, so it must not run unless its arguments are there."""
+
+_TEXT_OF_DELTA: Final[Mapping[str, str]] = {
+    "text_delta": "text",
+    "input_json_delta": "partial_json",
+    "thinking_delta": "thinking",
+    "signature_delta": "signature",
+}
+_KNOWN_BLOCKS: Final = frozenset({"text", "tool_use", "thinking"})
+_COUNTS: Final = (
+    *("input_tokens", "output_tokens"),
+    *("cache_creation_input_tokens", "cache_read_input_tokens"),
+)
+_REASON_LENGTH_MAX: Final = 40
+
+
+class _Block:
+    """A block as it began, and what came for it."""
+
+    __slots__ = ("body", "has_ended", "pieces", "type")
+
+    def __init__(self, kind: str, body: dict[str, Any]) -> None:
+        self.type = kind
+        self.body = body
+        self.pieces: list[str] = []
+        self.has_ended = False
+
+
+class AnthropicAssembler:
+    """A `wire.Assembler`.
+
+    Args:
+        source: `provider:model`.
+        salt: the number of messages in the request.
+        length: the number of characters in the request, for an estimate.
+    """
+
+    def __init__(self, source: str, salt: int, length: int) -> None:
+        self._draft = Draft(source, salt)
+        self._read_length = length
+        self._written_length = 0
+        self._blocks: list[_Block] = []
+        self._counts: dict[str, int] = {}
+        self._has_totals = False
+        """Whether the tokens written have been counted to the end."""
+        self._has_begun = False
+        self._is_done = False
+        self._reason = ""
+        self._details: Any = None
+        """What the API says of a refusal."""
+        self._takers: Mapping[Any, Callable[[dict[str, Any]], Iterable[ModelEvent]]] = {
+            "message_start": self._take_start,
+            "content_block_start": self._take_block,
+            "content_block_delta": self._take_delta,
+            "content_block_stop": self._take_block_end,
+            "message_delta": self._take_reason,
+            "message_stop": self._take_end,
+        }
+
+    @property
+    def is_done(self) -> bool:
+        """Whether `message_stop` has come."""
+        return self._is_done
+
+    @property
+    def usage(self) -> Usage | None:
+        """What the API has counted so far; `None` before it has counted anything."""
+        return self._usage(estimated=False) if self._counts else None
+
+    def take(self, event: SseEvent) -> Iterator[ModelEvent]:
+        """The deltas that an event brings; one that brings nothing is a sign of life."""
+        if event.event == "ping":
+            yield ALIVE
+            return
+        body = _decode(event)
+        kind = body.get("type")
+        if event.event == "error" or kind == "error":
+            raise StreamError(body)
+        take = self._takers.get(kind) if isinstance(kind, str) else None
+        if take is None:
+            yield ALIVE  # a ping, or what a later version of the API adds
+            return
+        if self._is_done or (self._reason and take not in (self._take_reason, self._take_end)):
+            raise _invalid(f"{kind} comes after the end")
+        if self._has_begun == (kind == "message_start"):
+            raise _invalid(f"{kind} comes {'twice' if self._has_begun else 'before message_start'}")
+        is_silent = True
+        for one in take(body):
+            is_silent = False
+            yield one
+        if is_silent:
+            yield ALIVE
+
+    def end(self) -> Iterator[ModelEvent]:
+        """The last deltas and the message.
+
+        A refused answer is an error although the API calls it a message: sent back as part of the
+        conversation, it would have every later request refused too.
+        """
+        if not self._is_done:
+            raise cut_stream()
+        if self._reason == "refusal":
+            raise WireError(LlmErrorKind.CONTENT_FILTERED, _refusal(self._details))
+        yield from self._draft.end(is_cut=self._reason not in WHOLE)
+        is_counted = self._has_totals and "input_tokens" in self._counts
+        reason = FINISH_REASONS.get(self._reason)
+        yield LlmEvent.Completed(
+            LlmResponse(
+                self._draft.message(),
+                self._usage(estimated=not is_counted),
+                one_line(self._reason)[:_REASON_LENGTH_MAX] if reason is None else reason,
+            )
+        )
+
+    def _take_start(self, body: dict[str, Any]) -> Iterable[ModelEvent]:
+        message = body.get("message")
+        if not isinstance(message, dict) or message.get("content"):
+            raise _invalid("message_start brings no empty message")
+        self._has_begun = True
+        self._count(message.get("usage"))
+        return ()
+
+    def _take_block(self, body: dict[str, Any]) -> Iterable[ModelEvent]:
+        index, block = _index(body), body.get("content_block")
+        if not isinstance(block, dict) or not isinstance(kind := block.get("type"), str):
+            raise _invalid("content_block_start brings no block")
+        if index != len(self._blocks):
+            raise _invalid(f"block {_shown(body.get('index'))} begins out of order")
+        self._blocks.append(_Block(kind, block))
+        if kind == "text":
+            self._draft.open_text(index)
+            return self._add_text(index, _text(block, "text"))
+        if kind == "tool_use":
+            return self._draft.open_call(index, _text(block, "id"), _text(block, "name"))
+        self._draft.put_opaque(index, block)
+        return self._add_thinking(index, _text(block, "thinking")) if kind == "thinking" else ()
+
+    def _take_delta(self, body: dict[str, Any]) -> Iterable[ModelEvent]:
+        index, block = self._open_block(body)
+        delta = body.get("delta")
+        if not isinstance(delta, dict) or not isinstance(kind := delta.get("type"), str):
+            raise _invalid("content_block_delta brings no delta")
+        name = _TEXT_OF_DELTA.get(kind)
+        if name is None:
+            return ()
+        piece = _text(delta, name)
+        match kind, block.type:
+            case "text_delta", "text":
+                return self._add_text(index, piece)
+            case "input_json_delta", "tool_use":
+                return self._add_arguments(index, piece)
+            case "thinking_delta", "thinking":
+                return self._add_thinking(index, piece)
+            case "signature_delta", "thinking":
+                block.body["signature"] = piece
+            case _, known if known in _KNOWN_BLOCKS:
+                raise _invalid(f"{kind} comes for a block of type {known}")
+            case "input_json_delta", _:
+                block.pieces.append(piece)
+        return ()
+
+    def _take_block_end(self, body: dict[str, Any]) -> Iterable[ModelEvent]:
+        index, block = self._open_block(body)
+        block.has_ended = True
+        came, given = "".join(block.pieces), block.body.get("input")
+        if block.type == "thinking":
+            block.body["thinking"] = came
+        elif block.type == "tool_use" and not came and isinstance(given, dict) and given:
+            return self._add_arguments(index, msgspec.json.encode(given).decode())
+        elif block.type not in _KNOWN_BLOCKS and came and given is not None:
+            block.body["input"] = _object_in(came.encode("utf-8", "surrogatepass"))
+        return ()
+
+    def _take_reason(self, body: dict[str, Any]) -> Iterable[ModelEvent]:
+        delta = body.get("delta")
+        if not isinstance(delta, dict):
+            raise _invalid("message_delta brings no delta")
+        if isinstance(reason := delta.get("stop_reason"), str):
+            self._reason = reason
+            self._details = delta.get("stop_details")
+        self._has_totals |= "output_tokens" in self._count(body.get("usage"))
+        return ()
+
+    def _take_end(self, _: dict[str, Any]) -> Iterable[ModelEvent]:
+        if not self._reason:
+            raise _invalid("the message ends without a reason")
+        for index, block in enumerate(self._blocks):
+            if not block.has_ended:
+                raise _invalid(f"block {index} does not end")
+        self._is_done = True
+        return ()
+
+    def _open_block(self, body: dict[str, Any]) -> tuple[int, _Block]:
+        """The block that an event is about, which must have begun and not ended."""
+        index = _index(body)
+        if 0 <= index < len(self._blocks) and not self._blocks[index].has_ended:
+            return index, self._blocks[index]
+        shown = _shown(body.get("index"))
+        raise _invalid(f"{body['type']} is about block {shown}, which is not open")
+
+    def _add_text(self, index: int, piece: str) -> Iterator[ModelEvent]:
+        self._written_length += len(piece)
+        yield from self._draft.add_text(index, piece)
+
+    def _add_arguments(self, index: int, piece: str) -> Iterator[ModelEvent]:
+        self._written_length += len(piece)
+        self._blocks[index].pieces.append(piece)
+        yield from self._draft.add_arguments(index, piece)
+
+    def _add_thinking(self, index: int, piece: str) -> Iterator[ModelEvent]:
+        self._written_length += len(piece)
+        self._blocks[index].pieces.append(piece)
+        yield from self._draft.thinking(piece)
+
+    def _count(self, usage: Any) -> Collection[str]:
+        """Take the API's counts and tell which; they are totals so far, so the later one holds."""
+        if not isinstance(usage, dict):
+            return ()
+        details = usage.get("output_tokens_details")
+        thought = details.get("thinking_tokens") if isinstance(details, dict) else None
+        counts = {name: usage.get(name) for name in _COUNTS} | {"thinking_tokens": thought}
+        valid = {
+            name: count
+            for name, count in counts.items()
+            if isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= TOKENS_MAX
+        }
+        self._counts |= valid
+        return valid
+
+    def _usage(self, *, estimated: bool) -> Usage:
+        counts = self._counts
+        read, written = counts.get("input_tokens", 0), counts.get("output_tokens", 0)
+        if estimated and "input_tokens" not in counts:
+            read = -(-self._read_length // CHARS_PER_TOKEN)
+        if estimated and not self._has_totals:
+            written = max(written, -(-self._written_length // CHARS_PER_TOKEN))
+        from_cache = counts.get("cache_read_input_tokens", 0)
+        into_cache = counts.get("cache_creation_input_tokens", 0)
+        return Usage(
+            input_tokens=read + from_cache + into_cache,
+            output_tokens=written,
+            estimated=estimated,
+            cache_read_tokens=from_cache,
+            cache_write_tokens=into_cache,
+            reasoning_tokens=counts.get("thinking_tokens", 0),
+        )
+
+
+def _invalid(what: str) -> WireError:
+    return WireError(LlmErrorKind.INVALID_RESPONSE, f"the stream contradicts itself: {what}")
+
+
+def _index(body: Mapping[str, Any]) -> int:
+    """Which block an event is about; -1 if it does not say."""
+    index = body.get("index")
+    return index if isinstance(index, int) and not isinstance(index, bool) else -1
+
+
+def _shown(index: Any) -> str:
+    return repr(index)[:_REASON_LENGTH_MAX]
+
+
+def _text(body: Mapping[str, Any], name: str) -> str:
+    """A text of an event; one that is not there is empty."""
+    text = body.get(name)
+    if text is not None and not isinstance(text, str):
+        raise _invalid(f"{name} is no text")
+    return text or ""
+
+
+def _refusal(details: Any) -> str:
+    """Why the model refused, as far as the API says."""
+    given = details if isinstance(details, dict) else {}
+    said = [given[name] for name in ("category", "explanation") if isinstance(given.get(name), str)]
+    return ": ".join(["the model declined to answer", *said])
+
+
+def _decode(event: SseEvent) -> dict[str, Any]:
+    try:
+        return _object_in(event.data)
+    except WireError:
+        if event.event == "error":
+            raise StreamError(event.data.decode(errors="replace")) from None
+        raise
+
+
+def _object_in(data: bytes) -> dict[str, Any]:
+    """A JSON object; a lone half of a surrogate pair, which models emit, is let through."""
+    try:
+        body = msgspec.json.decode(data)
+    except (ValueError, RecursionError):
+        try:
+            body = json.loads(data.decode("utf-8", "surrogatepass"))
+        except (ValueError, RecursionError):
+            body = None
+    if not isinstance(body, dict):
+        shown = repr(data[:80].decode(errors="replace"))
+        raise WireError(LlmErrorKind.INVALID_RESPONSE, f"what came is no JSON object: {shown}")
+    return body

@@ -1,0 +1,227 @@
+"""A request in the words of Chat Completions. Pure.
+
+The same messages become the same JSON whatever follows them: prompt caches compare bytes. What
+endpoints refuse is not sent, also if another model wrote it: one bad message in a conversation that
+only grows would be refused for ever.
+
+Reasoning goes back to the model that wrote it under the field in which it came, all of it and
+always: DeepSeek answers 400 without it once tools were called (its guide "Thinking Mode"),
+OpenRouter wants `reasoning_details` unmodified ("Preserving reasoning"), the templates of vLLM,
+llama.cpp and Ollama read it, and a message that changed later would cost the cached prefix. Groq
+and Cerebras take it under their own field only, and answer 400 to any other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from hashlib import sha256
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Struct
+
+from treadle.core.llm import LlmRequest, ModelTraits
+from treadle.core.messages import Message, ToolCall
+from treadle.models.layout import MALFORMED, arguments_object, blocks_of
+
+EMPTY: Final = "(empty)"
+"""Stands for an assistant message without text and calls, which Mistral and Anthropic's models
+refuse; leaving it out would put two messages of the person together, which templates refuse."""
+
+REASONING_TEXTS: Final = ("reasoning_content", "reasoning")
+"""Where endpoints put reasoning: DeepSeek, xAI, llama.cpp, older vLLM; OpenRouter, Groq, Ollama,
+Together, newer vLLM. An endpoint in transition sends both, with the same text."""
+
+REASONING_DETAILS: Final = "reasoning_details"
+"""OpenRouter's form of it, with signatures."""
+
+CONTENT_PART: Final = "content_part"
+EXTRA_CONTENT: Final = "extra_content"
+CALL: Final = "call"
+"""Keys of our opaque blocks: a part of a `content` that is a list (Mistral's thinking); what hangs
+on the call of this number (the signatures of Gemini, which refuses its calls without them)."""
+
+_NAME_BAD: Final = re.compile(r"[^a-zA-Z0-9_-]")
+_NAME_LENGTH_MAX: Final = 64
+"""OpenAI's rule for names of functions, in calls of the past too; a model can make up any name."""
+
+
+class Dialect(Struct, frozen=True):
+    """Where an endpoint differs from the common form in a way that fails."""
+
+    limit_name: str = "max_tokens"
+    """OpenAI's reasoning models refuse `max_tokens`; Mistral and old servers know nothing else."""
+    has_stream_options: bool = True
+    """Mistral answers 422 to them, and tells the usage unasked."""
+    has_cache_key: bool = False
+    call_id_length: tuple[int, int] = (1, 1000)
+    """OpenAI takes ids up to 40 characters; Mistral nine letters and digits exactly."""
+    needs_reasoning: bool = False
+    """DeepSeek: a call without `reasoning_content` is refused while it thinks; empty will do."""
+
+
+OPENAI: Final = Dialect("max_completion_tokens", has_cache_key=True, call_id_length=(1, 40))
+_AZURE: Final = Dialect("max_completion_tokens", call_id_length=(1, 40))
+MISTRAL: Final = Dialect(has_stream_options=False, call_id_length=(9, 9))
+DEEPSEEK: Final = Dialect(needs_reasoning=True)
+
+_DIALECTS: Final = (
+    ("api.openai.com", OPENAI),
+    ("openai.azure.com", _AZURE),
+    ("api.mistral.ai", MISTRAL),
+    ("api.deepseek.com", DEEPSEEK),
+)
+
+
+def dialect_of(base_url: str) -> Dialect:
+    """The dialect of an endpoint, by its host."""
+    host = urlsplit(base_url).hostname or ""
+    return next((known for name, known in _DIALECTS if f".{host}".endswith(f".{name}")), Dialect())
+
+
+def bare_model(model: str, name: str) -> str:
+    """The model as the endpoint knows it: without the name of our provider, if that stands first.
+
+    The rest may hold colons of its own: `ollama:qwen2.5-coder:7b`.
+    """
+    return model.removeprefix(f"{name}:")
+
+
+def make_parameters(
+    request: LlmRequest, name: str, traits: ModelTraits, dialect: Dialect
+) -> dict[str, Any]:
+    """The body of the request.
+
+    Args:
+        request: what is asked.
+        name: the provider's name; opaque blocks of `name:model` are sent back.
+        traits: of the model.
+        dialect: of the endpoint.
+    """
+    model = bare_model(request.model, name)
+    limit = min(request.max_tokens, traits.output_tokens_max or request.max_tokens)
+    body: dict[str, Any] = {
+        "model": model,
+        "messages": list(_messages(request, f"{name}:{model}", dialect)),
+        "stream": True,
+        dialect.limit_name: limit,
+    }
+    if dialect.has_stream_options:
+        body["stream_options"] = {"include_usage": True}
+    if request.tools and traits.has_tools:
+        body["tools"] = _tools(request)
+    if request.temperature is not None and traits.has_temperature:
+        body["temperature"] = request.temperature
+    if request.reasoning != "default" and traits.reasoning == "effort":
+        body["reasoning_effort"] = "none" if request.reasoning == "off" else request.reasoning
+    if dialect.has_cache_key:
+        body["prompt_cache_key"] = _cache_key(request)
+    return body
+
+
+def _tools(request: LlmRequest) -> list[dict[str, Any]]:
+    return [
+        {
+            "type": "function",
+            "function": {
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": tool.input_schema,
+            },
+        }
+        for tool in request.tools
+    ]
+
+
+def _cache_key(request: LlmRequest) -> str:
+    """The same for all requests of a thread, as OpenAI's guide "Prompt caching" asks for."""
+    prefix = (request.system, _tools(request), request.messages[:1])
+    return sha256(msgspec.json.encode(prefix)).hexdigest()[:32]
+
+
+def _messages(request: LlmRequest, source: str, dialect: Dialect) -> Iterator[dict[str, Any]]:
+    offered = frozenset(tool.name for tool in request.tools)
+    if request.system:
+        yield {"role": "system", "content": request.system}
+    for message in request.messages:
+        if message.role == "assistant":
+            yield _assistant(message, source, dialect, offered)
+        elif message.role == "tool":
+            call_id = _call_id(message.tool_call_id or "", dialect)
+            yield {"role": "tool", "tool_call_id": call_id, "content": message.content}
+        else:
+            yield {"role": message.role, "content": message.content}
+
+
+def _assistant(
+    message: Message, source: str, dialect: Dialect, offered: frozenset[str]
+) -> dict[str, Any]:
+    texts: list[str] = []
+    parts: list[dict[str, Any]] = []
+    calls: list[dict[str, Any]] = []
+    fields: dict[str, Any] = {}
+    extras: dict[int, Any] = {}
+    for block in blocks_of(message, source):
+        if isinstance(block, str):
+            texts.append(block)
+            parts.append({"type": "text", "text": block})
+        elif isinstance(block, ToolCall):
+            calls.append(_call(block, dialect, offered))
+        elif CONTENT_PART in block:
+            parts.append(block[CONTENT_PART])
+        elif CALL in block:
+            extras[block[CALL]] = block[EXTRA_CONTENT]
+        else:
+            fields.update(block)
+    for index, call in enumerate(calls):
+        if index in extras:
+            call[EXTRA_CONTENT] = extras[index]
+    if dialect.needs_reasoning:
+        fields.setdefault(REASONING_TEXTS[0], "")
+    sent: dict[str, Any] = {"role": "assistant", "content": "".join(texts) or None}
+    if len(parts) > len(texts):
+        sent["content"] = parts
+    elif not texts and not calls:
+        sent["content"] = EMPTY
+    # `content` is null beside calls, as OpenAI itself answers: absent and empty are refused by some
+    sent |= fields
+    if calls:
+        sent["tool_calls"] = calls
+    return sent
+
+
+def _call(call: ToolCall, dialect: Dialect, offered: frozenset[str]) -> dict[str, Any]:
+    name = call.tool_name
+    if name not in offered:
+        name = _NAME_BAD.sub("_", name)[:_NAME_LENGTH_MAX] or "unknown"
+    return {
+        "id": _call_id(call.id, dialect),
+        "type": "function",
+        "function": {"name": name, "arguments": _arguments(call)},
+    }
+
+
+def _arguments(call: ToolCall) -> str:
+    """As the model wrote them, if that is an object.
+
+    Mistral, Ollama and the templates of vLLM and llama.cpp parse the arguments of calls long past,
+    and answer 400 or 500 to the whole conversation if they cannot.
+    """
+    given = arguments_object(call)
+    if given == {MALFORMED: call.arguments_json}:
+        return msgspec.json.encode(given).decode()
+    return call.arguments_json
+
+
+def _call_id(call_id: str, dialect: Dialect) -> str:
+    """An id that the endpoint takes: as it is, or the same other one each time."""
+    shortest, longest = dialect.call_id_length
+    if shortest <= len(call_id) <= longest and (shortest < longest or _is_plain(call_id)):
+        return call_id
+    return sha256(call_id.encode()).hexdigest()[: min(longest, 32)]
+
+
+def _is_plain(call_id: str) -> bool:
+    return call_id.isascii() and call_id.isalnum()

@@ -1,0 +1,239 @@
+"""A request in the format of OpenAI's Responses API, stateless: everything is sent, nothing stored.
+
+Pure, and item by item: a message makes the same items whatever comes before or after it, so that a
+thread's next request begins with the bytes of the one before, and the provider's cache holds.
+
+Assistant messages go back as they came. Where text stands in a message item that says more than
+its text (`phase`, a refusal, citations), the stream keeps the item without the text as a block
+behind it, its *shape*; here the two are put together again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import sha256
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from treadle.core.llm import LlmRequest, ModelTraits, Reasoning
+from treadle.core.messages import Message, ToolCall
+from treadle.core.tools import ToolDefinition
+from treadle.models.layout import MALFORMED, Block, arguments_object, blocks_of
+
+Item: TypeAlias = dict[str, Any]
+
+TEXT_FIELD: Final[Mapping[str, str]] = {"output_text": "text", "refusal": "refusal"}
+"""Where the parts of a message item keep their text, by type of part."""
+
+EFFORT: Final[Mapping[Reasoning, str]] = {
+    "off": "none",
+    "low": "low",
+    "medium": "medium",
+    "high": "high",
+}
+
+CALL_ID_LENGTH_MAX: Final = 64
+NAME_LENGTH_MAX: Final = 64
+"""The API refuses longer ids and names, and with them every later request of the thread."""
+
+_NOT_IN_A_NAME: Final = re.compile(r"[^a-zA-Z0-9_-]")
+"""The API wants names of this alphabet back, also where a model called `functions.read_file`."""
+
+_NOT_SENT_BACK: Final = frozenset({"id", "status"})
+"""What the API gives a reasoning item and does not take again.
+
+`status` is an unknown parameter to it; an `id` makes it look for an item that was not stored, and
+for the neighbours that it had. Its own client, Codex, leaves out both (`codex-rs/protocol`).
+"""
+
+_OF_THE_ITEM_ALONE: Final = _NOT_SENT_BACK | {"type", "role", "content"}
+
+
+def parameters_of(request: LlmRequest, model: str, source: str, traits: ModelTraits) -> Item:
+    """The body of `POST /responses`, without `stream`.
+
+    Args:
+        request: what is asked.
+        model: the name that the endpoint knows.
+        source: `provider:model`; blocks that only this model understands go back to it alone.
+        traits: of the model.
+    """
+    items = input_items(request.messages, source)
+    body: Item = {"model": model}
+    if request.system:
+        body["instructions"] = request.system
+    if request.tools and traits.has_tools:
+        body["tools"] = [_tool(tool) for tool in request.tools]
+    body["input"] = items
+    body["prompt_cache_key"] = _cache_key(body, items)
+    limit = traits.output_tokens_max
+    body["max_output_tokens"] = min(request.max_tokens, limit or request.max_tokens)
+    if request.temperature is not None and traits.has_temperature:
+        body["temperature"] = request.temperature
+    if traits.reasoning != "none":
+        body["reasoning"] = _reasoning(request.reasoning)
+        # A model that does not reason refuses the whole request for this.
+        body["include"] = ["reasoning.encrypted_content"]
+    body["store"] = False
+    body["truncation"] = "disabled"
+    return body
+
+
+def input_items(messages: Iterable[Message], source: str) -> list[Item]:
+    """The messages as input items, in order."""
+    return [item for message in messages for item in _items_of(message, source)]
+
+
+def shape_of(item: Item) -> Item | None:
+    """A message item without its text; `None` if it says nothing more than one text.
+
+    A part that had text lacks the field now; parts of types without text stay as they are. Empty
+    texts and log probabilities are not kept.
+    """
+    shape = {key: value for key, value in item.items() if key not in _OF_THE_ITEM_ALONE and value}
+    parts = [_without_text(part) for part in item.get("content") or () if not _is_empty(part)]
+    is_plain = not shape and len(parts) == 1 and parts[0] == {"type": "output_text"}
+    if is_plain or not parts:
+        return None
+    return {"type": "message", **shape, "content": parts}
+
+
+def _field_of(part: Any) -> str | None:
+    """Where this part of a message keeps its text, if it is of a type that has text."""
+    kind = part.get("type") if isinstance(part, dict) else None
+    return TEXT_FIELD.get(kind) if isinstance(kind, str) else None
+
+
+def _is_empty(part: Any) -> bool:
+    field = _field_of(part)
+    return field is not None and not part.get(field)
+
+
+def _without_text(part: Any) -> Any:
+    field = _field_of(part)
+    if field is None:
+        return part
+    dropped = {field, "logprobs"} if part.get("annotations") else {field, "logprobs", "annotations"}
+    return {key: value for key, value in part.items() if key not in dropped}
+
+
+def _items_of(message: Message, source: str) -> Iterable[Item]:
+    if message.role == "assistant":
+        return _assistant_items(blocks_of(message, source))
+    if message.role == "tool":
+        call_id = _call_id(message.tool_call_id or "")
+        return ({"type": "function_call_output", "call_id": call_id, "output": message.content},)
+    content = [{"type": "input_text", "text": message.content}]
+    return ({"type": "message", "role": message.role, "content": content},)
+
+
+def _assistant_items(blocks: Iterable[Block]) -> list[Item]:
+    items: list[Item] = []
+    texts: list[str] = []
+    for block in blocks:
+        if isinstance(block, str):
+            texts.append(block)
+            continue
+        is_shape = isinstance(block, dict) and block.get("type") == "message"
+        shape = block if isinstance(block, dict) and is_shape else None
+        items += _messages(texts, shape)
+        texts = []
+        if isinstance(block, ToolCall):
+            items.append(_call(block))
+        elif shape is None:
+            items += _opaque(block)
+    items += _messages(texts, None)
+    # The API refuses reasoning that leads to nothing: that of an answer which was cut, say.
+    while items and items[-1].get("type") == "reasoning":
+        items.pop()
+    return items
+
+
+def _messages(texts: list[str], shape: Item | None) -> Iterator[Item]:
+    """Message items of these texts; the last ones fill the shape, if there are enough of them."""
+    parts = shape.get("content", []) if shape else []
+    wanting = sum(map(_wants_text, parts))
+    if wanting > len(texts):
+        shape, wanting = None, 0
+    for text in texts[: len(texts) - wanting]:
+        part = {"type": "output_text", "text": text, "annotations": []}
+        yield {"type": "message", "role": "assistant", "content": [part]}
+    if shape:
+        rest = iter(texts[len(texts) - wanting :])
+        filled = [_with_text(part, next(rest)) if _wants_text(part) else part for part in parts]
+        yield {**shape, "role": "assistant", "content": filled}
+
+
+def _wants_text(part: Any) -> bool:
+    field = _field_of(part)
+    return field is not None and field not in part
+
+
+def _with_text(part: Item, text: str) -> Item:
+    field = TEXT_FIELD[part["type"]]
+    return {"annotations": [], **part, field: text} if field == "text" else {**part, field: text}
+
+
+def _call(call: ToolCall) -> Item:
+    arguments = arguments_object(call)
+    text = call.arguments_json
+    if arguments == {MALFORMED: text}:
+        text = msgspec.json.encode(arguments).decode()
+    name = _NOT_IN_A_NAME.sub("_", call.tool_name)[:NAME_LENGTH_MAX] or "unnamed"
+    return {
+        "type": "function_call",
+        "call_id": _call_id(call.id),
+        "name": name,
+        "arguments": text,
+    }
+
+
+def _call_id(call_id: str) -> str:
+    """The id, or what stands for one that is too long: another provider gave it."""
+    if len(call_id) <= CALL_ID_LENGTH_MAX:
+        return call_id
+    return "call_" + sha256(call_id.encode()).hexdigest()[:32]
+
+
+def _opaque(block: Item) -> Iterator[Item]:
+    """An item that only its model understands: as it came, except what the API refuses.
+
+    Reasoning without its content, plain or encrypted, is the name of something that was not
+    stored: the API would look for it and find nothing. Fields that are `null` are not told.
+    """
+    if block.get("type") != "reasoning":
+        yield block
+    elif block.get("encrypted_content") or block.get("content"):
+        told = {
+            key: value
+            for key, value in block.items()
+            if key not in _NOT_SENT_BACK and value is not None
+        }
+        told.setdefault("summary", [])
+        yield told
+
+
+def _tool(tool: ToolDefinition) -> Item:
+    """A tool; not `strict`, which is this API's default and has no optional parameters."""
+    return {
+        "type": "function",
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": tool.input_schema,
+        "strict": False,
+    }
+
+
+def _reasoning(asked: Reasoning) -> Item:
+    if asked == "off":
+        return {"effort": EFFORT[asked]}
+    effort = {"effort": EFFORT[asked]} if asked in EFFORT else {}
+    return {**effort, "summary": "auto"}
+
+
+def _cache_key(body: Item, items: list[Item]) -> str:
+    """The same for all requests of a thread: a function of what they all begin with."""
+    beginning = [body.get("instructions"), body.get("tools"), items[:1]]
+    return "treadle-" + sha256(msgspec.json.encode(beginning)).hexdigest()[:32]

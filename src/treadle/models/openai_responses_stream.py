@@ -1,0 +1,454 @@
+"""The event stream of OpenAI's Responses API, made into a message.
+
+An answer is told up to four times: in deltas, in `done` events of its parts, in `done` events of
+its items, and whole in `response.completed`. Deltas are shown as they come. What comes later may
+add what was not told before (some servers send no deltas, some an empty last `output`); where it
+contradicts what was shown, the answer is refused: nobody knows which of the two the model meant.
+`sequence_number` is not looked at, because compatible servers do not count; what is lost or comes
+twice is noticed by that comparison.
+
+Items that are whole in themselves (reasoning, searches the server made, types that nobody knows
+yet) are kept for their model as their last `output_item.done` brings them. Calls of tools that
+were not offered wait for an output that nobody will give: they are refused, because the API would
+refuse every later request of the thread.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from treadle.core.events import LlmEvent, ModelEvent
+from treadle.core.llm import LlmErrorKind, LlmResponse, Usage
+from treadle.models.failures import WireError
+from treadle.models.layout import Draft
+from treadle.models.openai_responses_request import TEXT_FIELD, shape_of
+from treadle.models.sse import SseEvent
+from treadle.models.wire import ALIVE, StreamError, cut_stream
+from treadle.thread.record import clean
+
+CHARS_PER_TOKEN: Final = 4
+"""For the estimate of a usage that the server does not report."""
+
+TOKENS_MAX: Final = 2**53
+"""A number that is larger was never counted."""
+
+NOT_OFFERED: Final = frozenset(
+    {
+        "custom_tool_call",
+        "computer_call",
+        "local_shell_call",
+        "shell_call",
+        "apply_patch_call",
+        "mcp_approval_request",
+    }
+)
+"""Items that wait for an output of ours, for tools of kinds that requests here never offer."""
+
+_Data: TypeAlias = dict[str, Any]
+
+
+class _Item:
+    __slots__ = ("index", "is_cut", "is_done", "kind", "told", "value")
+
+    def __init__(self, index: int, kind: str, value: _Data) -> None:
+        self.index = index
+        self.kind = kind
+        self.value = value
+        self.told: dict[int, _Told] = {}
+        """What was told of its parts, by content index; of a call its arguments, as part 0."""
+        self.is_done = False
+        self.is_cut = False
+
+    @property
+    def is_opaque(self) -> bool:
+        return self.kind not in {"message", "function_call"}
+
+
+class _Told:
+    """The text of one part as it came, to compare it with what is told later."""
+
+    __slots__ = ("kind", "pieces")
+
+    def __init__(self) -> None:
+        self.kind = ""
+        self.pieces: list[str] = []
+
+
+class ResponsesAssembler:
+    """Makes the events of one response into those of this program.
+
+    Args:
+        source: `provider:model`.
+        salt: the number of messages in the request.
+        input_size: characters of the request, for an estimate.
+    """
+
+    def __init__(self, source: str, *, salt: int, input_size: int) -> None:
+        self._draft = Draft(source, salt)
+        self._input_size = input_size
+        self._items: dict[int, _Item] = {}
+        self._usage: Usage | None = None
+        self._cut_by: str | None = None
+        self._is_done = False
+        self._said_at = (0, 0)
+        """Item and part of the last text: text is shown as it comes, so it comes in order."""
+        self._thought: tuple[Any, Any] | None = None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether `response.completed` or `response.incomplete` has come."""
+        return self._is_done
+
+    @property
+    def usage(self) -> Usage | None:
+        """What the server reported; `None` before."""
+        return self._usage
+
+    def take(self, event: SseEvent) -> Iterator[ModelEvent]:
+        """The deltas that an event brings; raises `WireError` or `StreamError`."""
+        data = None if self._is_done else _decode(event.data)
+        if data is None:
+            return
+        kind = _word(data.get("type")) or event.event
+        if kind == "error" or data.get("error"):
+            raise StreamError(data)
+        if kind in _LAST:
+            yield from self._end_response(data, kind)
+        elif kind in _HANDLERS:
+            yield from _HANDLERS[kind](self, data)
+        elif "item" in data and _index(data, "output_index") not in self._items:
+            yield from self._item_added(data)
+        else:
+            yield ALIVE
+
+    def end(self) -> Iterator[ModelEvent]:
+        """Last deltas and `Completed`; raises `WireError` if the end marker did not come."""
+        if not self._is_done:
+            raise cut_stream()
+        yield from self._draft.end(is_cut=self._cut_by is not None)
+        message = self._draft.message()
+        usage = self._usage
+        if usage is None:
+            said = sum(len(call.arguments_json) for call in message.tool_calls)
+            said += len(message.content)
+            usage = Usage(
+                -(-self._input_size // CHARS_PER_TOKEN), -(-said // CHARS_PER_TOKEN), estimated=True
+            )
+        yield LlmEvent.Completed(LlmResponse(message, usage, self._finish_reason()))
+
+    def _finish_reason(self) -> str:
+        if self._cut_by is not None:
+            return "length" if self._cut_by == "max_output_tokens" else self._cut_by
+        told = (part for item in self._items.values() for part in item.told.values())
+        if any(part.kind == "refusal" and part.pieces for part in told):
+            return "refusal"
+        return "tool_calls" if self._draft.has_calls else "stop"
+
+    def _created(self, data: _Data) -> Iterator[ModelEvent]:
+        if self._items:
+            raise _wrong("a second response begins inside the first")
+        yield from ()
+
+    def _item_added(self, data: _Data) -> Iterator[ModelEvent]:
+        item = data.get("item")
+        if item is not None:  # null is the empty announcement of some servers
+            yield from self._begin(_index(data, "output_index"), item)
+
+    def _begin(self, index: int, value: Any) -> Iterator[ModelEvent]:
+        """An item begins. What it holds already is not final: later events bring it."""
+        kind = _text(_object(value, "item"), "type")
+        last = next(reversed(self._items), -1)
+        if index <= last:
+            raise _wrong(f"item {index} begins after item {last}")
+        if kind in NOT_OFFERED:
+            raise _wrong(f"the model calls a tool of a kind that was not offered: {kind}")
+        if last >= 0 and self._items[last].is_opaque and not self._items[last].is_done:
+            self._put(self._items[last], self._items[last].value)  # so that it keeps its place
+        self._items[index] = _Item(index, kind, value)
+        if kind == "message":
+            self._draft.open_text((index, 0))
+        elif kind == "function_call":
+            name = _text(value, "name")
+            if not name:
+                raise _wrong("a call has no name")
+            call_id = value.get("call_id") or ""
+            if not isinstance(call_id, str):
+                raise _wrong("the id of a call is no text")
+            yield from self._draft.open_call(index, call_id, name)
+
+    def _item_done(self, data: _Data) -> Iterator[ModelEvent]:
+        index, value = _index(data, "output_index"), _object(data.get("item"), "item")
+        if index not in self._items:
+            yield from self._begin(index, value)
+        yield from self._finish(self._items[index], value)
+
+    def _finish(self, item: _Item, value: _Data) -> Iterator[ModelEvent]:
+        if value.get("type") != item.kind:
+            raise _wrong(f"item {item.index} is first {item.kind}, then {value.get('type')}")
+        if item.kind == "message":
+            yield from self._finish_message(item, value)
+        elif item.kind == "function_call":
+            for field in ("name", "call_id"):
+                first, last = item.value.get(field), value.get(field)
+                if first and last and first != last:
+                    raise _wrong(f"the {field} of call {item.index} changes")
+            yield from self._complete(item, 0, "arguments", value.get("arguments") or "")
+            item.is_cut = value.get("status") == "incomplete"
+        else:
+            self._put(item, value)
+        item.is_done = True
+
+    def _finish_message(self, item: _Item, value: _Data) -> Iterator[ModelEvent]:
+        parts = value.get("content") or []
+        if not isinstance(parts, list):
+            raise _wrong(f"the content of item {item.index} is no list")
+        if not parts:
+            return
+        for index, part in enumerate(parts):
+            kind = _text(_object(part, "part"), "type")
+            if kind in TEXT_FIELD:
+                yield from self._complete(item, index, kind, part.get(TEXT_FIELD[kind]) or "")
+        known = {index for index, part in enumerate(parts) if part["type"] in TEXT_FIELD}
+        if any(told.pieces and index not in known for index, told in item.told.items()):
+            raise _wrong(f"text of item {item.index} is missing in the end")
+        is_last = next(reversed(self._items)) == item.index
+        if is_last and (shape := shape_of(value)):  # it can only stand right behind its text
+            self._put(item, shape)
+
+    def _put(self, item: _Item, value: _Data) -> None:
+        try:
+            msgspec.json.encode(clean(value))
+        except (OverflowError, RecursionError, ValueError) as error:
+            raise _wrong(f"item {item.index} cannot be stored: {error}") from error
+        self._draft.put_opaque(("item", item.index), value)
+
+    def _part_added(self, data: _Data) -> Iterator[ModelEvent]:
+        item = self._item(data)
+        kind = _text(_object(data.get("part"), "part"), "type")
+        if item.kind == "message" and kind in TEXT_FIELD:
+            self._part(item, _index(data, "content_index"), kind)
+        yield from ()
+
+    def _part_done(self, data: _Data) -> Iterator[ModelEvent]:
+        item, part = self._item(data), _object(data.get("part"), "part")
+        kind = _text(part, "type")
+        if item.kind == "message" and kind in TEXT_FIELD:
+            whole = part.get(TEXT_FIELD[kind]) or ""
+            yield from self._complete(item, _index(data, "content_index"), kind, whole)
+
+    def _text_delta(self, data: _Data) -> Iterator[ModelEvent]:
+        yield from self._told(data, "message", "output_text", "delta")
+
+    def _text_done(self, data: _Data) -> Iterator[ModelEvent]:
+        yield from self._told(data, "message", "output_text", "text")
+
+    def _refusal_delta(self, data: _Data) -> Iterator[ModelEvent]:
+        yield from self._told(data, "message", "refusal", "delta")
+
+    def _refusal_done(self, data: _Data) -> Iterator[ModelEvent]:
+        yield from self._told(data, "message", "refusal", "refusal")
+
+    def _arguments_delta(self, data: _Data) -> Iterator[ModelEvent]:
+        yield from self._told(data, "function_call", "arguments", "delta")
+
+    def _arguments_done(self, data: _Data) -> Iterator[ModelEvent]:
+        yield from self._told(data, "function_call", "arguments", "arguments")
+
+    def _told(self, data: _Data, owner: str, kind: str, field: str) -> Iterator[ModelEvent]:
+        """A piece of the text of a part, or all of it."""
+        item = self._item(data)
+        if item.kind != owner:
+            raise _wrong(f"{kind} for item {item.index}, which is {item.kind}")
+        index = 0 if kind == "arguments" else _index(data, "content_index")
+        piece = _text(data, field)
+        if field != "delta":
+            yield from self._complete(item, index, kind, piece)
+        elif item.is_done:
+            raise _wrong(f"{kind} for item {item.index} comes after its end")
+        else:
+            yield from self._add(item, index, kind, piece)
+
+    def _add(self, item: _Item, index: int, kind: str, piece: str) -> Iterator[ModelEvent]:
+        self._part(item, index, kind).pieces.append(piece)
+        if kind == "arguments":
+            yield from self._draft.add_arguments(item.index, piece)
+        elif piece:
+            place = (item.index, index)
+            if place < self._said_at:
+                raise _wrong(f"text of item {item.index} comes after later text")
+            self._said_at = place
+            yield from self._draft.add_text(place, piece)
+
+    def _complete(self, item: _Item, index: int, kind: str, whole: Any) -> Iterator[ModelEvent]:
+        """All of a part's text: what was not told before is added; empty means not told."""
+        if not isinstance(whole, str):
+            raise _wrong(f"{kind} of item {item.index} is no text")
+        told = self._part(item, index, kind)
+        said, whole = clean("".join(told.pieces)), clean(whole)
+        if not whole.startswith(said) and whole:
+            raise _wrong(f"{kind} of item {item.index} is not what was streamed before")
+        if len(whole) > len(said):
+            yield from self._add(item, index, kind, whole[len(said) :])
+
+    def _part(self, item: _Item, index: int, kind: str) -> _Told:
+        told = item.told.get(index)
+        if told is None:
+            if index and next(reversed(self._items)) != item.index:
+                raise _wrong(f"part {index} of item {item.index} comes out of order")
+            told = item.told[index] = _Told()
+        if told.kind not in {"", kind}:
+            raise _wrong(f"part {index} of item {item.index} is first {told.kind}, then {kind}")
+        told.kind = kind
+        return told
+
+    def _item(self, data: _Data) -> _Item:
+        index = _index(data, "output_index")
+        if index not in self._items:
+            raise _wrong(f"{data.get('type')} for item {index}, which has not begun")
+        return self._items[index]
+
+    def _thinking(self, data: _Data) -> Iterator[ModelEvent]:
+        """A piece of reasoning, to be shown; parts of it are paragraphs."""
+        piece = _text(data, "delta")
+        part = data.get("summary_index", data.get("content_index"))
+        place = (data.get("output_index"), part)
+        if self._thought is not None and self._thought != place:
+            yield from self._draft.thinking("\n\n")
+        self._thought = place
+        yield from self._draft.thinking(piece)
+
+    def _end_response(self, data: _Data, kind: str) -> Iterator[ModelEvent]:
+        response = _object(data.get("response"), "response")
+        self._usage = usage_of(response.get("usage"))
+        status = _word(response.get("status"))
+        if kind == "response.failed" or status in {"failed", "cancelled"}:
+            otherwise = {"message": f"the response is {status or 'failed'}; no reason given"}
+            raise StreamError(response.get("error") or otherwise)
+        details = response.get("incomplete_details")
+        reason = _word(details.get("reason")) if isinstance(details, dict) else ""
+        is_cut = kind == "response.incomplete" or status == "incomplete"
+        if is_cut and reason == "content_filter":
+            text = "a filter of the provider stopped the answer"
+            raise StreamError({"code": reason, "message": text})
+        if output := response.get("output"):
+            yield from self._compare(output)
+        self._expect_whole(is_cut=is_cut)
+        if is_cut or any(item.is_cut for item in self._items.values()):
+            self._cut_by = reason or "incomplete"
+        self._is_done = True
+
+    def _compare(self, output: Any) -> Iterator[ModelEvent]:
+        """The whole answer once more. Opaque items that are done stay as their `done` said."""
+        if not isinstance(output, list):
+            raise _wrong("the output of the response is no list")
+        items = list(self._items.values())
+        if len(output) < len(items):
+            raise _wrong(f"{len(items)} items were streamed, {len(output)} are there in the end")
+        for position, value in enumerate(output):
+            value = _object(value, "item")
+            if position < len(items):
+                item = items[position]
+            else:
+                index = next(reversed(self._items), -1) + 1
+                yield from self._begin(index, value)
+                item = self._items[index]
+            if not (item.is_opaque and item.is_done and value.get("type") == item.kind):
+                yield from self._finish(item, value)
+
+    def _expect_whole(self, *, is_cut: bool) -> None:
+        """Only the last item of an answer that was cut may be without its end."""
+        last = next(reversed(self._items), None)
+        for index, item in self._items.items():
+            if (item.is_cut or not item.is_done) and index != last:
+                raise _wrong(f"item {index} has no end")
+            if not item.is_done and not is_cut:
+                raise _wrong(f"the response is complete, but item {index} has no end")
+
+
+_HANDLERS: Final[Mapping[str, Callable[[ResponsesAssembler, _Data], Iterator[ModelEvent]]]] = {
+    "response.created": ResponsesAssembler._created,
+    "response.output_item.added": ResponsesAssembler._item_added,
+    "response.output_item.done": ResponsesAssembler._item_done,
+    "response.content_part.added": ResponsesAssembler._part_added,
+    "response.content_part.done": ResponsesAssembler._part_done,
+    "response.output_text.delta": ResponsesAssembler._text_delta,
+    "response.output_text.done": ResponsesAssembler._text_done,
+    "response.refusal.delta": ResponsesAssembler._refusal_delta,
+    "response.refusal.done": ResponsesAssembler._refusal_done,
+    "response.function_call_arguments.delta": ResponsesAssembler._arguments_delta,
+    "response.function_call_arguments.done": ResponsesAssembler._arguments_done,
+    "response.reasoning_summary_text.delta": ResponsesAssembler._thinking,
+    "response.reasoning_text.delta": ResponsesAssembler._thinking,
+}
+"""What brings something; every other event is a sign of life."""
+
+_LAST: Final = frozenset({"response.completed", "response.incomplete", "response.failed"})
+
+
+def usage_of(told: Any) -> Usage | None:
+    """The usage as reported; `None` without two numbers that make sense."""
+    if not isinstance(told, dict):
+        return None
+    read, written = _tokens(told, "input_tokens"), _tokens(told, "output_tokens")
+    if read is None or written is None:
+        return None
+    inward, outward = told.get("input_tokens_details"), told.get("output_tokens_details")
+    cached = _tokens(inward, "cached_tokens", read) or 0
+    return Usage(
+        read,
+        written,
+        cache_read_tokens=cached,
+        cache_write_tokens=_tokens(inward, "cache_write_tokens", read - cached) or 0,
+        reasoning_tokens=_tokens(outward, "reasoning_tokens", written) or 0,
+    )
+
+
+def _tokens(told: Any, field: str, limit: int = TOKENS_MAX) -> int | None:
+    number = told.get(field) if isinstance(told, dict) else None
+    return number if type(number) is int and 0 <= number <= limit else None
+
+
+def _decode(data: bytes) -> _Data | None:
+    """The object in an event; `None` for the mark that ends other formats of this family."""
+    if data.strip() == b"[DONE]":
+        return None
+    try:
+        value = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        try:
+            value = json.loads(data)  # takes half a surrogate pair, which models emit
+        except (ValueError, RecursionError) as error:
+            raise _wrong(f"an event is no JSON: {error}") from error
+    return _object(value, "event")
+
+
+def _object(value: Any, what: str) -> _Data:
+    if not isinstance(value, dict):
+        raise _wrong(f"the {what} is no object")
+    return value
+
+
+def _text(data: _Data, field: str) -> str:
+    value = data.get(field)
+    if not isinstance(value, str):
+        raise _wrong(f"{field} is missing or no text")
+    return value
+
+
+def _word(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _index(data: _Data, field: str) -> int:
+    value = data.get(field)
+    if type(value) is not int or value < 0:
+        raise _wrong(f"{field} is missing or no index")
+    return value
+
+
+def _wrong(what: str) -> WireError:
+    return WireError(LlmErrorKind.INVALID_RESPONSE, what)

@@ -1,0 +1,298 @@
+"""The main job on the wire formats of real providers: real processes, real sockets, no keys."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import stat
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec import Struct
+
+from models.loopback import Answer, Loopback, refusal, stream
+from models.speakers import KEYS, SPEAK
+
+KEY = "sk-test-0123456789-abcdefghij"
+LOOK = (("call_1", "read_file", {"path": "calc.py"}),)
+FORMAT = {"anthropic": "anthropic-messages", "openai": "openai-responses"}
+EXITS_WITHIN_S = 1.0
+
+
+class Done(Struct):
+    code: int
+    stdout: str
+    stderr: str
+
+
+class Shell:
+    """Runs the command beside the test's server; the environment holds one key, or none."""
+
+    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
+        self.folder = folder
+        self.environment = environment
+
+    async def start(self, *arguments: str, **extra: str) -> asyncio.subprocess.Process:
+        return await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "treadle", *arguments),
+            cwd=self.folder,
+            env={**self.environment, **extra},
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+
+    async def __call__(self, *arguments: str, **extra: str) -> Done:
+        process = await self.start(*arguments, **extra)
+        stdout, stderr = await process.communicate()
+        assert process.returncode is not None
+        return Done(process.returncode, stdout.decode(), stderr.decode())
+
+
+@pytest.fixture
+def shell(repository: Path, environment: dict[str, str]) -> Shell:
+    return Shell(repository, environment)
+
+
+def files_in(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def mode_of(path: str) -> int:
+    return stat.S_IMODE(Path(path).stat().st_mode)
+
+
+def key_of(provider: str, server: Loopback) -> dict[str, str]:
+    key, url, path = KEYS[provider]
+    return {key: KEY, url: server.url + path}
+
+
+def said(provider: str, *args: Any, **rest: Any) -> Answer:
+    return stream(SPEAK[FORMAT[provider]](*args, **rest))
+
+
+def elements(body: bytes, name: str) -> list[bytes]:
+    """The elements of an array in a request, each as the bytes that were sent."""
+    fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    return [bytes(raw) for raw in msgspec.json.decode(fields[name], type=list[msgspec.Raw])]
+
+
+def prefix(provider: str, body: bytes) -> list[bytes]:
+    """Everything before the end of the conversation, in the order that providers cache it."""
+    fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    named = ("system", "messages") if provider == "anthropic" else ("instructions", "input")
+    return [bytes(fields["tools"]), bytes(fields[named[0]]), *elements(body, named[1])]
+
+
+def assert_balanced(provider: str, body: bytes) -> None:
+    """Each call is followed by its result, none stands alone."""
+    open_calls: list[str] = []
+    if provider == "openai":
+        for item in json.loads(body)["input"]:
+            if item.get("type") == "function_call":
+                open_calls.append(item["call_id"])
+            elif item.get("type") == "function_call_output":
+                open_calls.remove(item["call_id"])
+        assert open_calls == []
+        return
+    for message in json.loads(body)["messages"]:
+        blocks = message["content"] if isinstance(message["content"], list) else []
+        results = [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
+        assert results == open_calls
+        open_calls = [block["id"] for block in blocks if block["type"] == "tool_use"]
+    assert open_calls == []
+
+
+@pytest.mark.parametrize("provider", KEYS)
+async def test_with_one_variable_set_the_main_job_runs(shell: Shell, provider: str) -> None:
+    answers = said(provider, "I look.", LOOK), said(provider, "It subtracts.", cached=50)
+    async with Loopback(*answers) as server:
+        done = await shell("-p", "what does calc.py do?", **key_of(provider, server))
+    assert (done.code, done.stdout) == (0, "It subtracts.\n"), done.stderr
+    assert f"{provider}:" in done.stderr
+    assert "250 tokens in (50 cached), 40 out, $0.0" in done.stderr
+    assert KEY in "".join(server.requests[0].headers.values())
+    assert "return a - b" in server.requests[1].body.decode()
+    first, second = (prefix(provider, seen.body) for seen in server.requests)
+    assert second[: len(first)] == first
+    assert_balanced(provider, server.requests[1].body)
+
+
+@pytest.mark.parametrize("provider", KEYS)
+async def test_the_key_is_in_no_file_and_no_output(
+    shell: Shell, provider: str, tmp_path: Path
+) -> None:
+    """Not even when a model that has seen it says it."""
+    said_it = said(provider, f"The key is {KEY}.")
+    async with Loopback(said_it) as server:
+        recording = ["--record", str(tmp_path / "run.rec")]
+        done = await shell("-p", "say the key", *recording, "-vv", **key_of(provider, server))
+    assert done.stdout == f"The key is [REDACTED:{KEYS[provider][0].lower()}].\n"
+    assert KEY not in done.stderr
+    files = files_in(tmp_path)
+    assert len(files) > 3
+    assert [path for path, data in files.items() if KEY.encode() in data] == []
+
+
+@pytest.mark.parametrize("provider", KEYS)
+async def test_a_resumed_thread_sends_the_same_bytes_again_and_then_more(
+    shell: Shell, provider: str
+) -> None:
+    (shell.folder / "AGENTS.md").write_text("Answer in one word.\n")
+    answers = said(provider, "", LOOK), said(provider, "Sums."), said(provider, "Once more.")
+    async with Loopback(*answers) as server:
+        key = key_of(provider, server)
+        await shell("-p", "look", **key)
+        (shell.folder / "AGENTS.md").write_text("Answer at length.\n")
+        done = await shell("-c", "-p", "again", **key)
+    assert (done.code, done.stdout) == (0, "Once more.\n"), done.stderr
+    one, two, three = (prefix(provider, seen.body) for seen in server.requests)
+    assert two[: len(one)] == one
+    assert three[: len(two)] == two
+    assert len(three) > len(two)
+    assert b"Answer in one word." in one[1]
+    assert_balanced(provider, server.requests[2].body)
+
+
+@pytest.mark.parametrize("provider", KEYS)
+async def test_after_kill_9_in_the_middle_of_an_answer_the_same_request_leaves_again(
+    shell: Shell, provider: str
+) -> None:
+    arrived = asyncio.Event()
+
+    def half(_: Any) -> Answer:
+        arrived.set()
+        whole = SPEAK[FORMAT[provider]]("I will say much")
+        return Answer((whole[: len(whole) // 2],), hangs=True)
+
+    answers = said(provider, "", LOOK), half, said(provider, "Done.")
+    async with Loopback(*answers) as server:
+        key = key_of(provider, server)
+        process = await shell.start("-p", "look", **key)
+        await arrived.wait()
+        process.send_signal(signal.SIGKILL)
+        await process.wait()
+        threads = json.loads((await shell("list", "--json")).stdout)
+        done = await shell("resume", threads[0]["id"], **key)
+    assert (done.code, done.stdout) == (0, "Done.\n"), done.stderr
+    assert server.requests[2].body == server.requests[1].body
+    assert (await shell("verify")).code == 0
+
+
+async def test_without_any_key_one_line_says_what_to_do_at_once_and_nothing_is_written(
+    shell: Shell, tmp_path: Path
+) -> None:
+    before = files_in(tmp_path)
+    began_s = time.monotonic()
+    done = await shell("-p", "hello")
+    took_s = time.monotonic() - began_s
+    assert (done.code, done.stdout) == (5, "")
+    (line,) = done.stderr.splitlines()
+    assert "ANTHROPIC_API_KEY" in line
+    assert "OPENAI_API_KEY" in line
+    assert "treadle demo" in line
+    assert took_s < EXITS_WITHIN_S
+    assert files_in(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "words"),
+    [
+        (401, 5, "LLM error: authentication: "),
+        (404, 1, "LLM error: not found: "),
+        (400, 1, "LLM error: bad request: "),
+    ],
+)
+async def test_a_refusal_names_the_provider_and_the_next_step(
+    shell: Shell, status: int, code: int, words: str
+) -> None:
+    body = {"type": "error", "error": {"type": "x", "message": f"no {KEY}"}}
+    async with Loopback(refusal(status, body)) as server:
+        done = await shell("-p", "hello", **key_of("anthropic", server))
+    assert (done.code, done.stdout) == (code, "")
+    assert words + "anthropic: no [REDACTED:anthropic_api_key]" in done.stderr
+    assert KEY not in done.stderr
+    assert len(server.requests) == 1
+
+
+async def test_an_overloaded_provider_is_asked_again_and_then_answers(shell: Shell) -> None:
+    busy = refusal(529, {"error": {"type": "overloaded_error", "message": "busy"}}, retry_after="0")
+    async with Loopback(busy, busy, said("anthropic", "Here.")) as server:
+        done = await shell("-p", "hello", **key_of("anthropic", server))
+    assert (done.code, done.stdout) == (0, "Here.\n")
+    assert len({seen.body for seen in server.requests}) == 1
+
+
+async def test_a_compatible_endpoint_needs_an_entry_and_no_code(
+    shell: Shell, environment: dict[str, str]
+) -> None:
+    config = Path(environment["TREADLE_HOME"]) / "config" / "config.toml"
+    config.parent.mkdir(parents=True)
+    answer = stream(SPEAK["openai-chat"]("Local words."))
+    async with Loopback(answer) as server:
+        config.write_text(
+            '[models]\ndefault = "mine:qwen2.5-coder:7b"\n\n[providers.mine]\n'
+            f'api = "openai-chat"\nbase_url = "{server.url}/v1"\nneeds_key = false\n'
+        )
+        done = await shell("-p", "hello")
+    assert (done.code, done.stdout) == (0, "Local words.\n"), done.stderr
+    assert "price unknown" in done.stderr
+    (seen,) = server.requests
+    assert seen.path == "/v1/chat/completions"
+    assert seen.json["model"] == "qwen2.5-coder:7b"
+
+
+async def test_local_only_refuses_a_model_that_is_elsewhere_before_anything_is_sent(
+    shell: Shell,
+) -> None:
+    elsewhere = {"ANTHROPIC_API_KEY": KEY, "TREADLE_LOCAL_ONLY": "true"}
+    done = await shell("-p", "hello", **elsewhere)
+    assert done.code == 5
+    assert "local_only" in done.stderr
+    async with Loopback(said("anthropic", "Near.")) as server:
+        done = await shell("-p", "hello", TREADLE_LOCAL_ONLY="true", **key_of("anthropic", server))
+    assert (done.code, done.stdout) == (0, "Near.\n"), done.stderr
+
+
+async def test_a_recording_plays_without_key_or_network_and_says_where_a_run_differs(
+    shell: Shell, tmp_path: Path
+) -> None:
+    recording = str(tmp_path / "run.rec")
+    answers = said("anthropic", "I look.", LOOK), said("anthropic", "It subtracts.")
+    async with Loopback(*answers) as server:
+        first = await shell("-p", "what?", "--record", recording, **key_of("anthropic", server))
+    again = await shell("-p", "what?", "-m", f"recorded:{recording}")
+    assert (again.code, again.stdout) == (0, first.stdout), again.stderr
+    (shell.folder / "calc.py").write_text("def add(a, b):\n    return a * b\n")
+    other = await shell("-p", "what?", "-m", f"recorded:{recording}")
+    assert other.code == 1
+    assert "messages[2]" in other.stderr
+    assert mode_of(recording) == 0o600
+
+
+@pytest.mark.parametrize("provider", KEYS)
+async def test_show_says_what_each_turn_and_each_request_used(shell: Shell, provider: str) -> None:
+    answers = said(provider, "", LOOK), said(provider, "One."), said(provider, "Two.")
+    async with Loopback(*answers) as server:
+        key = key_of(provider, server)
+        await shell("-p", "look", **key)
+        done = await shell("-c", "-p", "again", **key)
+    thread = json.loads((await shell("list", "--json")).stdout)[0]["id"]
+    shown = (await shell("show", thread)).stdout
+    assert "(turn 1: 200 tokens in, 40 out, $0.0" in shown
+    assert "(turn 2: 100 tokens in, 20 out, $0.0" in shown
+    assert "whole thread: 300 tokens in, 60 out, $0.0" in done.stderr
+    uses = json.loads((await shell("show", thread, "--usage", "--json")).stdout)
+    assert [(use["turn"], use["purpose"]) for use in uses] == [
+        (1, "answer"),
+        (1, "answer"),
+        (2, "answer"),
+    ]
+    document = json.loads((await shell("show", thread, "--json")).stdout)
+    costs = [msgspec.convert(use["usage"]["cost_usd"], float, strict=False) for use in uses]
+    assert float(document["usage"]["cost_usd"]) == pytest.approx(sum(costs))
