@@ -363,7 +363,7 @@ async def test_tokens_are_counted_by_the_api() -> None:
         refusal(200, {}),
         refusal(200, []),
         refusal(200, b"<html>"),
-        refusal(200, b'{"input_tokens": 1' + b" " * 9000 + b"}"),
+        refusal(200, b'{"input_tokens": 1' + b" " * 9_000_000 + b"}"),
         refusal(200, {"input_tokens": 1}, content_encoding="gzip"),
     ],
 )

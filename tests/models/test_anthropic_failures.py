@@ -137,7 +137,7 @@ async def test_the_key_follows_no_redirect() -> None:
             async with Loopback(answer) as server:
                 error = await failure_at(server.url)
             assert f"HTTP {status}" in error.message
-            assert error.kind.value == "bad_request"
+            assert error.kind.value == "invalid_response"
         assert other.requests == []
 
 
@@ -212,7 +212,7 @@ async def test_a_connection_that_is_reset_is_told_by_how_far_it_came(
         assert (await failure_at(f"http://127.0.0.1:{port}")).kind.value == kind
 
 
-@pytest.mark.parametrize("key", [" ", "sk\nant", "sk-änt", f"{KEY} "])
+@pytest.mark.parametrize("key", ["sk\nant", "sk-änt", "sk ant"])
 async def test_a_key_that_can_be_none_is_refused_before_it_is_sent(key: str) -> None:
     async with Loopback(stream(STREAMS["text"])) as server:
         error = await failure_at(server.url, key)

@@ -15,7 +15,8 @@ from treadle.core.conversation import Conversation
 from treadle.core.llm import LlmRequest, ModelTraits
 from treadle.core.messages import CallPart, Message, Native, OpaquePart, TextPart, ToolCall
 from treadle.core.tools import ToolDefinition
-from treadle.models.anthropic_request import counted, length_of, parameters_of
+from treadle.models.anthropic_request import counted, parameters_of, source_of
+from treadle.models.counts import length_of
 
 ME = "anthropic:claude-test"
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -142,6 +143,23 @@ def test_a_budget_is_at_least_the_least_and_leaves_room_for_the_answer(
         assert "thinking" not in sent
     else:
         assert 1024 <= sent["thinking"]["budget_tokens"] < max_tokens
+
+
+def test_thinking_goes_back_under_the_same_system_prompt_and_tools_only() -> None:
+    """Newer models refuse it for good under others."""
+    tools = (ToolDefinition("ls", "lists", {"type": "object"}),)
+
+    def has_thinking(first: dict[str, Any], then: dict[str, Any]) -> bool:
+        source = source_of(LlmRequest(ME, Conversation([USER]), **first), "anthropic")
+        said = USER, thought(LS, source=source), Message.tool(LS, "a")
+        sent = parameters(*said, **then)["messages"]
+        return any(block["type"] == "thinking" for block in sent[1]["content"])
+
+    assert has_thinking({}, {})
+    assert has_thinking({"system": "s", "tools": tools}, {"system": "s", "tools": tools})
+    assert not has_thinking({"system": "s"}, {"system": "t"})
+    assert not has_thinking({"tools": tools}, {})
+    assert not has_thinking({}, {"tools": tools})
 
 
 def test_a_turn_that_began_without_thinking_goes_on_without_a_budget() -> None:
@@ -319,6 +337,6 @@ def test_everything_the_model_reads_counts_for_an_estimate() -> None:
     def length(*said: Message, **how: Any) -> int:
         return length_of(LlmRequest(ME, Conversation(said), **how))
 
-    assert length(USER, system="12") == length(USER) + 2 == len("Hello.") + 2 + len("[]")
+    assert length(USER, system="12") == length(USER) + 2 == len("Hello.") + 2
     assert length(USER, tools=TOOLS) > length(USER) + 50
     assert length(thought(LS)) > len(LS.arguments_json) + 30

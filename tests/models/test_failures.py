@@ -44,7 +44,7 @@ def test_without_words_the_status_decides(status: int, kind: Kind) -> None:
     ("status", "kind"),
     [
         (402, Kind.PERMISSION),
-        (307, Kind.BAD_REQUEST),
+        (307, Kind.INVALID_RESPONSE),
         (418, Kind.BAD_REQUEST),
         (522, Kind.SERVER),
     ],

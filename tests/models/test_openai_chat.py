@@ -388,7 +388,7 @@ REFUSALS: dict[str, tuple[Answer, LlmErrorKind]] = {
         ),
         K.INVALID_RESPONSE,
     ),
-    "elsewhere": (refusal(307, b"", location="http://127.0.0.1:1/"), K.BAD_REQUEST),
+    "elsewhere": (refusal(307, b"", location="http://127.0.0.1:1/"), K.INVALID_RESPONSE),
     "nothing": (stream(b""), K.CUT_STREAM),
     "garbage": (stream(sse("garbage")), K.INVALID_RESPONSE),
     "filtered": (stream(STREAMS["openai filtered"]), K.CONTENT_FILTERED),

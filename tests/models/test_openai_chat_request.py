@@ -17,6 +17,7 @@ from treadle.core.conversation import Conversation
 from treadle.core.llm import LlmRequest, ModelTraits
 from treadle.core.messages import CallPart, Message, Native, OpaquePart, TextPart, ToolCall
 from treadle.core.tools import ToolDefinition
+from treadle.models.layout import bare_model
 from treadle.models.openai_chat import OpenAiChatProvider
 from treadle.models.openai_chat_request import (
     DEEPSEEK,
@@ -24,7 +25,6 @@ from treadle.models.openai_chat_request import (
     MISTRAL,
     OPENAI,
     Dialect,
-    bare_model,
     dialect_of,
     make_parameters,
 )

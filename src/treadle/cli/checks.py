@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
 import stat
 import statistics
@@ -104,7 +105,7 @@ def _place(name: str, path: Path) -> Finding:
 def check_programs() -> Iterator[Finding]:
     """git, bubblewrap and ripgrep."""
     version = _output("git", "--version")
-    numbers = tuple(int(part) for part in version.split()[-1].split(".")[:2] if part.isdigit())
+    numbers = tuple(int(number) for number in re.findall(r"\d+", version)[:2])
     if not version:
         advice = "install git: without it nothing is observed and nothing committed"
         yield warning("git", "not found", advice)

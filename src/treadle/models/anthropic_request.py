@@ -20,9 +20,9 @@ import msgspec
 
 from treadle.core.conversation import Conversation
 from treadle.core.llm import LlmRequest, ModelTraits
-from treadle.core.messages import Message, OpaquePart, ToolCall
+from treadle.core.messages import Message, ToolCall
 from treadle.core.tools import ToolDefinition
-from treadle.models.layout import arguments_object, blocks_of
+from treadle.models.layout import arguments_object, bare_model, blocks_of
 
 CACHED: Final[Mapping[str, str]] = {"type": "ephemeral"}
 
@@ -47,11 +47,6 @@ _COUNTED: Final = (
 )
 
 
-def bare_model(model: str, provider: str) -> str:
-    """The model's name as the API knows it: without the provider's."""
-    return model.removeprefix(f"{provider}:")
-
-
 def parameters_of(request: LlmRequest, provider: str, traits: ModelTraits) -> dict[str, Any]:
     """The parameters of `messages.create`, but for `stream`.
 
@@ -60,11 +55,10 @@ def parameters_of(request: LlmRequest, provider: str, traits: ModelTraits) -> di
         provider: the provider's name, for the `source` of blocks and in front of the model's name.
         traits: what the model can do.
     """
-    model = bare_model(request.model, provider)
-    source = f"{provider}:{model}"
+    source = source_of(request, provider)
     max_tokens = min(request.max_tokens, traits.output_tokens_max or request.max_tokens)
     parameters: dict[str, Any] = {
-        "model": model,
+        "model": bare_model(request.model, provider),
         "max_tokens": max_tokens,
         "messages": list(_messages(request.messages, source)),
         "cache_control": dict(CACHED),
@@ -82,20 +76,23 @@ def parameters_of(request: LlmRequest, provider: str, traits: ModelTraits) -> di
     return parameters
 
 
+def source_of(request: LlmRequest, provider: str) -> str:
+    """What blocks are marked with: `provider:model`, and what else their signatures stand on.
+
+    Newer models bind their thinking to the system prompt and the tools, and refuse a request for
+    good in which it comes back under others: a thread that goes on in another folder or approval
+    mode must leave it out.
+    """
+    name = f"{provider}:{bare_model(request.model, provider)}"
+    if not (request.system or request.tools):
+        return name
+    bound = msgspec.json.encode((request.system, request.tools))
+    return f"{name}#{sha256(bound).hexdigest()[:12]}"
+
+
 def counted(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Those of the parameters that `messages.count_tokens` takes."""
     return {name: parameters[name] for name in _COUNTED if name in parameters}
-
-
-def length_of(request: LlmRequest) -> int:
-    """How many characters the model will read, for an estimate."""
-    length = len(request.system) + len(msgspec.json.encode(request.tools))
-    for message in request.messages:
-        length += len(message.content)
-        length += sum(len(call.arguments_json) for call in message.tool_calls)
-        for part in message.native.parts if message.native else ():
-            length += len(part.block_json) if isinstance(part, OpaquePart) else 0
-    return length
 
 
 def _tool(definition: ToolDefinition) -> dict[str, Any]:

@@ -8,7 +8,6 @@ unknown type changes nothing, and a block of an unknown type stays as it began.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -16,16 +15,11 @@ import msgspec
 
 from treadle.core.events import LlmEvent, ModelEvent
 from treadle.core.llm import LlmErrorKind, LlmResponse, Usage
+from treadle.models.counts import token_count, tokens_in
 from treadle.models.failures import WireError, one_line
 from treadle.models.layout import Draft
 from treadle.models.sse import SseEvent
-from treadle.models.wire import ALIVE, StreamError, cut_stream
-
-CHARS_PER_TOKEN: Final = 4
-"""For the estimate of a usage that the API does not give."""
-
-TOKENS_MAX: Final = 2**53
-"""A number above it is no count of tokens."""
+from treadle.models.wire import ALIVE, StreamError, cut_stream, decode_object
 
 FINISH_REASONS: Final[Mapping[str, str]] = {
     "end_turn": "stop",
@@ -210,7 +204,7 @@ class AnthropicAssembler:
         elif block.type == "tool_use" and not came and isinstance(given, dict) and given:
             return self._add_arguments(index, msgspec.json.encode(given).decode())
         elif block.type not in _KNOWN_BLOCKS and came and given is not None:
-            block.body["input"] = _object_in(came.encode("utf-8", "surrogatepass"))
+            block.body["input"] = decode_object(came.encode("utf-8", "surrogatepass"))
         return ()
 
     def _take_reason(self, body: dict[str, Any]) -> Iterable[ModelEvent]:
@@ -259,13 +253,9 @@ class AnthropicAssembler:
         if not isinstance(usage, dict):
             return ()
         details = usage.get("output_tokens_details")
-        thought = details.get("thinking_tokens") if isinstance(details, dict) else None
-        counts = {name: usage.get(name) for name in _COUNTS} | {"thinking_tokens": thought}
-        valid = {
-            name: count
-            for name, count in counts.items()
-            if isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= TOKENS_MAX
-        }
+        counts = {name: token_count(usage, name) for name in _COUNTS}
+        counts["thinking_tokens"] = token_count(details, "thinking_tokens")
+        valid = {name: count for name, count in counts.items() if count is not None}
         self._counts |= valid
         return valid
 
@@ -273,9 +263,9 @@ class AnthropicAssembler:
         counts = self._counts
         read, written = counts.get("input_tokens", 0), counts.get("output_tokens", 0)
         if estimated and "input_tokens" not in counts:
-            read = -(-self._read_length // CHARS_PER_TOKEN)
+            read = tokens_in(self._read_length)
         if estimated and not self._has_totals:
-            written = max(written, -(-self._written_length // CHARS_PER_TOKEN))
+            written = max(written, tokens_in(self._written_length))
         from_cache = counts.get("cache_read_input_tokens", 0)
         into_cache = counts.get("cache_creation_input_tokens", 0)
         return Usage(
@@ -319,23 +309,8 @@ def _refusal(details: Any) -> str:
 
 def _decode(event: SseEvent) -> dict[str, Any]:
     try:
-        return _object_in(event.data)
+        return decode_object(event.data)
     except WireError:
         if event.event == "error":
             raise StreamError(event.data.decode(errors="replace")) from None
         raise
-
-
-def _object_in(data: bytes) -> dict[str, Any]:
-    """A JSON object; a lone half of a surrogate pair, which models emit, is let through."""
-    try:
-        body = msgspec.json.decode(data)
-    except (ValueError, RecursionError):
-        try:
-            body = json.loads(data.decode("utf-8", "surrogatepass"))
-        except (ValueError, RecursionError):
-            body = None
-    if not isinstance(body, dict):
-        shown = repr(data[:80].decode(errors="replace"))
-        raise WireError(LlmErrorKind.INVALID_RESPONSE, f"what came is no JSON object: {shown}")
-    return body

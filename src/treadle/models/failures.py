@@ -24,7 +24,11 @@ from treadle.thread.record import clean
 
 MESSAGE_LENGTH_MAX: Final = 500
 
+SECRET_LENGTH_MIN: Final = 8
+
 _K = LlmErrorKind
+_MASKED: Final = re.compile(r"[\w-]*[*•]{3,}[\w-]*")
+"""A key as endpoints echo it: `sk-pr*******9fQA`."""
 
 KIND_OF_CODE: Final[Mapping[str, LlmErrorKind]] = {
     "authentication_error": _K.AUTHENTICATION,
@@ -140,6 +144,8 @@ def _of_status(error: BaseException, status: int, who: str, usage: Usage | None)
         otherwise = _K.SERVER if status >= 500 else _K.BAD_REQUEST
     if status == 402:
         otherwise = _K.PERMISSION
+    elif 300 <= status < 400:  # never followed: what answers at this address is not the provider
+        otherwise = _K.INVALID_RESPONSE
     body = getattr(error, "body", None)
     kind, words = _read(body, otherwise)
     if not words or body is None:
@@ -194,3 +200,28 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
         except (ValueError, TypeError, OverflowError):
             return None
     return max(0.0, seconds) if math.isfinite(seconds) else None
+
+
+def without_key(text: str, key: str, mark: str) -> str:
+    """A message without the key, which some endpoints repeat whole, in part or half masked.
+
+    Args:
+        text: what is to be shown.
+        key: every run of `SECRET_LENGTH_MIN` of its characters or more is replaced; a shorter key
+            is a word (`ollama`), as servers without keys let one write, and hides nothing.
+        mark: what stands in its place.
+    """
+    text = _MASKED.sub(mark, text)
+    said: list[str] = []
+    start = 0
+    while start < len(text) and len(key) >= SECRET_LENGTH_MIN:
+        end = start + SECRET_LENGTH_MIN
+        if text[start:end] not in key or end > len(text):
+            said.append(text[start])
+            start += 1
+            continue
+        while end < len(text) and text[start : end + 1] in key:
+            end += 1
+        said.append(mark)
+        start = end
+    return "".join(said) + text[start:]

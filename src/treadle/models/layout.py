@@ -214,6 +214,14 @@ class Draft:
         return piece
 
 
+def bare_model(model: str, provider: str) -> str:
+    """The model as its endpoint knows it: without our name of the provider, if that stands first.
+
+    The rest may hold colons of its own: `ollama:qwen2.5-coder:7b`.
+    """
+    return model.removeprefix(f"{provider}:")
+
+
 def blocks_of(message: Message, source: str) -> tuple[Block, ...]:
     """The blocks of an assistant message, to be sent to `source` (`provider:model`).
 

@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from treadle.core.llm import LlmRequest, ModelTraits
 from treadle.core.messages import Message, ToolCall
-from treadle.models.layout import MALFORMED, arguments_object, blocks_of
+from treadle.models.layout import MALFORMED, arguments_object, bare_model, blocks_of
 
 EMPTY: Final = "(empty)"
 """Stands for an assistant message without text and calls, which Mistral and Anthropic's models
@@ -79,14 +79,6 @@ def dialect_of(base_url: str) -> Dialect:
     """The dialect of an endpoint, by its host."""
     host = urlsplit(base_url).hostname or ""
     return next((known for name, known in _DIALECTS if f".{host}".endswith(f".{name}")), Dialect())
-
-
-def bare_model(model: str, name: str) -> str:
-    """The model as the endpoint knows it: without the name of our provider, if that stands first.
-
-    The rest may hold colons of its own: `ollama:qwen2.5-coder:7b`.
-    """
-    return model.removeprefix(f"{name}:")
 
 
 def make_parameters(

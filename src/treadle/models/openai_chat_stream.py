@@ -16,6 +16,7 @@ import msgspec
 from treadle.core.events import LlmEvent, ModelEvent
 from treadle.core.llm import LlmErrorKind, LlmRequest, LlmResponse, Usage
 from treadle.core.messages import Message
+from treadle.models.counts import estimate, length_of, token_count
 from treadle.models.failures import WireError, one_line
 from treadle.models.layout import Draft
 from treadle.models.openai_chat_request import (
@@ -26,11 +27,7 @@ from treadle.models.openai_chat_request import (
     REASONING_TEXTS,
 )
 from treadle.models.sse import SseEvent
-from treadle.models.wire import StreamError, cut_stream
-
-CHARS_PER_TOKEN: Final = 4
-COUNT_MAX: Final = 2**53
-"""Beyond it JSON's numbers are not exact, and no request is a billionth as large."""
+from treadle.models.wire import StreamError, cut_stream, decode_object
 
 _EXCERPT_LENGTH: Final = 100
 _REASON_LENGTH_MAX: Final = 40
@@ -88,9 +85,9 @@ class ChatAssembler:
         data = event.data.strip()
         if data.startswith(b"[DONE]"):
             self._is_done = True
-        if self._is_done or not data:
+        if self._is_done or data in (b"", b"null"):
             return
-        chunk = _object(_decode(data), "a chunk")
+        chunk = decode_object(data)
         groq = _object(chunk.get("x_groq"), "x_groq")
         self._usage = _usage_in(chunk.get("usage")) or _usage_in(groq.get("usage")) or self._usage
         if error := chunk.get("error") or groq.get("error"):
@@ -130,7 +127,9 @@ class ChatAssembler:
         for number, said in enumerate(self._parts):
             self._draft.put_opaque(("part", number), _thinking_part("".join(said)))
         message = self._draft.message()
-        usage = self._usage or _estimate(self._request, message, self._reasoning.size)
+        usage = self._usage or estimate(
+            length_of(self._request), _size(message) + self._reasoning.size
+        )
         yield LlmEvent.Completed(LlmResponse(message, usage, self._finish_reason(message)))
 
     def _choose(self, choice: dict[str, Any]) -> Iterator[ModelEvent]:
@@ -393,16 +392,18 @@ def _usage_in(told: Any) -> Usage | None:
     """
     if not isinstance(told, dict):
         return None
-    read, written = _count(told, "prompt_tokens"), _count(told, "completion_tokens")
+    read, written = token_count(told, "prompt_tokens"), token_count(told, "completion_tokens")
     if read is None or written is None or read + written == 0:
         return None
-    written = max(written, (_count(told, "total_tokens") or 0) - read)
+    written = max(written, (token_count(told, "total_tokens") or 0) - read)
     of_read = told.get("prompt_tokens_details")
-    cached = _count(of_read, "cached_tokens")
+    cached = token_count(of_read, "cached_tokens")
     if cached is None:  # DeepSeek; Moonshot
-        cached = _count(told, "prompt_cache_hit_tokens") or _count(told, "cached_tokens") or 0
-    stored = _count(of_read, "cache_write_tokens") or 0
-    thought = _count(told.get("completion_tokens_details"), "reasoning_tokens") or 0
+        cached = (
+            token_count(told, "prompt_cache_hit_tokens") or token_count(told, "cached_tokens") or 0
+        )
+    stored = token_count(of_read, "cache_write_tokens") or 0
+    thought = token_count(told.get("completion_tokens_details"), "reasoning_tokens") or 0
     return Usage(
         read,
         written,
@@ -412,37 +413,9 @@ def _usage_in(told: Any) -> Usage | None:
     )
 
 
-def _count(numbers: Any, name: str) -> int | None:
-    value = numbers.get(name) if isinstance(numbers, dict) else None
-    return value if type(value) is int and 0 <= value <= COUNT_MAX else None
-
-
-def _estimate(request: LlmRequest, answer: Message, thought: int) -> Usage:
-    """A guess by characters; `thought` are those of reasoning."""
-    asked = len(request.system) + sum(map(_size, request.messages))
-    asked += sum(
-        len(tool.name) + len(tool.description) + len(msgspec.json.encode(tool.input_schema))
-        for tool in request.tools
-    )
-    said = _size(answer) + thought
-    return Usage(-(-asked // CHARS_PER_TOKEN), -(-said // CHARS_PER_TOKEN), estimated=True)
-
-
 def _size(message: Message) -> int:
     calls = message.tool_calls
     return len(message.content) + sum(len(c.tool_name) + len(c.arguments_json) for c in calls)
-
-
-def _decode(data: bytes) -> Any:
-    """JSON as it should be, else as Python takes it: with halves of surrogate pairs, and NaN."""
-    try:
-        return msgspec.json.decode(data)
-    except (msgspec.DecodeError, RecursionError, UnicodeError):
-        pass
-    try:
-        return json.loads(data)
-    except (ValueError, RecursionError):
-        raise _nonsense("a chunk", data.decode(errors="replace")) from None
 
 
 def _arguments(value: Any) -> str:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, aclosing
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Final
 
-from treadle.core.events import LlmEvent, ModelEvent
 from treadle.core.llm import LlmRequest, ModelTraits
-from treadle.models.openai_client import make_openai_client, without_key
+from treadle.models.counts import length_of
+from treadle.models.layout import bare_model
+from treadle.models.openai_client import make_openai_client
 from treadle.models.openai_responses_request import parameters_of
 from treadle.models.openai_responses_stream import ResponsesAssembler
-from treadle.models.wire import Answer, stream_events
+from treadle.models.sdk import COUNT_S_MAX, SdkProvider
+from treadle.models.wire import Answer
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -22,7 +24,7 @@ _COUNTED: Final = ("model", "instructions", "tools", "input", "reasoning", "trun
 """What the endpoint that counts tokens takes of a request."""
 
 
-class OpenAiResponsesProvider:
+class OpenAiResponsesProvider(SdkProvider):
     """A provider that asks for every response anew and has nothing stored.
 
     The body of a request goes to the SDK as it is: its own handling of parameters walks through
@@ -43,72 +45,33 @@ class OpenAiResponsesProvider:
         base_url: str = BASE_URL,
         traits: Callable[[str], ModelTraits] | None = None,
     ) -> None:
-        self._key = key.strip()  # files end with a line break, and no header may hold one
-        self._name = name
-        self._base_url = base_url
-        self._traits = traits
-        self._opened: AsyncOpenAI | None = None
+        super().__init__(key, name=name, base_url=base_url, traits=traits)
 
-    def __repr__(self) -> str:
-        return f"<OpenAiResponsesProvider {self._name} at {self._base_url}>"
+    def _make_client(self) -> AsyncOpenAI:
+        return make_openai_client(self._key, self._base_url)
 
-    @property
-    def name(self) -> str:
-        """The provider's name."""
-        return self._name
-
-    async def stream(self, request: LlmRequest) -> AsyncGenerator[ModelEvent, None]:
-        """Stream one response."""
-        size = len(request.system) + sum(
-            len(message.content) + sum(len(call.arguments_json) for call in message.tool_calls)
-            for message in request.messages
+    def _open(self, request: LlmRequest) -> AbstractAsyncContextManager[Answer]:
+        opened: AbstractAsyncContextManager[Answer] = (
+            self._client().responses.with_streaming_response.create(
+                stream=True, extra_body=self._body(request)
+            )
         )
-        source = f"{self._name}:{self._model(request)}"
-        assembler = ResponsesAssembler(source, salt=len(request.messages), input_size=size)
+        return opened
 
-        def open_answer() -> AbstractAsyncContextManager[Answer]:
-            body = self._body(request)
-            return self._client().responses.with_streaming_response.create(
-                stream=True, extra_body=body
-            )
+    def _open_count(self, request: LlmRequest) -> AbstractAsyncContextManager[Answer]:
+        body = self._body(request)
+        tokens = self._client().responses.input_tokens
+        opened: AbstractAsyncContextManager[Answer] = tokens.with_streaming_response.count(
+            extra_body={field: body[field] for field in _COUNTED if field in body},
+            timeout=COUNT_S_MAX,
+        )
+        return opened
 
-        async with aclosing(stream_events(open_answer, assembler, self._name)) as events:
-            async for event in events:
-                if isinstance(event, LlmEvent.Error):
-                    event = LlmEvent.Error(without_key(event.error, self._key))
-                yield event
-
-    def traits(self, model: str) -> ModelTraits:
-        """What is known of a model."""
-        if self._traits is None:
-            return ModelTraits()
-        return self._traits(model.removeprefix(f"{self._name}:"))
-
-    async def count_tokens(self, request: LlmRequest) -> int | None:
-        """As the endpoint counts them; `None` if it does not."""
-        try:
-            body = self._body(request)
-            counted = await self._client().responses.input_tokens.count(
-                extra_body={field: body[field] for field in _COUNTED if field in body}
-            )
-            number: Any = counted.input_tokens
-        except Exception:  # noqa: BLE001  whatever it is: nobody counted
-            return None
-        return number if type(number) is int and number >= 0 else None
-
-    async def aclose(self) -> None:
-        """Close the connections."""
-        if self._opened is not None:
-            await self._opened.close()
-
-    def _client(self) -> AsyncOpenAI:
-        if self._opened is None:
-            self._opened = make_openai_client(self._key, self._base_url)
-        return self._opened
+    def _assembler(self, request: LlmRequest) -> ResponsesAssembler:
+        return ResponsesAssembler(
+            self._source(request), salt=len(request.messages), input_size=length_of(request)
+        )
 
     def _body(self, request: LlmRequest) -> dict[str, Any]:
-        model = self._model(request)
-        return parameters_of(request, model, f"{self._name}:{model}", self.traits(model))
-
-    def _model(self, request: LlmRequest) -> str:
-        return request.model.removeprefix(f"{self._name}:")
+        model = bare_model(request.model, self._name)
+        return parameters_of(request, model, self._source(request), self.traits(model))

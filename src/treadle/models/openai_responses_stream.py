@@ -15,7 +15,6 @@ refuse every later request of the thread.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
@@ -23,18 +22,13 @@ import msgspec
 
 from treadle.core.events import LlmEvent, ModelEvent
 from treadle.core.llm import LlmErrorKind, LlmResponse, Usage
+from treadle.models.counts import estimate, token_count
 from treadle.models.failures import WireError
 from treadle.models.layout import Draft
 from treadle.models.openai_responses_request import TEXT_FIELD, shape_of
 from treadle.models.sse import SseEvent
-from treadle.models.wire import ALIVE, StreamError, cut_stream
+from treadle.models.wire import ALIVE, StreamError, cut_stream, decode_object
 from treadle.thread.record import clean
-
-CHARS_PER_TOKEN: Final = 4
-"""For the estimate of a usage that the server does not report."""
-
-TOKENS_MAX: Final = 2**53
-"""A number that is larger was never counted."""
 
 NOT_OFFERED: Final = frozenset(
     {
@@ -110,9 +104,9 @@ class ResponsesAssembler:
 
     def take(self, event: SseEvent) -> Iterator[ModelEvent]:
         """The deltas that an event brings; raises `WireError` or `StreamError`."""
-        data = None if self._is_done else _decode(event.data)
-        if data is None:
+        if self._is_done or event.data.strip() == b"[DONE]":  # the end mark of the chat format
             return
+        data = decode_object(event.data)
         kind = _word(data.get("type")) or event.event
         if kind == "error" or data.get("error"):
             raise StreamError(data)
@@ -135,9 +129,7 @@ class ResponsesAssembler:
         if usage is None:
             said = sum(len(call.arguments_json) for call in message.tool_calls)
             said += len(message.content)
-            usage = Usage(
-                -(-self._input_size // CHARS_PER_TOKEN), -(-said // CHARS_PER_TOKEN), estimated=True
-            )
+            usage = estimate(self._input_size, said)
         yield LlmEvent.Completed(LlmResponse(message, usage, self._finish_reason()))
 
     def _finish_reason(self) -> str:
@@ -393,37 +385,18 @@ def usage_of(told: Any) -> Usage | None:
     """The usage as reported; `None` without two numbers that make sense."""
     if not isinstance(told, dict):
         return None
-    read, written = _tokens(told, "input_tokens"), _tokens(told, "output_tokens")
+    read, written = token_count(told, "input_tokens"), token_count(told, "output_tokens")
     if read is None or written is None:
         return None
     inward, outward = told.get("input_tokens_details"), told.get("output_tokens_details")
-    cached = _tokens(inward, "cached_tokens", read) or 0
+    cached = token_count(inward, "cached_tokens", read) or 0
     return Usage(
         read,
         written,
         cache_read_tokens=cached,
-        cache_write_tokens=_tokens(inward, "cache_write_tokens", read - cached) or 0,
-        reasoning_tokens=_tokens(outward, "reasoning_tokens", written) or 0,
+        cache_write_tokens=token_count(inward, "cache_write_tokens", read - cached) or 0,
+        reasoning_tokens=token_count(outward, "reasoning_tokens", written) or 0,
     )
-
-
-def _tokens(told: Any, field: str, limit: int = TOKENS_MAX) -> int | None:
-    number = told.get(field) if isinstance(told, dict) else None
-    return number if type(number) is int and 0 <= number <= limit else None
-
-
-def _decode(data: bytes) -> _Data | None:
-    """The object in an event; `None` for the mark that ends other formats of this family."""
-    if data.strip() == b"[DONE]":
-        return None
-    try:
-        value = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        try:
-            value = json.loads(data)  # takes half a surrogate pair, which models emit
-        except (ValueError, RecursionError) as error:
-            raise _wrong(f"an event is no JSON: {error}") from error
-    return _object(value, "event")
 
 
 def _object(value: Any, what: str) -> _Data:

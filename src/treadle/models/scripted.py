@@ -21,10 +21,8 @@ from msgspec import Struct
 from treadle.core.events import LlmEvent, ModelEvent
 from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest, LlmResponse, ModelTraits, Usage
 from treadle.core.messages import Message, ToolCall
+from treadle.models.counts import estimate, tokens_in
 from treadle.models.script import CALL_ID_PREFIX, Call, Reply, Script, conditions, make_script
-
-CHARS_PER_TOKEN: Final = 4
-"""For the estimate of a usage that the script does not give."""
 
 _EXCERPT_SIZE_MAX: Final = 80
 _NEAREST_MAX: Final = 3
@@ -107,7 +105,7 @@ class ScriptedModel:
 
     async def count_tokens(self, request: LlmRequest) -> int | None:
         """An estimate by characters."""
-        return _tokens(_Shown.of(request).input_size)
+        return tokens_in(_Shown.of(request).input_size)
 
     async def aclose(self) -> None:
         """Nothing to free."""
@@ -304,7 +302,7 @@ class _Part(Struct, frozen=True):
     def response(self, calls: tuple[ToolCall, ...], shown: _Shown) -> LlmResponse:
         tokens = self.reply.usage
         usage = (
-            Usage(_tokens(shown.input_size), _tokens(self.output_size), estimated=True)
+            estimate(shown.input_size, self.output_size)
             if tokens is None
             else Usage(tokens.input_tokens, tokens.output_tokens)
         )
@@ -314,10 +312,6 @@ class _Part(Struct, frozen=True):
 
 def _given(value: _T | None, default: _T) -> _T:
     return default if value is None else value
-
-
-def _tokens(size: int) -> int:
-    return -(-size // CHARS_PER_TOKEN)
 
 
 def _pieces(text: str, size: int) -> Iterator[str]:

@@ -8,6 +8,7 @@ any bound. `stream_events` is the whole way from a response to `ModelEvent`s.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, aclosing
 from typing import Any, Final, Protocol
@@ -33,6 +34,9 @@ SILENCE_S_MAX: Final = 900.0
 DRAIN_S_MAX: Final = 0.2
 """After the last event the end of the response is waited for so long, to keep the connection."""
 
+OBJECT_SIZE_MAX: Final = 8 * 1024 * 1024
+"""Bytes of a JSON object that is no stream: a list of all models, say."""
+
 RESPONSE_S_MAX: Final = 3600.0
 HEAD_SIZE_MAX: Final = 4096
 ALIVE_EVERY_S: Final = 1.0
@@ -40,6 +44,8 @@ EVENT_STREAM: Final = "text/event-stream"
 TIMEOUT: Final = httpx2.Timeout(SILENCE_S_MAX, connect=CONNECT_S_MAX)
 
 ALIVE: Final = LlmEvent.ThinkingDelta()
+
+_EXCERPT_SIZE: Final = 80
 
 
 class Answer(Protocol):
@@ -187,17 +193,62 @@ async def _drain(body: AsyncIterator[bytes]) -> None:
         return
 
 
-def make_client() -> httpx2.AsyncClient:
+async def read_object(opened: AbstractAsyncContextManager[Answer]) -> dict[str, Any]:
+    """The JSON object that a request for something small is answered with.
+
+    Raises:
+        Exception: what the SDK raises for the status or the connection.
+        WireError: the answer is no JSON object, or is over `OBJECT_SIZE_MAX`.
+    """
+    body = bytearray()
+    async with opened as answer:
+        async for chunk in answer.iter_bytes():
+            body += chunk
+            if len(body) > OBJECT_SIZE_MAX:
+                text = f"the answer is over {OBJECT_SIZE_MAX // 2**20} MiB"
+                raise WireError(LlmErrorKind.INVALID_RESPONSE, text)
+    return decode_object(bytes(body))
+
+
+def decode_object(data: bytes) -> dict[str, Any]:
+    """A JSON object, else as Python takes it: with halves of surrogate pairs, which models emit.
+
+    Raises:
+        WireError: it is none.
+    """
+    try:
+        value = msgspec.json.decode(data)
+    except (ValueError, RecursionError):
+        try:
+            value = json.loads(data.decode("utf-8", "surrogatepass"))
+        except (ValueError, RecursionError):
+            value = None
+    if not isinstance(value, dict):
+        shown = repr(data[:_EXCERPT_SIZE].decode(errors="replace"))
+        raise WireError(LlmErrorKind.INVALID_RESPONSE, f"what came is no JSON object: {shown}")
+    return value
+
+
+def make_client(key: str) -> httpx2.AsyncClient:
     """A client that asks for no compression, follows no redirect and reads no endless refusal.
 
-    A redirect would carry the key to another host; a compressed body can be a bomb. Proxies and
-    certificates are those of the environment.
+    A redirect would carry the key to another host; a compressed body can be a bomb. Without a key
+    none is sent, whatever the SDK thinks it must send. Proxies and certificates are those of the
+    environment.
     """
     return httpx2.AsyncClient(
         timeout=TIMEOUT,
         limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20),
-        event_hooks={"request": [_ask_plainly], "response": [_bound]},
+        event_hooks={
+            "request": [_ask_plainly] if key else [_ask_plainly, _drop_key],
+            "response": [_bound],
+        },
     )
+
+
+async def _drop_key(request: httpx2.Request) -> None:
+    request.headers.pop("authorization", None)
+    request.headers.pop("x-api-key", None)
 
 
 async def _ask_plainly(request: httpx2.Request) -> None:

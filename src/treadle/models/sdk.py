@@ -1,0 +1,135 @@
+"""What all providers behind an official SDK have in common: a name, a key, an address, a client."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, aclosing
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from treadle.core.events import LlmEvent, ModelEvent
+from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest, ModelTraits
+from treadle.models.counts import token_count
+from treadle.models.failures import WireError, failure_of, without_key
+from treadle.models.layout import bare_model
+from treadle.models.wire import Answer, Assembler, read_object, stream_events
+
+LIST_S_MAX: Final = 10.0
+COUNT_S_MAX: Final = 30.0
+"""Counts and lists are asked for on the way to something else; nobody waits longer for them."""
+
+_KEY: Final = re.compile(r"[\x21-\x7e]+")
+
+
+class SdkProvider(ABC):
+    """A provider that makes its requests through an SDK; any number of streams may run at once.
+
+    Args:
+        key: the API key; empty for an endpoint without keys. No other credential is used, whatever
+            the environment or the SDK's own files offer.
+        name: what the provider is called in a model's name and in records.
+        base_url: where the API is.
+        traits: what is known of a model, by its name without the provider's; by default nothing.
+    """
+
+    def __init__(
+        self,
+        key: str,
+        *,
+        name: str,
+        base_url: str,
+        traits: Callable[[str], ModelTraits] | None = None,
+    ) -> None:
+        self._key = key.strip()
+        self._name = name
+        self._base_url = base_url
+        self._traits = traits
+        self._made: Any = None
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._name} at {self._base_url}>"
+
+    @property
+    def name(self) -> str:
+        """The provider's name, as recorded in the thread."""
+        return self._name
+
+    async def stream(self, request: LlmRequest) -> AsyncGenerator[ModelEvent, None]:
+        """Stream one response; failures are `Error` events, without the key in them."""
+        assembler = self._assembler(request)
+        events = stream_events(lambda: self._open(request), assembler, self._name)
+        async with aclosing(events):
+            async for event in events:
+                if isinstance(event, LlmEvent.Error):
+                    event = LlmEvent.Error(self._without_key(event.error))
+                yield event
+
+    def traits(self, model: str) -> ModelTraits:
+        """What is known of a model; its name may begin with the provider's."""
+        if self._traits is None:
+            return ModelTraits()
+        return self._traits(bare_model(model, self._name))
+
+    async def count_tokens(self, request: LlmRequest) -> int | None:
+        """How many tokens the request would be, by the API's own count; `None` if it gives none."""
+        try:
+            answer = self._open_count(request)
+            if answer is None:
+                return None
+            return token_count(await read_object(answer), "input_tokens")
+        except Exception:  # noqa: BLE001  whatever went wrong, there is no count
+            return None
+
+    async def list_models(self) -> tuple[str, ...] | LlmError:
+        """The names of the models that this key can use, or why they cannot be had."""
+        try:
+            client = self._client()
+            body = await read_object(client.models.with_streaming_response.list(timeout=LIST_S_MAX))
+            names = tuple(one["id"] for one in body["data"])
+            if not all(isinstance(name, str) for name in names):
+                raise TypeError("the name of a model is no text")
+        except Exception as error:  # noqa: BLE001  the border: whatever it is becomes data
+            return self._without_key(failure_of(error, self._name))
+        return names
+
+    async def aclose(self) -> None:
+        """Free connections."""
+        made, self._made = self._made, None
+        if made is not None:
+            await made.close()
+
+    def _source(self, request: LlmRequest) -> str:
+        """What blocks are marked with that only this model understands."""
+        return f"{self._name}:{bare_model(request.model, self._name)}"
+
+    def _client(self) -> Any:
+        """The SDK's client; made, and the SDK imported, when it is first needed."""
+        if self._key and not _KEY.fullmatch(self._key):
+            text = "the key holds a character that no key has"
+            raise WireError(LlmErrorKind.AUTHENTICATION, text)
+        if self._made is None:
+            self._made = self._make_client()
+        return self._made
+
+    def _without_key(self, error: LlmError) -> LlmError:
+        mark = f"[REDACTED:{self._name}_api_key]"
+        return replace(error, message=without_key(error.message, self._key, mark))
+
+    @abstractmethod
+    def _make_client(self) -> Any:
+        """A client of the SDK: one key, one address, no retries, nothing from the environment."""
+
+    @abstractmethod
+    def _open(self, request: LlmRequest) -> AbstractAsyncContextManager[Answer]:
+        """Send the request, to be streamed."""
+
+    @abstractmethod
+    def _assembler(self, request: LlmRequest) -> Assembler:
+        """A fresh one for the answer."""
+
+    def _open_count(self, request: LlmRequest) -> AbstractAsyncContextManager[Answer] | None:
+        """Ask how many tokens the request would be; `None` if the API has no such question."""
+        return None
