@@ -9,6 +9,7 @@ __version__ = "0.1.0"
 
 TYPE_CHECKING = False  # importing `typing` for its own would cost as much as all the rest
 if TYPE_CHECKING:
+    from treadle.config.load import load_settings as load_settings
     from treadle.core.chat.machine import ConversationMachine as ConversationMachine
     from treadle.core.config import AgentConfig as AgentConfig
     from treadle.core.conversation import Conversation as Conversation
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from treadle.core.llm import LlmErrorKind as LlmErrorKind
     from treadle.core.llm import LlmRequest as LlmRequest
     from treadle.core.llm import LlmResponse as LlmResponse
+    from treadle.core.llm import ModelTraits as ModelTraits
     from treadle.core.llm import Usage as Usage
     from treadle.core.messages import Message as Message
     from treadle.core.messages import ToolCall as ToolCall
@@ -23,6 +25,13 @@ if TYPE_CHECKING:
     from treadle.core.tools import RiskLevel as RiskLevel
     from treadle.core.tools import ToolDefinition as ToolDefinition
     from treadle.errors import TreadleError as TreadleError
+    from treadle.models.anthropic import AnthropicProvider as AnthropicProvider
+    from treadle.models.openai_chat import OpenAiChatProvider as OpenAiChatProvider
+    from treadle.models.openai_responses import OpenAiResponsesProvider as OpenAiResponsesProvider
+    from treadle.models.priced import PricedProvider as PricedProvider
+    from treadle.models.recorded import RecordedModel as RecordedModel
+    from treadle.models.recording import RecordingProvider as RecordingProvider
+    from treadle.models.recording_format import load_recording as load_recording
     from treadle.models.script import load_script as load_script
     from treadle.models.scripted import ScriptedModel as ScriptedModel
     from treadle.runtime.session import Session as Session
@@ -38,6 +47,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "AgentConfig": "core.config",
+    "AnthropicProvider": "models.anthropic",
     "Conversation": "core.conversation",
     "ConversationMachine": "core.chat.machine",
     "EffectClass": "core.tools",
@@ -48,7 +58,13 @@ _HOME = {
     "LlmResponse": "core.llm",
     "LocalStore": "store.local",
     "Message": "core.messages",
+    "ModelTraits": "core.llm",
+    "OpenAiChatProvider": "models.openai_chat",
+    "OpenAiResponsesProvider": "models.openai_responses",
     "Places": "store.places",
+    "PricedProvider": "models.priced",
+    "RecordedModel": "models.recorded",
+    "RecordingProvider": "models.recording",
     "Registry": "tools.registry",
     "RiskLevel": "core.tools",
     "ScriptedModel": "models.scripted",
@@ -61,7 +77,9 @@ _HOME = {
     "TreadleError": "errors",
     "Usage": "core.llm",
     "builtin_tools": "tools.builtin",
+    "load_recording": "models.recording_format",
     "load_script": "models.script",
+    "load_settings": "config.load",
     "tool": "tools.registry",
 }
 

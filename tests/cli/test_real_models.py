@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import signal
 import stat
 import sys
@@ -22,6 +23,7 @@ KEY = "sk-test-0123456789-abcdefghij"
 LOOK = (("call_1", "read_file", {"path": "calc.py"}),)
 FORMAT = {"anthropic": "anthropic-messages", "openai": "openai-responses"}
 EXITS_WITHIN_S = 1.0
+DOCUMENT = Path(__file__).parents[2] / "docs" / "models.md"
 
 
 class Done(Struct):
@@ -61,6 +63,10 @@ def shell(repository: Path, environment: dict[str, str]) -> Shell:
 
 def files_in(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def read(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
 
 
 def mode_of(path: str) -> int:
@@ -296,3 +302,17 @@ async def test_show_says_what_each_turn_and_each_request_used(shell: Shell, prov
     document = json.loads((await shell("show", thread, "--json")).stdout)
     costs = [msgspec.convert(use["usage"]["cost_usd"], float, strict=False) for use in uses]
     assert float(document["usage"]["cost_usd"]) == pytest.approx(sum(costs))
+
+
+async def test_the_example_of_the_documents_runs(shell: Shell, tmp_path: Path) -> None:
+    source = re.findall(r"```python\n(.*?)```", read(DOCUMENT), re.DOTALL)[0]
+    async with Loopback(said("anthropic", "Hello!")) as server:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", source),
+            cwd=tmp_path,
+            env={**shell.environment, **key_of("anthropic", server)},
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        stdout, stderr = await process.communicate()
+    assert (stdout, stderr) == (b"Hello!\n", b"")
