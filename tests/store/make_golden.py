@@ -1,17 +1,20 @@
 """Writes the golden files of a format: `python tests/store/make_golden.py FOLDER` (a new folder).
 
-Run it once per format version, commit what it wrote, and never run it for that version again: the
-files stand for what people have on their disks. Clock and ids are fixed.
+What it wrote is committed and never made again: the files stand for what people have on their
+disks. A format that has grown gets one more thread at the end; only that one, and what it folds to,
+is taken over from a new run. Clock and ids are fixed.
 """
 
 from __future__ import annotations
 
 import shutil
 import sys
+from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import msgspec
+from msgspec.structs import replace
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
@@ -30,7 +33,7 @@ from treadle.core.events import (
     ToolUncertain,
 )
 from treadle.core.llm import LlmError, LlmErrorKind, LlmResponse, Usage
-from treadle.core.messages import Message
+from treadle.core.messages import CallPart, Message, Native, OpaquePart, TextPart
 from treadle.core.tools import EffectClass, RiskLevel, ToolDefinition, ToolError, ToolErrorKind
 from treadle.thread.codec import Entry
 from treadle.thread.facts import Configured, Fact, GitObserved, InputQueued, Recovered
@@ -66,36 +69,67 @@ HOOKED: tuple[tuple[Entry, ...], ...] = (
     (ToolCompleted("b-2-2", success("b-2-2")),),
 )
 
-THREADS: dict[str, tuple[tuple[Entry, ...], ...]] = {
-    "waiting_for_user_input": (
-        (Configured(AgentConfig()), said("one")),
-        (CancelRequested(),),
-        OPENING,
-        *HOOKED,
-        (PostToolsHookCompleted(True, "committed beef"), GitObserved("main", "beef")),
-        (LlmEvent.Completed(LlmResponse(Message.assistant("done"), Usage(3, 4, True), "stop")),),
-        (said("more"), InputQueued(Message.user("and then"))),
-        (CancelRequested("I was", "the person stopped"), GitObserved()),
+THINKING = '{"type":"thinking","thinking":"hm \\u2028","signature":"c2ln+/=="}'
+LAYOUT = (OpaquePart(THINKING), TextPart(4), TextPart(2), CallPart())
+SPENT = Usage(100, 20, False, 60, 30, 15, Decimal("0.00123"))
+THOUGHT = LlmResponse(
+    Message("assistant", "so, ok", (call("b", "edit"),), native=Native("anthropic:m#0f", LAYOUT)),
+    SPENT,
+    "tool_calls",
+)
+FAILED = LlmError(LlmErrorKind.CUT_STREAM, "so it goes", 0.0, Usage(7, 1, unpriced_tokens=8))
+
+THREADS: tuple[tuple[str, tuple[tuple[Entry, ...], ...]], ...] = (
+    (
+        "waiting_for_user_input",
+        (
+            (Configured(AgentConfig()), said("one")),
+            (CancelRequested(),),
+            OPENING,
+            *HOOKED,
+            (PostToolsHookCompleted(True, "committed beef"), GitObserved("main", "beef")),
+            (
+                LlmEvent.Completed(
+                    LlmResponse(Message.assistant("done"), Usage(3, 4, True), "stop")
+                ),
+            ),
+            (said("more"), InputQueued(Message.user("and then"))),
+            (CancelRequested("I was", "the person stopped"), GitObserved()),
+        ),
     ),
-    "calling_llm": (
-        OPENING,
-        (broken(LlmErrorKind.OVERLOADED, retry_after_s=1.5, jitter=0.5),),
-        (RetryTimeoutFired(),),
+    (
+        "calling_llm",
+        (
+            OPENING,
+            (broken(LlmErrorKind.OVERLOADED, retry_after_s=1.5, jitter=0.5),),
+            (RetryTimeoutFired(),),
+        ),
     ),
-    "executing_tools": (
-        OPENING,
-        *HOOKED[:2],
-        (Recovered("the process had died"), ToolUncertain("b")),
+    (
+        "executing_tools",
+        (OPENING, *HOOKED[:2], (Recovered("the process had died"), ToolUncertain("b"))),
     ),
-    "post_tools_hook": (OPENING, *HOOKED[:3], (ended("b-1-2"),)),
-    "error": (OPENING, (broken(),), (Recovered(),)),
-}
+    ("post_tools_hook", (OPENING, *HOOKED[:3], (ended("b-1-2"),))),
+    ("error", (OPENING, (broken(),), (Recovered(),))),
+    (
+        "calling_llm",
+        (
+            (Configured(replace(FULL, reasoning="high"), "anthropic"), said("think")),
+            (LlmEvent.Error(FAILED),),
+            (RetryTimeoutFired(),),
+            (LlmEvent.Completed(THOUGHT), ToolStarted("b", at(3))),
+            (ended("b", success("b", "mended", "a.txt")),),
+            (PostToolsHookCompleted(True, "committed beef", Usage(30, 3, unpriced_tokens=33)),),
+        ),
+    ),
+)
 """Threads by the state they end in; between them every event, every fact and every field."""
 
 
 def check_whole(stored: bytes) -> None:
     """That no field of an event or fact is missing from what was written."""
-    for kind in (*DURABLE, *Fact.__args__, AgentConfig, LlmResponse, LlmError, Usage, ToolError):
+    kinds = (AgentConfig, LlmResponse, LlmError, Usage, ToolError, Native)
+    for kind in (*DURABLE, *Fact.__args__, *kinds):
         for field in msgspec.structs.fields(kind):
             assert b'"%b":' % field.encode_name.encode() in stored, (kind, field.name)
 
@@ -104,7 +138,7 @@ def make(folder: Path, work: Path) -> None:
     """The threads, half of their snapshots a few records old, and what they fold to."""
     expected = {}
     shelf = Shelf(work)
-    for number, (state, batches) in enumerate(THREADS.items()):
+    for number, (state, batches) in enumerate(THREADS):
         writer = shelf.store.create(CREATOR, workspace="/w", cwd="/w/src", is_private=number == 1)
         fill(writer, *batches[:2])
         writer.write_snapshot()
