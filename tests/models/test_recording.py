@@ -226,6 +226,19 @@ class TestGoingOn:
         with pytest.raises(UsageError, match="it is not a file"):
             RecordingProvider(Playback(), tape)
 
+    async def test_two_who_answer_in_one_run_are_recorded_into_one_file(self, tape):
+        one = RecordingProvider(Playback(said("1"), said("2")), tape)
+        other = one.beside(ScriptedModel.of("x"))
+        heard = await drain(other.stream(make_request("a")))
+        await drain(one.stream(make_request("b")))
+        await other.aclose()
+        assert await drain(one.stream(make_request("c")))
+        await one.aclose()
+        headers = [line["provider"] for line in lines_of(tape) if line["type"] == "recording"]
+        assert headers == ["playback", "scripted"]
+        assert [each.number for each in load_recording(tape).exchanges] == [1, 2, 3]
+        assert await replay(tape, make_request("a")) == heard
+
     async def test_two_cannot_record_into_one_file(self, tape):
         provider = RecordingProvider(Playback(), tape)
         with pytest.raises(UsageError, match="somebody else is recording"):

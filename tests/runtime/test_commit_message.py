@@ -66,8 +66,8 @@ async def test_a_model_that_asks_for_a_tool_instead_has_given_no_message() -> No
 async def test_what_was_used_is_told_once_failures_included() -> None:
     said = {"text": "fix: it", "usage": {"input_tokens": 5, "output_tokens": 2}}
     compose = Composer(Model(said), "m")
-    assert compose.take_usage() is None
+    assert compose.take_usage() == (None, "")
     await compose(DIFF)
     await compose(DIFF)
-    assert compose.take_usage() == Usage(10, 4)
-    assert compose.take_usage() is None
+    assert compose.take_usage() == (Usage(10, 4), "m")
+    assert compose.take_usage() == (None, "")

@@ -54,7 +54,7 @@ async def test_a_failed_request_costs_too(desk: Desk) -> None:
 
 
 async def test_what_the_hook_asked_of_a_model_counts_for_the_turn(desk: Desk) -> None:
-    spent = [Usage(7, 1), None]
+    spent = [(Usage(7, 1), "small"), (None, "")]
     session = desk.new(
         Model(calls("a"), "done"),
         Toolbox(a=mutate()),
@@ -62,9 +62,10 @@ async def test_what_the_hook_asked_of_a_model_counts_for_the_turn(desk: Desk) ->
         hook_usage=lambda: spent.pop(0),
     )
     finished = await session.turn("go")
-    assert spent == [None]
+    assert spent == [(None, "")]
     (hook,) = [e for e in desk.events(session.thread_id) if e["type"] == "hook_completed"]
     assert hook["usage"] == {"input_tokens": 7, "output_tokens": 1}
+    assert hook["model"] == "small"
     without_hook = desk.new(Model(calls("a"), "done"), Toolbox(a=mutate()))
     other = await without_hook.turn("go")
     assert finished.turn_usage == other.turn_usage + Usage(7, 1)

@@ -20,7 +20,7 @@ ENTRIES: list[Entry] = [
     LlmEvent.Error(LlmError(LlmErrorKind.CUT_STREAM, usage=Usage(1, unpriced_tokens=1))),
     LlmEvent.Error(LlmError(LlmErrorKind.NETWORK)),
     LlmEvent.Completed(LlmResponse(Message.assistant("x"), Usage(10, 2, cost_usd=Decimal("0.5")))),
-    PostToolsHookCompleted(True, "committed", Usage(3, 1)),
+    PostToolsHookCompleted(True, "committed", Usage(3, 1), "a:small"),
     Configured(AgentConfig("a:two")),
     UserInput(Message.user("more")),
     LlmEvent.Completed(LlmResponse(Message.assistant("y"))),
@@ -33,7 +33,7 @@ def test_each_use_of_a_model_is_told_with_its_turn_its_model_and_its_purpose() -
     assert list(spending(RECORDS)) == [
         Spent(4, "at 4", 1, "failed request", "a:one", Usage(1, unpriced_tokens=1)),
         Spent(6, "at 6", 1, "answer", "a:one", Usage(10, 2, cost_usd=Decimal("0.5"))),
-        Spent(7, "at 7", 1, "commit message", "a:one", Usage(3, 1)),
+        Spent(7, "at 7", 1, "commit message", "a:small", Usage(3, 1)),
         Spent(11, "at 11", 2, "answer", "a:two", Usage(20, 4)),
     ]
 

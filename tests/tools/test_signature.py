@@ -104,8 +104,8 @@ ONE = '"points":[{"x":1}]'
         ("[]", "Expected `object`, got `array`"),
         ("null", "Expected `object`, got `null`"),
         ('"text"', "Expected `object`, got `str`"),
-        ("", "Object missing required field `points`"),
-        (" \n", "Object missing required field `points`"),
+        ("", "the arguments are missing: the answer was cut"),
+        (" \n", "the arguments are missing: the answer was cut"),
         ("{}", "Object missing required field `points`"),
         ('{"points":[]}', "Expected `array` of length >= 1 - at `$.points`"),
         ('{"points":[{"x":"1"}]}', "Expected `int`, got `str` - at `$.points[0].x`"),
@@ -162,7 +162,8 @@ def test_no_text_at_all_counts_as_no_arguments() -> None:
         """Answer."""
         return "pong"
 
-    assert ping.signature.parse("") == {}
+    with pytest.raises(ToolFailure, match="the arguments are missing: the answer was cut"):
+        ping.signature.parse("")
     with pytest.raises(ToolFailure, match="accepted: none"):
         ping.signature.parse('{"a":1}')
 

@@ -24,6 +24,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from treadle import __version__
+from treadle.cli.reach import Reached
 from treadle.errors import TreadleError
 from treadle.store.local import LocalStore
 from treadle.store.places import Places
@@ -222,6 +223,42 @@ def check_threads(store: LocalStore) -> Iterator[Finding]:
     words = f"; {torn} with an unfinished last write, which opening mends" if torn else ""
     if not bad:
         yield ok("threads", f"{len(ids)}{rest if ids else ''}{words}")
+
+
+def check_model(name: str, reached: Iterable[Reached], *, is_named: bool) -> Finding:
+    """The model of new threads.
+
+    Args:
+        name: its lasting name.
+        reached: the providers, as they are from here.
+        is_named: whether somebody chose it, rather than that there is a key for its provider.
+    """
+    one = next((one for one in reached if one.provider == name.partition(":")[0]), None)
+    if one is None or not one.is_excluded:
+        return ok("model", f"new threads use {name}")
+    text = f"new threads would use {name}, but {one.provider} {one.problem}"
+    advice = "choose a local model with models.default, or set local_only = false"
+    return failure("model", text, advice) if is_named else warning("model", text, advice)
+
+
+def check_provider(one: Reached, *, is_used: bool) -> Finding:
+    """Whether a provider answers.
+
+    Args:
+        one: the provider, as it is from here.
+        is_used: whether the model of new threads is one of its models.
+    """
+    what = f"{one.provider} at {one.address}"
+    if one.is_excluded:
+        return ok("provider", f"{what}: not asked: local_only")
+    if not one.problem:
+        return ok("provider", f"{what}: {len(one.models or ())} models")
+    if one.is_ready:
+        advice = f"check the network, the address and the key ({one.key or 'none'})"
+        return warning("provider", f"{what}: {one.problem}", advice)
+    advice = "`treadle config show --origin` tells where its settings come from"
+    say = failure if is_used else warning
+    return say("provider", f"{what}: {one.problem}", advice)
 
 
 def worst(findings: Iterable[Finding]) -> str:

@@ -57,6 +57,7 @@ def _check_models() -> Iterator[Finding]:
     from treadle.cli.providers import PLAYED, Models
     from treadle.cli.reach import reach
     from treadle.config.load import load_settings
+    from treadle.core.config import choose_model
     from treadle.errors import TreadleError
 
     try:
@@ -68,28 +69,26 @@ def _check_models() -> Iterator[Finding]:
         yield checks.warning("settings", notice, "`treadle config show --origin` tells what holds")
     if not loaded.notices:
         yield checks.ok("settings", f"{_count_set(loaded.origins)} set, the rest by default")
-    chosen = ""
+    chosen = problem = advice = ""
     try:
-        name = Models(loaded).name(None)
-        chosen = name.partition(":")[0]
-        yield checks.ok("model", f"new threads use {name}")
+        chosen = Models(loaded).name(None)
     except TreadleError as error:
-        yield checks.warning("model", error.message, error.hint or "docs/models.md says more")
+        problem, advice = error.message, error.hint or "docs/models.md says more"
     wanted = [
         name
         for name, entry in loaded.catalog.providers.items()
-        if name == chosen or os.environ.get(entry.key_env) or entry.key_file or entry.key_command
+        if name == chosen.partition(":")[0]
+        or os.environ.get(entry.key_env)
+        or entry.key_file
+        or entry.key_command
     ]
-    for one in asyncio.run(reach(loaded, [name for name in wanted if name not in PLAYED])):
-        what = f"{one.provider} at {one.address}"
-        if not one.problem:
-            yield checks.ok("provider", f"{what}: {len(one.models or ())} models")
-        elif one.is_ready:
-            advice = f"check the network, the address and the key ({one.key or 'none'})"
-            yield checks.warning("provider", f"{what}: {one.problem}", advice)
-        else:
-            advice = "`treadle config show --origin` tells where its settings come from"
-            yield checks.failure("provider", f"{what}: {one.problem}", advice)
+    found = asyncio.run(reach(loaded, [name for name in wanted if name not in PLAYED]))
+    if not chosen:
+        yield checks.warning("model", problem, advice)
+    else:
+        yield checks.check_model(chosen, found, is_named=bool(choose_model(loaded.settings.models)))
+    for one in found:
+        yield checks.check_provider(one, is_used=one.provider == chosen.partition(":")[0])
 
 
 def _count_set(origins: Mapping[str, str]) -> int:

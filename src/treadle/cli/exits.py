@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from treadle.core.llm import LlmErrorKind
+from treadle.core.retry import RETRYABLE
 from treadle.errors import (
     DamagedJournalError,
     NotConfiguredError,
@@ -37,7 +39,18 @@ _CODES: Final[tuple[tuple[type[TreadleError], int], ...]] = (
 )
 """The first row whose class fits decides."""
 
+_CODE_OF_KIND: Final = {
+    LlmErrorKind.AUTHENTICATION: NOT_CONFIGURED,
+    **dict.fromkeys(RETRYABLE, TRY_LATER),
+}
+"""Of what a model could not answer; all other kinds are plain failures."""
+
 
 def code_of(error: TreadleError) -> int:
     """The exit code of an error."""
     return next(code for kind, code in _CODES if isinstance(error, kind))
+
+
+def code_of_kind(kind: LlmErrorKind) -> int:
+    """The exit code of a request that a provider did not answer."""
+    return _CODE_OF_KIND.get(kind, FAILED)

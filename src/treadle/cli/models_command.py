@@ -14,10 +14,13 @@ if TYPE_CHECKING:
 @click.command("models")
 @click.argument("provider", metavar="[PROVIDER]", required=False)
 @click.option("--json", "as_json", is_flag=True, help="A JSON array, one object per provider.")
-def command(provider: str | None, as_json: bool) -> None:
+@click.pass_context
+def command(ctx: click.Context, /, provider: str | None, as_json: bool) -> None:
     """Show which providers are configured and reachable, or what models one of them offers.
 
     Every provider with a key, and those on this machine, are asked; nothing is sent to the others.
+
+    With PROVIDER the exit code is 5 if its key is missing or refused, 75 if it may answer later.
     """
     import asyncio
     import os
@@ -35,15 +38,39 @@ def command(provider: str | None, as_json: bool) -> None:
     if as_json:
         import msgspec
 
-        click.echo(msgspec.json.format(msgspec.json.encode(found), indent=2))
+        rows = [one.told() for one in found]
+        click.echo(msgspec.json.format(msgspec.json.encode(rows), indent=2))
     elif provider is None:
         _show_all(loaded, found)
     else:
-        (one,) = found
-        if one.problem:
-            raise UsageError(f"{provider}: {one.problem}")
-        for model in one.models or ():
-            click.echo(f"{provider}:{printable(model)}")
+        _show_one(found[0])
+    if provider is not None:
+        ctx.exit(_code_of(found[0]))
+
+
+def _show_one(one: Reached) -> None:
+    from treadle.cli.render import printable
+
+    for model in one.models or ():
+        click.echo(f"{one.provider}:{printable(model)}")
+    if one.error is not None:
+        from treadle.core.llm import LlmError
+
+        advice = one.error.advice if isinstance(one.error, LlmError) else one.error.hint
+        click.echo(f"treadle: {one.provider}: {printable(one.problem)}", err=True)
+        if advice:
+            click.echo(f"         {advice}", err=True)
+
+
+def _code_of(one: Reached) -> int:
+    from treadle.cli import exits
+    from treadle.errors import TreadleError
+
+    if one.error is None:
+        return exits.DONE
+    if isinstance(one.error, TreadleError):
+        return exits.code_of(one.error)
+    return exits.code_of_kind(one.error.kind)
 
 
 def _show_all(loaded: Loaded, found: list[Reached]) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from decimal import Decimal
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from treadle import __version__
 from treadle.config.keys import find_key, no_key_error
@@ -19,6 +20,9 @@ from treadle.errors import NotConfiguredError, UsageError
 from treadle.models.catalog import ModelRef, ProviderEntry
 from treadle.models.scripted import ScriptedModel
 from treadle.runtime.ports import Provider
+
+if TYPE_CHECKING:
+    from treadle.models.recording import RecordingProvider
 
 CREATOR: Final = f"treadle {__version__}"
 
@@ -31,6 +35,11 @@ _CLASSES: Final = {
     "openai-chat": ("treadle.models.openai_chat", "OpenAiChatProvider", "openai"),
 }
 """Of each wire format: module, class, and the SDK that the class will import."""
+
+
+def is_played(name: str) -> bool:
+    """Whether a lasting name is that of a script or a recording."""
+    return name.partition(":")[0] in PLAYED
 
 
 class Models:
@@ -46,7 +55,8 @@ class Models:
         self._loaded = loaded
         self._record = record
         self._opened: dict[str, Provider] = {}
-        self._closing: list[Provider] = []
+        self._closing = AsyncExitStack()
+        self._recorder: RecordingProvider | None = None
         self.keys: dict[str, str] = {}
         """The keys in use, by what each is called where it is replaced in a text."""
         self.redact: Callable[[str], str] = str
@@ -89,13 +99,12 @@ class Models:
         if owner not in self._opened:
             provider = self._play(kind, rest) if kind in PLAYED else self._connect(name)
             self._opened[owner] = provider
-            self._closing.append(provider)
+            self._closing.push_async_callback(provider.aclose)
         return self._opened[owner]
 
     async def aclose(self) -> None:
-        """Free connections, finish the recording."""
-        while self._closing:
-            await self._closing.pop().aclose()
+        """Free connections, finish the recording: all of it, whatever fails."""
+        await self._closing.aclose()
 
     def _play(self, kind: str, path: str) -> Provider:
         if kind == "scripted":
@@ -139,11 +148,15 @@ class Models:
             return provider
         from treadle.models.recording import RecordingProvider
 
+        if self._recorder is not None:
+            return self._recorder.beside(provider)
+
         def redact(text: str) -> str:
             return self.redact(text)
 
         path = Path(self._record).expanduser()
-        return RecordingProvider(provider, path, redact, program=CREATOR)
+        self._recorder = RecordingProvider(provider, path, redact, program=CREATOR)
+        return self._recorder
 
 
 def connect(name: str, entry: ProviderEntry, key: str, loaded: Loaded) -> Any:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterable
+from typing import Any
 
 from msgspec import Struct
 
 from treadle.cli.providers import connect
-from treadle.config.keys import find_key
+from treadle.config.keys import find_key, key_needed
 from treadle.config.load import Loaded
 from treadle.core.llm import LlmError
 from treadle.errors import TreadleError
@@ -18,46 +19,69 @@ from treadle.errors import TreadleError
 class Reached(Struct, frozen=True):
     """One provider, as it is from here.
 
-    `key` says where the key comes from (empty if there is none), `is_ready` whether a request
-    could be sent at all, `models` what it offers (`None` if it was not asked or did not say), and
-    `problem` why it cannot answer.
+    `key` says where the key comes from (empty if there is none), `models` what it offers (`None`
+    if it was not asked or did not say), and `error` why it cannot answer: a `TreadleError` if it
+    was not asked at all, else what it answered. `is_excluded` tells that `local_only` is the cause.
     """
 
     provider: str
     address: str
-    key: str
-    is_ready: bool
-    default_model: str
+    key: str = ""
+    default_model: str = ""
     models: tuple[str, ...] | None = None
-    problem: str = ""
+    error: LlmError | TreadleError | None = None
+    is_excluded: bool = False
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether a request could be sent at all."""
+        return not isinstance(self.error, TreadleError)
+
+    @property
+    def problem(self) -> str:
+        """Why it cannot answer, in words that follow its name; empty if it can."""
+        if isinstance(self.error, TreadleError):
+            return self.error.message.removeprefix(f"{self.provider} ")
+        return "" if self.error is None else self.error.text.removeprefix("LLM error: ")
+
+    def told(self) -> dict[str, Any]:
+        """All of it, for programs."""
+        return {
+            "provider": self.provider,
+            "address": self.address,
+            "key": self.key,
+            "is_ready": self.is_ready,
+            "default_model": self.default_model,
+            "models": self.models,
+            "problem": self.problem,
+        }
 
 
 async def reach(loaded: Loaded, names: Iterable[str]) -> list[Reached]:
-    """Ask these providers, all at once, what models they offer. Never fails."""
+    """Ask these providers, all at once, what models they offer. Never fails.
+
+    Of one that `local_only` excludes not even the key is looked for.
+    """
     return list(await asyncio.gather(*(_reach(loaded, name) for name in names)))
 
 
 async def _reach(loaded: Loaded, name: str) -> Reached:
     entry = loaded.catalog.providers[name]
-    address, origin = entry.base_url, ""
+    model, address, origin = entry.default_model, entry.base_url, ""
     try:
         address = entry.url(os.environ)
+        excluded = loaded.exclusion(name, os.environ)
+        if excluded is not None:
+            return Reached(name, address, "", model, error=excluded, is_excluded=True)
         key = await asyncio.to_thread(find_key, entry, os.environ)
-        origin = key.origin if key is not None else ""
         if key is None and entry.needs_key:
-            how = f"set {entry.key_env}" if entry.key_env else "give it a key_file"
-            problem = f"no key: {how}"
-            return Reached(name, address, "", False, entry.default_model, problem=problem)
-        if loaded.settings.local_only and not loaded.catalog.is_local(name, os.environ):
-            problem = "not on this machine, and local_only allows no other"
-            return Reached(name, address, origin, False, entry.default_model, problem=problem)
+            return Reached(name, address, "", model, error=key_needed(name, entry))
+        origin = key.origin if key is not None else ""
         provider = connect(name, entry, key.value if key is not None else "", loaded)
     except TreadleError as error:
-        problem = error.message
-        return Reached(name, address, origin, False, entry.default_model, problem=problem)
+        return Reached(name, address, origin, model, error=error)
     answer = await provider.list_models()
     await provider.aclose()
     if isinstance(answer, LlmError):
-        problem = answer.text.removeprefix("LLM error: ")
-        return Reached(name, address, origin, True, entry.default_model, problem=problem)
-    return Reached(name, address, origin, True, entry.default_model, answer)
+        return Reached(name, address, origin, model, error=answer)
+    return Reached(name, address, origin, model, answer)

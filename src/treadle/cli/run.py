@@ -7,6 +7,7 @@ import select
 import signal
 import stat
 import sys
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final
 
@@ -17,21 +18,13 @@ from msgspec.structs import replace
 from treadle.cli import exits
 from treadle.cli.ask import ask, is_somebody_there
 from treadle.cli.render import Renderer, make_renderer
-from treadle.cli.wiring import ModelChoice, Setup, find_thread, make_setup
-from treadle.core.llm import LlmErrorKind
-from treadle.core.retry import RETRYABLE
+from treadle.cli.wiring import ModelChoice, Setup, make_setup
 from treadle.errors import UsageError
 from treadle.runtime.outputs import Notice, TurnFinished, TurnOutcome
 from treadle.runtime.session import Session
 
 STDIN_WAIT_S_MAX: Final = 3.0
 """After so long a silence it is told what is waited for."""
-
-_CODE_OF_KIND: Final = {
-    LlmErrorKind.AUTHENTICATION: exits.NOT_CONFIGURED,
-    **dict.fromkeys(RETRYABLE, exits.TRY_LATER),
-}
-"""Of a turn that failed; all other kinds are plain failures."""
 
 _CODE_OF_OUTCOME: Final = {
     TurnOutcome.DONE: exits.DONE,
@@ -65,12 +58,13 @@ def run(options: RunOptions) -> int:
     prompt = _with_stdin(options.prompt)
     if prompt is not None and not prompt.strip():
         raise UsageError("the prompt is empty", hint="say what the agent is to do")
-    setup = make_setup(
+    setup, thread_id = make_setup(
         ModelChoice(options.model, options.approval_mode, options.max_steps, options.record),
         folder=options.cwd,
         no_commit=options.no_commit,
+        thread=options.thread,
+        latest=options.latest,
     )
-    thread_id = find_thread(setup, options.thread, latest=options.latest)
     renderer = make_renderer(options.output_format)
     return asyncio.run(_turn(setup, thread_id, prompt, renderer, is_private=options.private))
 
@@ -100,29 +94,26 @@ def _piped() -> str:
 async def _turn(
     setup: Setup, thread_id: str | None, prompt: str | None, renderer: Renderer, *, is_private: bool
 ) -> int:
-    session = setup.open(
-        thread_id, renderer.show, is_private=is_private, ask=ask if is_somebody_there() else None
-    )
-    renderer.begin(session.thread_id, session.model_name, setup.notices)
-    signalled = _listen(session)
-    said_before = len(session.conversation)
-    try:
+    async with AsyncExitStack() as closing:
+        closing.push_async_callback(setup.models.aclose)
+        asks = ask if is_somebody_there() else None
+        session = setup.open(thread_id, renderer.show, is_private=is_private, ask=asks)
+        closing.push_async_callback(session.close)
+        renderer.begin(session.thread_id, session.model_name, setup.notices)
+        signalled = _listen(session)
+        said_before = len(session.conversation)
         finished = await (session.resume() if prompt is None else session.turn(prompt))
         if prompt is None and len(session.conversation) == said_before:
             renderer.show(Notice("nothing was left unfinished"))
             finished = replace(finished, answer="")
-    finally:
-        await session.close()
-        await setup.models.aclose()
     renderer.end(finished)
     return signalled.get("code", _code_of(finished))
 
 
 def _code_of(finished: TurnFinished) -> int:
-    code = _CODE_OF_OUTCOME[finished.outcome]
     if finished.error_kind is not None:
-        return _CODE_OF_KIND.get(finished.error_kind, code)
-    return code
+        return exits.code_of_kind(finished.error_kind)
+    return _CODE_OF_OUTCOME[finished.outcome]
 
 
 def _listen(session: Session) -> dict[str, int]:

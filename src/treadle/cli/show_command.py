@@ -51,12 +51,25 @@ def _print_json(value: object) -> None:
 
 
 def _spent(store: LocalStore, document: Thread) -> list[Spent]:
-    """Up to the version that is shown: what comes after it may be of a newer program."""
+    """Up to the version that is shown: what comes after it may be of a newer program.
+
+    What a damaged journal has lost is not told turn by turn.
+    """
+    from treadle.core.llm import Usage
+    from treadle.errors import TreadleError
     from treadle.thread.codec import decode_entry
     from treadle.thread.ledger import spending
 
-    records = (r for r in store.scan(document.id).records if r.seq <= document.version)
-    return list(spending((r.seq, r.at, decode_entry(r.event)) for r in records))
+    try:
+        records = [r for r in store.scan(document.id).records if r.seq <= document.version]
+        spent = list(spending((r.seq, r.at, decode_entry(r.event)) for r in records))
+    except TreadleError:
+        spent = []
+    if sum((one.usage for one in spent), Usage()) != document.usage:
+        text = "what each turn used is not known: its records are damaged or missing"
+        click.echo(f"treadle: {text}", err=True)
+        return []
+    return spent
 
 
 def _show_usage(document: Thread, spent: list[Spent]) -> None:

@@ -10,9 +10,8 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from treadle.cli.providers import CREATOR, Models
-from treadle.config.load import load_settings
-from treadle.config.settings import Settings
+from treadle.cli.providers import CREATOR, Models, is_played
+from treadle.config.load import DEFAULT, Loaded, load_settings
 from treadle.core.config import AgentConfig
 from treadle.core.messages import ToolCall
 from treadle.core.tools import EffectClass
@@ -61,7 +60,7 @@ class Setup(Struct, frozen=True):
     folder: str
     has_chosen_folder: bool
     choice: ModelChoice
-    settings: Settings
+    loaded: Loaded
     models: Models
     auto_commit: bool
     notices: list[str]
@@ -85,12 +84,13 @@ class Setup(Struct, frozen=True):
         folder = self.folder if recorded is None else self._folder_of(recorded.header)
         config = self._config(folder, recorded)
         provider = self.models.open(config.model_name)
-        composer = self._composer(config)
+        mode = self._mode(recorded)
+        composer = self._composer(config) if self.auto_commit and mode == "auto" else None
         secrets = {**self.models.keys, **collect_secrets(os.environ, Path.home())}
         redactor = Redactor(secrets)
         self.models.redact = redactor.redact
         tools = Registry(builtin_tools(), workspace=folder)
-        if self._mode(recorded) == "plan":
+        if mode == "plan":
             tools = tools.only({EffectClass.READ})
             self.notices.append(
                 "approval mode plan: the agent can read but not change files or run commands; "
@@ -115,29 +115,28 @@ class Setup(Struct, frozen=True):
             workspace=workspace,
             redactor=redactor,
             ask=ask,
-            hook_usage=composer.take_usage,
+            hook_usage=composer.take_usage if composer is not None else _nothing,
             on_output=on_output,
         )
 
     def _config(self, folder: str, recorded: ThreadFold | None) -> AgentConfig:
-        """What the thread has recorded, with what was chosen for this run."""
-        settings, chosen = self.settings, self.choice.model
-        max_steps = self.choice.max_steps or settings.max_steps or 0
-        if recorded is None:
-            name = self.models.name(chosen)
-            return AgentConfig(
-                model_name=name,
-                system_prompt=self._system_prompt(folder),
-                max_steps=max_steps,
-                max_tokens=settings.max_tokens,
-                temperature=settings.temperature,
-                reasoning=settings.reasoning,
-            )
-        config = recorded.machine.config
-        if folder != recorded.header.workspace:
+        """What the thread has recorded, with what was set or chosen since."""
+        chosen, settings = self.choice.model, self.loaded.settings
+        config = AgentConfig() if recorded is None else recorded.machine.config
+        name = self.models.name(chosen or config.model_name or None)
+        if recorded is None or folder != recorded.header.workspace:
             config = replace(config, system_prompt=self._system_prompt(folder))
-        name = self.models.name(chosen or config.model_name)
+        if recorded is None or self._is_set("max_tokens"):
+            config = replace(config, max_tokens=settings.max_tokens or 0)
+        if recorded is None or self._is_set("temperature"):
+            config = replace(config, temperature=settings.temperature)
+        if recorded is None or self._is_set("reasoning"):
+            config = replace(config, reasoning=settings.reasoning)
+        max_steps = self.choice.max_steps or settings.max_steps or 0
         return replace(config, model_name=name, max_steps=max_steps)
+
+    def _is_set(self, key: str) -> bool:
+        return self.loaded.origins.get(key, DEFAULT) != DEFAULT
 
     def _system_prompt(self, folder: str) -> str:
         found = read_instructions(folder)
@@ -150,13 +149,18 @@ class Setup(Struct, frozen=True):
         if self.choice.approval_mode is not None:
             return self.choice.approval_mode
         if recorded is None:
-            return self.settings.approval_mode
+            return self.loaded.settings.approval_mode
         return _recorded_mode(recorded.machine.config)
 
     def _composer(self, config: AgentConfig) -> Composer:
-        """Who writes commit messages: a model of its own, or the thread's."""
-        wanted = self.settings.models.get("commit_message")
-        name = self.models.name(wanted) if wanted else config.model_name
+        """Who writes commit messages: a model of its own, or the thread's.
+
+        A model that is played answers for itself: a replay asks nobody else.
+        """
+        wanted = self.loaded.settings.models.get("commit_message")
+        name = config.model_name
+        if wanted and not is_played(name):
+            name = self.models.name(wanted)
         return Composer(self.models.open(name), name)
 
     def _folder_of(self, header: ThreadCreated) -> str:
@@ -171,42 +175,70 @@ class Setup(Struct, frozen=True):
         return recorded
 
 
-def make_setup(choice: ModelChoice, *, folder: str | None, no_commit: bool) -> Setup:
-    """The setup of this user, in this folder.
+def make_setup(
+    choice: ModelChoice,
+    *,
+    folder: str | None,
+    no_commit: bool,
+    thread: str | None = None,
+    latest: bool = False,
+) -> tuple[Setup, str | None]:
+    """The setup of this user, and the thread it is for; `None` for a new one.
+
+    The settings are those of the folder the agent will work in.
+
+    Args:
+        choice: what was chosen for this run.
+        folder: the folder that was chosen; by default the thread's, or this one.
+        no_commit: whether commits were turned off.
+        thread: the beginning of a thread's id.
+        latest: whether to take the last thread of the folder.
 
     Raises:
-        UsageError: the folder is none, or a setting is not valid.
+        UsageError: the folder is none, there is no such thread, or a setting is not valid.
     """
     path = Path(folder or ".").expanduser()
     if not path.is_dir():
         raise UsageError(f"{path} is no folder", hint="-C takes the folder the agent works in")
     here = str(path.resolve())
-    loaded = load_settings(here, os.environ)
-    return Setup(
-        store=LocalStore(Places.find()),
+    store = LocalStore(Places.find())
+    notices: list[str] = []
+    thread_id = _find_thread(store, here, thread, latest=latest, notices=notices)
+    works_in = here
+    if thread_id is not None and folder is None:
+        recorded = store.load(thread_id).fold.header.workspace
+        works_in = recorded if recorded and Path(recorded).is_dir() else here
+    loaded = load_settings(works_in, os.environ)
+    setup = Setup(
+        store=store,
         folder=here,
         has_chosen_folder=folder is not None,
         choice=choice,
-        settings=loaded.settings,
+        loaded=loaded,
         models=Models(loaded, record=choice.record),
         auto_commit=loaded.settings.auto_commit and not no_commit,
-        notices=list(loaded.notices),
+        notices=[*loaded.notices, *notices],
     )
+    return setup, thread_id
 
 
-def find_thread(setup: Setup, text: str | None, *, latest: bool) -> str | None:
+def _find_thread(
+    store: LocalStore, folder: str, text: str | None, *, latest: bool, notices: list[str]
+) -> str | None:
     """The thread that `-r` or `-c` names; `None` for a new one."""
     if text:
-        return setup.store.resolve(text)
+        return store.resolve(text)
     if not latest:
         return None
-    found = setup.store.latest(setup.folder)
+    found = store.latest(folder)
     if found is None:
-        raise UsageError(
-            f"no thread has worked in {setup.folder} yet", hint="leave -c out to start one"
-        )
-    setup.notices.append(f"going on with {found}")
+        raise UsageError(f"no thread has worked in {folder} yet", hint="leave -c out to start one")
+    notices.append(f"going on with {found}")
     return found
+
+
+def _nothing() -> tuple[None, str]:
+    return None, ""
 
 
 def _recorded_mode(config: AgentConfig) -> str:

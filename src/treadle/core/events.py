@@ -92,12 +92,13 @@ class ToolCompleted(_Event, frozen=True, tag="tool_completed"):
 class PostToolsHookCompleted(_Event, frozen=True, tag="hook_completed"):
     """The hook after a round of tools ended; `note` tells people what it did or why not.
 
-    `usage` is what it used of a model, for a commit message.
+    `usage` is what it used of `model`, for a commit message.
     """
 
     action_taken: bool
     note: str = ""
     usage: Usage | None = None
+    model: str = ""
 
 
 class RetryTimeoutFired(_Event, frozen=True, tag="retry_timeout_fired"):

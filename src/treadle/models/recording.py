@@ -15,6 +15,7 @@ import os
 import stat
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing, suppress
+from copy import copy
 from typing import Any, Final
 
 import msgspec
@@ -68,21 +69,21 @@ class RecordingProvider:
         program: str = "treadle",
     ) -> None:
         self._inner = inner
-        self._redact = redact
-        self._path = os.fspath(path)
-        self._failure: TreadleError | None = None
-        self._is_told = False
-        self._last = 0
-        self._settings: dict[bytes, int] = {}
-        """Which exchange first had these settings, by their digest."""
-        self._messages: dict[bytes, int] = {}
-        """Which exchange first began with these messages, by the digest of the last of them."""
-        self._file = _open(self._path)
+        self._tape = _Tape(os.fspath(path), redact, program)
+        self._owns_tape = True
         try:
-            self._continue(Header(VERSION, inner.name, program))
+            self._tape.begin(inner.name)
         except BaseException:
-            os.close(self._file)
+            self._tape.close()
             raise
+
+    def beside(self, inner: Wrapped) -> RecordingProvider:
+        """A provider that stores what another one answers in the same file; to be closed first."""
+        other = copy(self)
+        other._inner = inner
+        other._owns_tape = False
+        self._tape.begin(inner.name)
+        return other
 
     @property
     def name(self) -> str:
@@ -94,9 +95,9 @@ class RecordingProvider:
 
         Once the file could not be written, an error and nothing else.
         """
-        if self._failure is not None:
-            self._is_told = True
-            yield LlmEvent.Error(_refusal(self._failure))
+        if self._tape.failure is not None:
+            self._tape.is_told = True
+            yield LlmEvent.Error(_refusal(self._tape.failure))
             return
         events: list[ModelEvent] = []
         is_stored = False
@@ -106,11 +107,11 @@ class RecordingProvider:
                     events.append(event)
                     if isinstance(event, LlmEvent.Completed | LlmEvent.Error) and not is_stored:
                         is_stored = True
-                        self._store(request, events)
+                        self._tape.store(request, events)
                     yield event
         finally:
             if not is_stored:
-                self._store(request, events, unfinished=True)
+                self._tape.store(request, events, unfinished=True)
 
     def traits(self, model: str) -> ModelTraits:
         """Those of who answers."""
@@ -126,19 +127,41 @@ class RecordingProvider:
         Raises:
             TreadleError: the recording is not complete, and no request was told so.
         """
+        if self._owns_tape:
+            self._tape.close()
+        await self._inner.aclose()
+        if self._tape.failure is not None and not self._tape.is_told:
+            self._tape.is_told = True
+            raise self._tape.failure
+
+
+class _Tape:
+    """The file, and what stands in it already."""
+
+    def __init__(self, path: str, redact: Callable[[str], str] | None, program: str) -> None:
+        self.failure: TreadleError | None = None
+        self.is_told = False
+        self._path = path
+        self._redact = redact
+        self._program = program
+        self._last = 0
+        self._settings: dict[bytes, int] = {}
+        """Which exchange first had these settings, by their digest."""
+        self._messages: dict[bytes, int] = {}
+        """Which exchange first began with these messages, by the digest of the last of them."""
+        self._file = _open(path)
+
+    def close(self) -> None:
+        """Close the file; more than once does no harm."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
-        await self._inner.aclose()
-        if self._failure is not None and not self._is_told:
-            self._is_told = True
-            raise self._failure
 
-    def _continue(self, header: Header) -> None:
+    def begin(self, provider: str) -> None:
         """Read what the file holds, cut off what is left of an unfinished write, add a header."""
+        header = Header(VERSION, provider, self._program)
         try:
-            with os.fdopen(self._file, "rb", closefd=False) as file:
-                data = file.read()
+            data = _read_all(self._file)
             recording = parse_recording(data, self._path)
             for exchange in recording.exchanges:
                 self._remember(exchange.number, exchange.settings_digest, exchange.digests)
@@ -155,11 +178,11 @@ class RecordingProvider:
         for digest in messages:
             self._messages.setdefault(digest, number)
 
-    def _store(
+    def store(
         self, request: LlmRequest, events: list[ModelEvent], *, unfinished: bool = False
     ) -> None:
         """Write an exchange. Whatever goes wrong is kept for whoever comes next: never raises."""
-        if self._failure is not None or self._file < 0:
+        if self.failure is not None or self._file < 0:
             return
         try:
             settings = Settings.of(request)
@@ -172,10 +195,10 @@ class RecordingProvider:
             _append(self._file, to_line(line), self._path)
             self._remember(line["exchange"], by_settings, digests)
         except TreadleError as error:
-            self._failure = error
+            self.failure = error
             _log.error("the recording ends here: %s", error.message)
         except Exception as error:  # noqa: BLE001  the answer matters more than its recording
-            self._failure = InternalError(
+            self.failure = InternalError(
                 f"an exchange cannot be stored in {self._path}: {type(error).__name__}"
             )
             _log.error("the recording ends here", exc_info=error)
@@ -223,6 +246,12 @@ def _open(path: str) -> int:
         os.close(file)
         raise
     return file
+
+
+def _read_all(file: int) -> bytes:
+    with os.fdopen(file, "rb", closefd=False) as reader:
+        reader.seek(0)
+        return reader.read()
 
 
 def _unusable(path: str, error: OSError | ValueError) -> UsageError:

@@ -54,7 +54,7 @@ class Composer:
             self._used = usage + (self._used or Usage())
         return said
 
-    def take_usage(self) -> Usage | None:
-        """What was used since this was last asked; `None` if nothing."""
+    def take_usage(self) -> tuple[Usage | None, str]:
+        """What was used since this was last asked (`None` if nothing), and of which model."""
         used, self._used = self._used, None
-        return used
+        return used, self._model if used is not None else ""

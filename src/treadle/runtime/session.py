@@ -66,7 +66,7 @@ class Session:
         workspace: who knows the folder; without one nothing is observed and no hook runs.
         redactor: keeps known secrets out of records and requests.
         ask: asked about a call that a crash left uncertain; without it the model is told.
-        hook_usage: what the post-tools hook has used of a model since it was last asked.
+        hook_usage: what the post-tools hook has used since it was last asked, and of which model.
         on_output: gets every output as it happens.
 
     What the thread's last process left unfinished is taken up by the first `turn` or `resume`.
@@ -82,7 +82,7 @@ class Session:
         workspace: Workspace | None = None,
         redactor: Redactor | None = None,
         ask: Callable[[ToolCall], Awaitable[Answer]] | None = None,
-        hook_usage: Callable[[], Usage | None] = lambda: None,
+        hook_usage: Callable[[], tuple[Usage | None, str]] = lambda: (None, ""),
         on_output: Callable[[Output], None] | None = None,
     ) -> None:
         self._writer = writer
@@ -423,7 +423,8 @@ class Session:
             self._workspace, completed, self._before, is_whole=self._saw_round, trailer=trailer
         )
         await self._observe()
-        return replace(event, usage=self._hook_usage())
+        usage, model = self._hook_usage()
+        return replace(event, usage=usage, model=model)
 
     async def _observe(self) -> GitObserved | None:
         """Look at the repository and record how it stands, if that is news."""

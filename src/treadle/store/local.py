@@ -9,6 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from treadle.core.chat.states import WaitingForUserInput
 from treadle.errors import (
     AmbiguousThreadError,
     DamagedJournalError,
@@ -223,6 +224,8 @@ class LocalStore:
             return None
         if not stands_on(self._disk, path, snapshot.head):
             return self._judge_orphan(path, fold, snapshot)
+        if snapshot.turn_usage is None and not isinstance(fold.state, WaitingForUserInput):
+            return None  # an older program's: what this turn used is in the journal alone
         found = read_journal(self._disk, path, snapshot.head)
         if found is None:
             return None

@@ -103,13 +103,14 @@ def _compare(fold: ThreadFold, snapshot: Snapshot) -> Verdict:
         and fold.machine.config == restored.machine.config
         and fold.machine.obligations() == restored.machine.obligations()
         and _beyond(fold) == _beyond(restored)
+        and snapshot.turn_usage in (None, fold.turn_usage)
     )
     return Verdict(same, "" if same else f"the snapshot of version {fold.version} says otherwise")
 
 
 def _beyond(fold: ThreadFold) -> tuple[object, ...]:
     """What a fold knows beyond the document and the machine."""
-    return fold.queued, fold.observed, fold.turn_steps, fold.turn_usage, fold.provider
+    return fold.queued, fold.observed, fold.turn_steps, fold.provider
 
 
 def check(store: LocalStore, thread_id: str) -> Report:

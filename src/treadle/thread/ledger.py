@@ -16,7 +16,7 @@ class Spent(Struct, frozen=True):
     """What one request to a model used.
 
     `seq` and `at` are those of the record, `turn` counts from 1, `purpose` is `answer`,
-    `failed request` or `commit message`, `model` the one that was configured.
+    `failed request` or `commit message`, `model` who was asked.
     """
 
     seq: int
@@ -41,8 +41,9 @@ def spending(entries: Iterable[tuple[int, str, Entry]]) -> Iterator[Spent]:
             model = entry.config.model_name
         else:
             purpose, usage = _use(entry)
+            by = (isinstance(entry, PostToolsHookCompleted) and entry.model) or model
             if usage is not None:
-                yield Spent(seq, at, turn, purpose, model, usage)
+                yield Spent(seq, at, turn, purpose, by, usage)
 
 
 def _use(entry: Entry) -> tuple[str, Usage | None]:

@@ -45,7 +45,8 @@ class Snapshot(Struct, frozen=True, omit_defaults=True):
     observed: GitObserved | None = None
     queued: tuple[Message, ...] = ()
     turn_steps: int = 0
-    turn_usage: Usage = Usage()
+    turn_usage: Usage | None = None
+    """`None` in snapshots made before it was kept; then the journal knows it."""
 
 
 _decode: Final = msgspec.json.Decoder(Snapshot).decode
@@ -104,6 +105,6 @@ def restore_fold(snapshot: Snapshot) -> ThreadFold | None:
     fold.queued = snapshot.queued
     fold.usage = thread.usage
     fold.turn_steps = snapshot.turn_steps
-    fold.turn_usage = snapshot.turn_usage
+    fold.turn_usage = snapshot.turn_usage or Usage()
     fold.resume(snapshot.config, state)
     return fold

@@ -69,8 +69,8 @@ class Signature:
         """The arguments by name, defaults filled in.
 
         Args:
-            arguments_json: as the model wrote it; empty text counts as `{}`, which is what some
-                servers send for a call without arguments.
+            arguments_json: as the model wrote it. Empty text is what is left of a call that was
+                cut before its arguments came; a call without arguments has `{}`.
 
         Raises:
             ToolFailure: INVALID_ARGUMENTS, with the place (`$.edits[0].old_str`) and the reason.
@@ -79,7 +79,9 @@ class Signature:
             data = arguments_json.encode()
             if _is_deep(data):
                 raise msgspec.DecodeError(f"the JSON is nested deeper than {DEPTH_MAX} levels")
-            found = self._decoder.decode(data if data.strip() else b"{}")
+            if not data.strip():
+                raise msgspec.DecodeError("the arguments are missing: the answer was cut")
+            found = self._decoder.decode(data)
         except UnicodeEncodeError:
             reason = "the text contains half of a surrogate pair"
         except msgspec.ValidationError as error:
