@@ -100,6 +100,20 @@ def test_a_broken_file_does_not_stop_what_needs_no_settings(
     assert treadle(*arguments).returncode == 0
 
 
+@pytest.mark.parametrize("arguments", [["--origin"], ["--json"]])
+def test_show_ends_quietly_when_nobody_reads_on(
+    environment: dict[str, str], repository: Path, arguments: list[str]
+) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "treadle", "config", "show", *arguments]
+    with os.fdopen(writer, "wb") as pipe:
+        done = subprocess.run(
+            command, cwd=repository, env=environment, stdout=pipe, stderr=subprocess.PIPE
+        )
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
 # ---- trust -------------------------------------------------------------------------------------
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
+import socket
 import stat
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,7 @@ import pytest
 
 from cli.conftest import Run
 from cli.test_real_models import KEY, Shell, key_of
+from lab.mounts import mounted, why_no_mounts
 from models.loopback import Answer, Loopback, refusal
 
 LISTED = {"data": [{"id": "model-one"}, {"id": "model-two"}], "has_more": False}
@@ -20,6 +24,32 @@ LISTED = {"data": [{"id": "model-one"}, {"id": "model-two"}], "has_more": False}
 @pytest.fixture
 def shell(repository: Path, environment: dict[str, str]) -> Shell:
     return Shell(repository, environment)
+
+
+LOCAL = ("ollama", "vllm", "lmstudio", "llamacpp")
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    """The user's file, not there yet."""
+    path = tmp_path / "home" / "config" / "config.toml"
+    path.parent.mkdir(parents=True)
+    return path
+
+
+@pytest.fixture
+def closed_url() -> Iterator[str]:
+    """An address at which nobody answers: bound, so that nobody else takes it, and no more."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{held.getsockname()[1]}/v1"
+
+
+@pytest.fixture
+def alone(config: Path, closed_url: str) -> Path:
+    """The user's file, by which no server of the developer's machine is asked."""
+    config.write_text("".join(f'[providers.{n}]\nbase_url = "{closed_url}"\n' for n in LOCAL))
+    return config
 
 
 def listed() -> Answer:
@@ -97,9 +127,7 @@ def test_a_damaged_thread_is_a_failure_that_names_it(
     assert journal.stem in found["text"]
 
 
-def test_a_broken_setting_is_a_failure_with_file_and_line(treadle: Run, tmp_path: Path) -> None:
-    config = tmp_path / "home" / "config" / "config.toml"
-    config.parent.mkdir(parents=True)
+def test_a_broken_setting_is_a_failure_with_file_and_line(treadle: Run, config: Path) -> None:
     config.write_text('max_tokens = 5\nmax_stepps = "many"\n')
     done = treadle("doctor", "--json")
     assert done.returncode == 1
@@ -107,6 +135,7 @@ def test_a_broken_setting_is_a_failure_with_file_and_line(treadle: Run, tmp_path
     assert found["text"].startswith(f"{config}:2: ")
 
 
+@pytest.mark.usefixtures("alone")
 @pytest.mark.parametrize("provider", ["anthropic", "openai"])
 async def test_a_provider_with_a_key_is_asked_what_it_offers(shell: Shell, provider: str) -> None:
     async with Loopback(listed()) as server:
@@ -151,11 +180,15 @@ async def test_a_provider_that_does_not_answer_is_a_warning_without_the_key(
 async def test_nothing_is_sent_to_a_provider_without_a_key(shell: Shell) -> None:
     async with Loopback(listed()) as server:
         done = await shell("models", "anthropic", ANTHROPIC_BASE_URL=server.url)
-    assert done.code == 2
-    assert "set ANTHROPIC_API_KEY" in done.stderr
+    assert done.code == 5
+    assert done.stderr == (
+        "treadle: anthropic: needs a key: set ANTHROPIC_API_KEY\n"
+        "         `treadle demo` works without a key\n"
+    )
     assert server.requests == []
 
 
+@pytest.mark.usefixtures("alone")
 async def test_models_as_json_tells_each_provider(shell: Shell) -> None:
     async with Loopback(listed()) as server:
         done = await shell("models", "--json", **key_of("anthropic", server))
@@ -172,16 +205,120 @@ def test_an_unknown_provider_is_named_with_those_that_are_known(treadle: Run) ->
     assert "anthropic, openai" in done.stderr
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a small file system")
-def test_a_disk_that_is_full_is_a_failure(treadle: Run, tmp_path: Path) -> None:
-    import subprocess
+@pytest.mark.parametrize(
+    ("answer", "code", "words"),
+    [
+        (refusal(401, {"error": {"message": KEY}}), 5, "authentication"),
+        (refusal(403, {}), 1, "permission"),
+        (refusal(404, {}), 1, "not found"),
+        (refusal(200, b"<html>"), 1, "invalid response"),
+        (refusal(429, {}), 75, "rate limited"),
+        (refusal(500, {}), 75, "server"),
+        (refusal(504, {}), 75, "timeout"),
+        (refusal(529, {}), 75, "overloaded"),
+    ],
+)
+async def test_the_exit_code_says_why_a_provider_did_not_tell_its_models(
+    shell: Shell, answer: Answer, code: int, words: str
+) -> None:
+    async with Loopback(answer) as server:
+        done = await shell("models", "openai", **key_of("openai", server))
+        as_json = await shell("models", "openai", "--json", **key_of("openai", server))
+        everything = await shell("models", **key_of("openai", server))
+    assert (done.code, as_json.code, everything.code) == (code, code, 0)
+    assert done.stdout == ""
+    first, advice = done.stderr.splitlines()
+    assert first.startswith(f"treadle: openai: {words}")
+    assert advice.startswith("         ")
+    assert json.loads(as_json.stdout)[0]["problem"].startswith(words)
+    assert KEY not in done.stderr + as_json.stdout
 
+
+@pytest.mark.usefixtures("alone")
+def test_a_provider_that_cannot_be_reached_may_be_asked_again(treadle: Run) -> None:
+    done = treadle("models", "ollama")
+    assert (done.returncode, done.stdout) == (75, "")
+    assert done.stderr.startswith("treadle: ollama: network: ")
+
+
+def test_a_provider_that_may_not_be_asked_is_not_configured(treadle: Run) -> None:
+    done = treadle("models", "openai", OPENAI_API_KEY=KEY, TREADLE_LOCAL_ONLY="1")
+    assert (done.returncode, done.stdout) == (5, "")
+    assert done.stderr.startswith("treadle: openai: is not on this machine, and local_only")
+
+
+# ---- which providers count ---------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("alone")
+def test_a_key_of_a_provider_that_local_only_excludes_is_no_fault(treadle: Run) -> None:
+    extra = {"TREADLE_LOCAL_ONLY": "1", "OPENAI_API_KEY": KEY}
+    done = treadle("doctor", "--json", TREADLE_MODEL="ollama:any", **extra)
+    found = by_name(done.stdout)
+    provider = {one["text"].partition(" ")[0]: one for one in found["provider"]}
+    assert done.returncode == 0, done.stdout
+    assert provider["openai"]["status"] == "ok"
+    assert provider["openai"]["text"].endswith(": not asked: local_only")
+    assert provider["ollama"]["status"] == "warning"
+    assert found["model"][0]["status"] == "ok"
+
+
+@pytest.mark.parametrize(("named", "code", "status"), [("", 0, "warning"), ("gpt", 1, "failure")])
+def test_a_model_that_local_only_excludes_is_a_failure_if_somebody_chose_it(
+    treadle: Run, named: str, code: int, status: str
+) -> None:
+    extra = {"TREADLE_LOCAL_ONLY": "1", "OPENAI_API_KEY": KEY, "TREADLE_MODEL": named}
+    done = treadle("doctor", "--json", **extra)
+    found = by_name(done.stdout)
+    (model,) = found["model"]
+    assert (done.returncode, model["status"]) == (code, status)
+    assert "openai is not on this machine, and local_only allows no other" in model["text"]
+    assert "models.default" in model["advice"]
+    assert [one["status"] for one in found["provider"]] == ["ok"]
+
+
+@pytest.mark.parametrize(
+    ("used", "code", "status"), [("groq:any", 1, "failure"), ("ollama:any", 0, "warning")]
+)
+def test_a_key_that_cannot_be_had_is_a_failure_only_for_the_provider_in_use(
+    treadle: Run, alone: Path, tmp_path: Path, used: str, code: int, status: str
+) -> None:
+    with alone.open("a") as file:
+        file.write(f'[providers.groq]\nkey_file = "{tmp_path}/missing"\n')
+    done = treadle("doctor", "--json", TREADLE_MODEL=used)
+    assert done.returncode == code, done.stdout
+    (groq,) = (one for one in by_name(done.stdout)["provider"] if "groq at" in one["text"])
+    assert groq["status"] == status
+    assert "cannot read the key file" in groq["text"]
+
+
+def test_a_provider_in_use_without_a_key_is_a_failure(treadle: Run) -> None:
+    done = treadle("doctor", "--json", TREADLE_MODEL="groq:any")
+    (groq,) = by_name(done.stdout)["provider"]
+    assert (done.returncode, groq["status"]) == (1, "failure")
+    assert groq["text"].endswith(": needs a key: set GROQ_API_KEY")
+
+
+def test_the_key_of_a_provider_that_local_only_excludes_is_not_looked_for(
+    treadle: Run, config: Path, tmp_path: Path
+) -> None:
+    config.write_text(f'[providers.groq]\nkey_command = "touch {tmp_path}/ran"\n')
+    treadle("models", "groq", TREADLE_LOCAL_ONLY="1")
+    treadle("doctor", TREADLE_LOCAL_ONLY="1")
+    assert not (tmp_path / "ran").exists()
+
+
+# ---- a full disk -------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(bool(why_no_mounts()), reason=why_no_mounts() or "-")
+def test_a_disk_that_is_full_is_a_failure(treadle: Run, tmp_path: Path) -> None:
     place = tmp_path / "small"
-    place.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(place)], check=True)
-    try:
+    with ExitStack() as mounts:
+        try:
+            mounts.enter_context(mounted("tmpfs", "tmpfs", place, "size=64k"))
+        except subprocess.CalledProcessError as error:  # root in a container may not
+            pytest.skip(f"nothing can be mounted here: {error.stderr.decode().strip()}")
         done = treadle("doctor", "--json", TREADLE_HOME=str(place / "home"))
-    finally:
-        subprocess.run(["umount", str(place)], check=True)
     (disk,) = by_name(done.stdout)["disk"]
     assert (done.returncode, disk["status"]) == (1, "failure")

@@ -197,8 +197,9 @@ def test_resuming_a_finished_thread_says_that_nothing_was_left(
     treadle("-p", "hello", "-m", script(HELLO))
     thread = json.loads(treadle("list", "--json").stdout)[0]["id"]
     done = treadle("resume", thread)
-    assert (done.returncode, done.stdout) == (0, "")
-    assert "nothing was left unfinished" in done.stderr
+    assert (done.returncode, done.stdout) == (0, "Hello to you.\n")
+    assert "nothing was left unfinished; this is the last answer" in done.stderr
+    assert "0 tokens in, 0 out (whole thread: " in done.stderr
 
 
 TITLE = r"""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -362,6 +363,12 @@ class TestAFileThatIsNoRecording:
     def test_a_file_that_cannot_be_read_is_named(self, tmp_path, name):
         with pytest.raises(UsageError, match=r"^cannot read "):
             load_recording(f"{tmp_path}/{name}")
+
+    def test_a_pipe_and_a_device_are_refused_at_once(self, tape):
+        os.mkfifo(tape)
+        for path in (tape, "/dev/zero"):
+            with pytest.raises(UsageError, match="it is not a file"):
+                load_recording(path)
 
     async def test_what_a_dead_process_left_of_a_last_line_is_passed_over(self, tape):
         await record(tape, (make_request("a"), said("yes")), (make_request("b"), said("no")))

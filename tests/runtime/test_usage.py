@@ -106,6 +106,12 @@ async def test_a_sign_of_life_keeps_a_silent_model_from_being_given_up(desk: Des
     assert (await session.turn("go")).answer == "at last"
 
 
+async def test_an_answer_that_says_nothing_is_told(desk: Desk) -> None:
+    session = desk.new(Says([done(" \n")]))
+    await session.turn("go")
+    assert [told.text for told in desk.heard.of(outputs.Notice)] == ["the model answered nothing"]
+
+
 async def test_an_answer_that_was_cut_at_a_limit_says_so(desk: Desk) -> None:
     session = desk.new(Says([done("half an ans", reason="length")], [done("whole")]))
     finished = await session.turn("go")

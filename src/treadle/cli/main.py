@@ -102,7 +102,7 @@ def cli(ctx: click.Context, /, verbose: int, **options: Any) -> None:
     git diff | treadle -p "review this" -m sonnet
 
     Exit codes: 0 done, 1 failed, 2 usage, 3 stopped by a limit, 5 not configured, 75 try again
-    later, 130 or 143 ended by a signal.
+    later, 129, 130 or 143 ended by a signal.
     """  # noqa: D301  click reads the backspace
     if verbose:
         import logging

@@ -26,7 +26,6 @@ def command(ctx: click.Context, /, provider: str | None, as_json: bool) -> None:
     import os
 
     from treadle.cli.reach import reach
-    from treadle.cli.render import printable
     from treadle.config.load import load_settings
     from treadle.errors import UsageError
 

@@ -68,6 +68,8 @@ class TextRenderer:
         """See `Renderer`."""
         if isinstance(output, outputs.TextDelta):
             self._text.append(output.text)
+        elif isinstance(output, outputs.TurnStarted):
+            self._flush()  # the answer of a turn that was left unfinished, and is finished now
         elif isinstance(output, outputs.ToolStarted):
             self._flush()
             if self._open_count == 0:
@@ -101,7 +103,7 @@ class TextRenderer:
         """See `Renderer`."""
         if finished.answer:
             is_seen = sys.stdout.isatty()
-            click.echo(printable(finished.answer) if is_seen else finished.answer)
+            click.echo(printable(finished.answer) if is_seen else finished.answer, color=True)
         if finished.outcome is TurnOutcome.INTERRUPTED:
             _say("stopped before the turn was finished; it is safe on disk", fg="yellow")
         elif finished.outcome is not TurnOutcome.DONE:

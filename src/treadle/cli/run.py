@@ -19,10 +19,12 @@ from treadle.cli import exits
 from treadle.cli.ask import ask, is_somebody_there
 from treadle.cli.render import Renderer, make_renderer
 from treadle.cli.wiring import ModelChoice, Setup, make_setup
+from treadle.core.llm import Usage
 from treadle.errors import UsageError
 from treadle.runtime.outputs import Notice, TurnFinished, TurnOutcome
 from treadle.runtime.session import Session
 
+STDIN_SIZE_MAX: Final = 8 * 1024 * 1024
 STDIN_WAIT_S_MAX: Final = 3.0
 """After so long a silence it is told what is waited for."""
 
@@ -88,7 +90,13 @@ def _piped() -> str:
         return ""
     if not stat.S_ISREG(mode) and not select.select([stdin], [], [], STDIN_WAIT_S_MAX)[0]:
         click.echo("treadle: waiting for the end of stdin (`< /dev/null` goes without)", err=True)
-    return stdin.buffer.read().decode(errors="replace")
+    data = stdin.buffer.read(STDIN_SIZE_MAX + 1)
+    if len(data) > STDIN_SIZE_MAX:
+        raise UsageError(
+            f"stdin is over {STDIN_SIZE_MAX // 2**20} MiB, which no model reads",
+            hint="put it into a file: the agent can look at parts of it",
+        )
+    return data.decode(errors="replace")
 
 
 async def _turn(
@@ -104,10 +112,16 @@ async def _turn(
         said_before = len(session.conversation)
         finished = await (session.resume() if prompt is None else session.turn(prompt))
         if prompt is None and len(session.conversation) == said_before:
-            renderer.show(Notice("nothing was left unfinished"))
-            finished = replace(finished, answer="")
+            renderer.show(Notice("nothing was left unfinished; this is the last answer"))
+            finished = replace(finished, answer=_last_answer(session), turn_usage=Usage())
     renderer.end(finished)
     return signalled.get("code", _code_of(finished))
+
+
+def _last_answer(session: Session) -> str:
+    """For whoever resumes because the process died between the answer's record and its print."""
+    said = session.conversation
+    return said[-1].content if said and said[-1].role == "assistant" else ""
 
 
 def _code_of(finished: TurnFinished) -> int:

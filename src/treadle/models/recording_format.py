@@ -9,9 +9,9 @@ what they share with them, so that a file grows with what was said and not with 
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
-from pathlib import Path
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -168,7 +168,7 @@ def load_recording(path: str | os.PathLike[str]) -> Recording:
     """
     name = os.fspath(path)
     try:
-        data = Path(path).read_bytes()
+        data = _read_file(path)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else None
         raise UsageError(f"cannot read {name}: {reason or error}") from error
@@ -179,6 +179,14 @@ def load_recording(path: str | os.PathLike[str]) -> Recording:
             hint="record one first: treadle --record FILE ...",
         )
     return recording
+
+
+def _read_file(path: str | os.PathLike[str]) -> bytes:
+    """The bytes of a regular file: a pipe would hang, a device never end."""
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise ValueError("it is not a file")
+        return file.read()
 
 
 def parse_recording(data: bytes, name: str) -> Recording:

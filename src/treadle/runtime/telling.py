@@ -9,6 +9,7 @@ from treadle.core.events import (
     PostToolsHookCompleted,
     ToolCompleted,
 )
+from treadle.core.llm import LlmResponse
 from treadle.runtime import outputs
 from treadle.runtime.outputs import Output
 
@@ -25,12 +26,17 @@ def output_of(event: DurableEvent, before: AgentState) -> Output | None:
         return outputs.ToolFinished(event.call_id, name, event.outcome)
     if isinstance(event, PostToolsHookCompleted):
         return outputs.HookFinished(event.action_taken, event.note)
-    if isinstance(event, LlmEvent.Completed) and event.response.finish_reason == "length":
-        return outputs.Notice(_CUT)
+    if isinstance(event, LlmEvent.Completed):
+        return _about_answer(event.response)
     return None
 
 
-_CUT = (
-    "the answer was cut: it reached the limit of tokens for one response (max_tokens) or of the "
-    "model's context"
-)
+def _about_answer(response: LlmResponse) -> Output | None:
+    if response.finish_reason == "length":
+        return outputs.Notice(
+            "the answer was cut: it reached the limit of tokens for one response (max_tokens) or "
+            "of the model's context"
+        )
+    if not response.message.content.strip() and not response.tool_calls:
+        return outputs.Notice("the model answered nothing")
+    return None
