@@ -28,6 +28,7 @@ MAY_USE: Final = {
     "tools/process.py": {"secrets", "time"},  # marks of its own, deadlines
     "tools/list_files.py": {"time"},  # deadlines
     "models/failures.py": {"time"},  # a server may name the moment to come back
+    "config/command.py": {"time"},  # the deadline of a key command
     "cli/checks.py": {"time"},  # how long a sync takes
     "cli/render.py": {"time"},  # the pace of a terminal
 }

@@ -52,7 +52,7 @@ class ScriptError(UsageError):
 
 
 class ConfigError(UsageError):
-    """A setting is not valid; the message names the file and line, the variable or the flag."""
+    """A setting is not valid; the message names the file and line, or the variable."""
 
 
 class NotConfiguredError(TreadleError):

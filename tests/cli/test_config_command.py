@@ -39,7 +39,7 @@ def test_show_lists_every_setting_without_a_file(treadle: Run) -> None:
     for line in (
         'approval_mode = "plan"',
         "max_steps = (not set)",
-        "max_tokens = 32000",
+        "max_tokens = (not set)",
         'providers.openai.key_env = "OPENAI_API_KEY"',
         "providers.ollama.needs_key = false",
     ):

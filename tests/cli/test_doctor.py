@@ -52,6 +52,19 @@ def alone(config: Path, closed_url: str) -> Path:
     return config
 
 
+async def test_what_a_server_calls_its_models_shows_no_key_and_steers_nothing(
+    shell: Shell,
+) -> None:
+    names = {"data": [{"id": f"k Bearer {KEY}"}, {"id": "a\x1b]0;x\x07\nb"}]}
+    async with Loopback(refusal(200, names)) as server:
+        done = await shell("models", "openai", **key_of("openai", server))
+        as_json = await shell("models", "openai", "--json", **key_of("openai", server))
+    assert done.stdout.splitlines()[0] == "openai:k Bearer [REDACTED:openai_api_key]"
+    assert len(done.stdout.splitlines()) == 2
+    assert "\x1b" not in done.stdout
+    assert KEY not in done.stdout + as_json.stdout
+
+
 def listed() -> Answer:
     return refusal(200, {"object": "list", **LISTED})
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -36,8 +35,8 @@ class Desk:
             assert file is not None
             trust(self.places, file)
 
-    def load(self, flags: dict[str, Any] | None = None, **environ: str) -> Loaded:
-        return load_settings(self.project, {**self.environ, **environ}, flags or {})
+    def load(self, **environ: str) -> Loaded:
+        return load_settings(self.project, {**self.environ, **environ})
 
 
 @pytest.fixture

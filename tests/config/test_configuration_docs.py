@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import shlex
 import tomllib
 from pathlib import Path
 
 import pytest
 
 from config.conftest import Desk
+from treadle.cli.main import COMMANDS, cli
 from treadle.config.load import ENVIRONMENT
 from treadle.config.project import project_faults
 from treadle.config.settings import PROVIDER, TABLES, TOP, TRAITS, Settings
@@ -17,6 +19,7 @@ from treadle.models.catalog import read_defaults
 PAGE = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text()
 EXAMPLES = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 OF_PROJECT = next(text for text in EXAMPLES if "providers.team" in text)
+PAGES = ("configuration", "recordings")
 ROWS = re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE)
 
 
@@ -60,9 +63,36 @@ def test_the_defaults_on_the_page_hold() -> None:
         "approval_mode": f'`"{settings.approval_mode}"`',
         "auto_commit": "`true`",
         "max_steps": "no bound",
-        "max_tokens": str(settings.max_tokens),
+        "max_tokens": "the model's own limit",
         "temperature": "the provider's own",
         "reasoning": f'`"{settings.reasoning}"`',
         "local_only": "`false`",
     }
     assert (settings.auto_commit, settings.max_steps, settings.local_only) == (True, None, False)
+
+
+def test_the_layers_on_the_page_are_those_that_are_told() -> None:
+    """Flags are none: `config show` cannot know of them."""
+    table = re.search(r"^\| layer \|.*?\n\n(.*?)\n\n", PAGE, re.MULTILINE | re.DOTALL)
+    assert table is not None
+    layers = [line.split("|")[1].strip() for line in table[0].splitlines() if line[:2] == "| "]
+    assert layers[1:] == [
+        "what is built in",
+        "your file",
+        "the project's file",
+        "the environment",
+    ]
+    assert "win over all of" in table[1]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_command_line_on_the_page_is_one_that_treadle_has(page: str) -> None:
+    text = (Path(__file__).parents[2] / "docs" / f"{page}.md").read_text()
+    lines = re.findall(r"(?:^|`)treadle ([^\s`]+[^`\n]*)", text, re.MULTILINE)
+    assert lines
+    options = {name for option in cli.params for name in option.opts}
+    for line in lines:
+        first, *rest = shlex.split(line)
+        assert first in COMMANDS or first in options, line
+        if first in options:
+            assert {word for word in rest if word.startswith("-")} <= options, line

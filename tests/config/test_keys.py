@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import pty
+import select
+import subprocess
 import sys
 import traceback
 from pathlib import Path
 
 import pytest
 
-from treadle.config.keys import Key, find_key, no_key_error
+from treadle.config.keys import Key, find_key, key_needed, no_key_error
 from treadle.errors import NotConfiguredError
 from treadle.models.catalog import ProviderEntry, make_catalog, read_defaults
 
@@ -170,6 +173,87 @@ def test_a_command_that_does_not_end_is_ended(monkeypatch: pytest.MonkeyPatch) -
     assert "was not done in" in refusal(entry(key_command=python(program)), {})
 
 
+@pytest.mark.parametrize("output", [1, 2])
+def test_a_command_that_prints_without_end_is_killed_with_what_it_started(
+    output: int, tmp_path: Path
+) -> None:
+    """A child of it holds a FIFO open; nobody holds it any more when the refusal is there."""
+    os.mkfifo(tmp_path / "fifo")
+    reader = os.open(tmp_path / "fifo", os.O_RDONLY | os.O_NONBLOCK)
+    program = (
+        "import os, signal, subprocess, sys\n"
+        f"held = os.open({str(tmp_path / 'fifo')!r}, os.O_WRONLY)\n"
+        "subprocess.Popen(['sleep', '60'], pass_fds=[held])\n"
+        f"os.write({output}, b'x' * 100_000)\n"
+        "signal.pause()\n"
+    )
+    try:
+        told = refusal(entry(key_command=python(program)), {"PATH": os.defpath})
+        assert told.startswith(f"the key command {sys.executable} printed more than 65536 bytes")
+        assert select.select([reader], [], [], 10.0)[0]
+        assert os.read(reader, 1) == b""
+    finally:
+        os.close(reader)
+
+
+def test_a_command_may_print_as_much_as_the_bound() -> None:
+    program = f"import sys; sys.stdout.write('x\\n' * 32768); sys.stderr.write('y' * {64 * 1024})"
+    found = find_key(entry(key_command=python(program)), {})
+    assert found is not None
+    assert found.value == "x"
+
+
+IN_A_TERMINAL = """
+import fcntl, os, sys, termios
+from treadle.config.keys import find_key
+from treadle.models.catalog import ProviderEntry
+
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+asks = "import os; t = os.open('/dev/tty', os.O_RDWR); os.write(t, b'PIN: ')"
+asks += "; print(os.read(t, 100).decode(), os.read(0, 100).decode().strip(), sep='')"
+for _ in range(2):
+    given = ProviderEntry("openai-chat", "", key_command=(sys.executable, "-c", asks))
+    try:
+        print("found", find_key(given, dict(os.environ)).value, flush=True)
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+    print("back" if os.tcgetpgrp(0) == os.getpgrp() else "lost", flush=True)
+"""
+
+
+def test_a_command_may_ask_in_the_terminal_and_ctrl_c_there_is_for_everybody() -> None:
+    """It is a process group of its own, and yet not stopped as one in the background would be."""
+    terminal, inner = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-c", IN_A_TERMINAL],
+        stdin=inner,
+        stdout=inner,
+        stderr=inner,
+        start_new_session=True,
+    ) as process:
+        os.close(inner)
+        shown = b""
+
+        def wait_for(text: bytes) -> None:
+            nonlocal shown
+            while text not in shown:
+                assert select.select([terminal], [], [], 25.0)[0], shown
+                shown += os.read(terminal, 1000)
+            shown = shown.partition(text)[2]
+
+        wait_for(b"PIN: ")
+        os.write(terminal, b"one\n")
+        os.write(terminal, b"two\n")
+        wait_for(b"found one")
+        wait_for(b"back")
+        wait_for(b"PIN: ")
+        os.write(terminal, b"\x03")
+        wait_for(b"interrupted")
+        wait_for(b"back")
+        assert process.wait(timeout=20) == 0
+    os.close(terminal)
+
+
 def test_a_command_sees_the_environment_and_the_terminal_that_treadle_has() -> None:
     program = "import os; print(os.environ['A'], os.fstat(0).st_ino, sep='/')"
     found = find_key(entry(key_command=python(program)), {"A": "b"})
@@ -192,3 +276,10 @@ def test_a_key_for_a_provider_without_a_default_model_is_noticed() -> None:
     error = no_key_error(make_catalog(read_defaults()), {"GROQ_API_KEY": SECRET})
     assert "-m groq:MODEL" in error.message
     assert "hunter2" not in error.message
+
+
+def test_a_provider_that_needs_a_key_says_how_to_give_it() -> None:
+    error = key_needed("groq", entry(key_env="GROQ_API_KEY"))
+    assert error.message == "groq needs a key: set GROQ_API_KEY"
+    assert "`treadle demo`" in error.hint
+    assert key_needed("mine", entry()).message == "mine needs a key: give it a key_file"

@@ -31,22 +31,19 @@ def test_each_layer_lies_on_those_before_it(desk: Desk) -> None:
     desk.write_project('\n[models]\ndefault = "project:m"\n')
     loaded.append(desk.load())
     loaded.append(desk.load(TREADLE_MODEL="environment:m"))
-    loaded.append(desk.load({key: "flag:m"}, TREADLE_MODEL="environment:m"))
     origin = [one.origins[key] for one in loaded]
     assert [one.settings.models["default"] for one in loaded] == [
         "user:m",
         "project:m",
         "environment:m",
-        "flag:m",
     ]
     assert origin == [
         f"{desk.user_file}:2",
         f"{desk.project_file}:3",
         "environment TREADLE_MODEL",
-        "flag --model",
     ]
     assert all(one.settings.models["other"] == "user:o" for one in loaded)
-    assert loaded[-1].values[key] == "flag:m"
+    assert loaded[-1].values[key] == "environment:m"
 
 
 def test_a_file_changes_only_the_fields_it_gives_of_a_built_in_provider(desk: Desk) -> None:
@@ -110,20 +107,15 @@ def test_a_bad_variable_is_named(desk: Desk, variable: str, text: str, told: str
     assert "\x1b" not in raised.value.message
 
 
-def test_flags_win_and_those_not_given_do_not_count(desk: Desk) -> None:
-    desk.write_user("max_steps = 3\n")
-    flags = {"approval_mode": "auto", "auto_commit": False, "max_steps": None}
-    loaded = desk.load(flags, TREADLE_APPROVAL_MODE="plan")
-    assert (loaded.settings.approval_mode, loaded.settings.max_steps) == ("auto", 3)
-    assert loaded.origins["approval_mode"] == "flag --approval-mode"
-    assert loaded.origins["auto_commit"] == "flag --no-commit"
-
-
-def test_a_bad_flag_is_named(desk: Desk) -> None:
-    with pytest.raises(ConfigError, match=r"^--max-steps: max_steps must be"):
-        desk.load({"max_steps": 0})
-    with pytest.raises(ConfigError, match=r"^--colour: unknown key colour"):
-        desk.load({"colour": "red"})
+def test_only_a_provider_elsewhere_is_excluded_and_only_by_local_only(desk: Desk) -> None:
+    assert desk.load().exclusion("openai", {}) is None
+    loaded = desk.load(TREADLE_LOCAL_ONLY="1")
+    error = loaded.exclusion("openai", {})
+    assert error is not None
+    assert error.message == "openai is not on this machine, and local_only allows no other"
+    assert "local_only = false" in error.hint
+    assert loaded.exclusion("ollama", {}) is None
+    assert loaded.exclusion("openai", {"OPENAI_BASE_URL": "http://127.0.0.1:1/v1"}) is None
 
 
 def test_a_variable_that_moves_a_provider_is_told_as_its_address(desk: Desk) -> None:

@@ -169,7 +169,9 @@ def test_a_refusal_is_an_error_that_says_why_on_one_line_and_what_it_cost() -> N
 
 def test_an_error_in_the_stream_tells_its_kind_and_the_usage_so_far() -> None:
     assert failure(STREAMS["overloaded"]) == LlmError(
-        failure(STREAMS["overloaded"]).kind, "anthropic: Overloaded", usage=Usage(472, 2)
+        failure(STREAMS["overloaded"]).kind,
+        "anthropic: Overloaded",
+        usage=Usage(472, 3, estimated=True),
     )
     assert failure(STREAMS["overloaded"]).kind.value == "overloaded"
 
@@ -337,3 +339,12 @@ def test_bytes_that_are_no_utf8_are_an_invalid_response() -> None:
 def test_the_type_in_the_data_decides_where_an_event_has_no_name() -> None:
     data = b"".join(sse(body) for _, body in (start(), *text(0, "a"), *stop()))
     assert response(data).message.content == "a"
+
+
+def test_what_was_streamed_before_a_cut_is_estimated() -> None:
+    """`message_start` counts what is read; of what is written it knows nothing yet."""
+    said = (*thinking(0, "1234" * 10), *text(1, "1234" * 20))
+    assert failure(sse(start(), *said)).usage == Usage(472, 30, estimated=True)
+    body = {"type": "message_start", "message": {"usage": None, "content": []}}
+    assert failure(sse(("message_start", body), *said)).usage == Usage(101, 30, estimated=True)
+    assert failure(sse(("message_start", body))).usage is None

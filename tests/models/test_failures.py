@@ -174,3 +174,17 @@ def test_a_body_that_refers_to_itself_or_is_deep_ends() -> None:
         deep = {"error": deep}
     assert failure_in(deep, "x").kind is Kind.SERVER
     assert json.dumps(failure_in([], "x").message) == '"x: no reason given"'
+
+
+def test_before_the_request_is_made_an_unknown_error_is_our_own() -> None:
+    for error in (KeyError("model"), TypeError("no"), AssertionError()):
+        assert failure_of(error, "x", is_asked=False).kind is Kind.INTERNAL
+    refused = WireError(Kind.AUTHENTICATION, "no key")
+    assert failure_of(refused, "x", is_asked=False).kind is Kind.AUTHENTICATION
+
+
+def test_a_module_that_is_missing_is_never_the_servers_fault() -> None:
+    wrapped = Exception("Connection error.")
+    wrapped.__cause__ = ModuleNotFoundError("no socksio")
+    for error in (ImportError("no"), wrapped):
+        assert failure_of(error, "x", has_begun=True).kind is Kind.INTERNAL

@@ -14,7 +14,7 @@ from treadle.core.llm import LlmErrorKind
 from treadle.core.messages import Message, Native, OpaquePart, TextPart, ToolCall
 from treadle.models.failures import WireError
 from treadle.models.layout import (
-    ANSWER_LENGTH_MAX,
+    ANSWER_SIZE_MAX,
     BLOCK_COUNT_MAX,
     MALFORMED,
     Block,
@@ -139,7 +139,7 @@ def test_a_block_cannot_begin_twice_nor_change_its_kind() -> None:
 
 def test_an_answer_without_end_is_refused() -> None:
     made = Draft(ME, 0)
-    piece = "x" * (ANSWER_LENGTH_MAX // 4)
+    piece = "x" * (ANSWER_SIZE_MAX // 4)
     for _ in range(4):
         list(made.add_text(0, piece))
     with pytest.raises(WireError) as caught:

@@ -337,3 +337,13 @@ def expect_results_in_place(messages: list[dict[str, Any]]) -> None:
             assert isinstance(json.loads(call["function"]["arguments"]), dict)
     assert not waiting
     assert count == 8
+
+
+@pytest.mark.parametrize("spaces", [" ", "\n\n", "\t \u3000"])
+def test_a_text_of_spaces_only_is_sent_like_an_empty_one(spaces: str) -> None:
+    assert sent(Message.assistant(spaces))[-1]["content"] == EMPTY
+    assert sent(Message.assistant(spaces, (CALL,)))[-1]["content"] is None
+    assert sent(Message.assistant(f"{spaces}a{spaces}"))[-1]["content"] == f"{spaces}a{spaces}"
+    thought = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}
+    message = opaque("openai:m", {"content_part": thought}, text=spaces)
+    assert sent(message)[-1]["content"] == [thought]

@@ -477,15 +477,15 @@ def test_an_error_is_found_wherever_it_stands(event: Any) -> None:
 
 def test_many_pieces_cost_no_more_than_their_sum() -> None:
     """Twenty thousand pieces in each field: seconds if any of them were put together each time."""
-    detail = {"type": "reasoning.text", "text": "x" * 50, "index": 0}
-    thought = {"type": "thinking", "thinking": [{"type": "text", "text": "y" * 50}]}
+    detail = {"type": "reasoning.text", "text": "x" * 40, "index": 0}
+    thought = {"type": "thinking", "thinking": [{"type": "text", "text": "y" * 40}]}
     one = chunk(
         {
             "content": [thought],
-            "reasoning": "z" * 50,
+            "reasoning": "z" * 40,
             "reasoning_details": [detail],
-            "tool_calls": [entry("w" * 50, "one", index=0)],
+            "tool_calls": [entry("w" * 40, "one", index=0)],
         }
     )
     response = answer(*[json.dumps(one)] * 20_000, chunk({}, "stop"))
-    assert len(response.tool_calls[0].arguments_json) == 1_000_000
+    assert len(response.tool_calls[0].arguments_json) == 800_000

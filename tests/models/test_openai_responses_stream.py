@@ -32,7 +32,7 @@ from treadle.core.events import LlmEvent
 from treadle.core.llm import LlmErrorKind, Usage
 from treadle.models.failures import WireError, failure_in
 from treadle.models.openai_responses_request import input_items
-from treadle.models.openai_responses_stream import usage_of
+from treadle.models.openai_responses_stream import ResponsesAssembler, usage_of
 from treadle.models.sse import SseDecoder
 from treadle.models.wire import StreamError
 
@@ -302,3 +302,12 @@ def test_cached_and_reasoning_tokens_are_part_of_the_usage():
 def test_a_missing_usage_is_estimated(usage):
     told = completed(events_of(text("x" * 41), usage=usage)).usage
     assert told == Usage(100, 11, estimated=True)
+
+
+def test_what_was_streamed_before_a_cut_is_estimated() -> None:
+    assembler = ResponsesAssembler("openai:m", salt=1, input_size=40)
+    assert assembler.usage is None
+    *events, _ = SseDecoder().feed(wire(events_of(text("x" * 40))))
+    for event in events:
+        list(assembler.take(event))
+    assert assembler.usage == Usage(10, 10, estimated=True)

@@ -61,11 +61,30 @@ def test_a_worktree_whose_git_is_a_file_is_a_root_too(tmp_path: Path) -> None:
 
 
 def test_all_files_together_are_capped_and_people_are_told(root: Path) -> None:
-    write(root, "x" * (SIZE_MAX - 3))
-    write(root / "a", "äöü and more")
+    write(root, "äöü and more")
+    write(root / "a", "x" * (SIZE_MAX - 3))
     found = read_instructions(root / "a")
-    assert found.text.endswith("Instructions from a/AGENTS.md:\n\nä")
-    assert found.notices == (f"a/AGENTS.md is cut: all AGENTS.md files may have {SIZE_MAX} bytes",)
+    assert found.text.startswith("Instructions from AGENTS.md:\n\nä\n\nInstructions from a/AG")
+    assert found.text.endswith("x" * (SIZE_MAX - 3))
+    assert found.notices == (f"AGENTS.md is cut: all AGENTS.md files may have {SIZE_MAX} bytes",)
+
+
+def test_the_nearest_file_has_room_before_all_others_and_who_gets_none_is_named(root: Path) -> None:
+    write(root, "of the root")
+    write(root / "a", "of the middle")
+    write(root / "a" / "b", "x" * SIZE_MAX)
+    found = read_instructions(root / "a" / "b")
+    assert found.text == "Instructions from a/b/AGENTS.md:\n\n" + "x" * SIZE_MAX
+    assert found.notices == tuple(
+        f"{name} is left out: all AGENTS.md files may have {SIZE_MAX} bytes"
+        for name in ("AGENTS.md", "a/AGENTS.md")
+    )
+
+
+def test_an_empty_file_without_room_is_not_worth_a_notice(root: Path) -> None:
+    write(root, "")
+    write(root / "a", "x" * SIZE_MAX)
+    assert read_instructions(root / "a").notices == ()
 
 
 def test_what_is_no_utf8_is_replaced(root: Path) -> None:
@@ -87,6 +106,15 @@ def test_a_link_that_leads_out_is_not_and_people_are_told(root: Path) -> None:
     assert found.notices == (
         "AGENTS.md is not used: it is a link that leads out of the repository",
     )
+
+
+def test_a_link_that_leads_in_a_circle_is_a_notice(root: Path) -> None:
+    (root / "AGENTS.md").symlink_to("AGENTS.md")
+    write(root / "a", "be kind")
+    found = read_instructions(root / "a")
+    assert found.text == "Instructions from a/AGENTS.md:\n\nbe kind"
+    (notice,) = found.notices
+    assert notice.startswith("AGENTS.md is not used: ")
 
 
 def test_a_dangling_link_a_folder_and_a_pipe_do_no_harm(root: Path) -> None:

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from treadle import __version__
-from treadle.config.keys import find_key, no_key_error
+from treadle.config.keys import find_key, key_needed, no_key_error
 from treadle.config.load import Loaded
 from treadle.core.config import choose_model
 from treadle.core.llm import Usage
-from treadle.errors import NotConfiguredError, UsageError
+from treadle.errors import UsageError
 from treadle.models.catalog import ModelRef, ProviderEntry
 from treadle.models.scripted import ScriptedModel
 from treadle.runtime.ports import Provider
@@ -122,11 +122,9 @@ class Models:
         catalog = self._loaded.catalog
         ref = catalog.resolve(name)
         entry = catalog.providers[ref.provider]
-        if self._loaded.settings.local_only and not catalog.is_local(ref.provider, os.environ):
-            raise NotConfiguredError(
-                f"{name} is not on this machine, and local_only allows no other",
-                hint="choose a local model, or set local_only = false",
-            )
+        excluded = self._loaded.exclusion(ref.provider, os.environ)
+        if excluded is not None:
+            raise excluded
         provider = connect(ref.provider, entry, self._key(ref.provider, entry), self._loaded)
         _preload(entry.api)
         return PricedProvider(self._recorded(provider), _price(ref.provider, entry))
@@ -135,10 +133,7 @@ class Models:
         key = find_key(entry, os.environ)
         if key is None:
             if entry.needs_key:
-                how = f"set {entry.key_env}" if entry.key_env else "give it a key_file"
-                raise NotConfiguredError(
-                    f"{provider} needs a key: {how}; `treadle demo` works without"
-                )
+                raise key_needed(provider, entry)
             return ""
         self.keys[f"{provider}_api_key"] = key.value
         return key.value

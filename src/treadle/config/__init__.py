@@ -1,1 +1,1 @@
-"""Where settings come from: files, environment, flags; and who may set what."""
+"""Where settings come from: files and environment; and who may set what."""

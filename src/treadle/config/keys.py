@@ -8,19 +8,22 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
 
+from treadle.config.command import run_bounded
 from treadle.config.plain_file import read_plain
 from treadle.errors import NotConfiguredError
 from treadle.models.catalog import Catalog, ProviderEntry
 
 COMMAND_TIMEOUT_S: Final = 30.0
 """Long enough to unlock a password store by hand."""
+
+COMMAND_OUTPUT_SIZE_MAX: Final = 64 * 1024
+"""Bytes that a command may print; one that prints more is killed."""
 
 _FILE_SIZE_MAX: Final = 64 * 1024
 _SHOWN_LENGTH_MAX: Final = 200
@@ -74,6 +77,14 @@ def no_key_error(catalog: Catalog, environ: Mapping[str, str]) -> NotConfiguredE
     )
 
 
+def key_needed(provider: str, entry: ProviderEntry) -> NotConfiguredError:
+    """What to tell a person whose provider needs a key and has none."""
+    how = f"set {entry.key_env}" if entry.key_env else "give it a key_file"
+    return NotConfiguredError(
+        f"{provider} needs a key: {how}", hint="`treadle demo` works without a key"
+    )
+
+
 def _key(text: str, origin: str) -> Key:
     value = text.strip()
     if not _KEY.fullmatch(value):
@@ -110,22 +121,21 @@ def _from_command(command: str | tuple[str, ...], environ: Mapping[str, str]) ->
     words = shlex.split(command) if isinstance(command, str) else list(command)
     name = f"the key command {words[0]}"
     try:
-        done = subprocess.run(
-            words, env=dict(environ), capture_output=True, timeout=COMMAND_TIMEOUT_S, check=False
+        ran = run_bounded(
+            words, environ, timeout_s=COMMAND_TIMEOUT_S, size_max=COMMAND_OUTPUT_SIZE_MAX
         )
-    except subprocess.TimeoutExpired:
-        problem = f"{name} was not done in {COMMAND_TIMEOUT_S:.0f} seconds"
-        raise NotConfiguredError(problem) from None  # the cause holds what it has printed
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else None
         raise NotConfiguredError(f"cannot run {name}: {reason or error}") from error
-    first = _first_line(done.stdout)
-    if done.returncode:
-        said = _first_line(done.stderr)
+    if ran.problem:
+        raise NotConfiguredError(f"{name} {ran.problem}")
+    first = _first_line(ran.stdout)
+    if ran.exit_code:
+        said = _first_line(ran.stderr)
         is_telling = bool(said) and not (first and first in said)
         shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in said)
         raise NotConfiguredError(
-            f"{name} failed with exit code {done.returncode}"
+            f"{name} failed with exit code {ran.exit_code}"
             + (f": {shown[:_SHOWN_LENGTH_MAX]}" if is_telling else "")
         )
     return _key(first, f"command {words[0]}")

@@ -1,7 +1,7 @@
 """Puts the layers of settings on one another and remembers where each value comes from.
 
 Lowest first: what is built in, the user's file, the project's file (if the user trusts it), the
-environment, the flags of the command.
+environment. The flags of a command are no layer: it applies them by itself, to what it finds here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from treadle.config.project import (
 )
 from treadle.config.settings import TOP, Path, Settings, dotted, faults, leaves
 from treadle.config.toml_file import TomlFile, parse
-from treadle.errors import ConfigError, UsageError
+from treadle.errors import ConfigError, NotConfiguredError, UsageError
 from treadle.models.catalog import Catalog, make_catalog, read_defaults
 from treadle.store.places import Places
 
@@ -51,16 +51,14 @@ ENVIRONMENT: Final[Mapping[str, tuple[Path, Callable[[str], Any]]]] = MappingPro
 )
 """What each variable sets, and how its text is read."""
 
-_FLAGS: Final = {"models.default": "--model", "auto_commit": "--no-commit"}
-"""Flags that are not called like what they set."""
-
 
 class Loaded(Struct, frozen=True):
     """The settings that hold, and where they come from.
 
     `values` and `origins` are by dotted key, in one order, and tell everything that holds, for
-    people: `None` is not set, and a key command is not told. An origin is `default`, `FILE:LINE`,
-    `environment NAME` or `flag --NAME`. `notices` are for the person, a line each.
+    people: `None` is not set, and a key command is not told. An origin is `default`, `FILE:LINE`
+    or `environment NAME`. `notices` are for the person, a line each. The flags of a command win
+    over all of it, for that run; they are not in here.
     """
 
     settings: Settings
@@ -68,6 +66,19 @@ class Loaded(Struct, frozen=True):
     values: Mapping[str, Any]
     origins: Mapping[str, str]
     notices: tuple[str, ...] = ()
+
+    def exclusion(self, provider: str, environ: Mapping[str, str]) -> NotConfiguredError | None:
+        """Why `local_only` allows no request to a provider; `None` if it does.
+
+        Raises:
+            UsageError: there is no such provider, or a variable holds no base URL.
+        """
+        if not self.settings.local_only or self.catalog.is_local(provider, environ):
+            return None
+        return NotConfiguredError(
+            f"{provider} is not on this machine, and local_only allows no other",
+            hint="choose a local model, or set local_only = false",
+        )
 
 
 class _Layers:
@@ -104,17 +115,12 @@ class _Layers:
         return {key for key in TOP if self.origins.get((key,), DEFAULT) != DEFAULT}
 
 
-def load_settings(
-    folder: str | FilePath,
-    environ: Mapping[str, str],
-    flags: Mapping[str, Any] = MappingProxyType({}),
-) -> Loaded:
+def load_settings(folder: str | FilePath, environ: Mapping[str, str]) -> Loaded:
     """The settings that hold in a folder.
 
     Args:
         folder: the working folder; it says which project's file counts.
         environ: the environment of the process.
-        flags: what was given to the command, by dotted key; `None` is not given.
 
     Raises:
         ConfigError: a value is not valid, or a file cannot be read; says where.
@@ -126,10 +132,6 @@ def load_settings(
     notices = _lay_project(layers, places, FilePath(folder))
     for variable, path, value in _from_environment(environ):
         _lay_one(layers, path, value, f"environment {variable}", variable)
-    for key, value in flags.items():
-        if value is not None:
-            flag = _FLAGS.get(key, f"--{key.replace('_', '-')}")
-            _lay_one(layers, tuple(key.split(".", 1)), value, f"flag {flag}", flag)
     catalog = make_catalog(layers.tables)
     notices += _lay_addresses(layers, catalog, environ)
     chosen = {key: layers.tables[key] for key in Settings.__struct_fields__ if key in layers.tables}

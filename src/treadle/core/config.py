@@ -16,7 +16,8 @@ class AgentConfig(Struct, frozen=True, omit_defaults=True):
     `max_retries` counts retries after the first attempt. `llm_timeout_s` is how long a model may
     stay silent, `tool_timeout_s` how long a call may run before the runtime ends it (a tool's own
     limit, such as that of `bash`, comes first). `max_steps` bounds the model requests of one turn;
-    0 is no bound.
+    0 is no bound. `max_tokens` bounds one answer; 0 leaves
+    it to the provider.
     """
 
     model_name: str = ""

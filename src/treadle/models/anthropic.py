@@ -55,7 +55,7 @@ class AnthropicProvider(SdkProvider):
             api_key=self._key,
             base_url=self._base_url,
             max_retries=0,
-            http_client=make_client(self._key),
+            http_client=make_client(self._key, self._base_url),
             open_telemetry=False,
         )
         client._custom_headers = {}  # no argument takes them out

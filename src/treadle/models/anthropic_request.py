@@ -22,9 +22,14 @@ from treadle.core.conversation import Conversation
 from treadle.core.llm import LlmRequest, ModelTraits
 from treadle.core.messages import Message, ToolCall
 from treadle.core.tools import ToolDefinition
+from treadle.models.counts import output_limit
 from treadle.models.layout import arguments_object, bare_model, blocks_of
 
 CACHED: Final[Mapping[str, str]] = {"type": "ephemeral"}
+
+MAX_TOKENS_DEFAULT: Final = 32_000
+MAX_TOKENS_UNKNOWN: Final = 8192
+"""Every request must say how much may be written; an unknown model may take no more than this."""
 
 BUDGET_TOKENS_MIN: Final = 1024
 """The API refuses a smaller budget."""
@@ -56,7 +61,9 @@ def parameters_of(request: LlmRequest, provider: str, traits: ModelTraits) -> di
         traits: what the model can do.
     """
     source = source_of(request, provider)
-    max_tokens = min(request.max_tokens, traits.output_tokens_max or request.max_tokens)
+    max_tokens = output_limit(request, traits) or min(
+        traits.output_tokens_max or MAX_TOKENS_UNKNOWN, MAX_TOKENS_DEFAULT
+    )
     parameters: dict[str, Any] = {
         "model": bare_model(request.model, provider),
         "max_tokens": max_tokens,

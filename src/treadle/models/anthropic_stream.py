@@ -15,7 +15,7 @@ import msgspec
 
 from treadle.core.events import LlmEvent, ModelEvent
 from treadle.core.llm import LlmErrorKind, LlmResponse, Usage
-from treadle.models.counts import token_count, tokens_in
+from treadle.models.counts import Tally, token_count
 from treadle.models.failures import WireError, one_line
 from treadle.models.layout import Draft
 from treadle.models.sse import SseEvent
@@ -73,8 +73,7 @@ class AnthropicAssembler:
 
     def __init__(self, source: str, salt: int, length: int) -> None:
         self._draft = Draft(source, salt)
-        self._read_length = length
-        self._written_length = 0
+        self._tally = Tally(length)
         self._blocks: list[_Block] = []
         self._counts: dict[str, int] = {}
         self._has_totals = False
@@ -100,11 +99,19 @@ class AnthropicAssembler:
 
     @property
     def usage(self) -> Usage | None:
-        """What the API has counted so far; `None` before it has counted anything."""
-        return self._usage(estimated=False) if self._counts else None
+        """What the API has counted; a guess where it has not come to its totals.
+
+        What `message_start` says of tokens written is no total: it is said before they are.
+        """
+        if self._counts or self._tally.written_length:
+            return self._usage()
+        return None
 
     def take(self, event: SseEvent) -> Iterator[ModelEvent]:
         """The deltas that an event brings; one that brings nothing is a sign of life."""
+        return self._tally.count(self._take(event))
+
+    def _take(self, event: SseEvent) -> Iterator[ModelEvent]:
         if event.event == "ping":
             yield ALIVE
             return
@@ -138,12 +145,11 @@ class AnthropicAssembler:
         if self._reason == "refusal":
             raise WireError(LlmErrorKind.CONTENT_FILTERED, _refusal(self._details))
         yield from self._draft.end(is_cut=self._reason not in WHOLE)
-        is_counted = self._has_totals and "input_tokens" in self._counts
         reason = FINISH_REASONS.get(self._reason)
         yield LlmEvent.Completed(
             LlmResponse(
                 self._draft.message(),
-                self._usage(estimated=not is_counted),
+                self._usage(),
                 one_line(self._reason)[:_REASON_LENGTH_MAX] if reason is None else reason,
             )
         )
@@ -165,7 +171,7 @@ class AnthropicAssembler:
         self._blocks.append(_Block(kind, block))
         if kind == "text":
             self._draft.open_text(index)
-            return self._add_text(index, _text(block, "text"))
+            return self._draft.add_text(index, _text(block, "text"))
         if kind == "tool_use":
             return self._draft.open_call(index, _text(block, "id"), _text(block, "name"))
         self._draft.put_opaque(index, block)
@@ -182,7 +188,7 @@ class AnthropicAssembler:
         piece = _text(delta, name)
         match kind, block.type:
             case "text_delta", "text":
-                return self._add_text(index, piece)
+                return self._draft.add_text(index, piece)
             case "input_json_delta", "tool_use":
                 return self._add_arguments(index, piece)
             case "thinking_delta", "thinking":
@@ -192,6 +198,7 @@ class AnthropicAssembler:
             case _, known if known in _KNOWN_BLOCKS:
                 raise _invalid(f"{kind} comes for a block of type {known}")
             case "input_json_delta", _:
+                self._draft.keep(piece)
                 block.pieces.append(piece)
         return ()
 
@@ -234,17 +241,11 @@ class AnthropicAssembler:
         shown = _shown(body.get("index"))
         raise _invalid(f"{body['type']} is about block {shown}, which is not open")
 
-    def _add_text(self, index: int, piece: str) -> Iterator[ModelEvent]:
-        self._written_length += len(piece)
-        yield from self._draft.add_text(index, piece)
-
     def _add_arguments(self, index: int, piece: str) -> Iterator[ModelEvent]:
-        self._written_length += len(piece)
         self._blocks[index].pieces.append(piece)
         yield from self._draft.add_arguments(index, piece)
 
     def _add_thinking(self, index: int, piece: str) -> Iterator[ModelEvent]:
-        self._written_length += len(piece)
         self._blocks[index].pieces.append(piece)
         yield from self._draft.thinking(piece)
 
@@ -259,19 +260,18 @@ class AnthropicAssembler:
         self._counts |= valid
         return valid
 
-    def _usage(self, *, estimated: bool) -> Usage:
-        counts = self._counts
-        read, written = counts.get("input_tokens", 0), counts.get("output_tokens", 0)
-        if estimated and "input_tokens" not in counts:
-            read = tokens_in(self._read_length)
-        if estimated and not self._has_totals:
-            written = max(written, tokens_in(self._written_length))
+    def _usage(self) -> Usage:
+        counts, guess = self._counts, self._tally.guess()
+        read = counts.get("input_tokens", guess.input_tokens)
+        written = counts.get("output_tokens", 0)
+        if not self._has_totals:
+            written = max(written, guess.output_tokens)
         from_cache = counts.get("cache_read_input_tokens", 0)
         into_cache = counts.get("cache_creation_input_tokens", 0)
         return Usage(
             input_tokens=read + from_cache + into_cache,
             output_tokens=written,
-            estimated=estimated,
+            estimated=not (self._has_totals and "input_tokens" in counts),
             cache_read_tokens=from_cache,
             cache_write_tokens=into_cache,
             reasoning_tokens=counts.get("thinking_tokens", 0),

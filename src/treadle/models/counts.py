@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
-from treadle.core.llm import LlmRequest, Usage
+from treadle.core.events import LlmEvent, ModelEvent
+from treadle.core.llm import LlmRequest, ModelTraits, Usage
 from treadle.core.messages import OpaquePart
 
 CHARS_PER_TOKEN: Final = 4
@@ -22,6 +25,16 @@ def token_count(numbers: Any, name: str, limit: int = TOKENS_MAX) -> int | None:
     return value if type(value) is int and 0 <= value <= limit else None
 
 
+def output_limit(request: LlmRequest, traits: ModelTraits) -> int | None:
+    """How many tokens the answer may have; `None` leaves it to the provider.
+
+    Nobody knows what an unknown model takes, and endpoints refuse a number that is too large.
+    """
+    if not request.max_tokens:
+        return None
+    return min(request.max_tokens, traits.output_tokens_max or request.max_tokens)
+
+
 def estimate(read_length: int, written_length: int) -> Usage:
     """The usage that so many characters are likely to be."""
     return Usage(tokens_in(read_length), tokens_in(written_length), estimated=True)
@@ -30,6 +43,43 @@ def estimate(read_length: int, written_length: int) -> Usage:
 def tokens_in(length: int) -> int:
     """How many tokens so many characters are likely to be."""
     return -(-length // CHARS_PER_TOKEN)
+
+
+class Tally:
+    """The characters read and written for an answer so far: what its tokens are guessed from.
+
+    Args:
+        read_length: of the request.
+    """
+
+    def __init__(self, read_length: int) -> None:
+        self.read_length = read_length
+        self.written_length = 0
+
+    def count(self, events: Iterable[ModelEvent]) -> Iterator[ModelEvent]:
+        """Pass on the deltas of an answer, and count what they bring."""
+        for event in events:
+            match event:
+                case LlmEvent.TextDelta(text) | LlmEvent.ThinkingDelta(text):
+                    self.written_length += len(text)
+                case LlmEvent.ToolCallDelta():
+                    self.written_length += len(event.arguments_fragment)
+            yield event
+
+    def guess(self) -> Usage:
+        """The usage where nobody told any."""
+        return estimate(self.read_length, self.written_length)
+
+    def at_least(self, told: Usage | None) -> Usage | None:
+        """The usage of an answer that was cut: what was streamed is paid for, told or not.
+
+        Args:
+            told: a count that is no total; its tokens written are those of some moment before.
+        """
+        if told is None:
+            return self.guess() if self.written_length else None
+        written = max(told.output_tokens, tokens_in(self.written_length))
+        return replace(told, output_tokens=written, estimated=True)
 
 
 def length_of(request: LlmRequest) -> int:

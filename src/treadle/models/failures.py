@@ -91,13 +91,20 @@ def one_line(text: str) -> str:
 
 
 def failure_of(
-    error: Exception, who: str, *, has_begun: bool = False, usage: Usage | None = None
+    error: Exception,
+    who: str,
+    *,
+    is_asked: bool = True,
+    has_begun: bool = False,
+    usage: Usage | None = None,
 ) -> LlmError:
     """Why a request failed.
 
     Args:
         error: what the SDK, the HTTP client, a decoder or this package raised.
         who: the provider's name, for the message.
+        is_asked: whether the request was made and handed to the SDK; an error of no known kind is
+            then blamed on what came back, before that on this program.
         has_begun: whether the answer had begun: a lost connection is then a cut stream.
         usage: what the attempt is known to have used.
     """
@@ -105,6 +112,10 @@ def failure_of(
     for one in chain:
         if isinstance(one, WireError):
             return LlmError(one.kind, one_line(f"{who}: {one.message}"), usage=usage)
+    for missing in (error, error.__cause__):
+        if isinstance(missing, ImportError):  # no answer of a server makes a module go missing
+            text = f"{who}: {type(missing).__name__}: {missing}"
+            return LlmError(_K.INTERNAL, one_line(text), usage=usage)
     for one in chain:
         status = getattr(one, "status_code", None)
         if isinstance(status, int):
@@ -116,7 +127,10 @@ def failure_of(
     if "TransportError" in names or "APIConnectionError" in names or "OSError" in names:
         kind = _K.CUT_STREAM if has_begun else _K.NETWORK
         return LlmError(kind, one_line(f"{who}: {words}"), usage=usage)
-    text = f"{who}: what came makes no sense: {type(error).__name__}: {error}"
+    what = f"{type(error).__name__}: {error}"
+    if not is_asked:
+        return LlmError(_K.INTERNAL, one_line(f"{who}: {what}"), usage=usage)
+    text = f"{who}: what came makes no sense: {what}"
     return LlmError(_K.INVALID_RESPONSE, one_line(text), usage=usage)
 
 
@@ -148,7 +162,9 @@ def _of_status(error: BaseException, status: int, who: str, usage: Usage | None)
         otherwise = _K.INVALID_RESPONSE
     body = getattr(error, "body", None)
     kind, words = _read(body, otherwise)
-    if not words or body is None:
+    if 300 <= status < 400:
+        words = f"redirects to {headers.get('location', 'nowhere')}, which is never followed"
+    elif not words or body is None:
         words = getattr(response, "reason_phrase", "") or type(error).__name__
     request_id = headers.get("request-id") or headers.get("x-request-id")
     about = f"HTTP {status}" + (f", request {request_id}" if request_id else "")

@@ -17,8 +17,12 @@ from treadle.core.messages import CallPart, Message, Native, OpaquePart, Part, T
 from treadle.models.failures import WireError
 from treadle.thread.record import clean
 
-ANSWER_LENGTH_MAX: Final = 8 * 1024 * 1024
-"""Characters of one answer, all blocks together."""
+ANSWER_SIZE_MAX: Final = 4 * 1024 * 1024
+"""Bytes of one answer as Python may hold it, all blocks together: four for every character of a
+piece that is not all ASCII. The longest answers of models are a tenth of it."""
+
+VALUE_SIZE: Final = 64
+"""Bytes that an empty list takes, the largest for the two that it is written with."""
 
 BLOCK_COUNT_MAX: Final = 10_000
 
@@ -74,7 +78,7 @@ class Draft:
         self._salt = salt
         self._blocks: dict[Hashable, _Text | _Call | _Opaque] = {}
         self._ids: set[str] = set()
-        self._length = 0
+        self._size = 0
         self._half: _Text | None = None
         """The text block that waits for the second half of a surrogate pair."""
 
@@ -123,6 +127,12 @@ class Draft:
     def put_opaque(self, key: Hashable, block: Any) -> None:
         """Set the block of this key, which only its model understands; replaces what it was."""
         self._at(key, _Opaque).block = block
+        self.keep(block)
+
+    def keep(self, value: Any) -> None:
+        """Count what came of the answer and is kept until its end."""
+        data = msgspec.json.encode(clean(value))
+        self._grow(len(data) + VALUE_SIZE * sum(map(data.count, (b",", b"[", b"{"))))
 
     def thinking(self, piece: str) -> Iterator[ModelEvent]:
         """A piece of reasoning, to be shown."""
@@ -186,12 +196,13 @@ class Draft:
         return block
 
     def _count(self, piece: str) -> None:
-        self._length += len(piece)
-        if self._length > ANSWER_LENGTH_MAX:
-            size = ANSWER_LENGTH_MAX // 2**20
-            raise WireError(
-                LlmErrorKind.INVALID_RESPONSE, f"the answer is over {size} million characters"
-            )
+        self._grow(len(piece) if piece.isascii() else 4 * len(piece))
+
+    def _grow(self, size: int) -> None:
+        self._size += size
+        if self._size > ANSWER_SIZE_MAX:
+            text = f"the answer is over {ANSWER_SIZE_MAX // 2**20} MiB"
+            raise WireError(LlmErrorKind.INVALID_RESPONSE, text)
 
     def _add(self, text: _Text, piece: str) -> str:
         """Take a piece; what of it (and of what waited) can be stored now."""
@@ -261,3 +272,15 @@ def arguments_object(call: ToolCall) -> dict[str, Any]:
     except (msgspec.DecodeError, RecursionError, UnicodeError):
         arguments = None
     return arguments if isinstance(arguments, dict) else {MALFORMED: call.arguments_json}
+
+
+def arguments_text(call: ToolCall) -> str:
+    """The arguments of a call as JSON text: as the model wrote them, if that is an object.
+
+    Mistral, Ollama and the templates of vLLM and llama.cpp parse the arguments of calls long past,
+    and answer 400 or 500 to the whole conversation if they cannot.
+    """
+    given = arguments_object(call)
+    if given == {MALFORMED: call.arguments_json}:
+        return msgspec.json.encode(given).decode()
+    return call.arguments_json

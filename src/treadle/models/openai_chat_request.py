@@ -24,11 +24,13 @@ from msgspec import Struct
 
 from treadle.core.llm import LlmRequest, ModelTraits
 from treadle.core.messages import Message, ToolCall
-from treadle.models.layout import MALFORMED, arguments_object, bare_model, blocks_of
+from treadle.models.counts import output_limit
+from treadle.models.layout import arguments_text, bare_model, blocks_of
 
 EMPTY: Final = "(empty)"
-"""Stands for an assistant message without text and calls, which Mistral and Anthropic's models
-refuse; leaving it out would put two messages of the person together, which templates refuse."""
+"""Stands for an assistant message without calls and without text but spaces, which Mistral and
+Anthropic's models refuse; leaving it out would put two messages of the person together, which
+templates refuse."""
 
 REASONING_TEXTS: Final = ("reasoning_content", "reasoning")
 """Where endpoints put reasoning: DeepSeek, xAI, llama.cpp, older vLLM; OpenRouter, Groq, Ollama,
@@ -93,13 +95,13 @@ def make_parameters(
         dialect: of the endpoint.
     """
     model = bare_model(request.model, name)
-    limit = min(request.max_tokens, traits.output_tokens_max or request.max_tokens)
     body: dict[str, Any] = {
         "model": model,
         "messages": list(_messages(request, f"{name}:{model}", dialect)),
         "stream": True,
-        dialect.limit_name: limit,
     }
+    if (limit := output_limit(request, traits)) is not None:
+        body[dialect.limit_name] = limit
     if dialect.has_stream_options:
         body["stream_options"] = {"include_usage": True}
     if request.tools and traits.has_tools:
@@ -172,16 +174,22 @@ def _assistant(
             call[EXTRA_CONTENT] = extras[index]
     if dialect.needs_reasoning:
         fields.setdefault(REASONING_TEXTS[0], "")
-    sent: dict[str, Any] = {"role": "assistant", "content": "".join(texts) or None}
-    if len(parts) > len(texts):
-        sent["content"] = parts
-    elif not texts and not calls:
+    sent: dict[str, Any] = {"role": "assistant", "content": _content(texts, parts)}
+    if sent["content"] is None and not calls:
         sent["content"] = EMPTY
     # `content` is null beside calls, as OpenAI itself answers: absent and empty are refused by some
     sent |= fields
     if calls:
         sent["tool_calls"] = calls
     return sent
+
+
+def _content(texts: list[str], parts: list[dict[str, Any]]) -> Any:
+    """Text, or the parts that are more than text; `None` if there is nothing but spaces."""
+    if len(parts) > len(texts):
+        return [part for part in parts if part.get("type") != "text" or part["text"].strip()]
+    text = "".join(texts)
+    return text if text.strip() else None
 
 
 def _call(call: ToolCall, dialect: Dialect, offered: frozenset[str]) -> dict[str, Any]:
@@ -191,20 +199,8 @@ def _call(call: ToolCall, dialect: Dialect, offered: frozenset[str]) -> dict[str
     return {
         "id": _call_id(call.id, dialect),
         "type": "function",
-        "function": {"name": name, "arguments": _arguments(call)},
+        "function": {"name": name, "arguments": arguments_text(call)},
     }
-
-
-def _arguments(call: ToolCall) -> str:
-    """As the model wrote them, if that is an object.
-
-    Mistral, Ollama and the templates of vLLM and llama.cpp parse the arguments of calls long past,
-    and answer 400 or 500 to the whole conversation if they cannot.
-    """
-    given = arguments_object(call)
-    if given == {MALFORMED: call.arguments_json}:
-        return msgspec.json.encode(given).decode()
-    return call.arguments_json
 
 
 def _call_id(call_id: str, dialect: Dialect) -> str:

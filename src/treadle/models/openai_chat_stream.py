@@ -16,7 +16,7 @@ import msgspec
 from treadle.core.events import LlmEvent, ModelEvent
 from treadle.core.llm import LlmErrorKind, LlmRequest, LlmResponse, Usage
 from treadle.core.messages import Message
-from treadle.models.counts import estimate, length_of, token_count
+from treadle.models.counts import Tally, length_of, token_count
 from treadle.models.failures import WireError, one_line
 from treadle.models.layout import Draft
 from treadle.models.openai_chat_request import (
@@ -41,6 +41,9 @@ _ABORTED: Final = frozenset({"abort", "aborted", "cancelled"})
 _GROWING: Final = {"reasoning.text": "text", "reasoning.summary": "summary"}
 """The kinds of OpenRouter's reasoning details that come in pieces, and the field that grows."""
 
+LOOKED_AT_MAX: Final = 64 * 1024 * 1024
+"""Characters of arguments that are looked at, over and over, to tell calls apart."""
+
 
 class ChatAssembler:
     """The answer to one request.
@@ -51,14 +54,16 @@ class ChatAssembler:
     """
 
     def __init__(self, request: LlmRequest, source: str) -> None:
-        self._request = request
+        self._tally = Tally(length_of(request))
         self._draft = Draft(source, len(request.messages))
         self._calls = _Calls(self._draft)
-        self._reasoning = _Reasoning()
+        self._reasoning = _Reasoning(self._draft)
         self._parts: list[list[str]] = []
         """Mistral's content is a list: the text of each of its thinking parts."""
         self._is_thinking = False
         self._usage: Usage | None = None
+        self._told_at = 0
+        """How much was written when the usage was told."""
         self._is_done = False
         self._is_finished = False
         self._reason = ""
@@ -72,8 +77,23 @@ class ChatAssembler:
 
     @property
     def usage(self) -> Usage | None:
-        """What the endpoint has told so far; the latest counts, it is a sum each time."""
+        """What the endpoint has told; the latest counts, it is a sum each time.
+
+        A guess where nothing was told, or more was written after it and the end has not come.
+        """
+        if self._usage is None or (
+            self._tally.written_length > self._told_at and not self._is_whole
+        ):
+            return self._tally.at_least(self._usage)
         return self._usage
+
+    @property
+    def _is_whole(self) -> bool:
+        """A `finish_reason` came after the last of it, or `[DONE]`.
+
+        Proxies leave out the one or the other, and neither is said before its time.
+        """
+        return self._is_finished or (self._is_done and self._has_begun)
 
     def take(self, event: SseEvent) -> Iterator[ModelEvent]:
         """The deltas that a chunk brings.
@@ -82,6 +102,14 @@ class ChatAssembler:
             WireError: it is no chunk, or contradicts what came before.
             StreamError: it brings an error.
         """
+        before = self._usage
+        try:
+            yield from self._tally.count(self._take(event))
+        finally:
+            if self._usage is not before:
+                self._told_at = self._tally.written_length
+
+    def _take(self, event: SseEvent) -> Iterator[ModelEvent]:
         data = event.data.strip()
         if data.startswith(b"[DONE]"):
             self._is_done = True
@@ -102,14 +130,10 @@ class ChatAssembler:
     def end(self) -> Iterator[ModelEvent]:
         """The last deltas and the answer.
 
-        It is complete when a `finish_reason` came after the last of it, or `[DONE]`: proxies leave
-        out the one or the other, and neither is said before its time.
-
         Raises:
             WireError: it is not complete, or the endpoint withholds it.
         """
-        is_complete = self._is_finished or (self._is_done and self._has_begun)
-        if not is_complete or self._reason in _ABORTED:
+        if not self._is_whole or self._reason in _ABORTED:
             raise cut_stream()
         if self._reason == "content_filter":
             text = "the provider's filter stopped the answer"
@@ -118,8 +142,10 @@ class ChatAssembler:
             text = "the provider ran out of resources in the middle of the answer"
             raise WireError(LlmErrorKind.OVERLOADED, text)
         is_cut = self._reason in _LENGTH
-        yield from self._calls.end(is_cut=is_cut)
-        yield from self._draft.end(is_cut=is_cut)
+        yield from self._tally.count(self._calls.end(is_cut=is_cut))
+        # Without a reason nobody knows that the last call has no arguments: a proxy says `[DONE]`
+        # too when what is behind it has died.
+        yield from self._draft.end(is_cut=is_cut or not self._is_finished)
         # after it, because the block that came last is the one that was cut
         self._calls.keep_extras()
         if fields := self._reasoning.fields():
@@ -127,9 +153,7 @@ class ChatAssembler:
         for number, said in enumerate(self._parts):
             self._draft.put_opaque(("part", number), _thinking_part("".join(said)))
         message = self._draft.message()
-        usage = self._usage or estimate(
-            length_of(self._request), _size(message) + self._reasoning.size
-        )
+        usage = self._usage or self._tally.guess()
         yield LlmEvent.Completed(LlmResponse(message, usage, self._finish_reason(message)))
 
     def _choose(self, choice: dict[str, Any]) -> Iterator[ModelEvent]:
@@ -190,16 +214,12 @@ class ChatAssembler:
 class _Reasoning:
     """Reasoning beside the content: shown once, kept once, under the field in which it comes."""
 
-    def __init__(self) -> None:
+    def __init__(self, draft: Draft) -> None:
+        self._draft = draft
         self._texts: dict[str, list[str]] = {}
         self._details: list[dict[str, Any]] = []
         self._growing: list[tuple[dict[str, Any], list[str]]] = []
         self._at: dict[tuple[str, int], int] = {}
-
-    @property
-    def size(self) -> int:
-        """In characters."""
-        return max((sum(map(len, said)) for said in self._texts.values()), default=0)
 
     def take(self, delta: dict[str, Any]) -> str:
         """What of it is to be shown."""
@@ -233,6 +253,7 @@ class _Reasoning:
         kind, index = _text(detail.get("type"), "a kind of detail"), detail.get("index")
         grows = _GROWING.get(kind)
         if grows is None:
+            self._draft.keep(detail)
             self._details.append(detail)
             return ""
         piece = _text(detail.pop(grows, None), "a reasoning detail")
@@ -245,12 +266,19 @@ class _Reasoning:
                 place = None
         if place is None:
             place = len(self._growing)
-            self._growing.append((detail, []))
-            self._details.append(detail)
+            self._growing.append(({"type": kind}, []))
+            self._details.append(self._growing[-1][0])
             if type(index) is int:
                 self._at[kind, index] = place
         known, pieces = self._growing[place]
-        known.update((key, value) for key, value in detail.items() if value is not None)
+        fresh = {
+            key: value
+            for key, value in detail.items()
+            if key not in known or value not in (None, known[key])
+        }
+        if fresh:  # each piece says the same of the whole; it is kept once
+            self._draft.keep(fresh)
+            known |= fresh
         pieces.append(piece)
         return piece
 
@@ -266,14 +294,6 @@ class _Call:
         self.extra: Any = None
         self.place: int | None = None
         """Which call of the draft it is, once it is opened."""
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether its arguments are an object that has ended: nothing can follow them."""
-        try:
-            return isinstance(msgspec.json.decode("".join(self.pieces)), dict)
-        except (msgspec.DecodeError, RecursionError, UnicodeError):
-            return False
 
 
 class _Calls:
@@ -293,6 +313,7 @@ class _Calls:
         self._last: _Call | None = None
         self._by_index: dict[int, _Call] = {}
         self._by_id: dict[str, _Call] = {}
+        self._looked_at = 0
 
     def take(self, piece: dict[str, Any], position: int, siblings: int) -> Iterator[ModelEvent]:
         """The deltas that one piece brings.
@@ -322,6 +343,7 @@ class _Calls:
             self._by_id.setdefault(call_id, call)
         if piece.get(EXTRA_CONTENT) is not None:
             call.extra = piece[EXTRA_CONTENT]
+            self._draft.keep(call.extra)
         yield from self._add(call, name, arguments)
 
     def end(self, *, is_cut: bool) -> Iterator[ModelEvent]:
@@ -351,9 +373,20 @@ class _Calls:
         if call_id and call.id and call_id != call.id:
             return known  # one index for all calls
         is_same = bool(call_id) and call_id == call.id
-        if name and not is_same and arguments.lstrip().startswith("{") and call.is_whole:
+        if name and not is_same and arguments.lstrip().startswith("{") and self._is_whole(call):
             return None  # one index, ids missing, every call whole
         return call
+
+    def _is_whole(self, call: _Call) -> bool:
+        """Whether the arguments of a call are an object that has ended: nothing can follow them."""
+        call.pieces = [said := "".join(call.pieces)]
+        self._looked_at += len(said)
+        if self._looked_at > LOOKED_AT_MAX:
+            raise WireError(LlmErrorKind.INVALID_RESPONSE, "its calls cannot be told apart")
+        try:
+            return isinstance(msgspec.json.decode(said), dict)
+        except (msgspec.DecodeError, RecursionError, UnicodeError):
+            return False
 
     def _add(self, call: _Call, name: str, arguments: str) -> Iterator[ModelEvent]:
         if name and name != call.name:
@@ -411,11 +444,6 @@ def _usage_in(told: Any) -> Usage | None:
         cache_write_tokens=stored if cached + stored <= read else 0,
         reasoning_tokens=thought if thought <= written else 0,
     )
-
-
-def _size(message: Message) -> int:
-    calls = message.tool_calls
-    return len(message.content) + sum(len(c.tool_name) + len(c.arguments_json) for c in calls)
 
 
 def _arguments(value: Any) -> str:

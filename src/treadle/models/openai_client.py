@@ -31,7 +31,7 @@ def make_openai_client(key: str, base_url: str) -> AsyncOpenAI:
         api_key=key or NO_KEY,
         base_url=base_url,
         max_retries=0,
-        http_client=make_client(key),
+        http_client=make_client(key, base_url),
     )
     client.organization = client.project = client.admin_api_key = client.webhook_secret = None
     client._custom_headers = {}  # those of OPENAI_CUSTOM_HEADERS; no argument turns them off

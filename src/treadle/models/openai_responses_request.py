@@ -20,7 +20,8 @@ import msgspec
 from treadle.core.llm import LlmRequest, ModelTraits, Reasoning
 from treadle.core.messages import Message, ToolCall
 from treadle.core.tools import ToolDefinition
-from treadle.models.layout import MALFORMED, Block, arguments_object, blocks_of
+from treadle.models.counts import output_limit
+from treadle.models.layout import Block, arguments_text, blocks_of
 
 Item: TypeAlias = dict[str, Any]
 
@@ -68,8 +69,8 @@ def parameters_of(request: LlmRequest, model: str, source: str, traits: ModelTra
         body["tools"] = [_tool(tool) for tool in request.tools]
     body["input"] = items
     body["prompt_cache_key"] = _cache_key(body, items)
-    limit = traits.output_tokens_max
-    body["max_output_tokens"] = min(request.max_tokens, limit or request.max_tokens)
+    if (limit := output_limit(request, traits)) is not None:
+        body["max_output_tokens"] = limit
     if request.temperature is not None and traits.has_temperature:
         body["temperature"] = request.temperature
     if traits.reasoning != "none":
@@ -177,16 +178,12 @@ def _with_text(part: Item, text: str) -> Item:
 
 
 def _call(call: ToolCall) -> Item:
-    arguments = arguments_object(call)
-    text = call.arguments_json
-    if arguments == {MALFORMED: text}:
-        text = msgspec.json.encode(arguments).decode()
     name = _NOT_IN_A_NAME.sub("_", call.tool_name)[:NAME_LENGTH_MAX] or "unnamed"
     return {
         "type": "function_call",
         "call_id": _call_id(call.id),
         "name": name,
-        "arguments": text,
+        "arguments": arguments_text(call),
     }
 
 

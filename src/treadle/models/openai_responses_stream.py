@@ -22,7 +22,7 @@ import msgspec
 
 from treadle.core.events import LlmEvent, ModelEvent
 from treadle.core.llm import LlmErrorKind, LlmResponse, Usage
-from treadle.models.counts import estimate, token_count
+from treadle.models.counts import Tally, token_count
 from treadle.models.failures import WireError
 from treadle.models.layout import Draft
 from treadle.models.openai_responses_request import TEXT_FIELD, shape_of
@@ -38,9 +38,11 @@ NOT_OFFERED: Final = frozenset(
         "shell_call",
         "apply_patch_call",
         "mcp_approval_request",
+        "function_call_output",
     }
 )
-"""Items that wait for an output of ours, for tools of kinds that requests here never offer."""
+"""Items that wait for an output of ours, for tools of kinds that requests here never offer; and
+outputs, which are ours alone to give. Either would leave a call and its result apart."""
 
 _Data: TypeAlias = dict[str, Any]
 
@@ -83,7 +85,7 @@ class ResponsesAssembler:
 
     def __init__(self, source: str, *, salt: int, input_size: int) -> None:
         self._draft = Draft(source, salt)
-        self._input_size = input_size
+        self._tally = Tally(input_size)
         self._items: dict[int, _Item] = {}
         self._usage: Usage | None = None
         self._cut_by: str | None = None
@@ -99,11 +101,14 @@ class ResponsesAssembler:
 
     @property
     def usage(self) -> Usage | None:
-        """What the server reported; `None` before."""
-        return self._usage
+        """What the server reported, which it does at the end; before it a guess."""
+        return self._usage or self._tally.at_least(None)
 
     def take(self, event: SseEvent) -> Iterator[ModelEvent]:
         """The deltas that an event brings; raises `WireError` or `StreamError`."""
+        return self._tally.count(self._take(event))
+
+    def _take(self, event: SseEvent) -> Iterator[ModelEvent]:
         if self._is_done or event.data.strip() == b"[DONE]":  # the end mark of the chat format
             return
         data = decode_object(event.data)
@@ -124,12 +129,7 @@ class ResponsesAssembler:
         if not self._is_done:
             raise cut_stream()
         yield from self._draft.end(is_cut=self._cut_by is not None)
-        message = self._draft.message()
-        usage = self._usage
-        if usage is None:
-            said = sum(len(call.arguments_json) for call in message.tool_calls)
-            said += len(message.content)
-            usage = estimate(self._input_size, said)
+        message, usage = self._draft.message(), self._usage or self._tally.guess()
         yield LlmEvent.Completed(LlmResponse(message, usage, self._finish_reason()))
 
     def _finish_reason(self) -> str:

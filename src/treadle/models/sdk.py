@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from treadle.core.events import LlmEvent, ModelEvent
 from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest, ModelTraits
 from treadle.models.counts import token_count
-from treadle.models.failures import WireError, failure_of, without_key
+from treadle.models.failures import WireError, failure_of, one_line, without_key
 from treadle.models.layout import bare_model
 from treadle.models.wire import Answer, Assembler, read_object, stream_events
 
@@ -79,21 +79,24 @@ class SdkProvider(ABC):
             answer = self._open_count(request)
             if answer is None:
                 return None
-            return token_count(await read_object(answer), "input_tokens")
+            return token_count(await read_object(answer, COUNT_S_MAX), "input_tokens")
         except Exception:  # noqa: BLE001  whatever went wrong, there is no count
             return None
 
     async def list_models(self) -> tuple[str, ...] | LlmError:
         """The names of the models that this key can use, or why they cannot be had."""
+        is_asked = False
         try:
-            client = self._client()
-            body = await read_object(client.models.with_streaming_response.list(timeout=LIST_S_MAX))
+            models = self._client().models.with_streaming_response
+            is_asked = True
+            body = await read_object(models.list(timeout=LIST_S_MAX), LIST_S_MAX)
             names = tuple(one["id"] for one in body["data"])
             if not all(isinstance(name, str) for name in names):
-                raise TypeError("the name of a model is no text")
+                raise WireError(LlmErrorKind.INVALID_RESPONSE, "the list of models makes no sense")
         except Exception as error:  # noqa: BLE001  the border: whatever it is becomes data
-            return self._without_key(failure_of(error, self._name))
-        return names
+            return self._without_key(failure_of(error, self._name, is_asked=is_asked))
+        mark = f"[REDACTED:{self._name}_api_key]"
+        return tuple(without_key(one_line(name), self._key, mark) for name in names)
 
     async def aclose(self) -> None:
         """Free connections."""

@@ -84,7 +84,7 @@ class SseDecoder:
         elif name == b"event":
             self._event = value.decode(errors="replace")
         elif not name:  # a comment
-            self._size = sum(map(len, self._data))
+            self._size -= len(line)
         return None
 
     def _end(self) -> SseEvent | None:

@@ -12,12 +12,14 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, aclosing
 from typing import Any, Final, Protocol
+from urllib.parse import urlsplit
 
 import httpx2
 import msgspec
 
 from treadle.core.events import LlmEvent, ModelEvent
 from treadle.core.llm import LlmErrorKind, Usage
+from treadle.models.catalog import is_this_machine
 from treadle.models.failures import WireError, failure_in, failure_of
 from treadle.models.sse import SseDecoder, SseEvent
 
@@ -33,6 +35,10 @@ SILENCE_S_MAX: Final = 900.0
 
 DRAIN_S_MAX: Final = 0.2
 """After the last event the end of the response is waited for so long, to keep the connection."""
+
+LARGE_EVENT_SIZE: Final = 64 * 1024
+VALUES_MAX: Final = 300_000
+"""Of JSON, in all large events of a response: three bytes of it can become sixty in memory."""
 
 OBJECT_SIZE_MAX: Final = 8 * 1024 * 1024
 """Bytes of a JSON object that is no stream: a list of all models, say."""
@@ -71,7 +77,7 @@ class Assembler(Protocol):
 
     @property
     def usage(self) -> Usage | None:
-        """What is known to have been used so far."""
+        """What has been used so far: as told, else a guess; `None` before anything came."""
         ...
 
     def take(self, event: SseEvent) -> Iterable[ModelEvent]:
@@ -112,9 +118,11 @@ async def stream_events(
         assembler: a fresh one.
         who: the provider's name, for messages.
     """
-    has_begun = False
+    is_asked = has_begun = False
     try:
-        async with open_answer() as answer:
+        opened = open_answer()
+        is_asked = True
+        async with opened as answer:
             await _expect_stream(answer)
             has_begun = True
             body = answer.iter_bytes()
@@ -133,7 +141,9 @@ async def stream_events(
     except StreamError as error:
         yield LlmEvent.Error(failure_in(error.body, who, assembler.usage))
     except Exception as error:  # noqa: BLE001  the border: whatever it is becomes data
-        failure = failure_of(error, who, has_begun=has_begun, usage=assembler.usage)
+        failure = failure_of(
+            error, who, is_asked=is_asked, has_begun=has_begun, usage=assembler.usage
+        )
         yield LlmEvent.Error(failure)
 
 
@@ -160,10 +170,10 @@ async def _expect_stream(answer: Answer) -> None:
 
 
 async def _events(body: AsyncIterator[bytes]) -> AsyncGenerator[SseEvent | None, None]:
-    """The events of a body; `None` now and then while bytes come that end no event."""
+    """The events of a body, and `None` now and then: not every event, nor every byte, says much."""
     clock = asyncio.get_running_loop().time
     decoder = SseDecoder()
-    size = 0
+    size = values = 0
     started_s = told_s = clock()
     async for chunk in body:
         size += len(chunk)
@@ -175,7 +185,11 @@ async def _events(body: AsyncIterator[bytes]) -> AsyncGenerator[SseEvent | None,
             text = f"the answer is not complete after {RESPONSE_S_MAX / 60:.0f} minutes"
             raise WireError(LlmErrorKind.TIMEOUT, text)
         for event in decoder.feed(chunk):
-            told_s = now_s
+            if len(event.data) > LARGE_EVENT_SIZE:
+                values += sum(map(event.data.count, (b",", b"[", b"{")))
+                if values > VALUES_MAX:
+                    text = f"the stream brings over {VALUES_MAX} values in large events"
+                    raise WireError(LlmErrorKind.INVALID_RESPONSE, text)
             yield event
         if now_s - told_s >= ALIVE_EVERY_S:
             told_s = now_s
@@ -193,20 +207,30 @@ async def _drain(body: AsyncIterator[bytes]) -> None:
         return
 
 
-async def read_object(opened: AbstractAsyncContextManager[Answer]) -> dict[str, Any]:
+async def read_object(
+    opened: AbstractAsyncContextManager[Answer], within_s: float
+) -> dict[str, Any]:
     """The JSON object that a request for something small is answered with.
+
+    Args:
+        opened: the request, not yet sent.
+        within_s: for all of it; the client's own timeout begins anew with every byte.
 
     Raises:
         Exception: what the SDK raises for the status or the connection.
-        WireError: the answer is no JSON object, or is over `OBJECT_SIZE_MAX`.
+        WireError: the answer is no JSON object, or is over `OBJECT_SIZE_MAX`, or late.
     """
     body = bytearray()
-    async with opened as answer:
-        async for chunk in answer.iter_bytes():
-            body += chunk
-            if len(body) > OBJECT_SIZE_MAX:
-                text = f"the answer is over {OBJECT_SIZE_MAX // 2**20} MiB"
-                raise WireError(LlmErrorKind.INVALID_RESPONSE, text)
+    try:
+        async with asyncio.timeout(within_s), opened as answer:
+            async for chunk in answer.iter_bytes():
+                body += chunk
+                if len(body) > OBJECT_SIZE_MAX:
+                    text = f"the answer is over {OBJECT_SIZE_MAX // 2**20} MiB"
+                    raise WireError(LlmErrorKind.INVALID_RESPONSE, text)
+    except TimeoutError:
+        text = f"the answer is not complete after {within_s:g} seconds"
+        raise WireError(LlmErrorKind.TIMEOUT, text) from None
     return decode_object(bytes(body))
 
 
@@ -229,16 +253,24 @@ def decode_object(data: bytes) -> dict[str, Any]:
     return value
 
 
-def make_client(key: str) -> httpx2.AsyncClient:
+def make_client(key: str, base_url: str) -> httpx2.AsyncClient:
     """A client that asks for no compression, follows no redirect and reads no endless refusal.
 
     A redirect would carry the key to another host; a compressed body can be a bomb. Without a key
     none is sent, whatever the SDK thinks it must send. Proxies and certificates are those of the
-    environment.
+    environment, but what is for this machine goes through no proxy, whatever `NO_PROXY` says: it
+    would leave the machine.
+
+    Args:
+        key: of the endpoint; empty for one without keys.
+        base_url: where all requests go.
     """
+    limits = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
+    is_here = is_this_machine(urlsplit(base_url).hostname or "")
     return httpx2.AsyncClient(
         timeout=TIMEOUT,
-        limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20),
+        limits=limits,
+        transport=httpx2.AsyncHTTPTransport(limits=limits) if is_here else None,
         event_hooks={
             "request": [_ask_plainly] if key else [_ask_plainly, _drop_key],
             "response": [_bound],

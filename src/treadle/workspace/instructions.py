@@ -17,7 +17,7 @@ from msgspec import Struct
 FILE_NAME: Final = "AGENTS.md"
 
 SIZE_MAX: Final = 32 * 1024
-"""Bytes of all files together; what is beyond is left out, and people are told."""
+"""Bytes of all files together, the nearest first; the rest is left out, and people are told."""
 
 
 class Instructions(Struct, frozen=True):
@@ -30,6 +30,8 @@ class Instructions(Struct, frozen=True):
 def read_instructions(folder: str | Path) -> Instructions:
     """The AGENTS.md files that hold for a folder. Never fails: what cannot be read is a notice.
 
+    The nearest file gets its room first, because it wins; the text begins with that of the root.
+
     Args:
         folder: where the agent works. The root is the nearest folder above it that holds `.git`;
             without one only the folder itself is looked at.
@@ -39,7 +41,7 @@ def read_instructions(folder: str | Path) -> Instructions:
     sections: list[str] = []
     notices: list[str] = []
     left = SIZE_MAX
-    for path in _files(root, here):
+    for path in _nearest_first(root, here):
         name = str(path.relative_to(root))
         try:
             data, is_cut = _read(path, root, left)
@@ -47,17 +49,18 @@ def read_instructions(folder: str | Path) -> Instructions:
             notices.append(f"{name} is not used: {error}")
             continue
         left -= len(data)
-        if is_cut:
-            notices.append(f"{name} is cut: all {FILE_NAME} files may have {SIZE_MAX} bytes")
         text = data.decode(errors="replace" if not is_cut else "ignore").strip()
+        if is_cut:
+            what = "cut" if text else "left out"
+            notices.append(f"{name} is {what}: all {FILE_NAME} files may have {SIZE_MAX} bytes")
         if text:
             sections.append(f"Instructions from {name}:\n\n{text}")
-    return Instructions("\n\n".join(sections), tuple(notices))
+    return Instructions("\n\n".join(reversed(sections)), tuple(reversed(notices)))
 
 
-def _files(root: Path, here: Path) -> Iterator[Path]:
+def _nearest_first(root: Path, here: Path) -> Iterator[Path]:
     between = [one for one in (here, *here.parents) if one == root or root in one.parents]
-    for one in reversed(between):
+    for one in between:
         path = one / FILE_NAME
         if path.is_symlink() or path.exists():
             yield path
@@ -69,7 +72,10 @@ def _read(path: Path, root: Path, size_max: int) -> tuple[bytes, bool]:
     A link may lead to another file of the repository, nowhere else: what a repository says must
     not bring a file of its reader into a prompt.
     """
-    real = path.resolve(strict=True)
+    try:
+        real = path.resolve(strict=True)
+    except RuntimeError as error:  # Python 3.11 and 3.12 say so; later ones raise an OSError
+        raise ValueError("it is a link that leads in a circle") from error
     if real != root and root not in real.parents:
         raise ValueError("it is a link that leads out of the repository")
     descriptor = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -1,0 +1,108 @@
+"""What all formats share of HTTP: where requests go, how long they may take, whose fault it is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import httpx2
+import pytest
+
+from models.conformance import drain
+from models.conformance import request as make_request
+from models.hostile.formats import FORMATS, KEY
+from models.loopback import Answer, Loopback, refusal, stream
+from treadle.core.llm import LlmError, LlmErrorKind
+from treadle.models import sdk
+from treadle.models.anthropic import AnthropicProvider
+from treadle.models.openai_chat import OpenAiChatProvider
+from treadle.models.wire import make_client
+
+PROXIES = ("http_proxy", "HTTP_PROXY", "ALL_PROXY", "all_proxy")
+
+
+@pytest.fixture(autouse=True)
+def _no_exceptions(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize("variable", PROXIES)
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "127.0.0.2"])
+async def test_what_is_for_this_machine_goes_through_no_proxy(
+    monkeypatch: pytest.MonkeyPatch, variable: str, host: str
+) -> None:
+    data = FORMATS["openai-chat"].speak("Hello.")
+    async with Loopback(stream(data)) as server, Loopback(refusal(502, {})) as proxy:
+        monkeypatch.setenv(variable, proxy.url)
+        port = server.url.rpartition(":")[2]
+        provider = OpenAiChatProvider(KEY, base_url=f"http://{host}:{port}/v1")
+        await drain(provider.stream(make_request("hi")))
+        await provider.aclose()
+        assert proxy.requests == []
+        assert len(server.requests) == (host != "127.0.0.2")  # nobody listens there
+
+
+@pytest.mark.parametrize("variable", PROXIES)
+async def test_what_is_for_others_goes_through_the_proxy(
+    monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    async with Loopback(stream(FORMATS["openai-chat"].speak("Hello."))) as proxy:
+        monkeypatch.setenv(variable, proxy.url)
+        provider = OpenAiChatProvider(KEY, base_url="http://models.example.com/v1")
+        await drain(provider.stream(make_request("hi")))
+        await provider.aclose()
+        assert [seen.path for seen in proxy.requests] == [
+            "http://models.example.com/v1/chat/completions"
+        ]
+
+
+@pytest.mark.parametrize("url", ["https://localhost:1/v1", "https://models.example.com/v1"])
+def test_certificates_are_those_of_the_environment_for_every_host(
+    monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", "/no/such/file")
+    with pytest.raises(FileNotFoundError):
+        make_client(KEY, url)
+
+
+async def dripping() -> AsyncIterator[bytes]:
+    loop = asyncio.get_running_loop()
+    while True:
+        passed = asyncio.Event()
+        loop.call_later(0.02, passed.set)
+        await passed.wait()
+        yield b" "
+
+
+async def test_lists_and_counts_that_come_byte_by_byte_are_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The client's own timeout begins anew with every byte."""
+    monkeypatch.setattr(sdk, "LIST_S_MAX", 0.3)
+    monkeypatch.setattr(sdk, "COUNT_S_MAX", 0.3)
+    answer = Answer(dripping, headers={"content-type": "application/json"})
+    async with Loopback(answer) as server:
+        provider = AnthropicProvider(KEY, base_url=server.url)
+        async with asyncio.timeout(10):
+            found = await provider.list_models()
+            count = await provider.count_tokens(make_request("hi"))
+        await provider.aclose()
+        assert len(server.requests) == 2
+    assert isinstance(found, LlmError)
+    assert found.kind is LlmErrorKind.TIMEOUT
+    assert "is not complete after 0.3 seconds" in found.message
+    assert count is None
+
+
+async def test_a_fault_before_the_request_is_made_is_our_own() -> None:
+    class Broken(OpenAiChatProvider):
+        def _make_client(self) -> httpx2.AsyncClient:  # type: ignore[override]
+            raise KeyError("no such setting")
+
+    provider = Broken(KEY, base_url="http://127.0.0.1:1")
+    (end,) = await drain(provider.stream(make_request("hi")))
+    assert end.error.kind is LlmErrorKind.INTERNAL
+    listed = await provider.list_models()
+    assert isinstance(listed, LlmError)
+    assert listed.kind is LlmErrorKind.INTERNAL
