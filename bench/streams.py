@@ -192,9 +192,9 @@ async def _measure_events(url: str) -> list[Row]:
     from anthropic import AsyncAnthropic
     from openai import AsyncOpenAI
 
-    from treadle.models.anthropic import AnthropicProvider
-    from treadle.models.openai_chat import OpenAiChatProvider
-    from treadle.models.openai_responses import OpenAiResponsesProvider
+    from treadle.models.anthropic.provider import AnthropicProvider
+    from treadle.models.openai.chat import OpenAiChatProvider
+    from treadle.models.openai.responses import OpenAiResponsesProvider
 
     said: Any = [{"role": "user", "content": "go"}]
     claude = AsyncAnthropic(api_key="key-of-the-bench", base_url=url, max_retries=0)

@@ -23,7 +23,7 @@ MAY_USE: Final = {
     "store/local.py": {"datetime", "uuid_utils"},  # the clock of records, the ids of threads
     "store/writer.py": {"secrets"},  # names of temporary files
     "runtime/session.py": {"random"},  # the jitter that events carry
-    "models/script.py": {"datetime"},  # what TOML may hold and JSON may not
+    "models/scripted/script.py": {"datetime"},  # what TOML may hold and JSON may not
     "tools/files.py": {"secrets"},  # names of temporary files
     "tools/process.py": {"secrets", "time"},  # marks of its own, deadlines
     "tools/list_files.py": {"time"},  # deadlines

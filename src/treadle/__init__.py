@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from treadle.core.tools import RiskLevel as RiskLevel
     from treadle.core.tools import ToolDefinition as ToolDefinition
     from treadle.errors import TreadleError as TreadleError
-    from treadle.models.anthropic import AnthropicProvider as AnthropicProvider
-    from treadle.models.openai_chat import OpenAiChatProvider as OpenAiChatProvider
-    from treadle.models.openai_responses import OpenAiResponsesProvider as OpenAiResponsesProvider
-    from treadle.models.priced import PricedProvider as PricedProvider
-    from treadle.models.recorded import RecordedModel as RecordedModel
-    from treadle.models.recording import RecordingProvider as RecordingProvider
-    from treadle.models.recording_format import load_recording as load_recording
-    from treadle.models.script import load_script as load_script
-    from treadle.models.scripted import ScriptedModel as ScriptedModel
+    from treadle.models.anthropic.provider import AnthropicProvider as AnthropicProvider
+    from treadle.models.openai.chat import OpenAiChatProvider as OpenAiChatProvider
+    from treadle.models.openai.responses import OpenAiResponsesProvider as OpenAiResponsesProvider
+    from treadle.models.prices.provider import PricedProvider as PricedProvider
+    from treadle.models.recording.file import load_recording as load_recording
+    from treadle.models.recording.player import RecordedModel as RecordedModel
+    from treadle.models.recording.recorder import RecordingProvider as RecordingProvider
+    from treadle.models.scripted.provider import ScriptedModel as ScriptedModel
+    from treadle.models.scripted.script import load_script as load_script
     from treadle.runtime.session import Session as Session
     from treadle.store.local import LocalStore as LocalStore
     from treadle.store.places import Places as Places
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "AgentConfig": "core.config",
-    "AnthropicProvider": "models.anthropic",
+    "AnthropicProvider": "models.anthropic.provider",
     "Conversation": "core.conversation",
     "ConversationMachine": "core.chat.machine",
     "EffectClass": "core.tools",
@@ -59,15 +59,15 @@ _HOME = {
     "LocalStore": "store.local",
     "Message": "core.messages",
     "ModelTraits": "core.llm",
-    "OpenAiChatProvider": "models.openai_chat",
-    "OpenAiResponsesProvider": "models.openai_responses",
+    "OpenAiChatProvider": "models.openai.chat",
+    "OpenAiResponsesProvider": "models.openai.responses",
     "Places": "store.places",
-    "PricedProvider": "models.priced",
-    "RecordedModel": "models.recorded",
-    "RecordingProvider": "models.recording",
+    "PricedProvider": "models.prices.provider",
+    "RecordedModel": "models.recording.player",
+    "RecordingProvider": "models.recording.recorder",
     "Registry": "tools.registry",
     "RiskLevel": "core.tools",
-    "ScriptedModel": "models.scripted",
+    "ScriptedModel": "models.scripted.provider",
     "Session": "runtime.session",
     "ToolCall": "core.messages",
     "ToolContext": "tools.registry",
@@ -77,8 +77,8 @@ _HOME = {
     "TreadleError": "errors",
     "Usage": "core.llm",
     "builtin_tools": "tools.builtin",
-    "load_recording": "models.recording_format",
-    "load_script": "models.script",
+    "load_recording": "models.recording.file",
+    "load_script": "models.scripted.script",
     "load_settings": "config.load",
     "tool": "tools.registry",
 }

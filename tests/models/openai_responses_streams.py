@@ -17,8 +17,8 @@ from treadle.core.events import LlmEvent
 from treadle.core.llm import LlmErrorKind
 from treadle.core.messages import Message
 from treadle.models.failures import WireError
-from treadle.models.openai_responses_stream import ResponsesAssembler
-from treadle.models.sse import SseDecoder
+from treadle.models.openai.responses_stream import ResponsesAssembler
+from treadle.models.wire.sse import SseDecoder
 
 USAGE: Final = {
     "input_tokens": 120,

@@ -10,7 +10,7 @@ from models.conformance import drain, request
 from treadle.core.events import LlmEvent
 from treadle.core.llm import LlmRequest
 from treadle.core.messages import Message, ToolCall
-from treadle.models.scripted import ScriptedModel
+from treadle.models.scripted.provider import ScriptedModel
 
 
 def play(stream: AsyncIterator[Any]) -> list[Any]:

@@ -9,9 +9,9 @@ from pathlib import Path
 from models.conformance import drain
 from treadle.core.events import ModelEvent
 from treadle.core.llm import LlmRequest, ModelTraits
-from treadle.models.recorded import RecordedModel
-from treadle.models.recording import RecordingProvider
-from treadle.models.recording_format import load_recording
+from treadle.models.recording.file import load_recording
+from treadle.models.recording.player import RecordedModel
+from treadle.models.recording.recorder import RecordingProvider
 
 TRAITS = ModelTraits(context_tokens_max=7)
 

@@ -31,8 +31,8 @@ from treadle.core.events import LlmEvent
 from treadle.core.llm import LlmRequest, LlmResponse, ModelTraits, Usage
 from treadle.core.messages import Message
 from treadle.core.tools import ToolDefinition
-from treadle.models.anthropic import AnthropicProvider
-from treadle.models.anthropic_request import parameters_of
+from treadle.models.anthropic.provider import AnthropicProvider
+from treadle.models.anthropic.request import parameters_of
 
 KEY = "sk-ant-test-key-0123456789"
 MODEL = "anthropic:claude-test"
@@ -277,7 +277,7 @@ async def test_only_the_key_and_the_address_that_were_given_are_used(
 def test_the_sdk_is_not_imported_before_the_first_request() -> None:
     program = (
         "import sys\n"
-        "from treadle.models.anthropic import AnthropicProvider\n"
+        "from treadle.models.anthropic.provider import AnthropicProvider\n"
         "AnthropicProvider('key')\n"
         "print('anthropic' in sys.modules, 'pydantic' in sys.modules)\n"
     )

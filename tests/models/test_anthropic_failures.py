@@ -17,7 +17,7 @@ from models.loopback import EVENT_STREAM, Answer, Loopback, refusal, stream
 from models.test_anthropic import KEY, asking
 from treadle.core.events import LlmEvent
 from treadle.core.llm import LlmError
-from treadle.models.anthropic import AnthropicProvider
+from treadle.models.anthropic.provider import AnthropicProvider
 
 
 async def failure_at(url: str, key: str = KEY) -> LlmError:

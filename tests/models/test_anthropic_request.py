@@ -15,7 +15,7 @@ from treadle.core.conversation import Conversation
 from treadle.core.llm import LlmRequest, ModelTraits
 from treadle.core.messages import CallPart, Message, Native, OpaquePart, TextPart, ToolCall
 from treadle.core.tools import ToolDefinition
-from treadle.models.anthropic_request import counted, parameters_of, source_of
+from treadle.models.anthropic.request import counted, parameters_of, source_of
 from treadle.models.counts import length_of
 
 ME = "anthropic:claude-test"

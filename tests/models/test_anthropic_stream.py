@@ -28,11 +28,11 @@ from models.loopback import sse
 from treadle.core.events import LlmEvent
 from treadle.core.llm import LlmError, LlmResponse, Usage
 from treadle.core.messages import ToolCall
-from treadle.models.anthropic_stream import AnthropicAssembler
+from treadle.models.anthropic.stream import AnthropicAssembler
 from treadle.models.failures import WireError, failure_in, failure_of
 from treadle.models.layout import blocks_of
-from treadle.models.sse import SseDecoder
-from treadle.models.wire import StreamError
+from treadle.models.wire.sse import SseDecoder
+from treadle.models.wire.stream import StreamError
 
 ME = "anthropic:claude-test"
 LENGTH = 402

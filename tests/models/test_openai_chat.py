@@ -19,7 +19,7 @@ from models.openai_chat_streams import STREAMS
 from treadle.core.events import LlmEvent
 from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest, LlmResponse, ModelTraits
 from treadle.core.messages import Message
-from treadle.models.openai_chat import OpenAiChatProvider
+from treadle.models.openai.chat import OpenAiChatProvider
 
 KEY = "sk-proj-Zq7Wm2Xv9Tn4Rb6Yc1Kd8Lf3"
 K = LlmErrorKind
@@ -472,7 +472,7 @@ async def test_a_provider_shows_no_key() -> None:
 
 
 def test_importing_the_provider_does_not_load_the_sdk() -> None:
-    program = "import sys, treadle.models.openai_chat; print('openai' in sys.modules)"
+    program = "import sys, treadle.models.openai.chat; print('openai' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )

@@ -11,8 +11,8 @@ from models.loopback import sse
 from models.openai_chat_streams import calls, chunk, used
 from models.test_openai_chat_stream import SOURCE, answer, entry, said, wrong
 from treadle.core.llm import Usage
-from treadle.models.openai_chat_stream import ChatAssembler
-from treadle.models.sse import SseDecoder
+from treadle.models.openai.chat_stream import ChatAssembler
+from treadle.models.wire.sse import SseDecoder
 
 
 def test_calls_that_never_become_whole_are_given_up_before_they_cost_much() -> None:

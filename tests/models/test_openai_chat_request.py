@@ -18,8 +18,8 @@ from treadle.core.llm import LlmRequest, ModelTraits
 from treadle.core.messages import CallPart, Message, Native, OpaquePart, TextPart, ToolCall
 from treadle.core.tools import ToolDefinition
 from treadle.models.layout import bare_model
-from treadle.models.openai_chat import OpenAiChatProvider
-from treadle.models.openai_chat_request import (
+from treadle.models.openai.chat import OpenAiChatProvider
+from treadle.models.openai.chat_request import (
     DEEPSEEK,
     EMPTY,
     MISTRAL,

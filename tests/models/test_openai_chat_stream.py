@@ -14,9 +14,9 @@ from models.openai_chat_streams import STREAMS, calls, chunk, piece, used
 from treadle.core.events import LlmEvent
 from treadle.core.llm import LlmErrorKind, LlmResponse, Usage
 from treadle.models.failures import WireError
-from treadle.models.openai_chat_stream import ChatAssembler
-from treadle.models.sse import SseDecoder
-from treadle.models.wire import StreamError
+from treadle.models.openai.chat_stream import ChatAssembler
+from treadle.models.wire.sse import SseDecoder
+from treadle.models.wire.stream import StreamError
 
 SOURCE = "openai:m"
 

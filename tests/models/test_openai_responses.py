@@ -31,9 +31,9 @@ from treadle.core.events import LlmEvent
 from treadle.core.llm import LlmErrorKind, LlmRequest, ModelTraits, Usage
 from treadle.core.messages import Message
 from treadle.core.tools import ToolDefinition
-from treadle.models.openai_client import make_openai_client
-from treadle.models.openai_responses import OpenAiResponsesProvider
-from treadle.models.openai_responses_request import TEXT_FIELD, input_items
+from treadle.models.openai.client import make_openai_client
+from treadle.models.openai.responses import OpenAiResponsesProvider
+from treadle.models.openai.responses_request import TEXT_FIELD, input_items
 
 KEY = "sk-test-0123456789abcdef"
 MODEL = "openai:gpt-5.6"

@@ -34,9 +34,9 @@ from models.openai_responses_streams import (
 )
 from treadle.core.llm import LlmErrorKind, Usage
 from treadle.models.failures import WireError
-from treadle.models.openai_responses_request import input_items
-from treadle.models.openai_responses_stream import usage_of
-from treadle.models.wire import StreamError
+from treadle.models.openai.responses_request import input_items
+from treadle.models.openai.responses_stream import usage_of
+from treadle.models.wire.stream import StreamError
 
 
 @pytest.mark.parametrize(

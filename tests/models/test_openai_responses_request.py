@@ -12,7 +12,7 @@ from treadle.core.conversation import Conversation
 from treadle.core.llm import LlmRequest, ModelTraits
 from treadle.core.messages import CallPart, Message, Native, OpaquePart, TextPart, ToolCall
 from treadle.core.tools import ToolDefinition
-from treadle.models.openai_responses_request import input_items, parameters_of, shape_of
+from treadle.models.openai.responses_request import input_items, parameters_of, shape_of
 
 SOURCE = "openai:gpt-5.6"
 THINKING = {

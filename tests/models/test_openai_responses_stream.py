@@ -31,10 +31,10 @@ from models.openai_responses_streams import (
 from treadle.core.events import LlmEvent
 from treadle.core.llm import LlmErrorKind, Usage
 from treadle.models.failures import WireError, failure_in
-from treadle.models.openai_responses_request import input_items
-from treadle.models.openai_responses_stream import ResponsesAssembler, usage_of
-from treadle.models.sse import SseDecoder
-from treadle.models.wire import StreamError
+from treadle.models.openai.responses_request import input_items
+from treadle.models.openai.responses_stream import ResponsesAssembler, usage_of
+from treadle.models.wire.sse import SseDecoder
+from treadle.models.wire.stream import StreamError
 
 
 @pytest.mark.parametrize("name", STREAMS)

@@ -16,9 +16,9 @@ from models.test_scripted_conformance import ASKED, REPLIES
 from treadle.core.events import LlmEvent
 from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest, LlmResponse, Usage
 from treadle.core.messages import Message
-from treadle.models.priced import PricedProvider
-from treadle.models.prices import price
-from treadle.models.scripted import ScriptedModel
+from treadle.models.prices.provider import PricedProvider
+from treadle.models.prices.table import price
+from treadle.models.scripted.provider import ScriptedModel
 
 ASK = make_request("a")
 USAGE = Usage(10, 5)

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.core.llm import Usage
-from treadle.models.cost import describe_dollars, describe_usage
-from treadle.models.prices import price
+from treadle.models.prices.table import price
+from treadle.models.prices.words import describe_dollars, describe_usage
 
 MILLION = Decimal(1_000_000)
 
@@ -102,13 +102,13 @@ class TestPrices:
     def test_the_package_is_loaded_when_a_price_is_asked_for_and_reads_no_network(self):
         program = """
 import sys
-import treadle.models.prices, treadle.models.priced, treadle.models.cost
+import treadle.models.prices.table, treadle.models.prices.provider, treadle.models.prices.words
 assert "genai_prices" not in sys.modules
 opened = []
 sys.addaudithook(lambda event, _: opened.append(event) if event.startswith("socket.") else None)
 import threading
 from treadle.core.llm import Usage
-assert treadle.models.prices.price("openai", "gpt-4o", Usage(1000, 1000)) > 0
+assert treadle.models.prices.table.price("openai", "gpt-4o", Usage(1000, 1000)) > 0
 assert threading.active_count() == 1
 network = {event for event in opened if event not in ("socket.gethostname",)}
 assert not network, network

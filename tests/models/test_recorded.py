@@ -24,10 +24,10 @@ from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest, LlmResponse, Mo
 from treadle.core.messages import CallPart, Message, Native, OpaquePart, TextPart, ToolCall
 from treadle.core.tools import EffectClass, RiskLevel, ToolDefinition
 from treadle.errors import UsageError
-from treadle.models.recorded import EXCERPT_SIZE_MAX
-from treadle.models.recording import RecordingProvider
-from treadle.models.recording_format import load_recording
-from treadle.models.scripted import ScriptedModel
+from treadle.models.recording.file import load_recording
+from treadle.models.recording.player import EXCERPT_SIZE_MAX
+from treadle.models.recording.recorder import RecordingProvider
+from treadle.models.scripted.provider import ScriptedModel
 
 Text, Thinking, Arguments = LlmEvent.TextDelta, LlmEvent.ThinkingDelta, LlmEvent.ToolCallDelta
 

@@ -30,9 +30,9 @@ from treadle.core.llm import LlmErrorKind, LlmRequest, LlmResponse, Usage
 from treadle.core.messages import Message, Native, OpaquePart, ToolCall
 from treadle.core.tools import ToolDefinition
 from treadle.errors import DiskError, InternalError, UsageError
-from treadle.models.recording import RecordingProvider
-from treadle.models.recording_format import ExchangeLine, Header, Settings, load_recording
-from treadle.models.scripted import ScriptedModel
+from treadle.models.recording.file import ExchangeLine, Header, Settings, load_recording
+from treadle.models.recording.recorder import RecordingProvider
+from treadle.models.scripted.provider import ScriptedModel
 from treadle.workspace.redact import Redactor
 
 SECRET = "hunter2-hunter2"

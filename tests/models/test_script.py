@@ -9,7 +9,7 @@ import pytest
 
 from treadle.core.llm import LlmErrorKind
 from treadle.errors import ScriptError
-from treadle.models.script import (
+from treadle.models.scripted.script import (
     Call,
     Failure,
     Reply,

@@ -8,7 +8,7 @@ import pytest
 
 from treadle.core.llm import LlmErrorKind
 from treadle.errors import ScriptError, UsageError
-from treadle.models.script import make_script, parse_script
+from treadle.models.scripted.script import make_script, parse_script
 
 
 def refusal(data: object, name: str = "script") -> str:

@@ -15,8 +15,8 @@ from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest
 from treadle.core.messages import Message, ToolCall
 from treadle.core.retry import is_retryable
 from treadle.errors import ScriptError
-from treadle.models.script import Reply, Script
-from treadle.models.scripted import ScriptedModel
+from treadle.models.scripted.provider import ScriptedModel
+from treadle.models.scripted.script import Reply, Script
 
 CALLS = {"tool": "read_file"}
 

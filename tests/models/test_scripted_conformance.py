@@ -9,7 +9,7 @@ import pytest
 from models.conformance import ProviderConformance
 from models.conformance import request as make_request
 from treadle.core.llm import LlmRequest
-from treadle.models.scripted import ScriptedModel
+from treadle.models.scripted.provider import ScriptedModel
 
 REPLIES = (
     {"when": {"user": "text"}, "text": "Grüße, 世界! " * 5},

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from treadle.core.llm import LlmErrorKind
-from treadle.models import script
-from treadle.models.script import parse_script
+from treadle.models.scripted import script
+from treadle.models.scripted.script import parse_script
 
 PAGE = (Path(__file__).parents[2] / "docs" / "scripted-models.md").read_text()
 BLOCKS = re.findall(r"^```(\w+) ?(\S*)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)

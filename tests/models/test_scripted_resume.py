@@ -19,8 +19,8 @@ from treadle.core.events import LlmEvent
 from treadle.core.llm import LlmRequest
 from treadle.core.messages import Message
 from treadle.errors import ScriptError
-from treadle.models.script import Script, load_script, make_script, parse_script
-from treadle.models.scripted import ScriptedModel
+from treadle.models.scripted.provider import ScriptedModel
+from treadle.models.scripted.script import Script, load_script, make_script, parse_script
 
 FIX = """
 [[replies]]
@@ -64,8 +64,8 @@ import asyncio, sys, msgspec
 from treadle.core.conversation import Conversation
 from treadle.core.llm import LlmRequest
 from treadle.core.messages import Message
-from treadle.models.script import load_script
-from treadle.models.scripted import ScriptedModel
+from treadle.models.scripted.script import load_script
+from treadle.models.scripted.provider import ScriptedModel
 
 async def main():
     messages = msgspec.json.decode(sys.argv[2], type=list[Message])

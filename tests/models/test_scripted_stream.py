@@ -16,8 +16,8 @@ from treadle.core.events import LlmEvent
 from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest, Usage
 from treadle.core.messages import Message, ToolCall
 from treadle.errors import ScriptError
-from treadle.models.script import Failure, Reply, make_script
-from treadle.models.scripted import ScriptedModel
+from treadle.models.scripted.provider import ScriptedModel
+from treadle.models.scripted.script import Failure, Reply, make_script
 
 TEXTS = st.text(max_size=200)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from treadle.core.llm import LlmErrorKind
 from treadle.models.failures import WireError
-from treadle.models.sse import EVENT_SIZE_MAX, SseDecoder, SseEvent
+from treadle.models.wire.sse import EVENT_SIZE_MAX, SseDecoder, SseEvent
 
 lines = st.sampled_from(
     [

@@ -13,10 +13,10 @@ from models.conformance import request as make_request
 from models.hostile.formats import FORMATS, KEY
 from models.loopback import Answer, Loopback, refusal, stream
 from treadle.core.llm import LlmError, LlmErrorKind
-from treadle.models import sdk
-from treadle.models.anthropic import AnthropicProvider
-from treadle.models.openai_chat import OpenAiChatProvider
-from treadle.models.wire import make_client
+from treadle.models.anthropic.provider import AnthropicProvider
+from treadle.models.openai.chat import OpenAiChatProvider
+from treadle.models.wire import provider as sdk
+from treadle.models.wire.stream import make_client
 
 PROXIES = ("http_proxy", "HTTP_PROXY", "ALL_PROXY", "all_proxy")
 

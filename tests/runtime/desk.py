@@ -29,7 +29,7 @@ from treadle.core.tools import (
     ToolExecutionOutcome,
     ToolProgress,
 )
-from treadle.models.scripted import ScriptedModel
+from treadle.models.scripted.provider import ScriptedModel
 from treadle.runtime.outputs import Output
 from treadle.runtime.ports import Provider, Writer
 from treadle.runtime.session import Session

@@ -15,7 +15,7 @@ from treadle.core.events import LlmEvent, ModelEvent, PostToolsHookCompleted
 from treadle.core.llm import LlmErrorKind, LlmRequest, LlmResponse
 from treadle.core.messages import Message, ToolCall
 from treadle.core.tools import Outcome, ToolError, ToolErrorKind, ToolProgress
-from treadle.models.scripted import ScriptedModel
+from treadle.models.scripted.provider import ScriptedModel
 from treadle.runtime.calls import (
     OUTPUT_LENGTH_MAX,
     call_model,

@@ -18,11 +18,11 @@ from treadle.core.config import choose_model
 from treadle.core.llm import Usage
 from treadle.errors import UsageError
 from treadle.models.catalog import ModelRef, ProviderEntry
-from treadle.models.scripted import ScriptedModel
+from treadle.models.scripted.provider import ScriptedModel
 from treadle.runtime.ports import Provider
 
 if TYPE_CHECKING:
-    from treadle.models.recording import RecordingProvider
+    from treadle.models.recording.recorder import RecordingProvider
 
 CREATOR: Final = f"treadle {__version__}"
 
@@ -30,9 +30,9 @@ PLAYED: Final = ("scripted", "recorded")
 """What is no provider: these are followed by a file."""
 
 _CLASSES: Final = {
-    "anthropic-messages": ("treadle.models.anthropic", "AnthropicProvider", "anthropic"),
-    "openai-responses": ("treadle.models.openai_responses", "OpenAiResponsesProvider", "openai"),
-    "openai-chat": ("treadle.models.openai_chat", "OpenAiChatProvider", "openai"),
+    "anthropic-messages": ("treadle.models.anthropic.provider", "AnthropicProvider", "anthropic"),
+    "openai-responses": ("treadle.models.openai.responses", "OpenAiResponsesProvider", "openai"),
+    "openai-chat": ("treadle.models.openai.chat", "OpenAiChatProvider", "openai"),
 }
 """Of each wire format: module, class, and the SDK that the class will import."""
 
@@ -108,16 +108,16 @@ class Models:
 
     def _play(self, kind: str, path: str) -> Provider:
         if kind == "scripted":
-            from treadle.models.script import load_script
+            from treadle.models.scripted.script import load_script
 
             return self._recorded(ScriptedModel(load_script(path)))
-        from treadle.models.recorded import RecordedModel
-        from treadle.models.recording_format import load_recording
+        from treadle.models.recording.file import load_recording
+        from treadle.models.recording.player import RecordedModel
 
         return RecordedModel(load_recording(path))
 
     def _connect(self, name: str) -> Provider:
-        from treadle.models.priced import PricedProvider
+        from treadle.models.prices.provider import PricedProvider
 
         catalog = self._loaded.catalog
         ref = catalog.resolve(name)
@@ -141,7 +141,7 @@ class Models:
     def _recorded(self, provider: Provider) -> Provider:
         if self._record is None:
             return provider
-        from treadle.models.recording import RecordingProvider
+        from treadle.models.recording.recorder import RecordingProvider
 
         if self._recorder is not None:
             return self._recorder.beside(provider)
@@ -173,7 +173,7 @@ def _preload(api: str) -> None:
 
 def _price(provider: str, entry: ProviderEntry) -> Callable[[str, str, Usage], Decimal | None]:
     def price(_: str, model: str, usage: Usage) -> Decimal | None:
-        from treadle.models.prices import price as price_of
+        from treadle.models.prices.table import price as price_of
 
         return price_of(entry.prices or provider, model.removeprefix(f"{provider}:"), usage)
 

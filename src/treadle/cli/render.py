@@ -15,7 +15,7 @@ import msgspec
 
 from treadle.core.messages import ToolCall
 from treadle.core.tools import ToolExecutionOutcome
-from treadle.models.cost import describe_usage
+from treadle.models.prices.words import describe_usage
 from treadle.runtime import outputs
 from treadle.runtime.outputs import Output, TurnFinished, TurnOutcome
 

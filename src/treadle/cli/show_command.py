@@ -73,7 +73,7 @@ def _spent(store: LocalStore, document: Thread) -> list[Spent]:
 
 
 def _show_usage(document: Thread, spent: list[Spent]) -> None:
-    from treadle.models.cost import describe_usage
+    from treadle.models.prices.words import describe_usage
 
     for one in spent:
         where = f"{one.seq:>5}  turn {one.turn:<3}  {one.purpose:<14}  {one.model}"
@@ -82,7 +82,7 @@ def _show_usage(document: Thread, spent: list[Spent]) -> None:
 
 
 def _show(document: Thread, turns: Mapping[int, Usage]) -> None:
-    from treadle.models.cost import describe_usage
+    from treadle.models.prices.words import describe_usage
 
     facts = [
         ("thread", f"{document.id} at version {document.version}"),
@@ -111,7 +111,7 @@ def _show(document: Thread, turns: Mapping[int, Usage]) -> None:
 
 
 def _show_turn(turn: int, turns: Mapping[int, Usage]) -> None:
-    from treadle.models.cost import describe_usage
+    from treadle.models.prices.words import describe_usage
 
     if turn in turns:
         click.echo(click.style(f"  (turn {turn}: {describe_usage(turns[turn])})", dim=True))

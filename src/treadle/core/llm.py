@@ -128,7 +128,7 @@ _K = LlmErrorKind
 ADVICE: Final[Mapping[LlmErrorKind, str]] = MappingProxyType(
     {
         _K.AUTHENTICATION: "check the key: `treadle doctor` says where it comes from",
-        _K.PERMISSION: "this key may not use the model: ask for access or credit, or choose another one",
+        _K.PERMISSION: "ask for access or credit, or choose another model",
         _K.NOT_FOUND: "check the model's name and the base URL: `treadle models` lists them",
         _K.BAD_REQUEST: "the provider refuses this request as it is; the thread is intact",
         _K.CONTEXT_TOO_LONG: "the conversation is too long for this model: choose one that "

@@ -14,7 +14,7 @@ from models.hostile.formats import FORMATS, Format, heard, proper
 from models.hostile.malformed import good, limited, malformed
 from models.loopback import stream
 from treadle.core.llm import LlmError, LlmErrorKind, LlmResponse
-from treadle.models import sse
+from treadle.models.wire import sse
 
 
 def kind_of(wire: Format, data: bytes) -> str:

@@ -22,19 +22,17 @@ from treadle.core.events import LlmEvent
 from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest, LlmResponse, ModelTraits
 from treadle.core.messages import Message, ToolCall
 from treadle.core.tools import EffectClass, ToolDefinition
-from treadle.models import (
-    anthropic_request,
-    anthropic_stream,
-    openai_chat_request,
-    openai_chat_stream,
-    openai_responses_request,
-    openai_responses_stream,
-)
-from treadle.models.anthropic import AnthropicProvider
-from treadle.models.openai_chat import OpenAiChatProvider
-from treadle.models.openai_responses import OpenAiResponsesProvider
-from treadle.models.sse import SseDecoder, SseEvent
-from treadle.models.wire import EVENT_STREAM, Assembler, stream_events
+from treadle.models.anthropic import request as anthropic_request
+from treadle.models.anthropic import stream as anthropic_stream
+from treadle.models.anthropic.provider import AnthropicProvider
+from treadle.models.openai import chat_request as openai_chat_request
+from treadle.models.openai import chat_stream as openai_chat_stream
+from treadle.models.openai import responses_request as openai_responses_request
+from treadle.models.openai import responses_stream as openai_responses_stream
+from treadle.models.openai.chat import OpenAiChatProvider
+from treadle.models.openai.responses import OpenAiResponsesProvider
+from treadle.models.wire.sse import SseDecoder, SseEvent
+from treadle.models.wire.stream import EVENT_STREAM, Assembler, stream_events
 
 KEY: Final = "sk-test-0123456789-abcdefghij"
 MODEL: Final = "model-1"

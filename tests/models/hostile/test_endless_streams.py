@@ -28,7 +28,9 @@ from models.loopback import sse as sse_bytes
 from runtime.clock import tick
 from treadle.core import retry
 from treadle.core.llm import LlmErrorKind
-from treadle.models import layout, sse, wire
+from treadle.models import layout
+from treadle.models.wire import sse
+from treadle.models.wire import stream as wire
 from treadle.runtime.outputs import TurnOutcome
 
 MEMORY_MAX: Final = 64 * MIB

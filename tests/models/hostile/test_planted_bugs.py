@@ -14,22 +14,20 @@ import pytest
 from models.hostile import checks
 from treadle.core import retry
 from treadle.core.events import LlmEvent
-from treadle.models import (
-    anthropic,
-    anthropic_request,
-    anthropic_stream,
-    layout,
-    openai_chat,
-    openai_chat_stream,
-    openai_responses,
-    openai_responses_stream,
-    sse,
-    wire,
-)
-from treadle.models.anthropic_stream import AnthropicAssembler
+from treadle.models import layout
+from treadle.models.anthropic import provider as anthropic
+from treadle.models.anthropic import request as anthropic_request
+from treadle.models.anthropic import stream as anthropic_stream
+from treadle.models.anthropic.stream import AnthropicAssembler
 from treadle.models.layout import Draft
-from treadle.models.openai_chat_stream import ChatAssembler
-from treadle.models.openai_responses_stream import ResponsesAssembler
+from treadle.models.openai import chat as openai_chat
+from treadle.models.openai import chat_stream as openai_chat_stream
+from treadle.models.openai import responses as openai_responses
+from treadle.models.openai import responses_stream as openai_responses_stream
+from treadle.models.openai.chat_stream import ChatAssembler
+from treadle.models.openai.responses_stream import ResponsesAssembler
+from treadle.models.wire import sse
+from treadle.models.wire import stream as wire
 from treadle.runtime import session
 
 Patch = pytest.MonkeyPatch

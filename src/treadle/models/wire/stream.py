@@ -21,7 +21,7 @@ from treadle.core.events import LlmEvent, ModelEvent
 from treadle.core.llm import LlmErrorKind, Usage
 from treadle.models.catalog import is_this_machine
 from treadle.models.failures import WireError, failure_in, failure_of
-from treadle.models.sse import SseDecoder, SseEvent
+from treadle.models.wire.sse import SseDecoder, SseEvent
 
 RESPONSE_SIZE_MAX: Final = 128 * 1024 * 1024
 """Bytes of one streamed response; events carry tens of times the text they bring."""

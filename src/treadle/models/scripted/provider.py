@@ -22,7 +22,14 @@ from treadle.core.events import LlmEvent, ModelEvent
 from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest, LlmResponse, ModelTraits, Usage
 from treadle.core.messages import Message, ToolCall
 from treadle.models.counts import estimate, tokens_in
-from treadle.models.script import CALL_ID_PREFIX, Call, Reply, Script, conditions, make_script
+from treadle.models.scripted.script import (
+    CALL_ID_PREFIX,
+    Call,
+    Reply,
+    Script,
+    conditions,
+    make_script,
+)
 
 _EXCERPT_SIZE_MAX: Final = 80
 _NEAREST_MAX: Final = 3

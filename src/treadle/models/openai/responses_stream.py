@@ -25,9 +25,9 @@ from treadle.core.llm import LlmErrorKind, LlmResponse, Usage
 from treadle.models.counts import Tally, token_count
 from treadle.models.failures import WireError
 from treadle.models.layout import Draft
-from treadle.models.openai_responses_request import TEXT_FIELD, shape_of
-from treadle.models.sse import SseEvent
-from treadle.models.wire import ALIVE, StreamError, cut_stream, decode_object
+from treadle.models.openai.responses_request import TEXT_FIELD, shape_of
+from treadle.models.wire.sse import SseEvent
+from treadle.models.wire.stream import ALIVE, StreamError, cut_stream, decode_object
 from treadle.thread.record import clean
 
 NOT_OFFERED: Final = frozenset(

@@ -2,7 +2,7 @@
 
 OpenRouter, Groq, DeepSeek, Mistral, Together, xAI, Ollama, vLLM, LM Studio, llama.cpp: all the same
 provider with another name and address. Where they differ in a way that fails, the request
-(`openai_chat_request`) and the stream (`openai_chat_stream`) say so.
+(`chat_request`) and the stream (`chat_stream`) say so.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Final
 
 from treadle.core.llm import LlmRequest, ModelTraits
-from treadle.models.openai_chat_request import dialect_of, make_parameters
-from treadle.models.openai_chat_stream import ChatAssembler
-from treadle.models.openai_client import make_openai_client
-from treadle.models.sdk import SdkProvider
-from treadle.models.wire import Answer
+from treadle.models.openai.chat_request import dialect_of, make_parameters
+from treadle.models.openai.chat_stream import ChatAssembler
+from treadle.models.openai.client import make_openai_client
+from treadle.models.wire.provider import SdkProvider
+from treadle.models.wire.stream import Answer
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI

@@ -19,15 +19,15 @@ from treadle.core.messages import Message
 from treadle.models.counts import Tally, length_of, token_count
 from treadle.models.failures import WireError, one_line
 from treadle.models.layout import Draft
-from treadle.models.openai_chat_request import (
+from treadle.models.openai.chat_request import (
     CALL,
     CONTENT_PART,
     EXTRA_CONTENT,
     REASONING_DETAILS,
     REASONING_TEXTS,
 )
-from treadle.models.sse import SseEvent
-from treadle.models.wire import StreamError, cut_stream, decode_object
+from treadle.models.wire.sse import SseEvent
+from treadle.models.wire.stream import StreamError, cut_stream, decode_object
 
 _EXCERPT_LENGTH: Final = 100
 _REASON_LENGTH_MAX: Final = 40

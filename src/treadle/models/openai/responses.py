@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 from treadle.core.llm import LlmRequest, ModelTraits
 from treadle.models.counts import length_of
 from treadle.models.layout import bare_model
-from treadle.models.openai_client import make_openai_client
-from treadle.models.openai_responses_request import parameters_of
-from treadle.models.openai_responses_stream import ResponsesAssembler
-from treadle.models.sdk import COUNT_S_MAX, SdkProvider
-from treadle.models.wire import Answer
+from treadle.models.openai.client import make_openai_client
+from treadle.models.openai.responses_request import parameters_of
+from treadle.models.openai.responses_stream import ResponsesAssembler
+from treadle.models.wire.provider import COUNT_S_MAX, SdkProvider
+from treadle.models.wire.stream import Answer
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI

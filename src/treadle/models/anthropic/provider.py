@@ -11,11 +11,11 @@ from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Final
 
 from treadle.core.llm import LlmRequest, ModelTraits
-from treadle.models.anthropic_request import counted, parameters_of, source_of
-from treadle.models.anthropic_stream import AnthropicAssembler
+from treadle.models.anthropic.request import counted, parameters_of, source_of
+from treadle.models.anthropic.stream import AnthropicAssembler
 from treadle.models.counts import length_of
-from treadle.models.sdk import COUNT_S_MAX, SdkProvider
-from treadle.models.wire import Answer, make_client
+from treadle.models.wire.provider import COUNT_S_MAX, SdkProvider
+from treadle.models.wire.stream import Answer, make_client
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic

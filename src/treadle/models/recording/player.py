@@ -19,7 +19,7 @@ from treadle.core.events import LlmEvent, ModelEvent
 from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest, ModelTraits
 from treadle.core.messages import Message
 from treadle.core.tools import ToolDefinition
-from treadle.models.recording_format import (
+from treadle.models.recording.file import (
     Exchange,
     Recording,
     Settings,

@@ -23,7 +23,7 @@ import msgspec
 from treadle.core.events import LlmEvent, ModelEvent
 from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest, ModelTraits
 from treadle.errors import DiskError, InternalError, TreadleError, UsageError
-from treadle.models.recording_format import (
+from treadle.models.recording.file import (
     VERSION,
     ExchangeLine,
     Header,

@@ -18,8 +18,8 @@ from treadle.core.llm import LlmErrorKind, LlmResponse, Usage
 from treadle.models.counts import Tally, token_count
 from treadle.models.failures import WireError, one_line
 from treadle.models.layout import Draft
-from treadle.models.sse import SseEvent
-from treadle.models.wire import ALIVE, StreamError, cut_stream, decode_object
+from treadle.models.wire.sse import SseEvent
+from treadle.models.wire.stream import ALIVE, StreamError, cut_stream, decode_object
 
 FINISH_REASONS: Final[Mapping[str, str]] = {
     "end_turn": "stop",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from treadle.models.wire import make_client
+from treadle.models.wire.stream import make_client
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI

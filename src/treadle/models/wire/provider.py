@@ -15,7 +15,7 @@ from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest, ModelTraits
 from treadle.models.counts import token_count
 from treadle.models.failures import WireError, failure_of, one_line, without_key
 from treadle.models.layout import bare_model
-from treadle.models.wire import Answer, Assembler, read_object, stream_events
+from treadle.models.wire.stream import Answer, Assembler, read_object, stream_events
 
 LIST_S_MAX: Final = 10.0
 COUNT_S_MAX: Final = 30.0

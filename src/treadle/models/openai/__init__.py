@@ -1,0 +1,1 @@
+"""OpenAI: the Responses API, and Chat Completions for every endpoint that speaks it."""

@@ -1,0 +1,1 @@
+"""Recordings: what a model streamed, kept in a file and played again."""
