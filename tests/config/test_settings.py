@@ -57,6 +57,11 @@ def test_the_built_in_table_keeps_the_rules() -> None:
         ),
         ("max_step = 3\n", "FILE:1: unknown key max_step; did you mean max_steps?"),
         ("provider = 3\n", "FILE:1: unknown key provider; did you mean providers?"),
+        (
+            '[providers.openai]\napi_key = "sk-1"\n',
+            "FILE:2: unknown key providers.openai.api_key; a key never stands in a file of "
+            "settings: name its key_env, key_file or key_command",
+        ),
         ("max_steps = 0\n", "not 0"),
         ("max_steps = true\n", "not true"),
         ("max_steps = 1.5\n", "not 1.5"),

@@ -131,6 +131,13 @@ def test_the_message_is_one_line_cut_to_size_with_the_request_named() -> None:
     assert len(failure.message.splitlines()) == 1
 
 
+def test_a_wait_that_is_too_long_for_anybody_is_told() -> None:
+    far = failure_of(StatusError(429, None, retry_after="90000"), "x")
+    assert far.message.endswith("(HTTP 429, to be asked again in 1,500 minutes)")
+    near = failure_of(StatusError(429, None, retry_after="60"), "x")
+    assert near.message.endswith("(HTTP 429)")
+
+
 def test_a_failure_keeps_what_was_used_and_what_the_server_asks_for() -> None:
     failure = failure_of(StatusError(429, None, retry_after="7"), "x", usage=Usage(5))
     assert (failure.usage, failure.retry_after_s) == (Usage(5), 7.0)

@@ -108,6 +108,9 @@ def is_name(text: str) -> bool:
     return bool(re.fullmatch(r"[a-z0-9][a-z0-9._-]*", text)) and not is_taken
 
 
+_SECRET: Final = re.compile(r"(^|_)(key|token|secret|password)$", re.IGNORECASE)
+"""What people call a key when they write it where it must not stand."""
+
 _BOOL: Final = Rule(bool, "true or false")
 _COUNT: Final = Rule(Count, f"a whole number of at least 1 and at most {COUNT_MAX}")
 _MODEL: Final = Rule(Text, 'the name of a model ("provider:model" or an alias)', str.isprintable)
@@ -229,6 +232,9 @@ def _faults_of_keys(
         here = (*path, key)
         if key not in rules:
             guess = nearest(key, [*rules, *extra])
+            if _SECRET.search(key):
+                guess = "; a key never stands in a file of settings: name its key_env, key_file or "
+                guess += "key_command"
             yield here, f"unknown key {dotted(here)}{guess}"
         elif fault := rules[key].fault(value):
             yield here, f"{dotted(here)} {fault}"

@@ -19,7 +19,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
 from treadle.core.llm import LlmError, LlmErrorKind, Usage
-from treadle.core.retry import KIND_OF_STATUS
+from treadle.core.retry import KIND_OF_STATUS, RETRY_AFTER_S_MAX
 from treadle.thread.record import clean
 
 MESSAGE_LENGTH_MAX: Final = 500
@@ -168,8 +168,11 @@ def _of_status(error: BaseException, status: int, who: str, usage: Usage | None)
         words = getattr(response, "reason_phrase", "") or type(error).__name__
     request_id = headers.get("request-id") or headers.get("x-request-id")
     about = f"HTTP {status}" + (f", request {request_id}" if request_id else "")
-    text = one_line(f"{who}: {words}")
-    return LlmError(kind, f"{text} ({one_line(about)[:100]})", retry_after_s(headers), usage)
+    wait_s = retry_after_s(headers)
+    about = one_line(about)[:100]
+    if wait_s is not None and wait_s > RETRY_AFTER_S_MAX:
+        about += f", to be asked again in {wait_s / 60:,.0f} minutes"
+    return LlmError(kind, f"{one_line(f'{who}: {words}')} ({about})", wait_s, usage)
 
 
 def _read(body: Any, otherwise: LlmErrorKind | None) -> tuple[LlmErrorKind, str]:

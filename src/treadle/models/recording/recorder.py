@@ -230,6 +230,8 @@ def _open(path: str) -> int:
             file = os.open(path, flags | os.O_CREAT | os.O_EXCL, FILE_MODE)
         except FileExistsError:
             file = os.open(path, flags)
+            if os.fstat(file).st_size == 0:  # made by somebody for this: no less private
+                os.fchmod(file, FILE_MODE)
     except (OSError, ValueError) as error:
         raise _unusable(path, error) from error
     try:
