@@ -6,6 +6,7 @@ request, block by block as they came. Every wire format of this package builds o
 
 from __future__ import annotations
 
+import io
 from collections.abc import Hashable, Iterator
 from typing import Any, Final, TypeAlias
 
@@ -36,11 +37,30 @@ MALFORMED: Final = "malformed_arguments"
 """Under this name a provider gets arguments back that are no JSON object; it would refuse them."""
 
 
+class Pieces:
+    """A text that comes in any number of pieces, kept as one: a million of them cost no more."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self) -> None:
+        self._text = io.StringIO(newline="")
+
+    def __bool__(self) -> bool:
+        return self._text.tell() > 0
+
+    def __str__(self) -> str:
+        return self._text.getvalue()
+
+    def append(self, piece: str) -> None:
+        """Add a piece at the end."""
+        self._text.write(piece)
+
+
 class _Text:
     __slots__ = ("pieces", "waiting")
 
     def __init__(self) -> None:
-        self.pieces: list[str] = []
+        self.pieces = Pieces()
         self.waiting = ""
         """The first half of a surrogate pair, until the second comes."""
 
@@ -166,12 +186,12 @@ class Draft:
         calls: list[ToolCall] = []
         for block in self._blocks.values():
             if isinstance(block, _Text):
-                text = "".join(block.pieces)
+                text = str(block.pieces)
                 if text:
                     texts.append(text)
                     parts.append(TextPart(len(text)))
             elif isinstance(block, _Call):
-                calls.append(ToolCall(block.id, block.name, "".join(block.fragments.pieces)))
+                calls.append(ToolCall(block.id, block.name, str(block.fragments.pieces)))
                 parts.append(CallPart())
             else:
                 parts.append(OpaquePart(msgspec.json.encode(clean(block.block)).decode()))

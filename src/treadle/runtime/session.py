@@ -9,6 +9,7 @@ from is on disk.
 from __future__ import annotations
 
 import asyncio
+import io
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 
@@ -102,7 +103,7 @@ class Session:
         self._work = Work(self._inbox.put)
         self._due: AgentAction | None = None
         self._later: list[Output] = []
-        self._partial_text: list[str] = []
+        self._partial_text = io.StringIO()
         self._before = writer.fold.observed
         self._saw_round = False
         self._is_prepared = False
@@ -382,10 +383,10 @@ class Session:
     # ---- the work ------------------------------------------------------------------------------
 
     async def _call_model(self, request: LlmRequest) -> DurableEvent:
-        self._partial_text = []
-        silence_s_max = self._config.llm_timeout_s
-        event = await call_model(self._provider, request, silence_s_max, self._on_delta)
-        self._partial_text = []
+        self._partial_text = io.StringIO()
+        limit_s = self._config.llm_timeout_s
+        event = await call_model(self._provider, request, limit_s, self._on_delta)
+        self._partial_text = io.StringIO()
         if isinstance(event, LlmEvent.Error):
             return replace(event, jitter=random.random())  # noqa: S311  spreads retries only
         return replace(event, at=self._writer.now())
@@ -395,7 +396,7 @@ class Session:
     ) -> None:
         self._writer.fold.machine.handle_event(event)
         if isinstance(event, LlmEvent.TextDelta):
-            self._partial_text.append(event.content)
+            self._partial_text.write(event.content)
             self._emit(outputs.TextDelta(clean(event.content)))
         elif isinstance(event, LlmEvent.ThinkingDelta) and event.content:
             self._emit(outputs.ThinkingDelta(clean(event.content)))
@@ -413,7 +414,7 @@ class Session:
         outcome = refusal(call) if self._effect(call) is not EffectClass.READ else None
         if outcome is None:
             outcome = await run_call(self._tools, call, key, limit_s, on_progress)
-        outcome = presentable(outcome, call.id, self._redact or _same)
+        outcome = presentable(outcome, call.id, self._redact or str)
         return ToolCompleted(call.id, outcome, self._writer.now())
 
     async def _run_hook(self, completed: tuple[CompletedToolInfo, ...]) -> DurableEvent:
@@ -445,7 +446,7 @@ class Session:
         """
         so_far, self._end = self._end, Ending(stop.outcome, stop.reason)
         await self._work.end()
-        text, self._partial_text = "".join(self._partial_text), []
+        text, self._partial_text = self._partial_text.getvalue(), io.StringIO()
         while self._inbox:
             item = self._inbox.take()
             if not isinstance(item, BaseException):
@@ -494,7 +495,3 @@ class Session:
             self._writer.refresh_snapshot()
         except DiskError as error:
             self._emit(outputs.Notice(f"no snapshot was written: {error.message}"))
-
-
-def _same(text: str) -> str:
-    return text

@@ -17,7 +17,7 @@ from treadle.core.events import LlmEvent, ModelEvent
 from treadle.core.llm import LlmErrorKind, LlmResponse, Usage
 from treadle.models.counts import Tally, token_count
 from treadle.models.failures import WireError, one_line
-from treadle.models.layout import Draft
+from treadle.models.layout import Draft, Pieces
 from treadle.models.wire.sse import SseEvent
 from treadle.models.wire.stream import ALIVE, StreamError, cut_stream, decode_object
 
@@ -58,7 +58,7 @@ class _Block:
     def __init__(self, kind: str, body: dict[str, Any]) -> None:
         self.type = kind
         self.body = body
-        self.pieces: list[str] = []
+        self.pieces = Pieces()
         self.has_ended = False
 
 
@@ -205,7 +205,7 @@ class AnthropicAssembler:
     def _take_block_end(self, body: dict[str, Any]) -> Iterable[ModelEvent]:
         index, block = self._open_block(body)
         block.has_ended = True
-        came, given = "".join(block.pieces), block.body.get("input")
+        came, given = str(block.pieces), block.body.get("input")
         if block.type == "thinking":
             block.body["thinking"] = came
         elif block.type == "tool_use" and not came and isinstance(given, dict) and given:

@@ -18,7 +18,7 @@ from treadle.core.llm import LlmErrorKind, LlmRequest, LlmResponse, Usage
 from treadle.core.messages import Message
 from treadle.models.counts import Tally, length_of, token_count
 from treadle.models.failures import WireError, one_line
-from treadle.models.layout import Draft
+from treadle.models.layout import Draft, Pieces
 from treadle.models.openai.chat_request import (
     CALL,
     CONTENT_PART,
@@ -290,7 +290,7 @@ class _Call:
         self.key = key
         self.id = call_id
         self.name = ""
-        self.pieces: list[str] = []
+        self.pieces = Pieces()
         self.extra: Any = None
         self.place: int | None = None
         """Which call of the draft it is, once it is opened."""
@@ -379,7 +379,7 @@ class _Calls:
 
     def _is_whole(self, call: _Call) -> bool:
         """Whether the arguments of a call are an object that has ended: nothing can follow them."""
-        call.pieces = [said := "".join(call.pieces)]
+        said = str(call.pieces)
         self._looked_at += len(said)
         if self._looked_at > LOOKED_AT_MAX:
             raise WireError(LlmErrorKind.INVALID_RESPONSE, "its calls cannot be told apart")
@@ -410,7 +410,7 @@ class _Calls:
             call.place = len(self._opened)
             self._opened.append(call)
             yield from self._draft.open_call(call.key, call.id, call.name)
-            yield from self._draft.add_arguments(call.key, "".join(call.pieces))
+            yield from self._draft.add_arguments(call.key, str(call.pieces))
 
 
 def _thinking_part(text: str) -> dict[str, Any]:

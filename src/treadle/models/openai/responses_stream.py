@@ -23,8 +23,8 @@ import msgspec
 from treadle.core.events import LlmEvent, ModelEvent
 from treadle.core.llm import LlmErrorKind, LlmResponse, Usage
 from treadle.models.counts import Tally, token_count
-from treadle.models.failures import WireError
-from treadle.models.layout import Draft
+from treadle.models.failures import WireError, one_line
+from treadle.models.layout import Draft, Pieces
 from treadle.models.openai.responses_request import TEXT_FIELD, shape_of
 from treadle.models.wire.sse import SseEvent
 from treadle.models.wire.stream import ALIVE, StreamError, cut_stream, decode_object
@@ -71,7 +71,7 @@ class _Told:
 
     def __init__(self) -> None:
         self.kind = ""
-        self.pieces: list[str] = []
+        self.pieces = Pieces()
 
 
 class ResponsesAssembler:
@@ -280,7 +280,7 @@ class ResponsesAssembler:
         if not isinstance(whole, str):
             raise _wrong(f"{kind} of item {item.index} is no text")
         told = self._part(item, index, kind)
-        said, whole = clean("".join(told.pieces)), clean(whole)
+        said, whole = clean(str(told.pieces)), clean(whole)
         if not whole.startswith(said) and whole:
             raise _wrong(f"{kind} of item {item.index} is not what was streamed before")
         if len(whole) > len(said):
@@ -330,7 +330,7 @@ class ResponsesAssembler:
             yield from self._compare(output)
         self._expect_whole(is_cut=is_cut)
         if is_cut or any(item.is_cut for item in self._items.values()):
-            self._cut_by = reason or "incomplete"
+            self._cut_by = one_line(reason) or "incomplete"
         self._is_done = True
 
     def _compare(self, output: Any) -> Iterator[ModelEvent]:
