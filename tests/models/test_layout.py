@@ -19,6 +19,7 @@ from treadle.models.layout import (
     MALFORMED,
     Block,
     Draft,
+    Pieces,
     arguments_object,
     blocks_of,
 )
@@ -56,6 +57,15 @@ def test_blocks_come_back_as_they_came_even_from_a_file(said: list[Block]) -> No
     stored = msgspec.json.decode(msgspec.json.encode(message), type=Message)
     assert stored == message
     assert list(blocks_of(stored, ME)) == said
+
+
+@given(st.lists(st.text(max_size=4), max_size=20))
+def test_pieces_are_their_text_whatever_is_in_them(said: list[str]) -> None:
+    pieces = Pieces()
+    for piece in said:
+        pieces.append(piece)
+    assert str(pieces) == "".join(said)
+    assert bool(pieces) == bool("".join(said))
 
 
 @given(blocks)

@@ -141,6 +141,13 @@ def test_a_completed_response_whose_status_is_incomplete_is_cut():
     assert completed(events).finish_reason == "length"
 
 
+def test_a_reason_for_a_cut_that_nobody_knows_is_told_and_can_be_stored():
+    events = events_of(text("It", status="incomplete"), **LIMIT)
+    events[-1]["response"]["status"] = "incomplete"
+    events[-1]["response"]["incomplete_details"] = {"reason": "half \ud800\n way"}
+    assert completed(events).finish_reason == "half \ufffd way"
+
+
 def test_thinking_is_shown_in_paragraphs():
     events = heard(ANSWERS["summaries"])
     shown = [event.content for event in events if isinstance(event, LlmEvent.ThinkingDelta)]
