@@ -25,6 +25,9 @@ piece that is not all ASCII. The longest answers of models are a tenth of it."""
 VALUE_SIZE: Final = 64
 """Bytes that an empty list takes, the largest for the two that it is written with."""
 
+DEPTH_MAX: Final = 64
+"""Levels of an opaque block, as of everything that records hold."""
+
 BLOCK_COUNT_MAX: Final = 10_000
 
 REDACTED: Final = "[REDACTED:"
@@ -151,6 +154,9 @@ class Draft:
 
     def keep(self, value: Any) -> None:
         """Count what came of the answer and is kept until its end."""
+        if _is_deep(value):
+            text = f"what is nested deeper than {DEPTH_MAX} levels cannot be stored"
+            raise WireError(LlmErrorKind.INVALID_RESPONSE, text)
         data = msgspec.json.encode(clean(value))
         self._grow(len(data) + VALUE_SIZE * sum(map(data.count, (b",", b"[", b"{"))))
 
@@ -243,6 +249,18 @@ class Draft:
         if piece:
             text.pieces.append(piece)
         return piece
+
+
+def _is_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(DEPTH_MAX):
+        inner = [one for one in level if isinstance(one, dict | list)]
+        level = [
+            child for one in inner for child in (one.values() if isinstance(one, dict) else one)
+        ]
+        if not level:
+            return False
+    return True
 
 
 def bare_model(model: str, provider: str) -> str:
