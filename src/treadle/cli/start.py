@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 
@@ -10,7 +11,12 @@ def main() -> None:
     if sys.argv[1:] == ["--version"]:
         from treadle import __version__
 
-        sys.stdout.write(f"treadle {__version__}\n")
+        try:
+            sys.stdout.write(f"treadle {__version__}\n")
+            sys.stdout.flush()
+        except BrokenPipeError:  # nobody reads; at its end the interpreter would try again
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(1)
         return
     from treadle.cli.main import main as run
 
