@@ -61,19 +61,18 @@ class Models:
         """The keys in use, by what each is called where it is replaced in a text."""
         self.redact: Callable[[str], str] = str
 
-    def name(self, wanted: str | None, task_type: str = "default") -> str:
+    def name(self, wanted: str | None) -> str:
         """The lasting name of a model: `provider:model`, or `scripted:` with an absolute path.
 
         Args:
             wanted: as a person writes it; without it the settings decide, and without those the
                 first provider that has a key.
-            task_type: what the model is for.
 
         Raises:
             NotConfiguredError: nothing is configured, or the provider has no default model.
             UsageError: there is no such model.
         """
-        wanted = wanted or choose_model(self._loaded.settings.models, task_type)
+        wanted = wanted or choose_model(self._loaded.settings.models)
         if not wanted:
             provider = self._loaded.catalog.first_with_key(os.environ)
             if provider is None:

@@ -16,6 +16,6 @@ for number in range(1, rounds + 1):
     assert median(values) == statistics.median(values), values
     if number % 10 == 0:
         print(f"{number} of {rounds} lists agree", flush=True)
-    time.sleep(0.02)
+    time.sleep(0.02)  # slow on purpose: the demo kills the process while this runs
 with open("checks.log", "a") as log:
     log.write(f"a check of {rounds} rounds ended well\n")
