@@ -19,6 +19,7 @@ ALLOWED: Final = {
     "treadle.errors": {"__future__", "collections"},
     "treadle.core": PURE,
     "treadle.core.llm": PURE | {"decimal"},
+    "treadle.core.budget": PURE | {"datetime", "decimal"},
     "treadle.core.chat.machine": PURE | {"logging"},
     "treadle.thread": PURE,
     "treadle.thread.ids": PURE | {"re"},

@@ -20,6 +20,7 @@ BANNED_WORDS: Final = re.compile(r"\b(?:FIX" + r"ME|TO" + r"DO|XX" + r"X|HA" + r
 
 TIME_AND_CHANCE: Final = {"time", "random", "uuid", "uuid_utils", "secrets", "datetime"}
 MAY_USE: Final = {
+    "core/budget.py": {"datetime"},  # reads times that events bring, asks no clock
     "store/local.py": {"datetime", "uuid_utils"},  # the clock of records, the ids of threads
     "store/writer.py": {"secrets"},  # names of temporary files
     "runtime/session.py": {"random"},  # the jitter that events carry

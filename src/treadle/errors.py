@@ -115,5 +115,78 @@ class ReadOnlyThreadError(StoreError):
     """The thread can be shown but not continued; the message says why."""
 
 
+class BuildError(UsageError):
+    """An agent cannot be built like this; the message names the state or the part at fault."""
+
+
+class AgentError(TreadleError):
+    """A task could not be brought to an answer; its thread is intact and says how far it got."""
+
+
+class AgentFailed(AgentError):  # noqa: N818  the source document's name, as those below
+    """The task ended in the state `Error`; the message is the agent's own."""
+
+
+class BudgetExceeded(AgentFailed):
+    """The task was stopped by a limit: steps, tokens, cost or time. Raise it and start anew."""
+
+
+class ApprovalNeeded(AgentError):  # noqa: N818
+    """A call waits for a person's yes. It is durable: answer it, from any process, and go on.
+
+    Args:
+        thread_id: the thread that waits.
+        calls: a line about each call.
+    """
+
+    def __init__(self, thread_id: str, calls: Sequence[str]) -> None:
+        super().__init__(
+            f"thread {thread_id} waits for approval of: {'; '.join(calls)}",
+            hint=f"treadle approve {thread_id} --yes, or --no REASON",
+        )
+        self.thread_id = thread_id
+
+
+class InvalidTransition(AgentError):  # noqa: N818
+    """The table has no row for what a handler said has happened; nothing has moved.
+
+    Args:
+        state: where the machine stands.
+        event: what the handler said.
+    """
+
+    def __init__(self, state: str, event: str) -> None:
+        super().__init__(
+            f"the transition table has no row for the event {str(event)!r} in the state "
+            f"{str(state)!r}",
+            hint="the handler of that state is at fault, or a transition was forgotten",
+        )
+        self.state = state
+        self.event = event
+
+
+class NoHandlerForState(AgentError):  # noqa: N818
+    """The graph leads to a state whose handler this program does not have; nothing has moved."""
+
+
+class OwnershipViolation(AgentError):  # noqa: N818
+    """A handler wrote a field of memory that its state does not own; nothing has moved.
+
+    Args:
+        state: whose handler it was.
+        field: what it wrote.
+        owners: the states that may.
+    """
+
+    def __init__(self, state: str, field: str, owners: Sequence[str]) -> None:
+        may = ", ".join(map(str, owners)) or "no state"
+        super().__init__(
+            f"the handler of {str(state)!r} wrote memory.{field}, which it does not own",
+            hint=f"{field} is written by: {may}",
+        )
+        self.state = state
+        self.field = field
+
+
 class InternalError(TreadleError):
     """A bug in Treadle; please report it with the message."""

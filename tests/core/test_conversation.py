@@ -103,7 +103,7 @@ def test_appending_shares_its_structure_instead_of_copying_it() -> None:
     kept = [hundred()]
     for _ in range(1000):
         kept.append(kept[-1].append(Message.user("x")))
-    lists = {id(conversation._messages) for conversation in kept}
+    lists = {id(conversation._items) for conversation in kept}
     assert len(lists) == 1
     assert sum(sys.getsizeof(conversation) for conversation in kept) < 100 * len(kept)
 
@@ -111,8 +111,8 @@ def test_appending_shares_its_structure_instead_of_copying_it() -> None:
 def test_only_the_second_branch_of_a_fork_copies() -> None:
     trunk = hundred()
     first, second = trunk.append(Message.user("left")), trunk.append(Message.user("right"))
-    assert first._messages is trunk._messages
-    assert second._messages is not trunk._messages
+    assert first._items is trunk._items
+    assert second._items is not trunk._items
     assert (first[-1].content, second[-1].content) == ("left", "right")
 
 
@@ -138,4 +138,4 @@ def test_it_equals_no_other_kind_of_sequence() -> None:
 
 
 def test_its_repr_says_how_long_it_is_and_not_what_is_in_it() -> None:
-    assert repr(hundred()) == "<Conversation of 100 messages>"
+    assert repr(hundred()) == "<Conversation of 100>"

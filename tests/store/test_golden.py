@@ -14,8 +14,8 @@ from core.samples import said
 from store.shelf import Shelf, fill
 from treadle.core.events import CancelRequested
 from treadle.store.replay import check
+from treadle.thread.chat_state import KIND_OF_STATE
 from treadle.thread.codec import decode_entry, encode_entry
-from treadle.thread.fold import KIND_OF_STATE
 from treadle.thread.record import Condition, Head, Record, encode_batch, scan
 from treadle.thread.snapshot import decode_snapshot, restore_fold
 

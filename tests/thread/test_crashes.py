@@ -18,8 +18,9 @@ from core.sessions import check_pairs, random_event
 from thread.journals import HEADER, at, fold_of, random_fact
 from treadle.core.actions import AgentAction, SendLlmRequest
 from treadle.core.events import DURABLE
+from treadle.thread.chat_state import snapshot_state
 from treadle.thread.codec import Entry, encode_entry
-from treadle.thread.fold import ThreadFold, snapshot_state
+from treadle.thread.fold import ThreadFold
 from treadle.thread.record import Condition, Head, encode_batch, scan
 
 

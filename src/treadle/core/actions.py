@@ -1,4 +1,4 @@
-"""What the conversation machine asks the world to do. Whoever drives it performs them."""
+"""What a machine asks the world to do. Whoever drives it performs them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct
 
+from treadle.core.approval import Question
 from treadle.core.llm import LlmRequest
 from treadle.core.messages import ToolCall
 from treadle.core.tools import CompletedToolInfo
@@ -21,6 +22,28 @@ class ExecuteTools(Struct, frozen=True):
     """Run these calls, concurrently if you like; feed back `ToolStarted`, `ToolCompleted`."""
 
     calls: tuple[ToolCall, ...]
+
+
+class RequestApproval(Struct, frozen=True):
+    """Ask a person about these calls; feed back an `ApprovalDecided` for each, now or any later."""
+
+    questions: tuple[Question, ...]
+
+
+class Summarize(Struct, frozen=True):
+    """Have a model write a summary; feed back `Compacted` or `CompactionFailed`.
+
+    `through` is how many messages of the conversation the summary stands for.
+    """
+
+    request: LlmRequest
+    through: int
+
+
+class RunState(Struct, frozen=True):
+    """Run the handler of this state of a custom graph; feed back its `StateCompleted`."""
+
+    state: str
 
 
 class RunPostToolsHook(Struct, frozen=True):
@@ -52,6 +75,9 @@ class Shutdown(Struct, frozen=True):
 AgentAction: TypeAlias = (
     SendLlmRequest
     | ExecuteTools
+    | RequestApproval
+    | Summarize
+    | RunState
     | RunPostToolsHook
     | WaitForInput
     | DisplayMessage

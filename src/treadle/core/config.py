@@ -6,8 +6,11 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from treadle.core.approval import NeverAsk, Policy, Question, question_about
+from treadle.core.conversation import Conversation
 from treadle.core.llm import Reasoning
-from treadle.core.tools import EffectClass, ToolDefinition
+from treadle.core.messages import ToolCall
+from treadle.core.tools import EffectClass, RiskLevel, ToolDefinition
 
 
 class AgentConfig(Struct, frozen=True, omit_defaults=True):
@@ -17,7 +20,10 @@ class AgentConfig(Struct, frozen=True, omit_defaults=True):
     stay silent, `tool_timeout_s` how long a call may run before the runtime ends it (a tool's own
     limit, such as that of `bash`, comes first). `max_steps` bounds the model requests of one turn;
     0 is no bound. `max_tokens` bounds one answer; 0 leaves
-    it to the provider.
+    it to the provider. `approval` says which calls need a person's yes, `granted` names tools that
+    have one for good. `parallel_max` bounds how many calls of a round run at a time; 0 is no
+    bound. A conversation is compacted when the model has used the fraction `compact_at` of
+    `context_tokens_max`; 0 of either is never.
     """
 
     model_name: str = ""
@@ -30,13 +36,42 @@ class AgentConfig(Struct, frozen=True, omit_defaults=True):
     temperature: float | None = None
     max_steps: int = 0
     reasoning: Reasoning = "default"
+    approval: Policy = NeverAsk()
+    granted: tuple[str, ...] = ()
+    parallel_max: int = 8
+    context_tokens_max: int = 0
+    compact_at: float = 0.8
+
+    def definition_of(self, tool_name: str) -> ToolDefinition | None:
+        """The tool of this name; `None` if the model was not told of one."""
+        for tool in self.tools:
+            if tool.name == tool_name:
+                return tool
+        return None
 
     def effect_of(self, tool_name: str) -> EffectClass:
         """The effect class of a tool; one nobody knows counts as the worst."""
-        for tool in self.tools:
-            if tool.name == tool_name:
-                return tool.effect
-        return EffectClass.MUTATE
+        tool = self.definition_of(tool_name)
+        return EffectClass.MUTATE if tool is None else tool.effect
+
+    def question_about(self, call: ToolCall, assessed: RiskLevel | None) -> Question | None:
+        """What a person must be asked before this call may run; `None` if nothing.
+
+        A call of a tool that nobody knows is not asked about: it fails by itself.
+
+        Args:
+            call: as it would run.
+            assessed: the risk seen in its arguments, if that is above the tool's own.
+        """
+        tool = self.definition_of(call.tool_name)
+        if tool is None or call.tool_name in self.granted:
+            return None
+        return question_about(self.approval, call, tool.risk, max(tool.risk, assessed or tool.risk))
+
+    def is_near_limit(self, conversation: Conversation) -> bool:
+        """Whether the model has used so much of its context that it is time to compact."""
+        limit = self.context_tokens_max * self.compact_at
+        return 0 < limit <= conversation.tokens
 
 
 def choose_model(models: Mapping[str, str], task_type: str = "default") -> str:

@@ -1,4 +1,4 @@
-"""What can happen to the conversation machine. Time, ids and chance come in with events only.
+"""What can happen to a machine. Time, ids and chance come in with events only.
 
 Durable events are journaled before the action that follows from them is performed. Transient ones
 (the deltas of `LlmEvent`, `ToolProgressEvent`) are shown and forgotten: a replay without them
@@ -12,9 +12,10 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct
 
+from treadle.core.approval import Decision
 from treadle.core.llm import LlmError, LlmResponse, Usage
 from treadle.core.messages import Message
-from treadle.core.tools import Outcome, ToolProgress
+from treadle.core.tools import Outcome, RiskLevel, ToolProgress
 
 
 class _Event(Struct, frozen=True, tag_field="type", omit_defaults=True):
@@ -48,16 +49,24 @@ class LlmEvent:
         arguments_fragment: str
 
     class Completed(_Event, frozen=True, tag="llm_completed"):
-        """The whole response; `at` is when it ended (UTC)."""
+        """The whole response; `at` is when it ended (UTC).
+
+        What the world has judged comes with it, so that a replay need not judge again: `risks` of
+        the calls whose arguments are riskier than their tool, by call id; `fault`, why the answer
+        does not have the form that was asked for.
+        """
 
         response: LlmResponse
         at: str = ""
+        risks: dict[str, RiskLevel] = {}
+        fault: str = ""
 
     class Error(_Event, frozen=True, tag="llm_error"):
         """No complete response came; `jitter` (0..1) spreads the retries of many clients."""
 
         error: LlmError
         jitter: float = 1.0
+        at: str = ""
 
 
 class ToolStarted(_Event, frozen=True, tag="tool_started"):
@@ -79,14 +88,16 @@ class ToolUncertain(_Event, frozen=True, tag="tool_uncertain"):
     """The process died while this mutating call ran: it may or may not have happened."""
 
     call_id: str
+    at: str = ""
 
 
 class ToolCompleted(_Event, frozen=True, tag="tool_completed"):
-    """A call ended, well or badly."""
+    """A call ended, well or badly; `usage` is what a sub-agent used of models for it."""
 
     call_id: str
     outcome: Outcome
     at: str = ""
+    usage: Usage | None = None
 
 
 class PostToolsHookCompleted(_Event, frozen=True, tag="hook_completed"):
@@ -99,10 +110,48 @@ class PostToolsHookCompleted(_Event, frozen=True, tag="hook_completed"):
     note: str = ""
     usage: Usage | None = None
     model: str = ""
+    at: str = ""
+
+
+class ApprovalDecided(_Event, frozen=True, tag="approval_decided"):
+    """A person said what is to become of a call that needed a yes."""
+
+    call_id: str
+    decision: Decision
+    at: str = ""
+
+
+class CompactionRequested(_Event, frozen=True, tag="compaction_requested"):
+    """A person wants the conversation compacted; `focus` says what must not be forgotten."""
+
+    focus: str = ""
+    at: str = ""
+
+
+class Compacted(_Event, frozen=True, tag="compacted"):
+    """A summary was written: from here on it stands for the first `through` messages.
+
+    `usage` is what writing it used of `model`.
+    """
+
+    through: int
+    summary: str
+    at: str = ""
+    usage: Usage | None = None
+    model: str = ""
+
+
+class CompactionFailed(_Event, frozen=True, tag="compaction_failed"):
+    """No summary could be written; everything stays in view."""
+
+    error: LlmError
+    at: str = ""
 
 
 class RetryTimeoutFired(_Event, frozen=True, tag="retry_timeout_fired"):
-    """The delay that the `Error` state asked for is over."""
+    """The delay that a failed request asked for is over."""
+
+    at: str = ""
 
 
 class CancelRequested(_Event, frozen=True, tag="cancel_requested"):
@@ -110,6 +159,7 @@ class CancelRequested(_Event, frozen=True, tag="cancel_requested"):
 
     partial_text: str = ""
     reason: str = ""
+    at: str = ""
 
 
 class ShutdownRequested(_Event, frozen=True, tag="shutdown_requested"):
@@ -133,6 +183,10 @@ DurableEvent: TypeAlias = (
     | ToolUncertain
     | ToolCompleted
     | PostToolsHookCompleted
+    | ApprovalDecided
+    | CompactionRequested
+    | Compacted
+    | CompactionFailed
     | RetryTimeoutFired
     | CancelRequested
 )

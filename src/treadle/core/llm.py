@@ -34,6 +34,11 @@ class Usage(Struct, frozen=True, omit_defaults=True):
     cost_usd: Decimal | None = None
     unpriced_tokens: int = 0
 
+    @property
+    def total_tokens(self) -> int:
+        """Tokens in and out."""
+        return self.input_tokens + self.output_tokens
+
     def __add__(self, other: Usage) -> Usage:
         """Sum; an estimate anywhere makes the sum an estimate."""
         return Usage(
@@ -91,12 +96,14 @@ class LlmResponse(Struct, frozen=True, omit_defaults=True):
     """A complete answer. Its tool calls are those of its message.
 
     `finish_reason` is `stop`, `tool_calls`, `length` (cut by a limit of tokens), `refusal` (the
-    model declined in words), or what else the provider said.
+    model declined in words), or what else the provider said. `confidence` is how sure the model is
+    of it, 0.0 to 1.0; `None` where nobody says, which counts as sure.
     """
 
     message: Message
     usage: Usage | None = None
     finish_reason: str | None = None
+    confidence: float | None = None
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:

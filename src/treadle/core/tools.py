@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import Enum, IntEnum
 from typing import Any, TypeAlias
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 
 class EffectClass(Enum):
@@ -60,6 +60,7 @@ class ToolErrorKind(Enum):
     FAILED = "Failed"
     CANCELLED = "Cancelled"
     UNCERTAIN = "Uncertain"
+    REJECTED = "Rejected"
 
 
 class ToolError(Struct, frozen=True):
@@ -111,7 +112,10 @@ Outcome: TypeAlias = ToolExecutionOutcome.Success | ToolExecutionOutcome.Error
 
 
 class ToolExecutionStatus:
-    """Where one call stands. Times are UTC strings that came in with events; may be empty."""
+    """Where one call stands. Times are UTC strings that came in with events; may be empty.
+
+    `modified` holds the arguments a person put in place of the model's, as JSON text.
+    """
 
     class Pending(Struct, frozen=True, tag="pending", tag_field="status"):
         """Asked for, not started."""
@@ -119,6 +123,7 @@ class ToolExecutionStatus:
         call_id: str
         tool_name: str
         requested_at: str = ""
+        modified: str | UnsetType = UNSET
 
     class Running(Struct, frozen=True, tag="running", tag_field="status", omit_defaults=True):
         """Started. `uncertain`: the process that ran it died; nobody knows whether it happened."""
@@ -129,6 +134,7 @@ class ToolExecutionStatus:
         last_update_at: str = ""
         progress: ToolProgress | None = None
         uncertain: bool = False
+        modified: str | UnsetType = UNSET
 
     class Completed(Struct, frozen=True, tag="completed", tag_field="status"):
         """Ended, well or badly."""
@@ -138,6 +144,7 @@ class ToolExecutionStatus:
         started_at: str
         completed_at: str
         outcome: Outcome
+        modified: str | UnsetType = UNSET
 
 
 Status: TypeAlias = (

@@ -22,9 +22,10 @@ from treadle.store.disk import Disk, PosixDisk
 from treadle.store.journal import Journal, cut_torn_tail, read_journal, settle, stands_on, told_as
 from treadle.store.places import Places
 from treadle.store.writer import ThreadWriter
+from treadle.thread.chat_state import KIND_OF_STATE
 from treadle.thread.codec import Entry, UnknownEntryError, decode_entry, encode_entry
 from treadle.thread.facts import FORMAT_VERSION, ThreadCreated
-from treadle.thread.fold import KIND_OF_STATE, MACHINE, ThreadFold
+from treadle.thread.fold import MACHINE, ThreadFold
 from treadle.thread.ids import PREFIX, is_thread_id
 from treadle.thread.model import ThreadSummary
 from treadle.thread.record import Condition, Head, Record, Scan

@@ -11,18 +11,7 @@ from msgspec.structs import asdict, replace
 
 from treadle.core.actions import AgentAction
 from treadle.core.chat.machine import ConversationMachine
-from treadle.core.chat.moves import build_request
-from treadle.core.chat.states import (
-    STATES,
-    AgentState,
-    CallingLlm,
-    Error,
-    ErrorOrigin,
-    ExecutingTools,
-    PostToolsHook,
-    ShuttingDown,
-    WaitingForUserInput,
-)
+from treadle.core.chat.states import AgentState, ShuttingDown
 from treadle.core.config import AgentConfig
 from treadle.core.conversation import Conversation
 from treadle.core.events import (
@@ -32,9 +21,9 @@ from treadle.core.events import (
     PostToolsHookCompleted,
     UserInput,
 )
-from treadle.core.llm import LlmError, LlmErrorKind, Usage
+from treadle.core.llm import Usage
 from treadle.core.messages import Message
-from treadle.core.tools import ToolExecutionStatus
+from treadle.thread.chat_state import snapshot_state
 from treadle.thread.codec import Entry, UnknownEntryError
 from treadle.thread.facts import (
     FORMAT_VERSION,
@@ -43,14 +32,7 @@ from treadle.thread.facts import (
     InputQueued,
     ThreadCreated,
 )
-from treadle.thread.model import (
-    AgentStateSnapshot,
-    ConversationSnapshot,
-    GitFields,
-    PendingToolCall,
-    Thread,
-    ThreadMetadata,
-)
+from treadle.thread.model import ConversationSnapshot, GitFields, Thread, ThreadMetadata
 
 MACHINE: Final = "chat"
 """The machine this fold drives, as the header names it."""
@@ -229,73 +211,3 @@ class ThreadFold:
                     line = line[: TITLE_LENGTH_MAX - 1] + "…"
                 return line or None
         return None
-
-
-KIND_OF_STATE: Final = {
-    state: "".join("_" + c.lower() if c.isupper() else c for c in state.__name__).lstrip("_")
-    for state in STATES
-}
-
-
-def snapshot_state(state: AgentState) -> AgentStateSnapshot:
-    """The state beside the conversation, as data.
-
-    Progress of running calls is left out: it came in by events that are not stored, and a
-    snapshot must equal what a replay reaches.
-    """
-    kind = KIND_OF_STATE[type(state)]
-    if isinstance(state, CallingLlm):
-        return AgentStateSnapshot(kind, retries=state.retries)
-    if isinstance(state, Error):
-        return AgentStateSnapshot(
-            kind,
-            retries=state.retries,
-            last_error=state.error.text,
-            error=state.error,
-            origin=state.origin,
-            delay_s=state.delay_s,
-        )
-    if isinstance(state, ExecutingTools):
-        executions = tuple(
-            replace(status, progress=None, last_update_at="")
-            if isinstance(status, ToolExecutionStatus.Running)
-            else status
-            for status in state.executions
-        )
-        pending = tuple(
-            PendingToolCall(status.call_id, status.tool_name)
-            for status in executions
-            if not isinstance(status, ToolExecutionStatus.Completed)
-        )
-        return AgentStateSnapshot(kind, pending_tool_calls=pending, executions=executions)
-    if isinstance(state, PostToolsHook):
-        return AgentStateSnapshot(kind, completed_tools=state.completed_tools)
-    return AgentStateSnapshot(kind)
-
-
-def restore_state(
-    snapshot: AgentStateSnapshot, conversation: Conversation, config: AgentConfig
-) -> AgentState:
-    """The state that `snapshot_state` saw; requests are built again, byte for byte.
-
-    Raises:
-        UnknownEntryError: a state this version does not have, or one that cannot be.
-    """
-    kind = snapshot.kind
-    if kind == KIND_OF_STATE[WaitingForUserInput]:
-        return WaitingForUserInput(conversation)
-    if kind == KIND_OF_STATE[CallingLlm]:
-        return CallingLlm(conversation, snapshot.retries)
-    if kind == KIND_OF_STATE[ExecutingTools]:
-        calls = conversation[-1].tool_calls if conversation else ()
-        if not calls or [s.call_id for s in snapshot.executions] != [call.id for call in calls]:
-            raise UnknownEntryError("a snapshot holds a round of calls that nobody asked for")
-        return ExecutingTools(conversation, snapshot.executions)
-    if kind == KIND_OF_STATE[PostToolsHook]:
-        request = build_request(config, conversation)
-        return PostToolsHook(conversation, request, snapshot.completed_tools)
-    if kind == KIND_OF_STATE[Error]:
-        error = snapshot.error or LlmError(LlmErrorKind.INTERNAL)
-        origin = snapshot.origin or ErrorOrigin.LLM
-        return Error(conversation, error, snapshot.retries, origin, snapshot.delay_s)
-    raise UnknownEntryError(f"a snapshot holds the state {kind!r}, which this version has not")

@@ -17,9 +17,10 @@ from treadle.core.config import AgentConfig
 from treadle.core.conversation import Conversation
 from treadle.core.llm import Usage
 from treadle.core.messages import Message
+from treadle.thread.chat_state import restore_state
 from treadle.thread.codec import UnknownEntryError
 from treadle.thread.facts import FORMAT_VERSION, GitObserved, ThreadCreated
-from treadle.thread.fold import ThreadFold, restore_state
+from treadle.thread.fold import ThreadFold
 from treadle.thread.model import GitFields, Thread
 from treadle.thread.record import Head
 

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from msgspec.structs import replace
 
+from treadle.core.answer import as_assistant
 from treadle.core.chat.states import (
     STATES,
     AgentState,
@@ -39,7 +40,7 @@ from treadle.core.events import (
     UserInput,
 )
 from treadle.core.llm import LlmRequest
-from treadle.core.messages import Message, ToolCall
+from treadle.core.messages import Message
 from treadle.core.retry import retry_delay_s
 from treadle.core.tools import (
     CompletedToolInfo,
@@ -83,41 +84,10 @@ def _take_response(
     _: AgentConfig, state: CallingLlm, event: LlmEvent.Completed
 ) -> ProcessingLlmResponse:
     response = event.response
-    message = response.message
-    calls = _with_unique_ids(message.tool_calls, state.conversation)
-    if message.role != "assistant" or calls is not message.tool_calls or message.tool_call_id:
-        message = Message(
-            "assistant",
-            message.content,
-            calls,
-            interrupted=message.interrupted,
-            native=message.native,
-        )
+    message = as_assistant(response.message, state.conversation)
+    if message is not response.message:
         response = replace(response, message=message)
     return ProcessingLlmResponse(state.conversation.append(message), response)
-
-
-def _with_unique_ids(
-    calls: tuple[ToolCall, ...], conversation: Conversation
-) -> tuple[ToolCall, ...]:
-    """The calls themselves if their ids are fresh; else with deterministic new ids where not."""
-    seen: set[str] = set()
-    fresh: list[ToolCall] = []
-    for index, call in enumerate(calls):
-        call_id = call.id
-        if not call_id or call_id in seen or conversation.has_call(call_id):
-            stem = f"{call_id or 'call'}-{len(conversation)}-{index}"
-            call_id = stem
-            while call_id in seen or conversation.has_call(call_id):
-                call_id += "x"
-            call = replace(call, id=call_id)
-        seen.add(call_id)
-        fresh.append(call)
-    return calls if all(map(_is, fresh, calls)) else tuple(fresh)
-
-
-def _is(one: object, other: object) -> bool:
-    return one is other
 
 
 def _plan_retry(_: AgentConfig, state: CallingLlm, event: LlmEvent.Error) -> Error:

@@ -1,0 +1,106 @@
+"""When a call needs a person's yes, and what a person can say. The same rules for both machines.
+
+The risk of a call is the one its tool declares, or a higher one that the tool sees in the
+arguments; it comes in with the event that brings the call. Policies read it:
+
+- `AlwaysAsk`, `NeverAsk` say it themselves.
+- `AskAbove(level)` asks for this level and everything above it.
+- `ToolBased(levels)` gives tools other levels than they declare, and asks from high risk on.
+
+A tool that was granted is not asked about again in its thread.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from treadle.core.messages import ToolCall
+from treadle.core.tools import RiskLevel
+
+
+class AlwaysAsk(Struct, frozen=True, tag="always_ask"):
+    """Every call needs a yes."""
+
+
+class NeverAsk(Struct, frozen=True, tag="never_ask"):
+    """No call does."""
+
+
+class AskAbove(Struct, frozen=True, tag="ask_above"):
+    """A call of this risk or a higher one needs a yes."""
+
+    risk: RiskLevel
+
+
+class ToolBased(Struct, frozen=True, tag="tool_based"):
+    """Tools named here have this risk instead of their own; high and critical need a yes.
+
+    What a tool sees in the arguments of a call can raise its risk further, never lower it.
+    """
+
+    risks: dict[str, RiskLevel]
+
+
+Policy: TypeAlias = AlwaysAsk | NeverAsk | AskAbove | ToolBased
+
+
+class Question(Struct, frozen=True):
+    """A call that waits for a person: what would run, how risky it is, why it is asked about."""
+
+    call: ToolCall
+    risk: RiskLevel
+    reason: str
+
+
+class Approved(Struct, frozen=True, tag="approved"):
+    """Run it."""
+
+
+class Rejected(Struct, frozen=True, tag="rejected"):
+    """Do not run it; the model reads the reason."""
+
+    reason: str = ""
+
+
+class Modified(Struct, frozen=True, tag="modified"):
+    """Run it with these arguments (JSON text) instead; `risk` is that of the call as modified."""
+
+    arguments_json: str
+    risk: RiskLevel | None = None
+
+
+Decision: TypeAlias = Approved | Rejected | Modified
+
+
+def question_about(
+    policy: Policy, call: ToolCall, declared: RiskLevel, assessed: RiskLevel
+) -> Question | None:
+    """What a person must be asked before the call may run; `None` if nothing.
+
+    Args:
+        policy: when to ask.
+        call: what would run.
+        declared: the risk of the tool.
+        assessed: the risk of this very call; at least the declared one.
+    """
+    if isinstance(policy, NeverAsk):
+        return None
+    if isinstance(policy, AlwaysAsk):
+        return Question(call, assessed, "every call needs approval")
+    if isinstance(policy, AskAbove):
+        risk, asked_from = assessed, policy.risk
+    else:
+        risk = policy.risks.get(call.tool_name, declared)
+        risk = max(risk, assessed) if assessed > declared else risk
+        asked_from = RiskLevel.HIGH
+    if risk < asked_from:
+        return None
+    words = f"calls of {asked_from.name.lower()} risk and above need approval"
+    return Question(call, risk, f"{words}; this one is {risk.name.lower()}")
+
+
+def told_as_modified(arguments_json: str, text: str) -> str:
+    """What the model reads of a call that a person changed before it ran."""
+    return f"[a person changed the arguments to {arguments_json}]\n{text}"

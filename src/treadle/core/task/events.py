@@ -1,0 +1,132 @@
+"""The durable events that only the task machine has, and what they carry."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from treadle.core.budget import TokenBudget
+from treadle.core.llm import Usage
+from treadle.core.messages import ToolCall
+
+
+class AgentConfig(Struct, frozen=True, omit_defaults=True):
+    """The limits of a task. Defaults are those of the source document.
+
+    `max_steps` bounds the planning steps: each is one request to a model. `max_retries` is how many
+    answers of low confidence are sent back, `confidence_threshold` (0.0 to 1.0) what counts as low.
+    Every `reflect_every_n_steps` steps older history becomes a digest (0: never), written by a
+    model if `model_written_reflection`. A final answer needs `min_answer_length` characters.
+    Without `parallel_tools` the calls of one answer run one after another. `models` are names of
+    models by kind of task. `output_schema` is a JSON schema that the answer must fit.
+    With `self_reported_confidence` the model is asked how sure it is of each call.
+    `history_style` is how history is put into a request: `native` as calls and results, `text` as
+    the source document has it, in words with the task last.
+    """
+
+    max_steps: int = 15
+    max_retries: int = 3
+    confidence_threshold: float = 0.4
+    reflect_every_n_steps: int = 5
+    min_answer_length: int = 20
+    parallel_tools: bool = True
+    models: dict[str, str] = {}
+    output_schema: dict[str, Any] | None = None
+    self_reported_confidence: bool = False
+    history_style: Literal["native", "text"] = "native"
+    model_written_reflection: bool = False
+
+
+class CustomState(Struct, frozen=True, omit_defaults=True):
+    """A state of a custom graph, run by a handler of its own; `owns` are the fields it writes."""
+
+    name: str
+    owns: tuple[str, ...] = ()
+
+
+class Graph(Struct, frozen=True, omit_defaults=True):
+    """What a custom graph adds to the default one.
+
+    It is data, so that whoever reads the thread can fold it without the program that made it.
+    `rows` are (state, event, next state), `transitions_max` bounds the moves of the whole run.
+    """
+
+    name: str = ""
+    states: tuple[CustomState, ...] = ()
+    rows: tuple[tuple[str, str, str], ...] = ()
+    terminal: tuple[str, ...] = ()
+    transitions_max: int = 10_000
+
+
+class _Event(Struct, frozen=True, tag_field="type", omit_defaults=True):
+    """Tagged, so that a record says what it is."""
+
+
+class TaskGiven(_Event, frozen=True, tag="task_given"):
+    """A task begins: everything that it is and that bounds it. The first event of its thread."""
+
+    task: str
+    at: str = ""
+    task_type: str = "default"
+    system_prompt: str = ""
+    config: AgentConfig = AgentConfig()
+    budget: TokenBudget | None = None
+    blacklisted_tools: tuple[str, ...] = ()
+    graph: Graph | None = None
+
+
+class Changes(Struct, frozen=True, omit_defaults=True):
+    """What a custom handler wrote into memory; what is not here it left alone.
+
+    `extra` is the whole of it, if it changed.
+    """
+
+    step: int | UnsetType = UNSET
+    retry_count: int | UnsetType = UNSET
+    confidence_score: float | UnsetType = UNSET
+    current_tool_call: ToolCall | UnsetType | None = UNSET
+    pending_tool_calls: tuple[ToolCall, ...] | UnsetType = UNSET
+    last_observation: str | UnsetType | None = UNSET
+    final_answer: str | UnsetType | None = UNSET
+    error: str | UnsetType | None = UNSET
+    extra: dict[str, Any] | UnsetType = UNSET
+
+
+WRITABLE: Final = tuple(field.name for field in msgspec.structs.fields(Changes))
+"""The fields of memory that the handler of a custom state may own."""
+
+
+class Logged(Struct, frozen=True):
+    """A line that a custom handler put into the trace."""
+
+    event: str
+    data: str = ""
+
+
+class StateCompleted(_Event, frozen=True, tag="state_completed"):
+    """The handler of a custom state ended with `event`; `usage` is what it used of models."""
+
+    state: str
+    event: str
+    changes: Changes = Changes()
+    logged: tuple[Logged, ...] = ()
+    usage: Usage | None = None
+    at: str = ""
+
+
+class TimeRanOut(_Event, frozen=True, tag="time_ran_out"):
+    """The time limit of the budget passed while work was in flight."""
+
+    at: str = ""
+
+
+class TaskResumed(_Event, frozen=True, tag="task_resumed"):
+    """Work goes on in another process, or after a person was waited for: time counts again."""
+
+    at: str = ""
+
+
+TaskEvent: TypeAlias = TaskGiven | StateCompleted | TimeRanOut | TaskResumed
+TASK_EVENTS: Final[tuple[type[TaskEvent], ...]] = TaskEvent.__args__
