@@ -21,12 +21,14 @@ check: $(VENV)/.dev  ## everything that must hold before a change lands (include
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/treadle graph --check docs/conversation-machine.mmd
+	$(BIN)/treadle graph --machine task --check docs/task-machine.mmd
 	$(MAKE) test
 
 fmt: $(VENV)/.dev  ## format, and regenerate the generated files
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 	$(BIN)/treadle graph > docs/conversation-machine.mmd
+	$(BIN)/treadle graph --machine task > docs/task-machine.mmd
 
 torture: $(VENV)/.dev  ## the long crash sweeps and simulations (tens of minutes)
 	$(BIN)/pytest -m torture --timeout 3600 $(T)

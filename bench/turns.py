@@ -17,7 +17,7 @@ import msgspec
 from bench.report import Row, at_least, at_most
 from treadle.core.config import AgentConfig
 from treadle.core.events import LlmEvent, UserInput
-from treadle.core.llm import LlmRequest, LlmResponse, Usage
+from treadle.core.llm import LlmRequest, LlmResponse, ModelTraits, Usage
 from treadle.core.messages import Message, ToolCall
 from treadle.core.tools import (
     EffectClass,
@@ -66,6 +66,10 @@ class Model:
         self._delay_s = delay_s
         self._calls = calls
 
+    def traits(self, model: str) -> ModelTraits:
+        """Nothing is known of it."""
+        return ModelTraits()
+
     async def stream(
         self, request: LlmRequest
     ) -> AsyncGenerator[LlmEvent.Completed | LlmEvent.TextDelta, None]:
@@ -95,6 +99,9 @@ class Work:
     def definitions(self) -> Sequence[ToolDefinition]:
         """The one."""
         return [ToolDefinition("work", "Work.", {"type": "object"}, EffectClass.MUTATE)]
+
+    def risk_of(self, call: ToolCall) -> None:
+        return None
 
     async def execute(
         self, call: ToolCall, *, key: str, progress: Callable[[ToolProgress], None]

@@ -21,6 +21,7 @@ ALLOWED: Final = {
     "treadle.core.llm": PURE | {"decimal"},
     "treadle.core.budget": PURE | {"datetime", "decimal"},
     "treadle.core.chat.machine": PURE | {"logging"},
+    "treadle.core.task.machine": PURE | {"logging"},
     "treadle.thread": PURE,
     "treadle.thread.ids": PURE | {"re"},
     "treadle.thread.record": PURE | {"hashlib", "re"},

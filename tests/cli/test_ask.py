@@ -1,25 +1,37 @@
-"""In a terminal, a person is asked what became of a command that a crash left uncertain."""
+"""In a terminal, a person is asked what became of an uncertain command, and whether one may run."""
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from cli.conftest import Run
 from cli.test_signals import Script, Turn
+from treadle.cli.ask import SHOWN_LENGTH_MAX
+from treadle.core.approval import Approved, Modified, Question, Rejected
+from treadle.core.messages import ToolCall
+from treadle.core.tools import RiskLevel
+from treadle.runtime.verdict import Verdict
+
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
+"""What our own colours are made of."""
 
 ANSWERED = """
 [[replies]]
 when.step = 0
 text = "I run it."
-calls = [{ tool = "bash", arguments = { command = "echo ran >> effects; cat fifo" } }]
+calls = [{ tool = "bash", arguments = { command = "echo ran >> effects; cat fifo # \\u001b" } }]
 
 [[replies]]
 when = { step = 1, last = "did not succeed" }
@@ -49,12 +61,14 @@ def interrupted(treadle: Run, repository: Path, environment: dict[str, str], scr
 
 
 class Terminal:
-    """`treadle resume` in a terminal of its own."""
+    """A program in a terminal of its own; by default `treadle resume`."""
 
-    def __init__(self, thread: str, cwd: Path, environment: dict[str, str]) -> None:
+    def __init__(
+        self, thread: str, cwd: Path, environment: dict[str, str], program: Sequence[str] = ()
+    ) -> None:
         self._screen, theirs = pty.openpty()
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "treadle", "resume", thread, "--no-commit"],
+            program or [sys.executable, "-m", "treadle", "resume", thread, "--no-commit"],
             cwd=cwd,
             env={**environment, "TERM": "xterm"},
             stdin=theirs,
@@ -63,10 +77,11 @@ class Terminal:
         )
         os.close(theirs)
         self.shown = ""
+        self._decoder = codecs.getincrementaldecoder("utf-8")()  # a read may end within a character
 
     def read_until(self, words: str) -> None:
         while words not in self.shown:
-            self.shown += os.read(self._screen, 65536).decode()
+            self.shown += self._decoder.decode(os.read(self._screen, 65536))
 
     def type(self, text: str) -> None:
         os.write(self._screen, text.encode())
@@ -74,7 +89,7 @@ class Terminal:
     def read_to_the_end(self) -> str:
         try:
             while piece := os.read(self._screen, 65536):
-                self.shown += piece.decode()
+                self.shown += self._decoder.decode(piece)
         except OSError:  # Linux tells the end of a terminal so
             pass
         os.close(self._screen)
@@ -90,6 +105,7 @@ def test_a_person_says_what_became_of_it_and_it_is_not_run_again(
 ) -> None:
     terminal = Terminal(interrupted, repository, environment)
     terminal.read_until("Run it again (r)")
+    assert "$ echo ran >> effects; cat fifo # �" in terminal.shown
     terminal.type(answer)
     assert then in terminal.read_to_the_end()
     assert terminal.process.wait() == 0
@@ -150,3 +166,172 @@ def test_a_question_that_is_not_answered_is_asked_again(
     assert "You say it failed." in again.read_to_the_end()
     assert again.process.wait() == 0
     assert treadle("replay", interrupted).stdout.count("ToolUncertain") == 1
+
+
+# ---- may it run? -------------------------------------------------------------------------------
+
+DECIDING = """
+import asyncio, signal, sys
+import msgspec
+from treadle.cli.ask import decide
+from treadle.core.approval import Question
+
+async def main():
+    answer = lambda: print("<the loop goes on>", file=sys.stderr)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, answer)
+    verdict = await decide(msgspec.json.decode(sys.argv[1], type=Question))
+    print(f"<{msgspec.json.encode(verdict).decode()}>")
+
+if sys.argv[2:]:
+    open(sys.argv[2]).close()  # until the test has typed
+asyncio.run(main())
+"""
+QUESTION = "in this thread (a): "
+EDIT = "an empty line goes back: "
+REMOVE = '{"command": "rm -rf build", "cwd": "src"}'
+
+Decide = Callable[..., Terminal]
+
+
+@pytest.fixture
+def deciding(tmp_path: Path, environment: dict[str, str]) -> Iterator[Decide]:
+    """A program that has a person decide about a call, in a terminal."""
+    terminals: list[Terminal] = []
+
+    def start(arguments_json: str = REMOVE, *, gate: str = "") -> Terminal:
+        call = ToolCall("id", "bash", arguments_json)
+        question = Question(call, RiskLevel.HIGH, "calls of high risk and above need approval")
+        told = msgspec.json.encode(question).decode()
+        program = [sys.executable, "-c", DECIDING, told, *filter(None, [gate])]
+        terminals.append(Terminal("", tmp_path, environment, program))
+        return terminals[-1]
+
+    yield start
+    for terminal in terminals:
+        terminal.process.kill()
+        terminal.process.wait()
+
+
+def verdict_of(terminal: Terminal) -> Verdict:
+    shown = terminal.read_to_the_end()
+    assert terminal.process.wait() == 0, shown
+    return msgspec.json.decode(shown[shown.rindex("<") + 1 : shown.rindex(">")], type=Verdict)
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict"),
+    [
+        ("y\r", Verdict(Approved())),
+        ("YES \r", Verdict(Approved())),
+        ("a\r", Verdict(Approved(), always=True)),
+        ("always\r", Verdict(Approved(), always=True)),
+        ("n\r\r", Verdict(Rejected())),
+        ("no\rnot on a Friday\r", Verdict(Rejected("not on a Friday"))),
+        ("abort\r\rnever\ryn\ry\r", Verdict(Approved())),
+        ('e\r{"command": "ls"}\r', Verdict(Modified('{"command": "ls"}'))),
+        ('edit\r["ls"]\rls\r{"command": NaN}\r{}\r', Verdict(Modified("{}"))),
+        ("e\r\rn\rnothing fits\r", Verdict(Rejected("nothing fits"))),
+    ],
+)
+def test_a_person_decides_whether_a_call_may_run(
+    deciding: Decide, answer: str, verdict: Verdict
+) -> None:
+    terminal = deciding()
+    terminal.read_until(QUESTION)
+    terminal.type(answer)
+    assert verdict_of(terminal) == verdict
+
+
+def test_a_person_sees_the_exact_call_its_risk_and_the_reason(deciding: Decide) -> None:
+    terminal = deciding('{"command": "cd a &&\\nrm -rf b\\ncwd: c", "cwd": "src", "n": [1, {}]}')
+    terminal.read_until(QUESTION)
+    lines = [ANSI.sub("", line) for line in terminal.shown.splitlines()]
+    assert lines[:-1] == [
+        "bash needs your approval; its risk is high:",
+        "  calls of high risk and above need approval",
+        "  │ command:",
+        "  │   cd a &&",
+        "  │   rm -rf b",
+        "  │   cwd: c",
+        "  │ cwd: src",
+        "  │ n: [1,{}]",
+    ]
+    assert lines[-1].startswith(
+        "Run it? yes (y), no (n), edit its arguments (e), always allow bash"
+    )
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", '"ls"', "rm -rf /"])
+def test_arguments_that_are_no_object_are_shown_as_the_model_wrote_them(
+    deciding: Decide, text: str
+) -> None:
+    terminal = deciding(text)
+    terminal.read_until(QUESTION)
+    assert f"  │ {text}" in [ANSI.sub("", line) for line in terminal.shown.splitlines()]
+
+
+def test_of_two_arguments_of_one_name_the_one_that_would_run_is_shown(deciding: Decide) -> None:
+    terminal = deciding('{"command": "ls", "command": "rm -rf /"}')
+    terminal.read_until(QUESTION)
+    assert "command: rm -rf /" in terminal.shown
+    assert "command: ls" not in terminal.shown
+
+
+def test_a_long_argument_is_cut_with_its_length_told_and_hides_no_other(deciding: Decide) -> None:
+    command = "x" * (SHOWN_LENGTH_MAX + 123 - len("command: "))
+    terminal = deciding(json.dumps({"command": command, "cwd": "src"}))
+    terminal.read_until(QUESTION)
+    assert terminal.shown.count("x") == SHOWN_LENGTH_MAX - len("command: ")
+    assert "... 123 more characters" in terminal.shown
+    assert "cwd: src" in terminal.shown
+
+
+HOSTILE = "ls\x1b[2K\x1b]0;t\x07\r\u202edlrow\u2066\u200b\x9b1m\x7f\u2028\x08"
+
+
+def test_no_control_or_hidden_character_reaches_the_terminal_and_they_are_named(
+    deciding: Decide,
+) -> None:
+    arguments = json.dumps({"command": HOSTILE, "evil\x1b[2K\n\u202e": HOSTILE})
+    terminal = deciding(arguments)
+    terminal.read_until(QUESTION)
+    terminal.type("e\r")
+    terminal.read_until(EDIT)
+    seen = ANSI.sub("", terminal.shown).replace("\r\n", "\n")
+    assert [c for c in seen if not c.isprintable() and c != "\n"] == []
+    assert "  │ command: ls�[2K�]0;t���dlrow���1m���\n" in seen
+    assert '  │ "evil\\u001b[2K\\n\\u202e": ls' in seen
+    assert "shown as �: U+0007, U+0008, U+000D, U+001B, U+007F, ...\n" in seen
+    offered = next(line for line in seen.splitlines() if line.startswith("  │ {"))
+    assert json.loads(offered.removeprefix("  │ ")) == json.loads(arguments)
+
+
+def test_what_was_typed_before_the_question_is_no_answer(deciding: Decide, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "gate")
+    terminal = deciding(gate="gate")
+    terminal.type("y\r")
+    terminal.read_until("y\r\n")  # its echo: the line has arrived
+    (tmp_path / "gate").open("w").close()
+    terminal.read_until(QUESTION)
+    terminal.type("n\r\r")
+    assert verdict_of(terminal) == Verdict(Rejected())
+
+
+def test_other_things_go_on_while_a_person_thinks(deciding: Decide) -> None:
+    terminal = deciding()
+    terminal.read_until(QUESTION)
+    terminal.process.send_signal(signal.SIGUSR1)
+    terminal.read_until("<the loop goes on>")
+    terminal.type("y\r")
+    assert verdict_of(terminal) == Verdict(Approved())
+
+
+@pytest.mark.parametrize("before", ["", "n\r", "e\r"])
+def test_the_end_of_input_is_no_answer(deciding: Decide, before: str) -> None:
+    terminal = deciding()
+    terminal.read_until(QUESTION)
+    terminal.type(before)
+    terminal.read_until({"": QUESTION, "n\r": "may be empty: ", "e\r": EDIT}[before])
+    terminal.type("\x04")
+    assert "click.exceptions.Abort" in terminal.read_to_the_end()
+    assert terminal.process.wait() == 1

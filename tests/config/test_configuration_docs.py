@@ -11,10 +11,15 @@ import pytest
 
 from config.conftest import Desk
 from treadle.cli.main import COMMANDS, cli
+from treadle.config.approval import APPROVAL_MODES
 from treadle.config.load import ENVIRONMENT
-from treadle.config.project import project_faults
 from treadle.config.settings import PROVIDER, TABLES, TOP, TRAITS, Settings
+from treadle.core.approval import question_about
+from treadle.core.messages import ToolCall
+from treadle.core.tools import EffectClass
+from treadle.errors import ConfigError
 from treadle.models.catalog import read_defaults
+from treadle.tools.builtin import builtin_tools
 
 PAGE = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text()
 EXAMPLES = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
@@ -35,7 +40,9 @@ def test_every_example_loads(desk: Desk, text: str) -> None:
 def test_the_example_of_a_project_is_allowed_to_one_and_the_complete_one_is_not(desk: Desk) -> None:
     desk.write_project(OF_PROJECT)
     assert desk.load().settings.max_steps == 30
-    assert list(project_faults(tomllib.loads(EXAMPLES[-1]), read_defaults(), ()))
+    desk.write_project(EXAMPLES[-1])
+    with pytest.raises(ConfigError, match="a project's file may not"):
+        desk.load()
 
 
 def test_the_complete_example_has_every_key() -> None:
@@ -69,6 +76,22 @@ def test_the_defaults_on_the_page_hold() -> None:
         "local_only": "`false`",
     }
     assert (settings.auto_commit, settings.max_steps, settings.local_only) == (True, None, False)
+
+
+def test_the_approval_modes_on_the_page_are_in_order_and_mean_what_it_says() -> None:
+    """For the built-in tools: which are not offered, run by themselves, or wait for a yes."""
+    rows = re.findall(r'^\| `"([\w-]+)"` \| (.*) \| (.*) \| (.*) \|$', PAGE, re.MULTILINE)
+    assert [name for name, *_ in rows] == list(APPROVAL_MODES)
+    call = ToolCall("id", "")
+    for name, *cells in rows:
+        told = dict(zip(("read", "edit", "bash"), cells, strict=True))
+        for tool in (one.definition for one in builtin_tools()):
+            reads = tool.effect is EffectClass.READ
+            kind = "read" if reads else "bash" if tool.name == "bash" else "edit"
+            asks = question_about(APPROVAL_MODES[name], call, tool.risk, tool.risk) is not None
+            is_offered = reads or name != "plan"
+            does = "asks first" if asks else "runs"
+            assert told[kind] == (does if is_offered else "is not offered"), (name, tool.name)
 
 
 def test_the_layers_on_the_page_are_those_that_are_told() -> None:

@@ -95,7 +95,7 @@ def test_an_empty_variable_is_none(desk: Desk, text: str) -> None:
         ("TREADLE_MAX_STEPS", "1" * 5000, 'not "1'),
         ("TREADLE_TEMPERATURE", "nan", "not NaN"),
         ("TREADLE_AUTO_COMMIT", "maybe", 'auto_commit must be true or false, not "maybe"'),
-        ("TREADLE_APPROVAL_MODE", "yolo", 'must be "plan" or "auto", not "yolo"'),
+        ("TREADLE_APPROVAL_MODE", "yolo", '"auto-edit" or "auto", not "yolo"'),
         ("TREADLE_MODEL", "a\x1b[31m", "must be the name of a model"),
     ],
 )

@@ -18,7 +18,7 @@ from treadle.config.project import (
     standing,
     trust,
 )
-from treadle.config.settings import Settings
+from treadle.config.settings import ApprovalMode, Settings
 from treadle.errors import ConfigError, StoreError
 
 OWN = '[providers.mine]\napi = "openai-chat"\nbase_url = "http://localhost:1/v1"\n'
@@ -213,6 +213,40 @@ def test_a_trusted_file_may_not_widen_what_its_user_allowed(
         desk.load()
     assert raised.value.message.startswith(f"{desk.project_file}:{line}: ")
     assert told in raised.value.message
+
+
+MODES = ("plan", "ask", "auto-edit", "auto")
+
+
+@pytest.mark.parametrize("users", [None, *MODES])
+@pytest.mark.parametrize("projects", MODES)
+def test_a_projects_approval_mode_holds_unless_it_is_wider_than_its_users(
+    desk: Desk, users: ApprovalMode | None, projects: ApprovalMode
+) -> None:
+    desk.write_user("" if users is None else f'approval_mode = "{users}"\n')
+    desk.write_project(f'\napproval_mode = "{projects}"\n')
+    if MODES.index(projects) <= MODES.index(users or "plan"):
+        assert desk.load().settings.approval_mode == projects
+        return
+    with pytest.raises(ConfigError) as raised:
+        desk.load()
+    assert raised.value.message == (
+        f'{desk.project_file}:2: a project\'s file may not set approval_mode = "{projects}": what '
+        f'the agent may do is for its user to say, whose own mode is "{users or "plan"}"'
+    )
+
+
+def test_a_variable_of_the_user_decides_over_what_a_project_narrowed(desk: Desk) -> None:
+    desk.write_user('approval_mode = "auto"\n')
+    desk.write_project('approval_mode = "plan"\n')
+    mode = desk.load(TREADLE_APPROVAL_MODE="auto-edit").settings.approval_mode
+    assert mode == "auto-edit"
+
+
+def test_a_mode_that_does_not_exist_is_told_as_such(desk: Desk) -> None:
+    desk.write_project('approval_mode = "yolo"\n')
+    with pytest.raises(ConfigError, match='approval_mode must be "plan", "ask"'):
+        desk.load()
 
 
 def test_a_trusted_file_may_narrow_and_name_and_add_a_provider_without_a_key(desk: Desk) -> None:

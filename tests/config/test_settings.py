@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import msgspec
 import pytest
@@ -11,12 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from config.conftest import Desk
+from treadle.config.approval import APPROVAL_MODES
 from treadle.config.load import ENVIRONMENT, _Layers
 from treadle.config.settings import (
     PROVIDER,
     TABLES,
     TOP,
     TRAITS,
+    ApprovalMode,
     Settings,
     Thinking,
     dotted,
@@ -36,6 +38,7 @@ def test_every_field_has_a_rule_and_every_rule_a_field() -> None:
     assert set(ProviderEntry.__struct_fields__) == set(PROVIDER)
     assert set(ModelTraits.__struct_fields__) == set(TRAITS)
     assert get_type_hints(ModelTraits)["reasoning"] == Thinking
+    assert tuple(APPROVAL_MODES) == get_args(ApprovalMode)
     assert {path[0] for path, _ in ENVIRONMENT.values()} == {*TOP, "models"}
 
 
@@ -72,7 +75,11 @@ def test_the_built_in_table_keeps_the_rules() -> None:
         ("temperature = nan\n", "not NaN"),
         ("temperature = inf\n", "not Infinity"),
         ('temperature = "1"\n', 'not "1"'),
-        ('approval_mode = "yolo"\n', 'approval_mode must be "plan" or "auto", not "yolo"'),
+        (
+            'approval_mode = "yolo"\n',
+            'approval_mode must be "plan", "ask", "auto-edit" or "auto", not "yolo"',
+        ),
+        ("approval_mode = true\n", "not true"),
         ('reasoning = "High"\n', '"default", "off", "low", "medium" or "high", not "High"'),
         ("auto_commit = 1\n", "auto_commit must be true or false, not 1"),
         ('local_only = "yes"\n', "local_only must be true or false"),

@@ -4,24 +4,32 @@ from __future__ import annotations
 
 from typing import Final
 
+from treadle.core.approval import Approved, AskAbove, Decision, Modified, Question, Rejected
 from treadle.core.chat.machine import ConversationMachine
 from treadle.core.chat.moves import build_request
 from treadle.core.chat.states import (
     AgentState,
     CallingLlm,
+    Compacting,
+    CompactionCause,
     Error,
     ErrorOrigin,
     ExecutingTools,
     PostToolsHook,
     ProcessingLlmResponse,
     ShuttingDown,
+    WaitingForApproval,
     WaitingForUserInput,
 )
 from treadle.core.config import AgentConfig
-from treadle.core.conversation import Conversation
+from treadle.core.conversation import Compaction, Conversation
 from treadle.core.events import (
     AgentEvent,
+    ApprovalDecided,
     CancelRequested,
+    Compacted,
+    CompactionFailed,
+    CompactionRequested,
     LlmEvent,
     PostToolsHookCompleted,
     RetryTimeoutFired,
@@ -39,6 +47,7 @@ from treadle.core.tools import (
     CompletedToolInfo,
     EffectClass,
     Outcome,
+    RiskLevel,
     Status,
     ToolDefinition,
     ToolError,
@@ -55,8 +64,10 @@ Success = ToolExecutionOutcome.Success
 Failure = ToolExecutionOutcome.Error
 
 
-def definition(name: str, effect: EffectClass) -> ToolDefinition:
-    return ToolDefinition(name, f"does {name}", {"type": "object"}, effect)
+def definition(
+    name: str, effect: EffectClass, risk: RiskLevel = RiskLevel.MEDIUM
+) -> ToolDefinition:
+    return ToolDefinition(name, f"does {name}", {"type": "object"}, effect, risk)
 
 
 CONFIG: Final = AgentConfig(
@@ -66,8 +77,11 @@ CONFIG: Final = AgentConfig(
         definition("look", EffectClass.READ),
         definition("put", EffectClass.IDEMPOTENT),
         definition("edit", EffectClass.MUTATE),
+        definition("drop", EffectClass.MUTATE, RiskLevel.HIGH),
     ),
     max_retries=2,
+    approval=AskAbove(RiskLevel.HIGH),
+    context_tokens_max=1000,
 )
 
 
@@ -92,13 +106,27 @@ def ended(call_id: str, outcome: Outcome | None = None) -> ToolCompleted:
     return ToolCompleted(call_id, outcome or success(call_id), "12:05")
 
 
-def answer(content: str = "", *calls: ToolCall, usage: Usage | None = None) -> LlmEvent.Completed:
-    return LlmEvent.Completed(LlmResponse(Message.assistant(content, calls), usage), "12:01")
+def answer(
+    content: str = "",
+    *calls: ToolCall,
+    usage: Usage | None = None,
+    risks: dict[str, RiskLevel] | None = None,
+) -> LlmEvent.Completed:
+    response = LlmResponse(Message.assistant(content, calls), usage)
+    return LlmEvent.Completed(response, "12:01", risks or {})
 
 
 def broken(kind: LlmErrorKind = LlmErrorKind.NETWORK, **rest: float) -> LlmEvent.Error:
     jitter = rest.pop("jitter", 1.0)
     return LlmEvent.Error(LlmError(kind, "so it goes", **rest), jitter)
+
+
+def decided(call_id: str, decision: Decision | None = None) -> ApprovalDecided:
+    return ApprovalDecided(call_id, decision or Approved(), "12:04")
+
+
+def unsummed(kind: LlmErrorKind = LlmErrorKind.SERVER) -> CompactionFailed:
+    return CompactionFailed(LlmError(kind, "so it goes"), "12:06")
 
 
 def said(text: str = "hello") -> UserInput:
@@ -107,6 +135,10 @@ def said(text: str = "hello") -> UserInput:
 
 EMPTY: Final = Conversation()
 TALK: Final = Conversation([Message.user("hello"), Message.assistant("hi"), Message.user("go")])
+FULL: Final = TALK.with_tokens(800)
+"""Just at the limit."""
+SUMMED_UP: Final = TALK.compact(Compaction(2, "they said hello"))
+"""With nothing left to compact before the next request."""
 
 
 def executing(*statuses: Status) -> ExecutingTools:
@@ -120,6 +152,14 @@ def processing(*calls: ToolCall) -> ProcessingLlmResponse:
     return ProcessingLlmResponse(TALK.append(message), LlmResponse(message))
 
 
+def asking(*statuses: Status, about: str, risk: RiskLevel = RiskLevel.HIGH) -> WaitingForApproval:
+    """A round of which a person is asked about these calls, one letter each."""
+    round_ = executing(*statuses)
+    calls = {one.id: one for one in round_.conversation[-1].tool_calls}
+    questions = tuple(Question(calls[call_id], risk, "why") for call_id in about)
+    return WaitingForApproval(round_.conversation, statuses, questions)
+
+
 def done(call_id: str, tool_name: str, outcome: Outcome | None = None) -> Status:
     return Completed(call_id, tool_name, "12:02", "12:03", outcome or success(call_id))
 
@@ -128,15 +168,24 @@ _HOOK_TALK: Final = TALK.extend(
     [Message.assistant("", (call("a", "edit"),)), Message.tool(call("a", "edit"), "fine")]
 )
 
+REJECTED: Final = done("a", "drop", failure("a", ToolErrorKind.REJECTED))
+
 STATES_TRIED: Final[tuple[AgentState, ...]] = (
     WaitingForUserInput(EMPTY),
     WaitingForUserInput(TALK.append(Message.assistant("there"))),
+    WaitingForUserInput(FULL),
+    WaitingForUserInput(TALK.compact(Compaction(3, "they said hello"))),
     CallingLlm(TALK),
     CallingLlm(TALK, 1),
     CallingLlm(TALK, 2),
     CallingLlm(TALK, 7),
+    CallingLlm(FULL),
+    CallingLlm(SUMMED_UP, 1),
+    CallingLlm(SUMMED_UP.with_tokens(5000)),
+    CallingLlm(Conversation([Message.user("go")]), 2),
     processing(),
     processing(call("a"), call("b", "edit")),
+    processing(call("a"), call("b", "drop")),
     executing(Pending("a", "look")),
     executing(Pending("a", "edit")),
     executing(Pending("a", "put")),
@@ -150,6 +199,15 @@ STATES_TRIED: Final[tuple[AgentState, ...]] = (
     executing(Running("a", "edit", "12:02", uncertain=True)),
     executing(done("a", "look"), done("b", "put"), Pending("c", "look")),
     executing(done("a", "look"), Running("b", "look"), Pending("c", "look")),
+    executing(Pending("a", "edit", modified='{"x":1}'), Running("b", "edit", modified="{}")),
+    asking(Pending("a", "drop"), about="a"),
+    asking(Pending("a", "drop"), Pending("b", "look"), about="a"),
+    asking(Pending("a", "drop"), Pending("b", "drop"), about="ab"),
+    asking(REJECTED, Pending("b", "drop"), about="b"),
+    asking(REJECTED, Pending("b", "drop", modified="{}"), Pending("c", "look"), about="b"),
+    Compacting(TALK, 3, CompactionCause.REQUESTED, "the names"),
+    Compacting(FULL, 2, CompactionCause.NEAR_LIMIT),
+    Compacting(TALK, 2, CompactionCause.TOO_LONG),
     PostToolsHook(
         _HOOK_TALK, build_request(CONFIG, _HOOK_TALK), (CompletedToolInfo("edit", True),)
     ),
@@ -185,6 +243,15 @@ EVENTS_TRIED: Final[tuple[AgentEvent, ...]] = (
     *(ended(call_id, failure(call_id)) for call_id in _IDS),
     PostToolsHookCompleted(True, "committed"),
     PostToolsHookCompleted(False),
+    *(decided(call_id) for call_id in _IDS),
+    *(decided(call_id, Rejected("not today")) for call_id in _IDS),
+    *(decided(call_id, Modified('{"y":2}')) for call_id in _IDS),
+    *(decided(call_id, Modified('{"y":2}', RiskLevel.CRITICAL)) for call_id in _IDS),
+    CompactionRequested(),
+    CompactionRequested("the names"),
+    Compacted(2, "they said hello"),
+    Compacted(3, "they said hello", usage=Usage(900, 50), model="model-1"),
+    *(unsummed(kind) for kind in LlmErrorKind),
     RetryTimeoutFired(),
     CancelRequested(),
     CancelRequested("I was about to", "the person stopped"),

@@ -10,18 +10,25 @@ from random import Random
 from typing import Final
 
 from core.samples import CONFIG, EVENTS_TRIED
+from treadle.core.approval import Approved, Decision, Modified, Rejected
 from treadle.core.chat.states import (
     AgentState,
     CallingLlm,
+    Compacting,
     Error,
     ExecutingTools,
     PostToolsHook,
+    WaitingForApproval,
     WaitingForUserInput,
 )
 from treadle.core.events import (
     DURABLE,
     AgentEvent,
+    ApprovalDecided,
     CancelRequested,
+    Compacted,
+    CompactionFailed,
+    CompactionRequested,
     DurableEvent,
     LlmEvent,
     PostToolsHookCompleted,
@@ -38,6 +45,7 @@ from treadle.core.messages import Message, ToolCall
 from treadle.core.retry import RETRYABLE
 from treadle.core.tools import (
     Outcome,
+    RiskLevel,
     ToolError,
     ToolErrorKind,
     ToolExecutionOutcome,
@@ -78,11 +86,17 @@ def random_event(random: Random, state: AgentState, clock: int = 0) -> AgentEven
             choice = random.choice(EVENTS_TRIED)
         return choice
     if isinstance(state, WaitingForUserInput):
+        if random.random() < 0.1:
+            return CompactionRequested(random.choice(_TEXTS), at)
         return UserInput(Message.user(random.choice(_TEXTS)))
     if isinstance(state, CallingLlm):
         return _model_event(random, at)
     if isinstance(state, ExecutingTools):
         return _tool_event(random, state, at)
+    if isinstance(state, WaitingForApproval):
+        return _word_of_a_person(random, state, at)
+    if isinstance(state, Compacting):
+        return _summary_event(random, state, at)
     if isinstance(state, PostToolsHook):
         return PostToolsHookCompleted(random.random() < 0.5, random.choice(_TEXTS))
     if isinstance(state, Error):
@@ -111,8 +125,30 @@ def _model_event(random: Random, at: str) -> AgentEvent:
         for _ in range(random.choice((0, 0, 1, 2, 3)))
     )
     message = Message.assistant(random.choice(_TEXTS), calls)
-    usage = Usage(random.randrange(100), 7) if random.random() < 0.5 else None
-    return LlmEvent.Completed(LlmResponse(message, usage, "stop"), at)
+    usage = Usage(random.randrange(1000), 7) if random.random() < 0.5 else None
+    risks = {random.choice(_IDS): random.choice(list(RiskLevel))}
+    return LlmEvent.Completed(LlmResponse(message, usage, "stop"), at, risks)
+
+
+def _word_of_a_person(random: Random, state: WaitingForApproval, at: str) -> AgentEvent:
+    if random.random() < 0.1:
+        return CancelRequested(reason=random.choice(_TEXTS))
+    risk = random.choice((None, *RiskLevel))
+    decisions: tuple[Decision, ...] = (
+        Approved(),
+        Rejected(random.choice(_TEXTS)),
+        Modified(random.choice(('{"x":1}', '{"cut')), risk),
+    )
+    return ApprovalDecided(random.choice(state.questions).call.id, random.choice(decisions), at)
+
+
+def _summary_event(random: Random, state: Compacting, at: str) -> AgentEvent:
+    dice = random.random()
+    if dice < 0.2:
+        return CancelRequested(reason=random.choice(_TEXTS))
+    if dice < 0.4:
+        return CompactionFailed(LlmError(random.choice(list(LlmErrorKind)), "so it goes"), at)
+    return Compacted(state.through, random.choice(_TEXTS), at, Usage(9, 1), "model-1")
 
 
 def _tool_event(random: Random, state: ExecutingTools, at: str) -> AgentEvent:

@@ -6,11 +6,13 @@ import os
 import re
 import subprocess
 import sys
-from itertools import chain
+from itertools import chain, pairwise
+
+import pytest
 
 from treadle.core.chat.states import STATES
 from treadle.core.chat.table import TRANSITIONS, Row
-from treadle.core.diagram import draw
+from treadle.core.diagram import Edge, draw, draw_edges, escape
 
 _ARROW = re.compile(r"    (\S+) --> (\S+) : (.+)")
 _BOX = re.compile(r'    state "(.+)" as (\S+)')
@@ -106,3 +108,55 @@ def test_the_text_is_the_same_in_every_process() -> None:
         for seed in ("0", "1")
     }
     assert texts == {draw(TRANSITIONS)}
+
+
+def _chain(*names: str) -> str:
+    """A machine that goes through these states and ends in the last."""
+    edges = [Edge(a, b, "Next") for a, b in pairwise(names)]
+    return draw_edges(edges, names[0], [names[-1]])
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [
+        ("Needs review", "Needs review"),
+        ('say "hi"; bye', "say #34;hi#34;#59; bye"),
+        ("a:b{c}%%", "a#58;b#123;c#125;#37;#37;"),
+        ("x <<choice>>", "x #60;#60;choice#62;#62;"),
+        ("direction LR", "direction#32;LR"),
+        ("needs-review", "needs-review"),
+        ("Prüfung", "Prüfung"),
+        ("__proto__", "__proto__"),
+        ("Note", "Note"),
+        ("DEFAULT", "DEFAULT"),
+        ("root_start", "root_start"),
+        ("", "(no name)"),
+    ],
+)
+def test_a_name_that_mermaid_would_misread_gets_an_id(name: str, label: str) -> None:
+    assert _chain("Idle", name, "Done").splitlines()[2:] == [
+        f'    state "{label}" as State1',
+        "    [*] --> Idle",
+        "    Idle --> State1 : Next",
+        "    State1 --> Done : Next",
+        "    Done --> [*]",
+    ]
+
+
+def test_made_ids_are_not_names_that_are_there() -> None:
+    text = _chain("State1", "a b", "Shared1", "c d")
+    assert [line for line in text.splitlines() if '"' in line] == [
+        '    state "a b" as State2',
+        '    state "c d" as State3',
+    ]
+    shared = draw_edges(
+        [Edge(name, "Shared1", "x") for name in ("A", "B", "C C")], "A", ["Shared1"]
+    )
+    assert '"in any state<br/>A<br/>B<br/>C C" as Shared2' in shared
+    assert "Shared2 --> Shared1 : x" in shared
+
+
+def test_what_an_escaped_name_shows_is_the_name() -> None:
+    name = "".join(map(chr, range(32, 0x250)))
+    assert re.sub(r"#(\d+);", lambda found: chr(int(found[1])), escape(name)) == name
+    assert not set(':"{}%<>') & set(escape(name))

@@ -13,10 +13,18 @@ from typing import Any, Final
 
 import pytest
 
-from core.samples import CONFIG, EVENTS_TRIED, RETRYABLE_IN_WORDS, STATES_TRIED, machine
+from core.samples import (
+    CONFIG,
+    EVENTS_TRIED,
+    RETRYABLE_IN_WORDS,
+    STATES_TRIED,
+    answer,
+    machine,
+    processing,
+)
 from treadle.core.actions import WaitForInput
 from treadle.core.chat.guards import TESTS
-from treadle.core.chat.states import STATES, AgentState
+from treadle.core.chat.states import STATES, AgentState, CallingLlm, ProcessingLlmResponse
 from treadle.core.chat.table import TRANSITIONS, Guard, Row
 from treadle.core.events import EVENTS, AgentEvent
 
@@ -62,11 +70,64 @@ def _is_plain_user_message(_: Any, event: Any) -> bool:
     return (message.role, message.tool_calls, message.tool_call_id) == ("user", (), None)
 
 
+def _needs_a_yes(state: Any, event: Any) -> bool:
+    """Whether any call is of high risk: by its tool, or by what came with the answer."""
+    declared = {tool.name: tool.risk for tool in CONFIG.tools}
+    return any(
+        max(declared[call.tool_name], event.risks.get(told.id, 0)) >= 3
+        for call, told in zip(state.response.tool_calls, event.response.tool_calls, strict=True)
+        if call.tool_name in declared
+    )
+
+
+def _is_asked(state: Any, event: Any) -> bool:
+    return event.call_id in [question.call.id for question in state.questions]
+
+
+def _is_asked_again(state: Any, event: Any) -> bool:
+    """Every call that is asked about in the samples is asked about as one of high risk."""
+    risk = getattr(event.decision, "risk", None)
+    return _is_asked(state, event) and risk is not None and risk > 3
+
+
+def _is_last_word(state: Any, event: Any) -> bool:
+    is_only = _is_asked(state, event) and len(state.questions) == 1
+    return is_only and not _is_asked_again(state, event)
+
+
+def _may_run(state: Any, event: Any) -> bool:
+    """Whether any call is left once this one is decided."""
+    rejected = type(event.decision).__name__ == "Rejected"
+    return any(
+        type(status).__name__ == "Pending" and not (rejected and status.call_id == event.call_id)
+        for status in state.executions
+    )
+
+
+def _has_a_beginning(conversation: Any) -> bool:
+    """Whether two messages in view come before the newest one, or before the newest round."""
+    roles = [message.role for message in conversation.in_view]
+    while roles and roles[-1] == "tool":
+        roles.pop()
+    return len(roles[:-1]) >= 2
+
+
+def _is_awaited(state: Any, event: Any) -> bool:
+    return bool(event.through == state.through)
+
+
 MEANING: Final[dict[Guard, Callable[[Any, Any], bool]]] = {
     Guard.BY_USER: _is_plain_user_message,
     Guard.RETRIES_LEFT: _may_pass,
-    Guard.GIVE_UP: lambda state, event: not _may_pass(state, event),
-    Guard.HAS_CALLS: lambda state, _: len(state.response.message.tool_calls) > 0,
+    Guard.GIVE_UP: lambda state, event: (
+        not _may_pass(state, event)
+        and not (
+            event.error.kind.value == "context_too_long" and _has_a_beginning(state.conversation)
+        )
+    ),
+    Guard.HAS_CALLS: lambda state, event: (
+        len(state.response.message.tool_calls) > 0 and not _needs_a_yes(state, event)
+    ),
     Guard.NO_CALLS: lambda state, _: len(state.response.message.tool_calls) == 0,
     Guard.OTHERS_OPEN: lambda state, event: (
         _is_open(state, event) and not _closes_round(state, event)
@@ -82,11 +143,42 @@ MEANING: Final[dict[Guard, Callable[[Any, Any], bool]]] = {
     Guard.STARTABLE: lambda state, event: _status(state, event) in {"pending", "uncertain"},
     Guard.RUNNING: lambda state, event: _status(state, event) in {"running", "uncertain"},
     Guard.FROM_LLM: lambda state, _: state.origin.value == "llm",
+    Guard.NEEDS_YES: _needs_a_yes,
+    Guard.OTHERS_ASKED: lambda state, event: (
+        _is_asked(state, event) and len(state.questions) > 1 and not _is_asked_again(state, event)
+    ),
+    Guard.ASKED_AGAIN: _is_asked_again,
+    Guard.LAST_MAY_RUN: lambda state, event: _is_last_word(state, event) and _may_run(state, event),
+    Guard.LAST_NONE_RUNS: lambda state, event: (
+        _is_last_word(state, event) and not _may_run(state, event)
+    ),
+    Guard.COMPACTABLE: lambda state, _: len(state.conversation.in_view) >= 2,
+    Guard.NOTHING_TO_COMPACT: lambda state, _: len(state.conversation.in_view) < 2,
+    Guard.NEAR_LIMIT: lambda state, _: (
+        state.conversation.tokens >= 800 and _has_a_beginning(state.conversation)
+    ),
+    Guard.TOO_LONG: lambda state, event: (
+        event.error.kind.value == "context_too_long" and _has_a_beginning(state.conversation)
+    ),
+    Guard.FITS_AND_WAITS: lambda state, event: (
+        _is_awaited(state, event) and state.cause.value == "requested"
+    ),
+    Guard.FITS_AND_GOES_ON: lambda state, event: (
+        _is_awaited(state, event) and state.cause.value != "requested"
+    ),
+    Guard.CAN_GO_ON: lambda state, _: state.cause.value == "near_limit",
+    Guard.CANNOT_GO_ON: lambda state, _: state.cause.value != "near_limit",
 }
 
 
 def rows_of(state: AgentState, event: type | None) -> list[Row]:
     return [row for row in TRANSITIONS if row.state is type(state) and row.event is event]
+
+
+def internal_rows(state: AgentState, event: Any) -> list[Row]:
+    """The rows that a state just entered is left by at once."""
+    rows = rows_of(state, None)
+    return [row for row in rows if row.guard is None or MEANING[row.guard](state, event)]
 
 
 def applicable(state: AgentState, event: AgentEvent) -> list[Row]:
@@ -146,26 +238,32 @@ def test_the_machine_moves_as_the_row_says_or_refuses_and_stays(
             assert action == WaitForInput()
             assert levels == [logging.WARNING]
             continue
-        row = _followed(rows[0], event)
+        row = _followed(rows[0], agent.state, event)
         assert type(agent.state) is row.to, (state, event)
         assert type(action) is row.action, (state, event)
         assert levels == [logging.DEBUG if row.to is type(state) else logging.INFO]
 
 
-def _followed(row: Row, event: Any) -> Row:
-    """The row itself; or the internal row that a response is examined by, where there is one."""
-    if row.action is not None:
+def _followed(row: Row, after: Any, event: Any) -> Row:
+    """The row itself, or the internal row by which the state is left that it leads to."""
+    entered: AgentState
+    if row.to is ProcessingLlmResponse:
+        entered = processing(*event.response.tool_calls)
+    elif row.to is CallingLlm and row.state is not CallingLlm:
+        entered = CallingLlm(after.conversation)
+    else:
         return row
-    guard = Guard.HAS_CALLS if event.response.message.tool_calls else Guard.NO_CALLS
-    [internal] = [r for r in TRANSITIONS if (r.state, r.event, r.guard) == (row.to, None, guard)]
-    return internal
+    return next(iter(internal_rows(entered, event)), row)
 
 
-def test_internal_rows_exclude_each_other_and_one_always_fits() -> None:
+def test_a_response_is_left_by_exactly_one_internal_row_and_a_call_by_at_most_one() -> None:
     for state in STATES_TRIED:
-        rows = rows_of(state, None)
-        fitting = [row for row in rows if row.guard is None or MEANING[row.guard](state, None)]
-        assert len(fitting) == (1 if rows else 0)
+        calls = state.response.tool_calls if isinstance(state, ProcessingLlmResponse) else ()
+        fitting = internal_rows(state, answer("", *calls))
+        if isinstance(state, ProcessingLlmResponse):
+            assert len(fitting) == 1
+        else:
+            assert len(fitting) <= (1 if isinstance(state, CallingLlm) else 0)
 
 
 def test_the_samples_reach_every_guard_on_both_sides() -> None:
@@ -175,6 +273,8 @@ def test_the_samples_reach_every_guard_on_both_sides() -> None:
             if row.guard is not None and row.state is type(state):
                 if row.event is not (None if event is None else type(event)):
                     continue
+                if isinstance(state, ProcessingLlmResponse) and event is None:
+                    event = answer("", *state.response.tool_calls)
                 seen.add((row.guard, MEANING[row.guard](state, event)))
     assert seen == set(product(Guard, (True, False)))
 

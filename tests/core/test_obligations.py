@@ -11,8 +11,10 @@ from core.samples import (
     Pending,
     Running,
     answer,
+    asking,
     broken,
     call,
+    decided,
     done,
     ended,
     executing,
@@ -21,15 +23,18 @@ from core.samples import (
 )
 from treadle.core.actions import (
     ExecuteTools,
+    RequestApproval,
     RunPostToolsHook,
     SendLlmRequest,
     Shutdown,
+    Summarize,
     WaitForInput,
 )
-from treadle.core.chat.states import AgentState, CallingLlm, PostToolsHook
+from treadle.core.chat.states import AgentState, CallingLlm, PostToolsHook, WaitingForUserInput
 from treadle.core.config import AgentConfig
 from treadle.core.events import (
     CancelRequested,
+    CompactionRequested,
     PostToolsHookCompleted,
     RetryTimeoutFired,
     ShutdownRequested,
@@ -44,6 +49,8 @@ OWED = {
     "PostToolsHook": RunPostToolsHook,
     "Error": WaitForInput,
     "ShuttingDown": Shutdown,
+    "WaitingForApproval": RequestApproval,
+    "Compacting": Summarize,
 }
 
 
@@ -93,6 +100,30 @@ def test_a_call_that_started_is_still_owed() -> None:
     owed = agent.obligations()
     assert isinstance(owed, ExecuteTools)
     assert [one.id for one in owed.calls] == ["a"]
+
+
+def test_a_question_is_owed_as_long_as_it_is_open_and_then_no_more() -> None:
+    agent = machine(asking(Pending("a", "drop"), Pending("b", "drop"), about="ab"))
+    first, second = agent.questions
+    assert agent.obligations() == RequestApproval((first, second))
+    agent.handle_event(decided("a"))
+    assert agent.obligations() == RequestApproval((second,))
+
+
+def test_a_summary_is_owed_by_the_same_bytes_again() -> None:
+    agent = machine(WaitingForUserInput(TALK))
+    asked = agent.handle_event(CompactionRequested("the names"))
+    assert isinstance(asked, Summarize)
+    assert "the names" in asked.request.messages[-1].content
+    assert agent.obligations() == asked
+
+
+def test_a_new_configuration_has_its_own_model_write_the_summary() -> None:
+    agent = machine(WaitingForUserInput(TALK))
+    agent.handle_event(CompactionRequested())
+    owed = agent.with_config(AgentConfig(model_name="another")).obligations()
+    assert isinstance(owed, Summarize)
+    assert owed.request.model == "another"
 
 
 def test_after_a_cancel_nothing_is_owed() -> None:

@@ -11,8 +11,10 @@ from core.samples import RETRYABLE_IN_WORDS, TALK, broken, machine, said
 from treadle.core.actions import DisplayError, SendLlmRequest, WaitForInput
 from treadle.core.chat.states import CallingLlm, Error, ErrorOrigin, WaitingForUserInput
 from treadle.core.config import AgentConfig
+from treadle.core.conversation import Conversation
 from treadle.core.events import LlmEvent, RetryTimeoutFired
 from treadle.core.llm import ADVICE, LlmError, LlmErrorKind
+from treadle.core.messages import Message
 from treadle.core.retry import KIND_OF_STATUS, RETRY_AFTER_S_MAX, is_retryable, retry_delay_s
 
 NETWORK = LlmError(LlmErrorKind.NETWORK)
@@ -47,7 +49,9 @@ def test_an_answer_makes_the_next_request_begin_with_no_retries() -> None:
 
 @pytest.mark.parametrize("kind", list(LlmErrorKind))
 def test_only_failures_that_can_pass_are_retried(kind: LlmErrorKind) -> None:
-    agent = machine(CallingLlm(TALK))
+    """Of one message, nothing can be compacted."""
+    talk = Conversation([Message.user("go")])
+    agent = machine(CallingLlm(talk))
     action = agent.handle_event(broken(kind))
     if kind.value in RETRYABLE_IN_WORDS:
         assert action == WaitForInput()
@@ -55,7 +59,7 @@ def test_only_failures_that_can_pass_are_retried(kind: LlmErrorKind) -> None:
     else:
         words = kind.value.replace("_", " ")
         assert action == DisplayError(f"LLM error: {words}: so it goes; {ADVICE[kind]}")
-        assert agent.state == WaitingForUserInput(TALK)
+        assert agent.state == WaitingForUserInput(talk)
 
 
 def test_the_statuses_that_the_design_retries_are_the_ones_that_are_retried() -> None:

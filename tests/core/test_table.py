@@ -14,11 +14,13 @@ from treadle.core.chat.moves import ENTER
 from treadle.core.chat.states import (
     STATES,
     CallingLlm,
+    Compacting,
     Error,
     ExecutingTools,
     PostToolsHook,
     ProcessingLlmResponse,
     ShuttingDown,
+    WaitingForApproval,
     WaitingForUserInput,
 )
 from treadle.core.chat.table import TRANSITIONS, Guard, Row
@@ -44,15 +46,30 @@ any state             | ShutdownRequested                          | ShuttingDow
 """The source document's transition table, typed off by hand."""
 
 ADDED_TABLE: Final = """
-CallingLlm     | LlmEvent::ThinkingDelta                 | CallingLlm          | WaitForInput
-ExecutingTools | ToolStarted (call pending or uncertain) | ExecutingTools      | WaitForInput
-ExecutingTools | ToolProgressEvent (call running)        | ExecutingTools      | WaitForInput
-ExecutingTools | ToolUncertain (call running)            | ExecutingTools      | WaitForInput
-CallingLlm     | CancelRequested                         | WaitingForUserInput | WaitForInput
-ExecutingTools | CancelRequested                         | WaitingForUserInput | WaitForInput
-PostToolsHook  | CancelRequested                         | WaitingForUserInput | WaitForInput
-Error          | CancelRequested                         | WaitingForUserInput | WaitForInput
-"""
+CallingLlm            | LlmEvent::ThinkingDelta                             | CallingLlm          | WaitForInput
+ExecutingTools        | ToolStarted (call pending or uncertain)             | ExecutingTools      | WaitForInput
+ExecutingTools        | ToolProgressEvent (call running)                    | ExecutingTools      | WaitForInput
+ExecutingTools        | ToolUncertain (call running)                        | ExecutingTools      | WaitForInput
+CallingLlm            | CancelRequested                                     | WaitingForUserInput | WaitForInput
+ExecutingTools        | CancelRequested                                     | WaitingForUserInput | WaitForInput
+PostToolsHook         | CancelRequested                                     | WaitingForUserInput | WaitForInput
+Error                 | CancelRequested                                     | WaitingForUserInput | WaitForInput
+WaitingForApproval    | CancelRequested                                     | WaitingForUserInput | WaitForInput
+Compacting            | CancelRequested                                     | WaitingForUserInput | WaitForInput
+ProcessingLlmResponse | (a call needs a yes)                                | WaitingForApproval  | RequestApproval
+WaitingForApproval    | ApprovalDecided (others open)                       | WaitingForApproval  | WaitForInput
+WaitingForApproval    | ApprovalDecided (changed, riskier)                  | WaitingForApproval  | RequestApproval
+WaitingForApproval    | ApprovalDecided (last, some call may run)           | ExecutingTools      | ExecuteTools
+WaitingForApproval    | ApprovalDecided (last, none may run)                | CallingLlm          | SendLlmRequest
+WaitingForUserInput   | CompactionRequested (something to compact)          | Compacting          | Summarize
+WaitingForUserInput   | CompactionRequested (nothing to compact)            | WaitingForUserInput | DisplayError
+CallingLlm            | (near the limit, something to compact)              | Compacting          | Summarize
+CallingLlm            | LlmEvent::Error (too long, something to compact)    | Compacting          | Summarize
+Compacting            | Compacted (as awaited, for a person)                | WaitingForUserInput | WaitForInput
+Compacting            | Compacted (as awaited, for a request)               | CallingLlm          | SendLlmRequest
+Compacting            | CompactionFailed (was to make room early)           | CallingLlm          | SendLlmRequest
+Compacting            | CompactionFailed (a person or a request needed it)  | WaitingForUserInput | DisplayError
+"""  # noqa: E501
 """What the design adds."""
 
 CONDITIONS: Final[dict[tuple[str, str], Guard | None]] = {
@@ -68,6 +85,19 @@ CONDITIONS: Final[dict[tuple[str, str], Guard | None]] = {
     ("ToolStarted", "call pending or uncertain"): Guard.STARTABLE,
     ("ToolProgressEvent", "call running"): Guard.RUNNING,
     ("ToolUncertain", "call running"): Guard.RUNNING,
+    ("", "a call needs a yes"): Guard.NEEDS_YES,
+    ("ApprovalDecided", "others open"): Guard.OTHERS_ASKED,
+    ("ApprovalDecided", "changed, riskier"): Guard.ASKED_AGAIN,
+    ("ApprovalDecided", "last, some call may run"): Guard.LAST_MAY_RUN,
+    ("ApprovalDecided", "last, none may run"): Guard.LAST_NONE_RUNS,
+    ("CompactionRequested", "something to compact"): Guard.COMPACTABLE,
+    ("CompactionRequested", "nothing to compact"): Guard.NOTHING_TO_COMPACT,
+    ("", "near the limit, something to compact"): Guard.NEAR_LIMIT,
+    ("LlmEvent.Error", "too long, something to compact"): Guard.TOO_LONG,
+    ("Compacted", "as awaited, for a person"): Guard.FITS_AND_WAITS,
+    ("Compacted", "as awaited, for a request"): Guard.FITS_AND_GOES_ON,
+    ("CompactionFailed", "was to make room early"): Guard.CAN_GO_ON,
+    ("CompactionFailed", "a person or a request needed it"): Guard.CANNOT_GO_ON,
 }
 """What a condition of the documents is called here."""
 
@@ -79,6 +109,8 @@ STATE_NAMES: Final = (
     "PostToolsHook",
     "Error",
     "ShuttingDown",
+    "WaitingForApproval",
+    "Compacting",
 )
 
 
@@ -148,7 +180,7 @@ def test_nothing_leads_out_of_shutting_down() -> None:
 def test_every_event_and_every_guard_and_every_action_is_used() -> None:
     assert {row.event for row in TRANSITIONS} == {*EVENTS, None}
     assert {row.guard for row in TRANSITIONS} == {*Guard, None}
-    assert {row.action for row in TRANSITIONS} == {*AgentAction.__args__, None}
+    assert {row.action for row in TRANSITIONS} == {*AgentAction.__args__, None} - {actions.RunState}
 
 
 def test_every_row_has_its_content_function_and_none_is_left_over() -> None:
@@ -159,11 +191,15 @@ def test_every_guard_has_its_predicate_and_none_is_left_over() -> None:
     assert set(TESTS) == set(Guard)
 
 
-def test_an_internal_row_is_entered_by_a_row_without_action_and_by_no_other() -> None:
-    internal = {row.state for row in TRANSITIONS if row.event is None}
-    assert internal == {ProcessingLlmResponse}
+def test_a_row_without_action_leads_where_an_internal_row_always_fits_and_no_other_does() -> None:
     for row in TRANSITIONS:
-        assert (row.action is None) == (row.to in internal)
+        assert (row.action is None) == (row.to is ProcessingLlmResponse)
+
+
+def test_an_internal_row_leads_to_no_state_that_has_internal_rows_itself() -> None:
+    internal = [row for row in TRANSITIONS if row.event is None]
+    assert {row.state for row in internal} == {ProcessingLlmResponse, CallingLlm}
+    assert not {row.to for row in internal} & {row.state for row in internal}
 
 
 def _fields(kind: Any) -> tuple[str, ...]:
@@ -179,6 +215,8 @@ def test_each_state_carries_what_the_source_document_gives_it() -> None:
     assert _fields(PostToolsHook) == ("conversation", "pending_llm_request", "completed_tools")
     assert _fields(Error) == ("conversation", "error", "retries", "origin", "delay_s")
     assert _fields(ShuttingDown) == ()
+    assert _fields(WaitingForApproval) == ("conversation", "executions", "questions")
+    assert _fields(Compacting) == ("conversation", "through", "cause", "focus")
     assert [origin.name for origin in states.ErrorOrigin] == ["LLM", "TOOL", "IO"]
 
 
@@ -210,7 +248,8 @@ def test_each_action_carries_what_the_source_document_gives_it() -> None:
         actions.DisplayError: ("text",),
         actions.Shutdown: (),
     }
-    assert set(given) == set(AgentAction.__args__)
+    added = {actions.RequestApproval, actions.Summarize, actions.RunState}
+    assert set(given) | added == set(AgentAction.__args__)
     for kind, names in given.items():
         assert _fields(kind) == names
 

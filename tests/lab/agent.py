@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 
 from lab.world import Allowed, Begun, Ended, Said, World
 from treadle.core.events import LlmEvent
-from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest, LlmResponse, Usage
+from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest, LlmResponse, ModelTraits, Usage
 from treadle.core.messages import Message, ToolCall
 from treadle.core.tools import (
     CompletedToolInfo,
@@ -53,6 +53,10 @@ class Model:
         self._world = world
         self._thread = thread
         self._failed: set[int] = set()
+
+    def traits(self, model: str) -> ModelTraits:
+        """Nothing is known of it."""
+        return ModelTraits()
 
     async def stream(
         self, request: LlmRequest
@@ -103,6 +107,9 @@ class Toolbox:
     def definitions(self) -> Sequence[ToolDefinition]:
         schema = {"type": "object", "properties": {}}
         return [ToolDefinition(name, name, schema, effect) for name, effect in EFFECTS.items()]
+
+    def risk_of(self, call: ToolCall) -> None:
+        return None
 
     async def execute(
         self, call: ToolCall, *, key: str, progress: Callable[[ToolProgress], None]

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from lab.model_disk import ModelDisk
 from lab.model_nodes import File
-from treadle.core.actions import AgentAction, ExecuteTools, SendLlmRequest
+from treadle.core.actions import AgentAction, SendLlmRequest
 from treadle.core.events import ToolUncertain
 from treadle.core.messages import Message
 from treadle.core.tools import EffectClass
@@ -246,19 +246,19 @@ def _drafts_left() -> Patch:
 
 
 def _tool_before_its_intent() -> Patch:
-    return _committing_late(ExecuteTools)
+    return _committing_late(lambda session: bool(session._round._started))
 
 
 def _request_before_the_result() -> Patch:
-    return _committing_late(SendLlmRequest)
+    return _committing_late(lambda session: isinstance(session._due, SendLlmRequest))
 
 
-def _committing_late(kind: type[AgentAction]) -> Patch:
+def _committing_late(is_due: Callable[[Session], bool]) -> Patch:
     """What is due is performed first; its batch is made durable with the next one."""
     commit = Session._commit
 
     def late(self: Session) -> None:
-        if not isinstance(self._due, kind):
+        if not is_due(self):
             commit(self)
 
     return patch.object(Session, "_commit", late)

@@ -17,7 +17,7 @@ from runtime.disks import WatchedDisk
 from treadle.core.config import AgentConfig
 from treadle.core.conversation import Conversation
 from treadle.core.events import ModelEvent
-from treadle.core.llm import LlmRequest
+from treadle.core.llm import LlmRequest, ModelTraits
 from treadle.core.messages import Message, ToolCall
 from treadle.core.tools import (
     CompletedToolInfo,
@@ -84,6 +84,9 @@ class Model:
         self.requests: list[LlmRequest] = []
         self.sent: list[bytes] = []
         self.refused: list[str] = []
+
+    def traits(self, model: str) -> ModelTraits:
+        return ModelTraits()
 
     async def stream(self, request: LlmRequest) -> AsyncGenerator[ModelEvent, None]:
         problem = imbalance(request.messages)
@@ -155,6 +158,9 @@ class Toolbox:
             ToolDefinition(name, f"does {name}", {"type": "object"}, tool.effect)
             for name, tool in self.tools.items()
         ]
+
+    def risk_of(self, call: ToolCall) -> None:
+        return None
 
     async def execute(
         self, call: ToolCall, *, key: str, progress: Callable[[ToolProgress], None]

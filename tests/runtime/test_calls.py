@@ -12,7 +12,7 @@ from runtime.clock import tick
 from runtime.desk import Failure, Folder, Run, Success, Toolbox, for_ever, ignore, mutate
 from treadle.core.conversation import Conversation
 from treadle.core.events import LlmEvent, ModelEvent, PostToolsHookCompleted
-from treadle.core.llm import LlmErrorKind, LlmRequest, LlmResponse
+from treadle.core.llm import LlmErrorKind, LlmRequest, LlmResponse, ModelTraits
 from treadle.core.messages import Message, ToolCall
 from treadle.core.tools import Outcome, ToolError, ToolErrorKind, ToolProgress
 from treadle.models.scripted.provider import ScriptedModel
@@ -39,6 +39,9 @@ class Stream:
     def __init__(self, play: Callable[[], AsyncGenerator[ModelEvent, None]]) -> None:
         self._play = play
         self.is_closed = False
+
+    def traits(self, model: str) -> ModelTraits:
+        return ModelTraits()
 
     async def stream(self, _: LlmRequest) -> AsyncGenerator[ModelEvent, None]:
         try:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from runtime.desk import CONFIG, Desk, Model, Toolbox, calls, mutate, roles
 from treadle.core.events import LlmEvent, ModelEvent
-from treadle.core.llm import ADVICE, LlmErrorKind, LlmRequest, LlmResponse
+from treadle.core.llm import ADVICE, LlmErrorKind, LlmRequest, LlmResponse, ModelTraits
 from treadle.core.messages import Message
 from treadle.core.retry import RETRYABLE
 from treadle.runtime import outputs
@@ -160,6 +160,9 @@ class Provider:
     def __init__(self, misdeed: str) -> None:
         self.misdeed = misdeed
         self.count = 0
+
+    def traits(self, model: str) -> ModelTraits:
+        return ModelTraits()
 
     async def stream(self, _: LlmRequest) -> AsyncGenerator[ModelEvent, None]:
         self.count += 1

@@ -9,7 +9,7 @@ from decimal import Decimal
 from runtime.desk import Desk, Folder, Model, Toolbox, calls, mutate
 from treadle.core.config import AgentConfig
 from treadle.core.events import LlmEvent, ModelEvent
-from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest, LlmResponse, Usage
+from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest, LlmResponse, ModelTraits, Usage
 from treadle.core.messages import Message
 from treadle.runtime import outputs
 from treadle.runtime.outputs import TurnOutcome
@@ -22,6 +22,9 @@ class Says:
 
     def __init__(self, *streams: list[ModelEvent]) -> None:
         self._streams = list(streams)
+
+    def traits(self, model: str) -> ModelTraits:
+        return ModelTraits()
 
     async def stream(self, _: LlmRequest) -> AsyncGenerator[ModelEvent, None]:
         for event in self._streams.pop(0):

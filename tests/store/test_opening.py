@@ -319,7 +319,7 @@ def test_unknown_fields_of_known_records_are_passed_over_and_survive(shelf: Shel
     "header",
     [
         b'{"type":"thread_created","format":2,"thread":"%b","machine":"chat","creator":"x"}',
-        b'{"type":"thread_created","format":1,"thread":"%b","machine":"task","creator":"x"}',
+        b'{"type":"thread_created","format":1,"thread":"%b","machine":"loom","creator":"x"}',
         b'{"type":"thread_born","thread":"%b"}',
         b'{"type":"tool_started","call_id":"a"}',
     ],

@@ -8,23 +8,29 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from core.samples import CONFIG, answer, call, ended, failure, said, success
+from core.samples import CONFIG, answer, call, decided, ended, failure, said, success, unsummed
 from core.sessions import random_durable_event
+from treadle.core.approval import Modified, Rejected
 from treadle.core.config import AgentConfig
 from treadle.core.events import (
     CancelRequested,
+    Compacted,
+    CompactionRequested,
     PostToolsHookCompleted,
     RetryTimeoutFired,
     ToolStarted,
     ToolUncertain,
 )
-from treadle.core.llm import LlmErrorKind
+from treadle.core.llm import LlmErrorKind, Usage
 from treadle.core.messages import Message
+from treadle.core.tools import RiskLevel
 from treadle.thread.codec import Entry, decode_entry, encode_entry
 from treadle.thread.facts import (
     FORMAT_VERSION,
+    ChildStarted,
     Configured,
     GitObserved,
+    Granted,
     InputQueued,
     Recovered,
     ThreadCreated,
@@ -144,6 +150,14 @@ EVERY_ENTRY: Final[tuple[Entry, ...]] = (
     ended("a"),
     ended("a", failure("a")),
     PostToolsHookCompleted(True, "done"),
+    decided("a"),
+    decided("a", Rejected("not today")),
+    decided("a", Modified('{"x":1}', RiskLevel.HIGH)),
+    CompactionRequested("the names"),
+    Compacted(2, "they said hello", at(2), Usage(9, 1), "model-1"),
+    unsummed(),
+    Granted("drop"),
+    ChildStarted("a", OTHER_ID),
     RetryTimeoutFired(),
     CancelRequested("partial", "why"),
 )

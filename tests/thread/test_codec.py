@@ -10,13 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from core.samples import CONFIG, answer, broken, call, said
+from core.samples import CONFIG, answer, broken, call, decided, said
 from thread.journals import EVERY_ENTRY, FAILURES
+from treadle.core.approval import Approved, Decision, Modified, Rejected
 from treadle.core.config import AgentConfig
 from treadle.core.events import DURABLE, LlmEvent, ToolStarted, UserInput
 from treadle.core.llm import LlmError, LlmErrorKind
 from treadle.core.messages import Message
-from treadle.core.tools import ToolDefinition
+from treadle.core.tools import RiskLevel, ToolDefinition
 from treadle.errors import InternalError
 from treadle.thread.codec import Entry, UnknownEntryError, decode_entry, encode_entry
 from treadle.thread.facts import Configured, Fact
@@ -50,9 +51,15 @@ def test_every_failure_of_a_model_comes_back(kind: LlmErrorKind) -> None:
 def test_each_entry_says_what_it_is_under_a_name_of_its_own() -> None:
     tags = {type(e): json.loads(encode_entry(e)[1])["type"] for e in (*EVERY_ENTRY, broken())}
     assert sorted(tags.values()) == [
+        "approval_decided",
         "cancel_requested",
+        "child_started",
+        "compacted",
+        "compaction_failed",
+        "compaction_requested",
         "configured",
         "git_observed",
+        "granted",
         "hook_completed",
         "input_queued",
         "llm_completed",
@@ -65,6 +72,28 @@ def test_each_entry_says_what_it_is_under_a_name_of_its_own() -> None:
         "tool_uncertain",
         "user_input",
     ]
+
+
+@pytest.mark.parametrize(
+    ("decision", "words"),
+    [
+        (Approved(), '{"type":"approved"}'),
+        (Rejected("no"), '{"type":"rejected","reason":"no"}'),
+        (Modified("{}", RiskLevel.HIGH), '{"type":"modified","arguments_json":"{}","risk":3}'),
+    ],
+)
+def test_what_a_person_decided_is_stored_in_words(decision: Decision, words: str) -> None:
+    _, data = encode_entry(decided("a", decision))
+    assert data.decode() == (
+        f'{{"type":"approval_decided","call_id":"a","decision":{words},"at":"12:04"}}'
+    )
+
+
+def test_an_answer_brings_the_risks_of_its_calls_and_an_old_one_has_none() -> None:
+    event = answer("", call("a", "edit"), risks={"a": RiskLevel.CRITICAL})
+    fed, data = encode_entry(event)
+    assert (fed, b'"risks":{"a":4}' in data) == (event, True)
+    assert b"risks" not in encode_entry(answer("", call("a", "edit")))[1]
 
 
 @given(texts)

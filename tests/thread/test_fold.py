@@ -158,7 +158,7 @@ def test_a_thread_without_a_prompt_has_no_title() -> None:
     ("header", "words"),
     [
         (replace(HEADER, format=FORMAT_VERSION + 1), f"format {FORMAT_VERSION + 1}"),
-        (replace(HEADER, machine="task"), "machine 'task'"),
+        (replace(HEADER, machine="loom"), "machine 'loom'"),
     ],
 )
 def test_a_newer_format_and_a_foreign_machine_are_refused_by_name(

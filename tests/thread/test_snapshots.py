@@ -81,7 +81,7 @@ def test_random_journals_hold_every_state_when_the_snapshot_is_taken() -> None:
             extended(fold, [record])
             kinds.add((fold.document().agent_state.kind, bool(fold.queued), bool(fold.observed)))
     states = ("waiting_for_user_input", "calling_llm", "executing_tools", "post_tools_hook")
-    for kind in (*states, "error"):
+    for kind in (*states, "error", "waiting_for_approval", "compacting"):
         assert {(kind, True, True), (kind, True, False)} & kinds
         assert any(found[0] == kind and not found[1] for found in kinds)
 

@@ -30,7 +30,7 @@ from treadle.runtime.ports import Tools
 from treadle.tools import registry as registry_module
 from treadle.tools.builtin import builtin_tools
 from treadle.tools.failure import ToolFailure
-from treadle.tools.registry import AnyTool, Registry, ToolContext, ToolReturn, tool
+from treadle.tools.registry import AnyTool, Arguments, Registry, ToolContext, ToolReturn, tool
 
 Success = ToolExecutionOutcome.Success
 GOLDEN = Path(__file__).parent / "builtin_tools.json"
@@ -169,6 +169,100 @@ def test_definitions_stand_in_the_order_given() -> None:
 def test_two_tools_of_one_name_are_refused() -> None:
     with pytest.raises(UsageError, match="two tools are called draw_a"):
         Registry([draw_a, draw_b, draw_a])
+
+
+# ---- the risk of one call ----------------------------------------------------------------------
+
+
+def assessed(answer: Callable[[Arguments], Any], arguments_json: str = "{}") -> RiskLevel | None:
+    """What a registry says of a call of a tool of medium risk that assesses its calls so."""
+
+    @tool(risk=RiskLevel.MEDIUM, risk_of=answer)
+    def work(path: str = ".", depth: int = 1) -> str:
+        """Work."""
+        raise AssertionError("to assess a call is not to run it")
+
+    return Registry([draw_a, work]).risk_of(ToolCall("id", "work", arguments_json))
+
+
+@pytest.mark.parametrize(
+    ("said", "risk"),
+    [
+        (RiskLevel.LOW, None),
+        (RiskLevel.MEDIUM, None),
+        (RiskLevel.HIGH, RiskLevel.HIGH),
+        (RiskLevel.CRITICAL, RiskLevel.CRITICAL),
+    ],
+)
+def test_arguments_raise_the_risk_of_a_call_and_never_lower_it(
+    said: RiskLevel, risk: RiskLevel | None
+) -> None:
+    assert assessed(lambda _: said) is risk
+
+
+def test_a_risk_is_told_from_the_validated_arguments_with_their_defaults() -> None:
+    seen: list[Arguments] = []
+
+    def look(arguments: Arguments) -> RiskLevel:
+        seen.append(arguments)
+        return RiskLevel.HIGH if arguments["depth"] > 2 else RiskLevel.LOW
+
+    assert assessed(look, '{"depth": 3}') is RiskLevel.HIGH
+    assert assessed(look, '{"path": "a", "depth": 2}') is None
+    assert seen == [{"path": ".", "depth": 3}, {"path": "a", "depth": 2}]
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"depth": "3"}', '{"other": 1}', "\ud800", "[" * 999])
+def test_a_call_that_cannot_run_has_no_risk_of_its_own(text: str) -> None:
+    assert assessed(lambda _: RiskLevel.CRITICAL, text) is None
+
+
+def test_an_unknown_tool_and_one_that_does_not_assess_have_no_risk_of_their_own() -> None:
+    registry = Registry([draw_a])
+    assert registry.risk_of(ToolCall("id", "draw_z\ud800")) is None
+    assert registry.risk_of(ToolCall("id", "draw_a")) is None
+
+
+@pytest.mark.parametrize(
+    "error",
+    [KeyError("hunter2"), SystemExit(0), RecursionError(), ToolFailure(ToolErrorKind.IO, "")],
+)
+def test_a_tool_that_fails_to_assess_a_call_counts_as_critical_and_is_logged(
+    error: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_: Arguments) -> RiskLevel:
+        raise error
+
+    assert assessed(fail) is RiskLevel.CRITICAL
+    (line,) = caplog.records
+    assert (line.name, line.levelname) == ("treadle.tools", "ERROR")
+    assert line.getMessage() == f"risk_of of the tool work failed: {type(error).__name__}"
+
+
+@pytest.mark.parametrize("value", [None, 0, 5, "high"])
+def test_what_is_no_level_of_risk_counts_as_critical(value: object) -> None:
+    assert assessed(lambda _: value) is RiskLevel.CRITICAL
+
+
+def test_a_registry_for_planning_assesses_calls_too() -> None:
+    @tool(effect=EffectClass.READ, risk=RiskLevel.LOW, risk_of=lambda _: RiskLevel.HIGH)
+    def look() -> str:
+        """Look."""
+        return ""
+
+    planning = Registry([look]).only({EffectClass.READ})
+    assert planning.risk_of(ToolCall("id", "look")) is RiskLevel.HIGH
+
+
+def test_an_async_assessment_is_refused() -> None:
+    async def later(_: Arguments) -> RiskLevel:
+        return RiskLevel.LOW
+
+    with pytest.raises(UsageError, match="the tool work needs a risk_of that is not async"):
+        assessed(later)
+
+
+# ---- a set of tools ----------------------------------------------------------------------------
 
 
 def test_planning_offers_only_tools_that_read(tmp_path: Path) -> None:

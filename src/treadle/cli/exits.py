@@ -1,7 +1,8 @@
 """Exit codes: one table, the same for every command.
 
-0 done, 1 failed, 2 usage, 3 stopped by a limit, 5 not configured, 75 try again later, 129, 130 or
-143 ended by SIGHUP, SIGINT or SIGTERM. Never 0 when unconfigured or failed.
+0 done, 1 failed, 2 usage, 3 stopped by a limit, 4 a call waits for approval, 5 not configured,
+75 try again later, 129, 130 or 143 ended by SIGHUP, SIGINT or SIGTERM. Never 0 when unconfigured
+or failed.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from typing import Final
 from treadle.core.llm import LlmErrorKind
 from treadle.core.retry import RETRYABLE
 from treadle.errors import (
+    ApprovalNeeded,
+    BudgetExceeded,
     DamagedJournalError,
     NotConfiguredError,
     ReadOnlyThreadError,
@@ -23,6 +26,7 @@ DONE: Final = 0
 FAILED: Final = 1
 USAGE: Final = 2
 LIMIT: Final = 3
+APPROVAL: Final = 4
 NOT_CONFIGURED: Final = 5
 TRY_LATER: Final = 75
 HANGUP: Final = 129
@@ -32,6 +36,8 @@ TERMINATED: Final = 143
 _CODES: Final[tuple[tuple[type[TreadleError], int], ...]] = (
     (UsageError, USAGE),
     (NotConfiguredError, NOT_CONFIGURED),
+    (BudgetExceeded, LIMIT),
+    (ApprovalNeeded, APPROVAL),
     (DamagedJournalError, FAILED),
     (ReadOnlyThreadError, FAILED),
     (StoreError, TRY_LATER),

@@ -1,23 +1,175 @@
-"""`treadle graph`: the transition table as a diagram."""
+"""`treadle graph`: a transition table as a diagram, built in or of a graph somebody wrote."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Final
+
 import click
+
+if TYPE_CHECKING:
+    from treadle.core.task.table import TransitionTable
+
+MODULE_NAME: Final = "treadle_graph_file"
+"""The file's name while it runs: its own could be that of a module that others import."""
 
 
 @click.command("graph")
-@click.option("--check", type=click.Path(exists=True, dir_okay=False), metavar="FILE")
-def command(check: str | None) -> None:
-    """Print the conversation machine's transition table as a Mermaid diagram.
+@click.argument("custom", metavar="[FILE.py:NAME]", required=False)
+@click.option(
+    "--machine",
+    type=click.Choice(["conversation", "task"]),
+    help="Which built-in machine: a person talks (default), or a task runs by itself.",
+)
+@click.option(
+    "--check",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Compare with FILE instead of printing; fail if FILE is stale.",
+)
+def command(custom: str | None, machine: str | None, check: str | None) -> None:
+    """Print a machine's transition table as a Mermaid diagram.
 
-    With --check, compare it with FILE instead and fail if FILE is stale.
-    """
-    from treadle.core.chat.table import TRANSITIONS
-    from treadle.core.diagram import draw
+    \b
+    treadle graph
+    treadle graph --machine task
+    treadle graph agent.py:builder
+
+    FILE.py:NAME is a custom graph, and is checked: NAME is a Graph, a TransitionTable, something
+    with a .graph, or a function without parameters that returns one of these. FILE.py is run.
+    """  # noqa: D301  click reads the backspace
     from treadle.errors import TreadleError
 
-    drawn = draw(TRANSITIONS)
+    if custom is not None and machine is not None:
+        raise click.UsageError("--machine is for the built-in machines, not for FILE.py:NAME")
+    drawn = _draw_custom(custom) if custom is not None else _draw_built_in(machine)
     if check is None:
         click.echo(drawn, nl=False)
-    elif click.open_file(check, encoding="utf-8").read() != drawn:
-        raise TreadleError(f"{check} is not what the table says", hint="run `make fmt`")
+    elif click.open_file(check, encoding="utf-8", errors="replace").read() != drawn:
+        again = f"`treadle graph {custom} > {check}`" if custom is not None else "`make fmt`"
+        raise TreadleError(f"{check} is not what the table says", hint=f"run {again}")
+
+
+def _draw_built_in(machine: str | None) -> str:
+    if machine == "task":
+        from treadle.core.task.graph import draw_task
+        from treadle.core.task.table import build_transition_table
+
+        return draw_task(build_transition_table())
+    from treadle.core.chat.table import TRANSITIONS
+    from treadle.core.diagram import draw
+
+    return draw(TRANSITIONS)
+
+
+def _draw_custom(custom: str) -> str:
+    from treadle.core.task.graph import draw_task
+    from treadle.errors import UsageError
+    from treadle.models.catalog import nearest
+
+    file, colon, name = custom.rpartition(":")
+    if not colon or not name.isidentifier():
+        raise UsageError(f"{custom} does not say which graph", hint="give FILE.py:NAME")
+    if not Path(file).is_file():
+        raise UsageError(f"{file} is not a file", hint="give FILE.py:NAME")
+    with _running(Path(file), shown=file):
+        values = vars(_run_file(Path(file)))
+        table = _table_of(values[name]) if name in values else None
+    if name not in values:
+        names = [other for other in values if not other.startswith("__")]
+        raise UsageError(f"{file} has no {name}{nearest(name, names)}")
+    if table is None:
+        raise UsageError(
+            f"{name} in {file} is not a graph, but of type {type(values[name]).__name__}",
+            hint="it can be a Graph, a TransitionTable, something with a .graph, or a function "
+            "without parameters that returns one of these",
+        )
+    return draw_task(table)
+
+
+def _table_of(found: object) -> TransitionTable | None:
+    """The table that somebody's object stands for; `None` if it stands for none.
+
+    Raises:
+        BuildError: its graph cannot run.
+    """
+    from inspect import iscoroutinefunction
+
+    from treadle.core.task.events import Graph
+    from treadle.core.task.graph import check_graph
+    from treadle.core.task.table import TransitionTable
+
+    is_maker = isinstance(found, type) or not hasattr(found, "graph")
+    if is_maker and callable(found) and not iscoroutinefunction(found):
+        found = found()
+    if hasattr(found, "graph"):
+        inner = found.graph() if callable(found.graph) else found.graph
+        found = Graph() if inner is None else inner  # an agent without a graph has the default
+    if isinstance(found, Graph):
+        return check_graph(found)
+    return found if isinstance(found, TransitionTable) else None
+
+
+def _run_file(path: Path) -> ModuleType:
+    import sys
+    from importlib.machinery import SourceFileLoader
+    from importlib.util import module_from_spec, spec_from_loader
+
+    loader = SourceFileLoader(MODULE_NAME, str(path.resolve()))
+    spec = spec_from_loader(MODULE_NAME, loader)
+    assert spec is not None
+    module = sys.modules[MODULE_NAME] = module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+@contextmanager
+def _running(path: Path, shown: str) -> Iterator[None]:
+    """Somebody's file runs in here as Python would run it, and leaves nothing behind.
+
+    What it prints goes to stderr: stdout is for the diagram. What it raises is told by its line.
+
+    Raises:
+        UsageError: it raised something; its hint is kept, which may draw a graph.
+    """
+    import sys
+    from contextlib import redirect_stdout
+
+    from treadle.errors import BuildError, UsageError
+
+    before = sys.path[:], sys.dont_write_bytecode
+    sys.path.insert(0, str(path.resolve().parent))
+    sys.dont_write_bytecode = True
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    except (Exception, SystemExit) as error:
+        line = _line_in(path, error)
+        if line is None and isinstance(error, BuildError):
+            raise  # it is about the graph, which nothing in the file checks
+        where = f"{shown}, line {line}" if line is not None else shown
+        told = error.msg if isinstance(error, SyntaxError) else str(error)
+        kind = type(error).__name__
+        hint = getattr(error, "hint", "")
+        raise UsageError(
+            f"{where}: {kind}: {told}" if told else f"{where}: {kind}", hint=hint
+        ) from error
+    finally:
+        sys.path[:], sys.dont_write_bytecode = before
+        sys.modules.pop(MODULE_NAME, None)
+
+
+def _line_in(path: Path, error: BaseException) -> int | None:
+    """The innermost line of the file that led to the error."""
+    from traceback import walk_tb
+
+    file = str(path.resolve())
+    if isinstance(error, SyntaxError) and error.filename == file:
+        return error.lineno
+    lines = [
+        line for frame, line in walk_tb(error.__traceback__) if frame.f_code.co_filename == file
+    ]
+    return lines[-1] if lines else None

@@ -18,6 +18,7 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
+from treadle.config.approval import is_wider
 from treadle.config.plain_file import read_plain
 from treadle.config.settings import Fault, dotted
 from treadle.errors import ConfigError, StoreError
@@ -158,8 +159,14 @@ def project_faults(
         below: those of the layers below it.
         chosen: top-level keys that the user has set.
     """
+    mode, allowed = tables.get("approval_mode"), below["approval_mode"]
+    if mode is not None and is_wider(mode, allowed):
+        yield (
+            ("approval_mode",),
+            f'a project\'s file may not set approval_mode = "{mode}": what the agent may do is for '
+            f'its user to say, whose own mode is "{allowed}"',
+        )
     for key, value, why in (
-        ("approval_mode", "auto", "what the agent may do is for its user to say"),
         ("local_only", False, "it must not let the agent's context leave this machine"),
         ("auto_commit", True, "what is committed is for the user to say"),
     ):

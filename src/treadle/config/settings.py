@@ -22,7 +22,8 @@ _SHOWN_LENGTH_MAX: Final = 60
 Path: TypeAlias = tuple[str, ...]
 """Where a value stands: `("providers", "local", "base_url")`."""
 
-ApprovalMode: TypeAlias = Literal["plan", "auto"]
+ApprovalMode: TypeAlias = Literal["plan", "ask", "auto-edit", "auto"]
+"""`config/approval.py` says what each means."""
 Count: TypeAlias = Annotated[int, Meta(ge=1, le=COUNT_MAX)]
 Degree: TypeAlias = Annotated[float, Meta(ge=0, le=2)]
 Text: TypeAlias = Annotated[str, Meta(min_length=1)]

@@ -88,7 +88,6 @@ class ToolUncertain(_Event, frozen=True, tag="tool_uncertain"):
     """The process died while this mutating call ran: it may or may not have happened."""
 
     call_id: str
-    at: str = ""
 
 
 class ToolCompleted(_Event, frozen=True, tag="tool_completed"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol, Self
+from typing import Protocol, Self, TypeVar
 
 from msgspec import Struct
 
@@ -10,10 +10,11 @@ from treadle.core.actions import AgentAction
 from treadle.core.approval import Question
 from treadle.core.config import AgentConfig
 from treadle.core.conversation import Conversation
-from treadle.core.events import AgentEvent
 from treadle.core.llm import LlmError
 from treadle.core.messages import ToolCall
 from treadle.core.tools import Status
+
+EventT_contra = TypeVar("EventT_contra", contravariant=True)
 
 
 class Retry(Struct, frozen=True):
@@ -23,7 +24,7 @@ class Retry(Struct, frozen=True):
     delay_s: float
 
 
-class Machine(Protocol):
+class Machine(Protocol[EventT_contra]):
     """A pure, synchronous state machine: event in, action out. Same events, same actions."""
 
     @property
@@ -35,7 +36,7 @@ class Machine(Protocol):
         """A machine in the same state with another configuration; this one stays as it is."""
         ...
 
-    def handle_event(self, event: AgentEvent) -> AgentAction:
+    def handle_event(self, event: EventT_contra) -> AgentAction:
         """Move as the transition table says and return what the world is to do."""
         ...
 
@@ -71,4 +72,9 @@ class Machine(Protocol):
     @property
     def retry(self) -> Retry | None:
         """What the retry timer is to wait for, if it is to run."""
+        ...
+
+    @property
+    def parallel_max(self) -> int:
+        """How many calls of a round may run at a time; 0 is no bound."""
         ...

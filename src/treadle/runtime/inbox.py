@@ -7,12 +7,12 @@ from collections import deque
 from collections.abc import Awaitable
 from typing import TypeAlias, TypeVar
 
-from treadle.core.events import DurableEvent
 from treadle.runtime.outputs import TurnOutcome
+from treadle.thread.codec import Event
 
 _T = TypeVar("_T")
 
-Item: TypeAlias = DurableEvent | BaseException
+Item: TypeAlias = Event | BaseException
 """What happened; or why the turn cannot go on, to be raised in it."""
 
 

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from treadle.core.approval import Question
 from treadle.core.llm import LlmError, LlmErrorKind, Usage
 from treadle.core.messages import ToolCall
 from treadle.core.tools import Outcome, ToolProgress
@@ -56,6 +57,26 @@ class ToolFinished(_Output, frozen=True, tag="tool_finished"):
     outcome: Outcome
 
 
+class ApprovalRequested(_Output, frozen=True, tag="approval_requested"):
+    """Calls wait for a person's yes; the question is on disk and can be answered at any time."""
+
+    thread: str
+    questions: tuple[Question, ...]
+
+
+class StateStarted(_Output, frozen=True, tag="state_started"):
+    """The task machine has entered a state; `step` is the planning step."""
+
+    state: str
+    step: int
+
+
+class FinalAnswer(_Output, frozen=True, tag="final_answer"):
+    """The task is done; the answer is on disk."""
+
+    text: str
+
+
 class HookFinished(_Output, frozen=True, tag="hook_finished"):
     """The post-tools hook ended; `note` is for people and may be empty."""
 
@@ -89,7 +110,9 @@ class TurnOutcome(Enum):
     FAILED = "failed"
     CANCELLED = "cancelled"
     LIMIT = "limit"
-    """Stopped by `max_steps`."""
+    """Stopped by a limit: steps, tokens, cost or time."""
+    APPROVAL = "approval_needed"
+    """A call waits for a person's yes; saying it goes on."""
     INTERRUPTED = "interrupted"
     """The session was closed meanwhile; resuming the thread goes on with the turn."""
 
@@ -129,6 +152,9 @@ Output: TypeAlias = (
     | ToolStarted
     | ToolProgressed
     | ToolFinished
+    | ApprovalRequested
+    | StateStarted
+    | FinalAnswer
     | HookFinished
     | Retrying
     | Notice

@@ -9,7 +9,13 @@ from treadle.core.actions import AgentAction
 from treadle.core.events import ModelEvent
 from treadle.core.llm import LlmRequest, ModelTraits
 from treadle.core.messages import ToolCall
-from treadle.core.tools import CompletedToolInfo, Outcome, ToolDefinition, ToolProgress
+from treadle.core.tools import (
+    CompletedToolInfo,
+    Outcome,
+    RiskLevel,
+    ToolDefinition,
+    ToolProgress,
+)
 from treadle.thread.codec import Entry
 from treadle.thread.facts import GitObserved
 from treadle.thread.fold import ThreadFold
@@ -51,6 +57,10 @@ class Tools(Protocol):
 
     def definitions(self) -> Sequence[ToolDefinition]:
         """The tools offered to the model, in a stable order."""
+        ...
+
+    def risk_of(self, call: ToolCall) -> RiskLevel | None:
+        """The risk seen in the arguments of a call, if it is above the tool's own. Never raises."""
         ...
 
     async def execute(

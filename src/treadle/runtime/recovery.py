@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Final
 
 from msgspec import Struct
 
-from treadle.core.chat.states import ExecutingTools
 from treadle.core.events import ToolCompleted
 from treadle.core.messages import ToolCall
-from treadle.core.tools import EffectClass, Outcome, ToolError, ToolErrorKind, ToolExecutionOutcome
+from treadle.core.tools import (
+    EffectClass,
+    Outcome,
+    Status,
+    ToolError,
+    ToolErrorKind,
+    ToolExecutionOutcome,
+)
 from treadle.runtime.calls import cut
 from treadle.thread.recovery import Decision, Standing, decide, standing_of
 
@@ -45,12 +51,14 @@ class OpenCall(Struct, frozen=True):
 
 
 def open_calls(
-    state: ExecutingTools, effect_of: Callable[[str], EffectClass], *, has_person: bool
+    round_: Sequence[tuple[ToolCall, Status]],
+    effect_of: Callable[[str], EffectClass],
+    *,
+    has_person: bool,
 ) -> list[OpenCall]:
     """The calls that are not completed, in request order, each with the table's decision."""
-    calls = state.conversation[-1].tool_calls
     found = []
-    for call, status in zip(calls, state.executions, strict=True):
+    for call, status in round_:
         standing = standing_of(status)
         decision = decide(standing, effect_of(call.tool_name), has_person=has_person)
         if decision is not Decision.KEEP:

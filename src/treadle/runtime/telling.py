@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from treadle.core.chat.states import AgentState, ExecutingTools
-from treadle.core.events import (
-    DurableEvent,
-    LlmEvent,
-    PostToolsHookCompleted,
-    ToolCompleted,
-)
+from collections.abc import Sequence
+
+from treadle.core.events import LlmEvent, PostToolsHookCompleted, ToolCompleted
 from treadle.core.llm import LlmResponse
+from treadle.core.messages import ToolCall
+from treadle.core.tools import Status
 from treadle.runtime import outputs
 from treadle.runtime.outputs import Output
+from treadle.thread.codec import Event
 
 
-def output_of(event: DurableEvent, before: AgentState) -> Output | None:
+def output_of(event: Event, round_: Sequence[tuple[ToolCall, Status]]) -> Output | None:
     """The output of an event that the machine took; `None` if there is nothing to tell.
 
     Args:
         event: as it was recorded.
-        before: the state it arrived in.
+        round_: the calls in flight when it arrived.
     """
-    if isinstance(event, ToolCompleted) and isinstance(before, ExecutingTools):
-        name = next(s.tool_name for s in before.executions if s.call_id == event.call_id)
+    if isinstance(event, ToolCompleted) and round_:
+        name = next(call.tool_name for call, _ in round_ if call.id == event.call_id)
         return outputs.ToolFinished(event.call_id, name, event.outcome)
     if isinstance(event, PostToolsHookCompleted):
         return outputs.HookFinished(event.action_taken, event.note)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from treadle.core.events import DurableEvent
+from treadle.thread.codec import Event
 
 STOP_WAIT_S_MAX: Final = 10.0
 """How long stopped work may take to end before the session goes on without it."""
@@ -20,18 +20,18 @@ class Work:
             which must not hang the session.
     """
 
-    def __init__(self, report: Callable[[DurableEvent | BaseException], None]) -> None:
+    def __init__(self, report: Callable[[Event | BaseException], None]) -> None:
         self._report = report
-        self._tasks: set[asyncio.Task[DurableEvent]] = set()
+        self._tasks: set[asyncio.Task[Event]] = set()
         self._timer: asyncio.TimerHandle | None = None
 
-    def start(self, work: Coroutine[Any, Any, DurableEvent]) -> None:
+    def start(self, work: Coroutine[Any, Any, Event]) -> None:
         """Run it beside everything else."""
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
 
-    def _ended(self, task: asyncio.Task[DurableEvent]) -> None:
+    def _ended(self, task: asyncio.Task[Event]) -> None:
         if not task.cancelled():
             what = task.exception() or task.result()
             if task in self._tasks:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
 from msgspec import Struct
 
-from treadle.core.chat.states import WaitingForUserInput
 from treadle.errors import (
     AmbiguousThreadError,
     DamagedJournalError,
@@ -22,10 +21,9 @@ from treadle.store.disk import Disk, PosixDisk
 from treadle.store.journal import Journal, cut_torn_tail, read_journal, settle, stands_on, told_as
 from treadle.store.places import Places
 from treadle.store.writer import ThreadWriter
-from treadle.thread.chat_state import KIND_OF_STATE
 from treadle.thread.codec import Entry, UnknownEntryError, decode_entry, encode_entry
 from treadle.thread.facts import FORMAT_VERSION, ThreadCreated
-from treadle.thread.fold import MACHINE, ThreadFold
+from treadle.thread.fold import CHAT, ThreadFold
 from treadle.thread.ids import PREFIX, is_thread_id
 from treadle.thread.model import ThreadSummary
 from treadle.thread.record import Condition, Head, Record, Scan
@@ -88,28 +86,54 @@ class LocalStore:
         workspace: str | None = None,
         cwd: str | None = None,
         is_private: bool = False,
+        machine: str = CHAT,
+        parent: tuple[str, str, int] | None = None,
+        first: Sequence[Entry] = (),
+        redact: Callable[[str], str] | None = None,
     ) -> ThreadWriter:
         """A new thread, durable when this returns.
+
+        Args:
+            creator: the program and its version.
+            workspace: the folder the agent works in.
+            cwd: the folder it was started in.
+            is_private: whether the thread may never leave this machine.
+            machine: which one folds it.
+            parent: of a sub-agent's thread: the thread and the call it works for, and how deep.
+            first: what is recorded in the same write, so that no thread is without it.
+            redact: replaces known secrets in it.
 
         Raises:
             DiskError: nothing was acknowledged.
         """
         thread_id = self._new_id()
+        of, call, depth = parent or (None, None, 0)
         header = ThreadCreated(
-            FORMAT_VERSION, thread_id, MACHINE, creator, workspace, cwd, is_private
+            FORMAT_VERSION,
+            thread_id,
+            machine,
+            creator,
+            workspace,
+            cwd,
+            is_private,
+            of,
+            call,
+            depth,
         )
         with told_as("make", self._threads):
             self._disk.make_folder(self._threads)
         lock = self._lock(thread_id)
-        entry, data = encode_entry(header)
+        entries = [encode_entry(header), *(encode_entry(entry, redact) for entry in first)]
         at = self._now()
         try:
-            journal = Journal.create(self._disk, self._path(thread_id, _JOURNAL), at, [data])
+            path = self._path(thread_id, _JOURNAL)
+            journal = Journal.create(self._disk, path, at, [data for _, data in entries])
         except BaseException:
             self._disk.close(lock)
             raise
         fold = ThreadFold(header)
-        fold.apply(1, journal.head.at, entry)
+        for seq, (entry, _) in enumerate(entries, 1):
+            fold.apply(seq, journal.head.at, entry)
         return self._writer(fold, journal, lock)
 
     def open(self, thread_id: str) -> ThreadWriter:
@@ -225,7 +249,7 @@ class LocalStore:
             return None
         if not stands_on(self._disk, path, snapshot.head):
             return self._judge_orphan(path, fold, snapshot)
-        if snapshot.turn_usage is None and not isinstance(fold.state, WaitingForUserInput):
+        if snapshot.turn_usage is None and not fold.is_idle:
             return None  # an older program's: what this turn used is in the journal alone
         found = read_journal(self._disk, path, snapshot.head)
         if found is None:
@@ -305,7 +329,7 @@ class LocalStore:
             created_at=fold.created_at,
             updated_at=fold.updated_at,
             title=fold.title(),
-            state=KIND_OF_STATE[type(fold.state)],
+            state=fold.state_kind,
             message_count=len(fold.conversation),
             workspace_root=fold.header.workspace,
             git_branch=fold.git.git_branch,
@@ -372,13 +396,12 @@ def fold_records(records: list[Record]) -> tuple[ThreadFold, str]:
 def _apply(fold: ThreadFold, records: list[Record]) -> str:
     for record in records:
         try:
-            entry: Entry = decode_entry(record.event)
+            fold.apply(record.seq, record.at, decode_entry(record.event))
         except UnknownEntryError as error:
             return (
                 f"record {record.seq} was written by a newer Treadle ({error.message}); shown up "
                 "to there, not continued"
             )
-        fold.apply(record.seq, record.at, entry)
     return ""
 
 

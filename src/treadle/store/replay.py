@@ -86,9 +86,9 @@ def _step(fold: ThreadFold | None, record: Record) -> tuple[ThreadFold, Step]:
         if not isinstance(entry, ThreadCreated):
             raise UnknownEntryError("record 1 does not create a thread")
         fold = ThreadFold(entry)
-    before = type(fold.state).__name__
+    before = fold.machine.state_name
     action = fold.apply(record.seq, record.at, entry)
-    after = type(fold.state).__name__
+    after = fold.machine.state_name
     return fold, Step(record.seq, record.at, name_of(type(entry)), before, after, action)
 
 

@@ -11,13 +11,37 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from treadle.core.events import DurableEvent
+from treadle.core.events import (
+    Compacted,
+    CompactionFailed,
+    DurableEvent,
+    LlmEvent,
+    PostToolsHookCompleted,
+    ToolCompleted,
+)
+from treadle.core.llm import Usage
+from treadle.core.task.events import StateCompleted, TaskEvent
 from treadle.errors import InternalError, TreadleError
 from treadle.thread.facts import Fact
 from treadle.thread.record import clean
 
-Entry: TypeAlias = DurableEvent | Fact
+Event: TypeAlias = DurableEvent | TaskEvent
+"""What moves a machine and is stored."""
+
+Entry: TypeAlias = Event | Fact
 """What a record can hold: an event of the machine, or a fact about the thread."""
+
+
+def usage_of(entry: Entry) -> Usage | None:
+    """What an event says that it used of models; `None` if nothing."""
+    if isinstance(entry, LlmEvent.Completed):
+        return entry.response.usage
+    if isinstance(entry, LlmEvent.Error | CompactionFailed):
+        return entry.error.usage
+    if isinstance(entry, PostToolsHookCompleted | ToolCompleted | Compacted | StateCompleted):
+        return entry.usage
+    return None
+
 
 _decode: Final[Callable[[bytes | msgspec.Raw], Entry]] = msgspec.json.Decoder(Entry).decode
 _encode: Final = msgspec.json.Encoder().encode

@@ -21,6 +21,7 @@ class ThreadCreated(_Fact, frozen=True, tag="thread_created"):
     """Record 1 of every journal.
 
     `machine` names the state machine that folds the thread, `creator` the program and version.
+    A sub-agent's thread names the thread and the call it works for; `depth` counts from 0.
     """
 
     format: int
@@ -30,6 +31,22 @@ class ThreadCreated(_Fact, frozen=True, tag="thread_created"):
     workspace: str | None = None
     cwd: str | None = None
     is_private: bool = False
+    parent: str | None = None
+    parent_call: str | None = None
+    depth: int = 0
+
+
+class ChildStarted(_Fact, frozen=True, tag="child_started"):
+    """A call is worked on by a sub-agent, in a thread of its own."""
+
+    call_id: str
+    thread: str
+
+
+class Granted(_Fact, frozen=True, tag="granted"):
+    """A person allowed this tool for the rest of the thread."""
+
+    tool_name: str
 
 
 class Configured(_Fact, frozen=True, tag="configured"):
@@ -72,4 +89,6 @@ class Recovered(_Fact, frozen=True, tag="recovered"):
     note: str = ""
 
 
-Fact: TypeAlias = ThreadCreated | Configured | GitObserved | InputQueued | Recovered
+Fact: TypeAlias = (
+    ThreadCreated | Configured | GitObserved | InputQueued | Recovered | Granted | ChildStarted
+)

@@ -11,31 +11,38 @@ from msgspec.structs import asdict, replace
 
 from treadle.core.actions import AgentAction
 from treadle.core.chat.machine import ConversationMachine
-from treadle.core.chat.states import AgentState, ShuttingDown
+from treadle.core.chat.states import AgentState
 from treadle.core.config import AgentConfig
 from treadle.core.conversation import Conversation
-from treadle.core.events import (
-    DURABLE,
-    AgentEvent,
-    LlmEvent,
-    PostToolsHookCompleted,
-    UserInput,
-)
+from treadle.core.events import LlmEvent, UserInput
 from treadle.core.llm import Usage
 from treadle.core.messages import Message
-from treadle.thread.chat_state import snapshot_state
-from treadle.thread.codec import Entry, UnknownEntryError
+from treadle.core.task.events import TaskEvent
+from treadle.core.task.machine import TaskMachine, TaskState
+from treadle.core.tools import ToolExecutionStatus
+from treadle.errors import AgentError
+from treadle.thread.chat_state import snapshot_conversation, snapshot_state
+from treadle.thread.codec import Entry, Event, UnknownEntryError, usage_of
 from treadle.thread.facts import (
     FORMAT_VERSION,
+    ChildStarted,
     Configured,
     GitObserved,
+    Granted,
     InputQueued,
     ThreadCreated,
 )
-from treadle.thread.model import ConversationSnapshot, GitFields, Thread, ThreadMetadata
+from treadle.thread.model import (
+    AgentStateSnapshot,
+    GitFields,
+    PendingToolCall,
+    Thread,
+    ThreadMetadata,
+)
 
-MACHINE: Final = "chat"
-"""The machine this fold drives, as the header names it."""
+CHAT: Final = "chat"
+TASK: Final = "task"
+"""The machines, as headers name them."""
 
 TITLE_LENGTH_MAX: Final = 80
 
@@ -52,6 +59,7 @@ class ThreadFold:
 
     __slots__ = (
         "_machine",
+        "children",
         "created_at",
         "git",
         "header",
@@ -73,7 +81,7 @@ class ThreadFold:
                 f"{FORMAT_VERSION}",
                 hint="use the Treadle that wrote it, or a newer one",
             )
-        if header.machine != MACHINE:
+        if header.machine not in (CHAT, TASK):
             raise UnknownEntryError(
                 f"thread {header.thread} is driven by the machine {header.machine!r}"
             )
@@ -89,47 +97,84 @@ class ThreadFold:
         """What the current turn has used, failed requests included."""
         self.turn_steps = 0
         """Model responses of the current turn."""
-        self._machine = ConversationMachine(AgentConfig(), thread_id=header.thread)
+        self.children: dict[str, str] = {}
+        """The threads of sub-agents, by the call they work for."""
+        kind = ConversationMachine if header.machine == CHAT else TaskMachine
+        self._machine: ConversationMachine | TaskMachine = kind(
+            AgentConfig(), thread_id=header.thread
+        )
 
     @property
-    def machine(self) -> ConversationMachine:
+    def machine(self) -> ConversationMachine | TaskMachine:
         """The thread's machine."""
         return self._machine
 
     @property
-    def state(self) -> AgentState:
+    def state(self) -> AgentState | TaskState:
         """The machine's state."""
         return self._machine.state
 
     @property
     def conversation(self) -> Conversation:
         """All messages so far."""
-        state = self._machine.state
-        return Conversation() if isinstance(state, ShuttingDown) else state.conversation
+        return self._machine.conversation
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is unfinished: neither work nor a question to a person."""
+        return self._machine.is_at_rest and not self._machine.questions
+
+    @property
+    def state_kind(self) -> str:
+        """The state in snake case."""
+        return _in_snake_case(self._machine.state_name)
 
     def apply(self, seq: int, at: str, entry: Entry) -> AgentAction | None:
         """Take in one record.
 
         Returns:
             The machine's action for an event, `None` for a fact.
+
+        Raises:
+            UnknownEntryError: the machine cannot have done this; nothing has changed.
         """
+        if isinstance(entry, Event):
+            action = self._take_event(entry)
+            self.version, self.updated_at, self.last_activity_at = seq, at, at
+            return action
         self.version = seq
         self.updated_at = at
-        if isinstance(entry, DURABLE):
-            return self._take_event(at, entry)
         if isinstance(entry, GitObserved):
             self._take_git(entry)
         elif isinstance(entry, Configured):
             self.provider = entry.provider
             self._machine = self._machine.with_config(entry.config)
+        elif isinstance(entry, Granted):
+            config = self._machine.config
+            if entry.tool_name not in config.granted:
+                config = replace(config, granted=(*config.granted, entry.tool_name))
+                self._machine = self._machine.with_config(config)
+        elif isinstance(entry, ChildStarted):
+            self.children = {**self.children, entry.call_id: entry.thread}
         elif isinstance(entry, InputQueued):
             self.queued = (*self.queued, entry.message)
         elif isinstance(entry, ThreadCreated):
             self.created_at = self.last_activity_at = at
         return None
 
-    def _take_event(self, at: str, event: AgentEvent) -> AgentAction:
-        self.last_activity_at = at
+    def _take_event(self, event: Event) -> AgentAction:
+        if isinstance(self._machine, TaskMachine):
+            try:
+                action = self._machine.handle_event(event)
+            except AgentError as error:
+                raise UnknownEntryError(error.message, hint=error.hint) from error
+            memory = self._machine.memory
+            self.usage = self.turn_usage = memory.total_usage
+            self.turn_steps = memory.step
+            return action
+        if isinstance(event, TaskEvent):
+            raise UnknownEntryError("a conversation holds an event of a task")
+        action = self._machine.handle_event(event)
         if isinstance(event, UserInput):
             self.turn_steps = 0
             self.turn_usage = Usage()
@@ -137,17 +182,11 @@ class ThreadFold:
                 self.queued = self.queued[1:]
         elif isinstance(event, LlmEvent.Completed):
             self.turn_steps += 1
-            self._spend(event.response.usage)
-        elif isinstance(event, LlmEvent.Error):
-            self._spend(event.error.usage)
-        elif isinstance(event, PostToolsHookCompleted):
-            self._spend(event.usage)
-        return self._machine.handle_event(event)
-
-    def _spend(self, usage: Usage | None) -> None:
-        if usage is not None:
-            self.usage = self.usage + usage
-            self.turn_usage = self.turn_usage + usage
+        used = usage_of(event)
+        if used is not None:
+            self.usage = self.usage + used
+            self.turn_usage = self.turn_usage + used
+        return action
 
     def _take_git(self, seen: GitObserved) -> None:
         """Initial fields are set by the first observation only; the others by each.
@@ -175,9 +214,15 @@ class ThreadFold:
         )
         self.observed = seen
 
-    def resume(self, config: AgentConfig, state: AgentState) -> None:
+    def resume(self, config: AgentConfig, state: AgentState | TaskState) -> None:
         """Put the machine where a snapshot says it was."""
-        self._machine = self._machine.with_config(config).with_state(state)
+        machine = self._machine
+        if isinstance(machine, TaskMachine):
+            assert isinstance(state, TaskState)
+            self._machine = machine.with_config(config).with_state(state)
+        else:
+            assert not isinstance(state, TaskState)
+            self._machine = machine.with_config(config).with_state(state)
 
     def document(self) -> Thread:
         """The thread document at this version. Costs time in proportion to the conversation."""
@@ -188,8 +233,8 @@ class ThreadFold:
             created_at=self.created_at,
             updated_at=self.updated_at,
             last_activity_at=self.last_activity_at,
-            conversation=ConversationSnapshot(tuple(self.conversation)),
-            agent_state=snapshot_state(self.state),
+            conversation=snapshot_conversation(self.conversation),
+            agent_state=self._agent_state(),
             workspace_root=header.workspace,
             cwd=header.cwd,
             treadle_version=header.creator,
@@ -202,6 +247,22 @@ class ThreadFold:
             **asdict(self.git),
         )
 
+    def _agent_state(self) -> AgentStateSnapshot:
+        machine = self._machine
+        if isinstance(machine, ConversationMachine):
+            return snapshot_state(machine.state)
+        pending = [
+            PendingToolCall(call.id, call.tool_name)
+            for call, status in machine.round
+            if not isinstance(status, ToolExecutionStatus.Completed)
+        ]
+        waiting = [PendingToolCall(one.call.id, one.call.tool_name) for one in machine.questions]
+        return AgentStateSnapshot(
+            self.state_kind,
+            last_error=machine.memory.error,
+            pending_tool_calls=(*pending, *waiting),
+        )
+
     def title(self) -> str | None:
         """The first line of the first prompt, at most `TITLE_LENGTH_MAX` characters."""
         for message in self.conversation:
@@ -211,3 +272,7 @@ class ThreadFold:
                     line = line[: TITLE_LENGTH_MAX - 1] + "…"
                 return line or None
         return None
+
+
+def _in_snake_case(name: str) -> str:
+    return "".join("_" + c.lower() if c.isupper() else c for c in name).lstrip("_")

@@ -2,21 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Final
 
 from msgspec import Struct
 
-from treadle.core.events import LlmEvent, PostToolsHookCompleted, UserInput
+from treadle.core.events import (
+    Compacted,
+    CompactionFailed,
+    LlmEvent,
+    PostToolsHookCompleted,
+    ToolCompleted,
+    UserInput,
+)
 from treadle.core.llm import Usage
-from treadle.thread.codec import Entry
+from treadle.core.task.events import StateCompleted, TaskGiven
+from treadle.thread.codec import Entry, usage_of
 from treadle.thread.facts import Configured
+
+_PURPOSES: Final[Mapping[type, str]] = MappingProxyType(
+    {
+        LlmEvent.Completed: "answer",
+        LlmEvent.Error: "failed request",
+        PostToolsHookCompleted: "commit message",
+        Compacted: "summary",
+        CompactionFailed: "failed summary",
+        ToolCompleted: "sub-agent",
+        StateCompleted: "custom state",
+    }
+)
 
 
 class Spent(Struct, frozen=True):
     """What one request to a model used.
 
-    `seq` and `at` are those of the record, `turn` counts from 1, `purpose` is `answer`,
-    `failed request` or `commit message`, `model` who was asked.
+    `seq` and `at` are those of the record, `turn` counts from 1, `purpose` says what for, `model`
+    who was asked.
     """
 
     seq: int
@@ -35,25 +57,22 @@ def spending(entries: Iterable[tuple[int, str, Entry]]) -> Iterator[Spent]:
     """
     turn, model = 0, ""
     for seq, at, entry in entries:
-        if isinstance(entry, UserInput):
+        if isinstance(entry, UserInput | TaskGiven):
             turn += 1
         elif isinstance(entry, Configured):
             model = entry.config.model_name
         else:
-            purpose, usage = _use(entry)
-            by = (isinstance(entry, PostToolsHookCompleted) and entry.model) or model
+            usage = usage_of(entry)
+            by = getattr(entry, "model", "") or model
             if usage is not None:
-                yield Spent(seq, at, turn, purpose, by, usage)
+                yield Spent(seq, at, turn, _purpose(entry), by, usage)
 
 
-def _use(entry: Entry) -> tuple[str, Usage | None]:
-    if isinstance(entry, LlmEvent.Completed):
-        return "answer", entry.response.usage
-    if isinstance(entry, LlmEvent.Error):
-        return "failed request", entry.error.usage
-    if isinstance(entry, PostToolsHookCompleted):
-        return "commit message", entry.usage
-    return "", None
+def _purpose(entry: Entry) -> str:
+    for kind, purpose in _PURPOSES.items():
+        if isinstance(entry, kind):
+            return purpose
+    return ""
 
 
 def by_turn(spent: Iterable[Spent]) -> dict[int, Usage]:

@@ -6,7 +6,9 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from treadle.core.chat.states import ErrorOrigin
+from treadle.core.approval import Question
+from treadle.core.chat.states import CompactionCause, ErrorOrigin
+from treadle.core.conversation import Compaction
 from treadle.core.llm import LlmError, Usage
 from treadle.core.messages import Message
 from treadle.core.tools import CompletedToolInfo, Status
@@ -14,10 +16,16 @@ from treadle.core.tools import CompletedToolInfo, Status
 Visibility = Literal["organization", "private", "public"]
 
 
-class ConversationSnapshot(Struct, frozen=True):
-    """All messages, oldest first."""
+class ConversationSnapshot(Struct, frozen=True, omit_defaults=True):
+    """All messages, oldest first.
+
+    `compaction` is what a model is shown in place of the first of them, `tokens` how much of its
+    context it had used when it last answered.
+    """
 
     messages: tuple[Message, ...]
+    compaction: Compaction | None = None
+    tokens: int = 0
 
 
 class PendingToolCall(Struct, frozen=True):
@@ -31,8 +39,10 @@ class AgentStateSnapshot(Struct, frozen=True, omit_defaults=True):
     """The machine's state beside the conversation; with it, the state can be rebuilt exactly.
 
     `kind` is the state in snake case. `retries` is set for `calling_llm` and `error`; `last_error`
-    for `error`; `pending_tool_calls` and `executions` for `executing_tools`; `completed_tools` for
-    `post_tools_hook`. What a running call reports meanwhile (its progress) is not kept.
+    for `error`; `pending_tool_calls` and `executions` for `executing_tools` and
+    `waiting_for_approval`, which has `questions` besides; `completed_tools` for `post_tools_hook`;
+    `through`, `cause` and `focus` for `compacting`. What a running call reports meanwhile (its
+    progress) is not kept.
     """
 
     kind: str
@@ -44,6 +54,10 @@ class AgentStateSnapshot(Struct, frozen=True, omit_defaults=True):
     error: LlmError | None = None
     origin: ErrorOrigin | None = None
     delay_s: float = 0.0
+    questions: tuple[Question, ...] = ()
+    through: int = 0
+    cause: CompactionCause | None = None
+    focus: str = ""
 
 
 class ThreadMetadata(Struct, frozen=True, omit_defaults=True):

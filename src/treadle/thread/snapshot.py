@@ -6,21 +6,27 @@ chain hash, size of the journal up to there), and is used only if that record is
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from hashlib import sha256
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
+from treadle.core.chat.states import AgentState
 from treadle.core.config import AgentConfig
 from treadle.core.conversation import Conversation
 from treadle.core.llm import Usage
+from treadle.core.log import Log
 from treadle.core.messages import Message
-from treadle.thread.chat_state import restore_state
+from treadle.core.task.machine import TaskState
+from treadle.core.task.memory import History, HistoryEntry
+from treadle.core.task.trace import Trace, TraceEntry
+from treadle.thread.chat_state import restore_conversation, restore_state
 from treadle.thread.codec import UnknownEntryError
 from treadle.thread.facts import FORMAT_VERSION, GitObserved, ThreadCreated
-from treadle.thread.fold import ThreadFold
+from treadle.thread.fold import CHAT, ThreadFold
 from treadle.thread.model import GitFields, Thread
 from treadle.thread.record import Head
 
@@ -34,7 +40,7 @@ class Snapshot(Struct, frozen=True, omit_defaults=True):
     """What the file holds, besides the checksum.
 
     `head` is the record it stands on; `header`, `config`, `provider`, `observed`, `queued` and
-    `turn_steps`, `turn_usage` are what the fold knows beyond the document.
+    `turn_steps`, `turn_usage`, `children` are what the fold knows beyond the document.
     """
 
     format: int
@@ -48,9 +54,31 @@ class Snapshot(Struct, frozen=True, omit_defaults=True):
     turn_steps: int = 0
     turn_usage: Usage | None = None
     """`None` in snapshots made before it was kept; then the journal knows it."""
+    children: dict[str, str] = {}
+    task: TaskState | None = None
+    """The task machine's state, without its transcript: that is the thread's conversation."""
 
 
-_decode: Final = msgspec.json.Decoder(Snapshot).decode
+def _to_plain(value: Any) -> Any:
+    if isinstance(value, Log):
+        return list(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise NotImplementedError(type(value))
+
+
+def _from_plain(kind: type, value: Any) -> Any:
+    if kind is Conversation:
+        return Conversation()
+    if kind is History:
+        return History(msgspec.convert(value, list[HistoryEntry]))
+    if kind is Trace:
+        return Trace(msgspec.convert(value, list[TraceEntry]))
+    raise NotImplementedError(kind)
+
+
+_decode: Final = msgspec.json.Decoder(Snapshot, dec_hook=_from_plain).decode
+_encode: Final = msgspec.json.Encoder(enc_hook=_to_plain).encode
 
 
 def encode_snapshot(fold: ThreadFold, head: Head) -> bytes:
@@ -66,10 +94,16 @@ def encode_snapshot(fold: ThreadFold, head: Head) -> bytes:
         queued=fold.queued,
         turn_steps=fold.turn_steps,
         turn_usage=fold.turn_usage,
+        children=fold.children,
+        task=_without_transcript(fold.state) if isinstance(fold.state, TaskState) else None,
     )
-    body = msgspec.json.format(msgspec.json.encode(snapshot), indent=2)
+    body = msgspec.json.format(_encode(snapshot), indent=2)
     sealed = body.rstrip()[:-1].rstrip()
     return sealed + _CHECKSUM + sha256(sealed).hexdigest().encode() + b'"\n}\n'
+
+
+def _without_transcript(state: TaskState) -> TaskState:
+    return replace(state, memory=replace(state.memory, transcript=Conversation()))
 
 
 def decode_snapshot(data: bytes) -> Snapshot | None:
@@ -86,14 +120,22 @@ def decode_snapshot(data: bytes) -> Snapshot | None:
     return snapshot if is_sound and snapshot.format == FORMAT_VERSION else None
 
 
+def _restore_state(snapshot: Snapshot) -> AgentState | TaskState:
+    thread, task = snapshot.thread, snapshot.task
+    conversation = restore_conversation(thread.conversation)
+    if snapshot.header.machine == CHAT:
+        return restore_state(thread.agent_state, conversation, snapshot.config)
+    if task is None:
+        raise UnknownEntryError("a snapshot of a task holds no task")
+    return replace(task, memory=replace(task.memory, transcript=conversation))
+
+
 def restore_fold(snapshot: Snapshot) -> ThreadFold | None:
     """The fold as it was when the snapshot was taken; `None` if this version cannot have it."""
     thread = snapshot.thread
     try:
         fold = ThreadFold(snapshot.header)
-        state = restore_state(
-            thread.agent_state, Conversation(thread.conversation.messages), snapshot.config
-        )
+        state = _restore_state(snapshot)
     except UnknownEntryError:
         return None
     fold.version = thread.version
@@ -107,5 +149,6 @@ def restore_fold(snapshot: Snapshot) -> ThreadFold | None:
     fold.usage = thread.usage
     fold.turn_steps = snapshot.turn_steps
     fold.turn_usage = snapshot.turn_usage or Usage()
+    fold.children = snapshot.children
     fold.resume(snapshot.config, state)
     return fold

@@ -7,6 +7,14 @@ A tool is a typed function with a docstring, which is what the model reads about
         '''Count the words of a text.'''
         return len(text.split())
 
+A call can be riskier than its tool usually is, and its arguments say so::
+
+    def risk_of_delete(arguments: Arguments) -> RiskLevel:
+        return RiskLevel.CRITICAL if arguments["path"] == "." else RiskLevel.MEDIUM
+
+    @tool(effect=EffectClass.MUTATE, risk=RiskLevel.MEDIUM, risk_of=risk_of_delete)
+    def delete(path: str) -> str: ...
+
 Whatever a call does becomes an outcome: the arguments may be malformed, the tool unknown, its body
 may raise anything. Only a cancellation passes through, and only if the tool lets it.
 """
@@ -16,10 +24,11 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
+import logging
 import os
 import re
 import threading
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final, Generic, ParamSpec, TypeAlias, TypeVar
 
@@ -51,6 +60,12 @@ MESSAGE_SIZE_MAX: Final = 2000
 P = ParamSpec("P")
 R = TypeVar("R")
 
+Arguments: TypeAlias = Mapping[str, Any]
+"""The validated arguments of a call by parameter, with the defaults filled in."""
+RiskOf: TypeAlias = Callable[[Arguments], RiskLevel]
+"""How risky a call with these arguments is. Pure: the same arguments, the same risk."""
+
+_log: Final = logging.getLogger("treadle.tools")
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 """What the model providers accept as a name."""
 
@@ -88,12 +103,21 @@ class ToolReturn(Struct, frozen=True):
 class Tool(Generic[P, R]):
     """A function that a model may call; still a function to everybody else."""
 
-    __slots__ = ("definition", "function", "is_async", "signature")
+    __slots__ = ("_risk_of", "definition", "function", "is_async", "signature")
 
-    def __init__(self, function: Callable[P, R], effect: EffectClass, risk: RiskLevel) -> None:
+    def __init__(
+        self,
+        function: Callable[P, R],
+        effect: EffectClass,
+        risk: RiskLevel,
+        risk_of: RiskOf | None = None,
+    ) -> None:
         name = function.__name__
         if not _NAME.match(name):
             raise UsageError(f"{name!r} cannot be the name of a tool")
+        if inspect.iscoroutinefunction(risk_of):
+            raise UsageError(f"the tool {name} needs a risk_of that is not async: it is pure")
+        self._risk_of: Final = risk_of
         self.function: Final = function
         self.signature: Final = Signature(function, ToolContext)
         self.is_async: Final = inspect.iscoroutinefunction(function)
@@ -105,9 +129,29 @@ class Tool(Generic[P, R]):
         """Call the function itself."""
         return self.function(*args, **kwargs)
 
+    def risk_of(self, arguments_json: str) -> RiskLevel | None:
+        """See `Registry.risk_of`."""
+        if self._risk_of is None:
+            return None
+        try:
+            arguments = self.signature.parse(arguments_json)
+        except ToolFailure:  # the call will fail by itself
+            return None
+        try:
+            found = RiskLevel(self._risk_of(arguments))
+        except (Exception, SystemExit) as broken:  # noqa: BLE001  nobody knows, so the worst
+            found = RiskLevel.CRITICAL
+            # Neither the arguments nor the message, which may quote them, belong into a log.
+            what = type(broken).__name__
+            _log.error("risk_of of the tool %s failed: %s", self.definition.name, what)
+        return found if found > self.definition.risk else None
+
 
 def tool(
-    *, effect: EffectClass = EffectClass.MUTATE, risk: RiskLevel = RiskLevel.MEDIUM
+    *,
+    effect: EffectClass = EffectClass.MUTATE,
+    risk: RiskLevel = RiskLevel.MEDIUM,
+    risk_of: RiskOf | None = None,
 ) -> Callable[[Callable[P, R]], Tool[P, R]]:
     """Declare a typed function, sync or async, to be a tool; its name is the tool's name.
 
@@ -117,11 +161,14 @@ def tool(
     Args:
         effect: what repeating a call would do.
         risk: how much harm a call can do.
+        risk_of: a pure function from the arguments of a call, by parameter and with the defaults
+            filled in, to the risk of this very call. It can only raise `risk`: a lower level
+            counts as `risk`. One that raises, or returns no level, counts as critical.
 
     Raises:
         UsageError: the function cannot be a tool; the message says what is missing.
     """
-    return lambda function: Tool(function, effect, risk)
+    return lambda function: Tool(function, effect, risk, risk_of)
 
 
 AnyTool: TypeAlias = Tool[..., Any]
@@ -162,6 +209,15 @@ class Registry:
         """The same registry without the tools of other effect classes: `{READ}` for planning."""
         tools = [tool for tool in self._tools.values() if tool.definition.effect in effects]
         return Registry(tools, workspace=self._root)
+
+    def risk_of(self, call: ToolCall) -> RiskLevel | None:
+        """The risk seen in the arguments of a call, if that is above the tool's own; else `None`.
+
+        Never raises. `None` also for a call that cannot run, of an unknown tool or with malformed
+        arguments. A tool that cannot tell, because its `risk_of` fails, counts as critical.
+        """
+        tool = self._tools.get(call.tool_name)
+        return None if tool is None else tool.risk_of(call.arguments_json)
 
     async def execute(
         self, call: ToolCall, *, key: str, progress: Callable[[ToolProgress], None]

@@ -6,13 +6,14 @@ What is decided here and not in the source document, with the reason:
   request has each call followed by exactly one result (otherwise providers refuse the session).
 - A call id that is empty or was used before gets a fresh one, for the same reason.
 - A cancel answers the calls that are open, and keeps the text streamed so far.
+- No call of a round runs before a person has decided about all that need a yes.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, Self, TypeAlias
 
 from msgspec.structs import replace
 
@@ -22,26 +23,36 @@ from treadle.core.actions import (
     DisplayError,
     DisplayMessage,
     ExecuteTools,
+    RequestApproval,
     RunPostToolsHook,
     SendLlmRequest,
     Shutdown,
+    Summarize,
     WaitForInput,
 )
+from treadle.core.approval import Question
+from treadle.core.chat.approving import as_run
+from treadle.core.chat.compaction import build_summary_request
 from treadle.core.chat.guards import TESTS, Test
 from treadle.core.chat.moves import ENTER, Enter, build_request
 from treadle.core.chat.states import (
     AgentState,
     CallingLlm,
+    Compacting,
+    Error,
     ExecutingTools,
     PostToolsHook,
     ShuttingDown,
+    WaitingForApproval,
     WaitingForUserInput,
 )
 from treadle.core.chat.table import TRANSITIONS, Row
 from treadle.core.config import AgentConfig
 from treadle.core.conversation import Conversation
-from treadle.core.events import AgentEvent, name_of
-from treadle.core.tools import ToolExecutionStatus
+from treadle.core.events import AgentEvent, ApprovalDecided, CompactionRequested, name_of
+from treadle.core.machine import Retry
+from treadle.core.messages import ToolCall
+from treadle.core.tools import Status, ToolExecutionStatus
 
 _log = logging.getLogger("treadle.chat")
 
@@ -50,7 +61,7 @@ _Act: TypeAlias = Callable[[AgentConfig, Any, Any], AgentAction]
 
 
 class ConversationMachine:
-    """A person talks with the agent; the source document's `Agent`.
+    """A person talks with the agent; the source document's `Agent`. A `core.machine.Machine`.
 
     Args:
         config: limits, model, tools; what requests are made of.
@@ -74,18 +85,55 @@ class ConversationMachine:
         """What this machine was made with."""
         return self._config
 
-    def with_state(self, state: AgentState) -> ConversationMachine:
+    @property
+    def state_name(self) -> str:
+        """The current state, as people read it."""
+        return type(self._state).__name__
+
+    @property
+    def conversation(self) -> Conversation:
+        """All messages so far; none when the machine shuts down."""
+        state = self._state
+        return Conversation() if isinstance(state, ShuttingDown) else state.conversation
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether nothing is to be done until a person says something."""
+        return isinstance(self._state, WaitingForUserInput | WaitingForApproval)
+
+    @property
+    def round(self) -> tuple[tuple[ToolCall, Status], ...]:
+        """The calls that run or ran in this round, as they are to be run, in request order."""
+        return _round(self._state) if isinstance(self._state, ExecutingTools) else ()
+
+    @property
+    def questions(self) -> tuple[Question, ...]:
+        """The calls that wait for a person's word."""
+        return self._state.questions if isinstance(self._state, WaitingForApproval) else ()
+
+    @property
+    def retry(self) -> Retry | None:
+        """What the retry timer is to wait for, if it is to run."""
+        state = self._state
+        return Retry(state.error, state.delay_s) if isinstance(state, Error) else None
+
+    @property
+    def parallel_max(self) -> int:
+        """How many calls of a round may run at a time; 0 is no bound."""
+        return self._config.parallel_max
+
+    def with_state(self, state: AgentState) -> Self:
         """A machine of the same configuration in another state; this one stays as it is."""
-        other = ConversationMachine(self._config, thread_id=self._thread_id)
+        other = type(self)(self._config, thread_id=self._thread_id)
         other._state = state
         return other
 
-    def with_config(self, config: AgentConfig) -> ConversationMachine:
+    def with_config(self, config: AgentConfig) -> Self:
         """A machine in the same state with another configuration; this one stays as it is.
 
         A request that waits for the hook is built anew, so that it is the one that will be sent.
         """
-        other = ConversationMachine(config, thread_id=self._thread_id)
+        other = type(self)(config, thread_id=self._thread_id)
         state = self._state
         if isinstance(state, PostToolsHook):
             request = build_request(config, state.conversation)
@@ -99,11 +147,12 @@ class ConversationMachine:
         Never raises on a legal or an illegal event, performs nothing, takes no time from a clock.
         """
         state = self._state
-        for guard, enter, act, row in _INDEX.get((type(state), type(event)), ()):
+        for guard, enter, act, row, inner in _INDEX.get((type(state), type(event)), ()):
             if guard is None or guard(self._config, state, event):
                 after = enter(self._config, state, event)
-                if act is None:
-                    after, act = self._examine(after, event)
+                if inner:
+                    after, act = self._examine(inner, after, act, event)
+                assert act is not None
                 action = act(self._config, after, event)
                 self._state = after
                 if _log.isEnabledFor(logging.INFO):
@@ -118,12 +167,14 @@ class ConversationMachine:
         )
         return WAIT
 
-    def _examine(self, state: AgentState, event: AgentEvent) -> tuple[AgentState, _Act]:
-        """Take the internal row of a state that is never seen from outside."""
-        for guard, enter, act, _ in _INDEX[type(state), None]:
-            if act is not None and (guard is None or guard(self._config, state, event)):
-                return enter(self._config, state, event), act
-        raise AssertionError(f"no internal row for {type(state).__name__}")
+    def _examine(
+        self, inner: Iterable[_Compiled], state: AgentState, act: _Act | None, event: AgentEvent
+    ) -> tuple[AgentState, _Act | None]:
+        """Take the internal row that fits the state just entered; if none does, stay in it."""
+        for guard, enter, inner_act, *_ in inner:
+            if guard is None or guard(self._config, state, event):
+                return enter(self._config, state, event), inner_act
+        return state, act
 
     def obligations(self) -> AgentAction:
         """The action that must be in flight in this state; recovery performs it.
@@ -159,15 +210,36 @@ def _send(config: AgentConfig, state: CallingLlm, _: AgentEvent | None) -> SendL
     return SendLlmRequest(build_request(config, state.conversation))
 
 
+def _round(state: ExecutingTools) -> tuple[tuple[ToolCall, Status], ...]:
+    calls = zip(state.conversation[-1].tool_calls, state.executions, strict=True)
+    return tuple((as_run(call, status), status) for call, status in calls)
+
+
 def _execute(_: AgentConfig, state: ExecutingTools, __: AgentEvent | None) -> ExecuteTools:
-    calls = state.conversation[-1].tool_calls
+    done = ToolExecutionStatus.Completed
     return ExecuteTools(
-        tuple(
-            call
-            for call, status in zip(calls, state.executions, strict=True)
-            if not isinstance(status, ToolExecutionStatus.Completed)
-        )
+        tuple(call for call, status in _round(state) if not isinstance(status, done))
     )
+
+
+def _request_approval(
+    _: AgentConfig, state: WaitingForApproval, event: AgentEvent | None
+) -> RequestApproval:
+    """All that is open; after a change that raised the risk of a call, what is asked anew."""
+    if not isinstance(event, ApprovalDecided):
+        return RequestApproval(state.questions)
+    return RequestApproval(tuple(q for q in state.questions if q.call.id == event.call_id))
+
+
+def _summarize(config: AgentConfig, state: Compacting, _: AgentEvent | None) -> Summarize:
+    request = build_summary_request(config, state.conversation, state.through, state.focus)
+    return Summarize(request, state.through)
+
+
+def _display_error(_: AgentConfig, __: AgentState, event: Any) -> DisplayError:
+    if isinstance(event, CompactionRequested):
+        return DisplayError("there is nothing to compact")
+    return DisplayError(f"{event.error.text}; {event.error.advice}")
 
 
 def _run_hook(_: AgentConfig, state: PostToolsHook, __: AgentEvent | None) -> RunPostToolsHook:
@@ -184,8 +256,10 @@ _ACT: Final[Mapping[type, _Act]] = {
     RunPostToolsHook: _run_hook,
     WaitForInput: _wait,
     DisplayMessage: lambda _, __, event: DisplayMessage(event.content),
-    DisplayError: lambda _, __, event: DisplayError(f"{event.error.text}; {event.error.advice}"),
+    DisplayError: _display_error,
     Shutdown: _shutdown,
+    RequestApproval: _request_approval,
+    Summarize: _summarize,
 }
 
 _OBLIGATION: Final[Mapping[type, _Act]] = {
@@ -193,22 +267,26 @@ _OBLIGATION: Final[Mapping[type, _Act]] = {
     ExecutingTools: _execute,
     PostToolsHook: _run_hook,
     ShuttingDown: _shutdown,
+    WaitingForApproval: _request_approval,
+    Compacting: _summarize,
 }
 
 
 # ---- the table, compiled for look-up -----------------------------------------------------------
 
-_Compiled = tuple[Test | None, Enter, _Act | None, Row]
+_Compiled: TypeAlias = tuple[Test | None, Enter, _Act | None, Row, tuple["_Compiled", ...]]
+"""A row with its functions, and the internal rows of the state it leads to, if it is another."""
 
 
 def _compile() -> dict[tuple[type, type | None], tuple[_Compiled, ...]]:
     index: dict[tuple[type, type | None], tuple[_Compiled, ...]] = {}
-    for row in TRANSITIONS:
+    for row in sorted(TRANSITIONS, key=lambda row: row.event is not None):  # internal rows first
         enter = ENTER[row.state, row.event, row.to]
         test = None if row.guard is None else TESTS[row.guard]
         act = None if row.action is None else _ACT[row.action]
+        inner = () if row.event is None or row.to is row.state else index.get((row.to, None), ())
         key = (row.state, row.event)
-        index[key] = (*index.get(key, ()), (test, enter, act, row))
+        index[key] = (*index.get(key, ()), (test, enter, act, row, inner))
     return index
 
 

@@ -9,26 +9,37 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from treadle.core.answer import as_assistant
+from treadle.core.approval import told_as_modified
+from treadle.core.chat.approving import decide, questions_about
+from treadle.core.chat.compaction import cut_at_end, cut_before_request
 from treadle.core.chat.states import (
     STATES,
     AgentState,
     CallingLlm,
+    Compacting,
+    CompactionCause,
     Error,
     ErrorOrigin,
     ExecutingTools,
     PostToolsHook,
     ProcessingLlmResponse,
     ShuttingDown,
+    WaitingForApproval,
     WaitingForUserInput,
 )
 from treadle.core.config import AgentConfig
-from treadle.core.conversation import Conversation
+from treadle.core.conversation import Compaction, Conversation
 from treadle.core.events import (
     AgentEvent,
+    ApprovalDecided,
     CancelRequested,
+    Compacted,
+    CompactionFailed,
+    CompactionRequested,
     LlmEvent,
     PostToolsHookCompleted,
     RetryTimeoutFired,
@@ -63,7 +74,7 @@ def build_request(config: AgentConfig, conversation: Conversation) -> LlmRequest
     """The request of a configuration and a conversation; the same bytes whenever it is built."""
     return LlmRequest(
         config.model_name,
-        conversation,
+        conversation.in_view,
         config.tools,
         config.system_prompt,
         config.max_tokens,
@@ -81,13 +92,17 @@ def _stay(_: AgentConfig, state: AgentState, __: AgentEvent) -> AgentState:
 
 
 def _take_response(
-    _: AgentConfig, state: CallingLlm, event: LlmEvent.Completed
+    config: AgentConfig, state: CallingLlm, event: LlmEvent.Completed
 ) -> ProcessingLlmResponse:
-    response = event.response
+    """What the model has read is noted only where there is a limit to compare it with."""
+    response, usage = event.response, event.response.usage
     message = as_assistant(response.message, state.conversation)
     if message is not response.message:
         response = replace(response, message=message)
-    return ProcessingLlmResponse(state.conversation.append(message), response)
+    conversation = state.conversation.append(message)
+    if usage is not None and config.context_tokens_max:
+        conversation = conversation.with_tokens(usage.input_tokens + usage.output_tokens)
+    return ProcessingLlmResponse(conversation, response)
 
 
 def _plan_retry(_: AgentConfig, state: CallingLlm, event: LlmEvent.Error) -> Error:
@@ -102,9 +117,38 @@ def _give_up(_: AgentConfig, state: CallingLlm, __: LlmEvent.Error) -> WaitingFo
 def _open_calls(
     _: AgentConfig, state: ProcessingLlmResponse, event: LlmEvent.Completed
 ) -> ExecutingTools:
+    return ExecutingTools(state.conversation, _pending(state, event))
+
+
+def _pending(state: ProcessingLlmResponse, event: LlmEvent.Completed) -> tuple[Status, ...]:
     calls = state.response.tool_calls
-    pending = (ToolExecutionStatus.Pending(call.id, call.tool_name, event.at) for call in calls)
-    return ExecutingTools(state.conversation, tuple(pending))
+    return tuple(ToolExecutionStatus.Pending(call.id, call.tool_name, event.at) for call in calls)
+
+
+def _ask(
+    config: AgentConfig, state: ProcessingLlmResponse, event: LlmEvent.Completed
+) -> WaitingForApproval:
+    questions = questions_about(config, state, event)
+    return WaitingForApproval(state.conversation, _pending(state, event), questions)
+
+
+def _decide(
+    config: AgentConfig, state: WaitingForApproval, event: ApprovalDecided
+) -> WaitingForApproval:
+    after = decide(config, state, event)
+    assert after is not None
+    return after
+
+
+def _run_allowed(
+    config: AgentConfig, state: WaitingForApproval, event: ApprovalDecided
+) -> ExecutingTools:
+    return ExecutingTools(state.conversation, _decide(config, state, event).executions)
+
+
+def _run_none(config: AgentConfig, state: WaitingForApproval, event: ApprovalDecided) -> CallingLlm:
+    executions = _decide(config, state, event).executions
+    return CallingLlm(_with_results(state.conversation, executions))
 
 
 def _end_turn(
@@ -125,7 +169,14 @@ def _complete(state: ExecutingTools, event: ToolCompleted) -> tuple[Status, ...]
     for status in state.executions:
         if status.call_id == event.call_id:
             started = status.started_at if isinstance(status, _Running) else event.at
-            status = _Completed(event.call_id, status.tool_name, started, event.at, event.outcome)
+            status = _Completed(
+                event.call_id,
+                status.tool_name,
+                started,
+                event.at,
+                event.outcome,
+                status.modified,
+            )
         done.append(status)
     return tuple(done)
 
@@ -162,6 +213,8 @@ def _with_results(
             if isinstance(status, _Completed)
             else _unfinished(status, otherwise)
         )
+        if status.modified is not UNSET:
+            text = told_as_modified(status.modified, text)
         conversation = conversation.append(Message.tool(call, text))
     return conversation
 
@@ -208,7 +261,8 @@ def find_status(state: ExecutingTools, call_id: str) -> Status | None:
 def _start(_: AgentConfig, state: ExecutingTools, event: ToolStarted) -> ExecutingTools:
     status = find_status(state, event.call_id)
     assert status is not None
-    return _update(state, event.call_id, _Running(event.call_id, status.tool_name, event.at))
+    new = _Running(event.call_id, status.tool_name, event.at, modified=status.modified)
+    return _update(state, event.call_id, new)
 
 
 def _progress(_: AgentConfig, state: ExecutingTools, event: ToolProgressEvent) -> ExecutingTools:
@@ -233,14 +287,54 @@ def _cancel_call(_: AgentConfig, state: CallingLlm, event: CancelRequested) -> W
 
 
 def _cancel_tools(
-    _: AgentConfig, state: ExecutingTools, event: CancelRequested
+    _: AgentConfig, state: ExecutingTools | WaitingForApproval, event: CancelRequested
 ) -> WaitingForUserInput:
     reason = event.reason or "the turn was cancelled"
     return WaitingForUserInput(_with_results(state.conversation, state.executions, reason))
 
 
 def _cancel(
-    _: AgentConfig, state: PostToolsHook | Error, __: CancelRequested
+    _: AgentConfig, state: PostToolsHook | Error | Compacting, __: CancelRequested
+) -> WaitingForUserInput:
+    return WaitingForUserInput(state.conversation)
+
+
+def _compact_all(
+    _: AgentConfig, state: WaitingForUserInput, event: CompactionRequested
+) -> Compacting:
+    through = cut_at_end(state.conversation)
+    return Compacting(state.conversation, through, CompactionCause.REQUESTED, event.focus)
+
+
+def _make_room(_: AgentConfig, state: CallingLlm, __: AgentEvent) -> Compacting:
+    through = cut_before_request(state.conversation)
+    return Compacting(state.conversation, through, CompactionCause.NEAR_LIMIT)
+
+
+def _shorten(_: AgentConfig, state: CallingLlm, __: LlmEvent.Error) -> Compacting:
+    through = cut_before_request(state.conversation)
+    return Compacting(state.conversation, through, CompactionCause.TOO_LONG)
+
+
+def _compacted(state: Compacting, event: Compacted) -> Conversation:
+    return state.conversation.compact(Compaction(state.through, event.summary))
+
+
+def _wait_compacted(_: AgentConfig, state: Compacting, event: Compacted) -> WaitingForUserInput:
+    return WaitingForUserInput(_compacted(state, event))
+
+
+def _call_compacted(_: AgentConfig, state: Compacting, event: Compacted) -> CallingLlm:
+    return CallingLlm(_compacted(state, event))
+
+
+def _call_uncompacted(_: AgentConfig, state: Compacting, __: CompactionFailed) -> CallingLlm:
+    """Without the number that led here, so that it is not tried again before the next answer."""
+    return CallingLlm(state.conversation.with_tokens(0))
+
+
+def _leave_uncompacted(
+    _: AgentConfig, state: Compacting, __: CompactionFailed
 ) -> WaitingForUserInput:
     return WaitingForUserInput(state.conversation)
 
@@ -267,5 +361,19 @@ ENTER: Final[Mapping[tuple[type, type | None, type], Enter]] = {
     (ExecutingTools, CancelRequested, WaitingForUserInput): _cancel_tools,
     (PostToolsHook, CancelRequested, WaitingForUserInput): _cancel,
     (Error, CancelRequested, WaitingForUserInput): _cancel,
+    (WaitingForApproval, CancelRequested, WaitingForUserInput): _cancel_tools,
+    (Compacting, CancelRequested, WaitingForUserInput): _cancel,
+    (ProcessingLlmResponse, None, WaitingForApproval): _ask,
+    (WaitingForApproval, ApprovalDecided, WaitingForApproval): _decide,
+    (WaitingForApproval, ApprovalDecided, ExecutingTools): _run_allowed,
+    (WaitingForApproval, ApprovalDecided, CallingLlm): _run_none,
+    (WaitingForUserInput, CompactionRequested, Compacting): _compact_all,
+    (WaitingForUserInput, CompactionRequested, WaitingForUserInput): _stay,
+    (CallingLlm, None, Compacting): _make_room,
+    (CallingLlm, LlmEvent.Error, Compacting): _shorten,
+    (Compacting, Compacted, WaitingForUserInput): _wait_compacted,
+    (Compacting, Compacted, CallingLlm): _call_compacted,
+    (Compacting, CompactionFailed, CallingLlm): _call_uncompacted,
+    (Compacting, CompactionFailed, WaitingForUserInput): _leave_uncompacted,
     **{(state, ShutdownRequested, ShuttingDown): _shut_down for state in STATES},
 }

@@ -1,4 +1,7 @@
-"""The seven states. Each carries its own context; nothing is kept beside the state."""
+"""The nine states. Each carries its own context; nothing is kept beside the state.
+
+Seven are those of the source document; `WaitingForApproval` and `Compacting` are added to them.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct
 
+from treadle.core.approval import Question
 from treadle.core.conversation import Conversation
 from treadle.core.llm import LlmError, LlmRequest, LlmResponse
 from treadle.core.tools import CompletedToolInfo, Status
@@ -18,6 +22,17 @@ class ErrorOrigin(Enum):
     LLM = "llm"
     TOOL = "tool"
     IO = "io"
+
+
+class CompactionCause(Enum):
+    """Why the conversation is compacted; decides what follows."""
+
+    REQUESTED = "requested"
+    """A person asked for it: the machine waits again."""
+    NEAR_LIMIT = "near_limit"
+    """To make room before the next request, which is sent even if no summary comes."""
+    TOO_LONG = "too_long"
+    """A request did not fit: it is sent again if a summary comes; else the turn is over."""
 
 
 class WaitingForUserInput(Struct, frozen=True):
@@ -65,6 +80,26 @@ class Error(Struct, frozen=True):
     delay_s: float = 0.0
 
 
+class WaitingForApproval(Struct, frozen=True):
+    """Calls wait for a person's word; no call of their round runs before each has one.
+
+    `executions` stand in request order, `questions` in the order they are to be asked.
+    """
+
+    conversation: Conversation
+    executions: tuple[Status, ...]
+    questions: tuple[Question, ...]
+
+
+class Compacting(Struct, frozen=True):
+    """A summary of the first `through` messages is being written; `focus` is a person's wish."""
+
+    conversation: Conversation
+    through: int
+    cause: CompactionCause
+    focus: str = ""
+
+
 class ShuttingDown(Struct, frozen=True):
     """The end; carries nothing, because the thread was settled before."""
 
@@ -77,6 +112,8 @@ AgentState: TypeAlias = (
     | PostToolsHook
     | Error
     | ShuttingDown
+    | WaitingForApproval
+    | Compacting
 )
 
 STATES: Final[tuple[type[AgentState], ...]] = AgentState.__args__

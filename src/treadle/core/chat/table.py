@@ -10,11 +10,14 @@ Two rules hold here:
 How it is read: the rows of a (state, event) pair are tried in order, and the guards of a pair
 exclude each other, so that order does not matter. If no row fits, the event is refused: a warning
 is logged, nothing changes, the action is `WaitForInput`. An `event` of `None` marks an internal
-row: it is taken at once when its state is entered.
+row: it is taken at once when its state is entered from another one, instead of the action of the
+row that led there. Where no internal row fits, that action stands.
 
 Where the rows come from: the rows above the line are those of the source document, literally. The
 rows below it add to them and change none: thinking that streams; calls that start, report and
-turn out uncertain; and cancelling, which leads back to waiting from every busy state.
+turn out uncertain; calls that need a person's yes; compaction, which makes room before a request,
+after one that did not fit, or when a person asks; and cancelling, which leads back to waiting from
+every busy state.
 """
 
 from __future__ import annotations
@@ -29,25 +32,33 @@ from treadle.core.actions import (
     DisplayError,
     DisplayMessage,
     ExecuteTools,
+    RequestApproval,
     RunPostToolsHook,
     SendLlmRequest,
     Shutdown,
+    Summarize,
     WaitForInput,
 )
 from treadle.core.chat.states import (
     STATES,
     AgentState,
     CallingLlm,
+    Compacting,
     Error,
     ExecutingTools,
     PostToolsHook,
     ProcessingLlmResponse,
     ShuttingDown,
+    WaitingForApproval,
     WaitingForUserInput,
 )
 from treadle.core.events import (
     AgentEvent,
+    ApprovalDecided,
     CancelRequested,
+    Compacted,
+    CompactionFailed,
+    CompactionRequested,
     LlmEvent,
     PostToolsHookCompleted,
     RetryTimeoutFired,
@@ -65,8 +76,8 @@ class Guard(Enum):
 
     BY_USER = "a message by the user"
     RETRIES_LEFT = "retryable, retries < max"
-    GIVE_UP = "not retryable, or retries used up"
-    HAS_CALLS = "has tool calls"
+    GIVE_UP = "not retryable or retries used up, nothing to compact"
+    HAS_CALLS = "has tool calls, none needs a yes"
     NO_CALLS = "no tool calls"
     OTHERS_OPEN = "open call, others still open"
     LAST_CHANGED = "last open call, a mutating tool succeeded"
@@ -74,6 +85,19 @@ class Guard(Enum):
     STARTABLE = "call pending or uncertain"
     RUNNING = "call running"
     FROM_LLM = "origin = Llm"
+    NEEDS_YES = "a call needs a yes"
+    OTHERS_ASKED = "open question, others still open"
+    ASKED_AGAIN = "open question, changed to something riskier"
+    LAST_MAY_RUN = "last open question, some call may run"
+    LAST_NONE_RUNS = "last open question, no call may run"
+    COMPACTABLE = "something to compact"
+    NOTHING_TO_COMPACT = "nothing to compact"
+    NEAR_LIMIT = "near the limit, something to compact"
+    TOO_LONG = "too long, something to compact"
+    FITS_AND_WAITS = "the summary awaited, a person asked for it"
+    FITS_AND_GOES_ON = "the summary awaited, a request needs it"
+    CAN_GO_ON = "it was to make room early"
+    CANNOT_GO_ON = "a person or a request that did not fit needs it"
 
 
 class Row(Struct, frozen=True):
@@ -89,6 +113,8 @@ class Row(Struct, frozen=True):
 _ASK = WaitingForUserInput, UserInput
 _FAIL = CallingLlm, LlmEvent.Error
 _DONE = ExecutingTools, ToolCompleted
+_TOLD = WaitingForApproval, ApprovalDecided
+_SHORTEN = WaitingForUserInput, CompactionRequested
 
 # fmt: off
 TRANSITIONS: Final[tuple[Row, ...]] = (
@@ -113,7 +139,22 @@ TRANSITIONS: Final[tuple[Row, ...]] = (
     Row(ExecutingTools, ToolUncertain, Guard.RUNNING, ExecutingTools, WaitForInput),
     *(
         Row(state, CancelRequested, None, WaitingForUserInput, WaitForInput)
-        for state in (CallingLlm, ExecutingTools, PostToolsHook, Error)
+        for state in (
+            CallingLlm, ExecutingTools, PostToolsHook, Error, WaitingForApproval, Compacting
+        )
     ),
+    Row(ProcessingLlmResponse, None, Guard.NEEDS_YES, WaitingForApproval, RequestApproval),
+    Row(*_TOLD, Guard.OTHERS_ASKED, WaitingForApproval, WaitForInput),
+    Row(*_TOLD, Guard.ASKED_AGAIN, WaitingForApproval, RequestApproval),
+    Row(*_TOLD, Guard.LAST_MAY_RUN, ExecutingTools, ExecuteTools),
+    Row(*_TOLD, Guard.LAST_NONE_RUNS, CallingLlm, SendLlmRequest),
+    Row(*_SHORTEN, Guard.COMPACTABLE, Compacting, Summarize),
+    Row(*_SHORTEN, Guard.NOTHING_TO_COMPACT, WaitingForUserInput, DisplayError),
+    Row(CallingLlm, None, Guard.NEAR_LIMIT, Compacting, Summarize),
+    Row(*_FAIL, Guard.TOO_LONG, Compacting, Summarize),
+    Row(Compacting, Compacted, Guard.FITS_AND_WAITS, WaitingForUserInput, WaitForInput),
+    Row(Compacting, Compacted, Guard.FITS_AND_GOES_ON, CallingLlm, SendLlmRequest),
+    Row(Compacting, CompactionFailed, Guard.CAN_GO_ON, CallingLlm, SendLlmRequest),
+    Row(Compacting, CompactionFailed, Guard.CANNOT_GO_ON, WaitingForUserInput, DisplayError),
 )
 # fmt: on

@@ -20,7 +20,7 @@ from treadle.core.conversation import Conversation
 from treadle.core.llm import LlmError
 from treadle.core.log import Log
 from treadle.core.messages import Message, ToolCall
-from treadle.core.task.events import AgentConfig
+from treadle.core.task.events import AgentConfig, Graph
 from treadle.core.task.table import State
 from treadle.core.task.trace import Trace, TraceEntry
 from treadle.core.tools import Outcome, Status
@@ -78,11 +78,15 @@ class HumanApprovalRequest(Struct, frozen=True):
 
 
 class FailedRequest(Struct, frozen=True):
-    """A request that is to be sent again: why, how many retries there were, after how long."""
+    """A request that failed: why, which retry comes next, after how long.
+
+    `is_waiting` until the delay is over and the request is out again.
+    """
 
     error: LlmError
     retries: int
     delay_s: float
+    is_waiting: bool = True
 
 
 class AgentMemory(Struct, frozen=True):
@@ -92,7 +96,7 @@ class AgentMemory(Struct, frozen=True):
     message so far, in the form that models read; `executions` is how the calls of this step stand,
     in request order; `failed_request` waits to be sent again; `exceeded` is the limit that stopped
     the run; `elapsed_s` is seconds of work so far and `clock` the time up to which they count;
-    `moves` counts transitions; `extra` is a custom graph's own.
+    `moves` counts transitions; `extra` is a custom graph's own. So is `graph`, what it adds.
     """
 
     task: str = ""
@@ -117,6 +121,7 @@ class AgentMemory(Struct, frozen=True):
 
     config: AgentConfig = AgentConfig()
     blacklisted_tools: frozenset[str] = frozenset()
+    graph: Graph | None = None
     trace: Trace = Trace()
 
     transcript: Conversation = Conversation()
@@ -178,6 +183,7 @@ OWNERS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
         "budget": frozenset(),
         "config": frozenset(),
         "blacklisted_tools": frozenset(),
+        "graph": frozenset(),
         "extra": frozenset(),
         "step": frozenset({State.PLANNING}),
         "retry_count": frozenset({State.PLANNING}),
@@ -194,9 +200,11 @@ OWNERS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
             {State.PARALLEL_ACTING, State.WAITING_FOR_HUMAN, State.OBSERVING}
         ),
         "total_usage": frozenset({State.PLANNING, *_ACTORS, State.OBSERVING, State.REFLECTING}),
-        "failed_request": frozenset({State.PLANNING, State.REFLECTING}),
+        "failed_request": frozenset({State.PLANNING}),
         "history": frozenset({State.OBSERVING, State.REFLECTING}),
-        "transcript": frozenset({State.PLANNING, State.OBSERVING, State.REFLECTING, State.DONE}),
+        "transcript": frozenset(
+            {State.PLANNING, State.OBSERVING, State.REFLECTING, State.DONE, State.ERROR}
+        ),
     }
 )
 """Who writes each field; the source document's rules, plus `WaitingForHuman` where its own program

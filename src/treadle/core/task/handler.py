@@ -1,0 +1,69 @@
+"""What the handler of a state is, and what it gets.
+
+Handlers are pure. `enter` is called when the state is entered, `on` when something happens in it;
+both return the memory, changed or not, and one of:
+
+- an event by name: the machine looks it up in the table and goes on from there;
+- an action: the world is to do it, and the state waits for what comes of it;
+- `None`: the state waits. `on` with the very memory it was given: the event does not fit here.
+
+`owed` is the action that must be in flight while the state waits: what `enter` or `on` asked for
+last, the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+from msgspec import Struct
+
+from treadle.core.actions import WAIT, AgentAction
+from treadle.core.config import AgentConfig
+from treadle.core.task.memory import AgentMemory
+
+DATA_LENGTH_MAX: Final = 200
+"""Characters of what models and tools say that a line of the trace keeps."""
+
+
+class Context(Struct, frozen=True):
+    """What a handler decides by, beside memory: the settings requests are made of."""
+
+    settings: AgentConfig
+
+
+Result: TypeAlias = tuple[AgentMemory, str | AgentAction | None]
+"""The memory, and what is next."""
+
+
+def refuse(memory: AgentMemory, _: Any, __: Context) -> Result:
+    """No event fits here."""
+    return memory, None
+
+
+def owe_nothing(_: AgentMemory, __: Context) -> AgentAction:
+    """Nothing is in flight."""
+    return WAIT
+
+
+class Handler(Struct, frozen=True):
+    """The three functions of a state."""
+
+    enter: Callable[[AgentMemory, Context], Result]
+    on: Callable[[AgentMemory, Any, Context], Result] = refuse
+    owed: Callable[[AgentMemory, Context], AgentAction] = owe_nothing
+
+
+def out_of_time(memory: AgentMemory) -> str:
+    """The sentence that says so."""
+    limit = None if memory.budget is None else memory.budget.max_time_s
+    used = (
+        f"{memory.elapsed_s:.0f} s" if limit is None else f"{memory.elapsed_s:.0f} of {limit:g} s"
+    )
+    return f"Time limit exceeded: {used} used"
+
+
+def short(text: str) -> str:
+    """As much of a text as a line of the trace keeps, on one line."""
+    line = " ".join(text[: 4 * DATA_LENGTH_MAX].split())
+    return line if len(line) <= DATA_LENGTH_MAX else line[: DATA_LENGTH_MAX - 1] + "…"

@@ -1,0 +1,143 @@
+"""Observing: what the calls of a step brought goes into history and transcript, then the hook."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from treadle.core.actions import AgentAction, RunPostToolsHook
+from treadle.core.answer import as_assistant
+from treadle.core.events import PostToolsHookCompleted
+from treadle.core.messages import Message, ToolCall
+from treadle.core.task.calls import answered, calls_of, completed, observation_of
+from treadle.core.task.events import TimeRanOut
+from treadle.core.task.handler import Context, Result, short
+from treadle.core.task.memory import AgentMemory, HistoryEntry
+from treadle.core.task.table import Event, State
+from treadle.core.tools import (
+    CompletedToolInfo,
+    EffectClass,
+    Outcome,
+    ToolError,
+    ToolErrorKind,
+    ToolExecutionOutcome,
+    ToolExecutionStatus,
+)
+
+_HERE: Final = State.OBSERVING
+_Completed = ToolExecutionStatus.Completed
+_Success = ToolExecutionOutcome.Success
+
+
+def enter(memory: AgentMemory, context: Context) -> Result:
+    """Commit the calls; `executions` stay until the hook has ended, which is told of them."""
+    calls = calls_of(memory)
+    ended = tuple(_ended(call, memory) for call in calls)
+    calls, memory = _with_asked(calls, memory)
+    ended = tuple(
+        replace(status, call_id=call.id) for call, status in zip(calls, ended, strict=True)
+    )
+    history = memory.history
+    for call, status in zip(calls, ended, strict=True):
+        succeeded = isinstance(status.outcome, _Success)
+        entry = HistoryEntry(memory.step, call, observation_of(status.outcome), succeeded)
+        history = history.append(entry)
+    if calls:
+        name = "HISTORY_COMMIT" if len(calls) == 1 else "HISTORY_COMMIT_PARALLEL"
+        memory = memory.log(_HERE, name, short(", ".join(call.tool_name for call in calls)))
+    memory = replace(
+        memory,
+        history=history,
+        transcript=answered(memory.transcript, ended),
+        current_tool_call=None,
+        pending_tool_calls=(),
+        parallel_results=(),
+        last_observation=None,
+        executions=ended,
+    )
+    effect_of = context.settings.effect_of
+    if any(
+        isinstance(status.outcome, _Success) and effect_of(status.tool_name) is not EffectClass.READ
+        for status in ended
+    ):
+        return memory, owed(memory, context)
+    return _go_on(memory, context)
+
+
+def on(memory: AgentMemory, event: Any, context: Context) -> Result:
+    """The hook has ended, or time has: the next planning step will see to that."""
+    if isinstance(event, PostToolsHookCompleted):
+        if event.usage is not None:
+            memory = replace(memory, total_usage=memory.total_usage + event.usage)
+        return _go_on(memory, context)
+    return _go_on(memory, context) if isinstance(event, TimeRanOut) else (memory, None)
+
+
+def owed(memory: AgentMemory, _: Context) -> AgentAction:
+    """The hook."""
+    return RunPostToolsHook(
+        tuple(
+            CompletedToolInfo(status.tool_name, True, status.outcome.changed)
+            if isinstance(status, _Completed) and isinstance(status.outcome, _Success)
+            else CompletedToolInfo(status.tool_name, False)
+            for status in memory.executions
+        )
+    )
+
+
+def _go_on(memory: AgentMemory, context: Context) -> Result:
+    memory = replace(memory, executions=())
+    interval = memory.config.reflect_every_n_steps
+    if interval > 0 and memory.step % interval == 0:
+        why = f"step {memory.step} of every {interval}"
+    elif context.settings.is_near_limit(memory.transcript):
+        why = f"the model has used {memory.transcript.tokens} tokens of its context"
+    else:
+        return memory, Event.CONTINUE
+    return memory.log(_HERE, "NEEDS_REFLECTION", why), Event.NEEDS_REFLECTION
+
+
+def _ended(call: ToolCall, memory: AgentMemory) -> _Completed:
+    """How a call ended: as `executions` say, or as a custom state says in its observation."""
+    status = next((one for one in memory.executions if one.call_id == call.id), None)
+    observation = memory.last_observation if memory.current_tool_call is not None else None
+    is_known = isinstance(status, _Completed)
+    if isinstance(status, _Completed) and observation in (None, observation_of(status.outcome)):
+        return status
+    outcome = _outcome(call, observation)
+    pending = ToolExecutionStatus.Pending(call.id, call.tool_name, memory.clock)
+    return completed(
+        status if status is not None and not is_known else pending, outcome, memory.clock
+    )
+
+
+def _outcome(call: ToolCall, observation: str | None) -> Outcome:
+    """What a custom state observed; success is what begins with `SUCCESS:`, as ever."""
+    if observation is None:
+        error = ToolError(ToolErrorKind.CANCELLED, "it was not run")
+        return ToolExecutionOutcome.Error(call.id, error)
+    kind, colon, text = observation.partition(":")
+    if kind == "SUCCESS" and colon:
+        return _Success(call.id, text.removeprefix(" "))
+    if kind == "REJECTED" and colon:
+        error = ToolError(ToolErrorKind.REJECTED, text.strip())
+    else:
+        error = ToolError(ToolErrorKind.FAILED, observation.removeprefix("ERROR:").strip())
+    return ToolExecutionOutcome.Error(call.id, error)
+
+
+def _with_asked(
+    calls: tuple[ToolCall, ...], memory: AgentMemory
+) -> tuple[tuple[ToolCall, ...], AgentMemory]:
+    """The calls, and a transcript that ends with them as a model's wish.
+
+    It does so already unless a custom `Planning` made them; then they may also get other ids.
+    """
+    transcript = memory.transcript
+    last = transcript[-1].tool_calls if transcript else ()
+    if not calls or [(c.id, c.tool_name) for c in last] == [(c.id, c.tool_name) for c in calls]:
+        return calls, memory
+    transcript = answered(transcript, memory.executions)
+    message = as_assistant(Message.assistant("", calls), transcript)
+    return message.tool_calls, replace(memory, transcript=transcript.append(message))

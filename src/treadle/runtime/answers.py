@@ -1,0 +1,292 @@
+"""The form an answer must have, and what is wrong with an answer that does not have it.
+
+What is asked for is one JSON document: the value of a type (`AnswerForm.of_type`), or whatever fits
+a JSON schema (`AnswerForm.of_schema`). White space around the document and one Markdown code fence
+are allowed; models write them by habit. Anything else around it is not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, TypeVar
+
+import msgspec
+
+from treadle.errors import UsageError
+
+if TYPE_CHECKING:  # it takes a tenth of a second to import, and few threads need it
+    from jsonschema import Draft202012Validator, SchemaError, ValidationError
+    from referencing._core import Resolver
+
+DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
+"""The one dialect of JSON schema that is understood, and the one that needs no `$schema`."""
+
+FAULTS_MAX: Final = 5
+"""So many faults of one answer are told; who mends them is told of the rest."""
+
+_TEXT_LENGTH_MAX: Final = 300
+_FENCE: Final = "```"
+_TOO_DEEP: Final = "the document is nested too deeply"
+
+T = TypeVar("T")
+V = TypeVar("V")
+
+
+class AnswerForm(Generic[T]):
+    """What an answer must look like. Made by `of_type` or `of_schema`.
+
+    `schema` is the JSON schema as it is recorded and told to the model; it may hold `$ref`s within
+    itself.
+    """
+
+    def __init__(self, schema: dict[str, Any], read: Callable[[bytes], T]) -> None:
+        self.schema: Final = schema
+        self._read: Final = read
+
+    @staticmethod
+    def of_type(kind: type[V]) -> AnswerForm[V]:
+        """The form of a type: a `msgspec.Struct`, or any other that `msgspec` has a schema for.
+
+        Raises:
+            UsageError: JSON cannot say a value of this type; the message says why.
+        """
+        try:
+            schema = _plain(msgspec.json.schema(kind))
+            decoder: msgspec.json.Decoder[V] = msgspec.json.Decoder(kind)
+        except (TypeError, ValueError, RecursionError) as error:
+            name = getattr(kind, "__name__", repr(kind))
+            reason = " ".join(str(error).split())
+            raise UsageError(f"{name} cannot be the form of an answer: {reason}") from error
+
+        def read(document: bytes) -> V:
+            try:
+                return decoder.decode(document)
+            except msgspec.DecodeError as error:
+                _refuse(document, error)
+
+        return AnswerForm(schema, read)
+
+    @staticmethod
+    def of_schema(schema: Mapping[str, Any]) -> AnswerForm[Any]:
+        """The form of a JSON schema of draft 2020-12.
+
+        `format` is not checked, as the draft has it. Nothing is fetched: a `$ref` leads to a place
+        in the schema itself.
+
+        Raises:
+            UsageError: the schema is not valid, or one of its `$ref`s leads nowhere or in a circle;
+                the message says what is wrong and where.
+        """
+        plain, validator = _compile(schema)
+
+        def read(document: bytes) -> Any:
+            try:
+                value = msgspec.json.decode(document)
+            except msgspec.DecodeError as error:
+                _refuse(document, error)
+            try:
+                # One more than is told, to know whether there are more.
+                faults = [
+                    _told(one) for one in islice(validator.iter_errors(value), FAULTS_MAX + 1)
+                ]
+            except OverflowError:
+                raise _UnfitError("a number in the document is too large") from None
+            if len(faults) > FAULTS_MAX:
+                faults[FAULTS_MAX:] = ["and more"]
+            if faults:
+                raise _UnfitError("\n".join(faults))
+            return value
+
+        return AnswerForm(plain, read)
+
+    def fault(self, text: str) -> str:
+        """What is wrong with an answer and where, for who mends it; empty if nothing.
+
+        Args:
+            text: the whole answer.
+        """
+        try:
+            self._value(text)
+        except _UnfitError as unfit:
+            return str(unfit)
+        return ""
+
+    def decode(self, text: str) -> T:
+        """The value: typed for a type, plain data for a JSON schema.
+
+        Args:
+            text: the whole answer.
+
+        Raises:
+            UsageError: it does not have the form; `fault` tells so without raising.
+        """
+        try:
+            return self._value(text)
+        except _UnfitError as unfit:
+            raise UsageError(f"the answer does not have the form asked for: {unfit}") from None
+
+    def _value(self, text: str) -> T:
+        try:
+            return self._read(_unfenced(text).encode())
+        except UnicodeEncodeError:
+            raise _UnfitError("the text contains half of a surrogate pair") from None
+        except RecursionError:
+            raise _UnfitError(_TOO_DEEP) from None
+
+
+class _UnfitError(ValueError):
+    """The answer does not have the form; the text says why."""
+
+
+def _unfenced(text: str) -> str:
+    document = text.strip()
+    if len(document) < 2 * len(_FENCE) or not document.startswith(_FENCE):
+        return document
+    if not document.endswith(_FENCE):
+        return document
+    document = document[len(_FENCE) : -len(_FENCE)]
+    has_name = document[:4].lower() == "json"  # which begins no JSON document
+    return (document[4:] if has_name else document).strip()
+
+
+def _refuse(document: bytes, error: msgspec.DecodeError) -> NoReturn:
+    """Says why `msgspec` does not take a document: its place and reason, or that it is no JSON."""
+    if isinstance(error, msgspec.ValidationError):
+        raise _UnfitError(str(error)) from None
+    reason = "the answer is empty" if not document else _syntax_fault(document) or str(error)
+    raise _UnfitError(
+        f"not a JSON document: {reason}\nAnswer with one JSON document and nothing around it."
+    ) from None
+
+
+def _syntax_fault(document: bytes) -> str:
+    """What the standard parser finds: it tells line and column. It takes more than `msgspec`."""
+
+    def refuse(name: str) -> NoReturn:
+        raise ValueError(f"{name} is not JSON")
+
+    try:
+        json.loads(document, parse_constant=refuse)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def _plain(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy made of nothing but JSON, as it will be recorded."""
+    return msgspec.json.decode(msgspec.json.encode(schema), type=dict[str, Any])
+
+
+def _told(error: ValidationError) -> str:
+    """One fault in a line, with the fault below it that is the most telling."""
+    from jsonschema.exceptions import best_match
+
+    nearest = best_match([error])
+    if nearest is None or nearest is error:
+        return _placed(error)
+    return f"{_placed(error)}; nearest: {_placed(nearest)}"
+
+
+def _placed(error: ValidationError | SchemaError) -> str:
+    return f"{_short(error.message)} - at `{_short(error.json_path)}`"
+
+
+def _short(text: str) -> str:
+    """The text without its middle, if it is long: what is wrong stands behind the value."""
+    text = text.replace("\n", " ")
+    half = _TEXT_LENGTH_MAX // 2
+    return text if len(text) <= _TEXT_LENGTH_MAX else f"{text[:half]} … {text[-half:]}"
+
+
+# ---- the schema itself -------------------------------------------------------------------------
+
+
+def _compile(schema: Mapping[str, Any]) -> tuple[dict[str, Any], Draft202012Validator]:
+    from jsonschema import Draft202012Validator, SchemaError
+    from referencing.jsonschema import EMPTY_REGISTRY
+
+    try:
+        plain = _plain(schema)
+        draft = plain.get("$schema", DRAFT)
+        if str(draft).rstrip("#") != DRAFT:
+            raise UsageError(
+                f"the schema is of {draft}; only {DRAFT} is understood",
+                hint="most schemas are valid in that draft too: change or leave out `$schema`",
+            )
+        Draft202012Validator.check_schema(plain)
+        _References().check(plain)
+    except SchemaError as error:
+        raise _schema_error(_placed(error)) from error
+    except (TypeError, ValueError) as error:
+        raise _schema_error(str(error)) from error
+    except RecursionError as error:
+        raise _schema_error("it is nested too deeply") from error
+    return plain, Draft202012Validator(plain, registry=EMPTY_REGISTRY)
+
+
+def _schema_error(reason: str) -> UsageError:
+    return UsageError(f"the JSON schema is not valid: {reason}")
+
+
+class _References:
+    """Follows the references of a schema, so that a bad one is told before a model is asked.
+
+    One that leads nowhere would stop the check of the first answer that gets there; a circle of
+    schemas that all look at the same value would never end.
+    """
+
+    _LISTS: Final = ("allOf", "anyOf", "oneOf")
+    _SINGLE: Final = ("not", "if", "then", "else")
+
+    def __init__(self) -> None:
+        self._same_value: Final[dict[int, list[int]]] = {}
+        """From each schema to those that look at the same value; by `id`, as all of them live."""
+
+    def check(self, schema: dict[str, Any]) -> None:
+        from graphlib import CycleError, TopologicalSorter
+
+        from referencing.jsonschema import DRAFT202012, EMPTY_REGISTRY
+
+        root = DRAFT202012.create_resource(schema)
+        self._follow(schema, EMPTY_REGISTRY.resolver_with_root(root))
+        try:
+            TopologicalSorter(self._same_value).prepare()
+        except CycleError:
+            raise _schema_error("a $ref leads back to itself, without end") from None
+
+    def _follow(self, schema: object, resolver: Resolver[Any]) -> None:
+        from referencing.jsonschema import DRAFT202012
+
+        if not isinstance(schema, dict) or id(schema) in self._same_value:
+            return
+        beside = self._same_value[id(schema)] = [id(one) for one in self._beside(schema)]
+        references = [schema[key] for key in ("$ref", "$dynamicRef") if key in schema]
+        beside.extend(self._enter(reference, resolver) for reference in references)
+        for below in DRAFT202012.create_resource(schema).subresources():
+            self._follow(below.contents, resolver.in_subresource(below))
+
+    def _beside(self, schema: dict[str, Any]) -> Iterator[object]:
+        for key in self._LISTS:
+            yield from schema.get(key, ())
+        yield from (schema[key] for key in self._SINGLE if key in schema)
+        yield from schema.get("dependentSchemas", {}).values()
+
+    def _enter(self, reference: str, resolver: Resolver[Any]) -> int:
+        """Follow one reference; the `id` of where it leads."""
+        from jsonschema import Draft202012Validator, SchemaError
+        from referencing.exceptions import Unresolvable
+
+        try:
+            found = resolver.lookup(reference)
+            # It may lead to a place that is no schema to whoever checked the whole.
+            Draft202012Validator.check_schema(found.contents)
+        except Unresolvable:
+            raise _schema_error(f"the $ref {reference} leads nowhere within it") from None
+        except SchemaError as error:
+            raise _schema_error(
+                f"the $ref {reference} leads to no schema: {_placed(error)}"
+            ) from error
+        self._follow(found.contents, found.resolver)
+        return id(found.contents)

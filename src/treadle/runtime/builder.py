@@ -1,0 +1,509 @@
+"""Puts an agent together that works at a task: step by step, or by keyword arguments."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from copy import copy
+from decimal import Decimal
+from typing import Any, Final, Protocol, Self, TypedDict, Unpack
+
+from msgspec.structs import replace
+
+from treadle.core.approval import Decision, Policy, Question
+from treadle.core.budget import TokenBudget
+from treadle.core.config import AgentConfig as RequestSettings
+from treadle.core.task.events import AgentConfig, CustomState, Graph, TaskGiven
+from treadle.core.task.graph import check_graph
+from treadle.core.task.machine import TaskMachine
+from treadle.core.tools import ToolDefinition
+from treadle.errors import BuildError, UsageError
+from treadle.runtime.answers import AnswerForm
+from treadle.runtime.engine import AgentEngine
+from treadle.runtime.handlers import Handler, function_of
+from treadle.runtime.outputs import Output
+from treadle.runtime.ports import Provider, Redactor, Tools, Workspace, Writer
+from treadle.runtime.subagents import Parentage, SubAgent
+from treadle.runtime.verdict import Verdict
+from treadle.thread.codec import Entry
+from treadle.thread.facts import Configured
+from treadle.thread.fold import TASK
+
+CREATOR: Final = "treadle library"
+
+Decider = Callable[[Question], Decision | Awaitable[Decision]]
+
+
+class Store(Protocol):
+    """Where threads are kept; `LocalStore` is one."""
+
+    def create(
+        self,
+        creator: str,
+        *,
+        machine: str,
+        parent: tuple[str, str, int] | None,
+        first: Sequence[Entry],
+        redact: Callable[[str], str] | None,
+    ) -> Writer:
+        """A new thread, durable with its first entries."""
+        ...
+
+    def open(self, thread_id: str) -> Writer:
+        """An existing thread."""
+        ...
+
+
+class AgentKeywords(TypedDict, total=False):
+    """The methods of `AgentBuilder` that take one value, as keyword arguments."""
+
+    task_type: str
+    system_prompt: str
+    model: str
+    models: Mapping[str, str]
+    llm: Provider
+    tools: Iterable[Any]
+    store: Store
+    config: AgentConfig
+    max_steps: int
+    max_retries: int
+    confidence_threshold: float
+    reflect_every_n_steps: int
+    min_answer_length: int
+    parallel_tools: bool
+    budget: TokenBudget
+    max_tokens: int
+    max_cost: Decimal | float | str
+    time_limit: float
+    approval: Policy
+    on_approval: Decider
+    blacklist: Iterable[str]
+    output: type[Any] | Mapping[str, Any]
+    on_output: Callable[[Output], None]
+    settings: RequestSettings
+    workspace: Workspace
+    redactor: Redactor
+
+
+class AgentBuilder:
+    """Describes an agent; `build` begins its thread.
+
+    Each method returns the builder, so that calls can be chained::
+
+        answer = await AgentBuilder("What is 2 + 3?").llm(provider).tool(add).build().run()
+
+    The same by keyword arguments: `AgentBuilder("...", llm=provider, tools=[add])`.
+
+    Args:
+        task: what the agent is to do.
+        **options: any method that takes one value, by its name.
+    """
+
+    def __init__(self, task: str, **options: Unpack[AgentKeywords]) -> None:
+        self._task = task
+        self._task_type = "default"
+        self._system_prompt = ""
+        self._config = AgentConfig()
+        self._budget: TokenBudget | None = None
+        self._blacklist: frozenset[str] = frozenset()
+        self._settings = RequestSettings(max_tokens=0)
+        self._llm: Provider | None = None
+        self._tools: tuple[Any, ...] = ()
+        self._registry: Tools | None = None
+        self._store: Store | None = None
+        self._workspace: Workspace | None = None
+        self._redactor: Redactor | None = None
+        self._decider: Decider | None = None
+        self._on_output: Callable[[Output], None] | None = None
+        self._form: AnswerForm[Any] | None = None
+        self._graph = Graph()
+        self._handlers: dict[str, Handler] = {}
+        self._children: tuple[tuple[str, str, AgentBuilder], ...] = ()
+        for name, value in options.items():
+            if name not in AgentKeywords.__annotations__:
+                raise BuildError(f"an agent has no option {name!r}")
+            getattr(self, name)(value)
+
+    # ---- the task and its limits ---------------------------------------------------------------
+
+    def task_type(self, name: str) -> Self:
+        """The kind of task: chooses the model (`model_for`). Any name."""
+        self._task_type = name
+        return self
+
+    def system_prompt(self, text: str) -> Self:
+        """What stands before everything in each request."""
+        self._system_prompt = text
+        return self
+
+    def config(self, config: AgentConfig) -> Self:
+        """All limits at once; those that are set after it change it."""
+        self._config = config
+        return self
+
+    def _limit(self, **changes: Any) -> Self:
+        self._config = replace(self._config, **changes)
+        return self
+
+    def max_steps(self, count: int) -> Self:
+        """Requests to the model, at most; 15 if not said. At least 1."""
+        return self._limit(max_steps=count)
+
+    def max_retries(self, count: int) -> Self:
+        """Answers of low confidence that are sent back, at most; 3 if not said."""
+        return self._limit(max_retries=count)
+
+    def confidence_threshold(self, value: float) -> Self:
+        """What counts as low confidence, 0.0 to 1.0; 0.4 if not said."""
+        return self._limit(confidence_threshold=value)
+
+    def reflect_every_n_steps(self, count: int) -> Self:
+        """How often older history becomes a digest; 5 if not said, 0 for never."""
+        return self._limit(reflect_every_n_steps=count)
+
+    def min_answer_length(self, count: int) -> Self:
+        """Characters a final answer needs; 20 if not said."""
+        return self._limit(min_answer_length=count)
+
+    def parallel_tools(self, value: bool) -> Self:
+        """Whether the calls of one answer run side by side; if not, one after another."""
+        return self._limit(parallel_tools=value)
+
+    def budget(self, budget: TokenBudget) -> Self:
+        """What the run may use."""
+        self._budget = budget
+        return self
+
+    def _bound(self, **changes: Any) -> Self:
+        self._budget = replace(self._budget or TokenBudget(), **changes)
+        return self
+
+    def max_tokens(self, count: int) -> Self:
+        """Tokens of the whole run, in and out, at most."""
+        return self._bound(max_total=count)
+
+    def max_cost(self, usd: Decimal | float | str) -> Self:
+        """US dollars of the whole run, at most."""
+        return self._bound(max_cost_usd=Decimal(str(usd)))
+
+    def time_limit(self, seconds: float) -> Self:
+        """Seconds of work, at most."""
+        return self._bound(max_time_s=float(seconds))
+
+    # ---- the model -----------------------------------------------------------------------------
+
+    def llm(self, provider: Provider) -> Self:
+        """Who answers: `AnthropicProvider()`, `ScriptedModel.of(...)`, ..."""
+        self._llm = provider
+        return self
+
+    def model(self, name: str) -> Self:
+        """The model for every kind of task that has none of its own."""
+        return self.model_for("default", name)
+
+    def model_for(self, task_type: str, name: str) -> Self:
+        """The model for a kind of task."""
+        return self._limit(models={**self._config.models, task_type: name})
+
+    def models(self, names: Mapping[str, str]) -> Self:
+        """Models by kind of task; `default` serves the others."""
+        return self._limit(models={**self._config.models, **names})
+
+    def settings(self, settings: RequestSettings) -> Self:
+        """Temperature, reasoning, time limits of requests and tools, retries of failed requests."""
+        self._settings = settings
+        return self
+
+    def output(self, form: type[Any] | Mapping[str, Any]) -> Self:
+        """The form of the answer: a type (a `msgspec.Struct`, say), or a JSON schema.
+
+        Raises:
+            UsageError: it is neither.
+        """
+        if isinstance(form, Mapping):
+            self._form = AnswerForm.of_schema(form)
+        else:
+            self._form = AnswerForm.of_type(form)
+        return self._limit(output_schema=self._form.schema)
+
+    # ---- tools and people ----------------------------------------------------------------------
+
+    def tool(self, tool: Any) -> Self:
+        """A tool the model may call: a function with the decorator `@tool`."""
+        self._tools = (*self._tools, tool)
+        return self
+
+    def tools(self, tools: Iterable[Any] | Tools) -> Self:
+        """Tools; or a registry of them, such as `Registry`, which then stands alone."""
+        if isinstance(tools, Iterable):
+            self._tools = (*self._tools, *tools)
+        else:
+            self._registry = tools
+        return self
+
+    def sub_agent(self, name: str, description: str, agent: AgentBuilder) -> Self:
+        """A tool whose calls are worked on by an agent of its own, in a thread of its own.
+
+        The task of `agent` is what the call says. Without a model or store of its own it has those
+        of this agent; it may use at most what this agent's budget has left.
+        """
+        self._children = (*self._children, (name, description, agent))
+        return self
+
+    def blacklist(self, names: Iterable[str]) -> Self:
+        """Tools that may not be called, whatever the model says."""
+        self._blacklist = self._blacklist | frozenset(names)
+        return self
+
+    def approval(self, policy: Policy) -> Self:
+        """Which calls need a person's yes; none if not said."""
+        self._settings = replace(self._settings, approval=policy)
+        return self
+
+    def on_approval(self, decide: Decider) -> Self:
+        """Who is asked, sync or async. Without it, such a call stops the run: `ApprovalNeeded`."""
+        self._decider = decide
+        return self
+
+    def on_output(self, listener: Callable[[Output], None]) -> Self:
+        """Gets everything that happens, as it happens."""
+        self._on_output = listener
+        return self
+
+    def workspace(self, workspace: Workspace) -> Self:
+        """Who knows the folder the agent works in; `GitWorkspace` commits what it changes."""
+        self._workspace = workspace
+        return self
+
+    def redactor(self, redactor: Redactor) -> Self:
+        """Who keeps known secrets out of records and requests."""
+        self._redactor = redactor
+        return self
+
+    def store(self, store: Store) -> Self:
+        """Where the thread is kept; this user's threads (`Places.find()`) if not said."""
+        self._store = store
+        return self
+
+    # ---- a graph of one's own ------------------------------------------------------------------
+
+    def state(self, name: str, handler: Any, owns: Iterable[str] = ()) -> Self:
+        """A state of one's own, or another handler for a built-in one.
+
+        Args:
+            name: any; that of a built-in state but `Done` and `Error` replaces it.
+            handler: see `treadle.runtime.handlers`.
+            owns: the fields of memory it writes, beside `error` and `extra`.
+
+        Raises:
+            BuildError: the handler cannot be called.
+        """
+        self._handlers[name] = function_of(name, handler)
+        state = CustomState(name, tuple(dict.fromkeys((*owns, "error", "extra"))))
+        others = (one for one in self._graph.states if one.name != name)
+        self._graph = replace(self._graph, states=(*others, state))
+        return self
+
+    def transition(self, state: str, event: str, to: str) -> Self:
+        """A row of the table; it replaces the default one for this state and event."""
+        row = (str(state), str(event), str(to))
+        self._graph = replace(self._graph, rows=(*self._graph.rows, row))
+        return self
+
+    def terminal_state(self, name: str) -> Self:
+        """A state in which the run ends, as in `Done`."""
+        self._graph = replace(self._graph, terminal=(*self._graph.terminal, name))
+        return self
+
+    @property
+    def graph(self) -> Graph:
+        """What is added to the default graph."""
+        return self._graph
+
+    # ---- building ------------------------------------------------------------------------------
+
+    def build(self) -> AgentEngine:
+        """Begin a thread for the task; nothing is sent before `run`.
+
+        Raises:
+            BuildError: it cannot be built like this; the message says what is wrong, and nothing
+                was made.
+            StoreError: the disk refused.
+        """
+        return self._begin(None)
+
+    def resume(self, thread_id: str) -> AgentEngine:
+        """Go on with a thread that an agent like this one began.
+
+        Limits, budget and task are those of the thread. Raises as `build`, and
+        `UnknownThreadError`, `ThreadBusyError` where there is no such thread or another has it.
+        """
+        return self._reopen(thread_id, None)
+
+    def _begin(self, origin: Parentage | None) -> AgentEngine:
+        llm, tools = self._checked()
+        budget = self._budget
+        if origin is not None and origin.budget is not None:
+            budget = origin.budget if budget is None else budget.within(origin.budget)
+        offered = (*tools.definitions(), *(one.definition for one in self._sub_agents()))
+        _refuse_twice(offered)
+        given = TaskGiven(
+            self._task,
+            _now(),
+            self._task_type,
+            self._system_prompt,
+            self._config,
+            budget,
+            tuple(sorted(self._blacklist)),
+            self._graph if self._graph != Graph() else None,
+        )
+        limit = llm.traits(self._model_name).context_tokens_max or 0
+        settings = replace(self._settings, tools=offered)
+        if not settings.context_tokens_max:
+            settings = replace(settings, context_tokens_max=limit)
+        first: list[Entry] = [Configured(settings, llm.name), given]
+        writer = self._open_store().create(
+            CREATOR,
+            machine=TASK,
+            parent=None if origin is None else (origin.thread, origin.call, origin.depth),
+            first=first,
+            redact=None if self._redactor is None else self._redactor.redact,
+        )
+        return self._engine(writer, llm, tools, settings, origin, is_new=True)
+
+    def _reopen(self, thread_id: str, origin: Parentage | None) -> AgentEngine:
+        llm, tools = self._checked(needs_task=False)
+        writer = self._open_store().open(thread_id)
+        try:
+            machine = writer.fold.machine
+            if not isinstance(machine, TaskMachine):
+                raise UsageError(f"thread {thread_id} is a conversation, not a task")
+            if (machine.memory.graph or Graph()) != self._graph:
+                raise BuildError(
+                    f"thread {thread_id} runs another graph than this agent",
+                    hint="resume it with the program that began it",
+                )
+            return self._engine(writer, llm, tools, None, origin, is_new=False)
+        except BaseException:
+            writer.close()
+            raise
+
+    def _engine(
+        self,
+        writer: Writer,
+        llm: Provider,
+        tools: Tools,
+        settings: RequestSettings | None,
+        origin: Parentage | None,
+        *,
+        is_new: bool,
+    ) -> AgentEngine:
+        approve = None if self._decider is None else _asking(self._decider)
+        return AgentEngine(
+            writer,
+            llm,
+            tools,
+            settings,
+            handlers=self._handlers,
+            form=self._form,
+            is_new=is_new,
+            workspace=self._workspace,
+            redactor=self._redactor,
+            approve=approve or (None if origin is None else origin.approve),
+            sub_agents=self._sub_agents(),
+            on_output=self._on_output,
+        )
+
+    @property
+    def _model_name(self) -> str:
+        models = self._config.models
+        return models.get(self._task_type) or models.get("default") or self._settings.model_name
+
+    def _open_store(self) -> Store:
+        if self._store is None:
+            from treadle.store.local import LocalStore
+            from treadle.store.places import Places
+
+            return LocalStore(Places.find())
+        return self._store
+
+    def _sub_agents(self) -> tuple[SubAgent, ...]:
+        return tuple(
+            SubAgent(name, description, self._beginner(agent), self._reopener(agent))
+            for name, description, agent in self._children
+        )
+
+    def _beginner(self, agent: AgentBuilder) -> Callable[[str, Parentage], AgentEngine]:
+        def begin(task: str, origin: Parentage) -> AgentEngine:
+            return self._heir(agent, task)._begin(origin)
+
+        return begin
+
+    def _reopener(self, agent: AgentBuilder) -> Callable[[str, Parentage], AgentEngine]:
+        return lambda thread_id, origin: self._heir(agent, "")._reopen(thread_id, origin)
+
+    def _heir(self, agent: AgentBuilder, task: str) -> AgentBuilder:
+        """The sub-agent's builder with this one's model, store and redactor where it has none."""
+        heir = copy(agent)
+        heir._task = task
+        if heir._llm is None:
+            heir._llm = self._llm
+            if not heir._config.models:
+                heir._limit(models=self._config.models)
+        heir._store = heir._store or self._open_store()
+        heir._redactor = heir._redactor or self._redactor
+        return heir
+
+    def _checked(self, *, needs_task: bool = True) -> tuple[Provider, Tools]:
+        if needs_task and not self._task.strip():
+            raise BuildError("the task is empty", hint="say what the agent is to do")
+        if self._llm is None:
+            raise BuildError("nobody answers", hint="choose a provider: .llm(...)")
+        for is_good, words in _rules(self._config, self._budget):
+            if not is_good:
+                raise BuildError(words)
+        check_graph(self._graph)
+        if self._registry is not None and self._tools:
+            raise BuildError("a registry stands alone", hint="put all tools into it")
+        if self._registry is not None:
+            return self._llm, self._registry
+        from treadle.tools.registry import Registry, Tool
+
+        for one in self._tools:
+            if not isinstance(one, Tool):
+                raise BuildError(f"{one!r} is no tool", hint="declare the function with @tool()")
+        return self._llm, Registry(self._tools)
+
+
+def _rules(config: AgentConfig, budget: TokenBudget | None) -> Iterable[tuple[bool, str]]:
+    """Each limit that can be wrong, and the sentence that says so."""
+    yield config.max_steps >= 1, "max_steps must be at least 1"
+    yield config.max_retries >= 0, "max_retries must not be negative"
+    yield 0 <= config.confidence_threshold <= 1, "confidence_threshold must be from 0 to 1"
+    yield config.reflect_every_n_steps >= 0, "reflect_every_n_steps must not be negative"
+    yield config.min_answer_length >= 0, "min_answer_length must not be negative"
+    for name in TokenBudget.__struct_fields__:
+        limit = getattr(budget, name, None)
+        yield limit is None or limit >= 0, f"the budget's {name} must not be negative"
+
+
+def _refuse_twice(definitions: Iterable[ToolDefinition]) -> None:
+    seen: set[str] = set()
+    for one in definitions:
+        if one.name in seen:
+            raise BuildError(f"two tools are called {one.name!r}")
+        seen.add(one.name)
+
+
+def _asking(decide: Decider) -> Callable[[Question], Awaitable[Verdict]]:
+    async def approve(question: Question) -> Verdict:
+        decision = decide(question)
+        return Verdict(await decision if inspect.isawaitable(decision) else decision)
+
+    return approve
+
+
+def _now() -> str:
+    from treadle.store.local import utc_now
+
+    return utc_now()

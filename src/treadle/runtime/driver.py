@@ -1,0 +1,220 @@
+"""What is common to everybody who works on a thread: opening it, deciding, stopping, closing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from treadle.core.approval import Decision, Question
+from treadle.core.budget import TokenBudget
+from treadle.core.config import AgentConfig
+from treadle.core.llm import Usage
+from treadle.core.messages import Message, ToolCall
+from treadle.core.tools import Outcome
+from treadle.errors import UsageError
+from treadle.runtime import outputs
+from treadle.runtime.inbox import Stop
+from treadle.runtime.loop import Loop
+from treadle.runtime.outputs import Output, TurnFinished, TurnOutcome
+from treadle.runtime.performer import Performer
+from treadle.runtime.ports import Provider, Redactor, Tools, Workspace, Writer
+from treadle.runtime.recovery import Answer
+from treadle.runtime.subagents import Parentage, SubAgent, nobody, run_sub_agent
+from treadle.runtime.verdict import Verdict
+from treadle.thread.codec import encode_entry
+from treadle.thread.facts import ChildStarted, Configured
+
+
+class Driver(Loop):
+    """What is common to everybody who works on a thread: `Session`, `AgentEngine`.
+
+    Args:
+        writer: the thread, as `LocalStore.create` or `LocalStore.open` gives it.
+        provider: who answers.
+        tools: who runs calls.
+        config: model, limits, prompt; `None` keeps what the thread has recorded. The definitions
+            of the tools are put in by the driver.
+        workspace: who knows the folder; without one nothing is observed and no hook runs.
+        redactor: keeps known secrets out of records and requests.
+        ask: asked about a call that a crash left uncertain; without it the model is told.
+        approve: asked about a call that needs a yes; without it the call waits, on disk.
+        hook_usage: what the post-tools hook has used since it was last asked, and of which model.
+        fault_of: why an answer does not have the form that was asked for; empty if it has.
+        sub_agents: tools whose calls are worked on by agents of their own.
+        on_output: gets every output as it happens.
+
+    What the thread's last process left unfinished is taken up by whatever is asked for first.
+    """
+
+    def __init__(
+        self,
+        writer: Writer,
+        provider: Provider,
+        tools: Tools,
+        config: AgentConfig | None = None,
+        *,
+        workspace: Workspace | None = None,
+        redactor: Redactor | None = None,
+        ask: Callable[[ToolCall], Awaitable[Answer]] | None = None,
+        approve: Callable[[Question], Awaitable[Verdict]] | None = None,
+        hook_usage: Callable[[], tuple[Usage | None, str]] = lambda: (None, ""),
+        fault_of: Callable[[str], str] | None = None,
+        sub_agents: Sequence[SubAgent] = (),
+        on_output: Callable[[Output], None] | None = None,
+    ) -> None:
+        self._writer = writer
+        self._redact = redactor.redact if redactor is not None else None
+        self._sub_agents = {agent.name: agent for agent in sub_agents}
+        hands = Performer(
+            writer,
+            provider,
+            tools,
+            workspace=workspace,
+            redact=self._redact,
+            hook_usage=hook_usage,
+            fault_of=fault_of,
+            delegate=self._delegate,
+            emit=self._emit,
+        )
+        super().__init__(
+            writer,
+            hands,
+            self._configured(config, provider, tools),
+            redact=self._redact,
+            ask=ask,
+            approve=approve,
+            on_output=on_output,
+        )
+
+    def _configured(
+        self, config: AgentConfig | None, provider: Provider, tools: Tools
+    ) -> Configured:
+        """What the thread is to record of its configuration, as a record will say it."""
+        recorded = self._writer.fold.machine.config
+        config = recorded if config is None else config
+        if not config.context_tokens_max:
+            limit = provider.traits(config.model_name).context_tokens_max or 0
+            config = replace(config, context_tokens_max=limit)
+        offered = (*tools.definitions(), *(one.definition for one in self._sub_agents.values()))
+        config = replace(config, tools=offered, granted=recorded.granted)
+        wanted, _ = encode_entry(Configured(config, provider.name), self._redact)
+        assert isinstance(wanted, Configured)
+        return wanted
+
+    # ---- what people ask of it -----------------------------------------------------------------
+
+    @property
+    def thread_id(self) -> str:
+        """The thread's id."""
+        return self._writer.thread_id
+
+    @property
+    def model_name(self) -> str:
+        """The model that answers."""
+        return self._wanted.config.model_name
+
+    @property
+    def conversation(self) -> Sequence[Message]:
+        """All messages so far."""
+        return self._writer.fold.conversation
+
+    async def resume(self) -> TurnFinished:
+        """Finish what was left unfinished; returns at once if nothing was.
+
+        Raises:
+            StoreError: the disk refused; this session is finished, what was acknowledged is safe.
+        """
+        return await (self._run() if self._running is None else self._joined())
+
+    async def decide(self, decisions: Mapping[str, Decision]) -> TurnFinished:
+        """Say what becomes of calls that wait for a person, by call id, and go on.
+
+        Raises:
+            UsageError: a call does not wait for a person; nothing was recorded.
+            StoreError: as `resume`.
+        """
+        waiting = {question.call.id for question in self._writer.fold.machine.questions}
+        for call_id in decisions:
+            if call_id not in waiting:
+                calls = ", ".join(sorted(waiting)) or "none"
+                raise UsageError(
+                    f"no call {call_id!r} waits for approval", hint=f"those that wait: {calls}"
+                )
+        return await self._run(*(self._decided(*one) for one in decisions.items()))
+
+    def cancel(self, reason: str = "cancelled by the user") -> None:
+        """End what is running; what is known is kept."""
+        if self._running is not None:
+            self._inbox.put(Stop(TurnOutcome.CANCELLED, reason))
+
+    def interrupt(self) -> None:
+        """Stop what is running where it is; it stays unfinished on disk, to be resumed."""
+        if self._running is not None:
+            self._inbox.put(Stop(TurnOutcome.INTERRUPTED, "the session was closed"))
+
+    async def close(self) -> None:
+        """Stop work, record what is known, write the snapshot, free the thread.
+
+        What was running stays unfinished on disk, to be resumed.
+        """
+        try:
+            while self._running is not None:
+                self.interrupt()
+                await asyncio.wait({self._running})
+            if self._writer.is_usable and self._is_prepared and self.is_waiting:
+                await self._observe()
+                self._commit()
+        finally:
+            problem = self._writer.close()
+        if problem is not None:
+            self._emit(outputs.Notice(f"no snapshot was written: {problem}"))
+
+    async def _outputs(
+        self, work: Callable[[], Coroutine[Any, Any, TurnFinished]]
+    ) -> AsyncGenerator[Output, None]:
+        """Work as a stream of outputs, ending with `TurnFinished`."""
+        queue: asyncio.Queue[Output | None] = asyncio.Queue()
+        self._listeners.append(queue.put_nowait)
+        task = asyncio.ensure_future(work())
+        task.add_done_callback(lambda _: queue.put_nowait(None))
+        try:
+            while (output := await queue.get()) is not None:
+                yield output
+            yield await task
+        finally:
+            self._listeners.remove(queue.put_nowait)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _joined(self) -> TurnFinished:
+        """The end of what is running."""
+        assert self._running is not None
+        return await asyncio.shield(self._running)
+
+    # ---- sub-agents ----------------------------------------------------------------------------
+
+    def _budget_left(self) -> TokenBudget | None:
+        """What a sub-agent that begins now may use at most."""
+        return None
+
+    def _delegate(self, call: ToolCall) -> Coroutine[Any, Any, tuple[Outcome, Usage | None]] | None:
+        """Work on the call of a sub-agent; `None` if it is none."""
+        agent = self._sub_agents.get(call.tool_name)
+        if agent is None:
+            return None
+        fold = self._writer.fold
+        origin = Parentage(
+            self.thread_id,
+            call.id,
+            fold.header.depth + 1,
+            self._budget_left(),
+            self._approve or nobody,
+        )
+        return run_sub_agent(agent, call, origin, fold.children, self._record_child)
+
+    def _record_child(self, call_id: str, thread_id: str) -> None:
+        self._writer.stage(ChildStarted(call_id, thread_id))
+        self._commit()

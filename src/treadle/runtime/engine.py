@@ -1,0 +1,240 @@
+"""A task that is open for work: it runs by itself to Done or Error, on one thread."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Coroutine, Mapping
+from typing import Any
+
+from treadle.core.actions import AgentAction, RunState
+from treadle.core.budget import TokenBudget
+from treadle.core.config import choose_model
+from treadle.core.events import ApprovalDecided, LlmEvent
+from treadle.core.llm import LlmErrorKind
+from treadle.core.task.events import CustomState, TaskGiven, TaskResumed, TimeRanOut
+from treadle.core.task.machine import TaskMachine
+from treadle.core.task.memory import AgentMemory
+from treadle.core.task.table import State
+from treadle.core.task.trace import Trace
+from treadle.errors import (
+    AgentError,
+    AgentFailed,
+    ApprovalNeeded,
+    BudgetExceeded,
+    NoHandlerForState,
+    UsageError,
+)
+from treadle.runtime import outputs
+from treadle.runtime.answers import AnswerForm
+from treadle.runtime.driver import Driver
+from treadle.runtime.handlers import Handler, HandlerLlm, HandlerTools, run_handler
+from treadle.runtime.inbox import Stop
+from treadle.runtime.outputs import Output, TurnFinished, TurnOutcome
+from treadle.thread.codec import Event
+
+
+class AgentEngine(Driver):
+    """A thread on which an agent works at a task.
+
+    Args:
+        *args: as `Driver`; the thread is one of the task machine.
+        handlers: of the states of a custom graph, by name.
+        form: what the final answer must look like.
+        is_new: whether this process gave the task; otherwise it goes on with what another left.
+        **rest: as `Driver`.
+
+    `AgentBuilder` makes one.
+
+    Raises:
+        UsageError: the thread holds no task.
+        NoHandlerForState: its graph has a state whose handler is not given.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        handlers: Mapping[str, Handler] | None = None,
+        form: AnswerForm[Any] | None = None,
+        is_new: bool = False,
+        **rest: Any,
+    ) -> None:
+        super().__init__(*args, fault_of=None if form is None else form.fault, **rest)
+        self._form = form
+        if not isinstance(self._writer.fold.machine, TaskMachine):
+            raise UsageError(f"thread {self.thread_id} is a conversation, not a task")
+        self._handlers = dict(handlers or {})
+        self._is_new = is_new
+        self._failure: LlmErrorKind | None = None
+        for name in self._custom_states:
+            if name not in self._handlers:
+                raise NoHandlerForState(
+                    f"thread {self.thread_id} needs a handler for its state {name!r}",
+                    hint="resume it with the program that began it",
+                )
+
+    @property
+    def _machine(self) -> TaskMachine:
+        machine = self._writer.fold.machine
+        assert isinstance(machine, TaskMachine)
+        return machine
+
+    @property
+    def _custom_states(self) -> dict[str, CustomState]:
+        graph = self._machine.memory.graph
+        return {} if graph is None else {state.name: state for state in graph.states}
+
+    @property
+    def _is_over(self) -> bool:
+        return self._machine.table.is_terminal(self._machine.state_name)
+
+    @property
+    def memory(self) -> AgentMemory:
+        """The task's memory as it stands."""
+        return self._machine.memory
+
+    @property
+    def state(self) -> str:
+        """The name of the state the task is in: a `State`, or a custom one's."""
+        return self._machine.state_name
+
+    @property
+    def trace(self) -> Trace:
+        """What every handler did so far."""
+        return self.memory.trace
+
+    @property
+    def output(self) -> Any:
+        """The final answer as a value of the form that was asked for; `None` before there is one.
+
+        Without a form it is the text.
+        """
+        answer = self.memory.final_answer
+        return answer if self._form is None or answer is None else self._form.decode(answer)
+
+    async def run(self) -> str:
+        """Work until the task is over, and give its final answer.
+
+        A task that was left unfinished goes on where it stood; one that is over answers at once.
+
+        Raises:
+            BudgetExceeded: a limit of steps, tokens, cost or time is used up.
+            AgentFailed: the task ended in `Error`.
+            ApprovalNeeded: a call waits for a person, and nobody is there to be asked.
+            AgentError: it was stopped before its end; it can be resumed.
+            InvalidTransition: a handler said an event that its state has no row for.
+            OwnershipViolation: a handler wrote what its state does not own.
+            StoreError: the disk refused; what was acknowledged is safe.
+        """
+        return self._answer_of(await self.resume())
+
+    def _answer_of(self, finished: TurnFinished) -> str:
+        if finished.outcome is TurnOutcome.DONE:
+            return finished.answer
+        if finished.outcome is TurnOutcome.LIMIT:
+            raise BudgetExceeded(finished.error)
+        if finished.outcome is TurnOutcome.FAILED:
+            raise AgentFailed(finished.error)
+        if finished.outcome is TurnOutcome.APPROVAL:
+            questions = self._machine.questions
+            calls = [f"{one.call.tool_name} {one.call.arguments_json}" for one in questions]
+            raise ApprovalNeeded(self.thread_id, calls)
+        raise AgentError(
+            f"the task was stopped before its end: {finished.error}",
+            hint=f"treadle resume {self.thread_id} goes on with it",
+        )
+
+    async def resume(self) -> TurnFinished:
+        """`run`, whose end is a value: how the task ended, or why it stopped."""
+        if self._running is not None:
+            return await self._joined()
+        if self._machine.is_at_rest or (self._is_new and not self._is_prepared):
+            return await self._run()
+        return await self._run(TaskResumed(self._writer.now()))
+
+    def stream(self) -> AsyncGenerator[Output, None]:
+        """`resume` as a stream of outputs, ending with `TurnFinished`."""
+        return self._outputs(self.resume)
+
+    # ---- what the driver asks ------------------------------------------------------------------
+
+    async def _recover(self) -> None:
+        """A task that this process has just given was not left by another one."""
+        if not self._is_new or self._is_prepared:
+            await super()._recover()
+            return
+        await self._observe()
+        self._due = self._machine.obligations()
+        for name in self._machine.path:
+            self._later.append(outputs.StateStarted(str(name), self.memory.step))
+
+    def _finished(self) -> TurnFinished:
+        fold, memory = self._writer.fold, self.memory
+        outcome, error = self._end.outcome, self._end.error
+        if self._is_over:
+            error = memory.error or ""
+            failed = TurnOutcome.LIMIT if memory.exceeded else TurnOutcome.FAILED
+            outcome = failed if self.state == State.ERROR else TurnOutcome.DONE
+        is_done = outcome is TurnOutcome.DONE
+        return TurnFinished(
+            self.thread_id,
+            outcome,
+            (memory.final_answer or "") if is_done else "",
+            fold.version,
+            fold.usage,
+            fold.turn_usage,
+            "" if is_done else error,
+            self._failure if outcome is TurnOutcome.FAILED else None,
+        )
+
+    def _ended_early(self, stop: Stop, partial_text: str) -> Event | None:
+        """A task that a person stops stays where it is; one whose time is over ends."""
+        if stop.outcome is TurnOutcome.LIMIT:
+            return TimeRanOut(self._writer.now())
+        return None
+
+    def _time_left_s(self) -> float | None:
+        budget = self.memory.budget
+        if budget is None or budget.max_time_s is None:
+            return None
+        return max(0.0, budget.max_time_s - self.memory.elapsed_s)
+
+    def _budget_left(self) -> TokenBudget | None:
+        memory = self.memory
+        if memory.budget is None:
+            return None
+        return memory.budget.left(memory.total_usage, memory.elapsed_s)
+
+    def _took(self, event: Event, action: AgentAction | None) -> None:
+        if not isinstance(event, ApprovalDecided | TaskGiven):
+            self._failure = event.error.kind if isinstance(event, LlmEvent.Error) else None
+        for name in self._machine.path:
+            self._later.append(outputs.StateStarted(str(name), self.memory.step))
+        if self._is_over and self._machine.path:
+            self._later.append(
+                outputs.ErrorShown(self.memory.error or "the task failed")
+                if self.state == State.ERROR
+                else outputs.FinalAnswer(self.memory.final_answer or "")
+            )
+
+    def _model_of_task(self) -> str:
+        memory = self.memory
+        return choose_model(memory.config.models, memory.task_type) or self.model_name
+
+    def _works_on(self, action: AgentAction) -> Coroutine[Any, Any, Event] | None:
+        if not isinstance(action, RunState):
+            return None
+        return self._run_state(action.state)
+
+    async def _run_state(self, name: str) -> Event:
+        machine, config = self._machine, self._machine.config
+        key = f"{self.thread_id}:{name}:{self.memory.moves}"
+        completed = await run_handler(
+            self._custom_states[name],
+            self._handlers[name],
+            self.memory,
+            tools=HandlerTools(self._hands.tools, key, config.tool_timeout_s),
+            llm=HandlerLlm(self._hands.provider, self._model_of_task(), config.llm_timeout_s),
+            output=lambda text: self._emit(outputs.TextDelta(text)),
+            at=self._writer.now,
+        )
+        machine.check(completed)
+        return completed

@@ -1,0 +1,174 @@
+"""Does what a machine asks for. Each piece of work ends with the durable event that tells of it."""
+
+from __future__ import annotations
+
+import io
+import random
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeAlias
+
+from msgspec.structs import replace
+
+from treadle.core.actions import Summarize
+from treadle.core.config import AgentConfig
+from treadle.core.events import (
+    Compacted,
+    CompactionFailed,
+    DurableEvent,
+    LlmEvent,
+    PostToolsHookCompleted,
+    ToolCompleted,
+    ToolProgressEvent,
+)
+from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest, LlmResponse, Usage
+from treadle.core.messages import ToolCall
+from treadle.core.tools import CompletedToolInfo, EffectClass, Outcome, RiskLevel, ToolProgress
+from treadle.runtime import outputs
+from treadle.runtime.calls import call_model, presentable, refusal, run_call, run_hook
+from treadle.runtime.outputs import Output
+from treadle.runtime.ports import Provider, Tools, Workspace, Writer
+from treadle.thread.facts import GitObserved
+from treadle.thread.record import clean
+
+Delegate: TypeAlias = Callable[[ToolCall], Coroutine[Any, Any, tuple[Outcome, Usage | None]] | None]
+"""(call) -> work that ends with its outcome and what it used of models."""
+
+
+class Performer:
+    """The hands of a driver.
+
+    Args:
+        writer: the thread; told only of what is not stored (deltas, progress).
+        provider: who answers.
+        tools: who runs calls.
+        workspace: who knows the folder, if there is one.
+        redact: replaces known secrets, if somebody can.
+        hook_usage: what the post-tools hook has used since it was last asked, and of which model.
+        fault_of: why an answer does not have the form that was asked for; empty if it has.
+        delegate: works on the calls of sub-agents; `None` for every other call.
+        emit: tells people.
+    """
+
+    def __init__(
+        self,
+        writer: Writer,
+        provider: Provider,
+        tools: Tools,
+        *,
+        workspace: Workspace | None,
+        redact: Callable[[str], str] | None,
+        hook_usage: Callable[[], tuple[Usage | None, str]],
+        fault_of: Callable[[str], str] | None,
+        delegate: Delegate,
+        emit: Callable[[Output], None],
+    ) -> None:
+        self._writer = writer
+        self.provider = provider
+        self.tools = tools
+        self.workspace = workspace
+        self._redact = redact
+        self._hook_usage = hook_usage
+        self._fault_of = fault_of
+        self._delegate = delegate
+        self._emit = emit
+        self._partial_text = io.StringIO()
+
+    @property
+    def _config(self) -> AgentConfig:
+        return self._writer.fold.machine.config
+
+    def take_partial_text(self) -> str:
+        """What the model had said of an answer that did not end; it is forgotten then."""
+        text, self._partial_text = self._partial_text.getvalue(), io.StringIO()
+        return text
+
+    async def call_model(self, request: LlmRequest) -> DurableEvent:
+        """Send a request; the answer, or why there is none."""
+        self.take_partial_text()
+        limit_s = self._config.llm_timeout_s
+        event = await call_model(self.provider, request, limit_s, self._on_delta)
+        self.take_partial_text()
+        at = self._writer.now()
+        if isinstance(event, LlmEvent.Error):
+            return replace(event, jitter=random.random(), at=at)  # noqa: S311  spreads retries only
+        response = event.response
+        return replace(event, at=at, risks=self._risks(response), fault=self._fault(response))
+
+    def _risks(self, response: LlmResponse) -> dict[str, RiskLevel]:
+        risks = {call.id: self.tools.risk_of(call) for call in response.tool_calls}
+        return {call_id: risk for call_id, risk in risks.items() if risk is not None}
+
+    def _fault(self, response: LlmResponse) -> str:
+        if self._fault_of is None or response.tool_calls:
+            return ""
+        return self._fault_of(response.message.content)
+
+    def _on_delta(
+        self, event: LlmEvent.TextDelta | LlmEvent.ThinkingDelta | LlmEvent.ToolCallDelta
+    ) -> None:
+        self._writer.fold.machine.handle_event(event)
+        if isinstance(event, LlmEvent.TextDelta):
+            self._partial_text.write(event.content)
+            self._emit(outputs.TextDelta(clean(event.content)))
+        elif isinstance(event, LlmEvent.ThinkingDelta) and event.content:
+            self._emit(outputs.ThinkingDelta(clean(event.content)))
+
+    async def summarize(self, action: Summarize) -> DurableEvent:
+        """Have the model write a summary; what it used counts, whether it is of use or not."""
+        limit_s = self._config.llm_timeout_s
+        event = await call_model(self.provider, action.request, limit_s, lambda _: None)
+        at = self._writer.now()
+        if isinstance(event, LlmEvent.Error):
+            return CompactionFailed(event.error, at)
+        response = event.response
+        text = response.message.content.strip()
+        if not text:
+            why = "the model wrote no summary"
+            error = LlmError(LlmErrorKind.INVALID_RESPONSE, why, usage=response.usage)
+            return CompactionFailed(error, at)
+        return Compacted(action.through, text, at, response.usage, action.request.model)
+
+    async def run_call(self, call: ToolCall) -> DurableEvent:
+        """Run one call to its end."""
+
+        def on_progress(progress: ToolProgress) -> None:
+            event = ToolProgressEvent(call.id, progress, self._writer.now())
+            self._writer.fold.machine.handle_event(event)
+            if self._redact is not None and progress.message:
+                progress = replace(progress, message=self._redact(progress.message))
+            self._emit(outputs.ToolProgressed(call.id, progress))
+
+        delegated = self._delegate(call)
+        if delegated is not None:
+            outcome, usage = await delegated
+            outcome = presentable(outcome, call.id, self._redact or str)
+            return ToolCompleted(call.id, outcome, self._writer.now(), usage)
+        key = f"{self._writer.thread_id}:{call.id}"
+        limit_s = self._config.tool_timeout_s
+        reads = self._config.effect_of(call.tool_name) is EffectClass.READ
+        refused = None if reads else refusal(call)
+        if refused is None:
+            outcome = await run_call(self.tools, call, key, limit_s, on_progress)
+        else:
+            outcome = refused
+        outcome = presentable(outcome, call.id, self._redact or str)
+        return ToolCompleted(call.id, outcome, self._writer.now())
+
+    async def run_hook(
+        self,
+        completed: tuple[CompletedToolInfo, ...],
+        before: GitObserved | None,
+        observe: Callable[[], Awaitable[GitObserved | None]],
+        *,
+        is_whole: bool,
+    ) -> DurableEvent:
+        """Run the post-tools hook, then look at the folder again."""
+        if self.workspace is None:
+            return PostToolsHookCompleted(False)
+        trailer = f"Treadle-Thread: {self._writer.thread_id}@{self._writer.fold.version}"
+        event = await run_hook(
+            self.workspace, completed, before, is_whole=is_whole, trailer=trailer
+        )
+        await observe()
+        usage, model = self._hook_usage()
+        return replace(event, usage=usage, model=model, at=self._writer.now())

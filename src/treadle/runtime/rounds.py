@@ -1,0 +1,88 @@
+"""The calls of a round: which are to begin, which run, and whether this process saw it all."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from treadle.core.machine import Machine
+from treadle.core.messages import ToolCall
+from treadle.core.tools import (
+    EffectClass,
+    Status,
+    ToolErrorKind,
+    ToolExecutionOutcome,
+    ToolExecutionStatus,
+)
+from treadle.thread.facts import GitObserved
+
+
+class Round:
+    """The calls in flight, at most so many at a time as the machine allows.
+
+    A call counts as started, on disk too, only when it really begins: one that waits for its turn
+    when the process dies has not run.
+    """
+
+    def __init__(self, before: GitObserved | None) -> None:
+        self.before = before
+        """How the repository stood before the round."""
+        self.is_whole = False
+        """Whether this process saw the round from its beginning."""
+        self._waiting: deque[ToolCall] = deque()
+        self._running: set[str] = set()
+        self._started: list[ToolCall] = []
+
+    def begins(self, machine: Machine[Any]) -> bool:
+        """Whether nothing of the machine's round has run yet."""
+        begins = all(_has_not_run(status) for _, status in machine.round)
+        self.is_whole = self.is_whole or begins
+        return begins
+
+    def may_change(
+        self, calls: Sequence[ToolCall], effect_of: Callable[[str], EffectClass]
+    ) -> bool:
+        """Whether one of the calls may change something."""
+        return any(effect_of(call.tool_name) is not EffectClass.READ for call in calls)
+
+    def plan(self, calls: Sequence[ToolCall]) -> None:
+        """These are to run, in this order."""
+        self._waiting = deque(calls)
+
+    def startable(self, machine: Machine[Any]) -> Iterator[tuple[ToolCall, bool]]:
+        """The calls that begin now, each with whether its intent must be recorded first."""
+        while self._waiting and (
+            not machine.parallel_max or len(self._running) < machine.parallel_max
+        ):
+            call = self._waiting.popleft()
+            status = next(status for one, status in machine.round if one.id == call.id)
+            self._running.add(call.id)
+            self._started.append(call)
+            is_running = isinstance(status, ToolExecutionStatus.Running)
+            yield call, not is_running or getattr(status, "uncertain", False)
+
+    def take_started(self) -> list[ToolCall]:
+        """The calls whose intent is on disk, to be run now."""
+        started, self._started = self._started, []
+        return started
+
+    def ended(self, call_id: str) -> None:
+        """A call is over: another one may begin."""
+        self._running.discard(call_id)
+
+    def clear(self) -> None:
+        """Nothing is in flight any more."""
+        self._waiting.clear()
+        self._running.clear()
+        self._started.clear()
+
+
+def _has_not_run(status: Status) -> bool:
+    if isinstance(status, ToolExecutionStatus.Pending):
+        return True
+    outcome = getattr(status, "outcome", None)
+    return (
+        isinstance(outcome, ToolExecutionOutcome.Error)
+        and outcome.error.kind is ToolErrorKind.REJECTED
+    )

@@ -1,0 +1,160 @@
+"""Sub-agents: a call that is worked on by an agent of its own, in a thread of its own.
+
+The two threads name each other, so that a call whose process died goes on where its sub-agent
+stood: the call counts as idempotent. What a sub-agent may use is at most what its parent has left,
+and what it used counts as the parent's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, Protocol
+
+import msgspec
+from msgspec import Struct
+
+from treadle.core.approval import Question, Rejected
+from treadle.core.budget import TokenBudget
+from treadle.core.llm import Usage
+from treadle.core.messages import ToolCall
+from treadle.core.task.memory import AgentMemory
+from treadle.core.tools import (
+    EffectClass,
+    Outcome,
+    RiskLevel,
+    ToolDefinition,
+    ToolError,
+    ToolErrorKind,
+    ToolExecutionOutcome,
+)
+from treadle.errors import TreadleError
+from treadle.runtime.outputs import TurnFinished, TurnOutcome
+from treadle.runtime.verdict import Verdict
+
+DEPTH_MAX: Final = 3
+"""How deep sub-agents may be nested under the thread that a person began."""
+
+_SCHEMA: Final = {
+    "type": "object",
+    "properties": {"task": {"type": "string", "description": "what the sub-agent is to do"}},
+    "required": ["task"],
+    "additionalProperties": False,
+}
+
+
+class Child(Protocol):
+    """The engine of a sub-agent."""
+
+    @property
+    def thread_id(self) -> str:
+        """Its thread."""
+        ...
+
+    @property
+    def memory(self) -> AgentMemory:
+        """Its memory."""
+        ...
+
+    async def resume(self) -> TurnFinished:
+        """Work to the end."""
+        ...
+
+    async def close(self) -> None:
+        """Give the thread back."""
+        ...
+
+
+class Parentage(Struct, frozen=True):
+    """What a sub-agent has from the call it works for."""
+
+    thread: str
+    call: str
+    depth: int
+    budget: TokenBudget | None
+    approve: Callable[[Question], Awaitable[Verdict]]
+
+
+class SubAgent(Struct, frozen=True):
+    """A tool whose calls are worked on by agents.
+
+    `begin` makes the engine of a new thread for a task, `reopen` that of one that is there.
+    """
+
+    name: str
+    description: str
+    begin: Callable[[str, Parentage], Child]
+    reopen: Callable[[str, Parentage], Child]
+
+    @property
+    def definition(self) -> ToolDefinition:
+        """The tool as the parent's model is told of it."""
+        return ToolDefinition(
+            self.name, self.description, _SCHEMA, EffectClass.IDEMPOTENT, RiskLevel.LOW
+        )
+
+
+async def nobody(_: Question) -> Verdict:
+    """What a sub-agent is told where no person can be asked."""
+    reason = "nobody is there to be asked: a sub-agent cannot wait for a person"
+    return Verdict(Rejected(reason))
+
+
+async def run_sub_agent(
+    agent: SubAgent,
+    call: ToolCall,
+    origin: Parentage,
+    children: Mapping[str, str],
+    started: Callable[[str, str], None],
+) -> tuple[Outcome, Usage | None]:
+    """Work on one call to its outcome; and what that used of models.
+
+    Args:
+        agent: whose call it is.
+        call: as the model asked.
+        origin: whom the sub-agent works for, and what it may use.
+        children: the threads that were begun already, by call.
+        started: makes it durable that a call has a thread; called before the thread does anything.
+    """
+    if origin.depth > DEPTH_MAX:
+        return _failed(call, f"sub-agents may be nested {DEPTH_MAX} deep, no deeper"), None
+    task = _task_of(call)
+    if task is None:
+        why = 'it takes one argument: {"task": "what the sub-agent is to do"}'
+        return _failed(call, why, ToolErrorKind.INVALID_ARGUMENTS), None
+    child: Child | None = None
+    try:
+        known = children.get(call.id)
+        if known is None:
+            child = agent.begin(task, origin)
+            started(call.id, child.thread_id)
+        else:
+            child = agent.reopen(known, origin)
+        return _outcome(call, await child.resume(), child.thread_id), child.memory.total_usage
+    except TreadleError as error:
+        usage = None if child is None else child.memory.total_usage
+        return _failed(call, f"the sub-agent failed: {error.message}"), usage
+    finally:
+        if child is not None:
+            await child.close()
+
+
+def _task_of(call: ToolCall) -> str | None:
+    try:
+        arguments = msgspec.json.decode(call.arguments_json)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    task = arguments.get("task") if isinstance(arguments, dict) else None
+    return task if isinstance(task, str) and task.strip() else None
+
+
+def _outcome(call: ToolCall, finished: TurnFinished, thread: str) -> Outcome:
+    if finished.outcome is TurnOutcome.DONE:
+        return ToolExecutionOutcome.Success(call.id, finished.answer)
+    why = finished.error or finished.outcome.value
+    return _failed(call, f"the sub-agent did not get to an answer: {why} (thread {thread})")
+
+
+def _failed(
+    call: ToolCall, message: str, kind: ToolErrorKind = ToolErrorKind.FAILED
+) -> ToolExecutionOutcome.Error:
+    return ToolExecutionOutcome.Error(call.id, ToolError(kind, message))

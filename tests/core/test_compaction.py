@@ -1,0 +1,334 @@
+"""A conversation is compacted on request, near the limit, and when a request did not fit."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from core.samples import (
+    CONFIG,
+    FULL,
+    SUMMED_UP,
+    TALK,
+    Pending,
+    answer,
+    broken,
+    call,
+    ended,
+    executing,
+    machine,
+    said,
+    unsummed,
+)
+from core.sessions import check_pairs
+from treadle.core.actions import (
+    DisplayError,
+    ExecuteTools,
+    RunPostToolsHook,
+    SendLlmRequest,
+    Summarize,
+    WaitForInput,
+)
+from treadle.core.chat.compaction import (
+    MESSAGE_LENGTH_MAX,
+    SUMMARY_TOKENS_MAX,
+    TRANSCRIPT_LENGTH_MAX,
+    build_summary_request,
+    cut_at_end,
+    cut_before_request,
+)
+from treadle.core.chat.machine import ConversationMachine
+from treadle.core.chat.states import (
+    CallingLlm,
+    Compacting,
+    CompactionCause,
+    ExecutingTools,
+    WaitingForUserInput,
+)
+from treadle.core.conversation import SUMMARY_HEAD, Compaction, Conversation
+from treadle.core.events import (
+    AgentEvent,
+    CancelRequested,
+    Compacted,
+    CompactionRequested,
+    LlmEvent,
+    PostToolsHookCompleted,
+)
+from treadle.core.llm import LlmErrorKind, Usage
+from treadle.core.messages import Message
+
+TOO_LONG = broken(LlmErrorKind.CONTEXT_TOO_LONG)
+FULL_USAGE = Usage(790, 10)
+ROUND = (Message.assistant("", (call("a"), call("b"))), Message.tool(call("a"), "one"))
+MIDDLE = TALK.extend([*ROUND, Message.tool(call("b"), "two")])
+"""In the middle of a turn: a round has just ended."""
+
+
+def summary(text: str) -> Message:
+    return Message.user(SUMMARY_HEAD + text)
+
+
+def sent(agent: ConversationMachine, event: AgentEvent) -> list[Message]:
+    """The messages of the request that follows from the event."""
+    action = agent.handle_event(event)
+    assert isinstance(action, SendLlmRequest)
+    check_pairs(action.request.messages)
+    return list(action.request.messages)
+
+
+def asked(agent: ConversationMachine, event: AgentEvent) -> Summarize:
+    action = agent.handle_event(event)
+    assert isinstance(action, Summarize)
+    assert isinstance(agent.state, Compacting)
+    assert agent.state.through == action.through
+    return action
+
+
+# ---- where it may be cut -------------------------------------------------------------------------
+
+
+def test_when_a_turn_begins_what_the_person_just_said_stays() -> None:
+    assert cut_before_request(TALK) == 2
+
+
+def test_in_the_middle_of_a_turn_the_last_round_stays_whole() -> None:
+    assert cut_before_request(MIDDLE) == 3
+
+
+def test_when_the_turn_is_over_everything_can_be_summed_up() -> None:
+    assert cut_at_end(MIDDLE.append(Message.assistant("done"))) == 7
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_what_is_one_message_or_none_already_is_not_summed_up(count: int) -> None:
+    short = Conversation(TALK[:count])
+    assert (cut_at_end(short), cut_before_request(short.append(Message.user("go")))) == (0, 0)
+
+
+def test_a_summary_alone_is_not_summed_up_again_but_with_one_more_message_it_is() -> None:
+    whole = TALK.compact(Compaction(3, "all of it"))
+    assert cut_at_end(whole) == 0
+    assert cut_at_end(whole.append(Message.user("more"))) == 4
+    assert cut_before_request(SUMMED_UP) == 0
+    assert cut_before_request(SUMMED_UP.append(Message.user("more"))) == 3
+
+
+# ---- a person asks for it ------------------------------------------------------------------------
+
+
+def test_a_person_has_everything_summed_up_and_goes_on_with_the_summary() -> None:
+    agent = machine(WaitingForUserInput(TALK))
+    action = asked(agent, CompactionRequested("the names"))
+    assert action == Summarize(build_summary_request(CONFIG, TALK, 3, "the names"), 3)
+    assert agent.handle_event(Compacted(3, "they said hello")) == WaitForInput()
+    assert isinstance(agent.state, WaitingForUserInput)
+    assert list(agent.conversation) == list(TALK)
+    assert sent(agent, said("next")) == [summary("they said hello"), Message.user("next")]
+
+
+def test_a_person_who_asks_with_nothing_to_compact_is_told_so() -> None:
+    agent = machine()
+    before = agent.state
+    action = agent.handle_event(CompactionRequested())
+    assert action == DisplayError("there is nothing to compact")
+    assert agent.state is before
+
+
+def test_a_person_who_asked_is_told_why_there_is_no_summary() -> None:
+    agent = machine(WaitingForUserInput(FULL))
+    asked(agent, CompactionRequested())
+    error = unsummed().error
+    assert agent.handle_event(unsummed()) == DisplayError(f"{error.text}; {error.advice}")
+    assert agent.state == WaitingForUserInput(FULL)
+
+
+# ---- near the limit ------------------------------------------------------------------------------
+
+
+def near(*statuses: Pending) -> ConversationMachine:
+    state = executing(*statuses)
+    return machine(ExecutingTools(state.conversation.with_tokens(800), statuses))
+
+
+def test_what_the_model_has_read_and_written_is_known_from_its_answer() -> None:
+    agent = machine(CallingLlm(TALK))
+    agent.handle_event(answer("done", usage=Usage(700, 99)))
+    assert agent.conversation.tokens == 799
+    assert isinstance(agent.handle_event(said()), SendLlmRequest)
+    agent.handle_event(answer("done"))
+    assert agent.conversation.tokens == 799
+
+
+def test_where_no_limit_is_known_nothing_is_counted() -> None:
+    agent = machine(CallingLlm(TALK), replace(CONFIG, context_tokens_max=0))
+    agent.handle_event(answer("done", usage=Usage(10**9, 1)))
+    assert agent.conversation.tokens == 0
+    assert isinstance(agent.handle_event(said()), SendLlmRequest)
+
+
+def test_near_the_limit_a_summary_comes_before_the_next_request_of_a_person() -> None:
+    agent = machine(CallingLlm(TALK))
+    agent.handle_event(answer("done", usage=FULL_USAGE))
+    action = asked(agent, said("next"))
+    assert action.through == 4
+    assert sent(agent, Compacted(4, "sum")) == [summary("sum"), Message.user("next")]
+    assert agent.state == CallingLlm(agent.conversation)
+    assert (len(agent.conversation), agent.conversation.tokens) == (5, 0)
+
+
+def test_near_the_limit_a_summary_comes_before_the_request_after_a_round() -> None:
+    agent = near(Pending("a", "look"), Pending("b", "look"))
+    agent.handle_event(ended("a"))
+    assert asked(agent, ended("b")).through == len(TALK)
+    messages = sent(agent, Compacted(len(TALK), "sum"))
+    assert [message.role for message in messages] == ["user", "assistant", "tool", "tool"]
+
+
+def test_near_the_limit_the_hook_runs_before_the_summary() -> None:
+    agent = near(Pending("a", "edit"))
+    assert isinstance(agent.handle_event(ended("a")), RunPostToolsHook)
+    assert asked(agent, PostToolsHookCompleted(True)).through == len(TALK)
+    assert len(sent(agent, Compacted(len(TALK), "sum"))) == 3
+
+
+def test_without_a_summary_the_request_is_sent_as_it_is_and_it_is_not_tried_at_once_again() -> None:
+    agent = machine(WaitingForUserInput(FULL))
+    asked(agent, said("next"))
+    assert sent(agent, unsummed()) == [*TALK, Message.user("next")]
+    agent.handle_event(answer("", call("a")))
+    assert isinstance(agent.handle_event(ended("a")), SendLlmRequest)
+    agent.handle_event(answer("", call("b"), usage=FULL_USAGE))
+    asked(agent, ended("b"))
+
+
+def test_near_the_limit_with_nothing_to_compact_the_request_is_sent() -> None:
+    agent = machine(WaitingForUserInput(Conversation().with_tokens(5000)))
+    assert isinstance(agent.handle_event(said()), SendLlmRequest)
+
+
+# ---- when a request did not fit ------------------------------------------------------------------
+
+
+def test_a_request_that_did_not_fit_is_sent_again_with_a_summary() -> None:
+    agent = machine(CallingLlm(MIDDLE, 1))
+    assert asked(agent, TOO_LONG).through == 3
+    assert sent(agent, Compacted(3, "sum")) == [summary("sum"), *MIDDLE[3:]]
+    assert agent.state == CallingLlm(agent.conversation)
+
+
+def test_a_request_that_does_not_fit_even_so_is_given_up() -> None:
+    agent = machine(CallingLlm(MIDDLE))
+    asked(agent, TOO_LONG)
+    sent(agent, Compacted(3, "sum"))
+    assert isinstance(agent.handle_event(TOO_LONG), DisplayError)
+    assert isinstance(agent.state, WaitingForUserInput)
+
+
+def test_a_request_that_did_not_fit_is_given_up_without_a_summary() -> None:
+    """Sending it again would fail again, for ever."""
+    agent = machine(CallingLlm(MIDDLE))
+    asked(agent, TOO_LONG)
+    assert isinstance(agent.handle_event(unsummed()), DisplayError)
+    assert agent.state == WaitingForUserInput(MIDDLE)
+
+
+def test_after_giving_up_the_next_input_leaves_the_last_round_out_too() -> None:
+    agent = machine(CallingLlm(MIDDLE))
+    asked(agent, TOO_LONG)
+    sent(agent, Compacted(3, "sum"))
+    agent.handle_event(TOO_LONG)
+    assert len(sent(agent, said("shorter"))) == 5
+    assert asked(agent, TOO_LONG).through == 6
+    assert sent(agent, Compacted(6, "more")) == [summary("more"), Message.user("shorter")]
+
+
+# ---- while it runs -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cause", list(CompactionCause))
+@pytest.mark.parametrize("through", [0, 1, 3])
+def test_a_summary_of_another_stretch_is_refused(cause: CompactionCause, through: int) -> None:
+    state = Compacting(TALK, 2, cause)
+    agent = machine(state)
+    assert agent.handle_event(Compacted(through, "sum")) == WaitForInput()
+    assert agent.state is state
+
+
+@pytest.mark.parametrize("cause", list(CompactionCause))
+def test_a_cancel_leaves_everything_in_view(cause: CompactionCause) -> None:
+    agent = machine(Compacting(FULL, 2, cause))
+    assert agent.handle_event(CancelRequested("partial")) == WaitForInput()
+    assert agent.state == WaitingForUserInput(FULL)
+
+
+def test_an_id_that_is_no_longer_in_view_is_still_not_used_again() -> None:
+    agent = machine(CallingLlm(MIDDLE.compact(Compaction(6, "sum"))))
+    action = agent.handle_event(answer("", call("a")))
+    assert isinstance(action, ExecuteTools)
+    assert action.calls[0].id not in ("a", "b")
+
+
+# ---- what is asked of the model ------------------------------------------------------------------
+
+
+def words(conversation: Conversation, through: int, focus: str = "") -> str:
+    request = build_summary_request(CONFIG, conversation, through, focus)
+    assert (request.model, request.tools, request.max_tokens) == ("model-1", (), SUMMARY_TOKENS_MAX)
+    assert [message.role for message in request.messages] == ["user"]
+    return request.messages[0].content
+
+
+def test_the_request_holds_who_said_what_and_what_was_called_up_to_the_cut_and_no_further() -> None:
+    talk = MIDDLE.extend([Message("assistant", "I was", interrupted=True), Message.user("secret")])
+    assert words(talk, 7) == (
+        "Person: hello\n\nAgent: hi\n\nPerson: go\n\n"
+        "Agent: \nAgent calls look (a): {}\nAgent calls look (b): {}\n\n"
+        "Result of look (a): one\n\nResult of look (b): two\n\nAgent: I was [interrupted]\n\n"
+        "---\nWrite the summary of the conversation above."
+    )
+
+
+def test_what_the_person_wants_to_be_kept_is_asked_for() -> None:
+    assert words(TALK, 3, "the names").endswith("Above all, keep this: the names")
+
+
+def test_a_second_summary_is_made_of_the_first_and_what_came_after_it() -> None:
+    first = "x" * 2 * MESSAGE_LENGTH_MAX
+    talk = MIDDLE.compact(Compaction(3, first)).append(Message.user("next"))
+    config = replace(CONFIG, context_tokens_max=0)
+    text = build_summary_request(config, talk, 6).messages[0].content
+    assert text.startswith(f"{SUMMARY_HEAD}{first}\n\nAgent: \nAgent calls look (a)")
+    assert "hello" not in text
+    assert "next" not in text
+
+
+def test_a_long_message_is_cut_in_the_middle() -> None:
+    config = replace(CONFIG, context_tokens_max=0)
+    talk = Conversation([Message.user("begin" + "x" * 10_000 + "end"), Message.assistant("ok")])
+    text = build_summary_request(config, talk, 2).messages[0].content
+    assert text.startswith("Person: begin")
+    assert "xend\n\nAgent: ok" in text
+    assert "[... 6016 characters left out ...]" in text
+
+
+@given(st.lists(st.integers(0, 9_000), min_size=2, max_size=80), st.sampled_from([0, 50, 9_000]))
+def test_the_request_is_bounded_however_much_was_said(lengths: list[int], tokens: int) -> None:
+    config = replace(CONFIG, context_tokens_max=tokens)
+    talk = Conversation(Message.user("x" * length) for length in lengths)
+    text = build_summary_request(config, talk, len(lengths)).messages[0].content
+    assert len(text) <= (2 * tokens or TRANSCRIPT_LENGTH_MAX) + 100
+
+
+def test_every_message_is_still_there_when_many_are_too_long_together() -> None:
+    config = replace(CONFIG, context_tokens_max=20_000)
+    talk = Conversation(Message.user(f"<{number}>" + "x" * 5_000) for number in range(60))
+    text = build_summary_request(config, talk, 60).messages[0].content
+    assert all(f"<{number}>" in text for number in range(60))
+
+
+def test_deltas_do_not_begin_a_compaction() -> None:
+    agent = machine(CallingLlm(FULL))
+    agent.handle_event(LlmEvent.TextDelta("x"))
+    assert agent.state == CallingLlm(FULL)
