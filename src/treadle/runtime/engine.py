@@ -164,7 +164,7 @@ class AgentEngine(Driver):
         await self._observe()
         self._due = self._machine.obligations()
         for name in self._machine.path:
-            self._later.append(outputs.StateStarted(str(name), self.memory.step))
+            self._later.append(outputs.StateStarted(str(name)))
 
     def _finished(self) -> TurnFinished:
         fold, memory = self._writer.fold, self.memory
@@ -207,7 +207,7 @@ class AgentEngine(Driver):
         if not isinstance(event, ApprovalDecided | TaskGiven):
             self._failure = event.error.kind if isinstance(event, LlmEvent.Error) else None
         for name in self._machine.path:
-            self._later.append(outputs.StateStarted(str(name), self.memory.step))
+            self._later.append(outputs.StateStarted(str(name)))
         if self._is_over and self._machine.path:
             self._later.append(
                 outputs.ErrorShown(self.memory.error or "the task failed")

@@ -65,10 +65,9 @@ class ApprovalRequested(_Output, frozen=True, tag="approval_requested"):
 
 
 class StateStarted(_Output, frozen=True, tag="state_started"):
-    """The task machine has entered a state; `step` is the planning step."""
+    """The task machine has entered a state."""
 
     state: str
-    step: int
 
 
 class FinalAnswer(_Output, frozen=True, tag="final_answer"):

@@ -19,6 +19,7 @@ from treadle.core.approval import (
 from treadle.core.budget import TokenBudget
 from treadle.core.config import AgentConfig
 from treadle.core.events import (
+    ApprovalDecided,
     CancelRequested,
     Compacted,
     CompactionFailed,
@@ -133,8 +134,6 @@ def random_event(random: Random, machine: TaskMachine, clock: int) -> Any:
 
 
 def decision(random: Random, call_id: str, when: str) -> Any:
-    from treadle.core.events import ApprovalDecided
-
     kinds: tuple[Decision, ...] = (
         Approved(),
         Rejected(random.choice(_TEXTS)),
