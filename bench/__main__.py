@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 from pathlib import Path
 
-from bench import machine, startup, streams, turns
+from bench import machine, startup, streams, task, turns
 from bench.report import Row, print_table, write_json
 
 RESULTS = Path(__file__).parent / "results.json"
@@ -17,6 +17,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
     rows: list[Row] = [
         *machine.measure(),
+        *task.measure(),
         *turns.measure_turns(),
         *startup.measure(),
         *streams.measure(),

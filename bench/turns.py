@@ -101,7 +101,7 @@ class Work:
         return [ToolDefinition("work", "Work.", {"type": "object"}, EffectClass.MUTATE)]
 
     def risk_of(self, call: ToolCall) -> None:
-        return None
+        """Never more than declared."""
 
     async def execute(
         self, call: ToolCall, *, key: str, progress: Callable[[ToolProgress], None]

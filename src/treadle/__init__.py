@@ -10,6 +10,15 @@ __version__ = "0.1.0"
 TYPE_CHECKING = False  # importing `typing` for its own would cost as much as all the rest
 if TYPE_CHECKING:
     from treadle.config.load import load_settings as load_settings
+    from treadle.core.approval import AlwaysAsk as AlwaysAsk
+    from treadle.core.approval import Approved as Approved
+    from treadle.core.approval import AskAbove as AskAbove
+    from treadle.core.approval import Modified as Modified
+    from treadle.core.approval import NeverAsk as NeverAsk
+    from treadle.core.approval import Question as Question
+    from treadle.core.approval import Rejected as Rejected
+    from treadle.core.approval import ToolBased as ToolBased
+    from treadle.core.budget import TokenBudget as TokenBudget
     from treadle.core.chat.machine import ConversationMachine as ConversationMachine
     from treadle.core.config import AgentConfig as AgentConfig
     from treadle.core.conversation import Conversation as Conversation
@@ -21,9 +30,23 @@ if TYPE_CHECKING:
     from treadle.core.llm import Usage as Usage
     from treadle.core.messages import Message as Message
     from treadle.core.messages import ToolCall as ToolCall
+    from treadle.core.task.machine import TaskMachine as TaskMachine
+    from treadle.core.task.memory import AgentMemory as AgentMemory
+    from treadle.core.task.table import Event as Event
+    from treadle.core.task.table import State as State
+    from treadle.core.task.table import TransitionTable as TransitionTable
+    from treadle.core.task.table import build_transition_table as build_transition_table
+    from treadle.core.task.trace import Trace as Trace
     from treadle.core.tools import EffectClass as EffectClass
     from treadle.core.tools import RiskLevel as RiskLevel
     from treadle.core.tools import ToolDefinition as ToolDefinition
+    from treadle.errors import AgentFailed as AgentFailed
+    from treadle.errors import ApprovalNeeded as ApprovalNeeded
+    from treadle.errors import BudgetExceeded as BudgetExceeded
+    from treadle.errors import BuildError as BuildError
+    from treadle.errors import InvalidTransition as InvalidTransition
+    from treadle.errors import NoHandlerForState as NoHandlerForState
+    from treadle.errors import OwnershipViolation as OwnershipViolation
     from treadle.errors import TreadleError as TreadleError
     from treadle.models.anthropic.provider import AnthropicProvider as AnthropicProvider
     from treadle.models.openai.chat import OpenAiChatProvider as OpenAiChatProvider
@@ -34,6 +57,8 @@ if TYPE_CHECKING:
     from treadle.models.recording.recorder import RecordingProvider as RecordingProvider
     from treadle.models.scripted.provider import ScriptedModel as ScriptedModel
     from treadle.models.scripted.script import load_script as load_script
+    from treadle.runtime.builder import AgentBuilder as AgentBuilder
+    from treadle.runtime.engine import AgentEngine as AgentEngine
     from treadle.runtime.session import Session as Session
     from treadle.store.local import LocalStore as LocalStore
     from treadle.store.places import Places as Places
@@ -46,12 +71,24 @@ if TYPE_CHECKING:
     from treadle.workspace.commit import GitWorkspace as GitWorkspace
 
 _HOME = {
+    "AgentBuilder": "runtime.builder",
     "AgentConfig": "core.config",
+    "AgentEngine": "runtime.engine",
+    "AgentFailed": "errors",
+    "AgentMemory": "core.task.memory",
+    "AlwaysAsk": "core.approval",
     "AnthropicProvider": "models.anthropic.provider",
+    "ApprovalNeeded": "errors",
+    "Approved": "core.approval",
+    "AskAbove": "core.approval",
+    "BudgetExceeded": "errors",
+    "BuildError": "errors",
     "Conversation": "core.conversation",
     "ConversationMachine": "core.chat.machine",
     "EffectClass": "core.tools",
+    "Event": "core.task.table",
     "GitWorkspace": "workspace.commit",
+    "InvalidTransition": "errors",
     "LlmError": "core.llm",
     "LlmErrorKind": "core.llm",
     "LlmRequest": "core.llm",
@@ -59,23 +96,36 @@ _HOME = {
     "LocalStore": "store.local",
     "Message": "core.messages",
     "ModelTraits": "core.llm",
+    "Modified": "core.approval",
+    "NeverAsk": "core.approval",
+    "NoHandlerForState": "errors",
     "OpenAiChatProvider": "models.openai.chat",
     "OpenAiResponsesProvider": "models.openai.responses",
+    "OwnershipViolation": "errors",
     "Places": "store.places",
     "PricedProvider": "models.prices.provider",
+    "Question": "core.approval",
     "RecordedModel": "models.recording.player",
     "RecordingProvider": "models.recording.recorder",
     "Registry": "tools.registry",
+    "Rejected": "core.approval",
     "RiskLevel": "core.tools",
     "ScriptedModel": "models.scripted.provider",
     "Session": "runtime.session",
+    "State": "core.task.table",
+    "TaskMachine": "core.task.machine",
+    "TokenBudget": "core.budget",
+    "ToolBased": "core.approval",
     "ToolCall": "core.messages",
     "ToolContext": "tools.registry",
     "ToolDefinition": "core.tools",
     "ToolFailure": "tools.failure",
     "ToolReturn": "tools.registry",
+    "Trace": "core.task.trace",
+    "TransitionTable": "core.task.table",
     "TreadleError": "errors",
     "Usage": "core.llm",
+    "build_transition_table": "core.task.table",
     "builtin_tools": "tools.builtin",
     "load_recording": "models.recording.file",
     "load_script": "models.scripted.script",

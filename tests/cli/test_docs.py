@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -31,13 +32,21 @@ def test_every_option_of_the_command_has_help(treadle: Run) -> None:
 
 
 EXAMPLES = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-PRINTS = ["2 + 3 is 5.\n", "SendLlmRequest in CallingLlm\n"]
+PRINTS = [
+    "2 + 3 is 5.\n",
+    "A treadle is the pedal that drives a loom.\n",
+    "SendLlmRequest in CallingLlm\n",
+]
 
 
 @pytest.mark.parametrize(("source", "prints"), list(zip(EXAMPLES, PRINTS, strict=True)))
 def test_the_examples_of_the_readme_run(source: str, prints: str, tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", source], cwd=tmp_path, capture_output=True, text=True
+        [sys.executable, "-c", source],
+        cwd=tmp_path,
+        env={**os.environ, "TREADLE_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
     )
     assert (done.stdout, done.stderr) == (prints, "")
 

@@ -67,7 +67,7 @@ MIDDLE = TALK.extend([*ROUND, Message.tool(call("b"), "two")])
 
 
 def summary(text: str) -> Message:
-    return Message.user(SUMMARY_HEAD + text)
+    return Message.note(SUMMARY_HEAD + text)
 
 
 def sent(agent: ConversationMachine, event: AgentEvent) -> list[Message]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from decimal import Decimal
 from random import Random
 from typing import Final
 
@@ -11,6 +12,7 @@ from msgspec.structs import replace
 from core.samples import CONFIG, answer, call, decided, ended, failure, said, success, unsummed
 from core.sessions import random_durable_event
 from treadle.core.approval import Modified, Rejected
+from treadle.core.budget import TokenBudget
 from treadle.core.config import AgentConfig
 from treadle.core.events import (
     CancelRequested,
@@ -23,6 +25,17 @@ from treadle.core.events import (
 )
 from treadle.core.llm import LlmErrorKind, Usage
 from treadle.core.messages import Message
+from treadle.core.task.events import AgentConfig as Limits
+from treadle.core.task.events import (
+    Changes,
+    CustomState,
+    Graph,
+    Logged,
+    StateCompleted,
+    TaskGiven,
+    TaskResumed,
+    TimeRanOut,
+)
 from treadle.core.tools import RiskLevel
 from treadle.thread.codec import Entry, decode_entry, encode_entry
 from treadle.thread.facts import (
@@ -33,6 +46,7 @@ from treadle.thread.facts import (
     Granted,
     InputQueued,
     Recovered,
+    TaskEnded,
     ThreadCreated,
 )
 from treadle.thread.fold import ThreadFold
@@ -158,8 +172,31 @@ EVERY_ENTRY: Final[tuple[Entry, ...]] = (
     unsummed(),
     Granted("drop"),
     ChildStarted("a", OTHER_ID),
+    TaskEnded("Error", "Max steps 15 exceeded", "steps"),
     RetryTimeoutFired(),
     CancelRequested("partial", "why"),
+    TaskGiven(
+        "weave",
+        at(3),
+        "research",
+        "be exact",
+        Limits(max_steps=3, models={"default": "model-1"}, output_schema={"type": "object"}),
+        TokenBudget(max_total=9, max_cost_usd=Decimal("0.1"), max_time_s=1.5),
+        ("drop",),
+        Graph("g", (CustomState("Gate", ("extra",)),), (("Gate", "One", "Done"),), ("Parked",), 9),
+    ),
+    StateCompleted("Gate", "One"),
+    StateCompleted(
+        "Gate",
+        "One",
+        Changes(step=2, current_tool_call=None, extra={"x": [1, None, {"y": "z"}]}),
+        (Logged("SEEN", "it"),),
+        ("do better",),
+        Usage(9, 1, cost_usd=Decimal("0.25")),
+        at(4),
+    ),
+    TimeRanOut(at(5)),
+    TaskResumed(at(6)),
 )
 """One of each kind that a record can hold, some twice; failures of models stand in `FAILURES`."""
 

@@ -17,6 +17,7 @@ from treadle.core.config import AgentConfig
 from treadle.core.events import DURABLE, LlmEvent, ToolStarted, UserInput
 from treadle.core.llm import LlmError, LlmErrorKind
 from treadle.core.messages import Message
+from treadle.core.task.events import TASK_EVENTS
 from treadle.core.tools import RiskLevel, ToolDefinition
 from treadle.errors import InternalError
 from treadle.thread.codec import Entry, UnknownEntryError, decode_entry, encode_entry
@@ -39,7 +40,7 @@ def test_every_entry_comes_back_and_is_encoded_the_same_again(entry: Entry) -> N
 
 def test_the_samples_hold_every_event_and_every_fact_that_is_stored() -> None:
     kinds = {type(entry) for entry in EVERY_ENTRY} | {type(broken())}
-    assert kinds == {*DURABLE, *Fact.__args__}
+    assert kinds == {*DURABLE, *TASK_EVENTS, *Fact.__args__}
 
 
 @pytest.mark.parametrize("kind", FAILURES)
@@ -66,7 +67,12 @@ def test_each_entry_says_what_it_is_under_a_name_of_its_own() -> None:
         "llm_error",
         "recovered",
         "retry_timeout_fired",
+        "state_completed",
+        "task_ended",
+        "task_given",
+        "task_resumed",
         "thread_created",
+        "time_ran_out",
         "tool_completed",
         "tool_started",
         "tool_uncertain",

@@ -9,9 +9,12 @@ from typing import Any, Final
 import click
 
 from treadle import __version__
+from treadle.cli import options
 from treadle.errors import TreadleError
 
 COMMANDS: Final = (
+    "approve",
+    "compact",
     "config",
     "demo",
     "doctor",
@@ -20,7 +23,9 @@ COMMANDS: Final = (
     "models",
     "replay",
     "resume",
+    "run",
     "show",
+    "trace",
     "verify",
 )
 """Each is `treadle.cli.<name>_command.command`; none is imported before it is asked for."""
@@ -30,8 +35,10 @@ Treadle: a coding agent that never loses a stitch.
 
   treadle demo                     see it work: 30 seconds, no keys, no network
   treadle -p "PROMPT"              one turn in this folder; the answer goes to stdout
+  treadle run "TASK"               a task, worked on until it is done
   treadle list                     threads on this machine
   treadle resume ID                go on with a thread
+  treadle approve ID --yes         answer what a thread waits for, and go on
   treadle --help                   everything else
 
 The interactive terminal is not part of this version yet.
@@ -65,44 +72,36 @@ class _Lazy(click.Group):
     "-c", "--continue", "latest", is_flag=True, help="Go on with this folder's last thread."
 )
 @click.option("-r", "--resume", "thread", metavar="ID", help="Go on with this thread.")
-@click.option(
-    "-m",
-    "--model",
-    metavar="MODEL",
-    help="provider:model, an alias, scripted:FILE or recorded:FILE. A thread keeps its model.",
+@options.model_option(
+    "provider:model, an alias, scripted:FILE or recorded:FILE. A thread keeps its model."
 )
-@click.option(
-    "-C", "--cwd", metavar="FOLDER", type=click.Path(), help="Work in FOLDER instead of here."
+@options.folder_option
+@options.mode_option(
+    "plan (default): tools that only read. ask: asks before it changes a file or runs a command. "
+    "auto-edit: asks before it runs a command. auto: asks nothing. A thread keeps its mode."
 )
+@options.format_option
 @click.option(
-    "--approval-mode",
-    type=click.Choice(["plan", "auto"]),
-    help="plan (default): tools that only read. auto: also tools that change files and run "
-    "commands. A thread keeps its mode.",
+    "--max-steps",
+    metavar="COUNT",
+    type=click.IntRange(min=1),
+    help="Model requests this turn may make.",
 )
-@click.option(
-    "--output-format",
-    type=click.Choice(["text", "json", "stream-json"]),
-    default="text",
-    show_default=True,
-)
-@click.option("--max-steps", type=click.IntRange(min=1), help="Model requests this turn may make.")
-@click.option(
-    "--record", metavar="FILE", type=click.Path(), help="Keep what the model streams in FILE."
-)
+@options.limit_options("this turn")
+@options.run_options
 @click.option("--private", is_flag=True, help="A new thread never leaves this machine.")
-@click.option("--no-commit", is_flag=True, help="Do not commit what the agent changes.")
 @click.option("-v", "--verbose", count=True, help="Log transitions (-v) and everything (-vv).")
 @click.pass_context
-def cli(ctx: click.Context, /, verbose: int, **options: Any) -> None:
+def cli(ctx: click.Context, /, verbose: int, **given: Any) -> None:
     """A coding agent whose every step is durable.
 
     \b
     treadle -p "fix the failing test" --approval-mode auto
+    treadle run "make the test suite pass" --max-cost 2
     git diff | treadle -p "review this" -m sonnet
 
-    Exit codes: 0 done, 1 failed, 2 usage, 3 stopped by a limit, 5 not configured, 75 try again
-    later, 129, 130 or 143 ended by a signal.
+    Exit codes: 0 done, 1 failed, 2 usage, 3 stopped by a limit, 4 a call waits for approval, 5 not
+    configured, 75 try again later, 129, 130 or 143 ended by a signal.
     """  # noqa: D301  click reads the backspace
     if verbose:
         import logging
@@ -110,23 +109,22 @@ def cli(ctx: click.Context, /, verbose: int, **options: Any) -> None:
         level = logging.DEBUG if verbose > 1 else logging.INFO
         logging.basicConfig(level=level, format="%(name)s: %(message)s", stream=sys.stderr)
     if ctx.invoked_subcommand is not None:
-        given = [name for name, value in options.items() if value and value != "text"]
-        if given:
+        if any(value and value != "text" for value in given.values()):
             raise click.UsageError(
                 f"options of `treadle -p` stand before no command: put them after "
                 f"`{ctx.invoked_subcommand}`, if it has them"
             )
         return
-    if options["prompt"] is None:
-        if options["latest"] or options["thread"]:
+    if given["prompt"] is None:
+        if given["latest"] or given["thread"]:
             raise click.UsageError(
                 "the interactive terminal is not part of this version yet; add -p PROMPT"
             )
         click.echo(WELCOME, nl=False)
         return
-    from treadle.cli.run import RunOptions, run
+    from treadle.cli.turn import TurnOptions, run_turn
 
-    ctx.exit(run(RunOptions(**options)))
+    ctx.exit(run_turn(TurnOptions(**given)))
 
 
 def main() -> None:

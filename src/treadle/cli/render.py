@@ -13,7 +13,10 @@ from typing import Any, Final, Protocol
 import click
 import msgspec
 
+from treadle.cli.questions import show_waiting
+from treadle.core.approval import Question
 from treadle.core.messages import ToolCall
+from treadle.core.task.table import State
 from treadle.core.tools import ToolExecutionOutcome
 from treadle.models.prices.words import describe_usage
 from treadle.runtime import outputs
@@ -37,8 +40,16 @@ class Renderer(Protocol):
         """As it happens."""
         ...
 
-    def end(self, finished: TurnFinished) -> None:
-        """After the thread is closed."""
+    def end(
+        self, finished: TurnFinished, questions: Sequence[Question] = (), *, is_over: bool = False
+    ) -> None:
+        """After the thread is closed.
+
+        Args:
+            finished: how it ended.
+            questions: those that still wait for a person.
+            is_over: whether it is a task that has ended, for ever.
+        """
         ...
 
 
@@ -91,6 +102,21 @@ class TextRenderer:
             _say(f"  {output.error.text}; trying again in {output.delay_s:.1f} s", fg="yellow")
         elif isinstance(output, outputs.Notice):
             _say(f"! {output.text}", fg="yellow")
+        elif isinstance(output, outputs.ApprovalRequested):
+            self._flush()  # who is asked wants to know what it is for
+        elif isinstance(output, outputs.StateStarted):
+            self._enter(output.state)
+
+    def _enter(self, state: str) -> None:
+        """Of a task's states only those are told that nothing else tells of."""
+        if state == State.DONE:
+            self._text.clear()  # that was the answer
+        else:
+            self._flush()
+        if state == State.REFLECTING:
+            _say("· reflecting: what is older becomes a digest", dim=True)
+        elif state not in set(State):
+            _say(f"· {state}", dim=True)
 
     def _flush(self) -> None:
         """Text before tool calls is activity, not the answer."""
@@ -99,20 +125,27 @@ class TextRenderer:
         if text:
             _say(text)
 
-    def end(self, finished: TurnFinished) -> None:
+    def end(
+        self, finished: TurnFinished, questions: Sequence[Question] = (), *, is_over: bool = False
+    ) -> None:
         """See `Renderer`."""
         if finished.answer:
             is_seen = sys.stdout.isatty()
             click.echo(printable(finished.answer) if is_seen else finished.answer, color=True)
         if finished.outcome is TurnOutcome.INTERRUPTED:
-            _say("stopped before the turn was finished; it is safe on disk", fg="yellow")
-        elif finished.outcome is not TurnOutcome.DONE:
+            _say("stopped before it was finished; it is safe on disk", fg="yellow")
+        elif finished.outcome not in (TurnOutcome.DONE, TurnOutcome.APPROVAL):
             _say(f"treadle: {finished.error}", fg="red")
         used = describe_usage(finished.turn_usage)
         if finished.usage != finished.turn_usage:
             used += f" (whole thread: {describe_usage(finished.usage)})"
         _say(used, dim=True)
-        _say(f"to go on: treadle resume {finished.thread}", dim=True)
+        if finished.outcome is TurnOutcome.APPROVAL:
+            show_waiting(finished.thread, questions)
+        elif is_over:
+            _say(f"to look at it: treadle show {finished.thread}", dim=True)
+        else:
+            _say(f"to go on: treadle resume {finished.thread}", dim=True)
 
 
 class JsonRenderer:
@@ -127,13 +160,17 @@ class JsonRenderer:
     def show(self, output: Output) -> None:
         """See `Renderer`."""
 
-    def end(self, finished: TurnFinished) -> None:
+    def end(
+        self, finished: TurnFinished, questions: Sequence[Question] = (), *, is_over: bool = False
+    ) -> None:
         """See `Renderer`."""
-        _print_json(self.result(finished))
+        _print_json(self.result(finished, questions))
 
-    def result(self, finished: TurnFinished) -> dict[str, Any]:
+    def result(self, finished: TurnFinished, questions: Sequence[Question]) -> dict[str, Any]:
         """The last record of every format for programs."""
         fields: dict[str, Any] = msgspec.to_builtins(finished)
+        if questions:
+            fields["questions"] = msgspec.to_builtins(questions)
         fields["type"] = "result"
         fields["schema"] = SCHEMA_VERSION
         fields["duration_s"] = round(time.monotonic() - self._started_s, 3)
@@ -142,6 +179,10 @@ class JsonRenderer:
 
 class StreamRenderer(JsonRenderer):
     """Every output as a line of JSON, as it happens; the first names thread and schema."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._asked: tuple[Question, ...] = ()
 
     def begin(self, thread_id: str, model: str, notices: Sequence[str]) -> None:
         """See `Renderer`."""
@@ -152,7 +193,17 @@ class StreamRenderer(JsonRenderer):
 
     def show(self, output: Output) -> None:
         """See `Renderer`."""
+        if isinstance(output, outputs.ApprovalRequested):
+            self._asked = output.questions
         _print_json(msgspec.to_builtins(output))
+
+    def end(
+        self, finished: TurnFinished, questions: Sequence[Question] = (), *, is_over: bool = False
+    ) -> None:
+        """See `Renderer`. What was asked in an earlier process is asked here too."""
+        if questions and tuple(questions) != self._asked:
+            self.show(outputs.ApprovalRequested(finished.thread, tuple(questions)))
+        super().end(finished, questions)
 
 
 def _print_json(value: object) -> None:

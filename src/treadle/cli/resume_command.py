@@ -6,35 +6,36 @@ from typing import Any
 
 import click
 
+from treadle.cli import options
+
 
 @click.command("resume")
 @click.argument("thread", metavar="ID")
 @click.option("-p", "--print", "prompt", metavar="PROMPT", help="Say this, then print the answer.")
-@click.option("-m", "--model", metavar="MODEL", help="Go on with another model.")
-@click.option("-C", "--cwd", metavar="FOLDER", type=click.Path(), help="Work in FOLDER instead.")
-@click.option(
-    "--approval-mode",
-    type=click.Choice(["plan", "auto"]),
-    help="plan: tools that only read; auto: all. Default: as before.",
+@options.model_option("Go on with another model.")
+@options.folder_option
+@options.mode_option(
+    "plan: tools that only read; ask, auto-edit: asks before changes, or before commands; auto: "
+    "asks nothing. Default: as before."
 )
+@options.format_option
 @click.option(
-    "--output-format",
-    type=click.Choice(["text", "json", "stream-json"]),
-    default="text",
-    show_default=True,
+    "--max-steps",
+    metavar="COUNT",
+    type=click.IntRange(min=1),
+    help="Model requests this turn may make.",
 )
-@click.option("--max-steps", type=click.IntRange(min=1), help="Model requests this turn may make.")
-@click.option(
-    "--record", metavar="FILE", type=click.Path(), help="Keep what the model streams in FILE."
-)
-@click.option("--no-commit", is_flag=True, help="Do not commit what the agent changes.")
+@options.limit_options("this turn")
+@options.run_options
 @click.pass_context
-def command(ctx: click.Context, /, **options: Any) -> None:
+def command(ctx: click.Context, /, **given: Any) -> None:
     """Go on with a thread: first what its last process left unfinished, then PROMPT if given.
 
-    ID may be any unique beginning of a thread's id. A command that was running when the process
-    died is not run again by itself: in a terminal you are asked, otherwise the model is told.
+    ID may be any unique beginning of a thread's id. A task goes on to its end, with the limits it
+    was begun with; it takes no PROMPT. A command that was running when the process died is not run
+    again by itself: in a terminal you are asked, otherwise the model is told. A call that needs a
+    yes is asked about in a terminal; otherwise it waits on (exit code 4) for `treadle approve`.
     """
-    from treadle.cli.run import RunOptions, run
+    from treadle.cli.turn import TurnOptions, run_turn
 
-    ctx.exit(run(RunOptions(**options)))
+    ctx.exit(run_turn(TurnOptions(**given)))

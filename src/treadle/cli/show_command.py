@@ -9,9 +9,11 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from treadle.core.budget import TokenBudget
     from treadle.core.llm import Usage
     from treadle.core.messages import Message
     from treadle.store.local import LocalStore
+    from treadle.thread.fold import ThreadFold
     from treadle.thread.ledger import Spent
     from treadle.thread.model import Thread
 
@@ -41,7 +43,7 @@ def command(thread: str, version: int | None, wants_usage: bool, as_json: bool) 
     elif wants_usage:
         _show_usage(document, spent)
     else:
-        _show(document, by_turn(spent))
+        _show(loaded.fold, document, by_turn(spent))
 
 
 def _print_json(value: object) -> None:
@@ -81,12 +83,35 @@ def _show_usage(document: Thread, spent: list[Spent]) -> None:
     click.echo(f"in all: {describe_usage(document.usage)}")
 
 
-def _show(document: Thread, turns: Mapping[int, Usage]) -> None:
+def _show(fold: ThreadFold, document: Thread, turns: Mapping[int, Usage]) -> None:
+    from treadle.cli.questions import show_waiting
+    from treadle.cli.render import printable
+
+    for name, value in _facts(fold, document):
+        if value:
+            click.echo(f"{name:<8} {printable(value)}")
+    _show_messages(fold, turns)
+    questions = fold.machine.questions
+    asked = {one.call.id for one in questions}
+    for call in document.agent_state.pending_tool_calls:
+        if call.call_id not in asked:
+            click.echo(f"\nnot finished: {call.tool_name} ({call.call_id})")
+    if questions:
+        click.echo()
+        show_waiting(document.id, questions, err=False)
+
+
+def _facts(fold: ThreadFold, document: Thread) -> list[tuple[str, str | None]]:
+    """What a thread is, by name; what has no value is not shown."""
     from treadle.models.prices.words import describe_usage
 
-    facts = [
+    header, state = fold.header, document.agent_state.kind.replace("_", " ")
+    return [
         ("thread", f"{document.id} at version {document.version}"),
-        ("state", document.agent_state.kind.replace("_", " ")),
+        *_task_facts(fold),
+        ("state", "waits for approval" if fold.machine.questions else state),
+        ("parent", None if header.parent is None else f"{header.parent} ({header.parent_call})"),
+        ("children", ", ".join(f"{thread} ({call})" for call, thread in fold.children.items())),
         ("changed", f"{document.updated_at} (created {document.created_at})"),
         ("folder", document.workspace_root),
         ("branch", document.git_branch),
@@ -95,19 +120,65 @@ def _show(document: Thread, turns: Mapping[int, Usage]) -> None:
         ("used", describe_usage(document.usage)),
         ("private", "yes: never leaves this machine" if document.is_private else None),
     ]
-    for name, value in facts:
-        if value:
-            click.echo(f"{name:<8} {value}")
+
+
+def _task_facts(fold: ThreadFold) -> list[tuple[str, str | None]]:
+    """What only a task has."""
+    from treadle.core.task.machine import TaskMachine
+
+    machine = fold.machine
+    if not isinstance(machine, TaskMachine):
+        return []
+    memory = machine.memory
+    kind = "" if memory.task_type == "default" else f" ({memory.task_type})"
+    return [
+        ("task", f"{fold.title() or ''}{kind}"),
+        ("step", f"{memory.step} of {memory.config.max_steps}"),
+        ("limits", _limits(memory.budget)),
+        ("stopped", f"by its limit of {memory.exceeded}" if memory.exceeded else None),
+        ("error", memory.error),
+    ]
+
+
+def _limits(budget: TokenBudget | None) -> str | None:
+    if budget is None:
+        return None
+    named = [
+        (budget.max_total, "{:,} tokens"),
+        (budget.max_input, "{:,} tokens read"),
+        (budget.max_output, "{:,} tokens written"),
+        (budget.max_cost_usd, "${}"),
+        (budget.max_time_s, "{:g} s"),
+    ]
+    return ", ".join(words.format(limit) for limit, words in named if limit is not None)
+
+
+def _show_messages(fold: ThreadFold, turns: Mapping[int, Usage]) -> None:
+    """All of them, where turns end, and how many of them a model is not shown any more."""
+    from treadle.core.messages import NOTE
+    from treadle.core.task.machine import TaskMachine
+
+    machine = fold.machine
+    is_done = isinstance(machine, TaskMachine) and machine.memory.final_answer is not None
+    last = len(fold.conversation) - 1
+    compaction = fold.conversation.compaction
     turn = 0
-    for message in document.conversation.messages:
-        if message.role == "user":
+    for index, message in enumerate(fold.conversation):
+        if compaction is not None and index == compaction.through:
+            _show_compaction(index)
+        if message.role == "user" and message.name != NOTE:
             _show_turn(turn, turns)
             turn += 1
         click.echo()
-        _show_message(message)
+        _show_message(message, "answer" if is_done and index == last else message.role)
+    if compaction is not None and compaction.through > last:
+        _show_compaction(last + 1)
     _show_turn(turn, turns)
-    for call in document.agent_state.pending_tool_calls:
-        click.echo(f"\nnot finished: {call.tool_name} ({call.call_id})")
+
+
+def _show_compaction(count: int) -> None:
+    words = f"(the {count} messages above are summarised for the model)"
+    click.echo(click.style(f"\n  {words}", dim=True))
 
 
 def _show_turn(turn: int, turns: Mapping[int, Usage]) -> None:
@@ -117,7 +188,7 @@ def _show_turn(turn: int, turns: Mapping[int, Usage]) -> None:
         click.echo(click.style(f"  (turn {turn}: {describe_usage(turns[turn])})", dim=True))
 
 
-def _show_message(message: Message) -> None:
+def _show_message(message: Message, who: str) -> None:
     from treadle.cli.render import describe_call, head, printable
 
     if message.role == "tool":
@@ -125,7 +196,7 @@ def _show_message(message: Message) -> None:
             click.echo(click.style(f"  {printable(line)}", dim=True))
         return
     mark = " (interrupted)" if message.interrupted else ""
-    click.echo(click.style(f"{message.role}{mark}:", bold=True))
+    click.echo(click.style(f"{message.name or who}{mark}:", bold=True))
     if message.content:
         click.echo(printable(message.content))
     for call in message.tool_calls:

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from treadle.cli.providers import CREATOR, Models, is_played
+from treadle.cli.modes import Approval, approval_of, recorded_approval
+from treadle.cli.providers import Models, is_played
 from treadle.config.load import DEFAULT, Loaded, load_settings
-from treadle.core.config import AgentConfig
-from treadle.core.messages import ToolCall
+from treadle.config.settings import ApprovalMode
+from treadle.core.config import AgentConfig, choose_model
+from treadle.core.llm import Usage
+from treadle.core.task.machine import TaskMachine
 from treadle.core.tools import EffectClass
 from treadle.errors import UsageError
 from treadle.runtime.commit_message import Composer
-from treadle.runtime.outputs import Output
-from treadle.runtime.recovery import Answer
-from treadle.runtime.session import Session
+from treadle.runtime.ports import Provider
 from treadle.store.local import LocalStore
 from treadle.store.places import Places
-from treadle.thread.facts import ThreadCreated
-from treadle.thread.fold import ThreadFold
+from treadle.thread.fold import CHAT, ThreadFold
 from treadle.tools.builtin import builtin_tools
 from treadle.tools.registry import Registry
 from treadle.workspace.commit import GitWorkspace
@@ -40,117 +40,153 @@ it happened before you repeat it."""
 """Recorded in the thread when it begins, so that a resumed thread sends the same bytes."""
 
 
-class ModelChoice(Struct, frozen=True):
+class Choice(Struct, frozen=True):
     """What a person may choose per run; `None` keeps what the thread has recorded.
 
-    `max_steps` bounds this run only; `None` is what the settings say. `record` is a file that
-    keeps what models stream.
+    `mode` is an approval mode, `mode_if_unset` that of a new thread for which no settings choose
+    one. `max_steps` bounds the turns of this run only; `None` is what the settings say. `record` is
+    a file that keeps what models stream. `task_type` is the kind of a new task.
     """
 
     model: str | None = None
-    approval_mode: str | None = None
+    mode: ApprovalMode | None = None
+    mode_if_unset: ApprovalMode | None = None
     max_steps: int | None = None
     record: str | None = None
+    task_type: str = "default"
+
+
+class Parts(Struct, frozen=True):
+    """What a driver is made of, besides its thread and the people it tells and asks."""
+
+    folder: str
+    config: AgentConfig
+    provider: Provider
+    tools: Registry
+    workspace: GitWorkspace
+    redactor: Redactor
+    hook_usage: Callable[[], tuple[Usage | None, str]]
+
+    def for_driver(self) -> dict[str, Any]:
+        """The arguments of `Driver` that stand behind the writer, by name."""
+        return {
+            "provider": self.provider,
+            "tools": self.tools,
+            "config": self.config,
+            "workspace": self.workspace,
+            "redactor": self.redactor,
+            "hook_usage": self.hook_usage,
+        }
 
 
 class Setup(Struct, frozen=True):
-    """Everything a session needs, besides a thread."""
+    """What this user has chosen, here, for one thread: `thread`, or a new one.
+
+    `folder` is where the command was started, or what `-C` says. `notices` are for the person.
+    """
 
     store: LocalStore
+    thread: ThreadFold | None
     folder: str
     has_chosen_folder: bool
-    choice: ModelChoice
+    choice: Choice
     loaded: Loaded
     models: Models
     auto_commit: bool
     notices: list[str]
 
-    def open(
-        self,
-        thread_id: str | None,
-        on_output: Callable[[Output], None],
-        *,
-        is_private: bool = False,
-        ask: Callable[[ToolCall], Awaitable[Answer]] | None = None,
-    ) -> Session:
-        """A session on a new thread, or on an existing one.
+    @property
+    def thread_id(self) -> str | None:
+        """The thread; `None` for a new one."""
+        return None if self.thread is None else self.thread.header.thread
+
+    @property
+    def is_task(self) -> bool:
+        """Whether there is a thread, and it holds a task."""
+        return self.thread is not None and isinstance(self.thread.machine, TaskMachine)
+
+    def parts(self) -> Parts:
+        """Choose model, tools and settings; nothing is written or sent.
 
         Raises:
             NotConfiguredError: no model was chosen, nor is one recorded; or it has no key.
             UsageError: the thread's folder is gone, or there is no such model.
-            StoreError: the thread is busy, damaged or newer, or the disk refused.
         """
-        recorded = None if thread_id is None else self.store.load(thread_id).fold
-        folder = self.folder if recorded is None else self._folder_of(recorded.header)
-        config = self._config(folder, recorded)
+        folder = self._workspace()
+        approval = self._approval()
+        config = replace(self._config(folder), approval=approval.policy)
         provider = self.models.open(config.model_name)
-        mode = self._mode(recorded)
-        composer = self._composer(config) if self.auto_commit and mode == "auto" else None
-        secrets = {**self.models.keys, **collect_secrets(os.environ, Path.home())}
-        redactor = Redactor(secrets)
+        commits = self.auto_commit and not approval.only_reads
+        composer = self._composer(config) if commits else None
+        redactor = Redactor({**self.models.keys, **collect_secrets(os.environ, Path.home())})
         self.models.redact = redactor.redact
         tools = Registry(builtin_tools(), workspace=folder)
-        if mode == "plan":
+        if approval.only_reads:
             tools = tools.only({EffectClass.READ})
-            self.notices.append(
-                "approval mode plan: the agent can read but not change files or run commands; "
-                "--approval-mode auto lets it"
-            )
-        workspace = GitWorkspace(
-            folder,
-            auto_commit=self.auto_commit,
-            compose=composer,
+        if approval.notice:
+            self.notices.append(approval.notice)
+        return Parts(
+            folder=folder,
+            config=config,
+            provider=provider,
+            tools=tools,
+            workspace=GitWorkspace(
+                folder, auto_commit=self.auto_commit, compose=composer, redactor=redactor
+            ),
             redactor=redactor,
-        )
-        writer = (
-            self.store.create(CREATOR, workspace=folder, cwd=folder, is_private=is_private)
-            if thread_id is None
-            else self.store.open(thread_id)
-        )
-        return Session(
-            writer,
-            provider,
-            tools,
-            config,
-            workspace=workspace,
-            redactor=redactor,
-            ask=ask,
-            hook_usage=composer.take_usage if composer is not None else _nothing,
-            on_output=on_output,
+            hook_usage=_nothing if composer is None else composer.take_usage,
         )
 
-    def _config(self, folder: str, recorded: ThreadFold | None) -> AgentConfig:
-        """What the thread has recorded, with what was set or chosen since."""
-        chosen, settings = self.choice.model, self.loaded.settings
-        config = AgentConfig() if recorded is None else recorded.machine.config
-        name = self.models.name(chosen or config.model_name or None)
-        if recorded is None or folder != recorded.header.workspace:
-            config = replace(config, system_prompt=self._system_prompt(folder))
-        if recorded is None or self._is_set("max_tokens"):
-            config = replace(config, max_tokens=settings.max_tokens or 0)
-        if recorded is None or self._is_set("temperature"):
-            config = replace(config, temperature=settings.temperature)
-        if recorded is None or self._is_set("reasoning"):
-            config = replace(config, reasoning=settings.reasoning)
-        max_steps = self.choice.max_steps or settings.max_steps or 0
-        return replace(config, model_name=name, max_steps=max_steps)
-
-    def _is_set(self, key: str) -> bool:
-        return self.loaded.origins.get(key, DEFAULT) != DEFAULT
-
-    def _system_prompt(self, folder: str) -> str:
+    def system_prompt(self, folder: str) -> str:
+        """What a new thread is told first: recorded, so that it is the same for ever."""
         found = read_instructions(folder)
         self.notices.extend(found.notices)
         prompt = SYSTEM_PROMPT.format(folder=folder)
         return f"{prompt}\n\n{found.text}" if found.text else prompt
 
-    def _mode(self, recorded: ThreadFold | None) -> str:
+    def _config(self, folder: str) -> AgentConfig:
+        """What the thread has recorded, with what was set or chosen since."""
+        thread, settings = self.thread, self.loaded.settings
+        config = AgentConfig() if thread is None else thread.machine.config
+        has_moved = thread is None or folder != thread.header.workspace
+        if has_moved and not self.is_task:  # what a task is told first stands with its task
+            config = replace(config, system_prompt=self.system_prompt(folder))
+        if thread is None or self._is_set("max_tokens"):
+            config = replace(config, max_tokens=settings.max_tokens or 0)
+        if thread is None or self._is_set("temperature"):
+            config = replace(config, temperature=settings.temperature)
+        if thread is None or self._is_set("reasoning"):
+            config = replace(config, reasoning=settings.reasoning)
+        max_steps = 0 if self.is_task else self.choice.max_steps or settings.max_steps or 0
+        return replace(config, model_name=self._model_name(), max_steps=max_steps)
+
+    def _model_name(self) -> str:
+        """The model chosen for this run, that of the thread, or that of the settings."""
+        wanted = self.choice.model
+        if self.thread is None:
+            kind = self.choice.task_type
+            return self.models.name(wanted or choose_model(self.loaded.settings.models, kind))
+        machine = self.thread.machine
+        if not isinstance(machine, TaskMachine):
+            return self.models.name(wanted or machine.config.model_name or None)
+        if wanted and machine.memory.config.models:
+            raise UsageError(
+                f"thread {self.thread_id} has models by kind of task, recorded with its task",
+                hint="leave --model out",
+            )
+        return self.models.name(wanted or machine.model_name or None)
+
+    def _is_set(self, key: str) -> bool:
+        return self.loaded.origins.get(key, DEFAULT) != DEFAULT
+
+    def _approval(self) -> Approval:
         """A thread keeps its approval mode; a new one has that of the settings."""
-        if self.choice.approval_mode is not None:
-            return self.choice.approval_mode
-        if recorded is None:
-            return self.loaded.settings.approval_mode
-        return _recorded_mode(recorded.machine.config)
+        chosen = self.choice.mode
+        if chosen is None and self.thread is not None:
+            return recorded_approval(self.thread.machine.config)
+        if chosen is None and not self._is_set("approval_mode"):
+            chosen = self.choice.mode_if_unset
+        return approval_of(chosen or self.loaded.settings.approval_mode)
 
     def _composer(self, config: AgentConfig) -> Composer:
         """Who writes commit messages: a model of its own, or the thread's.
@@ -163,27 +199,27 @@ class Setup(Struct, frozen=True):
             name = self.models.name(wanted)
         return Composer(self.models.open(name), name)
 
-    def _folder_of(self, header: ThreadCreated) -> str:
-        recorded = header.workspace
+    def _workspace(self) -> str:
+        recorded = None if self.thread is None else self.thread.header.workspace
         if self.has_chosen_folder or recorded is None:
             return self.folder
         if not Path(recorded).is_dir():
             raise UsageError(
-                f"the folder of thread {header.thread} is gone: {recorded}",
+                f"the folder of thread {self.thread_id} is gone: {recorded}",
                 hint="-C FOLDER goes on in another one; `treadle show` works without it",
             )
         return recorded
 
 
 def make_setup(
-    choice: ModelChoice,
+    choice: Choice,
     *,
-    folder: str | None,
-    no_commit: bool,
+    folder: str | None = None,
+    no_commit: bool = False,
     thread: str | None = None,
     latest: bool = False,
-) -> tuple[Setup, str | None]:
-    """The setup of this user, and the thread it is for; `None` for a new one.
+) -> Setup:
+    """The setup of this user for a thread.
 
     The settings are those of the folder the agent will work in.
 
@@ -192,10 +228,11 @@ def make_setup(
         folder: the folder that was chosen; by default the thread's, or this one.
         no_commit: whether commits were turned off.
         thread: the beginning of a thread's id.
-        latest: whether to take the last thread of the folder.
+        latest: whether to take the last conversation of the folder.
 
     Raises:
         UsageError: the folder is none, there is no such thread, or a setting is not valid.
+        DamagedJournalError: nothing of the thread can be read.
     """
     path = Path(folder or ".").expanduser()
     if not path.is_dir():
@@ -205,12 +242,14 @@ def make_setup(
     notices: list[str] = []
     thread_id = _find_thread(store, here, thread, latest=latest, notices=notices)
     works_in = here
-    if thread_id is not None and folder is None:
-        recorded = store.load(thread_id).fold.header.workspace
+    fold = None if thread_id is None else store.load(thread_id).fold
+    if fold is not None and folder is None:
+        recorded = fold.header.workspace
         works_in = recorded if recorded and Path(recorded).is_dir() else here
     loaded = load_settings(works_in, os.environ)
-    setup = Setup(
+    return Setup(
         store=store,
+        thread=fold,
         folder=here,
         has_chosen_folder=folder is not None,
         choice=choice,
@@ -219,7 +258,6 @@ def make_setup(
         auto_commit=loaded.settings.auto_commit and not no_commit,
         notices=[*loaded.notices, *notices],
     )
-    return setup, thread_id
 
 
 def _find_thread(
@@ -230,18 +268,13 @@ def _find_thread(
         return store.resolve(text)
     if not latest:
         return None
-    found = store.latest(folder)
+    found = store.latest(folder, machine=CHAT)
     if found is None:
-        raise UsageError(f"no thread has worked in {folder} yet", hint="leave -c out to start one")
+        why = f"no thread has worked in {folder} yet that takes a prompt"
+        raise UsageError(why, hint="leave -c out to start one")
     notices.append(f"going on with {found}")
     return found
 
 
 def _nothing() -> tuple[None, str]:
     return None, ""
-
-
-def _recorded_mode(config: AgentConfig) -> str:
-    """The approval mode a thread was last worked on with; a new one has none, which is `plan`."""
-    mutates = any(tool.effect is not EffectClass.READ for tool in config.tools)
-    return "auto" if mutates else "plan"

@@ -85,7 +85,7 @@ class Conversation(Log[Message]):
     def compact(self, compaction: Compaction) -> Self:
         """The same messages, of which fewer are in view; how many tokens that is, nobody knows."""
         same = self._same_messages()
-        summary = Message.user(SUMMARY_HEAD + compaction.summary)
+        summary = Message.note(SUMMARY_HEAD + compaction.summary)
         same._view = Conversation([summary, *self[compaction.through :]])
         same.compaction = compaction
         same.tokens = 0

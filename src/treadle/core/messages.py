@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self, TypeAlias
+from typing import Final, Literal, Self, TypeAlias
 
 from msgspec import Struct
 
 Role = Literal["system", "user", "assistant", "tool"]
+
+
+NOTE: Final = "note"
+"""The name of a user message that no person wrote. Providers are not told of it."""
 
 
 class ToolCall(Struct, frozen=True, gc=False):
@@ -71,6 +75,11 @@ class Message(Struct, frozen=True, omit_defaults=True, gc=False):
     def user(cls, content: str) -> Self:
         """A message by the person."""
         return cls("user", content)
+
+    @classmethod
+    def note(cls, content: str) -> Self:
+        """What the agent is told between its own messages, in the person's place: no prompt."""
+        return cls("user", content, name=NOTE)
 
     @classmethod
     def assistant(cls, content: str = "", tool_calls: tuple[ToolCall, ...] = ()) -> Self:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from decimal import Decimal
-from typing import Any, Final, Protocol, Self, TypedDict, Unpack
+from typing import Any, Final, Self, TypedDict, Unpack
 
 from msgspec.structs import replace
 
-from treadle.core.approval import Decision, Policy, Question
+from treadle.core.approval import Policy
 from treadle.core.budget import TokenBudget
 from treadle.core.config import AgentConfig as RequestSettings
 from treadle.core.task.events import AgentConfig, CustomState, Graph, TaskGiven
@@ -22,36 +21,14 @@ from treadle.runtime.answers import AnswerForm
 from treadle.runtime.engine import AgentEngine
 from treadle.runtime.handlers import Handler, function_of
 from treadle.runtime.outputs import Output
-from treadle.runtime.ports import Provider, Redactor, Tools, Workspace, Writer
+from treadle.runtime.ports import Provider, Redactor, Store, Tools, Workspace, Writer
 from treadle.runtime.subagents import Parentage, SubAgent
-from treadle.runtime.verdict import Verdict
+from treadle.runtime.verdict import Decider, asking
 from treadle.thread.codec import Entry
 from treadle.thread.facts import Configured
 from treadle.thread.fold import TASK
 
 CREATOR: Final = "treadle library"
-
-Decider = Callable[[Question], Decision | Awaitable[Decision]]
-
-
-class Store(Protocol):
-    """Where threads are kept; `LocalStore` is one."""
-
-    def create(
-        self,
-        creator: str,
-        *,
-        machine: str,
-        parent: tuple[str, str, int] | None,
-        first: Sequence[Entry],
-        redact: Callable[[str], str] | None,
-    ) -> Writer:
-        """A new thread, durable with its first entries."""
-        ...
-
-    def open(self, thread_id: str) -> Writer:
-        """An existing thread."""
-        ...
 
 
 class AgentKeywords(TypedDict, total=False):
@@ -139,6 +116,8 @@ class AgentBuilder:
     def config(self, config: AgentConfig) -> Self:
         """All limits at once; those that are set after it change it."""
         self._config = config
+        if self._form is not None:
+            self._limit(output_schema=self._form.schema)
         return self
 
     def _limit(self, **changes: Any) -> Self:
@@ -261,7 +240,10 @@ class AgentBuilder:
         return self
 
     def on_approval(self, decide: Decider) -> Self:
-        """Who is asked, sync or async. Without it, such a call stops the run: `ApprovalNeeded`."""
+        """Who is asked, sync or async; says a `Decision`, or a `Verdict` that grants the tool.
+
+        Without it, such a call stops the run: `ApprovalNeeded`.
+        """
         self._decider = decide
         return self
 
@@ -347,9 +329,10 @@ class AgentBuilder:
             budget = origin.budget if budget is None else budget.within(origin.budget)
         offered = (*tools.definitions(), *(one.definition for one in self._sub_agents()))
         _refuse_twice(offered)
+        store = self._open_store()
         given = TaskGiven(
             self._task,
-            _now(),
+            store.now(),
             self._task_type,
             self._system_prompt,
             self._config,
@@ -362,7 +345,7 @@ class AgentBuilder:
         if not settings.context_tokens_max:
             settings = replace(settings, context_tokens_max=limit)
         first: list[Entry] = [Configured(settings, llm.name), given]
-        writer = self._open_store().create(
+        writer = store.create(
             CREATOR,
             machine=TASK,
             parent=None if origin is None else (origin.thread, origin.call, origin.depth),
@@ -398,7 +381,7 @@ class AgentBuilder:
         *,
         is_new: bool,
     ) -> AgentEngine:
-        approve = None if self._decider is None else _asking(self._decider)
+        approve = None if self._decider is None else asking(self._decider)
         return AgentEngine(
             writer,
             llm,
@@ -493,17 +476,3 @@ def _refuse_twice(definitions: Iterable[ToolDefinition]) -> None:
         if one.name in seen:
             raise BuildError(f"two tools are called {one.name!r}")
         seen.add(one.name)
-
-
-def _asking(decide: Decider) -> Callable[[Question], Awaitable[Verdict]]:
-    async def approve(question: Question) -> Verdict:
-        decision = decide(question)
-        return Verdict(await decision if inspect.isawaitable(decision) else decision)
-
-    return approve
-
-
-def _now() -> str:
-    from treadle.store.local import utc_now
-
-    return utc_now()

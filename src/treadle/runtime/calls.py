@@ -70,7 +70,7 @@ async def call_model(
                 on_delta(event)
                 timer.reschedule(loop.time() + silence_s_max)
     except BaseException as error:
-        if not _is_bug(error):
+        if not is_bug(error):
             raise
         if end is None and isinstance(error, TimeoutError) and timer.expired():
             end = _failed(LlmErrorKind.TIMEOUT, f"no answer within {silence_s_max:g} s")
@@ -83,7 +83,7 @@ async def call_model(
     )
 
 
-def _is_bug(error: BaseException) -> bool:
+def is_bug(error: BaseException) -> bool:
     """Whether the adapter is at fault; if not, this task is cancelled or the program ends."""
     if isinstance(error, asyncio.CancelledError):
         task = asyncio.current_task()
@@ -111,7 +111,7 @@ async def run_call(
         async with asyncio.timeout(limit_s) as timer:
             outcome = await tools.execute(call, key=key, progress=on_progress)
     except BaseException as error:
-        if not _is_bug(error):
+        if not is_bug(error):
             raise
         if isinstance(error, TimeoutError) and timer.expired():
             return _error(call, ToolErrorKind.TIMEOUT, f"after {limit_s:g} s")
@@ -184,7 +184,7 @@ async def run_hook(
         result = await workspace.after_tools(completed, before, is_whole=is_whole, trailer=trailer)
         return PostToolsHookCompleted(result.action_taken, result.note)
     except BaseException as error:
-        if not _is_bug(error):
+        if not is_bug(error):
             raise
         _log.exception("the post-tools hook raised")
         why = f"the post-tools hook failed: {type(error).__name__}: {error}"
@@ -196,7 +196,7 @@ async def look_at(workspace: Workspace) -> GitObserved | None:
     try:
         return await workspace.observe()
     except BaseException as error:
-        if not _is_bug(error):
+        if not is_bug(error):
             raise
         _log.exception("looking at the workspace raised")
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 from msgspec.structs import replace
 
@@ -25,7 +25,7 @@ from treadle.runtime.recovery import Answer
 from treadle.runtime.subagents import Parentage, SubAgent, nobody, run_sub_agent
 from treadle.runtime.verdict import Verdict
 from treadle.thread.codec import encode_entry
-from treadle.thread.facts import ChildStarted, Configured
+from treadle.thread.facts import ChildStarted, Configured, Granted
 
 
 class Driver(Loop):
@@ -121,6 +121,11 @@ class Driver(Loop):
         """All messages so far."""
         return self._writer.fold.conversation
 
+    @property
+    def questions(self) -> tuple[Question, ...]:
+        """The calls that wait for a person's word; `decide` answers them."""
+        return self._writer.fold.machine.questions
+
     async def resume(self) -> TurnFinished:
         """Finish what was left unfinished; returns at once if nothing was.
 
@@ -129,21 +134,30 @@ class Driver(Loop):
         """
         return await (self._run() if self._running is None else self._joined())
 
-    async def decide(self, decisions: Mapping[str, Decision]) -> TurnFinished:
+    async def decide(
+        self, decisions: Mapping[str, Decision], *, grant: Sequence[str] = ()
+    ) -> TurnFinished:
         """Say what becomes of calls that wait for a person, by call id, and go on.
+
+        Args:
+            decisions: by call id; the others wait on.
+            grant: tools that are allowed from here on, for the rest of the thread.
 
         Raises:
             UsageError: a call does not wait for a person; nothing was recorded.
             StoreError: as `resume`.
         """
-        waiting = {question.call.id for question in self._writer.fold.machine.questions}
+        waiting = {question.call.id for question in self.questions}
         for call_id in decisions:
             if call_id not in waiting:
                 calls = ", ".join(sorted(waiting)) or "none"
                 raise UsageError(
                     f"no call {call_id!r} waits for approval", hint=f"those that wait: {calls}"
                 )
-        return await self._run(*(self._decided(*one) for one in decisions.items()))
+        if self._running is not None:
+            raise UsageError("a person is being asked already", hint="wait until that is over")
+        decided = [self._decided(*one) for one in decisions.items()]
+        return await self._run(*map(Granted, grant), *decided)
 
     def cancel(self, reason: str = "cancelled by the user") -> None:
         """End what is running; what is known is kept."""
@@ -193,6 +207,12 @@ class Driver(Loop):
         """The end of what is running."""
         assert self._running is not None
         return await asyncio.shield(self._running)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
     # ---- sub-agents ----------------------------------------------------------------------------
 

@@ -7,10 +7,9 @@ from typing import Any
 
 from treadle.core.actions import AgentAction, RunState
 from treadle.core.budget import TokenBudget
-from treadle.core.config import choose_model
 from treadle.core.events import ApprovalDecided, LlmEvent
 from treadle.core.llm import LlmErrorKind
-from treadle.core.task.events import CustomState, TaskGiven, TaskResumed, TimeRanOut
+from treadle.core.task.events import TaskGiven, TaskResumed, TimeRanOut
 from treadle.core.task.machine import TaskMachine
 from treadle.core.task.memory import AgentMemory
 from treadle.core.task.table import State
@@ -30,6 +29,8 @@ from treadle.runtime.handlers import Handler, HandlerLlm, HandlerTools, run_hand
 from treadle.runtime.inbox import Stop
 from treadle.runtime.outputs import Output, TurnFinished, TurnOutcome
 from treadle.thread.codec import Event
+from treadle.thread.facts import TaskEnded
+from treadle.thread.record import clean
 
 
 class AgentEngine(Driver):
@@ -57,14 +58,20 @@ class AgentEngine(Driver):
         is_new: bool = False,
         **rest: Any,
     ) -> None:
-        super().__init__(*args, fault_of=None if form is None else form.fault, **rest)
-        self._form = form
+        super().__init__(*args, fault_of=self._fault, **rest)
         if not isinstance(self._writer.fold.machine, TaskMachine):
             raise UsageError(f"thread {self.thread_id} is a conversation, not a task")
+        if not self.memory.transcript:
+            raise UsageError(
+                f"thread {self.thread_id} holds no task: its process died while it was being made",
+                hint="begin the task anew; nothing of it was done",
+            )
+        schema = self.memory.config.output_schema
+        self._form = AnswerForm.of_schema(schema) if form is None and schema is not None else form
         self._handlers = dict(handlers or {})
         self._is_new = is_new
         self._failure: LlmErrorKind | None = None
-        for name in self._custom_states:
+        for name in self._machine.custom_states:
             if name not in self._handlers:
                 raise NoHandlerForState(
                     f"thread {self.thread_id} needs a handler for its state {name!r}",
@@ -76,15 +83,6 @@ class AgentEngine(Driver):
         machine = self._writer.fold.machine
         assert isinstance(machine, TaskMachine)
         return machine
-
-    @property
-    def _custom_states(self) -> dict[str, CustomState]:
-        graph = self._machine.memory.graph
-        return {} if graph is None else {state.name: state for state in graph.states}
-
-    @property
-    def _is_over(self) -> bool:
-        return self._machine.table.is_terminal(self._machine.state_name)
 
     @property
     def memory(self) -> AgentMemory:
@@ -109,6 +107,9 @@ class AgentEngine(Driver):
         """
         answer = self.memory.final_answer
         return answer if self._form is None or answer is None else self._form.decode(answer)
+
+    def _fault(self, answer: str) -> str:
+        return "" if self._form is None else self._form.fault(answer)
 
     async def run(self) -> str:
         """Work until the task is over, and give its final answer.
@@ -146,7 +147,9 @@ class AgentEngine(Driver):
         """`run`, whose end is a value: how the task ended, or why it stopped."""
         if self._running is not None:
             return await self._joined()
-        if self._machine.is_at_rest or (self._is_new and not self._is_prepared):
+        is_first = self._is_new and not self._is_prepared
+        # Time counts from here on; of a task without a limit nobody asks how long it lay ready.
+        if self._machine.is_at_rest or (is_first and self._time_left_s() is None):
             return await self._run()
         return await self._run(TaskResumed(self._writer.now()))
 
@@ -169,7 +172,7 @@ class AgentEngine(Driver):
     def _finished(self) -> TurnFinished:
         fold, memory = self._writer.fold, self.memory
         outcome, error = self._end.outcome, self._end.error
-        if self._is_over:
+        if self._machine.is_over:
             error = memory.error or ""
             failed = TurnOutcome.LIMIT if memory.exceeded else TurnOutcome.FAILED
             outcome = failed if self.state == State.ERROR else TurnOutcome.DONE
@@ -208,16 +211,15 @@ class AgentEngine(Driver):
             self._failure = event.error.kind if isinstance(event, LlmEvent.Error) else None
         for name in self._machine.path:
             self._later.append(outputs.StateStarted(str(name)))
-        if self._is_over and self._machine.path:
+        if self._machine.is_over and self._machine.path:
+            memory = self.memory
+            ended = TaskEnded(self.state, memory.error or "", memory.exceeded)
+            self._writer.stage(ended, self._redact)
             self._later.append(
-                outputs.ErrorShown(self.memory.error or "the task failed")
+                outputs.ErrorShown(memory.error or "the task failed")
                 if self.state == State.ERROR
-                else outputs.FinalAnswer(self.memory.final_answer or "")
+                else outputs.FinalAnswer(memory.final_answer or "")
             )
-
-    def _model_of_task(self) -> str:
-        memory = self.memory
-        return choose_model(memory.config.models, memory.task_type) or self.model_name
 
     def _works_on(self, action: AgentAction) -> Coroutine[Any, Any, Event] | None:
         if not isinstance(action, RunState):
@@ -226,14 +228,14 @@ class AgentEngine(Driver):
 
     async def _run_state(self, name: str) -> Event:
         machine, config = self._machine, self._machine.config
-        key = f"{self.thread_id}:{name}:{self.memory.moves}"
+        key, redact = f"{self.thread_id}:{name}:{self.memory.moves}", self._redact or str
         completed = await run_handler(
-            self._custom_states[name],
+            self._machine.custom_states[name],
             self._handlers[name],
             self.memory,
-            tools=HandlerTools(self._hands.tools, key, config.tool_timeout_s),
-            llm=HandlerLlm(self._hands.provider, self._model_of_task(), config.llm_timeout_s),
-            output=lambda text: self._emit(outputs.TextDelta(text)),
+            tools=HandlerTools(self._hands.tools, key, config.tool_timeout_s, redact),
+            llm=HandlerLlm(self._hands.provider, machine.model_name, config.llm_timeout_s, redact),
+            output=lambda text: self._emit(outputs.TextDelta(redact(clean(text)))),
             at=self._writer.now,
         )
         machine.check(completed)

@@ -13,10 +13,13 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, TypeAlias
+from math import isfinite
+from typing import Any, Final, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
+from treadle.core.budget import estimate
 from treadle.core.conversation import Conversation
 from treadle.core.events import LlmEvent
 from treadle.core.llm import LlmRequest, LlmResponse, Usage
@@ -26,10 +29,15 @@ from treadle.core.task.memory import AgentMemory, check_ownership
 from treadle.core.task.table import Event
 from treadle.core.tools import Outcome
 from treadle.errors import AgentError, BuildError, OwnershipViolation
-from treadle.runtime.calls import call_model, run_call
+from treadle.runtime.calls import call_model, is_bug, presentable, run_call
 from treadle.runtime.ports import Provider, Tools
+from treadle.thread.codec import encode_entry
+from treadle.thread.record import clean
 
 _log = logging.getLogger("treadle.runtime")
+
+_INTEGER_LIMIT: Final = 2**63
+"""Integers of records have 64 bits."""
 
 Result: TypeAlias = str | tuple[AgentMemory, str]
 Handler: TypeAlias = Callable[..., Result | Awaitable[Result]]
@@ -38,10 +46,13 @@ Handler: TypeAlias = Callable[..., Result | Awaitable[Result]]
 class HandlerTools:
     """The tools, for an asynchronous handler."""
 
-    def __init__(self, tools: Tools, key: str, limit_s: float) -> None:
+    def __init__(
+        self, tools: Tools, key: str, limit_s: float, redact: Callable[[str], str]
+    ) -> None:
         self._tools = tools
         self._key = key
         self._limit_s = limit_s
+        self._redact = redact
         self._count = 0
 
     async def call(self, tool_name: str, arguments: Mapping[str, Any]) -> Outcome:
@@ -49,14 +60,18 @@ class HandlerTools:
         self._count += 1
         key = f"{self._key}:{self._count}"
         call = ToolCall(key, tool_name, msgspec.json.encode(dict(arguments)).decode())
-        return await run_call(self._tools, call, key, self._limit_s, lambda _: None)
+        outcome = await run_call(self._tools, call, key, self._limit_s, lambda _: None)
+        return presentable(outcome, key, self._redact)
 
 
 class HandlerLlm:
     """The model, for an asynchronous handler; what it uses counts against the budget."""
 
-    def __init__(self, provider: Provider, model: str, silence_s_max: float) -> None:
+    def __init__(
+        self, provider: Provider, model: str, silence_s_max: float, redact: Callable[[str], str]
+    ) -> None:
         self._provider = provider
+        self._redact = redact
         self._model = model
         self._silence_s_max = silence_s_max
         self.usage: Usage | None = None
@@ -69,14 +84,20 @@ class HandlerLlm:
         Raises:
             AgentError: the model did not answer; left alone, it ends the task.
         """
-        request = LlmRequest(model or self._model, Conversation(messages), system=system)
+        sent = [replace(one, content=self._redact(clean(one.content))) for one in messages]
+        system = self._redact(clean(system))
+        request = LlmRequest(model or self._model, Conversation(sent), system=system)
         event = await call_model(self._provider, request, self._silence_s_max, lambda _: None)
-        used = event.error.usage if isinstance(event, LlmEvent.Error) else event.response.usage
+        if isinstance(event, LlmEvent.Error):
+            self._count(event.error.usage)
+            raise AgentError(event.error.text, hint=event.error.advice)
+        response = event.response
+        self._count(response.usage or estimate(sent, response.message))
+        return response
+
+    def _count(self, used: Usage | None) -> None:
         if used is not None:
             self.usage = used if self.usage is None else self.usage + used
-        if isinstance(event, LlmEvent.Error):
-            raise AgentError(event.error.text, hint=event.error.advice)
-        return event.response
 
 
 def function_of(name: str, handler: Any) -> Handler:
@@ -124,16 +145,21 @@ async def run_handler(
         completed = _completed(state, memory, after, event)
     except OwnershipViolation:
         raise
-    except Exception as error:  # noqa: BLE001  a handler's bug is data
+    except BaseException as error:
+        if not is_bug(error):
+            raise
         _log.exception("the handler of %s raised", state.name)
         why = f"the handler of {state.name} failed: {type(error).__name__}: {error}"
         completed = StateCompleted(state.name, Event.FATAL_ERROR, Changes(error=why))
-    return msgspec.structs.replace(completed, usage=llm.usage, at=at())
+    return replace(completed, usage=llm.usage, at=at())
 
 
 def _completed(
     state: CustomState, before: AgentMemory, after: AgentMemory, event: str
 ) -> StateCompleted:
+    notes = _notes(before, after)
+    if notes:
+        after = replace(after, transcript=before.transcript)
     check_ownership(state.name, before, after, frozenset(state.owns))
     changed = {
         name: getattr(after, name)
@@ -142,8 +168,40 @@ def _completed(
     }
     if "extra" in changed:
         changed["extra"] = dict(changed["extra"])
-    changes = Changes(**changed)
-    msgspec.json.encode(changes)
+        _refuse_foreign(changed["extra"], "extra")
     new = after.trace[len(before.trace) :]
     logged = tuple(Logged(entry.event, entry.data) for entry in new)
-    return StateCompleted(state.name, str(event), changes, logged)
+    completed = StateCompleted(state.name, str(event), Changes(**changed), logged, notes)
+    encode_entry(completed)  # what cannot be stored is the handler's fault, said as such
+    return completed
+
+
+def _notes(before: AgentMemory, after: AgentMemory) -> tuple[str, ...]:
+    """What it tells the model by `memory.tell`; nothing if it wrote the transcript otherwise."""
+    if not after.transcript.begins_with(before.transcript):
+        return ()
+    new = after.transcript[len(before.transcript) :]
+    is_told = all(message == Message.note(message.content) for message in new)
+    return tuple(message.content for message in new) if is_told else ()
+
+
+def _refuse_foreign(value: object, place: str) -> None:
+    """Raise for what would come back from the journal as something else than what went in."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise TypeError(f"memory.{place} has the key {key!r}, and JSON has only texts")
+            _refuse_foreign(item, f"{place}[{key!r}]")
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            _refuse_foreign(item, f"{place}[{index}]")
+    elif not _is_sayable(value):
+        raise TypeError(f"memory.{place} is {value!r}, which JSON cannot say")
+
+
+def _is_sayable(value: object) -> bool:
+    if isinstance(value, float):
+        return isfinite(value)
+    if isinstance(value, int):
+        return -_INTEGER_LIMIT <= value < _INTEGER_LIMIT
+    return value is None or isinstance(value, str)

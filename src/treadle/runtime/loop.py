@@ -54,9 +54,6 @@ from treadle.thread.facts import Configured, GitObserved, Granted, Recovered
 from treadle.thread.recovery import Decision as Recovery
 from treadle.thread.recovery import Standing
 
-NEVER_S: Final = 10 * 365 * 86_400.0
-"""Seconds of a limit that nobody set."""
-
 
 class Loop(ABC):
     """Feeds a machine, makes durable what comes of it, performs what it asks for.
@@ -96,6 +93,7 @@ class Loop(ABC):
         self._later: list[Output] = []
         self._is_prepared = False
         self._running: asyncio.Future[TurnFinished] | None = None
+        self._alarm: asyncio.TimerHandle | None = None
         self._end = Ending()
 
     @property
@@ -143,7 +141,7 @@ class Loop(ABC):
         self._running = running
         self._inbox.clear()  # a stop that came when the last turn was over is not for this one
         self._end, self._due = Ending(), None
-        alarm = self._arm_alarm()
+        self._arm_alarm(self._time_left_s())
         try:
             try:
                 await self._begin(inputs)
@@ -159,20 +157,26 @@ class Loop(ABC):
             await self._work.end()
             raise
         finally:
-            alarm.cancel()
+            self._disarm_alarm()
             self._running = None
             if not running.done():
                 running.set_result(self._finished())
         return running.result()
 
-    def _arm_alarm(self) -> asyncio.TimerHandle:
-        """Stop when the time is over."""
-        left_s = self._time_left_s()
-        why = "the time limit is reached"
-        return asyncio.get_running_loop().call_later(
-            NEVER_S if left_s is None else left_s,
-            lambda: self._inbox.put(Stop(TurnOutcome.LIMIT, why)),
-        )
+    def _arm_alarm(self, left_s: float | None) -> None:
+        """Stop when the time is over; `None` if nobody set a limit."""
+        if left_s is not None:
+            stop = Stop(TurnOutcome.LIMIT, "the time limit is reached")
+            loop = asyncio.get_running_loop()
+            self._alarm = loop.call_later(left_s, lambda: self._inbox.put(stop))
+
+    def _disarm_alarm(self) -> float | None:
+        """Nothing is stopped any more; the seconds that were left."""
+        alarm, self._alarm = self._alarm, None
+        if alarm is None:
+            return None
+        alarm.cancel()
+        return max(0.0, alarm.when() - asyncio.get_running_loop().time())
 
     async def _begin(self, inputs: Sequence[Entry]) -> None:
         """Stage what comes before the first request: configuration, inputs, recovery.
@@ -189,6 +193,8 @@ class Loop(ABC):
         for entry in inputs:
             if isinstance(entry, Event):
                 self._take(entry)
+            elif isinstance(entry, Granted):
+                self._grant(entry.tool_name)
             else:
                 self._writer.stage(entry, self._redact)
         if was_busy:
@@ -328,10 +334,13 @@ class Loop(ABC):
             if question.call.tool_name in self._writer.fold.machine.config.granted:
                 self._take(self._decided(question.call.id, Approved()))
                 continue
+            left_s = self._disarm_alarm()  # a person may take their time
             verdict = await self._inbox.unless(self._approve(question))
+            self._arm_alarm(left_s)
             if verdict.always:
                 self._grant(question.call.tool_name)
             self._take(self._decided(question.call.id, verdict.decision))
+            self._commit()  # what a person said is not asked again, whatever happens
         return True
 
     def _grant(self, tool_name: str) -> None:
@@ -388,17 +397,18 @@ class Loop(ABC):
     async def _recover(self) -> None:
         """Take up what the last process left."""
         machine = self._writer.fold.machine
+        what = "work had stopped" if self._is_prepared else "the process had died"
         self._round.clear()
         if not machine.round:
             self._due = machine.obligations()
             if not _is_work(self._due):
                 self._due = None
-            self._note(f"the process had died in {machine.state_name}; going on from there")
+            self._note(f"{what} in {machine.state_name}; going on from there")
             return
         found = open_calls(
             machine.round, machine.config.effect_of, has_person=self._ask is not None
         )
-        self._note(describe(found))
+        self._note(describe(what, found))
         doubtful = [one for one in found if one.decision in (Recovery.ASK, Recovery.REPORT)]
         for one in doubtful:
             if one.standing is Standing.STARTED:

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from msgspec.structs import replace
 
 from treadle.core.actions import Summarize
+from treadle.core.budget import estimate
 from treadle.core.config import AgentConfig
 from treadle.core.events import (
     Compacted,
@@ -92,7 +93,15 @@ class Performer:
         if isinstance(event, LlmEvent.Error):
             return replace(event, jitter=random.random(), at=at)  # noqa: S311  spreads retries only
         response = event.response
-        return replace(event, at=at, risks=self._risks(response), fault=self._fault(response))
+        if response.usage is None:
+            response = replace(response, usage=estimate(request.messages, response.message))
+        return replace(
+            event,
+            response=response,
+            at=at,
+            risks=self._risks(response),
+            fault=self._fault(response),
+        )
 
     def _risks(self, response: LlmResponse) -> dict[str, RiskLevel]:
         risks = {call.id: self.tools.risk_of(call) for call in response.tool_calls}
@@ -120,13 +129,13 @@ class Performer:
         at = self._writer.now()
         if isinstance(event, LlmEvent.Error):
             return CompactionFailed(event.error, at)
-        response = event.response
-        text = response.message.content.strip()
+        response, text = event.response, event.response.message.content.strip()
+        used = response.usage or estimate(action.request.messages, response.message)
         if not text:
             why = "the model wrote no summary"
-            error = LlmError(LlmErrorKind.INVALID_RESPONSE, why, usage=response.usage)
+            error = LlmError(LlmErrorKind.INVALID_RESPONSE, why, usage=used)
             return CompactionFailed(error, at)
-        return Compacted(action.through, text, at, response.usage, action.request.model)
+        return Compacted(action.through, text, at, used, action.request.model)
 
     async def run_call(self, call: ToolCall) -> DurableEvent:
         """Run one call to its end."""

@@ -175,3 +175,27 @@ class Writer(Protocol):
     def close(self) -> Exception | None:
         """Free the thread; returns why no snapshot could be written, if so."""
         ...
+
+
+class Store(Protocol):
+    """Where threads are kept; `LocalStore` is one."""
+
+    def now(self) -> str:
+        """The clock, in the form of records."""
+        ...
+
+    def create(
+        self,
+        creator: str,
+        *,
+        machine: str,
+        parent: tuple[str, str, int] | None,
+        first: Sequence[Entry],
+        redact: Callable[[str], str] | None,
+    ) -> Writer:
+        """A new thread, durable with its first entries."""
+        ...
+
+    def open(self, thread_id: str) -> Writer:
+        """An existing thread."""
+        ...

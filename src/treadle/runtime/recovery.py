@@ -79,9 +79,9 @@ def completed_by(answer: Answer | None, call: ToolCall, at: str) -> ToolComplete
     return ToolCompleted(call.id, outcome, at)
 
 
-def describe(calls: list[OpenCall]) -> str:
-    """One line for people: what the process left and what happens to it."""
+def describe(what: str, calls: list[OpenCall]) -> str:
+    """One line for people: what had happened, what it left and what happens to that."""
     if not calls:
         return "resuming a finished round of tools"
     parts = [f"{one.call.tool_name} ({one.standing.value}): {one.decision.value}" for one in calls]
-    return "the process had died during tool calls: " + "; ".join(parts)
+    return f"{what} during tool calls: " + "; ".join(parts)

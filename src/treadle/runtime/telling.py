@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from treadle.core.events import LlmEvent, PostToolsHookCompleted, ToolCompleted
+from treadle.core.events import Compacted, LlmEvent, PostToolsHookCompleted, ToolCompleted
 from treadle.core.llm import LlmResponse
 from treadle.core.messages import ToolCall
 from treadle.core.tools import Status
@@ -25,6 +25,10 @@ def output_of(event: Event, round_: Sequence[tuple[ToolCall, Status]]) -> Output
         return outputs.ToolFinished(event.call_id, name, event.outcome)
     if isinstance(event, PostToolsHookCompleted):
         return outputs.HookFinished(event.action_taken, event.note)
+    if isinstance(event, Compacted):
+        return outputs.Notice(
+            f"the model is shown a summary in place of the first {event.through} messages"
+        )
     if isinstance(event, LlmEvent.Completed):
         return _about_answer(event.response)
     return None

@@ -79,6 +79,10 @@ class LocalStore:
 
     # ---- writing -----------------------------------------------------------------------------
 
+    def now(self) -> str:
+        """The clock, in the form of records."""
+        return self._now()
+
     def create(
         self,
         creator: str,
@@ -336,6 +340,9 @@ class LocalStore:
             model=fold.machine.config.model_name or None,
             is_private=fold.header.is_private,
             problem=loaded.problem,
+            machine=fold.header.machine,
+            questions=len(fold.machine.questions),
+            parent=fold.header.parent,
         )
 
     def resolve(self, text: str) -> str:
@@ -355,10 +362,15 @@ class LocalStore:
             f"there is no thread {text!r}", hint="`treadle list` shows those there are"
         )
 
-    def latest(self, workspace: str) -> str | None:
-        """The thread of this workspace that changed last, if there is one."""
+    def latest(self, workspace: str, machine: str | None = None) -> str | None:
+        """The thread of this workspace that changed last, if there is one.
+
+        Args:
+            workspace: the folder.
+            machine: which machine it must be of; `None` for any.
+        """
         for line in self.list():
-            if line.workspace_root == workspace:
+            if line.workspace_root == workspace and machine in (None, line.machine):
                 return line.id
         return None
 

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from treadle.core.actions import AgentAction
 from treadle.core.events import name_of
+from treadle.core.task.machine import TaskState
 from treadle.errors import TreadleError
 from treadle.store.local import LocalStore
 from treadle.thread.codec import UnknownEntryError, decode_entry
@@ -109,8 +110,9 @@ def _compare(fold: ThreadFold, snapshot: Snapshot) -> Verdict:
 
 
 def _beyond(fold: ThreadFold) -> tuple[object, ...]:
-    """What a fold knows beyond the document and the machine."""
-    return fold.queued, fold.observed, fold.turn_steps, fold.provider
+    """What a fold knows beyond the document: of a task, all of its memory."""
+    task = fold.state if isinstance(fold.state, TaskState) else None
+    return fold.queued, fold.observed, fold.turn_steps, fold.provider, fold.children, task
 
 
 def check(store: LocalStore, thread_id: str) -> Report:

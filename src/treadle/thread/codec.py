@@ -28,6 +28,9 @@ from treadle.thread.record import clean
 Event: TypeAlias = DurableEvent | TaskEvent
 """What moves a machine and is stored."""
 
+_FREE: Final = "extra"
+"""The field under which a custom graph keeps what it likes."""
+
 Entry: TypeAlias = Event | Fact
 """What a record can hold: an event of the machine, or a fact about the thread."""
 
@@ -79,13 +82,17 @@ def _to_json(entry: Entry) -> bytes:
         return _encode(clean(msgspec.to_builtins(entry)))
 
 
-def _mapped(value: Any, change: Callable[[str], str], key: str = "") -> Any:
+def _mapped(value: Any, change: Callable[[str], str], key: str = "", free: bool = False) -> Any:
+    """The value with every text changed; `free` where the keys are somebody's own words."""
     if isinstance(value, str):
-        return value if key == "type" else change(value)
+        return value if key == "type" and not free else change(value)
     if isinstance(value, dict):
-        return {name: _mapped(item, change, name) for name, item in value.items()}
+        return {
+            change(name) if free else name: _mapped(item, change, name, free or name == _FREE)
+            for name, item in value.items()
+        }
     if isinstance(value, list):
-        return [_mapped(item, change) for item in value]
+        return [_mapped(item, change, free=free) for item in value]
     return value
 
 

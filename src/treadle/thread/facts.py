@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from treadle.core.budget import Limit
 from treadle.core.config import AgentConfig
 from treadle.core.messages import Message
 
@@ -41,6 +42,17 @@ class ChildStarted(_Fact, frozen=True, tag="child_started"):
 
     call_id: str
     thread: str
+
+
+class TaskEnded(_Fact, frozen=True, tag="task_ended"):
+    """A task is over: in which state, and why if not with an answer.
+
+    It is said in the same batch as the event that led there, which alone moves the machine.
+    """
+
+    state: str
+    error: str = ""
+    exceeded: Limit = ""
 
 
 class Granted(_Fact, frozen=True, tag="granted"):
@@ -90,5 +102,12 @@ class Recovered(_Fact, frozen=True, tag="recovered"):
 
 
 Fact: TypeAlias = (
-    ThreadCreated | Configured | GitObserved | InputQueued | Recovered | Granted | ChildStarted
+    ThreadCreated
+    | Configured
+    | GitObserved
+    | InputQueued
+    | Recovered
+    | Granted
+    | ChildStarted
+    | TaskEnded
 )

@@ -116,7 +116,11 @@ class Thread(Struct, frozen=True, omit_defaults=True):
 
 
 class ThreadSummary(Struct, frozen=True, omit_defaults=True):
-    """One line of a list."""
+    """One line of a list.
+
+    `machine` says what the thread is: `chat` or `task`. `questions` is how many calls wait for a
+    person's yes, `parent` the thread a sub-agent works for.
+    """
 
     id: str
     version: int
@@ -130,3 +134,6 @@ class ThreadSummary(Struct, frozen=True, omit_defaults=True):
     model: str | None = None
     is_private: bool = False
     problem: str = ""
+    machine: str = "chat"
+    questions: int = 0
+    parent: str | None = None

@@ -37,6 +37,7 @@ def tool(name: str, effect: EffectClass, risk: RiskLevel = RiskLevel.MEDIUM) -> 
 TOOLS: Final = (
     tool("look", EffectClass.READ, RiskLevel.LOW),
     tool("edit", EffectClass.MUTATE),
+    tool("put", EffectClass.IDEMPOTENT),
     tool("burn", EffectClass.MUTATE, RiskLevel.HIGH),
 )
 

@@ -115,6 +115,19 @@ def test_a_batch_goes_to_observing_however_many_of_its_calls_failed(
     assert len(machine.memory.history) == 2
 
 
+@pytest.mark.parametrize(
+    ("ends", "state"),
+    [((fine("a"), fails("c")), "Done"), ((fails("a"), fails("c")), "Error")],
+)
+def test_a_batch_counts_as_a_success_if_one_of_its_calls_is_one(
+    ends: tuple[ToolCompleted, ...], state: str
+) -> None:
+    rows = (("ParallelActing", "ToolSuccess", "Done"), ("ParallelActing", "ToolFailure", "Error"))
+    machine = agent(graph=Graph(rows=rows))
+    does(machine, asks(A, C), *ends)
+    assert machine.state_name == state
+
+
 def test_a_machine_without_parallel_tools_allows_one_call_at_a_time() -> None:
     assert agent(parallel_tools=False, parallel_max=5).parallel_max == 1
     assert agent(parallel_max=5).parallel_max == 5
@@ -204,6 +217,12 @@ def test_the_hook_runs_when_a_tool_that_changes_things_succeeded() -> None:
     assert len(machine.memory.history) == 3
     assert isinstance(does(machine, PostToolsHookCompleted(True)), SendLlmRequest)
     assert machine.memory.executions == ()
+
+
+@pytest.mark.parametrize("name", ["edit", "put", "unheard_of"])
+def test_the_hook_runs_after_every_kind_of_tool_that_may_have_changed_something(name: str) -> None:
+    machine = agent()
+    assert isinstance(does(machine, asks(call("a", name)), fine("a")), RunPostToolsHook)
 
 
 @pytest.mark.parametrize("events", [[asks(A), fine("a")], [asks(B), fails("b")]])

@@ -14,7 +14,9 @@ from core.task.tasks import (
     asks,
     at,
     call,
+    decided,
     does,
+    fails,
     fine,
     given,
     idle,
@@ -23,7 +25,7 @@ from core.task.tasks import (
     texts,
 )
 from treadle.core.actions import WAIT, ExecuteTools, RunPostToolsHook, RunState, SendLlmRequest
-from treadle.core.approval import AlwaysAsk
+from treadle.core.approval import AlwaysAsk, Approved, Rejected
 from treadle.core.budget import TokenBudget
 from treadle.core.events import PostToolsHookCompleted
 from treadle.core.llm import Usage
@@ -155,13 +157,74 @@ def test_a_state_named_as_a_built_in_one_takes_its_place_and_owns_what_it_owns()
 def test_a_planning_of_its_own_can_plan_the_same_call_id_again() -> None:
     machine = idle()
     machine.handle_event(given(graph=graph(CustomState("Planning"))))
+    used = []
     for _ in range(3):
-        one = call("mine", "look")
-        action = does(machine, ended("LlmToolCall", "Planning", current_tool_call=one))
-        assert action == ExecuteTools((one,))
-        does(machine, fine("mine"))
+        planned = ended("LlmToolCall", "Planning", current_tool_call=call("mine", "look"))
+        action = does(machine, planned)
+        assert isinstance(action, ExecuteTools)
+        used.append(action.calls[0].id)
+        does(machine, fine(used[-1], used[-1]))
+    assert (used[0], len({*used})) == ("mine", 3)
     check_pairs(list(machine.conversation))
-    assert len(machine.memory.history) == 3
+    assert [entry.observation for entry in machine.memory.history] == [
+        f"SUCCESS: {call_id}" for call_id in used
+    ]
+
+
+def test_a_batch_of_its_own_may_hold_one_id_twice() -> None:
+    machine = idle()
+    machine.handle_event(given(graph=graph(CustomState("Planning"))))
+    calls = (call("x"), call("x"))
+    action = does(machine, ended("LlmParallelToolCalls", "Planning", pending_tool_calls=calls))
+    assert isinstance(action, ExecuteTools)
+    assert len({one.id for one in action.calls}) == 2
+
+
+def test_a_gate_that_doubles_a_call_gets_two_calls_of_different_ids() -> None:
+    rows: Rows = (("Planning", "LlmToolCall", "Gate"), ("Gate", "Twice", "ParallelActing"))
+    gate = CustomState("Gate", ("current_tool_call", "pending_tool_calls"))
+    machine = agent(graph=graph(gate, rows=rows))
+    does(machine, asks(call("a")))
+    doubled = ended(
+        "Twice", "Gate", current_tool_call=None, pending_tool_calls=(call("a"), call("a"))
+    )
+    action = does(machine, doubled)
+    assert isinstance(action, ExecuteTools)
+    ids = [one.id for one in action.calls]
+    action = does(machine, *map(fine, ids))
+    assert len({*ids}) == 2
+    assert isinstance(action, SendLlmRequest)
+    check_pairs(action.request.messages)
+
+
+def test_a_planning_that_leaves_one_call_beside_a_batch_has_the_batch_observed() -> None:
+    machine = idle()
+    machine.handle_event(given(graph=graph(CustomState("Planning"))))
+    calls = (call("x"), call("y"))
+    both = {"current_tool_call": call("z"), "pending_tool_calls": calls}
+    action = does(machine, ended("LlmParallelToolCalls", "Planning", **both))
+    assert action == ExecuteTools(calls)
+    assert [one.id for one, _ in machine.round] == ["x", "y"]
+    does(machine, fine("y", "2"), fine("x", "1"))
+    observed = [entry.observation for entry in machine.memory.history]
+    assert observed == ["SUCCESS: 1", "SUCCESS: 2"]
+
+
+def test_a_gate_may_let_a_part_of_a_batch_pass_and_the_model_is_told_of_the_rest() -> None:
+    rows: Rows = (("Planning", "LlmParallelToolCalls", "Gate"), ("Gate", "Some", "ParallelActing"))
+    gate = CustomState("Gate", ("pending_tool_calls",))
+    machine = agent(graph=graph(gate, rows=rows))
+    does(machine, asks(call("a"), call("b")))
+    changed = (call("b", "look", '{"x":"2"}'),)
+    assert does(machine, ended("Some", "Gate", pending_tool_calls=changed)) == ExecuteTools(changed)
+    action = does(machine, fine("b", "seen"))
+    assert isinstance(action, SendLlmRequest)
+    check_pairs(action.request.messages)
+    assert texts(action.request.messages)[2:] == [
+        ("tool", "ERROR: Cancelled: it was not run"),
+        ("tool", "seen"),
+    ]
+    assert [entry.tool for entry in machine.memory.history] == [*changed]
 
 
 def test_acting_looks_at_the_blacklist_for_a_planning_that_does_not() -> None:
@@ -218,6 +281,29 @@ def test_a_way_past_acting_and_observing_leaves_no_call_without_a_result() -> No
     assert texts(action.request.messages)[-1] == ("tool", "ERROR: Cancelled: it was not run")
 
 
+def test_a_graph_may_lead_back_to_acting_and_the_call_runs_again() -> None:
+    rows: Rows = (("Acting", "ToolFailure", "Again"), ("Again", "Try", "Acting"))
+    machine = agent(graph=graph(CustomState("Again"), rows=rows))
+    assert does(machine, asks(call("a")), fails("a")) == RunState("Again")
+    assert does(machine, ended("Try", "Again")) == ExecuteTools((call("a"),))
+    does(machine, fine("a", "at last"))
+    assert texts(machine.conversation)[-1] == ("tool", "at last")
+
+
+def test_what_a_person_rejected_does_not_run_wherever_the_graph_leads() -> None:
+    rows: Rows = (
+        ("WaitingForHuman", "HumanApprovedParallel", "Gate"),
+        ("Gate", "Go", "ParallelActing"),
+    )
+    gate = CustomState("Gate", ("pending_tool_calls",))
+    machine = agent(graph=graph(gate, rows=rows), approval=AlwaysAsk())
+    calls = (call("a"), call("b"), call("c"))
+    does(machine, asks(*calls), decided("a", Approved()), decided("c", Approved()))
+    assert does(machine, decided("b", Rejected())) == RunState("Gate")
+    action = does(machine, ended("Go", "Gate", pending_tool_calls=calls[:2]))
+    assert action == ExecuteTools((call("a"),))
+
+
 def test_a_state_between_acting_and_observing_may_rewrite_what_was_observed() -> None:
     rows: Rows = (("Acting", "ToolSuccess", "Mask"), ("Mask", "Masked", "Observing"))
     machine = agent(graph=graph(CustomState("Mask", ("last_observation",)), rows=rows))
@@ -241,6 +327,10 @@ def test_a_terminal_state_of_its_own_is_the_end_and_needs_no_handler() -> None:
     assert (machine.state_name, machine.is_over, machine.is_at_rest) == ("Parked", True, True)
     assert machine.obligations() == WAIT
     assert machine.memory.final_answer == ANSWER
+    before = machine.state
+    for event in (ended("Again", "Parked"), TimeRanOut(at(1)), says(ANSWER)):
+        assert machine.handle_event(event) == WAIT
+        assert machine.state is before
 
 
 def test_a_graph_that_runs_in_circles_is_stopped_and_says_so() -> None:
@@ -281,3 +371,23 @@ def test_a_person_is_asked_by_a_custom_state_that_takes_the_place_of_waiting() -
     assert does(machine, asks(call("a"))) == RunState("WaitingForHuman")
     assert (machine.questions, machine.is_at_rest) == ((), False)
     assert does(machine, ended("HumanApproved", "WaitingForHuman")) == ExecuteTools((call("a"),))
+
+
+def test_what_a_handler_tells_the_model_stands_at_the_end_of_the_next_request() -> None:
+    machine = reviewing()
+    request = does(machine, ended("Refused", notes=("name your source",))).request
+    assert texts(request.messages)[-2:] == [("assistant", ANSWER), ("user", "name your source")]
+
+
+def test_an_answer_that_a_graph_leads_back_without_a_word_is_not_the_last_word() -> None:
+    request = does(reviewing(), ended("Refused")).request
+    assert texts(request.messages)[-1] == ("user", "That was not the end of the task: go on.")
+
+
+def test_a_note_never_stands_between_calls_and_their_results() -> None:
+    rows = (("Planning", "LlmToolCall", "Look"), ("Look", "Back", "Planning"))
+    machine = agent(graph=graph(CustomState("Look"), rows=rows))
+    does(machine, asks(call("a")))
+    request = does(machine, ended("Back", "Look", notes=("do something else",))).request
+    check_pairs(request.messages)
+    assert texts(request.messages)[-1] == ("user", "do something else")

@@ -28,7 +28,7 @@ from treadle.models.openai.chat_stream import ChatAssembler
 from treadle.models.openai.responses_stream import ResponsesAssembler
 from treadle.models.wire import sse
 from treadle.models.wire import stream as wire
-from treadle.runtime import session
+from treadle.runtime import performer
 
 Patch = pytest.MonkeyPatch
 ASSEMBLERS: Final[tuple[Any, ...]] = (AnthropicAssembler, ChatAssembler, ResponsesAssembler)
@@ -151,13 +151,13 @@ def every_request_is_another_one(patch: Patch) -> None:
 
 
 def calls_run_twice(patch: Patch) -> None:
-    right = session.run_call
+    right = performer.run_call
 
     async def wrong(*args: Any) -> Any:
         await right(*args)
         return await right(*args)
 
-    patch.setattr(session, "run_call", wrong)
+    patch.setattr(performer, "run_call", wrong)
 
 
 PLANTED: Final[dict[Callable[[Patch], None], Callable[..., None]]] = {

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, Final
 
 from msgspec.structs import replace
 
-from treadle.core.actions import AgentAction, ExecuteTools
+from treadle.core.actions import ExecuteTools
 from treadle.core.events import ToolCompleted, ToolStarted, ToolUncertain
 from treadle.core.messages import ToolCall
-from treadle.core.task.calls import completed, failed, observation_of, opened, updated
+from treadle.core.task.calls import calls_of, completed, failed, observation_of, opened, updated
 from treadle.core.task.events import TimeRanOut
-from treadle.core.task.handler import Context, Handler, Result, out_of_time, short
+from treadle.core.task.handler import Handler, Result, out_of_time, short, with_usage
 from treadle.core.task.memory import AgentMemory, ToolResult
 from treadle.core.task.table import Event, State
 from treadle.core.tools import Status, ToolErrorKind, ToolExecutionOutcome, ToolExecutionStatus
@@ -21,14 +20,8 @@ _Running = ToolExecutionStatus.Running
 _Completed = ToolExecutionStatus.Completed
 
 
-def _calls(memory: AgentMemory, state: State) -> tuple[ToolCall, ...]:
-    if state is State.PARALLEL_ACTING:
-        return memory.pending_tool_calls
-    return () if memory.current_tool_call is None else (memory.current_tool_call,)
-
-
-def _enter(memory: AgentMemory, context: Context, state: State) -> Result:
-    calls = _calls(memory, state)
+def _enter(memory: AgentMemory, state: State) -> Result:
+    calls = calls_of(memory, state)
     if not calls:
         memory = replace(memory, error=f"{state} was entered without a call to run")
         return memory.log(state, "FATAL_ERROR", memory.error or ""), Event.FATAL_ERROR
@@ -53,12 +46,12 @@ def _enter(memory: AgentMemory, context: Context, state: State) -> Result:
 def _open(memory: AgentMemory, state: State) -> tuple[ToolCall, ...]:
     return tuple(
         call
-        for call, status in zip(_calls(memory, state), memory.executions, strict=True)
+        for call, status in zip(calls_of(memory, state), memory.executions, strict=True)
         if not isinstance(status, _Completed)
     )
 
 
-def _on(memory: AgentMemory, event: Any, _: Context, state: State) -> Result:
+def _on(memory: AgentMemory, event: Any, state: State) -> Result:
     if isinstance(event, TimeRanOut):
         return _run_out_of_time(memory, state), Event.FATAL_ERROR
     if not isinstance(event, ToolStarted | ToolUncertain | ToolCompleted):
@@ -66,20 +59,18 @@ def _on(memory: AgentMemory, event: Any, _: Context, state: State) -> Result:
     status = next((s for s in memory.executions if s.call_id == event.call_id), None)
     if status is None or isinstance(status, _Completed):
         return memory, None
-    is_running = isinstance(status, _Running)
     new: Status
     if isinstance(event, ToolStarted):
         if isinstance(status, _Running) and not status.uncertain:
             return memory, None
         new = _Running(event.call_id, status.tool_name, event.at, modified=status.modified)
     elif isinstance(event, ToolUncertain):
-        if not is_running:
+        if not isinstance(status, _Running):
             return memory, None
         new = replace(status, uncertain=True)
     else:
         new = completed(status, event.outcome, event.at)
-        if event.usage is not None:
-            memory = replace(memory, total_usage=memory.total_usage + event.usage)
+        memory = with_usage(memory, event.usage)
     memory = replace(memory, executions=updated(memory.executions, new))
     if all(isinstance(status, _Completed) for status in memory.executions):
         return _finish(memory, state)
@@ -90,7 +81,7 @@ def _finish(memory: AgentMemory, state: State) -> Result:
     """All calls have ended."""
     results = tuple(
         ToolResult(call, status.outcome)
-        for call, status in zip(_calls(memory, state), memory.executions, strict=True)
+        for call, status in zip(calls_of(memory, state), memory.executions, strict=True)
         if isinstance(status, _Completed)
     )
     for result in results:
@@ -117,31 +108,24 @@ def _has_succeeded(result: ToolResult) -> bool:
 
 def _run_out_of_time(memory: AgentMemory, state: State) -> AgentMemory:
     text = out_of_time(memory)
-    executions = tuple(_cut_off(memory.executions, memory.clock))
+    executions = tuple(_cut_off(status, memory.clock) for status in memory.executions)
     memory = replace(memory, executions=executions, error=text, exceeded="time")
     return memory.log(state, "BUDGET_EXCEEDED", text)
 
 
-def _cut_off(executions: Iterable[Status], at: str) -> Iterable[Status]:
-    for status in executions:
-        if isinstance(status, _Completed):
-            yield status
-            continue
-        started = isinstance(status, _Running)
-        tail = "it had started and may have had effects" if started else "it had not started"
-        why = f"the time limit passed; {tail}"
-        yield failed(status, ToolErrorKind.CANCELLED, why, at)
-
-
-def _owed(memory: AgentMemory, _: Context, state: State) -> AgentAction:
-    return ExecuteTools(_open(memory, state))
+def _cut_off(status: Status, at: str) -> Status:
+    if isinstance(status, _Completed):
+        return status
+    started = isinstance(status, _Running)
+    tail = "it had started and may have had effects" if started else "it had not started"
+    return failed(status, ToolErrorKind.CANCELLED, f"the time limit passed; {tail}", at)
 
 
 def _handler(state: State) -> Handler:
     return Handler(
-        lambda memory, context: _enter(memory, context, state),
-        lambda memory, event, context: _on(memory, event, context, state),
-        lambda memory, context: _owed(memory, context, state),
+        lambda memory, _: _enter(memory, state),
+        lambda memory, event, _: _on(memory, event, state),
+        lambda memory, _: ExecuteTools(_open(memory, state)),
     )
 
 

@@ -12,10 +12,12 @@ from collections.abc import Iterable
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from treadle.core.answer import as_assistant
 from treadle.core.approval import told_as_modified
 from treadle.core.conversation import Conversation
 from treadle.core.messages import Message, ToolCall
 from treadle.core.task.memory import AgentMemory
+from treadle.core.task.table import State
 from treadle.core.tools import (
     Outcome,
     Status,
@@ -29,19 +31,55 @@ _Completed = ToolExecutionStatus.Completed
 _Success = ToolExecutionOutcome.Success
 
 
-def calls_of(memory: AgentMemory) -> tuple[ToolCall, ...]:
-    """The calls of this step, in request order; empty if there are none."""
-    if memory.current_tool_call is not None:
-        return (memory.current_tool_call,)
-    return memory.pending_tool_calls
+def calls_of(memory: AgentMemory, state: str) -> tuple[ToolCall, ...]:
+    """The calls of this step, in request order; empty if there are none.
+
+    `Planning` leaves either one call or a batch; a custom state may leave both. Then each state
+    that acts has its own, and the others those which stand in `executions`.
+    """
+    current, batch = memory.current_tool_call, memory.pending_tool_calls
+    ran = [status.call_id for status in memory.executions]
+    is_batch = bool(ran) and ran == [call.id for call in batch]
+    if state == State.PARALLEL_ACTING or (state != State.ACTING and is_batch):
+        return batch
+    if current is not None:
+        return (current,)
+    return () if state == State.ACTING else batch
+
+
+def asked(transcript: Conversation) -> frozenset[str]:
+    """The ids of the calls that the model has asked for last and that have no result yet."""
+    return frozenset(call.id for call in (transcript[-1].tool_calls if transcript else ()))
+
+
+def with_fresh_ids(calls: tuple[ToolCall, ...], transcript: Conversation) -> tuple[ToolCall, ...]:
+    """The calls of a custom state, under ids of their own; those the model asked for keep theirs.
+
+    Ids stand in idempotency keys, so that one that is used twice would be taken for a repetition.
+    """
+    ids = [call.id for call in calls]
+    if len({*ids}) == len(ids) and asked(transcript).issuperset(ids):
+        return calls
+    return as_assistant(Message.assistant("", calls), transcript).tool_calls
 
 
 def opened(memory: AgentMemory, calls: tuple[ToolCall, ...]) -> tuple[Status, ...]:
-    """How the calls stand before the first of them runs; what a person decided stays decided."""
-    if [status.call_id for status in memory.executions] == [call.id for call in calls]:
-        return memory.executions
+    """How the calls stand before the first of them runs.
+
+    What a person said of them stays. A call that has run is to run again: a custom graph led here.
+    """
+    stands = {s.call_id: s for s in memory.executions if not _has_run(s)}
     pending = ToolExecutionStatus.Pending
-    return tuple(pending(call.id, call.tool_name, memory.clock) for call in calls)
+    return tuple(
+        stands.get(call.id) or pending(call.id, call.tool_name, memory.clock) for call in calls
+    )
+
+
+def _has_run(status: Status) -> bool:
+    outcome = status.outcome if isinstance(status, _Completed) else None
+    if isinstance(outcome, ToolExecutionOutcome.Error):
+        return outcome.error.kind is not ToolErrorKind.REJECTED
+    return outcome is not None
 
 
 def updated(executions: Iterable[Status], new: Status) -> tuple[Status, ...]:

@@ -106,12 +106,16 @@ class Logged(Struct, frozen=True):
 
 
 class StateCompleted(_Event, frozen=True, tag="state_completed"):
-    """The handler of a custom state ended with `event`; `usage` is what it used of models."""
+    """The handler of a custom state ended with `event`.
+
+    `notes` are what it tells the model, `usage` is what it used of models.
+    """
 
     state: str
     event: str
     changes: Changes = Changes()
     logged: tuple[Logged, ...] = ()
+    notes: tuple[str, ...] = ()
     usage: Usage | None = None
     at: str = ""
 

@@ -17,9 +17,11 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from treadle.core.actions import WAIT, AgentAction
 from treadle.core.config import AgentConfig
+from treadle.core.llm import Usage
 from treadle.core.task.memory import AgentMemory
 
 DATA_LENGTH_MAX: Final = 200
@@ -61,6 +63,11 @@ def out_of_time(memory: AgentMemory) -> str:
         f"{memory.elapsed_s:.0f} s" if limit is None else f"{memory.elapsed_s:.0f} of {limit:g} s"
     )
     return f"Time limit exceeded: {used} used"
+
+
+def with_usage(memory: AgentMemory, usage: Usage | None) -> AgentMemory:
+    """A memory that counts what was used of models, if anything."""
+    return memory if usage is None else replace(memory, total_usage=memory.total_usage + usage)
 
 
 def short(text: str) -> str:

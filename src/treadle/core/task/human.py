@@ -23,7 +23,7 @@ _Completed = ToolExecutionStatus.Completed
 
 def enter(memory: AgentMemory, context: Context) -> Result:
     """Ask about the calls that need a yes."""
-    calls, pending = calls_of(memory), memory.pending_approval
+    calls, pending = calls_of(memory, _HERE), memory.pending_approval
     ids = {call.id for call in calls}
     if pending is None or not all(question.call.id in ids for question in pending.open):
         text = "there is nothing that a person could approve"

@@ -22,7 +22,7 @@ from treadle.core.conversation import Conversation
 from treadle.core.events import AgentEvent, LlmEvent, ShutdownRequested, ToolProgressEvent, name_of
 from treadle.core.machine import Retry
 from treadle.core.messages import Message, ToolCall
-from treadle.core.task.calls import calls_of
+from treadle.core.task.calls import calls_of, with_answers, with_fresh_ids
 from treadle.core.task.events import (
     WRITABLE,
     CustomState,
@@ -33,7 +33,7 @@ from treadle.core.task.events import (
     TimeRanOut,
 )
 from treadle.core.task.graph import build_graph_table
-from treadle.core.task.handler import Context, Handler, Result, out_of_time
+from treadle.core.task.handler import Context, Handler, Result, out_of_time, with_usage
 from treadle.core.task.handlers import HANDLERS
 from treadle.core.task.memory import AgentMemory, History, check_ownership
 from treadle.core.task.request import model_of
@@ -181,7 +181,7 @@ class TaskMachine:
         if not any(map(self._is_built_in, _ROUNDS)):
             return ()
         memory = self._state.memory
-        return tuple(zip(calls_of(memory), memory.executions, strict=True))
+        return tuple(zip(calls_of(memory, self._state.name), memory.executions, strict=True))
 
     @property
     def retry(self) -> Retry | None:
@@ -318,8 +318,12 @@ class TaskMachine:
         if not at:
             return memory
         passed_s = 0.0 if self.is_at_rest else seconds_between(memory.clock, at)
+        elapsed_s = memory.elapsed_s + passed_s
+        if isinstance(event, TimeRanOut) and memory.budget is not None:
+            # Another clock said so, which may be ahead of that of the records.
+            elapsed_s = max(elapsed_s, memory.budget.max_time_s or 0.0)
         # A clock that runs backwards is held at its last value, so that no time counts twice.
-        return replace(memory, elapsed_s=memory.elapsed_s + passed_s, clock=max(memory.clock, at))
+        return replace(memory, elapsed_s=elapsed_s, clock=max(memory.clock, at))
 
     def _enter(self, name: str, memory: AgentMemory) -> Result:
         handler = self._handler(name)
@@ -357,11 +361,15 @@ def _changes(event: StateCompleted) -> dict[str, Any]:
 def _completed(memory: AgentMemory, event: StateCompleted) -> AgentMemory:
     """The memory with what a custom handler wrote, logged and used."""
     changes = _changes(event)
-    if not changes.keys().isdisjoint({"current_tool_call", "pending_tool_calls"}):
-        changes["executions"] = ()  # they were those of other calls
-    if event.usage is not None:
-        changes["total_usage"] = memory.total_usage + event.usage
-    memory = replace(memory, **changes)
+    if (call := changes.get("current_tool_call")) is not None:
+        [changes["current_tool_call"]] = with_fresh_ids((call,), memory.transcript)
+    if calls := changes.get("pending_tool_calls"):
+        changes["pending_tool_calls"] = with_fresh_ids(calls, memory.transcript)
+    memory = with_usage(replace(memory, **changes), event.usage)
     for line in event.logged:
         memory = memory.log(event.state, line.event, line.data)
+    if event.notes:
+        memory = with_answers(memory)  # nothing may stand between calls and their results
+    for text in event.notes:
+        memory = memory.tell(text)
     return memory

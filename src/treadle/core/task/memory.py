@@ -138,6 +138,10 @@ class AgentMemory(Struct, frozen=True):
         entry = TraceEntry(self.step, str(state), event, data, self.clock)
         return replace(self, trace=self.trace.append(entry))
 
+    def tell(self, text: str) -> AgentMemory:
+        """A memory whose next request tells the model this, after everything else."""
+        return replace(self, transcript=self.transcript.append(Message.note(text)))
+
     def build_messages(self) -> list[Message]:
         """The messages of the next request, by `config.history_style`.
 
@@ -214,7 +218,6 @@ needs it, plus the owners of the fields that are added. A custom state owns what
 and rewritten by `Reflecting` alone. `elapsed_s`, `clock` and `moves` are the machine's own.
 """
 
-_KEPT_BY_MACHINE: Final = ("elapsed_s", "clock", "moves")
 FIELDS: Final = tuple(field.name for field in msgspec.structs.fields(AgentMemory))
 
 

@@ -7,12 +7,18 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from treadle.core.actions import AgentAction, RunPostToolsHook
-from treadle.core.answer import as_assistant
 from treadle.core.events import PostToolsHookCompleted
 from treadle.core.messages import Message, ToolCall
-from treadle.core.task.calls import answered, calls_of, completed, observation_of
+from treadle.core.task.calls import (
+    answered,
+    asked,
+    calls_of,
+    completed,
+    observation_of,
+    with_fresh_ids,
+)
 from treadle.core.task.events import TimeRanOut
-from treadle.core.task.handler import Context, Result, short
+from treadle.core.task.handler import Context, Result, short, with_usage
 from treadle.core.task.memory import AgentMemory, HistoryEntry
 from treadle.core.task.table import Event, State
 from treadle.core.tools import (
@@ -32,8 +38,9 @@ _Success = ToolExecutionOutcome.Success
 
 def enter(memory: AgentMemory, context: Context) -> Result:
     """Commit the calls; `executions` stay until the hook has ended, which is told of them."""
-    calls = calls_of(memory)
-    ended = tuple(_ended(call, memory) for call in calls)
+    calls = calls_of(memory, _HERE)
+    observed = memory.last_observation if calls == (memory.current_tool_call,) else None
+    ended = tuple(_ended(call, memory, observed) for call in calls)
     calls, memory = _with_asked(calls, memory)
     ended = tuple(
         replace(status, call_id=call.id) for call, status in zip(calls, ended, strict=True)
@@ -68,9 +75,7 @@ def enter(memory: AgentMemory, context: Context) -> Result:
 def on(memory: AgentMemory, event: Any, context: Context) -> Result:
     """The hook has ended, or time has: the next planning step will see to that."""
     if isinstance(event, PostToolsHookCompleted):
-        if event.usage is not None:
-            memory = replace(memory, total_usage=memory.total_usage + event.usage)
-        return _go_on(memory, context)
+        return _go_on(with_usage(memory, event.usage), context)
     return _go_on(memory, context) if isinstance(event, TimeRanOut) else (memory, None)
 
 
@@ -98,10 +103,9 @@ def _go_on(memory: AgentMemory, context: Context) -> Result:
     return memory.log(_HERE, "NEEDS_REFLECTION", why), Event.NEEDS_REFLECTION
 
 
-def _ended(call: ToolCall, memory: AgentMemory) -> _Completed:
+def _ended(call: ToolCall, memory: AgentMemory, observation: str | None) -> _Completed:
     """How a call ended: as `executions` say, or as a custom state says in its observation."""
     status = next((one for one in memory.executions if one.call_id == call.id), None)
-    observation = memory.last_observation if memory.current_tool_call is not None else None
     is_known = isinstance(status, _Completed)
     if isinstance(status, _Completed) and observation in (None, observation_of(status.outcome)):
         return status
@@ -132,12 +136,11 @@ def _with_asked(
 ) -> tuple[tuple[ToolCall, ...], AgentMemory]:
     """The calls, and a transcript that ends with them as a model's wish.
 
-    It does so already unless a custom `Planning` made them; then they may also get other ids.
+    It does so already unless a custom state made them.
     """
-    transcript = memory.transcript
-    last = transcript[-1].tool_calls if transcript else ()
-    if not calls or [(c.id, c.tool_name) for c in last] == [(c.id, c.tool_name) for c in calls]:
+    if not calls or asked(memory.transcript).issuperset(call.id for call in calls):
         return calls, memory
-    transcript = answered(transcript, memory.executions)
-    message = as_assistant(Message.assistant("", calls), transcript)
-    return message.tool_calls, replace(memory, transcript=transcript.append(message))
+    transcript = answered(memory.transcript, memory.executions)
+    calls = with_fresh_ids(calls, transcript)
+    transcript = transcript.append(Message.assistant("", calls))
+    return calls, replace(memory, transcript=transcript)

@@ -21,18 +21,22 @@ from treadle.core.messages import Message, ToolCall
 from treadle.core.retry import is_retryable, retry_delay_s
 from treadle.core.task.calls import with_answers
 from treadle.core.task.events import TimeRanOut
-from treadle.core.task.handler import Context, Result, out_of_time, short
+from treadle.core.task.handler import Context, Result, out_of_time, short, with_usage
 from treadle.core.task.memory import AgentMemory, FailedRequest, HumanApprovalRequest
 from treadle.core.task.request import as_run, build_request
 from treadle.core.task.table import Event, State
 
 _HERE: Final = State.PLANNING
+_GO_ON: Final = "That was not the end of the task: go on."
+"""For a graph that leads an answer back here and says nothing: providers want the last word."""
 _AGAIN: Final = " It had been cut off by the limit of tokens: be briefer."
 
 
 def enter(memory: AgentMemory, context: Context) -> Result:
     """Begin a planning step, if the limits allow it."""
     memory = with_answers(memory)
+    if memory.transcript[-1].role == "assistant":
+        memory = memory.tell(_GO_ON)
     config = memory.config
     if memory.step >= config.max_steps:
         text = f"Max steps {config.max_steps} exceeded"
@@ -86,8 +90,7 @@ def _stopped(memory: AgentMemory, limit: Any, text: str) -> AgentMemory:
 
 def _fail(memory: AgentMemory, event: LlmEvent.Error, context: Context) -> Result:
     error, settings = event.error, context.settings
-    if error.usage is not None:
-        memory = replace(memory, total_usage=memory.total_usage + error.usage)
+    memory = with_usage(memory, error.usage)
     retries = 0 if memory.failed_request is None else memory.failed_request.retries
     if retries < settings.max_retries and is_retryable(error):
         delay_s = retry_delay_s(error, retries, event.jitter)
@@ -229,4 +232,4 @@ def _ask_again(memory: AgentMemory, message: Message, note: str) -> AgentMemory:
     transcript = memory.transcript
     if message.content.strip():
         transcript = transcript.append(message)
-    return replace(memory, transcript=transcript.append(Message.user(note)))
+    return replace(memory, transcript=transcript.append(Message.note(note)))

@@ -16,10 +16,9 @@ from treadle.core.actions import WAIT, AgentAction, Summarize
 from treadle.core.chat.compaction import build_summary_request
 from treadle.core.conversation import Compaction, Conversation
 from treadle.core.events import Compacted, CompactionFailed
-from treadle.core.llm import Usage
 from treadle.core.messages import ToolCall
 from treadle.core.task.events import TimeRanOut
-from treadle.core.task.handler import Context, Result
+from treadle.core.task.handler import Context, Result, with_usage
 from treadle.core.task.memory import SUMMARY, AgentMemory, History, HistoryEntry
 from treadle.core.task.request import model_of
 from treadle.core.task.table import Event, State
@@ -65,20 +64,16 @@ def on(memory: AgentMemory, event: Any, context: Context) -> Result:
     """Take the model's summary; without one, history stays as it is."""
     if isinstance(event, Compacted):
         cut = _cut(memory, context)
-        memory = _used(memory, event.usage)
+        memory = with_usage(memory, event.usage)
         if cut is not None and event.summary.strip():
             return _compress(memory, cut, event.summary.strip()), Event.REFLECT_DONE
         return memory.log(_HERE, "COMPRESS_FAILED", "no summary"), Event.REFLECT_DONE
     if isinstance(event, CompactionFailed):
-        memory = _used(memory, event.error.usage)
+        memory = with_usage(memory, event.error.usage)
         return memory.log(_HERE, "COMPRESS_FAILED", event.error.text), Event.REFLECT_DONE
     if isinstance(event, TimeRanOut):
         return memory.log(_HERE, "COMPRESS_FAILED", "time ran out"), Event.REFLECT_DONE
     return memory, None
-
-
-def _used(memory: AgentMemory, usage: Usage | None) -> AgentMemory:
-    return memory if usage is None else replace(memory, total_usage=memory.total_usage + usage)
 
 
 def _cut(memory: AgentMemory, context: Context) -> _Cut | None:

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from treadle.core.events import LlmEvent, ModelEvent
 from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest, LlmResponse, ModelTraits, Usage
-from treadle.core.messages import Message, ToolCall
+from treadle.core.messages import NOTE, Message, ToolCall
 from treadle.models.counts import estimate, tokens_in
 from treadle.models.scripted.script import (
     CALL_ID_PREFIX,
@@ -147,7 +147,7 @@ class _Shown(Struct, frozen=True, gc=False):
 
     system: str
     turn: tuple[Message, ...]
-    """Newest first, down to the latest user message."""
+    """Newest first, down to the latest prompt; notes to the agent are none."""
     step: int
 
     @classmethod
@@ -156,7 +156,7 @@ class _Shown(Struct, frozen=True, gc=False):
         step = 0
         for message in reversed(request.messages):
             turn.append(message)
-            if message.role == "user":
+            if message.role == "user" and message.name != NOTE:
                 break
             if message.role == "assistant":
                 step += 1
@@ -168,7 +168,8 @@ class _Shown(Struct, frozen=True, gc=False):
 
     @property
     def user(self) -> str | None:
-        return self.turn[-1].content if self.turn and self.turn[-1].role == "user" else None
+        prompts = (m.content for m in reversed(self.turn) if m.role == "user" and m.name != NOTE)
+        return next(prompts, None)
 
     @property
     def text(self) -> str:

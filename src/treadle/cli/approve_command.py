@@ -1,0 +1,148 @@
+"""`treadle approve`: answer what a thread waits for, and go on with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from treadle.cli import options
+
+if TYPE_CHECKING:
+    from treadle.cli.wiring import Setup
+    from treadle.core.approval import Decision, Question
+
+
+@click.command("approve")
+@click.argument("thread", metavar="ID")
+@click.argument("call", metavar="[CALL]", required=False)
+@click.option("--yes", is_flag=True, help="Run it: all calls that wait, or CALL.")
+@click.option("--no", "reason", metavar="REASON", help="Do not run it; the agent reads REASON.")
+@click.option(
+    "--args", "arguments", metavar="JSON", help="Run it with these arguments: a JSON object."
+)
+@click.option("--always", is_flag=True, help="With --yes: and its tool for the rest of the thread.")
+@click.option("--json", "as_json", is_flag=True, help="What waits, as a JSON array; not answered.")
+@options.model_option("Go on with another model.")
+@options.folder_option
+@options.format_option
+@options.limit_options("the rest of this turn")
+@options.run_options
+@click.pass_context
+def command(ctx: click.Context, /, thread: str, call: str | None, **given: Any) -> None:
+    """Show what a thread waits for; or answer it, and go on to the end as `treadle resume` does.
+
+    \b
+    treadle approve ID                    what waits, and how to answer
+    treadle approve ID --yes              run all of it
+    treadle approve ID --no "not now"     the agent is told, and goes on without
+    treadle approve ID CALL --args '{"command": "make test"}'
+
+    ID and CALL may be any unique beginning. Without CALL, --yes and --no answer all calls that
+    wait. Other calls of the same answer run when all of them are answered. Without an answer
+    nothing is changed. Exit codes: 2 if nothing waits; 4 if something still does, or does again.
+    """  # noqa: D301  click reads the backspace
+    answers = [name for name in ("yes", "reason", "arguments") if given[name] not in (None, False)]
+    if len(answers) > 1:
+        raise click.UsageError("--yes, --no and --args answer differently: give one of them")
+    if given["always"] and answers != ["yes"]:
+        raise click.UsageError("--always goes with --yes")
+    if given["as_json"] and answers:
+        raise click.UsageError("--json shows what waits; --output-format is for what follows")
+    if not answers:
+        _show(thread, call, as_json=given["as_json"])
+        return
+    ctx.exit(_answer(thread, call, **given))
+
+
+def _show(thread: str, call: str | None, *, as_json: bool) -> None:
+    from treadle.cli.questions import show_waiting
+    from treadle.store.local import LocalStore
+    from treadle.store.places import Places
+
+    store = LocalStore(Places.find())
+    fold = store.load(store.resolve(thread)).fold
+    questions = _chosen(fold.header.thread, fold.machine.questions, call)
+    if as_json:
+        import msgspec
+
+        click.echo(msgspec.json.format(msgspec.json.encode(questions), indent=2))
+    else:
+        show_waiting(fold.header.thread, questions, err=False)
+
+
+def _answer(thread: str, call: str | None, **given: Any) -> int:
+    from treadle.cli.drive import drive
+    from treadle.cli.render import make_renderer
+    from treadle.cli.threads import Opened, open_recorded
+    from treadle.cli.wiring import Choice, make_setup
+    from treadle.runtime.outputs import TurnFinished
+
+    setup = make_setup(
+        Choice(given["model"], record=given["record"]),
+        folder=given["cwd"],
+        no_commit=given["no_commit"],
+        thread=thread,
+    )
+    budget = options.budget_of(given["max_tokens"], given["max_cost"], given["time_limit"])
+    if setup.is_task and budget is not None:
+        raise click.UsageError("the limits of a task are those it was begun with")
+    decisions, tools = _decide(setup, call, **given)
+    renderer = make_renderer(given["output_format"])
+
+    async def work(opened: Opened) -> TurnFinished:
+        return await opened.decide(decisions, grant=tools)
+
+    return drive(setup, renderer, lambda: open_recorded(setup, renderer.show, budget=budget), work)
+
+
+def _decide(
+    setup: Setup, call: str | None, **given: Any
+) -> tuple[dict[str, Decision], tuple[str, ...]]:
+    """What becomes of each call, and the tools that are allowed from here on."""
+    from treadle.cli.questions import read_object
+    from treadle.core.approval import Approved, Modified, Rejected
+    from treadle.errors import UsageError
+
+    assert setup.thread is not None
+    waiting = setup.thread.machine.questions
+    chosen = _chosen(setup.thread.header.thread, waiting, call)
+    arguments = given["arguments"]
+    if given["reason"] is not None:
+        return {one.call.id: Rejected(given["reason"]) for one in chosen}, ()
+    if arguments is None:
+        if not given["always"]:
+            return {one.call.id: Approved() for one in chosen}, ()
+        tools = tuple(dict.fromkeys(one.call.tool_name for one in chosen))
+        return {one.call.id: Approved() for one in waiting if one.call.tool_name in tools}, tools
+    if len(chosen) > 1:
+        calls = ", ".join(one.call.id for one in chosen)
+        raise UsageError("--args needs a CALL: several wait", hint=f"those that wait: {calls}")
+    if read_object(arguments) is None:
+        raise UsageError("--args takes a JSON object", hint="""--args '{"command": "ls"}'""")
+    return {chosen[0].call.id: Modified(arguments)}, ()
+
+
+def _chosen(thread: str, questions: Sequence[Question], call: str | None) -> tuple[Question, ...]:
+    """The questions that are meant: all, or the one whose call's id begins with `call`.
+
+    Raises:
+        UsageError: nothing waits, or no one call is meant.
+    """
+    from treadle.errors import UsageError
+
+    if not questions:
+        raise UsageError(
+            f"thread {thread} waits for no approval",
+            hint=f"treadle resume {thread} goes on with it",
+        )
+    if call is None:
+        return tuple(questions)
+    exact = tuple(one for one in questions if one.call.id == call)
+    found = exact or tuple(one for one in questions if one.call.id.startswith(call))
+    if len(found) == 1:
+        return found
+    calls = ", ".join(one.call.id for one in questions)
+    how_many = "no call that waits begins" if not found else f"{len(found)} calls begin"
+    raise UsageError(f"{how_many} with {call!r}", hint=f"those that wait: {calls}")

@@ -1,0 +1,64 @@
+"""Approval modes, as the command line offers them and as threads keep them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Struct
+
+from treadle.config.approval import APPROVAL_MODES
+from treadle.config.settings import ApprovalMode
+from treadle.core.approval import Policy
+from treadle.core.config import AgentConfig
+from treadle.core.tools import EffectClass
+from treadle.tools.builtin import builtin_tools
+
+MODES: Final[tuple[ApprovalMode, ...]] = tuple(APPROVAL_MODES)
+
+_CHANGING: Final = frozenset(
+    tool.definition.name
+    for tool in builtin_tools()
+    if tool.definition.effect is not EffectClass.READ
+)
+"""The tools that `plan` leaves out."""
+
+
+class Approval(Struct, frozen=True):
+    """What an agent may do by itself.
+
+    `name` is empty for a thread of the library whose policy is none of the modes. `only_reads`
+    says that no tool is offered which changes files or runs commands.
+    """
+
+    name: str
+    policy: Policy
+    only_reads: bool
+
+    @property
+    def notice(self) -> str:
+        """What a person should know of it when work begins; empty if there is nothing to say."""
+        if self.name == "plan":
+            return (
+                "approval mode plan: the agent can read but not change files or run commands; "
+                "--approval-mode ask, auto-edit or auto lets it"
+            )
+        return ""
+
+
+def approval_of(mode: ApprovalMode) -> Approval:
+    """What a mode means."""
+    return Approval(mode, APPROVAL_MODES[mode], mode == "plan")
+
+
+def recorded_approval(config: AgentConfig) -> Approval:
+    """What a thread was last worked on with: nothing is allowed that was not allowed before.
+
+    A thread that was offered no tool of ours that changes something gets none, whatever else the
+    program that began it had offered.
+    """
+    only_reads = not any(tool.name in _CHANGING for tool in config.tools)
+    for mode in MODES:
+        found = approval_of(mode)
+        if found.policy == config.approval and found.only_reads == only_reads:
+            return found
+    return Approval("", config.approval, only_reads)

@@ -1,0 +1,118 @@
+"""The options that several commands share: the same word means the same everywhere."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from treadle.core.budget import TokenBudget
+
+MODES: Final = ("plan", "ask", "auto-edit", "auto")
+"""As `cli/modes.py` has them, which takes longer to import."""
+
+SECONDS_MAX: Final = 10 * 365 * 86_400
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([smh]?)", re.ASCII)
+_UNIT_S: Final = {"": 1, "s": 1, "m": 60, "h": 3600}
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _seconds(_: click.Context, __: click.Parameter, value: str | None) -> float | None:
+    """`90`, `90s`, `10m`, `1.5h`."""
+    if value is None:
+        return None
+    found = _DURATION.fullmatch(value.strip())
+    time_s = 0.0 if found is None else float(found[1]) * _UNIT_S[found[2]]
+    if not 0 < time_s <= SECONDS_MAX:
+        raise click.BadParameter(f"{value!r} is no time: write 90, 90s, 10m or 1h")
+    return time_s
+
+
+def _dollars(_: click.Context, __: click.Parameter, value: str | None) -> Decimal | None:
+    """An amount of US dollars above zero."""
+    if value is None:
+        return None
+    try:
+        amount = Decimal(value.strip().removeprefix("$"))
+    except InvalidOperation:
+        amount = Decimal(0)
+    if not amount.is_finite() or amount <= 0:
+        raise click.BadParameter(f"{value!r} is no amount of US dollars: write 0.50")
+    return amount
+
+
+def model_option(words: str) -> Callable[[F], F]:
+    """`-m`."""
+    return click.option("-m", "--model", metavar="MODEL", help=words)
+
+
+def folder_option(command: F) -> F:
+    """`-C`."""
+    words = "Work in FOLDER instead of here."
+    return click.option("-C", "--cwd", metavar="FOLDER", type=click.Path(), help=words)(command)
+
+
+def mode_option(words: str) -> Callable[[F], F]:
+    """`--approval-mode`."""
+    return click.option("--approval-mode", type=click.Choice(MODES), help=words)
+
+
+def format_option(command: F) -> F:
+    """`--output-format`."""
+    choice = click.Choice(["text", "json", "stream-json"])
+    words = "json: one object at the end. stream-json: a line for everything that happens."
+    return click.option(
+        "--output-format", type=choice, default="text", show_default=True, help=words
+    )(command)
+
+
+def limit_options(of: str) -> Callable[[F], F]:
+    """`--max-tokens`, `--max-cost`, `--time-limit`; `of` says of what."""
+
+    def add(command: F) -> F:
+        command = click.option(
+            "--time-limit",
+            metavar="TIME",
+            callback=_seconds,
+            help=f"Time {of} may take: 90, 90s, 10m, 1h.",
+        )(command)
+        command = click.option(
+            "--max-cost",
+            metavar="USD",
+            callback=_dollars,
+            help=f"US dollars {of} may cost, as far as prices are known.",
+        )(command)
+        return click.option(
+            "--max-tokens",
+            metavar="COUNT",
+            type=click.IntRange(min=1),
+            help=f"Tokens {of} may use, read and written.",
+        )(command)
+
+    return add
+
+
+def run_options(command: F) -> F:
+    """`--record` and `--no-commit`."""
+    command = click.option(
+        "--no-commit", is_flag=True, help="Do not commit what the agent changes."
+    )(command)
+    return click.option(
+        "--record", metavar="FILE", type=click.Path(), help="Keep what the model streams in FILE."
+    )(command)
+
+
+def budget_of(
+    max_tokens: int | None, max_cost: Decimal | None, time_limit: float | None
+) -> TokenBudget | None:
+    """The budget of `limit_options`; `None` if nothing was limited."""
+    if max_tokens is None and max_cost is None and time_limit is None:
+        return None
+    from treadle.core.budget import TokenBudget
+
+    return TokenBudget(max_total=max_tokens, max_cost_usd=max_cost, max_time_s=time_limit)

@@ -1,0 +1,127 @@
+"""`treadle run`: a task that the agent brings to an end by itself."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import click
+
+from treadle.cli import options
+
+STEPS_MAX: Final = 50
+"""Of a task for which nobody says how many: work on code needs more than the library's 15."""
+
+
+@click.command("run")
+@click.argument("task")
+@options.model_option(
+    "provider:model, an alias, scripted:FILE or recorded:FILE. By default that of --task-type."
+)
+@click.option(
+    "--task-type",
+    metavar="KIND",
+    default="default",
+    help="The kind of task: the settings' table [models] says which model it gets.",
+)
+@options.folder_option
+@options.mode_option(
+    "plan: tools that only read. ask: asks before it changes a file or runs a command. auto-edit: "
+    "asks before it runs a command. auto: asks nothing. Default: what the settings say, else ask."
+)
+@click.option(
+    "--max-steps",
+    metavar="COUNT",
+    type=click.IntRange(min=1),
+    help=f"Requests to the model. Default: what the settings say, else {STEPS_MAX}.",
+)
+@options.limit_options("the whole task")
+@click.option(
+    "--output-schema",
+    metavar="FILE",
+    type=click.Path(),
+    help="A JSON schema: the answer is one JSON document that fits it.",
+)
+@options.format_option
+@click.option("--trace", "wants_trace", is_flag=True, help="Print the trace to stderr at the end.")
+@click.option("--private", is_flag=True, help="The thread never leaves this machine.")
+@options.run_options
+@click.pass_context
+def command(ctx: click.Context, /, task: str, **given: Any) -> None:
+    """Work on TASK until it is done, has failed, or a limit stops it; print the answer.
+
+    \b
+    treadle run "make the test suite pass" --approval-mode auto --max-cost 2
+    git diff | treadle run "list the risks of this change" --output-schema risks.json
+    treadle run - < task.md
+
+    Piped input is appended to TASK; `-` stands for piped input alone. A call that needs a yes is
+    asked about in a terminal; elsewhere the task waits for it (exit code 4), and `treadle approve`
+    goes on. What is stopped or killed goes on with `treadle resume`. Exit codes: 0 done, 1 failed,
+    3 stopped by a limit, 4 a call waits for approval, 5 not configured, 75 try again later.
+    """  # noqa: D301  click reads the backspace
+    ctx.exit(_run(task, **given))
+
+
+def _run(text: str, **given: Any) -> int:
+    from treadle.cli.drive import drive
+    from treadle.cli.prompt import read_prompt
+    from treadle.cli.render import make_renderer
+    from treadle.cli.threads import Opened, Task, begin_task
+    from treadle.cli.wiring import Choice, make_setup
+    from treadle.runtime.outputs import TurnFinished
+
+    schema = None if given["output_schema"] is None else _read_schema(given["output_schema"])
+    text = read_prompt(text)
+    setup = make_setup(
+        Choice(
+            given["model"],
+            given["approval_mode"],
+            "ask",
+            record=given["record"],
+            task_type=given["task_type"],
+        ),
+        folder=given["cwd"],
+        no_commit=given["no_commit"],
+    )
+    task = Task(
+        text,
+        given["max_steps"] or setup.loaded.settings.max_steps or STEPS_MAX,
+        options.budget_of(given["max_tokens"], given["max_cost"], given["time_limit"]),
+        schema,
+    )
+    renderer = make_renderer(given["output_format"])
+
+    def begin() -> Opened:
+        return begin_task(setup, task, renderer.show, is_private=given["private"])
+
+    async def work(opened: Opened) -> TurnFinished:
+        return await opened.resume()
+
+    return drive(setup, renderer, begin, work, wants_trace=given["wants_trace"])
+
+
+def _read_schema(path: str) -> dict[str, Any]:
+    """The schema in a file, checked before anything is made or sent.
+
+    Raises:
+        UsageError: there is no such file, or no JSON schema in it.
+    """
+    import json
+    from pathlib import Path
+
+    from treadle.errors import UsageError
+    from treadle.runtime.answers import AnswerForm
+
+    try:
+        schema = json.loads(Path(path).expanduser().read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path} is no JSON file: {error}") from error
+    if not isinstance(schema, dict):
+        raise UsageError(f"{path} holds no JSON schema: it must be a JSON object")
+    try:
+        AnswerForm.of_schema(schema)
+    except UsageError as error:
+        raise UsageError(f"{path}: {error.message}", hint=error.hint) from error
+    return schema

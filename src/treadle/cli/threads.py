@@ -1,0 +1,146 @@
+"""Opens threads for work: conversations and tasks, new ones and those that are there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from treadle.cli.ask import ask, decide, is_somebody_there
+from treadle.cli.providers import CREATOR
+from treadle.cli.wiring import Setup
+from treadle.core.budget import TokenBudget
+from treadle.core.task.events import AgentConfig, TaskGiven
+from treadle.errors import UsageError
+from treadle.runtime.engine import AgentEngine
+from treadle.runtime.outputs import Output
+from treadle.runtime.session import Session
+from treadle.store.local import utc_now
+from treadle.thread.facts import Configured
+from treadle.thread.fold import TASK
+
+Opened: TypeAlias = Session | AgentEngine
+OnOutput: TypeAlias = Callable[[Output], None]
+
+
+class Task(Struct, frozen=True):
+    """A task to be begun; `schema` is the JSON schema its answer must fit: a valid one."""
+
+    text: str
+    max_steps: int
+    budget: TokenBudget | None = None
+    schema: dict[str, Any] | None = None
+
+
+def open_conversation(
+    setup: Setup,
+    on_output: OnOutput,
+    *,
+    budget: TokenBudget | None = None,
+    is_private: bool = False,
+) -> Session:
+    """A session on the conversation of the setup, or on a new one.
+
+    Args:
+        setup: what was chosen.
+        on_output: gets every output.
+        budget: what one turn may use.
+        is_private: whether a new thread may never leave this machine.
+
+    Raises:
+        NotConfiguredError: no model was chosen, nor is one recorded; or it has no key.
+        UsageError: the thread's folder is gone, or there is no such model.
+        StoreError: the thread is busy, damaged or newer, or the disk refused.
+    """
+    parts = setup.parts()
+    folder = parts.folder
+    writer = (
+        setup.store.create(CREATOR, workspace=folder, cwd=folder, is_private=is_private)
+        if setup.thread_id is None
+        else setup.store.open(setup.thread_id)
+    )
+    return Session(writer, budget=budget, on_output=on_output, **parts.for_driver(), **_people())
+
+
+def begin_task(setup: Setup, task: Task, on_output: OnOutput, *, is_private: bool) -> AgentEngine:
+    """An engine on a new thread, whose first records are the task and all that bounds it.
+
+    Raises:
+        UsageError: there is no such model.
+        NotConfiguredError: no model was chosen, or it has no key.
+        StoreError: the disk refused.
+    """
+    parts = setup.parts()
+    prompt, provider = parts.config.system_prompt, parts.provider
+    config = replace(
+        parts.config,
+        system_prompt="",  # a task has its own, beside what it is to do
+        max_steps=0,
+        tools=tuple(parts.tools.definitions()),
+        context_tokens_max=provider.traits(parts.config.model_name).context_tokens_max or 0,
+    )
+    given = TaskGiven(
+        task.text,
+        utc_now(),
+        setup.choice.task_type,
+        prompt,
+        AgentConfig(
+            max_steps=task.max_steps,
+            # Short answers are good ones on a command line; an empty one is none.
+            min_answer_length=1,
+            output_schema=task.schema,
+        ),
+        task.budget,
+    )
+    writer = setup.store.create(
+        CREATOR,
+        workspace=parts.folder,
+        cwd=parts.folder,
+        is_private=is_private,
+        machine=TASK,
+        first=[Configured(config, provider.name), given],
+        redact=parts.redactor.redact,
+    )
+    rest = {**parts.for_driver(), "config": config}
+    return AgentEngine(writer, is_new=True, on_output=on_output, **rest, **_people())
+
+
+def reopen_task(setup: Setup, on_output: OnOutput) -> AgentEngine:
+    """An engine on the task of the setup; limits and budget are those it was begun with.
+
+    Raises:
+        NoHandlerForState: its graph has states that only the program has which began it.
+        UsageError: it is a sub-agent's, its folder is gone, or there is no such model.
+        NotConfiguredError: its model has no key.
+        StoreError: the thread is busy, damaged or newer, or the disk refused.
+    """
+    assert setup.thread is not None
+    header = setup.thread.header
+    if header.parent is not None:
+        raise UsageError(
+            f"thread {header.thread} is a sub-agent's; it goes on with the thread it works for",
+            hint=f"treadle show {header.parent}",
+        )
+    parts = setup.parts()
+    writer = setup.store.open(header.thread)
+    try:
+        return AgentEngine(writer, on_output=on_output, **parts.for_driver(), **_people())
+    except BaseException:
+        writer.close()
+        raise
+
+
+def open_recorded(
+    setup: Setup, on_output: OnOutput, *, budget: TokenBudget | None = None
+) -> Opened:
+    """The thread of the setup, whatever it holds. Raises as `open_conversation`, `reopen_task`."""
+    if setup.is_task:
+        return reopen_task(setup, on_output)
+    return open_conversation(setup, on_output, budget=budget)
+
+
+def _people() -> dict[str, Any]:
+    """Who is asked, if anybody is there."""
+    return {"ask": ask, "approve": decide} if is_somebody_there() else {}

@@ -1,0 +1,93 @@
+"""`treadle -p` and `treadle resume`: one turn of a conversation, or what was left unfinished."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from msgspec import Struct
+
+from treadle.cli.drive import drive, resume
+from treadle.cli.options import budget_of
+from treadle.cli.prompt import read_prompt
+from treadle.cli.render import make_renderer
+from treadle.cli.threads import Opened, open_conversation, open_recorded
+from treadle.cli.wiring import Choice, Setup, make_setup
+from treadle.config.settings import ApprovalMode
+from treadle.errors import UsageError
+from treadle.runtime.outputs import Notice, TurnFinished
+from treadle.runtime.session import Session
+
+
+class TurnOptions(Struct, frozen=True):
+    """The options of `treadle -p`; those of `resume` are a part of them."""
+
+    prompt: str | None
+    latest: bool = False
+    thread: str | None = None
+    model: str | None = None
+    cwd: str | None = None
+    approval_mode: ApprovalMode | None = None
+    output_format: str = "text"
+    max_steps: int | None = None
+    max_tokens: int | None = None
+    max_cost: Decimal | None = None
+    time_limit: float | None = None
+    private: bool = False
+    no_commit: bool = False
+    record: str | None = None
+
+
+def run_turn(options: TurnOptions) -> int:
+    """Run one turn (or, without a prompt, finish what was left) and give the exit code."""
+    if options.latest and options.thread:
+        raise UsageError("-c and -r name two threads", hint="give one of them")
+    prompt = None if options.prompt is None else read_prompt(options.prompt)
+    setup = make_setup(
+        Choice(
+            options.model,
+            options.approval_mode,
+            max_steps=options.max_steps,
+            record=options.record,
+        ),
+        folder=options.cwd,
+        no_commit=options.no_commit,
+        thread=options.thread,
+        latest=options.latest,
+    )
+    budget = budget_of(options.max_tokens, options.max_cost, options.time_limit)
+    if setup.is_task:
+        _refuse_for_task(setup, options)
+    renderer = make_renderer(options.output_format)
+
+    async def work(opened: Opened) -> TurnFinished:
+        if prompt is None:
+            return await resume(opened, renderer.show)
+        assert isinstance(opened, Session)
+        if opened.questions:
+            text = "the prompt is kept: it is delivered when the calls that wait are answered"
+            renderer.show(Notice(text))
+        return await opened.turn(prompt)
+
+    def open_thread() -> Opened:
+        if setup.thread is None:
+            return open_conversation(
+                setup, renderer.show, budget=budget, is_private=options.private
+            )
+        return open_recorded(setup, renderer.show, budget=budget)
+
+    return drive(setup, renderer, open_thread, work)
+
+
+def _refuse_for_task(setup: Setup, options: TurnOptions) -> None:
+    """A task has all it needs since it began."""
+    thread = setup.thread_id
+    if options.prompt is not None:
+        raise UsageError(
+            f"thread {thread} is a task, which takes no further prompts",
+            hint=f"`treadle resume {thread}` goes on with it; `treadle run TASK` begins another",
+        )
+    if options.max_steps or options.max_tokens or options.max_cost or options.time_limit:
+        raise UsageError(
+            f"thread {thread} is a task, whose limits are those it was begun with",
+            hint="leave them out, or begin another task: `treadle run TASK`",
+        )

@@ -1,0 +1,454 @@
+"""Approval modes, and calls that wait for a person: asked, kept, answered from another process."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.conftest import Run
+from cli.test_ask import QUESTION, Terminal
+from cli.test_run import FIX, HELLO, git
+from treadle.cli.modes import MODES, approval_of, recorded_approval
+from treadle.cli.options import MODES as OFFERED
+from treadle.core.approval import AlwaysAsk, AskAbove, NeverAsk, Policy
+from treadle.core.config import AgentConfig
+from treadle.core.tools import EffectClass, RiskLevel, ToolDefinition
+from treadle.tools.builtin import builtin_tools
+
+Script = Callable[[str], str]
+ASK = ("--approval-mode", "ask")
+BEGIN = {"turn": "-p", "task": "run"}
+
+COMMAND = """
+[[replies]]
+text = "I run it."
+calls = [{ tool = "bash", arguments = { command = "echo ran >> effects" } }]
+
+[[replies]]
+when = { step = 1, last = "not on a Friday" }
+text = "Then not."
+
+[[replies]]
+when = { step = 1, last = "changed the arguments" }
+text = "You changed it."
+
+[[replies]]
+text = "It ran."
+"""
+
+TWO = """
+[[replies]]
+calls = [
+    { tool = "bash", id = "one", arguments = { command = "echo one >> effects" } },
+    { tool = "bash", id = "other", arguments = { command = "echo other >> effects" } },
+    { tool = "write_file", id = "third", arguments = { path = "new.txt", content = "new" } },
+]
+
+[[replies]]
+calls = [{ tool = "bash", arguments = { command = "echo later >> effects" } }]
+
+[[replies]]
+text = "Done."
+"""
+
+
+def only_thread(treadle: Run) -> dict[str, Any]:
+    (line,) = json.loads(treadle("list", "--json").stdout)
+    assert isinstance(line, dict)
+    return line
+
+
+@pytest.fixture(params=BEGIN)
+def begin(request: pytest.FixtureRequest, treadle: Run) -> Callable[..., str]:
+    """Begins a turn or a task that comes to wait for approval; gives the thread."""
+
+    def start(model: str, *arguments: str) -> str:
+        done = treadle(
+            BEGIN[request.param], "go", "-m", model, *(arguments or (*ASK, "--no-commit"))
+        )
+        assert (done.returncode, done.stdout) == (4, ""), done.stderr
+        thread = str(only_thread(treadle)["id"])
+        assert f"treadle approve {thread} --yes" in done.stderr
+        assert f"treadle approve {thread} --no REASON" in done.stderr
+        return thread
+
+    return start
+
+
+# ---- modes -------------------------------------------------------------------------------------
+
+
+def test_the_modes_on_offer_are_those_there_are() -> None:
+    assert OFFERED == MODES
+
+
+DEFINITIONS = tuple(tool.definition for tool in builtin_tools())
+READING = tuple(one for one in DEFINITIONS if one.effect is EffectClass.READ)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_thread_tells_the_mode_it_was_worked_on_with(mode: Any) -> None:
+    approval = approval_of(mode)
+    tools = READING if approval.only_reads else DEFINITIONS
+    assert recorded_approval(AgentConfig(tools=tools, approval=approval.policy)) == approval
+
+
+@pytest.mark.parametrize("policy", [AlwaysAsk(), AskAbove(RiskLevel.LOW)])
+@pytest.mark.parametrize("tools", [READING, DEFINITIONS, ()])
+def test_a_policy_that_is_no_mode_is_kept(
+    policy: Policy, tools: tuple[ToolDefinition, ...]
+) -> None:
+    found = recorded_approval(AgentConfig(tools=tools, approval=policy))
+    assert (found.name, found.policy, found.only_reads) == ("", policy, tools != DEFINITIONS)
+
+
+def test_a_thread_of_a_program_with_tools_of_its_own_gets_no_tool_that_changes_things() -> None:
+    tools = (ToolDefinition("deploy", "Deploy it.", {}, EffectClass.MUTATE),)
+    found = recorded_approval(AgentConfig(tools=tools, approval=NeverAsk()))
+    assert found.only_reads
+
+
+@pytest.mark.parametrize(("mode", "code"), [("ask", 4), ("auto-edit", 0), ("auto", 0)])
+def test_a_mode_asks_about_an_edit_or_commits_it(
+    treadle: Run,
+    script: Script,
+    repository: Path,
+    environment: dict[str, str],
+    mode: str,
+    code: int,
+) -> None:
+    done = treadle("-p", "fix add", "-m", script(FIX), "--approval-mode", mode)
+    assert done.returncode == code, done.stderr
+    log = git(repository, environment, "log", "--format=%s")
+    assert log.count("fix: add instead") == (code == 0)
+    if code:
+        done = treadle("approve", only_thread(treadle)["id"], "--yes")
+        assert (done.returncode, done.stdout) == (0, "It adds now.\n"), done.stderr
+        assert "fix: add instead" in git(repository, environment, "log", "--format=%s")
+
+
+def test_a_command_needs_a_yes_in_auto_edit_and_the_thread_keeps_its_mode(
+    treadle: Run, script: Script
+) -> None:
+    auto_edit = ("--approval-mode", "auto-edit")
+    assert treadle("-p", "go", "-m", script(COMMAND), *auto_edit).returncode == 4
+    thread = only_thread(treadle)["id"]
+    assert treadle("approve", thread, "--yes").stdout == "It ran.\n"
+    assert treadle("-c", "-p", "again").returncode == 4
+    assert treadle("approve", thread, "--no", "not on a Friday").stdout == "Then not.\n"
+    assert treadle("-c", "-p", "again", "--approval-mode", "auto").stdout == "It ran.\n"
+
+
+# ---- answers from another process --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "then", "effects"),
+    [
+        (["--yes"], "It ran.\n", "ran\n"),
+        (["--no", "not on a Friday"], "Then not.\n", None),
+        (["--args", '{"command": "echo changed >> effects"}'], "You changed it.\n", "changed\n"),
+    ],
+)
+def test_a_call_that_waits_is_answered_from_another_process(
+    treadle: Run,
+    script: Script,
+    repository: Path,
+    begin: Callable[..., str],
+    answer: list[str],
+    then: str,
+    effects: str | None,
+) -> None:
+    thread = begin(script(COMMAND))
+    assert not (repository / "effects").exists()
+    done = treadle("approve", thread, *answer)
+    assert (done.returncode, done.stdout) == (0, then), done.stderr
+    path = repository / "effects"
+    assert (path.read_text() if path.exists() else None) == effects
+    assert treadle("verify", thread).returncode == 0
+    again = treadle("approve", thread, *answer)
+    assert again.returncode == 2
+    assert "waits for no approval" in again.stderr
+
+
+def test_what_waits_is_shown_without_changing_anything(
+    treadle: Run, script: Script, begin: Callable[..., str]
+) -> None:
+    thread = begin(script(COMMAND))
+    version = only_thread(treadle)["version"]
+    shown = treadle("approve", thread[:20])
+    assert shown.returncode == 0
+    for words in ("its risk is high", "│ command: echo ran >> effects", f"{thread} --yes"):
+        assert words in shown.stdout
+    (question,) = json.loads(treadle("approve", thread, "--json").stdout)
+    assert json.loads(question["call"]["arguments_json"]) == {"command": "echo ran >> effects"}
+    assert "waits for approval" in treadle("list").stdout
+    assert shown.stdout in treadle("show", thread).stdout
+    again = treadle("resume", thread)
+    assert (again.returncode, again.stdout) == (4, "")
+    assert "│ command: echo ran >> effects" in again.stderr
+    assert only_thread(treadle)["version"] == version
+
+
+def test_programs_get_the_questions_in_the_stream_and_in_the_result(
+    treadle: Run, script: Script, begin: Callable[..., str]
+) -> None:
+    thread = begin(script(COMMAND), *ASK, "--no-commit", "--output-format", "text")
+    for arguments in (["resume", thread], ["resume", thread, "--output-format", "json"]):
+        assert treadle(*arguments).returncode == 4
+    done = treadle("resume", thread, "--output-format", "stream-json")
+    records = [json.loads(line) for line in done.stdout.splitlines()]
+    (asked,) = [record for record in records if record["type"] == "approval_requested"]
+    assert asked["thread"] == thread
+    assert asked["questions"][0]["call"]["tool_name"] == "bash"
+    assert records[-1]["outcome"] == "approval_needed"
+    assert records[-1]["questions"] == asked["questions"]
+    assert "treadle approve" not in done.stderr
+    done = treadle("approve", thread, "--yes", "--output-format", "json")
+    assert json.loads(done.stdout)["answer"] == "It ran."
+
+
+def test_of_several_calls_one_can_be_answered_and_none_runs_before_all_are(
+    treadle: Run, script: Script, repository: Path, begin: Callable[..., str]
+) -> None:
+    thread = begin(script(TWO))
+    done = treadle("approve", thread, "oth", "--no", "no need")
+    assert done.returncode == 4, done.stderr
+    assert "call other" not in done.stderr
+    assert not (repository / "effects").exists()
+    done = treadle("approve", thread, "one", "--args", '{"command": "echo 1 >> effects"}')
+    assert done.returncode == 4
+    assert treadle("approve", thread, "--yes").returncode == 4  # the later command
+    assert (repository / "effects").read_text() == "1\n"
+    assert (repository / "new.txt").read_text() == "new"
+    assert treadle("approve", thread, "--yes").stdout == "Done.\n"
+    assert (repository / "effects").read_text() == "1\nlater\n"
+
+
+def test_always_allows_the_tool_for_the_rest_of_the_thread_and_no_other(
+    treadle: Run, script: Script, repository: Path, begin: Callable[..., str]
+) -> None:
+    thread = begin(script(TWO))
+    done = treadle("approve", thread, "one", "--yes", "--always")
+    assert done.returncode == 4
+    assert "write_file needs your approval" in done.stderr
+    assert "bash needs your approval" not in done.stderr
+    assert treadle("approve", thread, "--yes").stdout == "Done.\n"
+    assert (repository / "effects").read_text() == "one\nother\nlater\n"
+    assert "Granted" in treadle("replay", thread).stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--yes", "--no", "x"], "give one of them"),
+        (["--always"], "--always goes with --yes"),
+        (["--no", "x", "--always"], "--always goes with --yes"),
+        (["--json", "--yes"], "--json shows what waits"),
+        (["--args", "{}"], "--args needs a CALL"),
+        (["one", "--args", "[]"], "takes a JSON object"),
+        (["one", "--args", "{"], "takes a JSON object"),
+        (["o", "--yes"], "2 calls begin with 'o'"),
+        (["x", "--yes"], "no call that waits begins with 'x'"),
+        (["x"], "those that wait: one, other, third"),
+    ],
+)
+def test_an_answer_that_cannot_be_is_refused_and_changes_nothing(
+    treadle: Run, waiting: str, arguments: list[str], words: str
+) -> None:
+    version = only_thread(treadle)["version"]
+    done = treadle("approve", waiting, *arguments)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert only_thread(treadle)["version"] == version
+
+
+@pytest.fixture
+def waiting(treadle: Run, script: Script) -> str:
+    assert treadle("-p", "go", "-m", script(TWO), *ASK).returncode == 4
+    return str(only_thread(treadle)["id"])
+
+
+def test_where_nothing_waits_it_says_so(treadle: Run, script: Script) -> None:
+    treadle("-p", "hello", "-m", script(HELLO))
+    thread = only_thread(treadle)["id"]
+    for arguments in ([], ["--yes"], ["--json"]):
+        done = treadle("approve", thread, *arguments)
+        assert done.returncode == 2
+        assert "waits for no approval" in done.stderr
+
+
+def test_a_prompt_that_comes_while_calls_wait_is_delivered_after_them(
+    treadle: Run, script: Script, repository: Path
+) -> None:
+    later = '[[replies]]\nwhen.user = "and then"\ntext = "And then this."\n\n'
+    assert treadle("-p", "go", "-m", script(later + COMMAND), *ASK, "--no-commit").returncode == 4
+    done = treadle("-c", "-p", "and then")
+    assert done.returncode == 4
+    assert "the prompt is kept" in done.stderr
+    done = treadle("approve", only_thread(treadle)["id"], "--yes")
+    assert (done.returncode, done.stdout) == (0, "And then this.\n"), done.stderr
+    assert (repository / "effects").read_text() == "ran\n"
+
+
+# ---- in a terminal -----------------------------------------------------------------------------
+
+
+def terminal(repository: Path, environment: dict[str, str], *arguments: str) -> Terminal:
+    program = [sys.executable, "-m", "treadle", *arguments, "--no-commit"]
+    return Terminal("", repository, environment, program)
+
+
+@pytest.mark.parametrize("kind", BEGIN)
+@pytest.mark.parametrize(
+    ("answer", "then", "effects"),
+    [
+        ("y\r", "It ran.", "ran\n"),
+        ("n\rnot on a Friday\r", "Then not.", None),
+        ('e\r{"command": "echo changed >> effects"}\r', "You changed it.", "changed\n"),
+    ],
+)
+def test_in_a_terminal_a_person_is_asked(
+    script: Script,
+    repository: Path,
+    environment: dict[str, str],
+    kind: str,
+    answer: str,
+    then: str,
+    effects: str | None,
+) -> None:
+    shown = terminal(repository, environment, BEGIN[kind], "go", "-m", script(COMMAND), *ASK)
+    shown.read_until(QUESTION)
+    assert shown.shown.index("I run it.") < shown.shown.index("command: echo ran >> effects")
+    shown.type(answer)
+    assert then in shown.read_to_the_end()
+    assert shown.process.wait() == 0
+    path = repository / "effects"
+    assert (path.read_text() if path.exists() else None) == effects
+
+
+@pytest.mark.parametrize(
+    ("kind", "by"), [("turn", "resume"), ("task", "resume"), ("task", "approve")]
+)
+def test_a_question_survives_the_death_of_who_asked_it(
+    treadle: Run,
+    script: Script,
+    repository: Path,
+    environment: dict[str, str],
+    kind: str,
+    by: str,
+) -> None:
+    shown = terminal(repository, environment, BEGIN[kind], "go", "-m", script(COMMAND), *ASK)
+    shown.read_until(QUESTION)
+    shown.process.kill()
+    shown.read_to_the_end()
+    shown.process.wait()
+    assert not (repository / "effects").exists()
+    thread = only_thread(treadle)["id"]
+    if by == "approve":
+        done = treadle("approve", thread, "--yes", "--no-commit")
+        assert (done.returncode, done.stdout) == (0, "It ran.\n"), done.stderr
+    else:
+        again = terminal(repository, environment, "resume", thread)
+        again.read_until(QUESTION)
+        again.type("y\r")
+        assert "It ran." in again.read_to_the_end()
+        assert again.process.wait() == 0
+    assert (repository / "effects").read_text() == "ran\n"
+
+
+@pytest.mark.parametrize(
+    ("leave", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), ("end of input", 130)]
+)
+def test_who_leaves_a_question_of_a_task_open_can_answer_it_later(
+    treadle: Run,
+    script: Script,
+    repository: Path,
+    environment: dict[str, str],
+    leave: Any,
+    code: int,
+) -> None:
+    shown = terminal(repository, environment, "run", "go", "-m", script(COMMAND), *ASK)
+    shown.read_until(QUESTION)
+    if leave == "end of input":
+        shown.type("\x04")
+    else:
+        shown.process.send_signal(leave)
+    text = shown.read_to_the_end()
+    assert "Traceback" not in text
+    assert shown.process.wait() == code, text
+    assert f"treadle resume {only_thread(treadle)['id']}" in text
+    done = treadle("approve", only_thread(treadle)["id"], "--yes", "--no-commit")
+    assert (done.returncode, done.stdout) == (0, "It ran.\n"), done.stderr
+
+
+def test_always_in_a_terminal_holds_in_the_next_process_too(
+    treadle: Run, script: Script, repository: Path, environment: dict[str, str]
+) -> None:
+    shown = terminal(repository, environment, "-p", "go", "-m", script(COMMAND), *ASK)
+    shown.read_until(QUESTION)
+    shown.type("a\r")
+    assert "It ran." in shown.read_to_the_end()
+    assert shown.process.wait() == 0
+    assert treadle("-c", "-p", "again", "--no-commit").stdout == "It ran.\n"
+    assert (repository / "effects").read_text() == "ran\nran\n"
+
+
+def test_a_thread_that_is_open_elsewhere_is_not_answered(
+    treadle: Run, script: Script, repository: Path, environment: dict[str, str]
+) -> None:
+    shown = terminal(repository, environment, "-p", "go", "-m", script(COMMAND), *ASK)
+    shown.read_until(QUESTION)
+    done = treadle("approve", only_thread(treadle)["id"], "--yes")
+    assert done.returncode == 75
+    shown.type("y\r")
+    assert "It ran." in shown.read_to_the_end()
+    assert shown.process.wait() == 0
+    assert (repository / "effects").read_text() == "ran\n"
+
+
+# ---- compaction --------------------------------------------------------------------------------
+
+SUMMED = """
+[[replies]]
+when.system = "You write the summary"
+text = "They said hello."
+
+[[replies]]
+when.seen = "they said hello|They said hello"
+text = "I read the summary."
+
+[[replies]]
+text = "Hello to you."
+"""
+
+
+def test_compact_puts_a_summary_in_the_place_of_messages_and_deletes_none(
+    treadle: Run, script: Script
+) -> None:
+    treadle("-p", "first words", "-m", script(SUMMED))
+    thread = only_thread(treadle)["id"]
+    done = treadle("compact", thread, "--focus", "the greeting")
+    assert (done.returncode, done.stdout) == (
+        0,
+        "2 of 2 messages are no longer in view: a summary stands there\n",
+    ), done.stderr
+    treadle("-c", "-p", "more")
+    shown = treadle("show", thread).stdout
+    told = shown.index("the 2 messages above are summarised for the model")
+    assert shown.index("first words") < told < shown.index("more")
+    assert treadle("verify", thread).returncode == 0
+
+
+def test_compact_says_why_there_is_nothing_to_compact(
+    treadle: Run, script: Script, waiting: str
+) -> None:
+    done = treadle("compact", waiting)
+    assert done.returncode == 2
+    assert f"treadle approve {waiting}" in done.stderr
