@@ -144,7 +144,8 @@ class Driver(Loop):
             grant: tools that are allowed from here on, for the rest of the thread.
 
         Raises:
-            UsageError: a call does not wait for a person; nothing was recorded.
+            UsageError: a call does not wait for a person, or one is being asked already; nothing
+                was recorded.
             StoreError: as `resume`.
         """
         waiting = {question.call.id for question in self.questions}

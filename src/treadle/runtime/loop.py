@@ -27,7 +27,7 @@ from treadle.core.actions import (
     Summarize,
     WaitForInput,
 )
-from treadle.core.approval import Approved, Decision, Modified, Question
+from treadle.core.approval import Approved, Decision, Modified, Question, Rejected
 from treadle.core.events import (
     ApprovalDecided,
     PostToolsHookCompleted,
@@ -324,24 +324,27 @@ class Loop(ABC):
             )
 
     async def _ask_person(self) -> bool:
-        """Ask about each call that waits for a yes; returns whether anybody was there."""
-        machine = self._writer.fold.machine
-        if self._approve is None:
-            calls = ", ".join(question.call.tool_name for question in machine.questions)
-            self._end = Ending(TurnOutcome.APPROVAL, f"waiting for approval of: {calls}")
-            return False
-        for question in machine.questions:
+        """Ask about each call that waits for a yes; returns whether one was decided."""
+        has_decided = False
+        for question in self._writer.fold.machine.questions:
             if question.call.tool_name in self._writer.fold.machine.config.granted:
                 self._take(self._decided(question.call.id, Approved()))
+            elif self._approve is not None:
+                left_s = self._disarm_alarm()  # a person may take their time
+                verdict = await self._inbox.unless(self._approve(question))
+                self._arm_alarm(left_s)
+                if verdict.always and not isinstance(verdict.decision, Rejected):
+                    self._grant(question.call.tool_name)
+                self._take(self._decided(question.call.id, verdict.decision))
+                self._commit()  # what a person said is not asked again, whatever happens
+            else:
                 continue
-            left_s = self._disarm_alarm()  # a person may take their time
-            verdict = await self._inbox.unless(self._approve(question))
-            self._arm_alarm(left_s)
-            if verdict.always:
-                self._grant(question.call.tool_name)
-            self._take(self._decided(question.call.id, verdict.decision))
-            self._commit()  # what a person said is not asked again, whatever happens
-        return True
+            has_decided = True
+        if not has_decided:
+            questions = self._writer.fold.machine.questions
+            calls = ", ".join(question.call.tool_name for question in questions)
+            self._end = Ending(TurnOutcome.APPROVAL, f"waiting for approval of: {calls}")
+        return has_decided
 
     def _grant(self, tool_name: str) -> None:
         self._writer.stage(Granted(tool_name), self._redact)

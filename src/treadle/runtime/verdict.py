@@ -13,7 +13,7 @@ from treadle.errors import UsageError
 
 
 class Verdict(Struct, frozen=True):
-    """The decision about one call; `always` grants its tool for the rest of the thread."""
+    """The decision about one call; a yes that is `always` one grants its tool for the thread."""
 
     decision: Decision
     always: bool = False

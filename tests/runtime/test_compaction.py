@@ -1,0 +1,182 @@
+"""A long conversation is summed up for the model; no message of it is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+import pytest
+from msgspec.structs import replace
+
+from runtime.desk import CONFIG, Desk, Model, Toolbox, calls, imbalance, read, texts
+from treadle.core.conversation import SUMMARY_HEAD
+from treadle.core.llm import Usage
+from treadle.errors import UsageError
+from treadle.runtime import outputs
+from treadle.runtime.outputs import TurnOutcome
+from treadle.runtime.session import Session
+from treadle.thread.codec import decode_entry
+from treadle.thread.ledger import Spent, by_turn, spending
+
+LIMITED: Final = replace(CONFIG, context_tokens_max=1000, compact_at=0.8)
+SUMMARY: Final[dict[str, Any]] = {
+    "when": {"system": "^You write the summary", "last_role": "user"},
+    "text": "They want a scarf.",
+    "usage": {"input_tokens": 70, "output_tokens": 7},
+}
+FULL: Final[dict[str, Any]] = {
+    "when": {"user": "^one$", "last_role": "user"},
+    "text": "first",
+    "usage": {"input_tokens": 790, "output_tokens": 10},
+}
+NEXT: Final[dict[str, Any]] = {
+    "when": {"user": "^two$", "last_role": "user"},
+    "text": "second",
+    "usage": {"input_tokens": 80, "output_tokens": 10},
+}
+
+
+def spent(desk: Desk, session: Session) -> list[Spent]:
+    records = desk.store.scan(session.thread_id).records
+    return [*spending((one.seq, one.at, decode_entry(one.event)) for one in records)]
+
+
+async def test_near_the_limit_the_beginning_is_summed_up_before_the_next_request(
+    desk: Desk,
+) -> None:
+    model = Model(SUMMARY, FULL, NEXT)
+    session = desk.new(model, config=LIMITED)
+    await session.turn("one")
+    assert (await session.turn("two")).answer == "second"
+    assert len(model.requests) == 3
+    assert texts(model.requests[2].messages) == [f"{SUMMARY_HEAD}They want a scarf.", "two"]
+    assert texts(session.conversation) == ["one", "first", "two", "second"]
+    assert outputs.Notice("compacting the conversation") in desk.heard.outputs
+    desk.check(session)
+
+
+async def test_below_the_limit_nothing_is_summed_up(desk: Desk) -> None:
+    full = {**FULL, "usage": {"input_tokens": 789, "output_tokens": 10}}
+    model = Model(SUMMARY, full, NEXT)
+    session = desk.new(model, config=LIMITED)
+    await session.turn("one")
+    await session.turn("two")
+    assert len(model.requests) == 2
+    desk.check(session)
+
+
+async def test_in_the_middle_of_a_turn_the_last_calls_stay_as_they_are(desk: Desk) -> None:
+    usage = {"input_tokens": 800, "output_tokens": 10}
+    model = Model(
+        SUMMARY,
+        {"when": {"last": "^one$"}, **calls("look"), "usage": usage},
+        {"when": {"tool": "look"}, "text": "done"},
+    )
+    session = desk.new(model, Toolbox(look=read("wool")), LIMITED)
+    await session.turn("zero")  # nobody answers this one: it fails
+    assert (await session.turn("one")).answer == "done"
+    last = model.requests[-1].messages
+    assert [m.role for m in last] == ["user", "assistant", "tool"]
+    assert last[0].content == f"{SUMMARY_HEAD}They want a scarf."
+    assert imbalance(last) == ""
+    desk.check(session)
+
+
+async def test_compacting_by_hand_keeps_every_message(desk: Desk) -> None:
+    model = Model(SUMMARY, FULL, NEXT)
+    session = desk.new(model)
+    await session.turn("one")
+    finished = await session.compact("the colour")
+    assert finished.outcome is TurnOutcome.DONE
+    assert "keep this: the colour" in model.requests[1].messages[-1].content
+    await session.turn("two")
+    assert texts(model.requests[2].messages) == [f"{SUMMARY_HEAD}They want a scarf.", "two"]
+    assert texts(session.conversation) == ["one", "first", "two", "second"]
+    desk.check(session)
+    await session.close()
+    session = desk.reopen(session.thread_id, Model(NEXT))
+    await session.turn("two")
+    sent = desk.providers[-1].requests[0].messages  # type: ignore[attr-defined]
+    assert texts(sent)[0] == f"{SUMMARY_HEAD}They want a scarf."
+    desk.check(session)
+
+
+async def test_there_must_be_something_to_compact_and_no_turn_running(desk: Desk) -> None:
+    session = desk.new(Model({"text": "Once", "hang": True}))
+    with pytest.raises(UsageError, match="nothing to compact"):
+        await session.compact()
+    turn = asyncio.ensure_future(session.turn("go"))
+    await desk.heard.until(outputs.TextDelta)
+    with pytest.raises(UsageError, match="a turn is running"):
+        await session.compact()
+    session.cancel()
+    await turn
+    desk.check(session)
+
+
+FAILING: Final[dict[str, Any]] = {
+    "a refusal": {**SUMMARY, "text": "", "error": {"kind": "authentication", "message": "no key"}},
+    "nothing": {**SUMMARY, "text": " "},
+}
+
+
+@pytest.mark.parametrize("name", FAILING)
+async def test_a_summary_that_fails_leaves_the_conversation_as_it_is(desk: Desk, name: str) -> None:
+    reply = {key: value for key, value in FAILING[name].items() if key != "text" or value}
+    if "error" in reply:
+        del reply["usage"]
+    model = Model(reply, FULL, NEXT)
+    session = desk.new(model, config=LIMITED)
+    await session.turn("one")
+    assert (await session.turn("two")).answer == "second"
+    assert texts(model.requests[-1].messages) == ["one", "first", "two"]
+    finished = await session.compact()
+    assert finished.outcome is TurnOutcome.FAILED
+    assert finished.error
+    assert session.is_waiting
+    desk.check(session)
+
+
+async def test_what_summaries_use_counts_and_stands_in_the_ledger(desk: Desk) -> None:
+    session = desk.new(Model(SUMMARY, FULL, NEXT), config=LIMITED)
+    await session.turn("one")
+    finished = await session.turn("two")
+    assert finished.turn_usage == Usage(70 + 80, 7 + 10)
+    assert finished.usage == Usage(790 + 70 + 80, 10 + 7 + 10)
+    found = spent(desk, session)
+    assert [(one.turn, one.purpose, one.model) for one in found] == [
+        (1, "answer", "model-1"),
+        (2, "summary", "model-1"),
+        (2, "answer", "model-1"),
+    ]
+    assert by_turn(found)[2] == finished.turn_usage
+    desk.check(session)
+
+
+async def test_a_summary_of_nothing_is_paid_for_too(desk: Desk) -> None:
+    session = desk.new(Model(FAILING["nothing"], FULL, NEXT), config=LIMITED)
+    await session.turn("one")
+    finished = await session.turn("two")
+    assert finished.turn_usage == Usage(70 + 80, 7 + 10)
+    assert [one.purpose for one in spent(desk, session)] == ["answer", "failed summary", "answer"]
+    desk.check(session)
+
+
+async def test_a_process_that_dies_while_the_summary_is_written_asks_for_it_again(
+    desk: Desk,
+) -> None:
+    waiting = {key: value for key, value in SUMMARY.items() if key not in ("text", "usage")}
+    model = Model({**waiting, "hang": True}, FULL, NEXT)
+    session = desk.new(model, config=LIMITED)
+    await session.turn("one")
+    turn = asyncio.ensure_future(session.turn("two"))
+    await desk.heard.until(outputs.Notice)
+    desk.crash()
+    turn.cancel()
+    await asyncio.gather(turn, return_exceptions=True)
+    again = Model(SUMMARY, FULL, NEXT)
+    session = desk.reopen(session.thread_id, again)
+    assert (await session.resume()).answer == "second"
+    assert again.sent[0] == model.sent[-1], "byte for byte"
+    assert texts(again.requests[1].messages)[0].startswith(SUMMARY_HEAD)
+    desk.check(session)
