@@ -72,6 +72,16 @@ class TokenBudget(Struct, frozen=True, omit_defaults=True):
             None if self.max_time_s is None else max(0.0, self.max_time_s - elapsed_s),
         )
 
+    def shared_by(self, count: int) -> TokenBudget:
+        """The part of each of so many that work side by side; time passes for all alike."""
+        return TokenBudget(
+            None if self.max_total is None else self.max_total // count,
+            None if self.max_input is None else self.max_input // count,
+            None if self.max_output is None else self.max_output // count,
+            None if self.max_cost_usd is None else self.max_cost_usd / count,
+            self.max_time_s,
+        )
+
     def within(self, other: TokenBudget) -> TokenBudget:
         """The tighter of each pair of limits."""
         return TokenBudget(

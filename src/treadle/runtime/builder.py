@@ -163,7 +163,10 @@ class AgentBuilder:
 
     def max_cost(self, usd: Decimal | float | str) -> Self:
         """US dollars of the whole run, at most."""
-        return self._bound(max_cost_usd=Decimal(str(usd)))
+        try:
+            return self._bound(max_cost_usd=Decimal(str(usd)))
+        except ArithmeticError:
+            raise BuildError(f"max_cost is a number of US dollars, not {usd!r}") from None
 
     def time_limit(self, seconds: float) -> Self:
         """Seconds of work, at most."""

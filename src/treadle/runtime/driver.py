@@ -13,7 +13,7 @@ from treadle.core.budget import TokenBudget
 from treadle.core.config import AgentConfig
 from treadle.core.llm import Usage
 from treadle.core.messages import Message, ToolCall
-from treadle.core.tools import Outcome
+from treadle.core.tools import Outcome, ToolExecutionStatus
 from treadle.errors import UsageError
 from treadle.runtime import outputs
 from treadle.runtime.inbox import Stop
@@ -231,10 +231,20 @@ class Driver(Loop):
             self.thread_id,
             call.id,
             fold.header.depth + 1,
-            self._budget_left(),
+            self._share_of_budget(),
             self._approve or nobody,
         )
         return run_sub_agent(agent, call, origin, fold.children, self._record_child)
+
+    def _share_of_budget(self) -> TokenBudget | None:
+        """What is left, shared by the sub-agents whose calls are open: together they stay in it."""
+        left = self._budget_left()
+        open_count = sum(
+            call.tool_name in self._sub_agents
+            and not isinstance(status, ToolExecutionStatus.Completed)
+            for call, status in self._writer.fold.machine.round
+        )
+        return None if left is None else left.shared_by(max(1, open_count))
 
     def _record_child(self, call_id: str, thread_id: str) -> None:
         self._writer.stage(ChildStarted(call_id, thread_id))

@@ -242,6 +242,7 @@ async def test_nothing_is_told_before_it_is_on_disk(desk: Desk) -> None:
 # ---- building ----------------------------------------------------------------------------------
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "a cost in words": ({"max_cost": "much"}, "max_cost is a number of US dollars, not 'much'"),
     "no steps": ({"max_steps": 0}, "max_steps must be at least 1"),
     "negative retries": ({"max_retries": -1}, "max_retries"),
     "a confidence above one": ({"confidence_threshold": 1.5}, "from 0 to 1"),

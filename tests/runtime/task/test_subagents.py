@@ -100,6 +100,16 @@ async def test_a_sub_agent_may_use_what_its_parent_has_left(desk: Desk) -> None:
     await close(desk, engine)
 
 
+async def test_sub_agents_that_work_side_by_side_share_what_is_left(desk: Desk) -> None:
+    model = Says(("spinner", "spinner"), DONE, usage=Usage(100, 0), arguments=SPIN)
+    engine = parent(desk, model, child=child_of(desk), max_tokens=1000).build()
+    await engine.run()
+    children = [desk.store.load(one).fold for one in engine._writer.fold.children.values()]
+    budgets = [child.machine.memory.budget for child in children]
+    assert budgets == [TokenBudget(max_total=450)] * 2
+    await close(desk, engine)
+
+
 async def test_what_the_sub_agent_used_is_in_the_total_once(desk: Desk) -> None:
     spinner = child_of(
         desk, Says(("cut",), SPUN, usage=Usage(1000, 7)), tools=Toolbox(cut=mutate())
