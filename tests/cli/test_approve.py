@@ -240,7 +240,8 @@ def test_always_allows_the_tool_for_the_rest_of_the_thread_and_no_other(
     assert "write_file needs your approval" in done.stderr
     assert "bash needs your approval" not in done.stderr
     assert treadle("approve", thread, "--yes").stdout == "Done.\n"
-    assert (repository / "effects").read_text() == "one\nother\nlater\n"
+    *first, last = (repository / "effects").read_text().splitlines()
+    assert (sorted(first), last) == (["one", "other"], "later")  # the first two ran side by side
     assert "Granted" in treadle("replay", thread).stdout
 
 
