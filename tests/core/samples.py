@@ -110,10 +110,10 @@ def answer(
     content: str = "",
     *calls: ToolCall,
     usage: Usage | None = None,
-    risks: dict[str, RiskLevel] | None = None,
+    risks: tuple[RiskLevel | None, ...] = (),
 ) -> LlmEvent.Completed:
     response = LlmResponse(Message.assistant(content, calls), usage)
-    return LlmEvent.Completed(response, "12:01", risks or {})
+    return LlmEvent.Completed(response, "12:01", risks)
 
 
 def broken(kind: LlmErrorKind = LlmErrorKind.NETWORK, **rest: float) -> LlmEvent.Error:

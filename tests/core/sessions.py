@@ -126,7 +126,7 @@ def _model_event(random: Random, at: str) -> AgentEvent:
     )
     message = Message.assistant(random.choice(_TEXTS), calls)
     usage = Usage(random.randrange(1000), 7) if random.random() < 0.5 else None
-    risks = {random.choice(_IDS): random.choice(list(RiskLevel))}
+    risks = tuple(random.choice((None, *RiskLevel)) for _ in message.tool_calls)
     return LlmEvent.Completed(LlmResponse(message, usage, "stop"), at, risks)
 
 

@@ -74,8 +74,8 @@ def _needs_a_yes(state: Any, event: Any) -> bool:
     """Whether any call is of high risk: by its tool, or by what came with the answer."""
     declared = {tool.name: tool.risk for tool in CONFIG.tools}
     return any(
-        max(declared[call.tool_name], event.risks.get(told.id, 0)) >= 3
-        for call, told in zip(state.response.tool_calls, event.response.tool_calls, strict=True)
+        max(declared[call.tool_name], event.risk_at(place) or 0) >= 3
+        for place, call in enumerate(state.response.tool_calls)
         if call.tool_name in declared
     )
 

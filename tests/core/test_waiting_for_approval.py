@@ -96,7 +96,7 @@ def test_a_tool_that_nobody_knows_is_not_asked_about() -> None:
 
 
 def test_arguments_that_were_judged_risky_are_asked_about() -> None:
-    agent = told(answer("", call("a", "edit"), risks={"a": RiskLevel.CRITICAL}))
+    agent = told(answer("", call("a", "edit"), risks=(RiskLevel.CRITICAL,)))
     [question] = agent.questions
     assert (question.call, question.risk) == (call("a", "edit"), RiskLevel.CRITICAL)
 
@@ -104,7 +104,7 @@ def test_arguments_that_were_judged_risky_are_asked_about() -> None:
 def test_a_risk_belongs_to_its_call_even_if_the_call_gets_another_id() -> None:
     conversation = TALK.extend([Message.assistant("", (call("a"),)), Message.tool(call("a"), "x")])
     agent = machine(CallingLlm(conversation))
-    agent.handle_event(answer("", call("b"), call("a", "edit"), risks={"a": RiskLevel.HIGH}))
+    agent.handle_event(answer("", call("b"), call("a", "edit"), risks=(None, RiskLevel.HIGH)))
     [question] = agent.questions
     assert question.call.tool_name == "edit"
     assert question.call.id not in ("a", "b")

@@ -96,9 +96,9 @@ def test_what_a_person_decided_is_stored_in_words(decision: Decision, words: str
 
 
 def test_an_answer_brings_the_risks_of_its_calls_and_an_old_one_has_none() -> None:
-    event = answer("", call("a", "edit"), risks={"a": RiskLevel.CRITICAL})
+    event = answer("", call("a", "edit"), risks=(RiskLevel.CRITICAL,))
     fed, data = encode_entry(event)
-    assert (fed, b'"risks":{"a":4}' in data) == (event, True)
+    assert (fed, b'"risks":[4]' in data) == (event, True)
     assert b"risks" not in encode_entry(answer("", call("a", "edit")))[1]
 
 

@@ -52,14 +52,18 @@ class LlmEvent:
         """The whole response; `at` is when it ended (UTC).
 
         What the world has judged comes with it, so that a replay need not judge again: `risks` of
-        the calls whose arguments are riskier than their tool, by call id; `fault`, why the answer
+        the calls, in their order, where arguments are riskier than their tool; `fault`, why the answer
         does not have the form that was asked for.
         """
 
         response: LlmResponse
         at: str = ""
-        risks: dict[str, RiskLevel] = {}
+        risks: tuple[RiskLevel | None, ...] = ()
         fault: str = ""
+
+        def risk_at(self, place: int) -> RiskLevel | None:
+            """The risk of the call in this place. Not by id: a model may give one twice, or none."""
+            return self.risks[place] if place < len(self.risks) else None
 
     class Error(_Event, frozen=True, tag="llm_error"):
         """No complete response came; `jitter` (0..1) spreads the retries of many clients."""

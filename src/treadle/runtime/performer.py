@@ -103,9 +103,9 @@ class Performer:
             fault=self._fault(response),
         )
 
-    def _risks(self, response: LlmResponse) -> dict[str, RiskLevel]:
-        risks = {call.id: self.tools.risk_of(call) for call in response.tool_calls}
-        return {call_id: risk for call_id, risk in risks.items() if risk is not None}
+    def _risks(self, response: LlmResponse) -> tuple[RiskLevel | None, ...]:
+        risks = tuple(map(self.tools.risk_of, response.tool_calls))
+        return risks if any(risks) else ()
 
     def _fault(self, response: LlmResponse) -> str:
         if self._fault_of is None or response.tool_calls:

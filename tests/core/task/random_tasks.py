@@ -181,7 +181,7 @@ def _answer(random: Random, when: str) -> Any:
         usage=random.choice((None, Usage(random.randrange(60), 5))),
         finish_reason=random.choice((None, "stop", "length")),
         at=when,
-        risks={random.choice(_IDS): random.choice(list(RiskLevel))},
+        risks=tuple(random.choice((None, *RiskLevel)) for _ in calls),
         fault=random.choice(("", "", "no form")),
     )
 

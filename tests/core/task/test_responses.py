@@ -202,27 +202,36 @@ def test_a_call_id_that_was_used_before_gets_a_fresh_one() -> None:
 @pytest.mark.parametrize(
     ("policy", "name", "risks", "is_asked"),
     [
-        (NeverAsk(), "burn", {}, False),
-        (AlwaysAsk(), "look", {}, True),
-        (AskAbove(RiskLevel.HIGH), "burn", {}, True),
-        (AskAbove(RiskLevel.HIGH), "edit", {}, False),
-        (AskAbove(RiskLevel.HIGH), "edit", {"a": RiskLevel.CRITICAL}, True),
-        (ToolBased({"look": RiskLevel.HIGH}), "look", {}, True),
-        (ToolBased({"burn": RiskLevel.LOW}), "burn", {}, False),
+        (NeverAsk(), "burn", (), False),
+        (AlwaysAsk(), "look", (), True),
+        (AskAbove(RiskLevel.HIGH), "burn", (), True),
+        (AskAbove(RiskLevel.HIGH), "edit", (), False),
+        (AskAbove(RiskLevel.HIGH), "edit", (RiskLevel.CRITICAL,), True),
+        (ToolBased({"look": RiskLevel.HIGH}), "look", (), True),
+        (ToolBased({"burn": RiskLevel.LOW}), "burn", (), False),
     ],
 )
 def test_policies_ask_by_the_risk_of_the_tool_and_of_the_call(
-    policy: Any, name: str, risks: dict[str, RiskLevel], is_asked: bool
+    policy: Any, name: str, risks: tuple[RiskLevel, ...], is_asked: bool
 ) -> None:
     machine = agent(approval=policy)
     action = does(machine, asks(call("a", name), risks=risks))
     assert isinstance(action, RequestApproval) == is_asked
 
 
-def test_a_risk_belongs_to_the_call_under_the_id_the_model_gave_it() -> None:
+def test_of_two_calls_with_one_id_the_risky_one_is_asked_about() -> None:
+    for call_id in ("", "x"):
+        machine = agent(approval=AskAbove(RiskLevel.CRITICAL))
+        event = asks(call(call_id, "edit"), call(call_id, "look"), risks=(RiskLevel.CRITICAL, None))
+        action = does(machine, event)
+        assert isinstance(action, RequestApproval)
+        assert [one.call.tool_name for one in action.questions] == ["edit"]
+
+
+def test_a_risk_belongs_to_the_call_in_its_place_whatever_id_it_gets() -> None:
     machine = agent(approval=AskAbove(RiskLevel.CRITICAL))
     does(machine, asks(call("a", "edit")), fine("a"), PostToolsHookCompleted(False))
-    action = does(machine, asks(call("a", "edit"), risks={"a": RiskLevel.CRITICAL}))
+    action = does(machine, asks(call("a", "edit"), risks=(RiskLevel.CRITICAL,)))
     assert isinstance(action, RequestApproval)
     assert action.questions[0].call.id == "a-3-0"
 

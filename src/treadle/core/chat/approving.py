@@ -27,12 +27,9 @@ NOT_ALLOWED: Final = "a person did not allow this call"
 def questions_about(
     config: AgentConfig, state: ProcessingLlmResponse, event: LlmEvent.Completed
 ) -> tuple[Question, ...]:
-    """What a person must be asked before the calls of this answer may run, in request order.
-
-    A call may have got an id of its own since; its risk came under the id the model gave it.
-    """
-    calls = zip(state.response.tool_calls, event.response.tool_calls, strict=True)
-    found = (config.question_about(call, event.risks.get(told.id)) for call, told in calls)
+    """What a person must be asked before the calls of this answer may run, in request order."""
+    calls = enumerate(state.response.tool_calls)
+    found = (config.question_about(call, event.risk_at(place)) for place, call in calls)
     return tuple(question for question in found if question is not None)
 
 

@@ -160,10 +160,9 @@ def _judge_calls(
     if doubt:
         text = f"ERROR: not run: {doubt}; reconsider, then ask again or do something else.{tail}"
         return _send_back(memory, message, lambda _: text), Event.LOW_CONFIDENCE
-    asked = event.response.message.tool_calls  # risks are known by the ids that the model gave
     found = (
-        context.settings.question_about(call, event.risks.get(original.id))
-        for call, original in zip(calls, asked, strict=True)
+        context.settings.question_about(call, event.risk_at(place))
+        for place, call in enumerate(calls)
     )
     questions = tuple(question for question in found if question is not None)
     is_one = len(calls) == 1
