@@ -52,8 +52,8 @@ class LlmEvent:
         """The whole response; `at` is when it ended (UTC).
 
         What the world has judged comes with it, so that a replay need not judge again: `risks` of
-        the calls, in their order, where arguments are riskier than their tool; `fault`, why the answer
-        does not have the form that was asked for.
+        the calls, in their order, where arguments are riskier than their tool; `fault`, why the
+        answer does not have the form that was asked for.
         """
 
         response: LlmResponse
@@ -62,7 +62,7 @@ class LlmEvent:
         fault: str = ""
 
         def risk_at(self, place: int) -> RiskLevel | None:
-            """The risk of the call in this place. Not by id: a model may give one twice, or none."""
+            """The risk of the call in this place. Not by id: a model may give one to two calls."""
             return self.risks[place] if place < len(self.risks) else None
 
     class Error(_Event, frozen=True, tag="llm_error"):

@@ -114,7 +114,8 @@ Outcome: TypeAlias = ToolExecutionOutcome.Success | ToolExecutionOutcome.Error
 class ToolExecutionStatus:
     """Where one call stands. Times are UTC strings that came in with events; may be empty.
 
-    `modified` holds the arguments a person put in place of the model's, as JSON text.
+    `modified` holds the arguments a person put in place of the model's, as JSON text; `approved` is
+    set if a person said yes.
     """
 
     class Pending(Struct, frozen=True, tag="pending", tag_field="status"):
@@ -124,6 +125,7 @@ class ToolExecutionStatus:
         tool_name: str
         requested_at: str = ""
         modified: str | UnsetType = UNSET
+        approved: bool | UnsetType = UNSET
 
     class Running(Struct, frozen=True, tag="running", tag_field="status", omit_defaults=True):
         """Started. `uncertain`: the process that ran it died; nobody knows whether it happened."""
@@ -135,6 +137,7 @@ class ToolExecutionStatus:
         progress: ToolProgress | None = None
         uncertain: bool = False
         modified: str | UnsetType = UNSET
+        approved: bool | UnsetType = UNSET
 
     class Completed(Struct, frozen=True, tag="completed", tag_field="status"):
         """Ended, well or badly."""
