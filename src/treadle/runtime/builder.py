@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from decimal import Decimal
-from typing import Any, Final, Self, TypedDict, Unpack
+from typing import Any, Final, Self, Unpack
 
 from msgspec.structs import replace
 
-from treadle.core.approval import Policy
+from treadle.core.approval import NeverAsk, Policy
 from treadle.core.budget import TokenBudget
 from treadle.core.config import AgentConfig as RequestSettings
+from treadle.core.config import choose_model
 from treadle.core.task.events import AgentConfig, CustomState, Graph, TaskGiven
 from treadle.core.task.graph import check_graph
 from treadle.core.task.machine import TaskMachine
 from treadle.core.tools import ToolDefinition
 from treadle.errors import BuildError, UsageError
+from treadle.runtime.agent_options import AgentKeywords, rules_of
 from treadle.runtime.answers import AnswerForm
 from treadle.runtime.engine import AgentEngine
 from treadle.runtime.handlers import Handler, function_of
@@ -29,37 +31,6 @@ from treadle.thread.facts import Configured
 from treadle.thread.fold import TASK
 
 CREATOR: Final = "treadle library"
-
-
-class AgentKeywords(TypedDict, total=False):
-    """The methods of `AgentBuilder` that take one value, as keyword arguments."""
-
-    task_type: str
-    system_prompt: str
-    model: str
-    models: Mapping[str, str]
-    llm: Provider
-    tools: Iterable[Any]
-    store: Store
-    config: AgentConfig
-    max_steps: int
-    max_retries: int
-    confidence_threshold: float
-    reflect_every_n_steps: int
-    min_answer_length: int
-    parallel_tools: bool
-    budget: TokenBudget
-    max_tokens: int
-    max_cost: Decimal | float | str
-    time_limit: float
-    approval: Policy
-    on_approval: Decider
-    blacklist: Iterable[str]
-    output: type[Any] | Mapping[str, Any]
-    on_output: Callable[[Output], None]
-    settings: RequestSettings
-    workspace: Workspace
-    redactor: Redactor
 
 
 class AgentBuilder:
@@ -84,6 +55,7 @@ class AgentBuilder:
         self._budget: TokenBudget | None = None
         self._blacklist: frozenset[str] = frozenset()
         self._settings = RequestSettings(max_tokens=0)
+        self._policy: Policy | None = None
         self._llm: Provider | None = None
         self._tools: tuple[Any, ...] = ()
         self._registry: Tools | None = None
@@ -114,7 +86,17 @@ class AgentBuilder:
         return self
 
     def config(self, config: AgentConfig) -> Self:
-        """All limits at once; those that are set after it change it."""
+        """All limits at once; those that are set after it change it.
+
+        Args:
+            config: the `AgentConfig` of `treadle.core.task.events`; that of conversations, which
+                says how requests are made, goes to `settings`.
+        """
+        if not isinstance(config, AgentConfig):
+            raise BuildError(
+                f"config(...) takes the limits of a task, not {type(config).__qualname__}",
+                hint="treadle.core.task.events.AgentConfig; how requests are made: settings(...)",
+            )
         self._config = config
         if self._form is not None:
             self._limit(output_schema=self._form.schema)
@@ -192,7 +174,13 @@ class AgentBuilder:
         return self._limit(models={**self._config.models, **names})
 
     def settings(self, settings: RequestSettings) -> Self:
-        """Temperature, reasoning, time limits of requests and tools, retries of failed requests."""
+        """Temperature, reasoning, time limits of requests and tools, retries of failed requests.
+
+        A policy of `approval` stands whatever comes here.
+        """
+        for name in ("system_prompt", "max_steps", "tools"):
+            if getattr(settings, name):
+                raise BuildError(f"{name} is set by the builder's own method of that name")
         self._settings = settings
         return self
 
@@ -227,7 +215,8 @@ class AgentBuilder:
         """A tool whose calls are worked on by an agent of its own, in a thread of its own.
 
         The task of `agent` is what the call says. Without a model or store of its own it has those
-        of this agent; it may use at most what this agent's budget has left.
+        of this agent; so too its policy of approval. What this agent may not call, it may not
+        either, and it may use at most what this agent's budget has left.
         """
         self._children = (*self._children, (name, description, agent))
         return self
@@ -239,7 +228,7 @@ class AgentBuilder:
 
     def approval(self, policy: Policy) -> Self:
         """Which calls need a person's yes; none if not said."""
-        self._settings = replace(self._settings, approval=policy)
+        self._policy = policy
         return self
 
     def on_approval(self, decide: Decider) -> Self:
@@ -320,8 +309,9 @@ class AgentBuilder:
     def resume(self, thread_id: str) -> AgentEngine:
         """Go on with a thread that an agent like this one began.
 
-        Limits, budget and task are those of the thread. Raises as `build`, and
-        `UnknownThreadError`, `ThreadBusyError` where there is no such thread or another has it.
+        Limits, budget, blacklist and task are those of the thread; so is its policy of approval,
+        unless this agent has one. Raises as `build`, and `UnknownThreadError`, `ThreadBusyError`
+        where there is no such thread or another has it.
         """
         return self._reopen(thread_id, None)
 
@@ -330,6 +320,8 @@ class AgentBuilder:
         budget = self._budget
         if origin is not None and origin.budget is not None:
             budget = origin.budget if budget is None else budget.within(origin.budget)
+        for _, _, agent in self._children:
+            self._heir(agent, "any")._checked()
         offered = (*tools.definitions(), *(one.definition for one in self._sub_agents()))
         _refuse_twice(offered)
         store = self._open_store()
@@ -343,8 +335,9 @@ class AgentBuilder:
             tuple(sorted(self._blacklist)),
             self._graph if self._graph != Graph() else None,
         )
-        limit = llm.traits(self._model_name).context_tokens_max or 0
-        settings = replace(self._settings, tools=offered)
+        model = choose_model(self._config.models, self._task_type) or self._settings.model_name
+        limit = llm.traits(model).context_tokens_max or 0
+        settings = replace(self._settings, tools=offered, approval=self._approval)
         if not settings.context_tokens_max:
             settings = replace(settings, context_tokens_max=limit)
         first: list[Entry] = [Configured(settings, llm.name), given]
@@ -355,7 +348,11 @@ class AgentBuilder:
             first=first,
             redact=None if self._redactor is None else self._redactor.redact,
         )
-        return self._engine(writer, llm, tools, settings, origin, is_new=True)
+        try:
+            return self._engine(writer, llm, tools, settings, origin, is_new=True)
+        except BaseException:
+            writer.close()
+            raise
 
     def _reopen(self, thread_id: str, origin: Parentage | None) -> AgentEngine:
         llm, tools = self._checked(needs_task=False)
@@ -369,7 +366,16 @@ class AgentBuilder:
                     f"thread {thread_id} runs another graph than this agent",
                     hint="resume it with the program that began it",
                 )
-            return self._engine(writer, llm, tools, None, origin, is_new=False)
+            if more := self._blacklist - machine.memory.blacklisted_tools:
+                raise BuildError(
+                    f"thread {thread_id} was begun without {', '.join(sorted(more))} on its "
+                    "blacklist, which stays as it is",
+                    hint="leave the tool out, or begin a task anew",
+                )
+            settings = None
+            if self._policy is not None:
+                settings = replace(machine.config, approval=self._policy)
+            return self._engine(writer, llm, tools, settings, origin, is_new=False)
         except BaseException:
             writer.close()
             raise
@@ -401,9 +407,12 @@ class AgentBuilder:
         )
 
     @property
-    def _model_name(self) -> str:
-        models = self._config.models
-        return models.get(self._task_type) or models.get("default") or self._settings.model_name
+    def _has_policy(self) -> bool:
+        return self._policy is not None or self._settings.approval != NeverAsk()
+
+    @property
+    def _approval(self) -> Policy:
+        return self._settings.approval if self._policy is None else self._policy
 
     def _open_store(self) -> Store:
         if self._store is None:
@@ -436,6 +445,8 @@ class AgentBuilder:
             heir._llm = self._llm
             if not heir._config.models:
                 heir._limit(models=self._config.models)
+        heir._policy = heir._approval if heir._has_policy else self._approval
+        heir._blacklist = heir._blacklist | self._blacklist
         heir._store = heir._store or self._open_store()
         heir._redactor = heir._redactor or self._redactor
         return heir
@@ -445,10 +456,12 @@ class AgentBuilder:
             raise BuildError("the task is empty", hint="say what the agent is to do")
         if self._llm is None:
             raise BuildError("nobody answers", hint="choose a provider: .llm(...)")
-        for is_good, words in _rules(self._config, self._budget):
+        for is_good, words in rules_of(self._config, self._budget):
             if not is_good:
                 raise BuildError(words)
         check_graph(self._graph)
+        if self._config.output_schema is not None:
+            AnswerForm.of_schema(self._config.output_schema)
         if self._registry is not None and self._tools:
             raise BuildError("a registry stands alone", hint="put all tools into it")
         if self._registry is not None:
@@ -459,18 +472,6 @@ class AgentBuilder:
             if not isinstance(one, Tool):
                 raise BuildError(f"{one!r} is no tool", hint="declare the function with @tool()")
         return self._llm, Registry(self._tools)
-
-
-def _rules(config: AgentConfig, budget: TokenBudget | None) -> Iterable[tuple[bool, str]]:
-    """Each limit that can be wrong, and the sentence that says so."""
-    yield config.max_steps >= 1, "max_steps must be at least 1"
-    yield config.max_retries >= 0, "max_retries must not be negative"
-    yield 0 <= config.confidence_threshold <= 1, "confidence_threshold must be from 0 to 1"
-    yield config.reflect_every_n_steps >= 0, "reflect_every_n_steps must not be negative"
-    yield config.min_answer_length >= 0, "min_answer_length must not be negative"
-    for name in TokenBudget.__struct_fields__:
-        limit = getattr(budget, name, None)
-        yield limit is None or limit >= 0, f"the budget's {name} must not be negative"
 
 
 def _refuse_twice(definitions: Iterable[ToolDefinition]) -> None:

@@ -154,10 +154,6 @@ FAILURES: dict[str, tuple[Callable[[Desk], AgentBuilder], str]] = {
         lambda desk: child_of(desk, Says(("nothing",)), max_steps=2),
         "Max steps 2 exceeded",
     ),
-    "no graph": (
-        lambda desk: child_of(desk).transition("Planning", "Odd", "Nowhere"),
-        "no handler",
-    ),
     "no event": (
         lambda desk: (
             child_of(desk)

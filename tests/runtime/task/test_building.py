@@ -1,0 +1,148 @@
+"""What an agent is made of holds, in whatever order it was said, and for its sub-agents too."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from runtime.desk import Desk, Toolbox, mutate
+from runtime.task.agents import DONE, Says, agent, close
+from treadle.core.approval import AlwaysAsk, Approved, NeverAsk, Rejected
+from treadle.core.config import AgentConfig as RequestSettings
+from treadle.core.task.events import AgentConfig
+from treadle.errors import ApprovalNeeded, BuildError, UsageError
+from treadle.runtime.builder import AgentBuilder
+
+COLD = RequestSettings(temperature=0.0)
+
+
+@pytest.mark.parametrize("order", ["policy first", "settings first"])
+async def test_a_policy_stands_whatever_settings_are_given(desk: Desk, order: str) -> None:
+    builder = agent(desk, Says(("cut",), DONE), tools=Toolbox(cut=mutate()))
+    if order == "policy first":
+        builder.approval(AlwaysAsk()).settings(COLD)
+    else:
+        builder.settings(COLD).approval(AlwaysAsk())
+    engine = builder.build()
+    with pytest.raises(ApprovalNeeded):
+        await engine.run()
+    await close(desk, engine)
+
+
+async def test_a_policy_in_the_settings_holds_too(desk: Desk) -> None:
+    settings = RequestSettings(approval=AlwaysAsk())
+    tools = Toolbox(cut=mutate())
+    engine = agent(desk, Says(("cut",), DONE), tools=tools, settings=settings).build()
+    with pytest.raises(ApprovalNeeded):
+        await engine.run()
+    assert tools.runs == []
+    await close(desk, engine)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"config": RequestSettings(max_steps=3)}, "takes the limits of a task, not AgentConfig"),
+        ({"settings": RequestSettings(system_prompt="be brief")}, "system_prompt is set by"),
+        ({"settings": RequestSettings(max_steps=3)}, "max_steps is set by"),
+        ({"max_cost": float("nan")}, "max_cost_usd must not be negative"),
+        ({"max_cost": Decimal("nan")}, "max_cost_usd must not be negative"),
+        ({"time_limit": float("nan")}, "max_time_s must not be negative"),
+        ({"time_limit": float("inf")}, "max_time_s must not be negative, nor without end"),
+        ({"max_tokens": 2**63}, "max_total must not be negative, nor without end"),
+    ],
+)
+def test_what_would_be_ignored_is_refused(desk: Desk, wrong: dict[str, Any], words: str) -> None:
+    with pytest.raises(BuildError, match=words):
+        agent(desk, DONE, **wrong).build()
+    assert desk.store.ids() == []
+
+
+def test_a_schema_that_is_none_is_refused_before_a_thread_is_made(desk: Desk) -> None:
+    with pytest.raises(UsageError, match="schema"):
+        agent(desk, DONE, config=AgentConfig(output_schema={"type": "nonsense"})).build()
+    assert desk.store.ids() == []
+
+
+async def test_who_resumes_a_task_with_a_policy_gets_it(desk: Desk) -> None:
+    tools = Toolbox(cut=mutate())
+    first = agent(desk, Says(("cut",), DONE), tools=tools).build()
+    thread_id = first.thread_id
+    await first.close()
+    again = agent(desk, Says(("cut",), DONE), tools=tools, approval=AlwaysAsk()).resume(thread_id)
+    with pytest.raises(ApprovalNeeded):
+        await again.run()
+    assert tools.runs == []
+    await again.close()
+    kept = agent(desk, Says(("cut",), DONE), tools=tools).resume(thread_id)
+    assert len(kept.questions) == 1
+    await close(desk, kept)
+
+
+async def test_a_blacklist_cannot_grow_while_a_task_runs(desk: Desk) -> None:
+    builder = agent(desk, DONE, tools=Toolbox(cut=mutate()), blacklist=["burn"])
+    engine = builder.build()
+    await engine.close()
+    with pytest.raises(BuildError, match="begun without cut on its blacklist"):
+        agent(desk, DONE, tools=Toolbox(cut=mutate()), blacklist=["cut"]).resume(engine.thread_id)
+    resumed = builder.resume(engine.thread_id)
+    assert await resumed.run() == DONE
+    await close(desk, resumed)
+
+
+SPIN = '{"task":"spin"}'
+
+
+def family(desk: Desk, child: AgentBuilder, **options: Any) -> AgentBuilder:
+    model = Says(("spinner",), DONE, arguments=SPIN)
+    return agent(desk, model, **options).sub_agent("spinner", "spins", child)
+
+
+def results(engine: Any) -> str:
+    return "\n".join(m.content for m in engine.memory.transcript if m.role == "tool")
+
+
+async def test_a_sub_agent_asks_as_its_parent_does(desk: Desk) -> None:
+    tools = Toolbox(cut=mutate())
+    child = agent(desk, Says(("cut",), DONE), task="", tools=tools)
+    asked: list[str] = []
+
+    def on_approval(question: Any) -> Any:
+        asked.append(question.call.tool_name)
+        return Approved() if question.call.tool_name == "spinner" else Rejected("not today")
+
+    engine = family(desk, child, approval=AlwaysAsk(), on_approval=on_approval).build()
+    assert await engine.run() == DONE
+    assert asked == ["spinner", "cut"]
+    assert tools.runs == []
+    await close(desk, engine)
+
+
+async def test_a_sub_agent_may_have_a_policy_of_its_own(desk: Desk) -> None:
+    tools = Toolbox(cut=mutate())
+    child = agent(desk, Says(("cut",), DONE), task="", tools=tools, approval=AlwaysAsk())
+    engine = family(desk, child, approval=NeverAsk()).build()
+    assert await engine.run() == DONE
+    assert tools.runs == []
+    await close(desk, engine)
+
+
+async def test_what_its_parent_may_not_call_a_sub_agent_may_not_either(desk: Desk) -> None:
+    tools = Toolbox(cut=mutate())
+    child = agent(desk, Says(("cut",), DONE), task="", tools=tools)
+    engine = family(desk, child, blacklist=["cut"]).build()
+    assert await engine.run() == DONE
+    assert tools.runs == []
+    await close(desk, engine)
+
+
+def test_a_sub_agent_that_cannot_be_is_refused_with_its_parent(desk: Desk) -> None:
+    for child in (
+        agent(desk, DONE, task="", max_steps=0),
+        agent(desk, DONE, task="").transition("Planning", "Odd", "Nowhere"),
+    ):
+        with pytest.raises(BuildError, match=r"max_steps|no handler"):
+            family(desk, child).build()
+    assert desk.store.ids() == []
