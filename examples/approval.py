@@ -58,4 +58,6 @@ async def main(folder: str, thread: str = "", answer: str = "") -> None:
             print(question.message)
 
 
+if len(sys.argv) not in (2, 4):
+    sys.exit(__doc__)
 asyncio.run(main(*sys.argv[1:]))

@@ -142,7 +142,7 @@ class ApprovalNeeded(AgentError):  # noqa: N818
     def __init__(self, thread_id: str, calls: Sequence[str]) -> None:
         super().__init__(
             f"thread {thread_id} waits for approval of: {'; '.join(calls)}",
-            hint=f"treadle approve {thread_id} --yes, or --no REASON",
+            hint="say yes or no with decide(), in this process or after resume() in another",
         )
         self.thread_id = thread_id
 

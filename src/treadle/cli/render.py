@@ -130,7 +130,7 @@ class TextRenderer:
     ) -> None:
         """See `Renderer`."""
         if finished.answer:
-            is_seen = sys.stdout.isatty()
+            is_seen = sys.stdout is not None and sys.stdout.isatty()
             click.echo(printable(finished.answer) if is_seen else finished.answer, color=True)
         if finished.outcome is TurnOutcome.INTERRUPTED:
             _say("stopped before it was finished; it is safe on disk", fg="yellow")

@@ -20,6 +20,7 @@ from treadle.runtime.session import Session
 from treadle.store.local import utc_now
 from treadle.thread.facts import Configured
 from treadle.thread.fold import TASK
+from treadle.tools.builtin import builtin_tools
 
 Opened: TypeAlias = Session | AgentEngine
 OnOutput: TypeAlias = Callable[[Output], None]
@@ -135,10 +136,30 @@ def reopen_task(setup: Setup, on_output: OnOutput) -> AgentEngine:
 def open_recorded(
     setup: Setup, on_output: OnOutput, *, budget: TokenBudget | None = None
 ) -> Opened:
-    """The thread of the setup, whatever it holds. Raises as `open_conversation`, `reopen_task`."""
+    """The thread of the setup, whatever it holds. Raises as `open_conversation`, `reopen_task`.
+
+    What only the program can do that began the thread is refused before anything is recorded.
+    """
+    _refuse_foreign_tools(setup)
     if setup.is_task:
         return reopen_task(setup, on_output)
     return open_conversation(setup, on_output, budget=budget)
+
+
+def _refuse_foreign_tools(setup: Setup) -> None:
+    """Calls would end as "tool not found", a person's yes to them would be used up."""
+    assert setup.thread is not None
+    machine, ours = setup.thread.machine, {tool.definition.name for tool in builtin_tools()}
+    if setup.is_task and not setup.thread.is_idle:
+        needed = {tool.name for tool in machine.config.tools}
+    else:
+        needed = {question.call.tool_name for question in machine.questions}
+    if foreign := sorted(needed - ours):
+        thread = setup.thread.header.thread
+        raise UsageError(
+            f"thread {thread} works with tools of the program that began it: {', '.join(foreign)}",
+            hint=f"go on with it from that program: AgentBuilder(...).resume({thread!r})",
+        )
 
 
 def _people() -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,7 +25,7 @@ from treadle.store.local import LocalStore
 from treadle.store.places import Places
 from treadle.thread.fold import CHAT, ThreadFold
 from treadle.tools.builtin import builtin_tools
-from treadle.tools.registry import Registry
+from treadle.tools.registry import AnyTool, Registry
 from treadle.workspace.commit import GitWorkspace
 from treadle.workspace.instructions import read_instructions
 from treadle.workspace.redact import Redactor, collect_secrets
@@ -120,7 +120,7 @@ class Setup(Struct, frozen=True):
         composer = self._composer(config) if commits else None
         redactor = Redactor({**self.models.keys, **collect_secrets(os.environ, Path.home())})
         self.models.redact = redactor.redact
-        tools = Registry(builtin_tools(), workspace=folder)
+        tools = Registry(self._tools(), workspace=folder)
         if approval.only_reads:
             tools = tools.only({EffectClass.READ})
         if approval.notice:
@@ -136,6 +136,13 @@ class Setup(Struct, frozen=True):
             redactor=redactor,
             hook_usage=_nothing if composer is None else composer.take_usage,
         )
+
+    def _tools(self) -> Sequence[AnyTool]:
+        """A task keeps the tools it was begun with, unless a mode is chosen anew."""
+        if self.thread is None or not self.is_task or self.choice.mode is not None:
+            return builtin_tools()
+        offered = {tool.name for tool in self.thread.machine.config.tools}
+        return [tool for tool in builtin_tools() if tool.definition.name in offered]
 
     def system_prompt(self, folder: str) -> str:
         """What a new thread is told first: recorded, so that it is the same for ever."""

@@ -1,21 +1,31 @@
-"""What an agent can be told by keyword, and which limits cannot be."""
+"""What an agent can be told by keyword, and what is refused of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from decimal import Decimal
-from typing import Any, TypedDict
+from typing import Any, Final, TypedDict
+
+import msgspec
 
 from treadle.core.approval import Policy
 from treadle.core.budget import TokenBudget
 from treadle.core.config import AgentConfig as RequestSettings
-from treadle.core.task.events import AgentConfig
+from treadle.core.task.events import AgentConfig, Graph
+from treadle.core.task.machine import TaskMachine
+from treadle.core.tools import ToolDefinition
+from treadle.errors import BuildError
 from treadle.runtime.outputs import Output
 from treadle.runtime.ports import Provider, Redactor, Store, Workspace
 from treadle.runtime.verdict import Decider
 
-COUNT_LIMIT = 2**63
+COUNT_LIMIT: Final = 2**63
 """JSON has no larger integers that every reader agrees on, and no infinity."""
+
+_LIMITS: Final = tuple[AgentConfig, TokenBudget | None]
+
+
+_BEGINNER: Final = "resume it with the program that began it"
 
 
 class AgentKeywords(TypedDict, total=False):
@@ -49,7 +59,7 @@ class AgentKeywords(TypedDict, total=False):
     redactor: Redactor
 
 
-def rules_of(config: AgentConfig, budget: TokenBudget | None) -> Iterable[tuple[bool, str]]:
+def _rules_of(config: AgentConfig, budget: TokenBudget | None) -> Iterable[tuple[bool, str]]:
     """Each limit that can be wrong, and the sentence that says so."""
     yield config.max_steps >= 1, "max_steps must be at least 1"
     yield config.max_retries >= 0, "max_retries must not be negative"
@@ -60,3 +70,57 @@ def rules_of(config: AgentConfig, budget: TokenBudget | None) -> Iterable[tuple[
         limit = getattr(budget, name, None)
         is_good = limit is None or (limit == limit and 0 <= limit < COUNT_LIMIT)
         yield is_good, f"the budget's {name} must not be negative, nor without end: {limit}"
+
+
+def refuse_limits(config: AgentConfig, budget: TokenBudget | None, policy: Policy) -> None:
+    """Raise `BuildError` for the first limit that cannot be, or is not of its kind."""
+    try:
+        msgspec.convert(msgspec.to_builtins([config, budget]), _LIMITS)
+        faults = [words for is_good, words in _rules_of(config, budget) if not is_good]
+    except (msgspec.ValidationError, TypeError, ValueError) as error:
+        raise BuildError(f"a limit is not of its kind: {error}") from None
+    if faults:
+        raise BuildError(faults[0])
+    if not isinstance(policy, Policy):
+        raise BuildError(f"{policy!r} is no policy", hint="AskAbove(RiskLevel.HIGH), say")
+
+
+def text_of(name: str, value: object) -> str:
+    """The value of an option that takes a text; `BuildError` if it is none."""
+    if not isinstance(value, str):
+        raise BuildError(f"{name} takes a text, not {value!r}")
+    return value
+
+
+def refuse_twice(definitions: Iterable[ToolDefinition]) -> None:
+    """Raise `BuildError` if two tools have one name."""
+    seen: set[str] = set()
+    for one in definitions:
+        if one.name in seen:
+            raise BuildError(f"two tools are called {one.name!r}")
+        seen.add(one.name)
+
+
+def refuse_other(
+    thread_id: str,
+    machine: TaskMachine,
+    graph: Graph,
+    blacklist: frozenset[str],
+    offered: Collection[str],
+) -> None:
+    """Raise `BuildError` if an agent is not like the one that began this thread."""
+    if (machine.memory.graph or Graph()) != graph:
+        raise BuildError(f"thread {thread_id} runs another graph than this agent", hint=_BEGINNER)
+    if machine.is_over:
+        return
+    if more := blacklist - machine.memory.blacklisted_tools:
+        raise BuildError(
+            f"thread {thread_id} was begun without {', '.join(sorted(more))} on its blacklist, "
+            "which stays as it is",
+            hint="leave the tool out, or begin a task anew",
+        )
+    if lost := {one.name for one in machine.config.tools}.difference(offered):
+        names = ", ".join(sorted(lost))
+        raise BuildError(
+            f"thread {thread_id} works with tools that this agent lacks: {names}", hint=_BEGINNER
+        )

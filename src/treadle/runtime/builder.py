@@ -18,7 +18,13 @@ from treadle.core.task.graph import check_graph
 from treadle.core.task.machine import TaskMachine
 from treadle.core.tools import ToolDefinition
 from treadle.errors import BuildError, UsageError
-from treadle.runtime.agent_options import AgentKeywords, rules_of
+from treadle.runtime.agent_options import (
+    AgentKeywords,
+    refuse_limits,
+    refuse_other,
+    refuse_twice,
+    text_of,
+)
 from treadle.runtime.answers import AnswerForm
 from treadle.runtime.engine import AgentEngine
 from treadle.runtime.handlers import Handler, function_of
@@ -77,12 +83,12 @@ class AgentBuilder:
 
     def task_type(self, name: str) -> Self:
         """The kind of task: chooses the model (`model_for`). Any name."""
-        self._task_type = name
+        self._task_type = text_of("task_type", name)
         return self
 
     def system_prompt(self, text: str) -> Self:
         """What stands before everything in each request."""
-        self._system_prompt = text
+        self._system_prompt = text_of("system_prompt", text)
         return self
 
     def config(self, config: AgentConfig) -> Self:
@@ -132,6 +138,8 @@ class AgentBuilder:
 
     def budget(self, budget: TokenBudget) -> Self:
         """What the run may use."""
+        if not isinstance(budget, TokenBudget):
+            raise BuildError(f"budget takes a TokenBudget, not {budget!r}")
         self._budget = budget
         return self
 
@@ -152,12 +160,17 @@ class AgentBuilder:
 
     def time_limit(self, seconds: float) -> Self:
         """Seconds of work, at most."""
-        return self._bound(max_time_s=float(seconds))
+        try:
+            return self._bound(max_time_s=float(seconds))
+        except ValueError:
+            raise BuildError(f"time_limit is a number of seconds, not {seconds!r}") from None
 
     # ---- the model -----------------------------------------------------------------------------
 
     def llm(self, provider: Provider) -> Self:
         """Who answers: `AnthropicProvider()`, `ScriptedModel.of(...)`, ..."""
+        if not hasattr(provider, "stream"):
+            raise BuildError(f"{provider!r} is no provider", hint="llm(AnthropicProvider()), say")
         self._llm = provider
         return self
 
@@ -218,11 +231,19 @@ class AgentBuilder:
         of this agent; so too its policy of approval. What this agent may not call, it may not
         either, and it may use at most what this agent's budget has left.
         """
+        if not isinstance(agent, AgentBuilder):
+            raise BuildError(f"the sub-agent {name!r} is no AgentBuilder but {agent!r}")
+        from treadle.tools.registry import is_tool_name
+
+        if not is_tool_name(name):
+            raise BuildError(f"{name!r} cannot be the name of a tool")
         self._children = (*self._children, (name, description, agent))
         return self
 
     def blacklist(self, names: Iterable[str]) -> Self:
         """Tools that may not be called, whatever the model says."""
+        if isinstance(names, str):
+            raise BuildError("blacklist takes names, not one text", hint=f"blacklist([{names!r}])")
         self._blacklist = self._blacklist | frozenset(names)
         return self
 
@@ -236,6 +257,8 @@ class AgentBuilder:
 
         Without it, such a call stops the run: `ApprovalNeeded`.
         """
+        if not callable(decide):
+            raise BuildError(f"on_approval takes a function, not {decide!r}")
         self._decider = decide
         return self
 
@@ -250,12 +273,18 @@ class AgentBuilder:
         return self
 
     def redactor(self, redactor: Redactor) -> Self:
-        """Who keeps known secrets out of records and requests."""
+        """Who keeps known secrets out of records and requests.
+
+        If not said, and the store is not either: the credentials of this user's environment and
+        well-known files are kept out.
+        """
         self._redactor = redactor
         return self
 
     def store(self, store: Store) -> Self:
         """Where the thread is kept; this user's threads (`Places.find()`) if not said."""
+        if not hasattr(store, "create"):
+            raise BuildError(f"{store!r} is no store", hint="store(LocalStore(Places(...)))")
         self._store = store
         return self
 
@@ -272,6 +301,8 @@ class AgentBuilder:
         Raises:
             BuildError: the handler cannot be called.
         """
+        if isinstance(owns, str):
+            raise BuildError("owns takes names of fields, not one text", hint=f"owns=[{owns!r}]")
         self._handlers[name] = function_of(name, handler)
         state = CustomState(name, tuple(dict.fromkeys((*owns, "error", "extra"))))
         others = (one for one in self._graph.states if one.name != name)
@@ -322,8 +353,8 @@ class AgentBuilder:
             budget = origin.budget if budget is None else budget.within(origin.budget)
         for _, _, agent in self._children:
             self._heir(agent, "any")._checked()
-        offered = (*tools.definitions(), *(one.definition for one in self._sub_agents()))
-        _refuse_twice(offered)
+        offered = self._offered(tools)
+        refuse_twice(offered)
         store = self._open_store()
         given = TaskGiven(
             self._task,
@@ -346,7 +377,7 @@ class AgentBuilder:
             machine=TASK,
             parent=None if origin is None else (origin.thread, origin.call, origin.depth),
             first=first,
-            redact=None if self._redactor is None else self._redactor.redact,
+            redact=None if (redactor := self._redacts()) is None else redactor.redact,
         )
         try:
             return self._engine(writer, llm, tools, settings, origin, is_new=True)
@@ -361,17 +392,8 @@ class AgentBuilder:
             machine = writer.fold.machine
             if not isinstance(machine, TaskMachine):
                 raise UsageError(f"thread {thread_id} is a conversation, not a task")
-            if (machine.memory.graph or Graph()) != self._graph:
-                raise BuildError(
-                    f"thread {thread_id} runs another graph than this agent",
-                    hint="resume it with the program that began it",
-                )
-            if more := self._blacklist - machine.memory.blacklisted_tools:
-                raise BuildError(
-                    f"thread {thread_id} was begun without {', '.join(sorted(more))} on its "
-                    "blacklist, which stays as it is",
-                    hint="leave the tool out, or begin a task anew",
-                )
+            offered = {one.name for one in self._offered(tools)}
+            refuse_other(thread_id, machine, self._graph, self._blacklist, offered)
             settings = None
             if self._policy is not None:
                 settings = replace(machine.config, approval=self._policy)
@@ -400,15 +422,11 @@ class AgentBuilder:
             form=self._form,
             is_new=is_new,
             workspace=self._workspace,
-            redactor=self._redactor,
+            redactor=self._redacts(),
             approve=approve or (None if origin is None else origin.approve),
             sub_agents=self._sub_agents(),
             on_output=self._on_output,
         )
-
-    @property
-    def _has_policy(self) -> bool:
-        return self._policy is not None or self._settings.approval != NeverAsk()
 
     @property
     def _approval(self) -> Policy:
@@ -416,11 +434,17 @@ class AgentBuilder:
 
     def _open_store(self) -> Store:
         if self._store is None:
-            from treadle.store.local import LocalStore
-            from treadle.store.places import Places
+            from treadle.runtime.own import own_store
 
-            return LocalStore(Places.find())
+            return own_store()
         return self._store
+
+    def _redacts(self) -> Redactor | None:
+        if self._redactor is None and self._store is None:
+            from treadle.runtime.own import own_redactor
+
+            self._redactor = own_redactor()
+        return self._redactor
 
     def _sub_agents(self) -> tuple[SubAgent, ...]:
         return tuple(
@@ -437,6 +461,9 @@ class AgentBuilder:
     def _reopener(self, agent: AgentBuilder) -> Callable[[str, Parentage], AgentEngine]:
         return lambda thread_id, origin: self._heir(agent, "")._reopen(thread_id, origin)
 
+    def _offered(self, tools: Tools) -> tuple[ToolDefinition, ...]:
+        return (*tools.definitions(), *(one.definition for one in self._sub_agents()))
+
     def _heir(self, agent: AgentBuilder, task: str) -> AgentBuilder:
         """The sub-agent's builder with this one's model, store and redactor where it has none."""
         heir = copy(agent)
@@ -445,20 +472,19 @@ class AgentBuilder:
             heir._llm = self._llm
             if not heir._config.models:
                 heir._limit(models=self._config.models)
-        heir._policy = heir._approval if heir._has_policy else self._approval
+        if heir._approval == NeverAsk() and heir._policy is None:
+            heir._policy = self._approval
         heir._blacklist = heir._blacklist | self._blacklist
+        heir._redactor = heir._redactor or self._redacts()
         heir._store = heir._store or self._open_store()
-        heir._redactor = heir._redactor or self._redactor
         return heir
 
     def _checked(self, *, needs_task: bool = True) -> tuple[Provider, Tools]:
-        if needs_task and not self._task.strip():
+        if needs_task and not text_of("task", self._task).strip():
             raise BuildError("the task is empty", hint="say what the agent is to do")
         if self._llm is None:
             raise BuildError("nobody answers", hint="choose a provider: .llm(...)")
-        for is_good, words in rules_of(self._config, self._budget):
-            if not is_good:
-                raise BuildError(words)
+        refuse_limits(self._config, self._budget, self._approval)
         check_graph(self._graph)
         if self._config.output_schema is not None:
             AnswerForm.of_schema(self._config.output_schema)
@@ -472,11 +498,3 @@ class AgentBuilder:
             if not isinstance(one, Tool):
                 raise BuildError(f"{one!r} is no tool", hint="declare the function with @tool()")
         return self._llm, Registry(self._tools)
-
-
-def _refuse_twice(definitions: Iterable[ToolDefinition]) -> None:
-    seen: set[str] = set()
-    for one in definitions:
-        if one.name in seen:
-            raise BuildError(f"two tools are called {one.name!r}")
-        seen.add(one.name)

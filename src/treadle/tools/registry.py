@@ -70,6 +70,11 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 """What the model providers accept as a name."""
 
 
+def is_tool_name(name: str) -> bool:
+    """Whether the model providers accept this as the name of a tool."""
+    return _NAME.match(name) is not None
+
+
 class ToolContext(Struct, frozen=True):
     """What a call knows besides its arguments: the type of an optional first parameter.
 
@@ -113,7 +118,7 @@ class Tool(Generic[P, R]):
         risk_of: RiskOf | None = None,
     ) -> None:
         name = function.__name__
-        if not _NAME.match(name):
+        if not is_tool_name(name):
             raise UsageError(f"{name!r} cannot be the name of a tool")
         if inspect.iscoroutinefunction(risk_of):
             raise UsageError(f"the tool {name} needs a risk_of that is not async: it is pure")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from treadle.core.approval import AlwaysAsk, Approved, NeverAsk, Rejected
 from treadle.core.config import AgentConfig as RequestSettings
 from treadle.core.task.events import AgentConfig
 from treadle.errors import ApprovalNeeded, BuildError, UsageError
+from treadle.models.scripted.provider import ScriptedModel
 from treadle.runtime.builder import AgentBuilder
 
 COLD = RequestSettings(temperature=0.0)
@@ -51,6 +53,19 @@ async def test_a_policy_in_the_settings_holds_too(desk: Desk) -> None:
         ({"max_cost": Decimal("nan")}, "max_cost_usd must not be negative"),
         ({"time_limit": float("nan")}, "max_time_s must not be negative"),
         ({"time_limit": float("inf")}, "max_time_s must not be negative, nor without end"),
+        ({"blacklist": "cut"}, "blacklist takes names, not one text"),
+        ({"llm": "openai"}, "'openai' is no provider"),
+        ({"store": "/tmp/x"}, "is no store"),
+        ({"on_approval": 5}, "on_approval takes a function"),
+        ({"approval": "ask"}, "'ask' is no policy"),
+        ({"max_steps": "3"}, "a limit is not of its kind: Expected `int`, got `str`"),
+        ({"max_tokens": 1.5}, "a limit is not of its kind"),
+        ({"parallel_tools": "no"}, "a limit is not of its kind"),
+        ({"time_limit": "soon"}, "time_limit is a number of seconds, not 'soon'"),
+        ({"models": {"default": 5}}, "a limit is not of its kind"),
+        ({"budget": {"max_total": 5}}, "budget takes a TokenBudget"),
+        ({"task_type": 5}, "task_type"),
+        ({"system_prompt": None}, "system_prompt"),
         ({"max_tokens": 2**63}, "max_total must not be negative, nor without end"),
     ],
 )
@@ -138,6 +153,29 @@ async def test_what_its_parent_may_not_call_a_sub_agent_may_not_either(desk: Des
     await close(desk, engine)
 
 
+@pytest.mark.parametrize("name", ["", "a b", "ä", "bash\n", "x" * 65])
+def test_a_sub_agent_has_a_name_that_providers_take(desk: Desk, name: str) -> None:
+    with pytest.raises(BuildError, match="cannot be the name of a tool"):
+        agent(desk, DONE).sub_agent(name, "spins", AgentBuilder(""))
+
+
+def test_a_sub_agent_is_described_by_a_builder(desk: Desk) -> None:
+    with pytest.raises(BuildError, match="is no AgentBuilder but None"):
+        agent(desk, DONE).sub_agent("spinner", "spins", None)  # type: ignore[arg-type]
+
+
+def test_a_state_owns_fields_by_their_names(desk: Desk) -> None:
+    with pytest.raises(BuildError, match="owns takes names of fields"):
+        agent(desk, DONE).state("Odd", lambda _: "Even", owns="step")
+
+
+async def test_who_lacks_a_tool_cannot_go_on_with_its_task(desk: Desk) -> None:
+    engine = agent(desk, DONE, tools=Toolbox(cut=mutate(), look=mutate())).build()
+    await engine.close()
+    with pytest.raises(BuildError, match="tools that this agent lacks: cut"):
+        agent(desk, DONE, tools=Toolbox(look=mutate())).resume(engine.thread_id)
+
+
 def test_a_sub_agent_that_cannot_be_is_refused_with_its_parent(desk: Desk) -> None:
     for child in (
         agent(desk, DONE, task="", max_steps=0),
@@ -146,3 +184,17 @@ def test_a_sub_agent_that_cannot_be_is_refused_with_its_parent(desk: Desk) -> No
         with pytest.raises(BuildError, match=r"max_steps|no handler"):
             family(desk, child).build()
     assert desk.store.ids() == []
+
+
+async def test_without_a_store_secrets_of_the_environment_are_kept_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = "sk-test-0123456789-abcdefghij"
+    monkeypatch.setenv("TREADLE_HOME", str(tmp_path))
+    monkeypatch.setenv("OPENAI_API_KEY", secret)
+    said = ScriptedModel.of({"text": f"I have used {secret} and it went well."})
+    async with AgentBuilder(f"use {secret}", llm=said).build() as engine:
+        assert await engine.run() == "I have used [REDACTED:openai_api_key] and it went well."
+    files = [path.read_text() for path in (tmp_path / "data" / "threads").glob("T-*")]
+    assert len(files) == 3
+    assert not any(secret in text for text in files)
