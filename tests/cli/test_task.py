@@ -412,3 +412,21 @@ def test_a_task_that_is_stopped_or_killed_goes_on_and_repeats_no_command(
     assert done.returncode == 0, done.stderr
     assert (repository / "effects").read_text() == "ran\n"
     assert treadle("verify").returncode == 0
+
+
+def test_a_limit_of_cost_that_cannot_hold_is_said_to_be_none(treadle: Run, script: Script) -> None:
+    done = treadle("run", "look", "-m", script(HELLO), "--max-cost", "1")
+    assert done.returncode == 0
+    assert "--max-tokens can stop it, --max-cost cannot" in done.stderr
+    assert "--max-cost cannot" not in treadle("run", "look", "-m", script(HELLO)).stderr
+
+
+def test_a_task_whose_output_nobody_takes_still_ends_well(
+    environment: dict[str, str], repository: Path, script: Script
+) -> None:
+    command = f"{sys.executable} -m treadle run look -m {script(HELLO)} >&-"
+    done = subprocess.run(
+        ["sh", "-c", command], cwd=repository, env=environment, capture_output=True, text=True
+    )
+    assert "Traceback" not in done.stderr
+    assert done.returncode == 0

@@ -12,6 +12,7 @@ from treadle.cli.ask import ask, decide, is_somebody_there
 from treadle.cli.providers import CREATOR
 from treadle.cli.wiring import Setup
 from treadle.core.budget import TokenBudget
+from treadle.core.llm import Usage
 from treadle.core.task.events import AgentConfig, TaskGiven
 from treadle.errors import UsageError
 from treadle.runtime.engine import AgentEngine
@@ -56,6 +57,7 @@ def open_conversation(
         StoreError: the thread is busy, damaged or newer, or the disk refused.
     """
     parts = setup.parts()
+    _warn_of_unknown_price(setup, parts.config.model_name, budget)
     folder = parts.folder
     writer = (
         setup.store.create(CREATOR, workspace=folder, cwd=folder, is_private=is_private)
@@ -74,6 +76,7 @@ def begin_task(setup: Setup, task: Task, on_output: OnOutput, *, is_private: boo
         StoreError: the disk refused.
     """
     parts = setup.parts()
+    _warn_of_unknown_price(setup, parts.config.model_name, task.budget)
     prompt, provider = parts.config.system_prompt, parts.provider
     config = replace(
         parts.config,
@@ -159,6 +162,19 @@ def _refuse_foreign_tools(setup: Setup) -> None:
         raise UsageError(
             f"thread {thread} works with tools of the program that began it: {', '.join(foreign)}",
             hint=f"go on with it from that program: AgentBuilder(...).resume({thread!r})",
+        )
+
+
+def _warn_of_unknown_price(setup: Setup, model_name: str, budget: TokenBudget | None) -> None:
+    """A limit of cost counts what is known to be spent, which is nothing then."""
+    if budget is None or budget.max_cost_usd is None:
+        return
+    from treadle.models.prices.table import price
+
+    provider, _, model = model_name.partition(":")
+    if price(provider, model, Usage(1, 1)) is None:
+        setup.notices.append(
+            f"the price of {model_name} is not known: --max-tokens can stop it, --max-cost cannot"
         )
 
 
