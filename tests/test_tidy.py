@@ -23,6 +23,7 @@ MAY_USE: Final = {
     "core/budget.py": {"datetime"},  # reads times that events bring, asks no clock
     "store/local.py": {"datetime", "uuid_utils"},  # the clock of records, the ids of threads
     "store/writer.py": {"secrets"},  # names of temporary files
+    "runtime/alarm.py": {"datetime"},  # moves times that events bring, asks no clock
     "runtime/performer.py": {"random"},  # the jitter that events carry
     "models/scripted/script.py": {"datetime"},  # what TOML may hold and JSON may not
     "tools/files.py": {"secrets"},  # names of temporary files

@@ -289,6 +289,22 @@ def test_a_task_whose_model_fails_ends_as_a_turn_would(
     done = treadle("run", "x", "-m", model)
     assert (done.returncode, done.stdout) == (code, "")
     assert "so it goes" in done.stderr
+    state = only_thread(treadle)["state"]
+    assert state == ("planning" if code == 75 else "error")
+
+
+def test_a_task_whose_model_is_away_for_long_goes_on_when_it_is_back(
+    treadle: Run, script: Script
+) -> None:
+    away = script('[[replies]]\nerror = { kind = "overloaded", retry_after_s = 0 }\ntimes = 0\n')
+    assert treadle("run", "x", "-m", away).returncode == 75
+    thread = only_thread(treadle)["id"]
+    again = treadle("resume", thread)
+    assert again.returncode == 75
+    assert "ended already" not in again.stderr
+    assert "overloaded" in treadle("show", thread).stdout
+    done = treadle("resume", thread, "-m", script(HELLO, "back.toml"))
+    assert (done.returncode, done.stdout) == (0, "Hello to you.\n")
 
 
 def test_the_kind_of_task_chooses_the_model(

@@ -31,14 +31,6 @@ from treadle.core.actions import (
     Summarize,
     WaitForInput,
 )
-from treadle.core.chat.compaction import (
-    MESSAGE_LENGTH_MAX,
-    SUMMARY_TOKENS_MAX,
-    TRANSCRIPT_LENGTH_MAX,
-    build_summary_request,
-    cut_at_end,
-    cut_before_request,
-)
 from treadle.core.chat.machine import ConversationMachine
 from treadle.core.chat.states import (
     CallingLlm,
@@ -46,6 +38,14 @@ from treadle.core.chat.states import (
     CompactionCause,
     ExecutingTools,
     WaitingForUserInput,
+)
+from treadle.core.compaction import (
+    MESSAGE_LENGTH_MAX,
+    SUMMARY_TOKENS_MAX,
+    TRANSCRIPT_LENGTH_MAX,
+    build_summary_request,
+    cut_at_end,
+    cut_before_request,
 )
 from treadle.core.conversation import SUMMARY_HEAD, Compaction, Conversation
 from treadle.core.events import (

@@ -9,6 +9,7 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from core.samples import (
@@ -64,6 +65,10 @@ def results(agent: ConversationMachine) -> list[str]:
     return [message.content for message in agent.conversation if message.role == "tool"]
 
 
+def open_statuses(agent: ConversationMachine) -> list[Pending | Running]:
+    return [status for _, status in agent.round if not isinstance(status, Completed)]
+
+
 def test_one_call_that_needs_a_yes_holds_up_its_whole_round() -> None:
     agent = machine(CallingLlm(TALK))
     action = agent.handle_event(answer("", call("a"), call("b", "drop"), call("c", "drop")))
@@ -84,7 +89,7 @@ def test_one_call_that_needs_a_yes_holds_up_its_whole_round() -> None:
 def test_calls_that_need_no_yes_run_at_once() -> None:
     agent = told(answer("", call("a"), call("b", "edit")))
     assert isinstance(agent.state, ExecutingTools)
-    granted = replace(CONFIG, granted=("drop",))
+    granted = replace(CONFIG, granted={"drop": RiskLevel.CRITICAL})
     assert isinstance(told(answer("", call("a", "drop")), granted).state, ExecutingTools)
     never = replace(CONFIG, approval=NeverAsk())
     assert isinstance(told(answer("", call("a", "drop")), never).state, ExecutingTools)
@@ -173,6 +178,28 @@ def test_a_changed_call_runs_with_the_arguments_of_the_person() -> None:
     assert (as_run.arguments_json, status.modified) == ('{"table":"temp"}', '{"table":"temp"}')
 
 
+def test_a_yes_stands_in_the_status_of_its_call_and_of_no_other() -> None:
+    agent = told(answer("", call("a", "drop"), call("b"), call("c", "drop")))
+    agent.handle_event(decided("a"))
+    agent.handle_event(decided("c", Modified("{}", RiskLevel.HIGH)))
+    assert [status.approved for status in open_statuses(agent)] == [True, UNSET, True]
+    for call_id in "abc":
+        agent.handle_event(ToolStarted(call_id))
+    assert [status.approved for status in open_statuses(agent)] == [True, UNSET, True]
+    agent.handle_event(ToolUncertain("a"))
+    agent.handle_event(ToolStarted("a"))
+    assert open_statuses(agent)[0].approved is True
+
+
+def test_a_change_that_is_asked_about_again_is_not_approved_before_the_second_word() -> None:
+    agent = machine(asking(Pending("a", "drop"), Pending("b", "drop"), about="ab"))
+    agent.handle_event(decided("a", Modified("{}", RiskLevel.CRITICAL)))
+    assert isinstance(agent.state, WaitingForApproval)
+    assert agent.state.executions[0] == Pending("a", "drop", modified="{}")
+    agent.handle_event(decided("a"))
+    assert agent.state.executions[0] == Pending("a", "drop", modified="{}", approved=True)
+
+
 def test_the_message_of_the_model_stays_and_the_result_says_what_was_changed() -> None:
     event = answer("", call("a", "drop", '{"table" : "users"}'))
     agent = told(event)
@@ -180,7 +207,8 @@ def test_the_message_of_the_model_stays_and_the_result_says_what_was_changed() -
     agent.handle_event(ToolStarted("a", "12:05"))
     agent.handle_event(ToolUncertain("a"))
     agent.handle_event(ToolStarted("a", "12:06"))
-    assert agent.round[0][1] == Running("a", "drop", "12:06", modified='{"table":"temp"}')
+    changed = '{"table":"temp"}'
+    assert agent.round[0][1] == Running("a", "drop", "12:06", modified=changed, approved=True)
     agent.handle_event(ended("a", success("a", "gone")))
     assert agent.conversation[3] is event.response.message
     words = '[a person changed the arguments to {"table":"temp"}]\ngone'

@@ -11,12 +11,12 @@ import pytest
 
 from models.anthropic_streams import REDACTED_DATA, SIGNATURE, STREAMS
 from models.test_anthropic_stream import response
+from treadle.core.budget import length_of
 from treadle.core.conversation import Conversation
 from treadle.core.llm import LlmRequest, ModelTraits
 from treadle.core.messages import CallPart, Message, Native, OpaquePart, TextPart, ToolCall
 from treadle.core.tools import ToolDefinition
 from treadle.models.anthropic.request import counted, parameters_of, source_of
-from treadle.models.counts import length_of
 
 ME = "anthropic:claude-test"
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")

@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from runtime.desk import CONFIG, Desk, Model, Toolbox, calls, imbalance, read, texts
+from treadle.core.budget import TokenBudget
 from treadle.core.conversation import SUMMARY_HEAD
 from treadle.core.llm import Usage
 from treadle.errors import UsageError
@@ -79,6 +80,39 @@ async def test_in_the_middle_of_a_turn_the_last_calls_stay_as_they_are(desk: Des
     assert [m.role for m in last] == ["user", "assistant", "tool"]
     assert last[0].content == f"{SUMMARY_HEAD}They want a scarf."
     assert imbalance(last) == ""
+    desk.check(session)
+
+
+async def test_no_summary_is_written_when_the_budget_of_the_turn_is_used_up(desk: Desk) -> None:
+    usage = {"input_tokens": 800, "output_tokens": 10}
+    model = Model(SUMMARY, {"when": {"last": "^one$"}, **calls("look"), "usage": usage})
+    tools, budget = Toolbox(look=read("wool")), TokenBudget(max_total=810)
+    session = desk.new(model, tools, LIMITED, budget=budget)
+    await session.turn("zero")  # nobody answers this one: it fails
+    count = len(model.requests)
+    finished = await session.turn("one")
+    assert finished.outcome is TurnOutcome.LIMIT
+    assert "810 of 810 tokens used" in finished.error
+    assert session.is_waiting
+    finished = await session.compact()
+    assert finished.outcome is TurnOutcome.LIMIT
+    assert session.is_waiting
+    assert len(model.requests) == count + 1
+    assert outputs.Notice("compacting the conversation") not in desk.heard.outputs
+    desk.check(session)
+
+
+async def test_a_turn_that_has_used_its_steps_is_not_summed_up_but_on_request(desk: Desk) -> None:
+    usage = {"input_tokens": 800, "output_tokens": 10}
+    model = Model(SUMMARY, {"when": {"last": "^one$"}, **calls("look"), "usage": usage})
+    config = replace(LIMITED, max_steps=1)
+    session = desk.new(model, Toolbox(look=read("wool")), config)
+    await session.turn("zero")  # nobody answers this one: it fails
+    count = len(model.requests)
+    assert (await session.turn("one")).outcome is TurnOutcome.LIMIT
+    assert len(model.requests) == count + 1
+    assert (await session.compact()).outcome is TurnOutcome.DONE
+    assert len(model.requests) == count + 2
     desk.check(session)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from msgspec.structs import replace
 
 from runtime.desk import CONFIG, Desk, Folder, Model, Toolbox, calls, mutate, read
+from treadle.core.llm import ModelTraits
 from treadle.core.tools import ToolDefinition
 from treadle.errors import StoreError
 from treadle.runtime import outputs
@@ -86,6 +87,37 @@ async def test_tools_that_changed_are_recorded(desk: Desk) -> None:
     await again.turn("go")
     assert len(configured(desk, session.thread_id)) == 2
     assert [tool.effect.value for tool in model.requests[0].tools] == ["mutate"]
+
+
+class Sized(Model):
+    """A provider whose models read so many tokens each."""
+
+    sizes: Final = {"model-1": 1000, "model-2": 2000, "model-3": None}
+
+    def traits(self, model: str) -> ModelTraits:
+        return ModelTraits(context_tokens_max=self.sizes[model])
+
+
+@pytest.mark.parametrize(("model", "size"), [("model-2", 2000), ("model-3", 0), ("model-1", 1000)])
+async def test_another_model_has_a_context_of_its_own(desk: Desk, model: str, size: int) -> None:
+    session = desk.new(Sized("done"))
+    await session.turn("go")
+    recorded = session._writer.fold.machine.config
+    assert recorded.context_tokens_max == 1000
+    await session.close()
+    config = replace(recorded, model_name=model)
+    again = desk.reopen(session.thread_id, Sized("done"), None, config)
+    await again.turn("go")
+    assert again._writer.fold.machine.config.context_tokens_max == size
+    assert again.model_name == model
+    desk.check(again)
+
+
+async def test_a_context_that_is_said_to_be_smaller_is_taken_at_that(desk: Desk) -> None:
+    session = desk.new(Sized("done"), None, replace(CONFIG, context_tokens_max=500))
+    await session.turn("go")
+    assert session._writer.fold.machine.config.context_tokens_max == 500
+    desk.check(session)
 
 
 async def test_a_change_of_provider_is_recorded(desk: Desk) -> None:

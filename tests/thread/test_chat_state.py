@@ -12,7 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from core.samples import CONFIG, FULL, STATES_TRIED, SUMMED_UP, TALK, Pending, asking, machine, said
+from core.samples import (
+    CONFIG,
+    FULL,
+    STATES_TRIED,
+    SUMMED_UP,
+    TALK,
+    Pending,
+    Running,
+    asking,
+    executing,
+    machine,
+    said,
+)
 from core.sessions import random_event
 from treadle.core.chat.states import (
     AgentState,
@@ -59,6 +71,16 @@ def read_again(state: AgentState) -> AgentState:
 def test_every_state_comes_back_as_it_was(state: AgentState) -> None:
     assert read_again(state) == state
     assert machine(read_again(state)).obligations() == machine(state).obligations()
+
+
+@pytest.mark.parametrize("status", [Pending("a", "drop"), Running("a", "drop", "12:00")])
+def test_a_persons_yes_is_kept_and_without_one_the_bytes_are_as_ever(
+    status: Pending | Running,
+) -> None:
+    approved = executing(replace(status, approved=True))
+    assert read_again(approved) == approved
+    stored = [msgspec.json.encode(snapshot_state(one)) for one in (approved, executing(status))]
+    assert [b"approved" in one for one in stored] == [True, False]
 
 
 @settings(max_examples=60, deadline=None)

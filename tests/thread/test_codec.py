@@ -68,6 +68,7 @@ def test_each_entry_says_what_it_is_under_a_name_of_its_own() -> None:
         "recovered",
         "retry_timeout_fired",
         "state_completed",
+        "state_failed",
         "task_ended",
         "task_given",
         "task_resumed",

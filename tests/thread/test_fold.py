@@ -12,8 +12,16 @@ from treadle.core.chat.states import CallingLlm, ExecutingTools, WaitingForUserI
 from treadle.core.events import CancelRequested, ToolStarted, UserInput
 from treadle.core.llm import Usage
 from treadle.core.messages import Message
+from treadle.core.tools import RiskLevel
 from treadle.thread.codec import Entry, UnknownEntryError
-from treadle.thread.facts import FORMAT_VERSION, Configured, GitObserved, InputQueued, Recovered
+from treadle.thread.facts import (
+    FORMAT_VERSION,
+    Configured,
+    GitObserved,
+    Granted,
+    InputQueued,
+    Recovered,
+)
 from treadle.thread.fold import TITLE_LENGTH_MAX, ThreadFold
 from treadle.thread.model import GitFields, Thread
 
@@ -239,3 +247,12 @@ class TestGit:
     def test_the_last_observation_is_kept_whole(self) -> None:
         last = GitObserved("main", "a", True, None, ("f", "g"), True)
         assert folded(GitObserved(), last).observed == last
+
+
+def test_a_tool_is_granted_up_to_the_highest_risk_that_was_said() -> None:
+    fold = folded(
+        Granted("drop", RiskLevel.HIGH),
+        Granted("drop", RiskLevel.LOW),
+        Granted("look", RiskLevel.LOW),
+    )
+    assert fold.machine.config.granted == {"drop": RiskLevel.HIGH, "look": RiskLevel.LOW}

@@ -23,6 +23,7 @@ from treadle.core.messages import Message
 from treadle.core.task.events import TaskGiven
 from treadle.core.task.machine import TaskMachine, TaskState
 from treadle.core.task.table import State
+from treadle.core.tools import RiskLevel
 from treadle.thread.codec import Entry, Event, UnknownEntryError, decode_entry, encode_entry
 from treadle.thread.facts import (
     FORMAT_VERSION,
@@ -58,7 +59,8 @@ def random_entry(random: Random, fold: ThreadFold, clock: int) -> Entry:
     if random.random() < 0.2:
         fact = random_fact(random)
         if isinstance(fact, Configured | InputQueued):
-            return random.choice((Granted("edit"), ChildStarted(f"c{clock}", OTHER_ID)))
+            granted = Granted("edit", random.choice((*RiskLevel,)))
+            return random.choice((granted, ChildStarted(f"c{clock}", OTHER_ID)))
         return fact
     event: Any = random_event(random, machine_of(fold), clock)
     while not isinstance(event, Event):

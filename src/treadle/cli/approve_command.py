@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 @click.option(
     "--args", "arguments", metavar="JSON", help="Run it with these arguments: a JSON object."
 )
-@click.option("--always", is_flag=True, help="With --yes: and its tool for the rest of the thread.")
+@click.option(
+    "--always",
+    is_flag=True,
+    help="With --yes: and its tool, up to the same risk, for the rest of the thread.",
+)
 @click.option("--json", "as_json", is_flag=True, help="What waits, as a JSON array; not answered.")
 @options.model_option("Go on with another model.")
 @options.folder_option
@@ -115,7 +119,7 @@ def _decide(
         if not given["always"]:
             return {one.call.id: Approved() for one in chosen}, ()
         tools = tuple(dict.fromkeys(one.call.tool_name for one in chosen))
-        return {one.call.id: Approved() for one in waiting if one.call.tool_name in tools}, tools
+        return {one.call.id: Approved() for one in chosen}, tools
     if len(chosen) > 1:
         calls = ", ".join(one.call.id for one in chosen)
         raise UsageError("--args needs a CALL: several wait", hint=f"those that wait: {calls}")

@@ -53,7 +53,7 @@ class RunPostToolsHook(Struct, frozen=True):
 
 
 class WaitForInput(Struct, frozen=True):
-    """Nothing new to do. In the state `Error`, feed `RetryTimeoutFired` after its `delay_s`."""
+    """Nothing new to do. If the machine has a `retry`, feed `RetryTimeoutFired` after its delay."""
 
 
 class DisplayMessage(Struct, frozen=True):

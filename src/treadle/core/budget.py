@@ -6,15 +6,16 @@ request that would begin with nothing left does not begin.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import datetime
 from decimal import Decimal
 from typing import Final, Literal, TypeAlias, TypeVar
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from treadle.core.llm import Usage
-from treadle.core.messages import Message
+from treadle.core.llm import LlmRequest, Usage
+from treadle.core.messages import Message, OpaquePart
 
 CHARACTERS_PER_TOKEN: Final = 4
 """What the providers' documents name as the rule of thumb for English text."""
@@ -103,19 +104,34 @@ def _tighter(one: _N | None, other: _N | None) -> _N | None:
     return min(one, other)
 
 
-def estimate(sent: Iterable[Message], answer: Message) -> Usage:
-    """What a request and its answer used, guessed by their length and marked as a guess."""
-    read = sum(_length(message) for message in sent)
-    return Usage(_tokens(read), _tokens(_length(answer)), estimated=True)
+def estimate(request: LlmRequest, answer: Message) -> Usage:
+    """What a request and its answer used, guessed by their length; nobody knows its price."""
+    usage = guess(length_of(request), _length(answer))
+    return replace(usage, unpriced_tokens=usage.total_tokens)
+
+
+def guess(read_length: int, written_length: int) -> Usage:
+    """The usage that so many characters are likely to be, marked as a guess."""
+    return Usage(tokens_in(read_length), tokens_in(written_length), estimated=True)
+
+
+def tokens_in(length: int) -> int:
+    """How many tokens so many characters are likely to be."""
+    return -(-length // CHARACTERS_PER_TOKEN)
+
+
+def length_of(request: LlmRequest) -> int:
+    """How many characters the model will read."""
+    tools = len(msgspec.json.encode(request.tools)) if request.tools else 0
+    return len(request.system) + tools + sum(map(_length, request.messages))
 
 
 def _length(message: Message) -> int:
-    calls = sum(len(call.tool_name) + len(call.arguments_json) for call in message.tool_calls)
-    return len(message.content) + calls
-
-
-def _tokens(characters: int) -> int:
-    return -(-characters // CHARACTERS_PER_TOKEN)
+    length = len(message.content)
+    length += sum(len(call.tool_name) + len(call.arguments_json) for call in message.tool_calls)
+    for part in message.native.parts if message.native else ():
+        length += len(part.block_json) if isinstance(part, OpaquePart) else 0
+    return length
 
 
 def seconds_between(earlier: str, later: str) -> float:

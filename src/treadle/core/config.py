@@ -19,10 +19,10 @@ class AgentConfig(Struct, frozen=True, omit_defaults=True):
     `max_retries` counts retries after the first attempt. `llm_timeout_s` is how long a model may
     stay silent, `tool_timeout_s` how long a call may run before the runtime ends it (a tool's own
     limit, such as that of `bash`, comes first). `max_steps` bounds the model requests of one turn;
-    0 is no bound. `max_tokens` bounds one answer; 0 leaves
-    it to the provider. `approval` says which calls need a person's yes, `granted` names tools that
-    have one for good. `parallel_max` bounds how many calls of a round run at a time; 0 is no
-    bound. A conversation is compacted when the model has used the fraction `compact_at` of
+    0 is no bound. `max_tokens` bounds one answer; 0 leaves it to the provider. `approval` says
+    which calls need a person's yes, `granted` names tools that have one for good, each with the
+    highest risk that it is for. `parallel_max` bounds how many calls of a round run at a time; 0 is
+    no bound. A conversation is compacted when the model has used the fraction `compact_at` of
     `context_tokens_max`; 0 of either is never.
     """
 
@@ -37,7 +37,7 @@ class AgentConfig(Struct, frozen=True, omit_defaults=True):
     max_steps: int = 0
     reasoning: Reasoning = "default"
     approval: Policy = NeverAsk()
-    granted: tuple[str, ...] = ()
+    granted: dict[str, RiskLevel] = {}
     parallel_max: int = 8
     context_tokens_max: int = 0
     compact_at: float = 0.8
@@ -57,16 +57,24 @@ class AgentConfig(Struct, frozen=True, omit_defaults=True):
     def question_about(self, call: ToolCall, assessed: RiskLevel | None) -> Question | None:
         """What a person must be asked before this call may run; `None` if nothing.
 
-        A call of a tool that nobody knows is not asked about: it fails by itself.
+        A call of a tool that nobody knows is not asked about: it fails by itself. One of a granted
+        tool is, if it is riskier than what was granted.
 
         Args:
             call: as it would run.
             assessed: the risk seen in its arguments, if that is above the tool's own.
         """
         tool = self.definition_of(call.tool_name)
-        if tool is None or call.tool_name in self.granted:
+        if tool is None:
             return None
-        return question_about(self.approval, call, tool.risk, max(tool.risk, assessed or tool.risk))
+        assessed = max(tool.risk, assessed or tool.risk)
+        question = question_about(self.approval, call, tool.risk, assessed)
+        return None if question is None or self.has_granted(question) else question
+
+    def has_granted(self, question: Question) -> bool:
+        """Whether a person has allowed calls of this tool and risk for good."""
+        up_to = self.granted.get(question.call.tool_name)
+        return up_to is not None and question.risk <= up_to
 
     def is_near_limit(self, conversation: Conversation) -> bool:
         """Whether the model has used so much of its context that it is time to compact."""

@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-import msgspec
 from msgspec.structs import replace
 
+from treadle.core.budget import guess, tokens_in
 from treadle.core.events import LlmEvent, ModelEvent
 from treadle.core.llm import LlmRequest, ModelTraits, Usage
-from treadle.core.messages import OpaquePart
-
-CHARS_PER_TOKEN: Final = 4
-"""For the estimate of a usage that nobody gives."""
 
 TOKENS_MAX: Final = 2**53
 """A number above it is no count of tokens; every JSON reader takes numbers up to it."""
@@ -33,16 +29,6 @@ def output_limit(request: LlmRequest, traits: ModelTraits) -> int | None:
     if not request.max_tokens:
         return None
     return min(request.max_tokens, traits.output_tokens_max or request.max_tokens)
-
-
-def estimate(read_length: int, written_length: int) -> Usage:
-    """The usage that so many characters are likely to be."""
-    return Usage(tokens_in(read_length), tokens_in(written_length), estimated=True)
-
-
-def tokens_in(length: int) -> int:
-    """How many tokens so many characters are likely to be."""
-    return -(-length // CHARS_PER_TOKEN)
 
 
 class Tally:
@@ -68,7 +54,7 @@ class Tally:
 
     def guess(self) -> Usage:
         """The usage where nobody told any."""
-        return estimate(self.read_length, self.written_length)
+        return guess(self.read_length, self.written_length)
 
     def at_least(self, told: Usage | None) -> Usage | None:
         """The usage of an answer that was cut: what was streamed is paid for, told or not.
@@ -80,15 +66,3 @@ class Tally:
             return self.guess() if self.written_length else None
         written = max(told.output_tokens, tokens_in(self.written_length))
         return replace(told, output_tokens=written, estimated=True)
-
-
-def length_of(request: LlmRequest) -> int:
-    """How many characters the model will read."""
-    length = len(request.system)
-    length += len(msgspec.json.encode(request.tools)) if request.tools else 0
-    for message in request.messages:
-        length += len(message.content)
-        length += sum(len(call.arguments_json) for call in message.tool_calls)
-        for part in message.native.parts if message.native else ():
-            length += len(part.block_json) if isinstance(part, OpaquePart) else 0
-    return length

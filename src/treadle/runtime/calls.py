@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from typing import Final
 
+from treadle.core.approval import Question
 from treadle.core.events import LlmEvent, PostToolsHookCompleted
 from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest
 from treadle.core.messages import ToolCall
@@ -139,6 +140,27 @@ def refusal(call: ToolCall) -> Outcome | None:
     if REDACTED not in call.arguments_json:
         return None
     return _error(call, ToolErrorKind.INVALID_ARGUMENTS, _NOT_MEANT)
+
+
+def not_allowed(question: Question) -> Outcome:
+    """How a call ends that is about to begin and needs a yes that nobody gave.
+
+    The policy asks when a model says what it wants. This call came by another way: the policy has
+    changed since, or a custom graph led here.
+    """
+    why = f"this call needs a person's yes and has none: {question.reason}; ask for it again"
+    return _error(question.call, ToolErrorKind.REJECTED, why)
+
+
+def blacklisted(call: ToolCall) -> Outcome:
+    """How a call ends that a handler makes of a tool that may not be called."""
+    why = f"the tool {call.tool_name!r} is blacklisted in this task"
+    return _error(call, ToolErrorKind.REJECTED, why)
+
+
+def not_begun(call: ToolCall, why: str) -> Outcome:
+    """How a call ends whose intent was recorded, and which then never ran."""
+    return _error(call, ToolErrorKind.CANCELLED, f"{why}; it had not started")
 
 
 def _error(call: ToolCall, kind: ToolErrorKind, message: str, output: str = "") -> Outcome:

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from typing import Any, Self
 
 from msgspec.structs import replace
 
-from treadle.core.approval import Decision, Question
+from treadle.core.approval import Approved, Decision, Modified, Question
 from treadle.core.budget import TokenBudget
 from treadle.core.config import AgentConfig
+from treadle.core.events import ToolCompleted
 from treadle.core.llm import Usage
 from treadle.core.messages import Message, ToolCall
 from treadle.core.tools import Outcome, ToolExecutionStatus
@@ -22,10 +31,18 @@ from treadle.runtime.outputs import Output, TurnFinished, TurnOutcome
 from treadle.runtime.performer import Performer
 from treadle.runtime.ports import Provider, Redactor, Tools, Workspace, Writer
 from treadle.runtime.recovery import Answer
-from treadle.runtime.subagents import Parentage, SubAgent, nobody, run_sub_agent
+from treadle.runtime.subagents import (
+    Child,
+    Parentage,
+    SubAgent,
+    cut_short,
+    nobody,
+    run_sub_agent,
+)
 from treadle.runtime.verdict import Verdict
-from treadle.thread.codec import encode_entry
+from treadle.thread.codec import Event, encode_entry
 from treadle.thread.facts import ChildStarted, Configured, Granted
+from treadle.thread.fold import model_of
 
 
 class Driver(Loop):
@@ -68,6 +85,7 @@ class Driver(Loop):
         self._writer = writer
         self._redact = redactor.redact if redactor is not None else None
         self._sub_agents = {agent.name: agent for agent in sub_agents}
+        self._at_work: dict[str, Child] = {}
         hands = Performer(
             writer,
             provider,
@@ -93,11 +111,14 @@ class Driver(Loop):
         self, config: AgentConfig | None, provider: Provider, tools: Tools
     ) -> Configured:
         """What the thread is to record of its configuration, as a record will say it."""
-        recorded = self._writer.fold.machine.config
+        machine = self._writer.fold.machine
+        recorded = machine.config
         config = recorded if config is None else config
-        if not config.context_tokens_max:
-            limit = provider.traits(config.model_name).context_tokens_max or 0
-            config = replace(config, context_tokens_max=limit)
+        model, limit = model_of(machine, config), config.context_tokens_max
+        if limit == recorded.context_tokens_max and model != model_of(machine, recorded):
+            limit = 0  # it is that of another model
+        limit = limit or provider.traits(model).context_tokens_max or 0
+        config = replace(config, context_tokens_max=limit)
         offered = (*tools.definitions(), *(one.definition for one in self._sub_agents.values()))
         config = replace(config, tools=offered, granted=recorded.granted)
         wanted, _ = encode_entry(Configured(config, provider.name), self._redact)
@@ -114,7 +135,7 @@ class Driver(Loop):
     @property
     def model_name(self) -> str:
         """The model that answers."""
-        return self._wanted.config.model_name
+        return model_of(self._writer.fold.machine, self._wanted.config)
 
     @property
     def conversation(self) -> Sequence[Message]:
@@ -141,14 +162,15 @@ class Driver(Loop):
 
         Args:
             decisions: by call id; the others wait on.
-            grant: tools that are allowed from here on, for the rest of the thread.
+            grant: tools that are allowed for the rest of the thread, up to the risk of their calls
+                that are allowed here.
 
         Raises:
-            UsageError: a call does not wait for a person, or one is being asked already; nothing
-                was recorded.
+            UsageError: a call does not wait for a person, a tool is granted none of whose calls is
+                allowed here, or a person is being asked already; nothing was recorded.
             StoreError: as `resume`.
         """
-        waiting = {question.call.id for question in self.questions}
+        waiting = {question.call.id: question for question in self.questions}
         for call_id in decisions:
             if call_id not in waiting:
                 calls = ", ".join(sorted(waiting)) or "none"
@@ -157,8 +179,14 @@ class Driver(Loop):
                 )
         if self._running is not None:
             raise UsageError("a person is being asked already", hint="wait until that is over")
+        allowed = [
+            waiting[call_id]
+            for call_id, decision in decisions.items()
+            if isinstance(decision, Approved | Modified)
+        ]
+        granted = [_granted(name, allowed) for name in grant]
         decided = [self._decided(*one) for one in decisions.items()]
-        return await self._run(*map(Granted, grant), *decided)
+        return await self._run(*granted, *decided)
 
     def cancel(self, reason: str = "cancelled by the user") -> None:
         """End what is running; what is known is kept."""
@@ -232,9 +260,24 @@ class Driver(Loop):
             call.id,
             fold.header.depth + 1,
             self._share_of_budget(),
-            self._approve or nobody,
+            nobody if self._approve is None else self._asked,
         )
-        return run_sub_agent(agent, call, origin, fold.children, self._record_child)
+        return run_sub_agent(agent, call, origin, fold.children, self._record_child, self._at_work)
+
+    def _cut_short(self, reason: str) -> Iterable[Event]:
+        """What sub-agents used that were at work; else it would be lost with their calls."""
+        for call, child in self._open_children():
+            outcome = cut_short(call, child, reason)
+            yield ToolCompleted(call.id, outcome, self._writer.now(), child.used)
+        self._at_work.clear()
+
+    def _open_children(self) -> list[tuple[ToolCall, Child]]:
+        """The calls that are not over, with the sub-agents that were at work on them."""
+        return [
+            (call, self._at_work[call.id])
+            for call, status in self._writer.fold.machine.round
+            if call.id in self._at_work and not isinstance(status, ToolExecutionStatus.Completed)
+        ]
 
     def _share_of_budget(self) -> TokenBudget | None:
         """What is left, shared by the sub-agents whose calls are open: together they stay in it."""
@@ -249,3 +292,14 @@ class Driver(Loop):
     def _record_child(self, call_id: str, thread_id: str) -> None:
         self._writer.stage(ChildStarted(call_id, thread_id))
         self._commit()
+
+
+def _granted(tool_name: str, allowed: Sequence[Question]) -> Granted:
+    """The grant of a tool, for calls as risky as those of it that a person has allowed."""
+    risks = [one.risk for one in allowed if one.call.tool_name == tool_name]
+    if not risks:
+        raise UsageError(
+            f"no call of {tool_name} is allowed here, so the tool cannot be granted",
+            hint="grant a tool together with a yes to one of its calls",
+        )
+    return Granted(tool_name, max(risks))

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Coroutine, Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from treadle.core.actions import AgentAction, RunState
 from treadle.core.budget import TokenBudget
 from treadle.core.events import ApprovalDecided, LlmEvent
-from treadle.core.llm import LlmErrorKind
-from treadle.core.task.events import TaskGiven, TaskResumed, TimeRanOut
+from treadle.core.llm import LlmErrorKind, Usage
+from treadle.core.task.events import StateFailed, TaskGiven, TaskResumed, TimeRanOut
 from treadle.core.task.machine import TaskMachine
 from treadle.core.task.memory import AgentMemory
 from treadle.core.task.table import State
@@ -19,10 +21,13 @@ from treadle.errors import (
     AgentFailed,
     ApprovalNeeded,
     BudgetExceeded,
+    InvalidTransition,
     NoHandlerForState,
+    OwnershipViolation,
     UsageError,
 )
 from treadle.runtime import outputs
+from treadle.runtime.alarm import moved_on
 from treadle.runtime.answers import AnswerForm
 from treadle.runtime.driver import Driver
 from treadle.runtime.handlers import Handler, HandlerLlm, HandlerTools, run_handler
@@ -71,6 +76,7 @@ class AgentEngine(Driver):
         self._handlers = dict(handlers or {})
         self._is_new = is_new
         self._failure: LlmErrorKind | None = None
+        self._broken: AgentError | None = None
         for name in self._machine.custom_states:
             if name not in self._handlers:
                 raise NoHandlerForState(
@@ -88,6 +94,16 @@ class AgentEngine(Driver):
     def memory(self) -> AgentMemory:
         """The task's memory as it stands."""
         return self._machine.memory
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether nothing is unfinished: no work, no question, no request to be tried again."""
+        return super().is_waiting and self._machine.gave_up is None
+
+    @property
+    def used(self) -> Usage:
+        """What it has used of models, with that of sub-agents which are or were at work for it."""
+        return sum((child.used for _, child in self._open_children()), self.memory.total_usage)
 
     @property
     def state(self) -> str:
@@ -120,7 +136,7 @@ class AgentEngine(Driver):
             BudgetExceeded: a limit of steps, tokens, cost or time is used up.
             AgentFailed: the task ended in `Error`.
             ApprovalNeeded: a call waits for a person, and nobody is there to be asked.
-            AgentError: it was stopped before its end; it can be resumed.
+            AgentError: it was stopped before its end, or no model answers for now; run it again.
             InvalidTransition: a handler said an event that its state has no row for.
             OwnershipViolation: a handler wrote what its state does not own.
             StoreError: the disk refused; what was acknowledged is safe.
@@ -132,7 +148,7 @@ class AgentEngine(Driver):
             return finished.answer
         if finished.outcome is TurnOutcome.LIMIT:
             raise BudgetExceeded(finished.error)
-        if finished.outcome is TurnOutcome.FAILED:
+        if finished.outcome is TurnOutcome.FAILED and self._machine.is_over:
             raise AgentFailed(finished.error)
         if finished.outcome is TurnOutcome.APPROVAL:
             questions = self._machine.questions
@@ -149,7 +165,8 @@ class AgentEngine(Driver):
             return await self._joined()
         is_first = self._is_new and not self._is_prepared
         # Time counts from here on; of a task without a limit nobody asks how long it lay ready.
-        if self._machine.is_at_rest or (is_first and self._time_left_s() is None):
+        is_at_rest = self._machine.is_at_rest and self._machine.gave_up is None
+        if is_at_rest or (is_first and self._time_left_s() is None):
             return await self._run()
         return await self._run(TaskResumed(self._writer.now()))
 
@@ -176,6 +193,9 @@ class AgentEngine(Driver):
             error = memory.error or ""
             failed = TurnOutcome.LIMIT if memory.exceeded else TurnOutcome.FAILED
             outcome = failed if self.state == State.ERROR else TurnOutcome.DONE
+        elif (error_of := self._machine.gave_up) is not None:
+            outcome, error = TurnOutcome.FAILED, f"{error_of.text}; {error_of.advice}"
+            self._failure = error_of.kind
         is_done = outcome is TurnOutcome.DONE
         return TurnFinished(
             self.thread_id,
@@ -206,11 +226,22 @@ class AgentEngine(Driver):
             return None
         return memory.budget.left(memory.total_usage, memory.elapsed_s)
 
+    def _idled(self, since: str, until: str) -> None:
+        """Time counts from event to event: what was no work is left out by moving the clock on."""
+        clock = self.memory.clock
+        if clock and not self._machine.is_at_rest:
+            self._writer.stage(TaskResumed(moved_on(clock, since, until)), self._redact)
+
     def _took(self, event: Event, action: AgentAction | None) -> None:
+        if isinstance(event, StateFailed) and self._broken is not None:
+            self._inbox.put(self._broken)
+            self._broken = None
         if not isinstance(event, ApprovalDecided | TaskGiven):
             self._failure = event.error.kind if isinstance(event, LlmEvent.Error) else None
         for name in self._machine.path:
             self._later.append(outputs.StateStarted(str(name)))
+        if isinstance(event, LlmEvent.Error) and self._machine.gave_up is not None:
+            self._later.append(outputs.ErrorShown(event.error.text))
         if self._machine.is_over and self._machine.path:
             memory = self.memory
             ended = TaskEnded(self.state, memory.error or "", memory.exceeded)
@@ -227,16 +258,24 @@ class AgentEngine(Driver):
         return self._run_state(action.state)
 
     async def _run_state(self, name: str) -> Event:
-        machine, config = self._machine, self._machine.config
-        key, redact = f"{self.thread_id}:{name}:{self.memory.moves}", self._redact or str
-        completed = await run_handler(
-            self._machine.custom_states[name],
-            self._handlers[name],
-            self.memory,
-            tools=HandlerTools(self._hands.tools, key, config.tool_timeout_s, redact),
-            llm=HandlerLlm(self._hands.provider, machine.model_name, config.llm_timeout_s, redact),
-            output=lambda text: self._emit(outputs.TextDelta(redact(clean(text)))),
-            at=self._writer.now,
-        )
-        machine.check(completed)
+        machine, memory = self._machine, self.memory
+        key, redact = f"{self.thread_id}:{name}:{memory.moves}", self._redact or str
+        settings = replace(machine.config, model_name=machine.model_name)
+        llm = HandlerLlm(self._hands.provider, settings, memory, redact)
+        try:
+            completed = await run_handler(
+                machine.custom_states[name],
+                self._handlers[name],
+                memory,
+                tools=HandlerTools(self._hands.tools, key, settings, memory, redact),
+                llm=llm,
+                output=lambda text: self._emit(outputs.TextDelta(redact(clean(text)))),
+                at=self._writer.now,
+            )
+            machine.check(completed)
+        except (InvalidTransition, OwnershipViolation) as error:
+            if llm.usage is None:
+                raise
+            self._broken = error  # raised when it is recorded what that has cost
+            return StateFailed(name, llm.usage, self._writer.now())
         return completed

@@ -20,16 +20,24 @@ import msgspec
 from msgspec.structs import replace
 
 from treadle.core.budget import estimate
+from treadle.core.config import AgentConfig
 from treadle.core.conversation import Conversation
 from treadle.core.events import LlmEvent
 from treadle.core.llm import LlmRequest, LlmResponse, Usage
 from treadle.core.messages import Message, ToolCall
 from treadle.core.task.events import WRITABLE, Changes, CustomState, Logged, StateCompleted
-from treadle.core.task.memory import AgentMemory, check_ownership
+from treadle.core.task.memory import FIELDS, AgentMemory, check_ownership
 from treadle.core.task.table import Event
-from treadle.core.tools import Outcome
+from treadle.core.tools import EffectClass, Outcome
 from treadle.errors import AgentError, BuildError, OwnershipViolation
-from treadle.runtime.calls import call_model, is_bug, presentable, run_call
+from treadle.runtime.calls import (
+    blacklisted,
+    call_model,
+    is_bug,
+    presentable,
+    refusal,
+    run_call,
+)
 from treadle.runtime.ports import Provider, Tools
 from treadle.thread.codec import encode_entry
 from treadle.thread.record import clean
@@ -47,11 +55,17 @@ class HandlerTools:
     """The tools, for an asynchronous handler."""
 
     def __init__(
-        self, tools: Tools, key: str, limit_s: float, redact: Callable[[str], str]
+        self,
+        tools: Tools,
+        key: str,
+        settings: AgentConfig,
+        memory: AgentMemory,
+        redact: Callable[[str], str],
     ) -> None:
         self._tools = tools
         self._key = key
-        self._limit_s = limit_s
+        self._settings = settings
+        self._blacklist = memory.blacklisted_tools
         self._redact = redact
         self._count = 0
 
@@ -60,20 +74,33 @@ class HandlerTools:
         self._count += 1
         key = f"{self._key}:{self._count}"
         call = ToolCall(key, tool_name, msgspec.json.encode(dict(arguments)).decode())
-        outcome = await run_call(self._tools, call, key, self._limit_s, lambda _: None)
+        outcome = self._refusal(call)
+        if outcome is None:
+            limit_s = self._settings.tool_timeout_s
+            outcome = await run_call(self._tools, call, key, limit_s, lambda _: None)
         return presentable(outcome, key, self._redact)
+
+    def _refusal(self, call: ToolCall) -> Outcome | None:
+        if call.tool_name in self._blacklist:
+            return blacklisted(call)
+        reads = self._settings.effect_of(call.tool_name) is EffectClass.READ
+        return None if reads else refusal(call)
 
 
 class HandlerLlm:
     """The model, for an asynchronous handler; what it uses counts against the budget."""
 
     def __init__(
-        self, provider: Provider, model: str, silence_s_max: float, redact: Callable[[str], str]
+        self,
+        provider: Provider,
+        settings: AgentConfig,
+        memory: AgentMemory,
+        redact: Callable[[str], str],
     ) -> None:
         self._provider = provider
+        self._settings = settings
+        self._memory = memory
         self._redact = redact
-        self._model = model
-        self._silence_s_max = silence_s_max
         self.usage: Usage | None = None
 
     async def ask(
@@ -82,18 +109,44 @@ class HandlerLlm:
         """One answer, without tools.
 
         Raises:
-            AgentError: the model did not answer; left alone, it ends the task.
+            AgentError: the model did not answer, or the budget is used up and it was not asked;
+                left alone, it ends the task.
         """
-        sent = [replace(one, content=self._redact(clean(one.content))) for one in messages]
-        system = self._redact(clean(system))
-        request = LlmRequest(model or self._model, Conversation(sent), system=system)
-        event = await call_model(self._provider, request, self._silence_s_max, lambda _: None)
+        self._refuse_over_budget()
+        settings, sent = self._settings, [*map(self._redacted, messages)]
+        request = LlmRequest(
+            model or settings.model_name,
+            Conversation(sent),
+            system=self._redact(clean(system)),
+            max_tokens=settings.max_tokens,
+            temperature=settings.temperature,
+            reasoning=settings.reasoning,
+        )
+        silence_s_max = settings.llm_timeout_s
+        event = await call_model(self._provider, request, silence_s_max, lambda _: None)
         if isinstance(event, LlmEvent.Error):
             self._count(event.error.usage)
             raise AgentError(event.error.text, hint=event.error.advice)
         response = event.response
-        self._count(response.usage or estimate(sent, response.message))
+        self._count(response.usage or estimate(request, response.message))
         return response
+
+    def _refuse_over_budget(self) -> None:
+        """What this handler has used counts already, though it is recorded only at its end."""
+        memory = self._memory
+        if memory.budget is not None:
+            used = memory.total_usage + (self.usage or Usage())
+            _, why = memory.budget.exceeded_by(used, memory.elapsed_s)
+            if why:
+                raise AgentError(why)
+
+    def _redacted(self, message: Message) -> Message:
+        calls = tuple(
+            replace(call, arguments_json=self._redact(clean(call.arguments_json)))
+            for call in message.tool_calls
+        )
+        content = self._redact(clean(message.content))
+        return replace(message, content=content, tool_calls=calls)
 
     def _count(self, used: Usage | None) -> None:
         if used is not None:
@@ -134,12 +187,13 @@ async def run_handler(
         OwnershipViolation: it wrote what its state does not own; nothing was recorded.
     """
     try:
+        given = replace(memory, extra=_copy(memory.extra))
         result: Any = (
-            await handler(memory, tools, llm, output)
+            await handler(given, tools, llm, output)
             if inspect.iscoroutinefunction(handler)
-            else handler(memory)
+            else handler(given)
         )
-        after, event = result if isinstance(result, tuple) else (memory, result)
+        after, event = result if isinstance(result, tuple) else (given, result)
         if not isinstance(after, AgentMemory) or not isinstance(event, str):
             raise TypeError(f"it returned {result!r}, no event")
         completed = _completed(state, memory, after, event)
@@ -161,6 +215,7 @@ def _completed(
     if notes:
         after = replace(after, transcript=before.transcript)
     check_ownership(state.name, before, after, frozenset(state.owns))
+    _refuse_unrecordable(state, before, after)
     changed = {
         name: getattr(after, name)
         for name in WRITABLE
@@ -170,10 +225,30 @@ def _completed(
         changed["extra"] = dict(changed["extra"])
         _refuse_foreign(changed["extra"], "extra")
     new = after.trace[len(before.trace) :]
-    logged = tuple(Logged(entry.event, entry.data) for entry in new)
+    logged = tuple(
+        Logged(entry.event, entry.data, "" if entry.state == state.name else entry.state)
+        for entry in new
+    )
     completed = StateCompleted(state.name, str(event), Changes(**changed), logged, notes)
     encode_entry(completed)  # what cannot be stored is the handler's fault, said as such
     return completed
+
+
+def _copy(extra: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy, all the way down, that a handler may write into: what it holds came from JSON.
+
+    What it changes in place is compared with the original like everything else it changes.
+    """
+    return msgspec.json.decode(msgspec.json.encode(dict(extra)), type=dict[str, Any])
+
+
+def _refuse_unrecordable(state: CustomState, before: AgentMemory, after: AgentMemory) -> None:
+    """Raise for a change that no event can say, also where a built-in state may make it."""
+    for name in FIELDS:
+        if name in WRITABLE or name == "trace":
+            continue
+        if getattr(after, name) != getattr(before, name):
+            raise OwnershipViolation(state.name, name, ["built-in states only"])
 
 
 def _notes(before: AgentMemory, after: AgentMemory) -> tuple[str, ...]:

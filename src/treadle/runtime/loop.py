@@ -9,23 +9,20 @@ from is on disk.
 from __future__ import annotations
 
 import asyncio
+import logging
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
 from treadle.core.actions import (
     AgentAction,
-    DisplayError,
-    DisplayMessage,
     ExecuteTools,
     RequestApproval,
     RunPostToolsHook,
     SendLlmRequest,
-    Shutdown,
     Summarize,
-    WaitForInput,
 )
 from treadle.core.approval import Approved, Decision, Modified, Question, Rejected
 from treadle.core.events import (
@@ -37,12 +34,14 @@ from treadle.core.events import (
     ToolUncertain,
 )
 from treadle.core.messages import ToolCall
+from treadle.core.tools import EffectClass, Status
 from treadle.errors import DiskError, StoreError
 from treadle.runtime import outputs
-from treadle.runtime.calls import look_at
+from treadle.runtime.alarm import Alarm, Wait
+from treadle.runtime.calls import look_at, not_allowed, not_begun
 from treadle.runtime.inbox import Inbox, Stop
 from treadle.runtime.outputs import Ending, Output, TurnFinished, TurnOutcome
-from treadle.runtime.performer import Performer
+from treadle.runtime.performer import Performer, is_work
 from treadle.runtime.ports import Writer
 from treadle.runtime.recovery import Answer, Resolution, completed_by, describe, open_calls
 from treadle.runtime.rounds import Round
@@ -53,6 +52,8 @@ from treadle.thread.codec import Entry, Event
 from treadle.thread.facts import Configured, GitObserved, Granted, Recovered
 from treadle.thread.recovery import Decision as Recovery
 from treadle.thread.recovery import Standing
+
+_log = logging.getLogger("treadle.runtime")
 
 
 class Loop(ABC):
@@ -93,7 +94,9 @@ class Loop(ABC):
         self._later: list[Output] = []
         self._is_prepared = False
         self._running: asyncio.Future[TurnFinished] | None = None
-        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm: Alarm | None = None
+        self._person = asyncio.Lock()
+        self._wait = Wait(writer.now, self._idled)
         self._end = Ending()
 
     @property
@@ -111,9 +114,16 @@ class Loop(ABC):
     def _ended_early(self, stop: Stop, partial_text: str) -> Event | None:
         """The event that tells the machine of an order to stop; `None` leaves it as it is."""
 
-    def _refused(self) -> tuple[str, Event] | None:
-        """Why the next request must not be sent, and the event that says so; `None` if it may."""
+    def _refused(self, due: SendLlmRequest | Summarize) -> tuple[str, Event] | None:
+        """Why this request must not be sent, and the event that says so; `None` if it may."""
         return None
+
+    def _cut_short(self, reason: str) -> Iterable[Event]:
+        """How calls ended that a stop has cut, if more is known of them than that."""
+        return ()
+
+    def _idled(self, since: str, until: str) -> None:  # noqa: B027  not all count time
+        """Between these times a person was waited for while calls were running."""
 
     def _time_left_s(self) -> float | None:
         """Seconds until work must end; `None` if nobody set a limit."""
@@ -141,7 +151,8 @@ class Loop(ABC):
         self._running = running
         self._inbox.clear()  # a stop that came when the last turn was over is not for this one
         self._end, self._due = Ending(), None
-        self._arm_alarm(self._time_left_s())
+        over = Stop(TurnOutcome.LIMIT, "the time limit is reached")
+        self._alarm = Alarm(self._time_left_s(), lambda: self._inbox.put(over))
         try:
             try:
                 await self._begin(inputs)
@@ -154,29 +165,15 @@ class Loop(ABC):
         except Exception as error:
             running.set_exception(error)
             running.exception()  # the caller is told in any case, others if they wait
-            await self._work.end()
+            await self._salvage()
             raise
         finally:
-            self._disarm_alarm()
+            self._alarm.end()
+            self._wait.end()
             self._running = None
             if not running.done():
                 running.set_result(self._finished())
         return running.result()
-
-    def _arm_alarm(self, left_s: float | None) -> None:
-        """Stop when the time is over; `None` if nobody set a limit."""
-        if left_s is not None:
-            stop = Stop(TurnOutcome.LIMIT, "the time limit is reached")
-            loop = asyncio.get_running_loop()
-            self._alarm = loop.call_later(left_s, lambda: self._inbox.put(stop))
-
-    def _disarm_alarm(self) -> float | None:
-        """Nothing is stopped any more; the seconds that were left."""
-        alarm, self._alarm = self._alarm, None
-        if alarm is None:
-            return None
-        alarm.cancel()
-        return max(0.0, alarm.when() - asyncio.get_running_loop().time())
 
     async def _begin(self, inputs: Sequence[Entry]) -> None:
         """Stage what comes before the first request: configuration, inputs, recovery.
@@ -194,7 +191,7 @@ class Loop(ABC):
             if isinstance(entry, Event):
                 self._take(entry)
             elif isinstance(entry, Granted):
-                self._grant(entry.tool_name)
+                self._grant(entry)
             else:
                 self._writer.stage(entry, self._redact)
         if was_busy:
@@ -238,6 +235,7 @@ class Loop(ABC):
 
     def _take(self, event: Event) -> None:
         """Fold one event; remember the action it asks for until the batch is durable."""
+        self._wait.forget(getattr(event, "at", ""))
         machine = self._writer.fold.machine
         before, calls = machine.state_name, machine.round
         action = self._writer.stage(event, self._redact)
@@ -245,7 +243,7 @@ class Loop(ABC):
             self._round.ended(event.call_id)
         if isinstance(action, RequestApproval):
             self._later.append(outputs.ApprovalRequested(self._writer.thread_id, action.questions))
-        elif action is not None and _is_work(action):
+        elif action is not None and is_work(action):
             self._due = action
         elif self._writer.fold.machine.state_name != before:
             self._due = None
@@ -255,20 +253,45 @@ class Loop(ABC):
 
     async def _intend(self) -> None:
         """Put the intent of what is due into the batch that is about to be committed."""
-        if isinstance(self._due, RunPostToolsHook) and self._hands.workspace is None:
-            self._take(PostToolsHookCompleted(False, at=self._writer.now()))
-        due = self._due
-        if isinstance(due, SendLlmRequest) and (refused := self._refused()) is not None:
-            why, event = refused
-            self._end = Ending(TurnOutcome.LIMIT, why)
-            self._take(event)
-        elif isinstance(due, ExecuteTools):
-            await self._plan_round(due)
-        machine = self._writer.fold.machine
-        for call, is_new in self._round.startable(machine):
-            if is_new:
+        while True:
+            due = self._due
+            if isinstance(due, RunPostToolsHook) and self._hands.workspace is None:
+                self._take(PostToolsHookCompleted(False, at=self._writer.now()))
+            elif isinstance(due, ExecuteTools):
+                await self._plan_round(due)
+            elif (
+                isinstance(due, SendLlmRequest | Summarize)
+                and (refused := self._refused(due)) is not None
+            ):
+                why, event = refused
+                self._end = Ending(TurnOutcome.LIMIT, why)
+                self._take(event)
+            elif not self._begin_calls():
+                break
+
+    def _begin_calls(self) -> bool:
+        """Record the intent of the calls that begin now; returns whether one was refused.
+
+        A refused call has ended: something else may be due.
+        """
+        has_refused = False
+        for call, status in self._round.startable(self._writer.fold.machine):
+            question = self._question_about(call, status)
+            if question is not None:
+                self._take(ToolCompleted(call.id, not_allowed(question), self._writer.now()))
+                has_refused = True
+                continue
+            if self._round.begin(call, status):
                 self._take(ToolStarted(call.id, self._writer.now()))
             self._later.append(outputs.ToolStarted(call))
+        return has_refused
+
+    def _question_about(self, call: ToolCall, status: Status) -> Question | None:
+        """What a person should have been asked about a call that is about to begin."""
+        if getattr(status, "approved", None) is True or call.id in self._round.said_yes:
+            return None
+        risk = self._hands.tools.risk_of(call)
+        return self._writer.fold.machine.config.question_about(call, risk)
 
     async def _plan_round(self, due: ExecuteTools) -> None:
         self._due = None
@@ -327,14 +350,12 @@ class Loop(ABC):
         """Ask about each call that waits for a yes; returns whether one was decided."""
         has_decided = False
         for question in self._writer.fold.machine.questions:
-            if question.call.tool_name in self._writer.fold.machine.config.granted:
+            if self._writer.fold.machine.config.has_granted(question):
                 self._take(self._decided(question.call.id, Approved()))
             elif self._approve is not None:
-                left_s = self._disarm_alarm()  # a person may take their time
-                verdict = await self._inbox.unless(self._approve(question))
-                self._arm_alarm(left_s)
+                verdict = await self._inbox.unless(self._asked(question))
                 if verdict.always and not isinstance(verdict.decision, Rejected):
-                    self._grant(question.call.tool_name)
+                    self._grant(Granted(question.call.tool_name, question.risk))
                 self._take(self._decided(question.call.id, verdict.decision))
                 self._commit()  # what a person said is not asked again, whatever happens
             else:
@@ -346,8 +367,16 @@ class Loop(ABC):
             self._end = Ending(TurnOutcome.APPROVAL, f"waiting for approval of: {calls}")
         return has_decided
 
-    def _grant(self, tool_name: str) -> None:
-        self._writer.stage(Granted(tool_name), self._redact)
+    async def _asked(self, question: Question) -> Verdict:
+        """What a person says, who is asked one thing at a time and may take their time."""
+        assert self._approve is not None
+        assert self._alarm is not None
+        with self._wait.on(self._alarm):
+            async with self._person:
+                return await self._approve(question)
+
+    def _grant(self, granted: Granted) -> None:
+        self._writer.stage(granted, self._redact)
         config = self._writer.fold.machine.config
         self._wanted = replace(self._wanted, config=config)
 
@@ -378,19 +407,53 @@ class Loop(ABC):
         ends instead, they stay open: recovery decides when the thread is opened again.
         """
         so_far, self._end = self._end, Ending(stop.outcome, stop.reason)
-        await self._work.end()
+        await self._take_all()
         text = self._hands.take_partial_text()
+        is_over = self.is_waiting and self._next_input() is None
+        if is_over and self._end.outcome is stop.outcome:  # the stop came too late
+            self._end = so_far
+        event = None
+        if stop.outcome is not TurnOutcome.INTERRUPTED and not self.is_waiting:
+            event = self._ended_early(stop, text)
+        self._end_unrun(stop.reason, all_of_them=event is not None)
+        if event is not None:
+            for known in self._cut_short(stop.reason):
+                self._take(known)
+            if not self.is_waiting:
+                self._take(event)
+        self._leave()
+
+    async def _salvage(self) -> None:
+        """Keep what has arrived when an error ends the turn: an answer is paid for once only."""
+        try:
+            await self._work.end()
+            if self._writer.is_usable:
+                await self._take_all()
+                self._end_unrun("the turn failed", all_of_them=False)
+                self._leave()
+        except Exception:  # noqa: BLE001  the first error is the one to be told
+            _log.exception("%s: what had arrived could not be kept", self._writer.thread_id)
+
+    async def _take_all(self) -> None:
+        """End all work, and take what has arrived."""
+        await self._work.end()
         while self._inbox:
             item = self._inbox.take()
             if not isinstance(item, BaseException):
                 self._take(item)
-        is_over = self.is_waiting and self._next_input() is None
-        if is_over and self._end.outcome is stop.outcome:  # the stop came too late
-            self._end = so_far
-        if stop.outcome is not TurnOutcome.INTERRUPTED and not self.is_waiting:
-            event = self._ended_early(stop, text)
-            if event is not None:
-                self._take(event)
+
+    def _end_unrun(self, why: str, *, all_of_them: bool) -> None:
+        """Answer calls whose intent is on disk and which this process knows it has not run.
+
+        Otherwise they would count as uncertain. Those that are safe to repeat may stay open: they
+        run when work goes on.
+        """
+        effect_of = self._writer.fold.machine.config.effect_of
+        for call in self._round.take_unrun():
+            if all_of_them or effect_of(call.tool_name) is EffectClass.MUTATE:
+                self._take(ToolCompleted(call.id, not_begun(call, why), self._writer.now()))
+
+    def _leave(self) -> None:
         self._due = None
         self._round.clear()
         self._commit()
@@ -404,7 +467,7 @@ class Loop(ABC):
         self._round.clear()
         if not machine.round:
             self._due = machine.obligations()
-            if not _is_work(self._due):
+            if not is_work(self._due):
                 self._due = None
             self._note(f"{what} in {machine.state_name}; going on from there")
             return
@@ -422,6 +485,7 @@ class Loop(ABC):
         for one in doubtful:
             answer = await self._inbox.unless(self._ask(one.call)) if self._ask else None
             if answer is not None and answer.resolution is Resolution.RUN_AGAIN:
+                self._round.said_yes.add(one.call.id)
                 again.append(one.call)
             else:
                 self._take(completed_by(answer, one.call, self._writer.now()))
@@ -433,10 +497,3 @@ class Loop(ABC):
             self._writer.refresh_snapshot()
         except DiskError as error:
             self._emit(outputs.Notice(f"no snapshot was written: {error.message}"))
-
-
-_NO_WORK: Final = (WaitForInput, DisplayMessage, DisplayError, RequestApproval, Shutdown)
-
-
-def _is_work(action: AgentAction) -> bool:
-    return not isinstance(action, _NO_WORK)

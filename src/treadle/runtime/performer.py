@@ -5,11 +5,19 @@ from __future__ import annotations
 import io
 import random
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from msgspec.structs import replace
 
-from treadle.core.actions import Summarize
+from treadle.core.actions import (
+    AgentAction,
+    DisplayError,
+    DisplayMessage,
+    RequestApproval,
+    Shutdown,
+    Summarize,
+    WaitForInput,
+)
 from treadle.core.budget import estimate
 from treadle.core.config import AgentConfig
 from treadle.core.events import (
@@ -17,12 +25,13 @@ from treadle.core.events import (
     CompactionFailed,
     DurableEvent,
     LlmEvent,
-    PostToolsHookCompleted,
     ToolCompleted,
     ToolProgressEvent,
 )
 from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest, LlmResponse, Usage
 from treadle.core.messages import ToolCall
+from treadle.core.task.machine import TaskMachine
+from treadle.core.task.request import as_run
 from treadle.core.tools import CompletedToolInfo, EffectClass, Outcome, RiskLevel, ToolProgress
 from treadle.runtime import outputs
 from treadle.runtime.calls import call_model, presentable, refusal, run_call, run_hook
@@ -33,6 +42,13 @@ from treadle.thread.record import clean
 
 Delegate: TypeAlias = Callable[[ToolCall], Coroutine[Any, Any, tuple[Outcome, Usage | None]] | None]
 """(call) -> work that ends with its outcome and what it used of models."""
+
+_NO_WORK: Final = (WaitForInput, DisplayMessage, DisplayError, RequestApproval, Shutdown)
+
+
+def is_work(action: AgentAction) -> bool:
+    """Whether something is to be done for it that ends with an event."""
+    return not isinstance(action, _NO_WORK)
 
 
 class Performer:
@@ -94,7 +110,7 @@ class Performer:
             return replace(event, jitter=random.random(), at=at)  # noqa: S311  spreads retries only
         response = event.response
         if response.usage is None:
-            response = replace(response, usage=estimate(request.messages, response.message))
+            response = replace(response, usage=estimate(request, response.message))
         return replace(
             event,
             response=response,
@@ -104,7 +120,10 @@ class Performer:
         )
 
     def _risks(self, response: LlmResponse) -> tuple[RiskLevel | None, ...]:
-        risks = tuple(map(self.tools.risk_of, response.tool_calls))
+        calls, machine = response.tool_calls, self._writer.fold.machine
+        if isinstance(machine, TaskMachine):
+            calls, _ = as_run(calls, machine.memory, machine.config)
+        risks = tuple(map(self.tools.risk_of, calls))
         return risks if any(risks) else ()
 
     def _fault(self, response: LlmResponse) -> str:
@@ -130,7 +149,7 @@ class Performer:
         if isinstance(event, LlmEvent.Error):
             return CompactionFailed(event.error, at)
         response, text = event.response, event.response.message.content.strip()
-        used = response.usage or estimate(action.request.messages, response.message)
+        used = response.usage or estimate(action.request, response.message)
         if not text:
             why = "the model wrote no summary"
             error = LlmError(LlmErrorKind.INVALID_RESPONSE, why, usage=used)
@@ -172,8 +191,7 @@ class Performer:
         is_whole: bool,
     ) -> DurableEvent:
         """Run the post-tools hook, then look at the folder again."""
-        if self.workspace is None:
-            return PostToolsHookCompleted(False)
+        assert self.workspace is not None  # the loop answers for a folder that is not there
         trailer = f"Treadle-Thread: {self._writer.thread_id}@{self._writer.fold.version}"
         event = await run_hook(
             self.workspace, completed, before, is_whole=is_whole, trailer=trailer

@@ -81,7 +81,5 @@ def completed_by(answer: Answer | None, call: ToolCall, at: str) -> ToolComplete
 
 def describe(what: str, calls: list[OpenCall]) -> str:
     """One line for people: what had happened, what it left and what happens to that."""
-    if not calls:
-        return "resuming a finished round of tools"
     parts = [f"{one.call.tool_name} ({one.standing.value}): {one.decision.value}" for one in calls]
     return f"{what} during tool calls: " + "; ".join(parts)

@@ -32,7 +32,9 @@ class Round:
         """Whether this process saw the round from its beginning."""
         self._waiting: deque[ToolCall] = deque()
         self._running: set[str] = set()
-        self._started: list[ToolCall] = []
+        self._started: list[tuple[ToolCall, Status]] = []
+        self.said_yes: set[str] = set()
+        """The calls in doubt of which a person said that they are to run again."""
 
     def begins(self, machine: Machine[Any]) -> bool:
         """Whether nothing of the machine's round has run yet."""
@@ -50,22 +52,31 @@ class Round:
         """These are to run, in this order."""
         self._waiting = deque(calls)
 
-    def startable(self, machine: Machine[Any]) -> Iterator[tuple[ToolCall, bool]]:
-        """The calls that begin now, each with whether its intent must be recorded first."""
+    def startable(self, machine: Machine[Any]) -> Iterator[tuple[ToolCall, Status]]:
+        """The calls that may `begin` now, each with where it stands."""
         while self._waiting and (
             not machine.parallel_max or len(self._running) < machine.parallel_max
         ):
             call = self._waiting.popleft()
-            status = next(status for one, status in machine.round if one.id == call.id)
-            self._running.add(call.id)
-            self._started.append(call)
-            is_running = isinstance(status, ToolExecutionStatus.Running)
-            yield call, not is_running or getattr(status, "uncertain", False)
+            yield call, next(status for one, status in machine.round if one.id == call.id)
+
+    def begin(self, call: ToolCall, status: Status) -> bool:
+        """This one begins; returns whether its intent must be recorded first."""
+        self._running.add(call.id)
+        self._started.append((call, status))
+        is_running = isinstance(status, ToolExecutionStatus.Running)
+        return not is_running or getattr(status, "uncertain", False)
 
     def take_started(self) -> list[ToolCall]:
         """The calls whose intent is on disk, to be run now."""
         started, self._started = self._started, []
-        return started
+        return [call for call, _ in started]
+
+    def take_unrun(self) -> list[ToolCall]:
+        """The calls whose intent is recorded, of which this process knows that they never ran."""
+        started, self._started = self._started, []
+        is_pending = ToolExecutionStatus.Pending
+        return [call for call, status in started if isinstance(status, is_pending)]
 
     def ended(self, call_id: str) -> None:
         """A call is over: another one may begin."""
@@ -76,6 +87,7 @@ class Round:
         self._waiting.clear()
         self._running.clear()
         self._started.clear()
+        self.said_yes.clear()
 
 
 def _has_not_run(status: Status) -> bool:

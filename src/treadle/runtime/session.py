@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from treadle.core.actions import AgentAction, DisplayError
+from treadle.core.actions import AgentAction, DisplayError, SendLlmRequest, Summarize
 from treadle.core.budget import TokenBudget
-from treadle.core.chat.compaction import cut_at_end
+from treadle.core.chat.states import Compacting, CompactionCause
+from treadle.core.compaction import cut_at_end
 from treadle.core.events import (
     CancelRequested,
     CompactionFailed,
@@ -120,10 +121,12 @@ class Session(Driver):
             self._end.error_kind,
         )
 
-    def _refused(self) -> tuple[str, Event] | None:
-        limit, why = self._writer.fold.machine.config.max_steps, ""
+    def _refused(self, due: SendLlmRequest | Summarize) -> tuple[str, Event] | None:
         fold = self._writer.fold
-        if limit and fold.turn_steps >= limit:
+        limit, why, state = fold.machine.config.max_steps, "", fold.state
+        # A summary that a person asks for is no step of a turn; any other is on the way to one.
+        is_asked = isinstance(state, Compacting) and state.cause is CompactionCause.REQUESTED
+        if limit and fold.turn_steps >= limit and not is_asked:
             why = f"stopped after {limit} model requests (max steps)"
         elif self._budget is not None:
             why = self._budget.exceeded_by(fold.turn_usage)[1]

@@ -7,7 +7,7 @@ and what it used counts as the parent's.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Final, Protocol
 
 import msgspec
@@ -17,7 +17,6 @@ from treadle.core.approval import Question, Rejected
 from treadle.core.budget import TokenBudget
 from treadle.core.llm import Usage
 from treadle.core.messages import ToolCall
-from treadle.core.task.memory import AgentMemory
 from treadle.core.tools import (
     EffectClass,
     Outcome,
@@ -51,8 +50,8 @@ class Child(Protocol):
         ...
 
     @property
-    def memory(self) -> AgentMemory:
-        """Its memory."""
+    def used(self) -> Usage:
+        """What it and its own sub-agents have used of models."""
         ...
 
     async def resume(self) -> TurnFinished:
@@ -105,6 +104,7 @@ async def run_sub_agent(
     origin: Parentage,
     children: Mapping[str, str],
     started: Callable[[str, str], None],
+    at_work: MutableMapping[str, Child],
 ) -> tuple[Outcome, Usage | None]:
     """Work on one call to its outcome; and what that used of models.
 
@@ -114,6 +114,7 @@ async def run_sub_agent(
         origin: whom the sub-agent works for, and what it may use.
         children: the threads that were begun already, by call.
         started: makes it durable that a call has a thread; called before the thread does anything.
+        at_work: who works on which call; one that is cut short stays there.
     """
     if origin.depth > DEPTH_MAX:
         return _failed(call, f"sub-agents may be nested {DEPTH_MAX} deep, no deeper"), None
@@ -129,9 +130,13 @@ async def run_sub_agent(
             started(call.id, child.thread_id)
         else:
             child = agent.reopen(known, origin)
-        return _outcome(call, await child.resume(), child.thread_id), child.memory.total_usage
+        at_work[call.id] = child
+        outcome = _outcome(call, await child.resume(), child.thread_id)
+        del at_work[call.id]
+        return outcome, child.used
     except TreadleError as error:
-        usage = None if child is None else child.memory.total_usage
+        at_work.pop(call.id, None)
+        usage = None if child is None else child.used
         return _failed(call, f"the sub-agent failed: {error.message}"), usage
     finally:
         if child is not None:
@@ -145,6 +150,12 @@ def _task_of(call: ToolCall) -> str | None:
         return None
     task = arguments.get("task") if isinstance(arguments, dict) else None
     return task if isinstance(task, str) and task.strip() else None
+
+
+def cut_short(call: ToolCall, child: Child, reason: str) -> Outcome:
+    """How a call ends whose sub-agent is stopped because its parent is."""
+    why = f"{reason}; the sub-agent had not got to an answer (thread {child.thread_id})"
+    return _failed(call, why, ToolErrorKind.CANCELLED)
 
 
 def _outcome(call: ToolCall, finished: TurnFinished, thread: str) -> Outcome:

@@ -99,8 +99,10 @@ class ThreadWriter:
         entry, data = encode_entry(entry, redact)
         if not self._staged:
             self._at = max(self._now(), self._journal.head.at)
+        # Folded first: what cannot be folded is not to be written either.
+        action = self.fold.apply(self._journal.head.seq + len(self._staged) + 1, self._at, entry)
         self._staged.append(data)
-        return self.fold.apply(self._journal.head.seq + len(self._staged), self._at, entry)
+        return action
 
     def write(self) -> None:
         """Write the batch, with one write. Raises as `Journal.write`."""

@@ -20,7 +20,7 @@ from treadle.core.events import (
     ToolCompleted,
 )
 from treadle.core.llm import Usage
-from treadle.core.task.events import StateCompleted, TaskEvent
+from treadle.core.task.events import StateCompleted, StateFailed, TaskEvent
 from treadle.errors import InternalError, TreadleError
 from treadle.thread.facts import Fact
 from treadle.thread.record import clean
@@ -41,7 +41,9 @@ def usage_of(entry: Entry) -> Usage | None:
         return entry.response.usage
     if isinstance(entry, LlmEvent.Error | CompactionFailed):
         return entry.error.usage
-    if isinstance(entry, PostToolsHookCompleted | ToolCompleted | Compacted | StateCompleted):
+    if isinstance(
+        entry, PostToolsHookCompleted | ToolCompleted | Compacted | StateCompleted | StateFailed
+    ):
         return entry.usage
     return None
 

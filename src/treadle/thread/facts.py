@@ -9,6 +9,7 @@ from msgspec import Struct
 from treadle.core.budget import Limit
 from treadle.core.config import AgentConfig
 from treadle.core.messages import Message
+from treadle.core.tools import RiskLevel
 
 FORMAT_VERSION = 1
 """The journal format this program writes; a higher one is opened read-only."""
@@ -56,9 +57,10 @@ class TaskEnded(_Fact, frozen=True, tag="task_ended"):
 
 
 class Granted(_Fact, frozen=True, tag="granted"):
-    """A person allowed this tool for the rest of the thread."""
+    """A person allowed this tool for the rest of the thread, up to this risk."""
 
     tool_name: str
+    risk: RiskLevel
 
 
 class Configured(_Fact, frozen=True, tag="configured"):

@@ -21,7 +21,7 @@ from treadle.core.task.events import TaskEvent
 from treadle.core.task.machine import TaskMachine, TaskState
 from treadle.core.tools import ToolExecutionStatus
 from treadle.errors import AgentError
-from treadle.thread.chat_state import snapshot_conversation, snapshot_state
+from treadle.thread.chat_state import in_snake_case, snapshot_conversation, snapshot_state
 from treadle.thread.codec import Entry, Event, UnknownEntryError, usage_of
 from treadle.thread.facts import (
     FORMAT_VERSION,
@@ -127,7 +127,7 @@ class ThreadFold:
     @property
     def state_kind(self) -> str:
         """The state in snake case."""
-        return _in_snake_case(self._machine.state_name)
+        return in_snake_case(self._machine.state_name)
 
     def apply(self, seq: int, at: str, entry: Entry) -> AgentAction | None:
         """Take in one record.
@@ -151,9 +151,9 @@ class ThreadFold:
             self._machine = self._machine.with_config(entry.config)
         elif isinstance(entry, Granted):
             config = self._machine.config
-            if entry.tool_name not in config.granted:
-                config = replace(config, granted=(*config.granted, entry.tool_name))
-                self._machine = self._machine.with_config(config)
+            up_to = max(entry.risk, config.granted.get(entry.tool_name, entry.risk))
+            granted = {**config.granted, entry.tool_name: up_to}
+            self._machine = self._machine.with_config(replace(config, granted=granted))
         elif isinstance(entry, ChildStarted):
             self.children = {**self.children, entry.call_id: entry.thread}
         elif isinstance(entry, InputQueued):
@@ -239,7 +239,7 @@ class ThreadFold:
             cwd=header.cwd,
             treadle_version=header.creator,
             provider=self.provider or None,
-            model=self._machine.config.model_name or None,
+            model=model_of(self._machine, self._machine.config) or None,
             usage=self.usage,
             visibility="private" if header.is_private else "organization",
             is_private=header.is_private,
@@ -259,7 +259,7 @@ class ThreadFold:
         waiting = [PendingToolCall(one.call.id, one.call.tool_name) for one in machine.questions]
         return AgentStateSnapshot(
             self.state_kind,
-            last_error=machine.memory.error,
+            last_error=machine.gave_up.text if machine.gave_up else machine.memory.error,
             pending_tool_calls=(*pending, *waiting),
         )
 
@@ -274,5 +274,8 @@ class ThreadFold:
         return None
 
 
-def _in_snake_case(name: str) -> str:
-    return "".join("_" + c.lower() if c.isupper() else c for c in name).lstrip("_")
+def model_of(machine: ConversationMachine | TaskMachine, config: AgentConfig) -> str:
+    """The model that answers with this configuration: a task may have one for its kind."""
+    if isinstance(machine, TaskMachine):
+        return machine.with_config(config).model_name
+    return config.model_name

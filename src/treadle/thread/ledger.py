@@ -8,6 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from treadle.core.config import AgentConfig, choose_model
 from treadle.core.events import (
     Compacted,
     CompactionFailed,
@@ -17,7 +18,7 @@ from treadle.core.events import (
     UserInput,
 )
 from treadle.core.llm import Usage
-from treadle.core.task.events import StateCompleted, TaskGiven
+from treadle.core.task.events import StateCompleted, StateFailed, TaskGiven
 from treadle.thread.codec import Entry, usage_of
 from treadle.thread.facts import Configured
 
@@ -30,6 +31,7 @@ _PURPOSES: Final[Mapping[type, str]] = MappingProxyType(
         CompactionFailed: "failed summary",
         ToolCompleted: "sub-agent",
         StateCompleted: "custom state",
+        StateFailed: "failed custom state",
     }
 )
 
@@ -55,15 +57,17 @@ def spending(entries: Iterable[tuple[int, str, Entry]]) -> Iterator[Spent]:
     Args:
         entries: sequence number, time and content of each record, from the first one on.
     """
-    turn, model = 0, ""
+    turn, settings, task = 0, AgentConfig(), TaskGiven("")
     for seq, at, entry in entries:
         if isinstance(entry, UserInput | TaskGiven):
             turn += 1
+            task = entry if isinstance(entry, TaskGiven) else task
         elif isinstance(entry, Configured):
-            model = entry.config.model_name
+            settings = entry.config
         else:
             usage = usage_of(entry)
-            by = getattr(entry, "model", "") or model
+            chosen = choose_model(task.config.models, task.task_type) or settings.model_name
+            by = getattr(entry, "model", "") or chosen
             if usage is not None:
                 yield Spent(seq, at, turn, _purpose(entry), by, usage)
 

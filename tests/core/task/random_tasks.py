@@ -39,6 +39,7 @@ from treadle.core.task.events import (
     CustomState,
     Graph,
     StateCompleted,
+    StateFailed,
     TaskGiven,
     TaskResumed,
     TimeRanOut,
@@ -56,8 +57,7 @@ _FAILURES = sorted(RETRYABLE, key=lambda kind: kind.value)
 GRAPHS = (
     None,
     Graph(
-        "gate",
-        (CustomState("Gate", ("extra",)),),
+        (CustomState("Gate", ("extra", "current_tool_call", "pending_tool_calls")),),
         (
             ("Planning", "LlmToolCall", "Gate"),
             ("Planning", "LlmParallelToolCalls", "Gate"),
@@ -68,13 +68,18 @@ GRAPHS = (
             ("Gate", "Asked", "WaitingForHuman"),
             ("Gate", "Old", "Reflecting"),
             ("Gate", "Anew", "Idle"),
+            ("Gate", "Stay", "Gate"),
+            ("Acting", "ToolFailure", "Gate"),
+            ("ParallelActing", "ToolSuccess", "Gate"),
+            ("WaitingForHuman", "HumanApproved", "Gate"),
+            ("WaitingForHuman", "HumanApprovedParallel", "Gate"),
         ),
     ),
-    Graph("planner", (CustomState("Planning"),)),
-    Graph("actor", (CustomState("Acting"), CustomState("ParallelActing"))),
-    Graph("observer", (CustomState("Observing"),), transitions_max=40),
-    Graph("asker", (CustomState("WaitingForHuman"),)),
-    Graph("parked", (), (("Planning", "MaxSteps", "Parked"),), ("Parked",)),
+    Graph((CustomState("Planning"),)),
+    Graph((CustomState("Acting"), CustomState("ParallelActing"))),
+    Graph((CustomState("Observing"),), transitions_max=40),
+    Graph((CustomState("WaitingForHuman"),)),
+    Graph((), (("Planning", "MaxSteps", "Parked"),), ("Parked",)),
 )
 
 
@@ -88,7 +93,7 @@ def random_settings(random: Random) -> AgentConfig:
     return settings(
         approval=random.choice(policies),
         max_retries=random.randrange(3),
-        granted=random.choice(((), ("edit",))),
+        granted=random.choice(({}, {"edit": RiskLevel.MEDIUM})),
         context_tokens_max=random.choice((0, 50)),
     )
 
@@ -162,6 +167,7 @@ def _anything(random: Random, when: str) -> list[Any]:
         random_task(random),
         _answer(random, when),
         StateCompleted(random.choice(list(State)), random.choice(list(Event)), at=when),
+        StateFailed(random.choice(("Gate", *State)), Usage(1, 1), when),
     ]
 
 
@@ -213,5 +219,18 @@ def _completed(random: Random, machine: TaskMachine, when: str) -> StateComplete
     elif name == State.OBSERVING:
         changes = Changes(current_tool_call=None, last_observation=None)
     elif name == "Gate":
-        changes = Changes(extra={"seen": machine.memory.moves})
+        changes = random.choice(
+            (Changes(extra={"seen": machine.memory.moves}), _other_calls(random))
+        )
     return StateCompleted(name, random.choice(events), changes, at=when)
+
+
+def _other_calls(random: Random) -> Changes:
+    """Calls of a state's own, some under ids that were seen before."""
+    calls = tuple(
+        call(random.choice("abc"), random.choice(_NAMES), random.choice(_ARGUMENTS))
+        for _ in range(random.randrange(1, 3))
+    )
+    if random.random() < 0.5:
+        return Changes(current_tool_call=calls[0])
+    return Changes(current_tool_call=None, pending_tool_calls=calls)

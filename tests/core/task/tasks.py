@@ -12,7 +12,7 @@ from treadle.core.events import ApprovalDecided, LlmEvent, ToolCompleted, ToolSt
 from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest, LlmResponse, Usage
 from treadle.core.messages import Message, ToolCall
 from treadle.core.task.events import AgentConfig as Limits
-from treadle.core.task.events import TaskGiven
+from treadle.core.task.events import Changes, CustomState, Graph, StateCompleted, TaskGiven
 from treadle.core.task.handler import Handler
 from treadle.core.task.handlers import HANDLERS
 from treadle.core.task.machine import TaskMachine
@@ -26,6 +26,7 @@ from treadle.core.tools import (
 )
 
 Success = ToolExecutionOutcome.Success
+Rows = tuple[tuple[str, str, str], ...]
 ANSWER: Final = "The answer to all of this is forty-two."
 
 
@@ -137,3 +138,16 @@ def cycle(machine: TaskMachine, number: int, output: str = "fine") -> AgentActio
     """One call of a tool that changes nothing, from the answer to the next request."""
     one = f"call-{number}"
     return does(machine, asks(call(one)), ToolStarted(one), fine(one, output))
+
+
+def graph(*states: CustomState, rows: Rows = (), **rest: Any) -> Graph:
+    """A custom graph of these states and rows."""
+    return Graph(states, rows, **rest)
+
+
+def ended(event: str, state: str = "Review", **rest: Any) -> StateCompleted:
+    """A custom state has ended; fields of memory among `rest` are what it wrote."""
+    changes = Changes(
+        **{name: rest.pop(name) for name in (*rest,) if name in Changes.__struct_fields__}
+    )
+    return StateCompleted(state, event, changes, **rest)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from core.sessions import check_pairs
@@ -12,7 +13,7 @@ from core.task.tasks import agent, asks, at, call, decided, does, fine, logged, 
 from treadle.core.actions import WAIT, ExecuteTools, RequestApproval, SendLlmRequest
 from treadle.core.approval import AlwaysAsk, Approved, AskAbove, Modified, Rejected
 from treadle.core.budget import TokenBudget
-from treadle.core.events import PostToolsHookCompleted
+from treadle.core.events import PostToolsHookCompleted, ToolStarted
 from treadle.core.task.events import Graph, TaskResumed, TimeRanOut
 from treadle.core.task.machine import TaskMachine
 from treadle.core.task.memory import HumanApprovalRequest
@@ -85,6 +86,28 @@ def test_a_modified_call_runs_as_changed_and_the_model_is_told_so() -> None:
     assert "MODIFIED" in logged(machine)
 
 
+def test_a_yes_stands_in_the_status_of_its_call_and_of_no_other() -> None:
+    machine = asked(BURN, LOOK, EDIT)
+    does(machine, decided("a", Approved()), decided("c", Modified("{}")))
+    approved = [getattr(status, "approved") for _, status in machine.round]  # noqa: B009
+    assert approved == [True, UNSET, True]
+    does(machine, ToolStarted("a", at(1)), ToolStarted("b", at(1)), ToolStarted("c", at(1)))
+    running = ToolExecutionStatus.Running
+    assert [status for _, status in machine.round] == [
+        running("a", "burn", at(1), approved=True),
+        running("b", "look", at(1)),
+        running("c", "edit", at(1), modified="{}", approved=True),
+    ]
+
+
+def test_a_change_that_is_asked_about_again_is_not_approved_before_the_second_word() -> None:
+    machine = asked(EDIT, BURN)
+    does(machine, decided("c", Modified("{}", RiskLevel.CRITICAL)))
+    assert getattr(machine.memory.executions[0], "approved") is UNSET  # noqa: B009
+    does(machine, decided("c", Approved()))
+    assert getattr(machine.memory.executions[0], "approved") is True  # noqa: B009
+
+
 def test_a_call_modified_to_something_riskier_is_asked_about_again() -> None:
     machine = asked(EDIT)
     action = does(machine, decided("c", Modified('{"x":"/"}', RiskLevel.CRITICAL)))
@@ -106,7 +129,7 @@ def test_a_call_modified_to_nothing_riskier_runs_at_once(risk: RiskLevel | None)
 
 def test_a_granted_tool_is_not_asked_about_again_however_it_was_changed() -> None:
     machine = asked(EDIT)
-    machine = machine.with_config(replace(machine.config, granted=("edit",)))
+    machine = machine.with_config(replace(machine.config, granted={"edit": RiskLevel.CRITICAL}))
     action = does(machine, decided("c", Modified("{}", RiskLevel.CRITICAL)))
     assert isinstance(action, ExecuteTools)
 
@@ -115,7 +138,7 @@ def test_a_batch_waits_for_every_decision_and_runs_what_is_allowed() -> None:
     machine = asked(BURN, LOOK, EDIT)
     assert does(machine, decided("c", Rejected("no"))) == WAIT
     assert [question.call.id for question in machine.questions] == ["a"]
-    assert machine.memory.pending_approval == HumanApprovalRequest(machine.questions, ("c",))
+    assert machine.memory.pending_approval == HumanApprovalRequest(machine.questions)
     action = does(machine, decided("a", Modified('{"x":"2"}')))
     assert action == ExecuteTools((call("a", "burn", '{"x":"2"}'), LOOK))
     assert machine.path == ("ParallelActing",)

@@ -10,15 +10,17 @@ from msgspec.structs import replace
 from core.sessions import check_pairs
 from core.task.tasks import (
     ANSWER,
+    Rows,
     agent,
     asks,
     at,
     call,
     decided,
     does,
-    fails,
+    ended,
     fine,
     given,
+    graph,
     idle,
     logged,
     says,
@@ -29,11 +31,14 @@ from treadle.core.approval import AlwaysAsk, Approved, Rejected
 from treadle.core.budget import TokenBudget
 from treadle.core.events import PostToolsHookCompleted
 from treadle.core.llm import Usage
-from treadle.core.task.events import Changes, CustomState, Graph, Logged, StateCompleted, TimeRanOut
+from treadle.core.task.events import (
+    CustomState,
+    Logged,
+    StateFailed,
+    TimeRanOut,
+)
 from treadle.core.task.machine import TaskMachine, TaskState
 from treadle.errors import InvalidTransition, OwnershipViolation
-
-Rows = tuple[tuple[str, str, str], ...]
 
 REVIEW: Rows = (
     ("Planning", "LlmFinalAnswer", "Review"),
@@ -42,22 +47,11 @@ REVIEW: Rows = (
 )
 
 
-def graph(*states: CustomState, rows: Rows = (), **rest: Any) -> Graph:
-    return Graph("mine", states, rows, **rest)
-
-
 def reviewing(*owns: str, **rest: Any) -> TaskMachine:
     """A task whose answer waits to be reviewed."""
     machine = agent(graph=graph(CustomState("Review", owns), rows=REVIEW), **rest)
     assert machine.handle_event(says(ANSWER)) == RunState("Review")
     return machine
-
-
-def ended(event: str, state: str = "Review", **rest: Any) -> StateCompleted:
-    changes = Changes(
-        **{name: rest.pop(name) for name in (*rest,) if name in Changes.__struct_fields__}
-    )
-    return StateCompleted(state, event, changes, **rest)
 
 
 def test_entering_a_custom_state_asks_for_its_handler() -> None:
@@ -93,6 +87,42 @@ def test_what_it_wrote_logged_and_used_is_in_memory_afterwards() -> None:
         ("Review", "twice")
     ]
     assert texts(machine.conversation)[-1] == ("assistant", "Forty-two, and nothing else.")
+
+
+def test_a_line_that_names_a_state_is_of_that_state_in_the_trace() -> None:
+    machine = reviewing()
+    lines = (Logged("SEEN", "one"), Logged("SEEN", "two", "Elsewhere"))
+    does(machine, ended("Accepted", logged=lines))
+    found = [(entry.state, entry.data) for entry in machine.memory.trace if entry.event == "SEEN"]
+    assert found == [("Review", "one"), ("Elsewhere", "two")]
+
+
+def test_what_a_failed_handler_used_counts_and_nothing_has_moved() -> None:
+    machine = reviewing(budget=TokenBudget(max_time_s=60))
+    before = machine.memory
+    assert machine.handle_event(StateFailed("Review", Usage(7, 8), at(9))) == WAIT
+    assert (machine.state_name, machine.path) == ("Review", ())
+    used = before.total_usage + Usage(7, 8)
+    assert machine.memory == replace(before, total_usage=used, elapsed_s=9.0, clock=at(9))
+    assert machine.obligations() == RunState("Review")
+    does(machine, ended("Accepted"))
+    assert machine.state_name == "Done"
+
+
+@pytest.mark.parametrize("state", ["Planning", "Elsewhere"])
+def test_a_failure_of_another_state_changes_nothing(state: str) -> None:
+    machine = reviewing()
+    before = machine.state
+    assert machine.handle_event(StateFailed(state, Usage(7, 8))) == WAIT
+    assert machine.state is before
+
+
+def test_extra_is_a_plain_value_from_the_first_time_on() -> None:
+    machine = reviewing("extra")
+    assert (type(machine.memory.extra), machine.memory.extra) == (dict, {})
+    assert machine.memory.extra is not agent().memory.extra
+    does(machine, ended("Refused", extra={"n": 1}))
+    assert (type(machine.memory.extra), machine.memory.extra) == (dict, {"n": 1})
 
 
 def test_an_event_that_the_table_lacks_raises_and_nothing_has_moved() -> None:
@@ -221,7 +251,7 @@ def test_a_gate_may_let_a_part_of_a_batch_pass_and_the_model_is_told_of_the_rest
     assert isinstance(action, SendLlmRequest)
     check_pairs(action.request.messages)
     assert texts(action.request.messages)[2:] == [
-        ("tool", "ERROR: Cancelled: it was not run"),
+        ("tool", "ERROR: Cancelled: it had not started"),
         ("tool", "seen"),
     ]
     assert [entry.tool for entry in machine.memory.history] == [*changed]
@@ -278,16 +308,7 @@ def test_a_way_past_acting_and_observing_leaves_no_call_without_a_result() -> No
     action = does(machine, ended("Denied", "Gate"))
     assert isinstance(action, SendLlmRequest)
     check_pairs(action.request.messages)
-    assert texts(action.request.messages)[-1] == ("tool", "ERROR: Cancelled: it was not run")
-
-
-def test_a_graph_may_lead_back_to_acting_and_the_call_runs_again() -> None:
-    rows: Rows = (("Acting", "ToolFailure", "Again"), ("Again", "Try", "Acting"))
-    machine = agent(graph=graph(CustomState("Again"), rows=rows))
-    assert does(machine, asks(call("a")), fails("a")) == RunState("Again")
-    assert does(machine, ended("Try", "Again")) == ExecuteTools((call("a"),))
-    does(machine, fine("a", "at last"))
-    assert texts(machine.conversation)[-1] == ("tool", "at last")
+    assert texts(action.request.messages)[-1] == ("tool", "ERROR: Cancelled: it had not started")
 
 
 def test_what_a_person_rejected_does_not_run_wherever_the_graph_leads() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import product
-from types import MappingProxyType
 from typing import Any, Final
 
 import pytest
@@ -56,7 +55,7 @@ OTHER: Final[dict[str, Any]] = {
     "error": "z",
     "config": AgentConfig(max_steps=99),
     "blacklisted_tools": frozenset({"z"}),
-    "graph": Graph("z"),
+    "graph": Graph(terminal=("z",)),
     "trace": Trace([_LINE, _LINE]),
     "transcript": Conversation([Message.user("z")]),
     "executions": (ToolExecutionStatus.Pending("z", "look"),),
@@ -65,7 +64,7 @@ OTHER: Final[dict[str, Any]] = {
     "elapsed_s": 9.0,
     "clock": "z",
     "moves": 99,
-    "extra": MappingProxyType({"z": 1}),
+    "extra": {"z": 1},
 }
 """For each field, a value that no handler of these tests has seen."""
 
@@ -79,7 +78,7 @@ SOURCE: Final = {
 }
 """The source document's rules."""
 ADDED: Final = {
-    "current_tool_call": {"WaitingForHuman"},
+    "current_tool_call": {"WaitingForHuman", "Acting"},
     "last_observation": {"WaitingForHuman"},
     "error": {"WaitingForHuman", "ParallelActing"},
 }

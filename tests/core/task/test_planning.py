@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+import msgspec
 import pytest
 
 from core.task.tasks import (
@@ -27,7 +28,8 @@ from core.task.tasks import (
     texts,
 )
 from treadle.core.actions import WAIT, SendLlmRequest
-from treadle.core.budget import TokenBudget
+from treadle.core.budget import CHARACTERS_PER_TOKEN, TokenBudget
+from treadle.core.conversation import SUMMARY_HEAD
 from treadle.core.events import PostToolsHookCompleted, RetryTimeoutFired
 from treadle.core.llm import LlmErrorKind, Usage
 from treadle.core.retry import RETRYABLE
@@ -111,9 +113,15 @@ def test_time_that_runs_out_while_the_model_answers_ends_the_task() -> None:
 
 
 def test_usage_that_nobody_reports_is_estimated_and_marked() -> None:
-    machine = agent("x" * 400)
+    machine = agent("x" * 400, system_prompt="be exact")
+    sent = request(machine.obligations())
     machine.handle_event(says("y" * 40))
-    assert machine.memory.total_usage == Usage(100, 10, estimated=True)
+    used = machine.memory.total_usage
+    read = 400 + len("be exact") + len(msgspec.json.encode(sent.tools))
+    assert used.input_tokens == -(-read // CHARACTERS_PER_TOKEN)
+    assert used == Usage(
+        used.input_tokens, 10, estimated=True, unpriced_tokens=used.input_tokens + 10
+    )
 
 
 def test_an_estimate_counts_against_the_budget_too() -> None:
@@ -148,10 +156,21 @@ def test_the_text_style_puts_history_in_words_and_the_task_last() -> None:
     machine = agent("count", history_style="text")
     sent = request(does(machine, asks(call("a")), fine("a", "three")))
     assert texts(sent.messages) == [
+        ("user", "Task: count"),
         ("assistant", 'Called tool look with args {"x":"1"}'),
         ("user", "Tool result: three"),
         ("user", "count"),
     ]
+
+
+def test_the_text_style_begins_with_a_user_and_says_the_task_once_if_that_is_enough() -> None:
+    machine = agent("count", history_style="text", max_steps=99)
+    assert texts(request(machine.obligations()).messages) == [("user", "count")]
+    for number in range(1, 11):
+        sent = request(cycle(machine, number))
+        assert sent.messages[0].role == "user"
+        assert texts(sent.messages)[-1] == ("user", "count")
+    assert texts(sent.messages)[0][1].startswith(SUMMARY_HEAD)
 
 
 def test_the_schema_of_the_answer_stands_in_the_system_text_in_one_form() -> None:
@@ -187,11 +206,32 @@ def test_retries_are_counted_until_an_answer_comes() -> None:
         assert machine.retry is not None
         assert machine.retry.delay_s == delay_s
         machine.handle_event(RetryTimeoutFired())
-    machine.handle_event(broken())
-    assert machine.state_name == "Error"
-    assert machine.memory.error == (
-        "LLM error: network: so it goes; check the network and the base URL, then go on"
-    )
+    assert machine.handle_event(broken()) == WAIT
+    assert machine.state_name == "Planning"
+    assert (machine.is_at_rest, machine.retry, machine.obligations()) == (True, None, WAIT)
+    assert machine.gave_up == broken().error
+    assert logged(machine)[-1] == "LLM_ERROR"
+
+
+def test_a_task_that_no_model_answers_goes_on_when_it_is_resumed() -> None:
+    machine = agent(max_retries=3)
+    first = machine.obligations()
+    for _ in range(2):
+        for _ in range(3):
+            does(machine, broken(), RetryTimeoutFired())
+        does(machine, broken())
+        assert machine.gave_up is not None
+        assert machine.handle_event(TaskResumed("")) == first
+        assert (machine.gave_up, machine.is_at_rest) == (None, False)
+    does(machine, says(ANSWER))
+    assert machine.state_name == "Done"
+
+
+def test_a_provider_that_asks_for_more_patience_than_anybody_has_does_not_end_the_task() -> None:
+    machine = agent()
+    machine.handle_event(broken(retry_after_s=3600.0))
+    assert machine.state_name == "Planning"
+    assert machine.gave_up is not None
 
 
 def test_an_answer_begins_the_count_of_retries_anew() -> None:

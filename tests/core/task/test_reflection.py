@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
+from msgspec.structs import replace
 
 from core.sessions import check_pairs
 from core.task.tasks import agent, asks, at, broken, call, cycle, does, fine, logged, request, texts
-from treadle.core.actions import SendLlmRequest, Summarize
+from treadle.core.actions import WAIT, SendLlmRequest, Summarize
+from treadle.core.budget import TokenBudget
 from treadle.core.conversation import SUMMARY_HEAD
 from treadle.core.events import Compacted, CompactionFailed
 from treadle.core.llm import LlmError, LlmErrorKind, Usage
@@ -175,6 +179,7 @@ def test_the_summary_of_the_model_takes_the_place_of_the_digest_and_what_it_used
     [
         CompactionFailed(LlmError(LlmErrorKind.SERVER, "away", usage=Usage(1, 0))),
         Compacted(11, " \n"),
+        Compacted(9, "of other messages"),
         TimeRanOut(at(1)),
     ],
 )
@@ -187,6 +192,26 @@ def test_without_a_summary_history_stays_as_it_is_and_work_goes_on(
     assert machine.memory.history is before.history
     assert machine.conversation is before.transcript
     assert "COMPRESS_FAILED" in logged(machine)
+
+
+@pytest.mark.parametrize(
+    ("budget", "why"),
+    [
+        (TokenBudget(max_total=75), "Token budget exceeded: 75 of 75 tokens used"),
+        (TokenBudget(max_cost_usd=Decimal(1)), "Cost budget exceeded: 1.0000 of 1 USD spent"),
+    ],
+)
+def test_no_model_is_asked_for_a_summary_when_the_budget_is_used_up(
+    budget: TokenBudget, why: str
+) -> None:
+    machine = worked(9, model_written_reflection=True)
+    used = Usage(70, 5, cost_usd=Decimal(1))
+    memory = replace(machine.memory, budget=budget, total_usage=used)
+    machine = machine.with_state(replace(machine.state, memory=memory))
+    assert does(machine, asks(call("last"), usage=Usage()), fine("last")) == WAIT
+    assert machine.path == ("Observing", "Reflecting", "Planning", "Error")
+    assert machine.memory.error == why
+    assert len(machine.memory.history) == 10
 
 
 def test_only_the_end_of_the_summary_fits_while_it_is_written() -> None:

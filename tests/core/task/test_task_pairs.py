@@ -14,13 +14,16 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import UNSET
 
 from core.sessions import check_pairs
 from core.task.random_tasks import random_event, random_settings, random_task
-from treadle.core.actions import WAIT, AgentAction, SendLlmRequest, Summarize
+from treadle.core.actions import WAIT, AgentAction, ExecuteTools, SendLlmRequest, Summarize
+from treadle.core.events import ToolCompleted
 from treadle.core.task.events import StateCompleted
 from treadle.core.task.machine import TaskMachine
 from treadle.core.task.table import State
+from treadle.core.tools import ToolExecutionStatus
 from treadle.errors import InvalidTransition, OwnershipViolation
 
 randoms = st.randoms(use_true_random=False)
@@ -77,6 +80,24 @@ def test_every_request_that_leaves_a_task_is_whole_and_nothing_raises(
             continue
         if action != WAIT:
             assert owed == action
+
+
+@settings(max_examples=200, deadline=None)
+@given(randoms, st.integers(1, 70))
+def test_whatever_happens_no_call_runs_without_the_yes_it_needs_and_no_id_runs_twice(
+    random: Random, length: int
+) -> None:
+    machine = fresh(random)
+    open_ids, ended = set[str](), set[str]()
+    for event, action in lives(random, machine, length):
+        if isinstance(event, ToolCompleted) and event.call_id in open_ids:
+            ended.add(event.call_id)
+        if isinstance(action, ExecuteTools):
+            assert ended.isdisjoint(call.id for call in action.calls)
+            for call, status in machine.round:
+                if isinstance(status, ToolExecutionStatus.Pending) and status.approved is UNSET:
+                    assert machine.config.question_about(call, None) is None
+        open_ids = {call.id for call, _ in machine.round}
 
 
 @settings(max_examples=60, deadline=None)
@@ -146,7 +167,7 @@ def test_steps_time_and_usage_never_run_backwards(random: Random, length: int) -
 def test_random_tasks_visit_every_state_and_both_ends() -> None:
     random = Random(1)
     visits: Counter[str] = Counter()
-    for _ in range(400):
+    for _ in range(600):
         machine = fresh(random)
         for _ in lives(random, machine, 60):
             visits.update(machine.path)

@@ -243,6 +243,39 @@ async def test_a_grant_answers_the_open_questions_about_its_tool_too(desk: Desk)
     await close(desk, engine)
 
 
+async def test_a_grant_holds_up_to_the_risk_of_what_was_allowed(desk: Desk) -> None:
+    batch = {"calls": [{"tool": "cut", "id": at, "arguments": {"at": at}} for at in ("1", "all")]}
+    risks = {"approval": AskAbove(RiskLevel.MEDIUM)}
+    thread_id = await stopped(desk, asking(desk, batch, calls("cut"), DONE, **risks))
+    tools = Box()
+    engine = asking(desk, batch, calls("cut"), DONE, tools=tools, **risks).resume(thread_id)
+    finished = await engine.decide({"1": Approved()}, grant=["cut"])
+    assert finished.outcome is TurnOutcome.APPROVAL
+    assert [(one.call.id, one.risk) for one in engine.questions] == [("all", RiskLevel.CRITICAL)]
+    assert (await engine.decide({"all": Rejected("no")})).outcome is TurnOutcome.DONE
+    assert tools.ran == ["cut", "cut"], "the second one is of the next answer"
+    (granted,) = [e for e in desk.events(thread_id) if e["type"] == "granted"]
+    assert granted == {"type": "granted", "tool_name": "cut", "risk": RiskLevel.MEDIUM}
+    await close(desk, engine)
+
+
+@pytest.mark.parametrize("decision", [Rejected("no"), None])
+async def test_a_tool_is_granted_only_with_a_yes_to_one_of_its_calls(
+    desk: Desk, decision: Decision | None
+) -> None:
+    engine = asking(desk, BATCH, DONE).build()
+    with pytest.raises(ApprovalNeeded):
+        await engine.run()
+    before = desk.kinds(engine.thread_id)
+    decisions: dict[str, Decision] = {"c": Approved()}
+    if decision is not None:
+        decisions["a"] = decision
+    with pytest.raises(UsageError, match="no call of cut is allowed here"):
+        await engine.decide(decisions, grant=["cut"])
+    assert desk.kinds(engine.thread_id) == before
+    await close(desk, engine)
+
+
 async def test_a_no_for_always_grants_nothing(desk: Desk) -> None:
     asked: list[str] = []
 

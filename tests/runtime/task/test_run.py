@@ -26,6 +26,8 @@ from treadle.errors import (
 from treadle.runtime import outputs
 from treadle.runtime.builder import AgentBuilder
 from treadle.runtime.outputs import Output, TurnFinished, TurnOutcome
+from treadle.thread.codec import decode_entry
+from treadle.thread.ledger import spending
 
 
 async def test_run_gives_the_final_answer_and_the_engine_tells_how(desk: Desk) -> None:
@@ -325,4 +327,18 @@ async def test_only_a_task_of_this_store_that_is_free_can_be_resumed(desk: Desk)
     await engine.close()
     engine = builder.resume(engine.thread_id)
     assert await engine.run() == DONE
+    await close(desk, engine)
+
+
+async def test_the_model_for_this_kind_of_task_is_the_one_that_is_named(desk: Desk) -> None:
+    models = {"default": "small", "weaving": "big"}
+    model = Says(DONE)
+    engine = agent(desk, model, models=models, task_type="weaving").build()
+    await engine.run()
+    assert model.requests[0].model == "big"
+    assert engine.model_name == "big"
+    assert engine._writer.fold.document().model == "big"
+    records = desk.store.scan(engine.thread_id).records
+    lines = spending((one.seq, one.at, decode_entry(one.event)) for one in records)
+    assert [line.model for line in lines] == ["big"]
     await close(desk, engine)

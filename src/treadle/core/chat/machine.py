@@ -12,7 +12,7 @@ What is decided here and not in the source document, with the reason:
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Self, TypeAlias
 
 from msgspec.structs import replace
@@ -31,9 +31,7 @@ from treadle.core.actions import (
     WaitForInput,
 )
 from treadle.core.approval import Question
-from treadle.core.chat.approving import as_run
-from treadle.core.chat.compaction import build_summary_request
-from treadle.core.chat.guards import TESTS, Test
+from treadle.core.chat.guards import JUDGES
 from treadle.core.chat.moves import ENTER, Enter, build_request
 from treadle.core.chat.states import (
     AgentState,
@@ -46,10 +44,12 @@ from treadle.core.chat.states import (
     WaitingForApproval,
     WaitingForUserInput,
 )
-from treadle.core.chat.table import TRANSITIONS, Row
+from treadle.core.chat.table import TRANSITIONS, Guard, Row
+from treadle.core.compaction import build_summary_request
 from treadle.core.config import AgentConfig
 from treadle.core.conversation import Conversation
 from treadle.core.events import AgentEvent, ApprovalDecided, CompactionRequested, name_of
+from treadle.core.executions import as_run
 from treadle.core.machine import Retry
 from treadle.core.messages import ToolCall
 from treadle.core.tools import Status, ToolExecutionStatus
@@ -147,34 +147,40 @@ class ConversationMachine:
         Never raises on a legal or an illegal event, performs nothing, takes no time from a clock.
         """
         state = self._state
-        for guard, enter, act, row, inner in _INDEX.get((type(state), type(event)), ()):
-            if guard is None or guard(self._config, state, event):
-                after = enter(self._config, state, event)
-                if inner:
-                    after, act = self._examine(inner, after, act, event)
-                assert act is not None
-                action = act(self._config, after, event)
-                self._state = after
-                if _log.isEnabledFor(logging.INFO):
-                    level = logging.DEBUG if row.state is row.to else logging.INFO
-                    _log.log(level, "%s", _Move(self._thread_id, state, event, after, action))
-                return action
-        _log.warning(
-            "%s: %s refuses %s; nothing changed",
-            self._thread_id,
-            type(state).__name__,
-            name_of(type(event)),
-        )
-        return WAIT
+        found = self._find(type(event), state, event)
+        if found is None:
+            _log.warning(
+                "%s: %s refuses %s; nothing changed",
+                self._thread_id,
+                type(state).__name__,
+                name_of(type(event)),
+            )
+            return WAIT
+        enter, act, row = found
+        after = enter(self._config, state, event)
+        if row.to is not row.state:
+            inner = self._find(None, after, event)
+            if inner is not None:
+                enter, act, _ = inner
+                after = enter(self._config, after, event)
+        assert act is not None
+        action = act(self._config, after, event)
+        self._state = after
+        if _log.isEnabledFor(logging.INFO):
+            level = logging.DEBUG if row.state is row.to else logging.INFO
+            _log.log(level, "%s", _Move(self._thread_id, state, event, after, action))
+        return action
 
-    def _examine(
-        self, inner: Iterable[_Compiled], state: AgentState, act: _Act | None, event: AgentEvent
-    ) -> tuple[AgentState, _Act | None]:
-        """Take the internal row that fits the state just entered; if none does, stay in it."""
-        for guard, enter, inner_act, *_ in inner:
-            if guard is None or guard(self._config, state, event):
-                return enter(self._config, state, event), inner_act
-        return state, act
+    def _find(
+        self, kind: type[AgentEvent] | None, state: AgentState, event: AgentEvent
+    ) -> _Compiled | None:
+        """The row that applies, an internal one if no `kind` is given; `None` if none does."""
+        pair = (type(state), kind)
+        rows = _INDEX.get(pair)
+        if rows is None:
+            return None
+        judge = JUDGES.get(pair)
+        return rows.get(None if judge is None else judge(self._config, state, event))
 
     def obligations(self) -> AgentAction:
         """The action that must be in flight in this state; recovery performs it.
@@ -274,19 +280,16 @@ _OBLIGATION: Final[Mapping[type, _Act]] = {
 
 # ---- the table, compiled for look-up -----------------------------------------------------------
 
-_Compiled: TypeAlias = tuple[Test | None, Enter, _Act | None, Row, tuple["_Compiled", ...]]
-"""A row with its functions, and the internal rows of the state it leads to, if it is another."""
+_Compiled: TypeAlias = tuple[Enter, _Act | None, Row]
+"""A row with its functions."""
 
 
-def _compile() -> dict[tuple[type, type | None], tuple[_Compiled, ...]]:
-    index: dict[tuple[type, type | None], tuple[_Compiled, ...]] = {}
-    for row in sorted(TRANSITIONS, key=lambda row: row.event is not None):  # internal rows first
+def _compile() -> dict[tuple[type, type | None], dict[Guard | None, _Compiled]]:
+    index: dict[tuple[type, type | None], dict[Guard | None, _Compiled]] = {}
+    for row in TRANSITIONS:
         enter = ENTER[row.state, row.event, row.to]
-        test = None if row.guard is None else TESTS[row.guard]
         act = None if row.action is None else _ACT[row.action]
-        inner = () if row.event is None or row.to is row.state else index.get((row.to, None), ())
-        key = (row.state, row.event)
-        index[key] = (*index.get(key, ()), (test, enter, act, row, inner))
+        index.setdefault((row.state, row.event), {})[row.guard] = enter, act, row
     return index
 
 

@@ -7,9 +7,9 @@ Two rules hold here:
 2. There are no functions in the table, only names: it is also what draws the diagram and what the
    tests enumerate (every state, every event, every guard).
 
-How it is read: the rows of a (state, event) pair are tried in order, and the guards of a pair
-exclude each other, so that order does not matter. If no row fits, the event is refused: a warning
-is logged, nothing changes, the action is `WaitForInput`. An `event` of `None` marks an internal
+How it is read: of the guards of a (state, event) pair at most one holds, so that the order of rows
+does not matter. If no row fits, the event is refused: a warning is logged, nothing changes, the
+action is `WaitForInput`. An `event` of `None` marks an internal
 row: it is taken at once when its state is entered from another one, instead of the action of the
 row that led there. Where no internal row fits, that action stands.
 
@@ -72,7 +72,7 @@ from treadle.core.events import (
 
 
 class Guard(Enum):
-    """The conditions of the table, in words; `guards.py` holds the predicate of each."""
+    """The conditions of the table, in words; `guards.py` says which of them holds."""
 
     BY_USER = "a message by the user"
     RETRIES_LEFT = "retryable, retries < max"

@@ -7,21 +7,20 @@ wrote them, under the same ids.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from typing import Final
 
 from msgspec import UNSET
 from msgspec.structs import replace
 
 from treadle.core.answer import as_assistant
-from treadle.core.approval import told_as_modified
-from treadle.core.conversation import Conversation
+from treadle.core.executions import answered, asked, pending
 from treadle.core.messages import Message, ToolCall
+from treadle.core.task.events import StateCompleted
 from treadle.core.task.memory import AgentMemory
-from treadle.core.task.table import State
+from treadle.core.task.table import Event, State
 from treadle.core.tools import (
     Outcome,
     Status,
-    ToolError,
     ToolErrorKind,
     ToolExecutionOutcome,
     ToolExecutionStatus,
@@ -29,6 +28,7 @@ from treadle.core.tools import (
 
 _Completed = ToolExecutionStatus.Completed
 _Success = ToolExecutionOutcome.Success
+_YES: Final = (Event.HUMAN_APPROVED, Event.HUMAN_MODIFIED, Event.HUMAN_APPROVED_PARALLEL)
 
 
 def calls_of(memory: AgentMemory, state: str) -> tuple[ToolCall, ...]:
@@ -47,32 +47,94 @@ def calls_of(memory: AgentMemory, state: str) -> tuple[ToolCall, ...]:
     return () if state == State.ACTING else batch
 
 
-def asked(transcript: Conversation) -> frozenset[str]:
-    """The ids of the calls that the model has asked for last and that have no result yet."""
-    return frozenset(call.id for call in (transcript[-1].tool_calls if transcript else ()))
+def as_asked(
+    memory: AgentMemory, calls: tuple[ToolCall, ...], *, anew: bool = False
+) -> tuple[AgentMemory, tuple[ToolCall, ...]]:
+    """The calls, and a transcript that ends with them as a model's wish.
 
+    It does so already unless a custom state made the calls, or led back to where they ran. Then
+    they get ids of their own: ids stand in idempotency keys, so that one that is used twice would
+    be taken for a repetition.
 
-def with_fresh_ids(calls: tuple[ToolCall, ...], transcript: Conversation) -> tuple[ToolCall, ...]:
-    """The calls of a custom state, under ids of their own; those the model asked for keep theirs.
-
-    Ids stand in idempotency keys, so that one that is used twice would be taken for a repetition.
+    Args:
+        memory: what is known so far; its open calls are answered before new ones are asked for.
+        calls: what is to be there.
+        anew: whether what has run is to run again.
     """
     ids = [call.id for call in calls]
-    if len({*ids}) == len(ids) and asked(transcript).issuperset(ids):
-        return calls
-    return as_assistant(Message.assistant("", calls), transcript).tool_calls
+    is_fresh = len({*ids}) == len(ids) and not (anew and any(map(_has_run, memory.executions)))
+    if is_fresh and {call.id for call in asked(memory.transcript)}.issuperset(ids):
+        return memory, calls
+    transcript = answered(memory.transcript, memory.executions)
+    message = as_assistant(Message.assistant("", calls), transcript)
+    return replace(memory, transcript=transcript.append(message)), message.tool_calls
 
 
-def opened(memory: AgentMemory, calls: tuple[ToolCall, ...]) -> tuple[Status, ...]:
-    """How the calls stand before the first of them runs.
+def opened(
+    memory: AgentMemory, calls: tuple[ToolCall, ...], new: tuple[ToolCall, ...] | None = None
+) -> tuple[Status, ...]:
+    """How the calls stand before the first of them runs; `new` are the same under new ids.
 
-    What a person said of them stays. A call that has run is to run again: a custom graph led here.
+    What a person said of a call stays: a yes for one run, a no for ever. A call that has run is
+    to run again: a custom graph led here.
     """
     stands = {s.call_id: s for s in memory.executions if not _has_run(s)}
-    pending = ToolExecutionStatus.Pending
-    return tuple(
-        stands.get(call.id) or pending(call.id, call.tool_name, memory.clock) for call in calls
+    executions: list[Status] = []
+    for call, named in zip(calls, new or calls, strict=True):
+        status = stands.get(call.id)
+        if isinstance(status, _Completed):
+            outcome = replace(status.outcome, call_id=named.id)
+            executions.append(replace(status, call_id=named.id, outcome=outcome))
+        elif status is not None:
+            executions.append(replace(stands.pop(call.id), call_id=named.id))
+        else:
+            executions.append(pending(named, memory.clock))
+    return tuple(executions)
+
+
+def with_persons_word(
+    before: AgentMemory, after: AgentMemory, event: StateCompleted
+) -> AgentMemory:
+    """What a custom state did to calls, with what of a person's word is left of them.
+
+    A yes is for the call as it was: one that the state changed needs another. A custom state in
+    the place of `WaitingForHuman` speaks for a person.
+    """
+    after = _told_apart(after)
+    old, new = _calls_by_id(before), _calls_by_id(after)
+    executions = tuple(
+        replace(status, approved=UNSET, modified=UNSET)
+        if isinstance(status, ToolExecutionStatus.Pending)
+        and old.get(status.call_id) != new.get(status.call_id)
+        else status
+        for status in after.executions
     )
+    if executions != after.executions:
+        after = replace(after, executions=executions)
+    if event.state != State.WAITING_FOR_HUMAN or event.event not in _YES:
+        return after
+    executions = tuple(
+        replace(status, approved=True)
+        if isinstance(status, ToolExecutionStatus.Pending)
+        else status
+        for status in opened(after, calls_of(after, event.state))
+    )
+    return replace(after, executions=executions, pending_approval=None)
+
+
+def _told_apart(memory: AgentMemory) -> AgentMemory:
+    """Of two calls under one id, of which a person may decide about one, the other has none."""
+    current, batch = memory.current_tool_call, memory.pending_tool_calls
+    if current is None or all(call.id != current.id or call == current for call in batch):
+        return memory
+    named = (call if call.id != current.id else replace(call, id="") for call in batch)
+    return replace(memory, pending_tool_calls=tuple(named))
+
+
+def _calls_by_id(memory: AgentMemory) -> dict[str, ToolCall]:
+    current = memory.current_tool_call
+    calls = memory.pending_tool_calls if current is None else (*memory.pending_tool_calls, current)
+    return {call.id: call for call in calls}
 
 
 def _has_run(status: Status) -> bool:
@@ -80,25 +142,6 @@ def _has_run(status: Status) -> bool:
     if isinstance(outcome, ToolExecutionOutcome.Error):
         return outcome.error.kind is not ToolErrorKind.REJECTED
     return outcome is not None
-
-
-def updated(executions: Iterable[Status], new: Status) -> tuple[Status, ...]:
-    """The executions, with `new` in the place of the one of its call."""
-    return tuple(new if status.call_id == new.call_id else status for status in executions)
-
-
-def completed(status: Status, outcome: Outcome, at: str) -> _Completed:
-    """The call has ended."""
-    started = status.started_at if isinstance(status, ToolExecutionStatus.Running) else at
-    return _Completed(
-        status.call_id, status.tool_name, started, at, outcome, modified=status.modified
-    )
-
-
-def failed(status: Status, kind: ToolErrorKind, message: str, at: str) -> _Completed:
-    """The call has ended badly."""
-    error = ToolExecutionOutcome.Error(status.call_id, ToolError(kind, message))
-    return completed(status, error, at)
 
 
 def observation_of(outcome: Outcome) -> str:
@@ -111,23 +154,6 @@ def observation_of(outcome: Outcome) -> str:
     return f"ERROR: {error.text}"
 
 
-def answered(transcript: Conversation, executions: Iterable[Status]) -> Conversation:
-    """The transcript, with a result for each call of its last round that has none yet.
-
-    Results stand in request order, so that those which are missing are the last ones.
-    """
-    count = 0
-    while count < len(transcript) and transcript[-1 - count].role == "tool":
-        count += 1
-    calls = transcript[-1 - count].tool_calls if count < len(transcript) else ()
-    if count >= len(calls):
-        return transcript
-    status_of = {status.call_id: status for status in executions}
-    for call in calls[count:]:
-        transcript = transcript.append(Message.tool(call, _told(status_of.get(call.id))))
-    return transcript
-
-
 def with_answers(memory: AgentMemory) -> AgentMemory:
     """A memory that is fit for a request: every call in its transcript has its result.
 
@@ -135,15 +161,3 @@ def with_answers(memory: AgentMemory) -> AgentMemory:
     """
     transcript = answered(memory.transcript, memory.executions)
     return memory if transcript is memory.transcript else replace(memory, transcript=transcript)
-
-
-def _told(status: Status | None) -> str:
-    """What the model reads of a call."""
-    if status is None or isinstance(status, ToolExecutionStatus.Pending):
-        return f"ERROR: {ToolError(ToolErrorKind.CANCELLED, 'it was not run').text}"
-    if isinstance(status, ToolExecutionStatus.Running):
-        why = "it had started and may have had effects"
-        return f"ERROR: {ToolError(ToolErrorKind.CANCELLED, why).text}"
-    outcome = status.outcome
-    text = outcome.output if isinstance(outcome, _Success) else f"ERROR: {outcome.error.text}"
-    return text if status.modified is UNSET else told_as_modified(str(status.modified), text)

@@ -53,7 +53,6 @@ class Graph(Struct, frozen=True, omit_defaults=True):
     `rows` are (state, event, next state), `transitions_max` bounds the moves of the whole run.
     """
 
-    name: str = ""
     states: tuple[CustomState, ...] = ()
     rows: tuple[tuple[str, str, str], ...] = ()
     terminal: tuple[str, ...] = ()
@@ -98,11 +97,12 @@ WRITABLE: Final = tuple(field.name for field in msgspec.structs.fields(Changes))
 """The fields of memory that the handler of a custom state may own."""
 
 
-class Logged(Struct, frozen=True):
-    """A line that a custom handler put into the trace."""
+class Logged(Struct, frozen=True, omit_defaults=True):
+    """A line that a custom handler put into the trace; without a `state`, it is of its own."""
 
     event: str
     data: str = ""
+    state: str = ""
 
 
 class StateCompleted(_Event, frozen=True, tag="state_completed"):
@@ -120,6 +120,17 @@ class StateCompleted(_Event, frozen=True, tag="state_completed"):
     at: str = ""
 
 
+class StateFailed(_Event, frozen=True, tag="state_failed"):
+    """The outcome of a custom handler could not be taken; what it used of models counts.
+
+    The state stands as it stood: its handler is to be mended, then it runs again.
+    """
+
+    state: str
+    usage: Usage | None = None
+    at: str = ""
+
+
 class TimeRanOut(_Event, frozen=True, tag="time_ran_out"):
     """The time limit of the budget passed while work was in flight."""
 
@@ -132,5 +143,5 @@ class TaskResumed(_Event, frozen=True, tag="task_resumed"):
     at: str = ""
 
 
-TaskEvent: TypeAlias = TaskGiven | StateCompleted | TimeRanOut | TaskResumed
+TaskEvent: TypeAlias = TaskGiven | StateCompleted | StateFailed | TimeRanOut | TaskResumed
 TASK_EVENTS: Final[tuple[type[TaskEvent], ...]] = TaskEvent.__args__

@@ -20,6 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from treadle.core.actions import WAIT, AgentAction
+from treadle.core.budget import Limit
 from treadle.core.config import AgentConfig
 from treadle.core.llm import Usage
 from treadle.core.task.memory import AgentMemory
@@ -56,13 +57,23 @@ class Handler(Struct, frozen=True):
     owed: Callable[[AgentMemory, Context], AgentAction] = owe_nothing
 
 
-def out_of_time(memory: AgentMemory) -> str:
-    """The sentence that says so."""
+def over_budget(memory: AgentMemory, state: str) -> AgentMemory | None:
+    """The memory of a run that has used up its budget; `None` if it has not."""
+    if memory.budget is None:
+        return None
+    limit, text = memory.budget.exceeded_by(memory.total_usage, memory.elapsed_s)
+    return _stopped(memory, state, limit, text) if limit else None
+
+
+def out_of_time(memory: AgentMemory, state: str) -> AgentMemory:
+    """The memory of a run whose time limit passed while work was in flight."""
     limit = None if memory.budget is None else memory.budget.max_time_s
-    used = (
-        f"{memory.elapsed_s:.0f} s" if limit is None else f"{memory.elapsed_s:.0f} of {limit:g} s"
-    )
-    return f"Time limit exceeded: {used} used"
+    used = f"{memory.elapsed_s:.0f}" if limit is None else f"{memory.elapsed_s:.0f} of {limit:g}"
+    return _stopped(memory, state, "time", f"Time limit exceeded: {used} s used")
+
+
+def _stopped(memory: AgentMemory, state: str, limit: Limit, text: str) -> AgentMemory:
+    return replace(memory, error=text, exceeded=limit).log(state, "BUDGET_EXCEEDED", text)
 
 
 def with_usage(memory: AgentMemory, usage: Usage | None) -> AgentMemory:

@@ -8,14 +8,15 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from treadle.core.actions import AgentAction, RequestApproval
-from treadle.core.approval import Approved, Question, Rejected
+from treadle.core.approval import Modified, Question, Rejected
 from treadle.core.events import ApprovalDecided
+from treadle.core.executions import NOT_ALLOWED, as_run, decide
 from treadle.core.messages import ToolCall
-from treadle.core.task.calls import calls_of, failed, observation_of, opened, updated
+from treadle.core.task.calls import calls_of, observation_of, opened
 from treadle.core.task.handler import Context, Result, short
 from treadle.core.task.memory import AgentMemory, HumanApprovalRequest, ToolResult
 from treadle.core.task.table import Event, State
-from treadle.core.tools import Status, ToolErrorKind, ToolExecutionStatus
+from treadle.core.tools import Status, ToolExecutionStatus
 
 _HERE: Final = State.WAITING_FOR_HUMAN
 _Completed = ToolExecutionStatus.Completed
@@ -46,19 +47,25 @@ def on(memory: AgentMemory, event: Any, context: Context) -> Result:
     pending = memory.pending_approval
     if not isinstance(event, ApprovalDecided) or pending is None:
         return memory, None
-    question = next((one for one in pending.open if one.call.id == event.call_id), None)
-    if question is None:
+    decided = decide(memory.executions, pending.open, event, context.settings)
+    if decided is None:
         return memory, None
-    memory, again = _decide(memory, event, question, context)
-    if again is not None:
-        asked = tuple(again if one is question else one for one in pending.open)
-        memory = replace(memory, pending_approval=replace(pending, open=asked))
-        return memory.log(_HERE, "APPROVAL_REQUEST", _line(again)), owed(memory, context)
-    left = tuple(one for one in pending.open if one is not question)
-    if left:
-        decided = (*pending.decided, event.call_id)
-        return replace(memory, pending_approval=HumanApprovalRequest(left, decided)), None
-    return _finish(replace(memory, pending_approval=None))
+    executions, left = decided
+    [status] = (one for one in executions if one.call_id == event.call_id)
+    if status.modified is not UNSET:
+        # The blacklist is looked at where the call runs.
+        calls = calls_of(memory, _HERE)
+        [changed] = (as_run(call, status) for call in calls if call.id == event.call_id)
+        memory = _with_call(memory, changed)
+    memory = replace(memory, executions=executions).log(_HERE, *_word(event, status))
+    if not left:
+        return _finish(replace(memory, pending_approval=None))
+    memory = replace(memory, pending_approval=HumanApprovalRequest(left))
+    for question in left:
+        if question.call.id == event.call_id:
+            memory = memory.log(_HERE, "APPROVAL_REQUEST", _line(question))
+            return memory, owed(memory, context)
+    return memory, None
 
 
 def _line(question: Question) -> str:
@@ -66,33 +73,19 @@ def _line(question: Question) -> str:
     return short(f"{call.tool_name} {call.arguments_json} ({question.risk.name.lower()} risk)")
 
 
-def _decide(
-    memory: AgentMemory, event: ApprovalDecided, question: Question, context: Context
-) -> tuple[AgentMemory, Question | None]:
-    """What a decision makes of its call; and the question anew, if a changed call raises one."""
-    decision, call = event.decision, question.call
-    status = next(one for one in memory.executions if one.call_id == call.id)
-    if isinstance(decision, Approved):
-        return memory.log(_HERE, "APPROVED", call.tool_name), None
-    if isinstance(decision, Rejected):
-        reason = decision.reason or "a person did not allow this call"
-        memory = _with_status(memory, failed(status, ToolErrorKind.REJECTED, reason, event.at))
-        return memory.log(_HERE, "REJECTED", short(f"{call.tool_name}: {reason}")), None
-    changed = replace(call, arguments_json=decision.arguments_json)
-    memory = _with_call(memory, changed)
-    memory = _with_status(memory, replace(status, modified=changed.arguments_json))
-    memory = memory.log(_HERE, "MODIFIED", short(f"{call.tool_name} {changed.arguments_json}"))
-    # A yes to one thing is none to a riskier one. The blacklist is looked at where the call runs.
-    again = context.settings.question_about(changed, decision.risk)
-    return memory, again if again is not None and again.risk > question.risk else None
-
-
-def _with_status(memory: AgentMemory, new: Status) -> AgentMemory:
-    return replace(memory, executions=updated(memory.executions, new))
+def _word(event: ApprovalDecided, status: Status) -> tuple[str, str]:
+    """What the trace says of a decision."""
+    match event.decision:
+        case Rejected(reason):
+            return "REJECTED", short(f"{status.tool_name}: {reason or NOT_ALLOWED}")
+        case Modified(arguments_json):
+            return "MODIFIED", short(f"{status.tool_name} {arguments_json}")
+    return "APPROVED", status.tool_name
 
 
 def _with_call(memory: AgentMemory, changed: ToolCall) -> AgentMemory:
-    if memory.current_tool_call is not None:
+    current = memory.current_tool_call
+    if current is not None and current.id == changed.id:
         return replace(memory, current_tool_call=changed)
     calls = (changed if call.id == changed.id else call for call in memory.pending_tool_calls)
     return replace(memory, pending_tool_calls=tuple(calls))
@@ -100,8 +93,9 @@ def _with_call(memory: AgentMemory, changed: ToolCall) -> AgentMemory:
 
 def _finish(memory: AgentMemory) -> Result:
     """Everything is decided."""
+    calls = calls_of(memory, _HERE)
     rejected = [one for one in memory.executions if isinstance(one, _Completed)]
-    if memory.current_tool_call is not None:
+    if calls == (memory.current_tool_call,):
         status = memory.executions[0]
         if isinstance(status, _Completed):
             observation = observation_of(status.outcome)
@@ -111,7 +105,6 @@ def _finish(memory: AgentMemory) -> Result:
     if len(rejected) < len(memory.executions):
         return memory, Event.HUMAN_APPROVED_PARALLEL
     results = tuple(
-        ToolResult(call, status.outcome)
-        for call, status in zip(memory.pending_tool_calls, rejected, strict=True)
+        ToolResult(call, status.outcome) for call, status in zip(calls, rejected, strict=True)
     )
     return replace(memory, parallel_results=results), Event.HUMAN_REJECTED

@@ -20,20 +20,22 @@ from treadle.core.budget import seconds_between
 from treadle.core.config import AgentConfig
 from treadle.core.conversation import Conversation
 from treadle.core.events import AgentEvent, LlmEvent, ShutdownRequested, ToolProgressEvent, name_of
+from treadle.core.llm import LlmError
 from treadle.core.machine import Retry
 from treadle.core.messages import Message, ToolCall
-from treadle.core.task.calls import calls_of, with_answers, with_fresh_ids
+from treadle.core.task.calls import calls_of, with_answers, with_persons_word
 from treadle.core.task.events import (
     WRITABLE,
     CustomState,
     StateCompleted,
+    StateFailed,
     TaskEvent,
     TaskGiven,
     TaskResumed,
     TimeRanOut,
 )
 from treadle.core.task.graph import build_graph_table
-from treadle.core.task.handler import Context, Handler, Result, out_of_time, with_usage
+from treadle.core.task.handler import Context, Handler, Result, out_of_time, over_budget, with_usage
 from treadle.core.task.handlers import HANDLERS
 from treadle.core.task.memory import AgentMemory, History, check_ownership
 from treadle.core.task.request import model_of
@@ -166,7 +168,16 @@ class TaskMachine:
     @property
     def is_at_rest(self) -> bool:
         """Whether nothing is to be done until a task comes, a person decides, or for ever."""
-        return not self._state.memory.transcript or self.is_over or bool(self.questions)
+        is_blank = not self._state.memory.transcript
+        return is_blank or self.is_over or bool(self.questions) or self.gave_up is not None
+
+    @property
+    def gave_up(self) -> LlmError | None:
+        """Why no model answers for now, if the task waits to be resumed for that."""
+        failure = self._state.memory.failed_request
+        if failure is None or not failure.is_given_up or not self._is_built_in(State.PLANNING):
+            return None
+        return failure.error
 
     @property
     def questions(self) -> tuple[Question, ...]:
@@ -188,6 +199,8 @@ class TaskMachine:
         """What the retry timer is to wait for, if it is to run."""
         failure = self._state.memory.failed_request
         if failure is None or not failure.is_waiting or not self._is_built_in(State.PLANNING):
+            return None
+        if failure.is_given_up:
             return None
         return Retry(failure.error, failure.delay_s)
 
@@ -293,7 +306,10 @@ class TaskMachine:
             return None
         if isinstance(event, TaskResumed):
             memory = replace(memory, clock=event.at or memory.clock)
-            return TaskState(name, memory), (), WAIT
+            if self.gave_up is None:
+                return TaskState(name, memory), (), WAIT
+            planning = self._handlers[State.PLANNING]
+            return self._follow(name, *planning.on(memory, event, self._context), [])
         if self.is_over:
             return None
         now = self._at(event)
@@ -307,9 +323,10 @@ class TaskMachine:
         if isinstance(event, StateCompleted) and event.state == name:
             self.check(event)
             return self._follow(name, _completed(now, event), event.event, [])
+        if isinstance(event, StateFailed) and event.state == name:
+            return TaskState(name, with_usage(now, event.usage)), (), WAIT
         if isinstance(event, TimeRanOut):
-            stopped = replace(now, error=out_of_time(now), exceeded="time")
-            return self._follow(_ERROR, *self._enter(_ERROR, stopped), [_ERROR])
+            return self._follow(_ERROR, *self._enter(_ERROR, out_of_time(now, name)), [_ERROR])
         return None
 
     def _at(self, event: Any) -> AgentMemory:
@@ -344,6 +361,8 @@ class TaskMachine:
             if graph is not None and memory.moves > graph.transitions_max:
                 text = f"More than {graph.transitions_max} transitions: the graph runs in circles"
                 name, memory = _ERROR, replace(memory, error=text)
+            elif name in self._custom and (stopped := over_budget(memory, name)) is not None:
+                name, memory = _ERROR, stopped
             path.append(name)
             memory, result = self._enter(name, memory)
         return TaskState(name, memory), tuple(path), WAIT if result is None else result
@@ -360,14 +379,10 @@ def _changes(event: StateCompleted) -> dict[str, Any]:
 
 def _completed(memory: AgentMemory, event: StateCompleted) -> AgentMemory:
     """The memory with what a custom handler wrote, logged and used."""
-    changes = _changes(event)
-    if (call := changes.get("current_tool_call")) is not None:
-        [changes["current_tool_call"]] = with_fresh_ids((call,), memory.transcript)
-    if calls := changes.get("pending_tool_calls"):
-        changes["pending_tool_calls"] = with_fresh_ids(calls, memory.transcript)
-    memory = with_usage(replace(memory, **changes), event.usage)
+    memory = with_persons_word(memory, replace(memory, **_changes(event)), event)
+    memory = with_usage(memory, event.usage)
     for line in event.logged:
-        memory = memory.log(event.state, line.event, line.data)
+        memory = memory.log(line.state or event.state, line.event, line.data)
     if event.notes:
         memory = with_answers(memory)  # nothing may stand between calls and their results
     for text in event.notes:

@@ -58,13 +58,9 @@ class ToolResult(Struct, frozen=True, gc=False):
 
 
 class HumanApprovalRequest(Struct, frozen=True):
-    """The calls of this step that need a person's yes, and those that were decided on already.
-
-    `open` wait for an answer; `decided` have one, and are in `executions` as it says.
-    """
+    """The calls of this step that wait for a person's yes."""
 
     open: tuple[Question, ...]
-    decided: tuple[str, ...] = ()
 
     @property
     def tool_name(self) -> str:
@@ -80,13 +76,15 @@ class HumanApprovalRequest(Struct, frozen=True):
 class FailedRequest(Struct, frozen=True):
     """A request that failed: why, which retry comes next, after how long.
 
-    `is_waiting` until the delay is over and the request is out again.
+    `is_waiting` until the delay is over and the request is out again. `is_given_up` if retries are
+    used up for now: what can pass does not end a task, which waits to be resumed.
     """
 
     error: LlmError
     retries: int
     delay_s: float
     is_waiting: bool = True
+    is_given_up: bool = False
 
 
 class AgentMemory(Struct, frozen=True):
@@ -131,7 +129,7 @@ class AgentMemory(Struct, frozen=True):
     elapsed_s: float = 0.0
     clock: str = ""
     moves: int = 0
-    extra: Mapping[str, Any] = MappingProxyType({})
+    extra: dict[str, Any] = {}
 
     def log(self, state: str, event: str, data: str = "") -> AgentMemory:
         """A memory whose trace has one more entry, at the time of the event that is handled."""
@@ -147,7 +145,8 @@ class AgentMemory(Struct, frozen=True):
 
         `native`: the system message (if there is a system prompt), the task, then history as
         calls and results, as providers want it. `text`: the source document's order: the system
-        message, history as alternating assistant and user messages, and the task last.
+        message, history as alternating assistant and user messages, and the task last. It stands
+        before history too, because providers refuse a request that begins with the assistant.
         """
         system = [Message("system", self.system_prompt)] if self.system_prompt else []
         return [*system, *self.messages_in_view()]
@@ -173,6 +172,8 @@ def _as_text(transcript: Conversation, task: str) -> Conversation:
             said.append(Message.assistant("\n".join(filter(None, [message.content, *calls]))))
         elif message.content != task:
             said.append(message)
+    if said and said[0].role == "assistant":
+        said.insert(0, Message.user(f"Task: {task}"))  # providers want a user to begin
     return Conversation([*said, Message.user(task)])
 
 
@@ -195,9 +196,9 @@ OWNERS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
         "final_answer": frozenset({State.PLANNING}),
         "exceeded": frozenset({State.PLANNING, *_ACTORS}),
         "error": frozenset(_BOTH),
-        "current_tool_call": frozenset({State.PLANNING, State.WAITING_FOR_HUMAN, State.OBSERVING}),
-        "pending_tool_calls": frozenset({State.PLANNING, State.WAITING_FOR_HUMAN, State.OBSERVING}),
-        "pending_approval": frozenset({State.PLANNING, State.WAITING_FOR_HUMAN}),
+        "current_tool_call": frozenset({*_BOTH, State.OBSERVING} - {State.PARALLEL_ACTING}),
+        "pending_tool_calls": frozenset({*_BOTH, State.OBSERVING} - {State.ACTING}),
+        "pending_approval": frozenset(_BOTH),
         "executions": frozenset({*_BOTH, State.OBSERVING}),
         "last_observation": frozenset({State.ACTING, State.WAITING_FOR_HUMAN, State.OBSERVING}),
         "parallel_results": frozenset(
@@ -207,7 +208,7 @@ OWNERS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
         "failed_request": frozenset({State.PLANNING}),
         "history": frozenset({State.OBSERVING, State.REFLECTING}),
         "transcript": frozenset(
-            {State.PLANNING, State.OBSERVING, State.REFLECTING, State.DONE, State.ERROR}
+            {State.PLANNING, *_ACTORS, State.OBSERVING, State.REFLECTING, State.DONE, State.ERROR}
         ),
     }
 )

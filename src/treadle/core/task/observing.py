@@ -8,22 +8,21 @@ from msgspec.structs import replace
 
 from treadle.core.actions import AgentAction, RunPostToolsHook
 from treadle.core.events import PostToolsHookCompleted
-from treadle.core.messages import Message, ToolCall
-from treadle.core.task.calls import (
+from treadle.core.executions import (
     answered,
-    asked,
-    calls_of,
     completed,
-    observation_of,
-    with_fresh_ids,
+    cut_off,
+    have_changed,
+    pending,
+    told_to_hook,
 )
+from treadle.core.messages import ToolCall
+from treadle.core.task.calls import as_asked, calls_of, observation_of
 from treadle.core.task.events import TimeRanOut
 from treadle.core.task.handler import Context, Result, short, with_usage
 from treadle.core.task.memory import AgentMemory, HistoryEntry
 from treadle.core.task.table import Event, State
 from treadle.core.tools import (
-    CompletedToolInfo,
-    EffectClass,
     Outcome,
     ToolError,
     ToolErrorKind,
@@ -41,7 +40,8 @@ def enter(memory: AgentMemory, context: Context) -> Result:
     calls = calls_of(memory, _HERE)
     observed = memory.last_observation if calls == (memory.current_tool_call,) else None
     ended = tuple(_ended(call, memory, observed) for call in calls)
-    calls, memory = _with_asked(calls, memory)
+    if calls:
+        memory, calls = as_asked(memory, calls)
     ended = tuple(
         replace(status, call_id=call.id) for call, status in zip(calls, ended, strict=True)
     )
@@ -63,11 +63,7 @@ def enter(memory: AgentMemory, context: Context) -> Result:
         last_observation=None,
         executions=ended,
     )
-    effect_of = context.settings.effect_of
-    if any(
-        isinstance(status.outcome, _Success) and effect_of(status.tool_name) is not EffectClass.READ
-        for status in ended
-    ):
+    if have_changed(ended, context.settings):
         return memory, owed(memory, context)
     return _go_on(memory, context)
 
@@ -81,14 +77,7 @@ def on(memory: AgentMemory, event: Any, context: Context) -> Result:
 
 def owed(memory: AgentMemory, _: Context) -> AgentAction:
     """The hook."""
-    return RunPostToolsHook(
-        tuple(
-            CompletedToolInfo(status.tool_name, True, status.outcome.changed)
-            if isinstance(status, _Completed) and isinstance(status.outcome, _Success)
-            else CompletedToolInfo(status.tool_name, False)
-            for status in memory.executions
-        )
-    )
+    return RunPostToolsHook(told_to_hook(memory.executions))
 
 
 def _go_on(memory: AgentMemory, context: Context) -> Result:
@@ -106,21 +95,20 @@ def _go_on(memory: AgentMemory, context: Context) -> Result:
 def _ended(call: ToolCall, memory: AgentMemory, observation: str | None) -> _Completed:
     """How a call ended: as `executions` say, or as a custom state says in its observation."""
     status = next((one for one in memory.executions if one.call_id == call.id), None)
-    is_known = isinstance(status, _Completed)
-    if isinstance(status, _Completed) and observation in (None, observation_of(status.outcome)):
-        return status
-    outcome = _outcome(call, observation)
-    pending = ToolExecutionStatus.Pending(call.id, call.tool_name, memory.clock)
-    return completed(
-        status if status is not None and not is_known else pending, outcome, memory.clock
-    )
-
-
-def _outcome(call: ToolCall, observation: str | None) -> Outcome:
-    """What a custom state observed; success is what begins with `SUCCESS:`, as ever."""
+    if isinstance(status, _Completed):
+        if observation in (None, observation_of(status.outcome)):
+            return status
+        status = None
+    status = status or pending(call, memory.clock)
     if observation is None:
-        error = ToolError(ToolErrorKind.CANCELLED, "it was not run")
-        return ToolExecutionOutcome.Error(call.id, error)
+        [ended] = cut_off((status,), "", memory.clock)
+        assert isinstance(ended, _Completed)
+        return ended
+    return completed(status, _outcome(call, observation), memory.clock)
+
+
+def _outcome(call: ToolCall, observation: str) -> Outcome:
+    """What a custom state observed; success is what begins with `SUCCESS:`, as ever."""
     kind, colon, text = observation.partition(":")
     if kind == "SUCCESS" and colon:
         return _Success(call.id, text.removeprefix(" "))
@@ -129,18 +117,3 @@ def _outcome(call: ToolCall, observation: str | None) -> Outcome:
     else:
         error = ToolError(ToolErrorKind.FAILED, observation.removeprefix("ERROR:").strip())
     return ToolExecutionOutcome.Error(call.id, error)
-
-
-def _with_asked(
-    calls: tuple[ToolCall, ...], memory: AgentMemory
-) -> tuple[tuple[ToolCall, ...], AgentMemory]:
-    """The calls, and a transcript that ends with them as a model's wish.
-
-    It does so already unless a custom state made them.
-    """
-    if not calls or asked(memory.transcript).issuperset(call.id for call in calls):
-        return calls, memory
-    transcript = answered(memory.transcript, memory.executions)
-    calls = with_fresh_ids(calls, transcript)
-    transcript = transcript.append(Message.assistant("", calls))
-    return calls, replace(memory, transcript=transcript)

@@ -16,12 +16,13 @@ from treadle.core.actions import WAIT, AgentAction, SendLlmRequest
 from treadle.core.answer import as_assistant
 from treadle.core.budget import estimate
 from treadle.core.events import LlmEvent, RetryTimeoutFired
+from treadle.core.executions import questions_about
 from treadle.core.llm import LlmErrorKind
 from treadle.core.messages import Message, ToolCall
-from treadle.core.retry import is_retryable, retry_delay_s
+from treadle.core.retry import RETRYABLE, is_retryable, retry_delay_s
 from treadle.core.task.calls import with_answers
-from treadle.core.task.events import TimeRanOut
-from treadle.core.task.handler import Context, Result, out_of_time, short, with_usage
+from treadle.core.task.events import TaskResumed, TimeRanOut
+from treadle.core.task.handler import Context, Result, out_of_time, over_budget, short, with_usage
 from treadle.core.task.memory import AgentMemory, FailedRequest, HumanApprovalRequest
 from treadle.core.task.request import as_run, build_request
 from treadle.core.task.table import Event, State
@@ -42,8 +43,8 @@ def enter(memory: AgentMemory, context: Context) -> Result:
         text = f"Max steps {config.max_steps} exceeded"
         memory = replace(memory, error=text, exceeded="steps", failed_request=None)
         return memory.log(_HERE, "MAX_STEPS", text), Event.MAX_STEPS
-    if (stopped := _over_budget(memory)) is not None:
-        return stopped, Event.FATAL_ERROR
+    if (stopped := over_budget(memory, _HERE)) is not None:
+        return replace(stopped, failed_request=None), Event.FATAL_ERROR
     memory = replace(memory, step=memory.step + 1, failed_request=None)
     action = owed(memory, context)
     assert isinstance(action, SendLlmRequest)
@@ -54,13 +55,18 @@ def enter(memory: AgentMemory, context: Context) -> Result:
 def on(memory: AgentMemory, event: Any, context: Context) -> Result:
     """Judge the response, try again, or give up."""
     if isinstance(event, TimeRanOut):
-        return _stopped(memory, "time", out_of_time(memory)), Event.FATAL_ERROR
+        return replace(out_of_time(memory, _HERE), failed_request=None), Event.FATAL_ERROR
     failure = memory.failed_request
     is_waiting = failure is not None and failure.is_waiting
     if isinstance(event, RetryTimeoutFired) and failure is not None and is_waiting:
-        if (stopped := _over_budget(memory)) is not None:
-            return stopped, Event.FATAL_ERROR
+        if (stopped := over_budget(memory, _HERE)) is not None:
+            return replace(stopped, failed_request=None), Event.FATAL_ERROR
         memory = replace(memory, failed_request=replace(failure, is_waiting=False))
+        return memory, owed(memory, context)
+    if isinstance(event, TaskResumed):
+        if (stopped := over_budget(memory, _HERE)) is not None:
+            return replace(stopped, failed_request=None), Event.FATAL_ERROR
+        memory = replace(memory, failed_request=None)
         return memory, owed(memory, context)
     if isinstance(event, LlmEvent.Error) and not is_waiting:
         return _fail(memory, event, context)
@@ -76,18 +82,6 @@ def owed(memory: AgentMemory, context: Context) -> AgentAction:
     return SendLlmRequest(build_request(memory, context.settings))
 
 
-def _over_budget(memory: AgentMemory) -> AgentMemory | None:
-    if memory.budget is None:
-        return None
-    limit, text = memory.budget.exceeded_by(memory.total_usage, memory.elapsed_s)
-    return _stopped(memory, limit, text) if limit else None
-
-
-def _stopped(memory: AgentMemory, limit: Any, text: str) -> AgentMemory:
-    memory = replace(memory, error=text, exceeded=limit, failed_request=None)
-    return memory.log(_HERE, "BUDGET_EXCEEDED", text)
-
-
 def _fail(memory: AgentMemory, event: LlmEvent.Error, context: Context) -> Result:
     error, settings = event.error, context.settings
     memory = with_usage(memory, error.usage)
@@ -98,6 +92,10 @@ def _fail(memory: AgentMemory, event: LlmEvent.Error, context: Context) -> Resul
         text = f"{error.text}; retry {retries + 1} of {settings.max_retries} in {delay_s:g} s"
         return memory.log(_HERE, "LLM_STREAM_ERROR", text), None
     text = f"{error.text}; {_advice(error.kind, error.advice)}"
+    if error.kind in RETRYABLE:
+        failure = FailedRequest(error, retries, 0.0, is_given_up=True)
+        memory = replace(memory, failed_request=failure)
+        return memory.log(_HERE, "LLM_ERROR", f"{text}; the task waits to be resumed"), None
     memory = replace(memory, error=text, failed_request=None)
     return memory.log(_HERE, "LLM_ERROR", text), Event.FATAL_ERROR
 
@@ -115,7 +113,7 @@ def _advice(kind: LlmErrorKind, advice: str) -> str:
 def _judge(memory: AgentMemory, event: LlmEvent.Completed, context: Context) -> Result:
     response, transcript = event.response, memory.transcript
     if response.usage is None:
-        usage = estimate(memory.messages_in_view(), response.message)
+        usage = estimate(build_request(memory, context.settings), response.message)
     else:
         usage = response.usage
         if context.settings.context_tokens_max:  # else nothing is there to compare it with
@@ -160,11 +158,7 @@ def _judge_calls(
     if doubt:
         text = f"ERROR: not run: {doubt}; reconsider, then ask again or do something else.{tail}"
         return _send_back(memory, message, lambda _: text), Event.LOW_CONFIDENCE
-    found = (
-        context.settings.question_about(call, event.risk_at(place))
-        for place, call in enumerate(calls)
-    )
-    questions = tuple(question for question in found if question is not None)
+    questions = questions_about(calls, event, context.settings)
     is_one = len(calls) == 1
     memory = replace(
         memory,

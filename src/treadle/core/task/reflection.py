@@ -13,12 +13,12 @@ from typing import Any, Final, TypeAlias
 from msgspec.structs import replace
 
 from treadle.core.actions import WAIT, AgentAction, Summarize
-from treadle.core.chat.compaction import build_summary_request
+from treadle.core.compaction import build_summary_request
 from treadle.core.conversation import Compaction, Conversation
 from treadle.core.events import Compacted, CompactionFailed
 from treadle.core.messages import ToolCall
 from treadle.core.task.events import TimeRanOut
-from treadle.core.task.handler import Context, Result, with_usage
+from treadle.core.task.handler import Context, Result, over_budget, with_usage
 from treadle.core.task.memory import SUMMARY, AgentMemory, History, HistoryEntry
 from treadle.core.task.request import model_of
 from treadle.core.task.table import Event, State
@@ -46,6 +46,9 @@ def enter(memory: AgentMemory, context: Context) -> Result:
     if cut is None:
         return memory.log(_HERE, "COMPRESS_DONE", "nothing is old enough"), Event.REFLECT_DONE
     if memory.config.model_written_reflection:
+        if (stopped := over_budget(memory, _HERE)) is not None:
+            # History stays; the next planning step ends the run.
+            return memory.log(_HERE, "COMPRESS_FAILED", stopped.error or ""), Event.REFLECT_DONE
         return memory, owed(memory, context)
     return _compress(memory, cut, digest(cut[0])), Event.REFLECT_DONE
 
@@ -65,7 +68,7 @@ def on(memory: AgentMemory, event: Any, context: Context) -> Result:
     if isinstance(event, Compacted):
         cut = _cut(memory, context)
         memory = with_usage(memory, event.usage)
-        if cut is not None and event.summary.strip():
+        if cut is not None and event.through == cut[2] and event.summary.strip():
             return _compress(memory, cut, event.summary.strip()), Event.REFLECT_DONE
         return memory.log(_HERE, "COMPRESS_FAILED", "no summary"), Event.REFLECT_DONE
     if isinstance(event, CompactionFailed):

@@ -6,7 +6,7 @@ graph adds its own; the handlers (`handlers.py`) say which event happens, never 
 Where the rows come from: those above the line are the source document's, literally. Those below it
 were missing there (its handlers emit `FatalError` where its table has no row), or serve what the
 design adds: a batch of calls that a person approves runs as a batch, an answer that does not have
-the form that was asked for is asked for again.
+the form that was asked for is asked for again, and what runs is asked about wherever it comes from.
 """
 
 from __future__ import annotations
@@ -139,6 +139,8 @@ DEFAULT_ROWS: Final[tuple[tuple[str, str, str], ...]] = (
     (_S.WAITING_FOR_HUMAN, _E.FATAL_ERROR,             _S.ERROR),
     (_S.WAITING_FOR_HUMAN, _E.HUMAN_APPROVED_PARALLEL, _S.PARALLEL_ACTING),
     (_S.PLANNING,          _E.ANSWER_INVALID,          _S.PLANNING),
+    (_S.ACTING,            _E.HUMAN_APPROVAL_REQUIRED, _S.WAITING_FOR_HUMAN),
+    (_S.PARALLEL_ACTING,   _E.HUMAN_APPROVAL_REQUIRED, _S.WAITING_FOR_HUMAN),
 )
 # fmt: on
 

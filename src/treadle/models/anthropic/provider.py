@@ -10,10 +10,10 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Final
 
+from treadle.core.budget import length_of
 from treadle.core.llm import LlmRequest, ModelTraits
 from treadle.models.anthropic.request import counted, parameters_of, source_of
 from treadle.models.anthropic.stream import AnthropicAssembler
-from treadle.models.counts import length_of
 from treadle.models.wire.provider import COUNT_S_MAX, SdkProvider
 from treadle.models.wire.stream import Answer, make_client
 

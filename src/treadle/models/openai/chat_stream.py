@@ -13,10 +13,11 @@ from typing import Any, Final
 
 import msgspec
 
+from treadle.core.budget import length_of
 from treadle.core.events import LlmEvent, ModelEvent
 from treadle.core.llm import LlmErrorKind, LlmRequest, LlmResponse, Usage
 from treadle.core.messages import Message
-from treadle.models.counts import Tally, length_of, token_count
+from treadle.models.counts import Tally, token_count
 from treadle.models.failures import WireError, one_line
 from treadle.models.layout import Draft, Pieces
 from treadle.models.openai.chat_request import (

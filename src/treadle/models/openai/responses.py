@@ -6,8 +6,8 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Final
 
+from treadle.core.budget import length_of
 from treadle.core.llm import LlmRequest, ModelTraits
-from treadle.models.counts import length_of
 from treadle.models.layout import bare_model
 from treadle.models.openai.client import make_openai_client
 from treadle.models.openai.responses_request import parameters_of

@@ -18,10 +18,10 @@ from typing import Any, Final, TypeAlias, TypeVar
 import msgspec
 from msgspec import Struct
 
+from treadle.core.budget import guess, tokens_in
 from treadle.core.events import LlmEvent, ModelEvent
 from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest, LlmResponse, ModelTraits, Usage
 from treadle.core.messages import NOTE, Message, ToolCall
-from treadle.models.counts import estimate, tokens_in
 from treadle.models.scripted.script import (
     CALL_ID_PREFIX,
     Call,
@@ -310,7 +310,7 @@ class _Part(Struct, frozen=True):
     def response(self, calls: tuple[ToolCall, ...], shown: _Shown) -> LlmResponse:
         tokens = self.reply.usage
         usage = (
-            estimate(shown.input_size, self.output_size)
+            guess(shown.input_size, self.output_size)
             if tokens is None
             else Usage(tokens.input_tokens, tokens.output_tokens)
         )

@@ -102,7 +102,7 @@ def build_summary_request(
 
 
 def _transcript(messages: tuple[Message, ...], has_summary: bool, length: int) -> str:
-    """The messages in words; a summary among them, which is the first, is never shortened."""
+    """The messages in words, each shortened but for a summary, which is the first of them."""
     parts = [messages[0].content] if has_summary else []
     parts += [_cut(_words(message), length) for message in messages[len(parts) :]]
     return "\n\n".join(parts)

@@ -1,0 +1,223 @@
+"""The calls of a round: how each stands, what happens to it, what the model reads of it.
+
+The same for both machines. Executions stand in the order in which the calls were asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, TypeAlias
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from treadle.core.approval import Modified, Question, Rejected, told_as_modified
+from treadle.core.config import AgentConfig
+from treadle.core.conversation import Conversation
+from treadle.core.events import (
+    ApprovalDecided,
+    LlmEvent,
+    ToolCompleted,
+    ToolProgressEvent,
+    ToolStarted,
+    ToolUncertain,
+)
+from treadle.core.messages import Message, ToolCall
+from treadle.core.tools import (
+    CompletedToolInfo,
+    EffectClass,
+    Outcome,
+    Status,
+    ToolError,
+    ToolErrorKind,
+    ToolExecutionOutcome,
+    ToolExecutionStatus,
+)
+
+_Completed = ToolExecutionStatus.Completed
+_Pending = ToolExecutionStatus.Pending
+_Running = ToolExecutionStatus.Running
+_Success = ToolExecutionOutcome.Success
+
+Executions: TypeAlias = tuple[Status, ...]
+ToolEvent: TypeAlias = ToolStarted | ToolProgressEvent | ToolUncertain | ToolCompleted
+
+NOT_ALLOWED: Final = "a person did not allow this call"
+"""What the model reads of a rejection without a reason."""
+
+
+def pending(call: ToolCall, at: str) -> _Pending:
+    """A call that has been asked for."""
+    return _Pending(call.id, call.tool_name, at)
+
+
+def questions_about(
+    calls: Iterable[ToolCall], event: LlmEvent.Completed, config: AgentConfig
+) -> tuple[Question, ...]:
+    """What a person must be asked before the calls of this answer may run, in request order."""
+    found = (config.question_about(call, event.risk_at(at)) for at, call in enumerate(calls))
+    return tuple(question for question in found if question is not None)
+
+
+def after(executions: Executions, event: ToolEvent) -> Executions | None:
+    """How the calls stand after the event; `None` if its call does not stand as it needs it."""
+    status = next((one for one in executions if one.call_id == event.call_id), None)
+    if status is None or isinstance(status, _Completed):
+        return None
+    if isinstance(event, ToolCompleted):
+        return updated(executions, completed(status, event.outcome, event.at))
+    if isinstance(event, ToolStarted):
+        if isinstance(status, _Running) and not status.uncertain:
+            return None
+        name, modified, approved = status.tool_name, status.modified, status.approved
+        new = _Running(event.call_id, name, event.at, modified=modified, approved=approved)
+        return updated(executions, new)
+    if isinstance(status, _Pending):
+        return None
+    if isinstance(event, ToolUncertain):
+        return updated(executions, replace(status, uncertain=True))
+    new = replace(status, progress=event.progress, last_update_at=event.at)
+    return updated(executions, new)
+
+
+def updated(executions: Executions, new: Status) -> Executions:
+    """The executions, with `new` in the place of the one of its call."""
+    return tuple(new if status.call_id == new.call_id else status for status in executions)
+
+
+def completed(status: Status, outcome: Outcome, at: str) -> _Completed:
+    """The call has ended."""
+    started = status.started_at if isinstance(status, _Running) else at
+    return _Completed(status.call_id, status.tool_name, started, at, outcome, status.modified)
+
+
+def failed(status: Status, kind: ToolErrorKind, message: str, at: str) -> _Completed:
+    """The call has ended badly."""
+    error = ToolExecutionOutcome.Error(status.call_id, ToolError(kind, message))
+    return completed(status, error, at)
+
+
+def cut_off(executions: Executions, reason: str, at: str) -> Executions:
+    """All calls have ended, those that were open because of `reason`."""
+    return tuple(
+        status
+        if isinstance(status, _Completed)
+        else failed(status, ToolErrorKind.CANCELLED, _unfinished(status, reason), at)
+        for status in executions
+    )
+
+
+def are_done(executions: Executions) -> bool:
+    """Whether all calls have ended."""
+    return all(isinstance(status, _Completed) for status in executions)
+
+
+def have_changed(executions: Executions, config: AgentConfig) -> bool:
+    """Whether a tool that can change things succeeded."""
+    return any(
+        has_succeeded(status) and config.effect_of(status.tool_name) is not EffectClass.READ
+        for status in executions
+    )
+
+
+def has_succeeded(status: Status) -> bool:
+    """Whether the call has ended well."""
+    return isinstance(status, _Completed) and isinstance(status.outcome, _Success)
+
+
+def told_to_hook(executions: Executions) -> tuple[CompletedToolInfo, ...]:
+    """What the post-tools hook is told of them."""
+    return tuple(
+        CompletedToolInfo(status.tool_name, True, status.outcome.changed)
+        if isinstance(status, _Completed) and isinstance(status.outcome, _Success)
+        else CompletedToolInfo(status.tool_name, False)
+        for status in executions
+    )
+
+
+def decide(
+    executions: Executions,
+    questions: tuple[Question, ...],
+    event: ApprovalDecided,
+    config: AgentConfig,
+) -> tuple[Executions, tuple[Question, ...]] | None:
+    """The calls and what is still asked about them after a person's word about one of them.
+
+    A call that a person changed to something riskier than what was asked about is asked about
+    again, if the configuration wants that: a yes to one thing is none to another.
+
+    Returns:
+        `None` if nobody asked about this call, or the question was answered already.
+    """
+    question = next((one for one in questions if one.call.id == event.call_id), None)
+    status = next((one for one in executions if one.call_id == event.call_id), None)
+    if question is None or not isinstance(status, _Pending):
+        return None
+    decision, new, again = event.decision, status, None
+    if isinstance(decision, Rejected):
+        reason = decision.reason or NOT_ALLOWED
+        unchanged = replace(status, modified=UNSET)
+        rejected = failed(unchanged, ToolErrorKind.REJECTED, reason, event.at)
+        executions = updated(executions, rejected)
+    else:
+        if isinstance(decision, Modified):
+            call = replace(question.call, arguments_json=decision.arguments_json)
+            again = config.question_about(call, decision.risk)
+            again = again if again is not None and again.risk > question.risk else None
+            new = replace(status, modified=decision.arguments_json)
+        executions = updated(executions, replace(new, approved=UNSET if again else True))
+    asked = (again if one is question else one for one in questions)
+    return executions, tuple(one for one in asked if one is not None)
+
+
+def as_run(call: ToolCall, status: Status) -> ToolCall:
+    """The call with the arguments it runs with: the model's, or those a person gave it instead."""
+    return call if status.modified is UNSET else replace(call, arguments_json=status.modified)
+
+
+def asked(conversation: Conversation) -> tuple[ToolCall, ...]:
+    """The calls of the last round that have no result yet.
+
+    Results stand in request order, so that those which are missing are the last ones.
+    """
+    count = 0
+    while count < len(conversation) and conversation[-1 - count].role == "tool":
+        count += 1
+    return conversation[-1 - count].tool_calls[count:] if count < len(conversation) else ()
+
+
+def answered(
+    conversation: Conversation, executions: Iterable[Status], reason: str = ""
+) -> Conversation:
+    """The conversation, with a result for each call of its last round that has none yet.
+
+    Args:
+        conversation: what was said so far.
+        executions: how the calls stand; one that is not among them has not started.
+        reason: why those that are open do not end.
+    """
+    calls = asked(conversation)
+    status_of = {status.call_id: status for status in executions} if calls else {}
+    for call in calls:
+        text = _told(status_of.get(call.id), reason)
+        conversation = conversation.append(Message.tool(call, text))
+    return conversation
+
+
+def _told(status: Status | None, reason: str) -> str:
+    """What the model reads of a call."""
+    if isinstance(status, _Completed):
+        outcome = status.outcome
+        text = outcome.output if isinstance(outcome, _Success) else f"ERROR: {outcome.error.text}"
+    else:
+        error = ToolError(ToolErrorKind.CANCELLED, _unfinished(status, reason))
+        text = f"ERROR: {error.text}"
+    if status is None or status.modified is UNSET:
+        return text
+    return told_as_modified(status.modified, text)
+
+
+def _unfinished(status: Status | None, reason: str) -> str:
+    has_started = isinstance(status, _Running)
+    tail = "it had started and may have had effects" if has_started else "it had not started"
+    return f"{reason}; {tail}" if reason else tail

@@ -1,0 +1,101 @@
+"""The time of a turn: an alarm ends it, and it stands still while a person is asked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+
+
+class Alarm:
+    """Rings once the time is over; the time in which it is held does not count.
+
+    Args:
+        left_s: seconds until it rings; `None` if nobody set a limit.
+        ring: called then.
+    """
+
+    def __init__(self, left_s: float | None, ring: Callable[[], None]) -> None:
+        self._left_s = left_s
+        self._ring = ring
+        self._timer: asyncio.TimerHandle | None = None
+        self._held_count = 0
+        self.is_over = False
+        """Whether the turn has ended; then it never rings."""
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self._left_s is not None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(self._left_s, self._ring)
+
+    def _stand_still(self) -> None:
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+            self._left_s = max(0.0, timer.when() - asyncio.get_running_loop().time())
+
+    def hold(self) -> bool:
+        """No time passes from here on; several may hold it. Tells whether this is the first."""
+        self._held_count += 1
+        if self._held_count == 1:
+            self._stand_still()
+        return self._held_count == 1
+
+    def let_go(self) -> bool:
+        """One holds it no more; tells whether that was the last and time passes again."""
+        self._held_count -= 1
+        goes_on = not self._held_count and not self.is_over
+        if goes_on:
+            self._go_on()
+        return goes_on
+
+    def end(self) -> None:
+        """The turn is over."""
+        self.is_over = True
+        self._stand_still()
+
+
+class Wait:
+    """For how long a person has been waited for.
+
+    Args:
+        now: the clock, in the form of records.
+        idled: told of it piece by piece: before each event that is taken meanwhile, so that the
+            machine can tell the wait from work, and at its end.
+    """
+
+    def __init__(self, now: Callable[[], str], idled: Callable[[str, str], None]) -> None:
+        self._now = now
+        self._idled = idled
+        self._since = ""
+
+    @contextmanager
+    def on(self, alarm: Alarm) -> Iterator[None]:
+        """Inside a person is waited for, in the turn of this alarm."""
+        if alarm.hold():
+            self._since = self._now()
+        try:
+            yield
+        finally:
+            if alarm.let_go():
+                self.forget(self._now())
+                self._since = ""
+
+    def forget(self, until: str) -> None:
+        """What has passed until then was no work, if a person is being waited for."""
+        if self._since and until > self._since:
+            since, self._since = self._since, until
+            self._idled(since, until)
+
+    def end(self) -> None:
+        """The turn is over; who still waits does so for nothing."""
+        self._since = ""
+
+
+def moved_on(time: str, since: str, until: str) -> str:
+    """A time as records hold it, later by what passed between the two others."""
+    passed = datetime.fromisoformat(until) - datetime.fromisoformat(since)
+    moved = datetime.fromisoformat(time) + passed
+    return moved.isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
