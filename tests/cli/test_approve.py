@@ -231,6 +231,23 @@ def test_of_several_calls_one_can_be_answered_and_none_runs_before_all_are(
     assert (repository / "effects").read_text() == "1\nlater\n"
 
 
+def test_an_answer_that_would_be_used_up_for_nothing_is_refused(
+    treadle: Run, script: Script, repository: Path, begin: Callable[..., str]
+) -> None:
+    thread = begin(script(TWO))
+    for wrong in ("{}", '{"command": 1}', '{"command": "ls", "shell": "zsh"}'):
+        done = treadle("approve", thread, "one", "--args", wrong)
+        assert done.returncode == 2, done.stderr
+        assert "bash does not take these arguments" in done.stderr
+    assert treadle("resume", thread, "--approval-mode", "plan").returncode == 4
+    done = treadle("approve", thread, "one", "--yes")
+    assert done.returncode == 2
+    assert "leaves bash out" in done.stderr
+    assert treadle("resume", thread, "--approval-mode", "ask").returncode == 4
+    assert treadle("approve", thread, "--yes").returncode == 4  # the later command
+    assert (repository / "effects").exists()
+
+
 def test_always_allows_the_tool_for_the_rest_of_the_thread_and_no_other(
     treadle: Run, script: Script, repository: Path, begin: Callable[..., str]
 ) -> None:

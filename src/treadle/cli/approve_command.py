@@ -115,6 +115,7 @@ def _decide(
     arguments = given["arguments"]
     if given["reason"] is not None:
         return {one.call.id: Rejected(given["reason"]) for one in chosen}, ()
+    _refuse_left_out(setup, chosen)
     if arguments is None:
         if not given["always"]:
             return {one.call.id: Approved() for one in chosen}, ()
@@ -125,7 +126,39 @@ def _decide(
         raise UsageError("--args needs a CALL: several wait", hint=f"those that wait: {calls}")
     if read_object(arguments) is None:
         raise UsageError("--args takes a JSON object", hint="""--args '{"command": "ls"}'""")
+    _refuse_misfit(chosen[0], arguments)
     return {chosen[0].call.id: Modified(arguments)}, ()
+
+
+def _refuse_left_out(setup: Setup, chosen: Sequence[Question]) -> None:
+    """A yes to a tool that the thread's mode leaves out would be used up by "tool not found"."""
+    from treadle.errors import UsageError
+
+    assert setup.thread is not None
+    offered = {tool.name for tool in setup.thread.machine.config.tools}
+    for question in chosen:
+        if question.call.tool_name not in offered:
+            raise UsageError(
+                f"the approval mode of this thread leaves {question.call.tool_name} out",
+                hint=f"treadle resume {setup.thread_id} --approval-mode ask, then approve it",
+            )
+
+
+def _refuse_misfit(question: Question, arguments: str) -> None:
+    """Arguments that the tool would not take are said to be wrong before the question is gone."""
+    from treadle.errors import UsageError
+    from treadle.tools.builtin import builtin_tools
+    from treadle.tools.failure import ToolFailure
+
+    for tool in builtin_tools():
+        if tool.definition.name == question.call.tool_name:
+            try:
+                tool.signature.parse(arguments)
+            except ToolFailure as failure:
+                raise UsageError(
+                    f"{question.call.tool_name} does not take these arguments: {failure.message}",
+                    hint="nothing was answered; give the whole of them as a JSON object",
+                ) from None
 
 
 def _chosen(thread: str, questions: Sequence[Question], call: str | None) -> tuple[Question, ...]:

@@ -136,7 +136,7 @@ def _task_facts(fold: ThreadFold) -> list[tuple[str, str | None]]:
         ("step", f"{memory.step} of {memory.config.max_steps}"),
         ("limits", _limits(memory.budget)),
         ("stopped", f"by its limit of {memory.exceeded}" if memory.exceeded else None),
-        ("error", memory.error),
+        ("error", memory.error if machine.gave_up is None else machine.gave_up.text),
     ]
 
 
