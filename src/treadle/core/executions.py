@@ -102,7 +102,7 @@ def cut_off(executions: Executions, reason: str, at: str) -> Executions:
     return tuple(
         status
         if isinstance(status, _Completed)
-        else failed(status, ToolErrorKind.CANCELLED, _unfinished(status, reason), at)
+        else failed(status, ToolErrorKind.CANCELLED, unfinished(status, reason), at)
         for status in executions
     )
 
@@ -210,14 +210,14 @@ def _told(status: Status | None, reason: str) -> str:
         outcome = status.outcome
         text = outcome.output if isinstance(outcome, _Success) else f"ERROR: {outcome.error.text}"
     else:
-        error = ToolError(ToolErrorKind.CANCELLED, _unfinished(status, reason))
-        text = f"ERROR: {error.text}"
+        text = f"ERROR: {ToolError(ToolErrorKind.CANCELLED, unfinished(status, reason)).text}"
     if status is None or status.modified is UNSET:
         return text
     return told_as_modified(status.modified, text)
 
 
-def _unfinished(status: Status | None, reason: str) -> str:
+def unfinished(status: Status | None, reason: str = "") -> str:
+    """Why a call has no result, and whether it may have done something."""
     has_started = isinstance(status, _Running)
     tail = "it had started and may have had effects" if has_started else "it had not started"
     return f"{reason}; {tail}" if reason else tail

@@ -113,10 +113,6 @@ def _judge_room(config: AgentConfig, state: CallingLlm, _: object) -> Guard | No
     return Guard.NEAR_LIMIT if is_near_limit else None
 
 
-def _judge_wish(_: AgentConfig, state: WaitingForUserInput, __: CompactionRequested) -> Guard:
-    return Guard.COMPACTABLE if cut_at_end(state.conversation) else Guard.NOTHING_TO_COMPACT
-
-
 def _judge_summary(_: AgentConfig, state: Compacting, event: Compacted) -> Guard | None:
     if event.through != state.through:
         return None
@@ -124,19 +120,12 @@ def _judge_summary(_: AgentConfig, state: Compacting, event: Compacted) -> Guard
     return Guard.FITS_AND_WAITS if was_requested else Guard.FITS_AND_GOES_ON
 
 
-def _judge_no_summary(_: AgentConfig, state: Compacting, __: CompactionFailed) -> Guard:
-    is_early = state.cause is CompactionCause.NEAR_LIMIT
-    return Guard.CAN_GO_ON if is_early else Guard.CANNOT_GO_ON
-
-
-def _judge_timer(_: AgentConfig, state: Error, __: RetryTimeoutFired) -> Guard | None:
-    return Guard.FROM_LLM if state.origin is ErrorOrigin.LLM else None
-
-
 JUDGES: Final[Mapping[tuple[type, type | None], Judge]] = MappingProxyType(
     {
         (WaitingForUserInput, UserInput): _judge_input,
-        (WaitingForUserInput, CompactionRequested): _judge_wish,
+        (WaitingForUserInput, CompactionRequested): lambda _, state, __: (
+            Guard.COMPACTABLE if cut_at_end(state.conversation) else Guard.NOTHING_TO_COMPACT
+        ),
         (CallingLlm, None): _judge_room,
         (CallingLlm, LlmEvent.Error): _judge_failure,
         (ProcessingLlmResponse, None): _judge_response,
@@ -144,9 +133,13 @@ JUDGES: Final[Mapping[tuple[type, type | None], Judge]] = MappingProxyType(
         (ExecutingTools, ToolProgressEvent): _if_it_fits(Guard.RUNNING),
         (ExecutingTools, ToolUncertain): _if_it_fits(Guard.RUNNING),
         (ExecutingTools, ToolCompleted): _judge_result,
-        (Error, RetryTimeoutFired): _judge_timer,
+        (Error, RetryTimeoutFired): lambda _, state, __: (
+            Guard.FROM_LLM if state.origin is ErrorOrigin.LLM else None
+        ),
         (WaitingForApproval, ApprovalDecided): _judge_decision,
         (Compacting, Compacted): _judge_summary,
-        (Compacting, CompactionFailed): _judge_no_summary,
+        (Compacting, CompactionFailed): lambda _, state, __: (
+            Guard.CAN_GO_ON if state.cause is CompactionCause.NEAR_LIMIT else Guard.CANNOT_GO_ON
+        ),
     }
 )

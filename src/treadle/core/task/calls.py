@@ -85,16 +85,13 @@ def opened(
         if isinstance(status, _Completed):
             outcome = replace(status.outcome, call_id=named.id)
             executions.append(replace(status, call_id=named.id, outcome=outcome))
-        elif status is not None:
-            executions.append(replace(stands.pop(call.id), call_id=named.id))
         else:
-            executions.append(pending(named, memory.clock))
+            status = stands.pop(call.id, None) or pending(named, memory.clock)
+            executions.append(replace(status, call_id=named.id))
     return tuple(executions)
 
 
-def with_persons_word(
-    before: AgentMemory, after: AgentMemory, event: StateCompleted
-) -> AgentMemory:
+def with_word(before: AgentMemory, after: AgentMemory, event: StateCompleted) -> AgentMemory:
     """What a custom state did to calls, with what of a person's word is left of them.
 
     A yes is for the call as it was: one that the state changed needs another. A custom state in
@@ -109,8 +106,7 @@ def with_persons_word(
         else status
         for status in after.executions
     )
-    if executions != after.executions:
-        after = replace(after, executions=executions)
+    after = replace(after, executions=executions)
     if event.state != State.WAITING_FOR_HUMAN or event.event not in _YES:
         return after
     executions = tuple(

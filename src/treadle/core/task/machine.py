@@ -23,7 +23,7 @@ from treadle.core.events import AgentEvent, LlmEvent, ShutdownRequested, ToolPro
 from treadle.core.llm import LlmError
 from treadle.core.machine import Retry
 from treadle.core.messages import Message, ToolCall
-from treadle.core.task.calls import calls_of, with_answers, with_persons_word
+from treadle.core.task.calls import calls_of, with_answers, with_word
 from treadle.core.task.events import (
     WRITABLE,
     CustomState,
@@ -379,7 +379,7 @@ def _changes(event: StateCompleted) -> dict[str, Any]:
 
 def _completed(memory: AgentMemory, event: StateCompleted) -> AgentMemory:
     """The memory with what a custom handler wrote, logged and used."""
-    memory = with_persons_word(memory, replace(memory, **_changes(event)), event)
+    memory = with_word(memory, replace(memory, **_changes(event)), event)
     memory = with_usage(memory, event.usage)
     for line in event.logged:
         memory = memory.log(line.state or event.state, line.event, line.data)

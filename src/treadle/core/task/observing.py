@@ -11,10 +11,11 @@ from treadle.core.events import PostToolsHookCompleted
 from treadle.core.executions import (
     answered,
     completed,
-    cut_off,
+    failed,
     have_changed,
     pending,
     told_to_hook,
+    unfinished,
 )
 from treadle.core.messages import ToolCall
 from treadle.core.task.calls import as_asked, calls_of, observation_of
@@ -101,9 +102,7 @@ def _ended(call: ToolCall, memory: AgentMemory, observation: str | None) -> _Com
         status = None
     status = status or pending(call, memory.clock)
     if observation is None:
-        [ended] = cut_off((status,), "", memory.clock)
-        assert isinstance(ended, _Completed)
-        return ended
+        return failed(status, ToolErrorKind.CANCELLED, unfinished(status), memory.clock)
     return completed(status, _outcome(call, observation), memory.clock)
 
 
