@@ -12,6 +12,7 @@ import sys
 from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -19,8 +20,11 @@ from msgspec.structs import replace
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from core.samples import Failure, broken, call, ended, said, success
+from store.grown import GROWN, OBJECT, Golden
 from store.shelf import CREATOR, Shelf, fill
 from thread.journals import at
+from treadle.core.approval import Decision, NeverAsk, Policy
+from treadle.core.budget import TokenBudget
 from treadle.core.config import AgentConfig
 from treadle.core.events import (
     DURABLE,
@@ -34,11 +38,13 @@ from treadle.core.events import (
 )
 from treadle.core.llm import LlmError, LlmErrorKind, LlmResponse, Usage
 from treadle.core.messages import CallPart, Message, Native, OpaquePart, TextPart
+from treadle.core.task.events import TASK_EVENTS, Changes, CustomState, Graph, Logged
+from treadle.core.task.events import AgentConfig as Limits
 from treadle.core.tools import EffectClass, RiskLevel, ToolDefinition, ToolError, ToolErrorKind
 from treadle.thread.codec import Entry
 from treadle.thread.facts import Configured, Fact, GitObserved, InputQueued, Recovered
+from treadle.thread.fold import TASK
 
-OBJECT = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
 FULL = AgentConfig(
     model_name="model-1",
     system_prompt="be brief",
@@ -79,8 +85,8 @@ THOUGHT = LlmResponse(
 )
 FAILED = LlmError(LlmErrorKind.CUT_STREAM, "so it goes", 0.0, Usage(7, 1, unpriced_tokens=8))
 
-THREADS: tuple[tuple[str, tuple[tuple[Entry, ...], ...]], ...] = (
-    (
+THREADS: tuple[Golden, ...] = (
+    Golden(
         "waiting_for_user_input",
         (
             (Configured(AgentConfig()), said("one")),
@@ -97,7 +103,7 @@ THREADS: tuple[tuple[str, tuple[tuple[Entry, ...], ...]], ...] = (
             (CancelRequested("I was", "the person stopped"), GitObserved()),
         ),
     ),
-    (
+    Golden(
         "calling_llm",
         (
             OPENING,
@@ -105,13 +111,13 @@ THREADS: tuple[tuple[str, tuple[tuple[Entry, ...], ...]], ...] = (
             (RetryTimeoutFired(),),
         ),
     ),
-    (
+    Golden(
         "executing_tools",
         (OPENING, *HOOKED[:2], (Recovered("the process had died"), ToolUncertain("b"))),
     ),
-    ("post_tools_hook", (OPENING, *HOOKED[:3], (ended("b-1-2"),))),
-    ("error", (OPENING, (broken(),), (Recovered(),))),
-    (
+    Golden("post_tools_hook", (OPENING, *HOOKED[:3], (ended("b-1-2"),))),
+    Golden("error", (OPENING, (broken(),), (Recovered(),))),
+    Golden(
         "calling_llm",
         (
             (Configured(replace(FULL, reasoning="high"), "anthropic"), said("think")),
@@ -122,31 +128,66 @@ THREADS: tuple[tuple[str, tuple[tuple[Entry, ...], ...]], ...] = (
             (PostToolsHookCompleted(True, "committed beef", Usage(30, 3, unpriced_tokens=33)),),
         ),
     ),
+    *GROWN,
 )
 """Threads by the state they end in; between them every event, every fact and every field."""
 
 
+TAGGED = (*DURABLE, *TASK_EVENTS, *Fact.__args__, *Policy.__args__, *Decision.__args__)
+PLAIN = (AgentConfig, LlmResponse, LlmError, Usage, ToolError, Native)
+PLAIN_OF_TASKS = (Limits, TokenBudget, CustomState, Graph, Changes, Logged)
+
+
 def check_whole(stored: bytes) -> None:
-    """That no field of an event or fact is missing from what was written."""
-    kinds = (AgentConfig, LlmResponse, LlmError, Usage, ToolError, Native)
-    for kind in (*DURABLE, *Fact.__args__, *kinds):
-        for field in msgspec.structs.fields(kind):
-            assert b'"%b":' % field.encode_name.encode() in stored, (kind, field.name)
+    """That no field of an event or fact, or of what they carry, is missing from what was written.
+
+    What has a tag is looked for by it; the fields of the others anywhere.
+    """
+    seen: dict[str, set[str]] = {}
+    for line in stored.splitlines():
+        collect(msgspec.json.decode(line)["event"], seen)
+    everywhere = set().union(*seen.values())
+    for kind in TAGGED:
+        tag = str(kind.__struct_config__.tag)
+        assert tag in seen or kind is NeverAsk, kind  # the default, which is never written
+        assert seen.get(tag, set()) >= {*kind.__struct_encode_fields__}, (kind, seen)
+    for kind in (*PLAIN, *PLAIN_OF_TASKS):
+        assert everywhere >= {*kind.__struct_encode_fields__}, (kind, everywhere)
+
+
+def collect(value: Any, seen: dict[str, set[str]]) -> None:
+    """Note the names of all fields in a value, by the tag of what has them; "" for no tag."""
+    if isinstance(value, dict):
+        tag = value.get("type", "")
+        seen.setdefault(tag if isinstance(tag, str) else "", set()).update(value)
+    for part in value.values() if isinstance(value, dict) else value:
+        if isinstance(part, dict | list):
+            collect(part, seen)
 
 
 def make(folder: Path, work: Path) -> None:
     """The threads, half of their snapshots a few records old, and what they fold to."""
     expected = {}
     shelf = Shelf(work)
-    for number, (state, batches) in enumerate(THREADS):
-        writer = shelf.store.create(CREATOR, workspace="/w", cwd="/w/src", is_private=number == 1)
-        fill(writer, *batches[:2])
+    for number, (state, batches, machine, parent) in enumerate(THREADS):
+        first = batches[:1] if machine == TASK else ()
+        writer = shelf.store.create(
+            CREATOR,
+            workspace="/w",
+            cwd="/w/src",
+            is_private=number == 1,
+            machine=machine,
+            parent=parent,
+            first=[entry for batch in first for entry in batch],
+        )
+        fill(writer, *batches[len(first) : 2])
         writer.write_snapshot()
         fill(writer, *batches[2:])
         if number % 2:
             writer.snapshot_head = writer.head
         writer.close()
         loaded = shelf.store.load(writer.thread_id)
+        assert loaded.fold.state_kind == state, (number, loaded.fold.state_kind)
         expected[writer.thread_id] = {
             "state": state,
             "hash": loaded.head.hash,

@@ -12,10 +12,14 @@ import pytest
 
 from core.samples import said
 from store.shelf import Shelf, fill
-from treadle.core.events import CancelRequested
+from treadle.core.approval import Approved
+from treadle.core.events import ApprovalDecided, CancelRequested
+from treadle.core.task.events import TaskResumed
+from treadle.core.task.machine import TaskState
 from treadle.store.replay import check
 from treadle.thread.chat_state import KIND_OF_STATE
-from treadle.thread.codec import decode_entry, encode_entry
+from treadle.thread.codec import Entry, decode_entry, encode_entry
+from treadle.thread.fold import TASK, ThreadFold
 from treadle.thread.record import Condition, Head, Record, encode_batch, scan
 from treadle.thread.snapshot import decode_snapshot, restore_fold
 
@@ -25,6 +29,20 @@ EXPECTED: dict[str, Any] = json.loads((FORMAT_1 / "expected.json").read_bytes())
 
 def journal(thread_id: str) -> bytes:
     return (FORMAT_1 / f"{thread_id}.jsonl").read_bytes()
+
+
+def kind_of_state(fold: ThreadFold) -> str:
+    if isinstance(fold.state, TaskState):
+        return fold.state_kind
+    return KIND_OF_STATE[type(fold.state)]
+
+
+def more_for(fold: ThreadFold) -> tuple[Entry, ...]:
+    """What can be said in any state of a conversation, or of a task, and what it waits for."""
+    if fold.header.machine != TASK:
+        return CancelRequested(), said("go on")
+    answers = (ApprovalDecided(one.call.id, Approved()) for one in fold.machine.questions)
+    return TaskResumed("2027-01-01T00:00:00.000000Z"), *answers
 
 
 @pytest.fixture
@@ -46,9 +64,13 @@ def test_the_golden_threads_hold_every_event_every_fact_and_every_state_of_their
         *("thread_created", "configured", "git_observed", "input_queued", "recovered"),
         *("user_input", "llm_completed", "llm_error", "retry_timeout_fired", "cancel_requested"),
         *("tool_started", "tool_uncertain", "tool_completed", "hook_completed"),
+        *("approval_decided", "granted", "compaction_requested", "compacted", "compaction_failed"),
+        *("task_given", "state_completed", "state_failed", "time_ran_out", "task_resumed"),
+        *("child_started", "task_ended"),
     }
     assert {told["state"] for told in EXPECTED.values()} == {
         *("waiting_for_user_input", "calling_llm", "executing_tools", "post_tools_hook", "error"),
+        *("waiting_for_approval", "compacting", "waiting_for_human", "parked"),
     }
 
 
@@ -66,7 +88,7 @@ def test_a_golden_thread_folds_to_what_it_folded_to_then(
     is_usable = is_complete or told["state"] == "waiting_for_user_input"
     assert (loaded.snapshot_head.seq > 0) == (with_snapshot and is_usable)
     assert loaded.head.hash == told["hash"]
-    assert KIND_OF_STATE[type(loaded.fold.state)] == told["state"]
+    assert kind_of_state(loaded.fold) == told["state"]
     document = json.loads(msgspec.json.encode(loaded.fold.document()))
     assert document == told["document"]
 
@@ -90,7 +112,9 @@ def test_a_golden_snapshot_is_read(thread_id: str) -> None:
 def test_a_golden_thread_can_be_gone_on_with(old_shelf: Shelf, thread_id: str) -> None:
     before = journal(thread_id)
     writer = old_shelf.store.open(thread_id)
-    fill(writer, (CancelRequested(), said("go on")))
+    old_state = writer.fold.state
+    fill(writer, more_for(writer.fold))
+    assert writer.fold.state != old_state
     document = writer.fold.document()
     writer.close()
     after = old_shelf.journal(thread_id).read_bytes()
