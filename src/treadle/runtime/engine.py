@@ -147,9 +147,11 @@ class AgentEngine(Driver):
         if finished.outcome is TurnOutcome.DONE:
             return finished.answer
         if finished.outcome is TurnOutcome.LIMIT:
-            raise BudgetExceeded(finished.error)
+            hint = "the limits of a task stand: begin another one with higher ones"
+            raise BudgetExceeded(finished.error, hint=hint)
         if finished.outcome is TurnOutcome.FAILED and self._machine.is_over:
-            raise AgentFailed(finished.error)
+            hint = f"`treadle trace {self.thread_id}` tells how it got there"
+            raise AgentFailed(finished.error, hint=hint)
         if finished.outcome is TurnOutcome.APPROVAL:
             questions = self._machine.questions
             calls = [f"{one.call.tool_name} {one.call.arguments_json}" for one in questions]
@@ -190,7 +192,7 @@ class AgentEngine(Driver):
         fold, memory = self._writer.fold, self.memory
         outcome, error = self._end.outcome, self._end.error
         if self._machine.is_over:
-            error = memory.error or ""
+            error = memory.error or "Unknown error"
             failed = TurnOutcome.LIMIT if memory.exceeded else TurnOutcome.FAILED
             outcome = failed if self.state == State.ERROR else TurnOutcome.DONE
         elif (error_of := self._machine.gave_up) is not None:

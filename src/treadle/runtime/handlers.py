@@ -203,7 +203,7 @@ async def run_handler(
         if not is_bug(error):
             raise
         _log.exception("the handler of %s raised", state.name)
-        why = f"the handler of {state.name} failed: {type(error).__name__}: {error}"
+        why = f"the handler of {state.name} failed: {type(error).__name__}{_words_of(error)}"
         completed = StateCompleted(state.name, Event.FATAL_ERROR, Changes(error=why))
     return replace(completed, usage=llm.usage, at=at())
 
@@ -280,3 +280,11 @@ def _is_sayable(value: object) -> bool:
     if isinstance(value, int):
         return -_INTEGER_LIMIT <= value < _INTEGER_LIMIT
     return value is None or isinstance(value, str)
+
+
+def _words_of(error: BaseException) -> str:
+    """What an exception says of itself, which may raise as well."""
+    try:
+        return f": {error}"
+    except Exception:  # noqa: BLE001  its kind has to do
+        return ""

@@ -103,8 +103,14 @@ FAULTY: dict[str, tuple[Graph, str]] = {
         "no path from 'Idle' reaches the state 'Planning'",
     ),
     "a row leaves a built-in state that cannot be reached": (
-        graph("A", rows=(("Idle", "Start", "A"), ("A", "x", "Done"), ("Acting", "x", "A"))),
+        graph(
+            "A", rows=(("Idle", "Start", "A"), ("A", "x", "Done"), ("Acting", "ToolSuccess", "A"))
+        ),
         "no path from 'Idle' reaches the state 'Acting'",
+    ),
+    "a row waits for what a built-in state never says": (
+        graph(rows=(("Planning", "LlmFinalAnswr", "Done"),)),
+        "the built-in state 'Planning' never says 'LlmFinalAnswr'; it says: LlmToolCall, ",
     ),
     "a row leads to nothing": (
         graph("A", rows=(_TO_A, ("A", "x", "Ghost"))),
@@ -283,6 +289,7 @@ def graphs(draw: st.DrawFn) -> Graph:
 def can_run(given: Graph) -> bool:
     """The same question, answered slowly: which states lead to which, by any number of rows."""
     stated = {row[:2]: row[2] for row in [*DEFAULT_ROWS, *given.rows]}
+    defaults = {row[:2] for row in DEFAULT_ROWS}
     declared = {state.name for state in given.states}
     terminal = {"Done", "Error", *given.terminal}
     mentioned = {name for row in given.rows for name in (row[0], row[2])}
@@ -297,6 +304,10 @@ def can_run(given: Graph) -> bool:
         mentioned <= {*map(str, State), *declared, *terminal}
         and not declared & terminal
         and not any(source in terminal for source, _ in stated)
+        and all(
+            row[0] in declared or row[0] not in set(map(str, State)) or row[:2] in defaults
+            for row in given.rows
+        )
         and declared | mentioned | set(given.terminal) <= reached
         and all(any((name, end) in leads for end in terminal) for name in reached)
     )

@@ -232,6 +232,24 @@ async def test_a_handler_can_fail_in_its_own_words(desk: Desk) -> None:
     await close(desk, engine)
 
 
+async def test_a_handler_that_fails_without_a_word_is_still_said_to_have_failed(desk: Desk) -> None:
+    class MuteError(Exception):
+        def __str__(self) -> str:
+            raise ValueError("no words")
+
+    def raises(_: AgentMemory) -> str:
+        raise MuteError
+
+    for handler, words in (
+        (raises, "failed: MuteError$"),
+        (lambda _: Event.FATAL_ERROR, "Unknown"),
+    ):
+        engine = checked(desk, handler).build()
+        with pytest.raises(AgentFailed, match=words):
+            await engine.run()
+        await close(desk, engine)
+
+
 async def test_what_extra_holds_comes_back_as_it_went_in(desk: Desk) -> None:
     value = {"t": [1, -0.5, 2**63 - 1, True, None, "\U0001f9f5 \u2028"], "": {}}
     seen = []

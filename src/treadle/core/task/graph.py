@@ -97,7 +97,8 @@ def _faults_of_states(graph: Graph, table: TransitionTable) -> Iterator[str]:
 
 
 def _faults_of_rows(graph: Graph, table: TransitionTable) -> Iterator[str]:
-    known = {*State, *table.terminal, *(state.name for state in graph.states)}
+    declared = {state.name for state in graph.states}
+    known = {*State, *table.terminal, *declared}
     for source, event, target in graph.rows:
         for name in (source, target):
             if name not in known:
@@ -105,6 +106,10 @@ def _faults_of_rows(graph: Graph, table: TransitionTable) -> Iterator[str]:
                     f"the state {name!r} has no handler, and the row ({source!r}, {event!r}, "
                     f"{target!r}) needs it; declare it as a state, or as terminal"
                 )
+        says = [said for state, said, _ in DEFAULT_ROWS if state == source]
+        if says and source not in declared and event not in says:
+            words = ", ".join(map(str, says))
+            yield f"the built-in state {source!r} never says {event!r}; it says: {words}"
         if (other := table.target(source, event)) != target:
             yield f"the state {source!r} has two rows for {event!r}: to {target!r} and {other!r}"
     for source, event, target in table.rows:
