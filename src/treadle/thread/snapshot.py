@@ -64,7 +64,7 @@ def _to_plain(value: Any) -> Any:
         return list(value)
     if isinstance(value, Mapping):
         return dict(value)
-    raise NotImplementedError(type(value))
+    raise NotImplementedError(type(value))  # how a hook of msgspec says that it has no answer
 
 
 def _from_plain(kind: type, value: Any) -> Any:
@@ -74,7 +74,7 @@ def _from_plain(kind: type, value: Any) -> Any:
         return History(msgspec.convert(value, list[HistoryEntry]))
     if kind is Trace:
         return Trace(msgspec.convert(value, list[TraceEntry]))
-    raise NotImplementedError(kind)
+    raise NotImplementedError(kind)  # as above
 
 
 _decode: Final = msgspec.json.Decoder(Snapshot, dec_hook=_from_plain).decode

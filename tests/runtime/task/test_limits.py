@@ -164,19 +164,24 @@ async def test_the_time_limit_ends_a_hook_and_a_retry_that_wait(desk: Desk, ahea
     await close(desk, engine)
 
 
-async def test_the_time_between_two_processes_does_not_count(desk: Desk) -> None:
-    on_one_clock(desk)
-    model = Says(LOOK, DONE, delay_s=10.0)
-    tools = Toolbox(look=read(for_ever))
-    engine = agent(desk, model, tools=tools, time_limit=25).build()
+async def dies_while_looking(desk: Desk, model: Says, **options: Any) -> str:
+    """A process that dies in a tool; the thread it leaves, and a clock for the next process."""
+    engine = agent(desk, model, tools=Toolbox(look=read(for_ever)), **options).build()
     running = asyncio.ensure_future(engine.run())
     await desk.heard.until(outputs.ToolStarted)
     desk.crash()
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     on_one_clock(desk)
+    return engine.thread_id
+
+
+async def test_the_time_between_two_processes_does_not_count(desk: Desk) -> None:
+    on_one_clock(desk)
+    model = Says(LOOK, DONE, delay_s=10.0)
+    thread_id = await dies_while_looking(desk, model, time_limit=25)
     await lasting(5000.0)
-    engine = agent(desk, model, tools=Toolbox(look=read()), time_limit=25).resume(engine.thread_id)
+    engine = agent(desk, model, tools=Toolbox(look=read()), time_limit=25).resume(thread_id)
     assert await engine.run() == DONE
     assert engine.memory.elapsed_s == 20.0
     await close(desk, engine)
@@ -185,16 +190,9 @@ async def test_the_time_between_two_processes_does_not_count(desk: Desk) -> None
 async def test_time_used_before_the_death_of_a_process_counts_after_it(desk: Desk) -> None:
     on_one_clock(desk)
     model = Says(LOOK, DONE, delay_s=20.0)
-    tools = Toolbox(look=read(for_ever))
-    engine = agent(desk, model, tools=tools, time_limit=25).build()
-    running = asyncio.ensure_future(engine.run())
-    await desk.heard.until(outputs.ToolStarted)
-    desk.crash()
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
-    on_one_clock(desk)
+    thread_id = await dies_while_looking(desk, model, time_limit=25)
     began = asyncio.get_running_loop().time()
-    engine = agent(desk, model, tools=Toolbox(look=read())).resume(engine.thread_id)
+    engine = agent(desk, model, tools=Toolbox(look=read())).resume(thread_id)
     with pytest.raises(BudgetExceeded, match="25 of 25 s"):
         await engine.run()
     assert asyncio.get_running_loop().time() == began + 5.0
