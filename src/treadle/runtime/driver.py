@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from msgspec.structs import replace
 
-from treadle.core.approval import Approved, Decision, Modified, Question
+from treadle.core.approval import Approved, Decision, Question
 from treadle.core.budget import TokenBudget
 from treadle.core.config import AgentConfig
 from treadle.core.events import ToolCompleted
@@ -163,11 +163,11 @@ class Driver(Loop):
         Args:
             decisions: by call id; the others wait on.
             grant: tools that are allowed for the rest of the thread, up to the risk of their calls
-                that are allowed here.
+                that are approved here, as they are: a modified one may be another matter.
 
         Raises:
             UsageError: a call does not wait for a person, a tool is granted none of whose calls is
-                allowed here, or a person is being asked already; nothing was recorded.
+                approved here, or a person is being asked already; nothing was recorded.
             StoreError: as `resume`.
         """
         waiting = {question.call.id: question for question in self.questions}
@@ -182,7 +182,7 @@ class Driver(Loop):
         allowed = [
             waiting[call_id]
             for call_id, decision in decisions.items()
-            if isinstance(decision, Approved | Modified)
+            if isinstance(decision, Approved)
         ]
         granted = [_granted(name, allowed) for name in grant]
         decided = [self._decided(*one) for one in decisions.items()]

@@ -24,7 +24,7 @@ from treadle.core.actions import (
     SendLlmRequest,
     Summarize,
 )
-from treadle.core.approval import Approved, Decision, Modified, Question, Rejected
+from treadle.core.approval import Approved, Decision, Modified, Question
 from treadle.core.events import (
     ApprovalDecided,
     PostToolsHookCompleted,
@@ -354,7 +354,7 @@ class Loop(ABC):
                 self._take(self._decided(question.call.id, Approved()))
             elif self._approve is not None:
                 verdict = await self._inbox.unless(self._asked(question))
-                if verdict.always and not isinstance(verdict.decision, Rejected):
+                if verdict.always and isinstance(verdict.decision, Approved):
                     self._grant(Granted(question.call.tool_name, question.risk))
                 self._take(self._decided(question.call.id, verdict.decision))
                 self._commit()  # what a person said is not asked again, whatever happens

@@ -291,6 +291,16 @@ async def test_a_no_for_always_grants_nothing(desk: Desk) -> None:
     await close(desk, engine)
 
 
+async def test_a_yes_to_something_else_than_was_asked_grants_nothing(desk: Desk) -> None:
+    def decide(_: Question) -> Verdict:
+        return Verdict(Modified('{"n":"less"}'), always=True)
+
+    engine = asking(desk, BATCH, DONE, tools=Box()).on_approval(decide).build()
+    assert await engine.run() == DONE
+    assert "granted" not in desk.kinds(engine.thread_id)
+    await close(desk, engine)
+
+
 async def test_what_a_person_said_is_not_asked_again_after_a_crash(desk: Desk) -> None:
     asked: list[str] = []
 
