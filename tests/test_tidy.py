@@ -14,7 +14,7 @@ import pytest
 ROOT: Final = Path(__file__).parent.parent
 MODULE_LINES_MAX: Final = 500
 FUNCTION_LINES_MAX: Final = 70
-PURE_LINES_LIMIT: Final = 6700
+PURE_LINES_LIMIT: Final = 7200
 BANNED_NAMES: Final = {"utils", "util", "helpers", "helper", "misc", "common"}
 BANNED_WORDS: Final = re.compile(r"\b(?:FIX" + r"ME|TO" + r"DO|XX" + r"X|HA" + r"CK)\b")
 
@@ -22,7 +22,7 @@ TIME_AND_CHANCE: Final = {"time", "random", "uuid", "uuid_utils", "secrets", "da
 MAY_USE: Final = {
     "core/budget.py": {"datetime"},  # reads times that events bring, asks no clock
     "store/local.py": {"datetime", "uuid_utils"},  # the clock of records, the ids of threads
-    "store/writer.py": {"secrets"},  # names of temporary files
+    "store/drafts.py": {"secrets"},  # names of temporary files
     "runtime/alarm.py": {"datetime"},  # moves times that events bring, asks no clock
     "runtime/performer.py": {"random"},  # the jitter that events carry
     "models/scripted/script.py": {"datetime"},  # what TOML may hold and JSON may not

@@ -22,7 +22,7 @@ from treadle.core.chat.states import (
     WaitingForUserInput,
 )
 from treadle.core.config import AgentConfig
-from treadle.core.conversation import Compaction, Conversation
+from treadle.core.conversation import Compaction, Conversation, View
 from treadle.core.events import (
     AgentEvent,
     ApprovalDecided,
@@ -33,6 +33,7 @@ from treadle.core.events import (
     LlmEvent,
     PostToolsHookCompleted,
     RetryTimeoutFired,
+    Rewound,
     ShutdownRequested,
     ToolCompleted,
     ToolProgressEvent,
@@ -175,6 +176,7 @@ STATES_TRIED: Final[tuple[AgentState, ...]] = (
     WaitingForUserInput(TALK.append(Message.assistant("there"))),
     WaitingForUserInput(FULL),
     WaitingForUserInput(TALK.compact(Compaction(3, "they said hello"))),
+    WaitingForUserInput(FULL.rewind(View(2)).append(Message.user("again"))),
     CallingLlm(TALK),
     CallingLlm(TALK, 1),
     CallingLlm(TALK, 2),
@@ -249,6 +251,13 @@ EVENTS_TRIED: Final[tuple[AgentEvent, ...]] = (
     *(decided(call_id, Modified('{"y":2}', RiskLevel.CRITICAL)) for call_id in _IDS),
     CompactionRequested(),
     CompactionRequested("the names"),
+    Rewound(9, View(0)),
+    Rewound(9, View(2, Compaction(1, "they said hello"))),
+    Rewound(9, View(3, hidden=((1, 2),))),
+    Rewound(9, View(1_000)),
+    Rewound(9, View(2, hidden=((1, 3),))),
+    Rewound(9, View(2, Compaction(3, "they said hello"))),
+    Rewound(9, View(-1)),
     Compacted(2, "they said hello"),
     Compacted(3, "they said hello", usage=Usage(900, 50), model="model-1"),
     *(unsummed(kind) for kind in LlmErrorKind),

@@ -21,6 +21,7 @@ from treadle.core.chat.states import (
     WaitingForApproval,
     WaitingForUserInput,
 )
+from treadle.core.conversation import Compaction, Conversation, View
 from treadle.core.events import (
     DURABLE,
     AgentEvent,
@@ -33,6 +34,7 @@ from treadle.core.events import (
     LlmEvent,
     PostToolsHookCompleted,
     RetryTimeoutFired,
+    Rewound,
     ShutdownRequested,
     ToolCompleted,
     ToolProgressEvent,
@@ -88,6 +90,8 @@ def random_event(random: Random, state: AgentState, clock: int = 0) -> AgentEven
     if isinstance(state, WaitingForUserInput):
         if random.random() < 0.1:
             return CompactionRequested(random.choice(_TEXTS), at)
+        if random.random() < 0.2:
+            return Rewound(1, _random_view(random, state.conversation), at)
         return UserInput(Message.user(random.choice(_TEXTS)))
     if isinstance(state, CallingLlm):
         return _model_event(random, at)
@@ -102,6 +106,18 @@ def random_event(random: Random, state: AgentState, clock: int = 0) -> AgentEven
     if isinstance(state, Error):
         return RetryTimeoutFired()
     return random.choice(EVENTS_TRIED)
+
+
+def _random_view(random: Random, conversation: Conversation) -> View:
+    """Any: some fit, some tear calls from their results, some are of other conversations."""
+    length = random.randrange(len(conversation) + 2)
+    start, end = sorted(random.randrange(length + 1) for _ in range(2))
+    summary = Compaction(random.randrange(length + 1), "so it was")
+    return View(
+        length,
+        random.choice((None, conversation.compaction, summary)),
+        random.choice(((), conversation.hidden, ((start, end),))),
+    )
 
 
 def random_durable_event(random: Random, state: AgentState, clock: int = 0) -> DurableEvent:

@@ -116,6 +116,19 @@ def _is_awaited(state: Any, event: Any) -> bool:
     return bool(event.through == state.through)
 
 
+def _was_shown(state: Any, event: Any) -> bool:
+    """Edges in order and within the conversation, none of them just before a result."""
+    roles = [message.role for message in state.conversation]
+    view = event.view
+    summed_up = [] if view.compaction is None else [view.compaction.through]
+    flat = [edge for span in view.hidden for edge in span] + [view.length]
+    if any(not 0 <= one <= len(roles) for one in flat) or flat != sorted(flat):
+        return False
+    if any(not 1 <= one <= view.length for one in summed_up):
+        return False
+    return all(roles[one : one + 1] != ["tool"] for one in (*flat, *summed_up))
+
+
 MEANING: Final[dict[Guard, Callable[[Any, Any], bool]]] = {
     Guard.BY_USER: _is_plain_user_message,
     Guard.RETRIES_LEFT: _may_pass,
@@ -154,6 +167,7 @@ MEANING: Final[dict[Guard, Callable[[Any, Any], bool]]] = {
     ),
     Guard.COMPACTABLE: lambda state, _: len(state.conversation.in_view) >= 2,
     Guard.NOTHING_TO_COMPACT: lambda state, _: len(state.conversation.in_view) < 2,
+    Guard.IN_THE_PAST: _was_shown,
     Guard.NEAR_LIMIT: lambda state, _: (
         state.conversation.tokens >= 800 and _has_a_beginning(state.conversation)
     ),

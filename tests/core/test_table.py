@@ -63,6 +63,7 @@ WaitingForApproval    | ApprovalDecided (last, some call may run)           | Ex
 WaitingForApproval    | ApprovalDecided (last, none may run)                | CallingLlm          | SendLlmRequest
 WaitingForUserInput   | CompactionRequested (something to compact)          | Compacting          | Summarize
 WaitingForUserInput   | CompactionRequested (nothing to compact)            | WaitingForUserInput | DisplayError
+WaitingForUserInput   | Rewound (a view of what was said)                   | WaitingForUserInput | WaitForInput
 CallingLlm            | (near the limit, something to compact)              | Compacting          | Summarize
 CallingLlm            | LlmEvent::Error (too long, something to compact)    | Compacting          | Summarize
 Compacting            | Compacted (as awaited, for a person)                | WaitingForUserInput | WaitForInput
@@ -92,6 +93,7 @@ CONDITIONS: Final[dict[tuple[str, str], Guard | None]] = {
     ("ApprovalDecided", "last, none may run"): Guard.LAST_NONE_RUNS,
     ("CompactionRequested", "something to compact"): Guard.COMPACTABLE,
     ("CompactionRequested", "nothing to compact"): Guard.NOTHING_TO_COMPACT,
+    ("Rewound", "a view of what was said"): Guard.IN_THE_PAST,
     ("", "near the limit, something to compact"): Guard.NEAR_LIMIT,
     ("LlmEvent.Error", "too long, something to compact"): Guard.TOO_LONG,
     ("Compacted", "as awaited, for a person"): Guard.FITS_AND_WAITS,

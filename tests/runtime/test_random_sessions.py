@@ -27,6 +27,7 @@ from runtime.desk import (
     canonical,
     imbalance,
 )
+from thread.journals import fold_of
 from treadle.core.chat.states import ExecutingTools
 from treadle.core.llm import LlmRequest
 from treadle.core.messages import ToolCall
@@ -35,7 +36,6 @@ from treadle.errors import StoreError
 from treadle.runtime.outputs import TurnOutcome
 from treadle.runtime.recovery import Answer, Resolution
 from treadle.runtime.session import Session
-from treadle.store.local import fold_records
 from treadle.thread.fold import ThreadFold
 from treadle.thread.record import scan
 from treadle.thread.recovery import Standing, standing_of
@@ -125,11 +125,7 @@ class Play:
 
     def durable(self) -> ThreadFold:
         """The thread as it would be if the power went now."""
-        fold, problem = fold_records(
-            scan(self.disk.durable(self.desk.journal(self.thread_id))).records
-        )
-        assert problem == ""
-        return fold
+        return fold_of(scan(self.disk.durable(self.desk.journal(self.thread_id))).records)
 
     def _pass(self) -> None:
         """A moment passes; whoever has planned something for it does it."""

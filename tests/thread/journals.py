@@ -14,12 +14,14 @@ from core.sessions import random_durable_event
 from treadle.core.approval import Modified, Rejected
 from treadle.core.budget import TokenBudget
 from treadle.core.config import AgentConfig
+from treadle.core.conversation import Compaction, View
 from treadle.core.events import (
     CancelRequested,
     Compacted,
     CompactionRequested,
     PostToolsHookCompleted,
     RetryTimeoutFired,
+    Rewound,
     ToolStarted,
     ToolUncertain,
 )
@@ -41,14 +43,26 @@ from treadle.core.tools import RiskLevel
 from treadle.thread.codec import Entry, decode_entry, encode_entry
 from treadle.thread.facts import (
     FORMAT_VERSION,
+    Annotated,
     ChildStarted,
     Configured,
+    ContextObserved,
+    ExtraSet,
+    FilesSaved,
+    Foreign,
     GitObserved,
     Granted,
+    Imported,
     InputQueued,
+    Pinned,
     Recovered,
+    Renamed,
+    Restored,
+    Scrubbed,
+    Tagged,
     TaskEnded,
     ThreadCreated,
+    Trashed,
 )
 from treadle.thread.fold import ThreadFold
 from treadle.thread.record import Head, Record, encode_batch, scan
@@ -146,6 +160,14 @@ def random_fact(random: Random) -> Entry:
             GitObserved(None, "dead", True, random.choice((None, "host/path")), ("f",), True),
             InputQueued(Message.user(random.choice(("", "go on", "later")))),
             Recovered("the process had died"),
+            Renamed(random.choice(("", "The loom")), random.choice(("person", "model"))),
+            Tagged(random.choice(((), ("red",), ("red", "blue"))), random.choice(((), ("red",)))),
+            Pinned(random.random() < 0.5),
+            Annotated("ask Ada"),
+            ExtraSet({"x": random.choice((None, 1, [2]))}),
+            ContextObserved(environment={"LANG": random.choice(("C", "de"))}),
+            FilesSaved(random.choice(("c0ffee", "f00d")), "beef", "after"),
+            random.choice((Trashed(), Restored())),
         )
     )
 
@@ -169,11 +191,27 @@ EVERY_ENTRY: Final[tuple[Entry, ...]] = (
     decided("a", Rejected("not today")),
     decided("a", Modified('{"x":1}', RiskLevel.HIGH)),
     CompactionRequested("the names"),
+    Rewound(9, View(3, Compaction(1, "they said hello"), ((1, 2),)), at(2)),
     Compacted(2, "they said hello", at(2), Usage(9, 1), "model-1"),
     unsummed(),
     Granted("drop", RiskLevel.HIGH),
     ChildStarted("a", OTHER_ID),
     TaskEnded("Error", "Max steps 15 exceeded", "steps"),
+    ContextObserved("treadle", "/w", 8, {"approval_mode": "ask"}, {"LANG": "C"}),
+    FilesSaved("c0ffee", "beef", "before"),
+    FilesSaved("f00d", "bead", "after", ("big.bin",)),
+    Renamed("The loom"),
+    Renamed("A loom", "model", Usage(9, 1), "model-2"),
+    Tagged(("red", "blue"), ("green",)),
+    Pinned(),
+    Pinned(is_pinned=False),
+    Annotated("ask Ada"),
+    ExtraSet({"x": [1, None], "y": None}),
+    Trashed(),
+    Restored(),
+    Scrubbed(2, "0123456789abcdef0123456789abcdef"),
+    Imported("claude-code", "s-1", "/h/s.jsonl", ("line 3 is no JSON",), 2),
+    Foreign('{"type":"summary"}'),
     RetryTimeoutFired(),
     CancelRequested("partial", "why"),
     TaskGiven(

@@ -52,6 +52,7 @@ def test_every_failure_of_a_model_comes_back(kind: LlmErrorKind) -> None:
 def test_each_entry_says_what_it_is_under_a_name_of_its_own() -> None:
     tags = {type(e): json.loads(encode_entry(e)[1])["type"] for e in (*EVERY_ENTRY, broken())}
     assert sorted(tags.values()) == [
+        "annotated",
         "approval_decided",
         "cancel_requested",
         "child_started",
@@ -59,16 +60,27 @@ def test_each_entry_says_what_it_is_under_a_name_of_its_own() -> None:
         "compaction_failed",
         "compaction_requested",
         "configured",
+        "context_observed",
+        "extra_set",
+        "files_saved",
+        "foreign",
         "git_observed",
         "granted",
         "hook_completed",
+        "imported",
         "input_queued",
         "llm_completed",
         "llm_error",
+        "pinned",
         "recovered",
+        "renamed",
+        "restored",
         "retry_timeout_fired",
+        "rewound",
+        "scrubbed",
         "state_completed",
         "state_failed",
+        "tagged",
         "task_ended",
         "task_given",
         "task_resumed",
@@ -77,6 +89,7 @@ def test_each_entry_says_what_it_is_under_a_name_of_its_own() -> None:
         "tool_completed",
         "tool_started",
         "tool_uncertain",
+        "trashed",
         "user_input",
     ]
 

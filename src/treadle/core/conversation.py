@@ -1,7 +1,7 @@
 """The append-only conversation, and how much of it a model is shown.
 
-Messages are never deleted. Compaction changes only what is *in view*: a summary stands for the
-messages before a cut, and what comes after the cut stays as it is.
+Messages are never deleted. Compaction and rewinding change only what is *in view*: a summary stands
+for the messages before a cut; what came after the place that was gone back to is hidden.
 """
 
 from __future__ import annotations
@@ -25,6 +25,18 @@ class Compaction(Struct, frozen=True):
     summary: str
 
 
+class View(Struct, frozen=True, omit_defaults=True):
+    """Which of the first `length` messages a model is shown.
+
+    `compaction` stands for the beginning. `hidden` are the spans that a rewind took out of view,
+    from the first index of each up to the one behind its last.
+    """
+
+    length: int
+    compaction: Compaction | None = None
+    hidden: tuple[tuple[int, int], ...] = ()
+
+
 class Conversation(Log[Message]):
     """An immutable sequence of messages, cheap to extend.
 
@@ -32,10 +44,12 @@ class Conversation(Log[Message]):
         messages: the first messages, oldest first; copied.
     """
 
-    __slots__ = ("_call_at", "_view", "compaction", "tokens")
+    __slots__ = ("_call_at", "_view", "compaction", "hidden", "tokens")
 
     compaction: Compaction | None
     """What stands for the beginning; `None` while everything is in view."""
+    hidden: tuple[tuple[int, int], ...]
+    """The spans of messages that a rewind took out of view, as `View` has them."""
     tokens: int
     """How much of its context the model had used when it last answered; 0 if nobody knows."""
 
@@ -48,6 +62,7 @@ class Conversation(Log[Message]):
                 self._call_at.setdefault(call.id, index)
         self._view: Conversation | None = None
         self.compaction = None
+        self.hidden = ()
         self.tokens = 0
 
     def append(self, message: Message) -> Self:
@@ -59,21 +74,22 @@ class Conversation(Log[Message]):
             self._call_at.setdefault(call.id, self._length)
         longer._call_at = self._call_at
         longer._view = None if self._view is None else self._view.append(message)
-        longer.compaction = self.compaction
+        longer.compaction, longer.hidden = self.compaction, self.hidden
         longer.tokens = self.tokens
         return longer
 
     def _copy(self) -> Self:
         copy = type(self)(self)
         copy._view = self._view
-        copy.compaction = self.compaction
+        copy.compaction, copy.hidden = self.compaction, self.hidden
         copy.tokens = self.tokens
         return copy
 
     def _same_messages(self) -> Self:
         same = type(self).__new__(type(self))
         same._items, same._length, same._call_at = self._items, self._length, self._call_at
-        same._view, same.compaction, same.tokens = self._view, self.compaction, self.tokens
+        same._view, same.compaction, same.hidden = self._view, self.compaction, self.hidden
+        same.tokens = self.tokens
         return same
 
     def with_tokens(self, tokens: int) -> Self:
@@ -85,15 +101,58 @@ class Conversation(Log[Message]):
     def compact(self, compaction: Compaction) -> Self:
         """The same messages, of which fewer are in view; how many tokens that is, nobody knows."""
         same = self._same_messages()
-        summary = Message.note(SUMMARY_HEAD + compaction.summary)
-        same._view = Conversation([summary, *self[compaction.through :]])
         same.compaction = compaction
         same.tokens = 0
+        same._view = same._seen()
         return same
 
     @property
+    def view(self) -> View:
+        """Which messages are in view."""
+        return View(self._length, self.compaction, self.hidden)
+
+    def can_show(self, view: View) -> bool:
+        """Whether there is such a view of these messages, with every call beside its results."""
+        edges = [edge for span in view.hidden for edge in span]
+        order = [0, *edges, view.length, self._length]
+        if view.compaction is not None:
+            edges.append(view.compaction.through)
+            if not 0 < view.compaction.through <= view.length:
+                return False
+        return order == sorted(order) and all(map(self._is_whole_before, (*edges, view.length)))
+
+    def _is_whole_before(self, index: int) -> bool:
+        """Whether no call before `index` has its result behind it."""
+        return index == self._length or self[index].role != "tool"
+
+    def rewind(self, view: View) -> Self:
+        """The same messages, of which those are in view that were when `view` was the present one.
+
+        Costs time in proportion to the messages in view.
+        """
+        same = self._same_messages()
+        same.compaction, same.hidden = view.compaction, view.hidden
+        if view.length < self._length:
+            same.hidden = (*view.hidden, (view.length, self._length))
+        same.tokens = 0
+        same._view = same._seen()
+        return same
+
+    def _seen(self) -> Conversation | None:
+        """The messages in view, as a conversation of their own; `None` if that is all of them."""
+        compaction = self.compaction
+        if compaction is None and not self.hidden:
+            return None
+        through = 0 if compaction is None else compaction.through
+        seen = [] if compaction is None else [Message.note(SUMMARY_HEAD + compaction.summary)]
+        for start, end in (*self.hidden, (self._length, self._length)):
+            seen.extend(self[through:start])
+            through = max(through, end)
+        return Conversation(seen)
+
+    @property
     def in_view(self) -> Conversation:
-        """What a model is shown: all of it, or the summary and the messages after the cut. O(1)."""
+        """What a model is shown: all of it, or less after a compaction or a rewind. O(1)."""
         return self if self._view is None else self._view
 
     def has_call(self, call_id: str) -> bool:
@@ -104,7 +163,7 @@ class Conversation(Log[Message]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Conversation):
             return NotImplemented
-        if (self.compaction, self.tokens) != (other.compaction, other.tokens):
+        if (self.view, self.tokens) != (other.view, other.tokens):
             return False
         return super().__eq__(other)
 

@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 from msgspec import Struct
 
 from treadle.core.approval import Decision
+from treadle.core.conversation import View
 from treadle.core.llm import LlmError, LlmResponse, Usage
 from treadle.core.messages import Message
 from treadle.core.tools import Outcome, RiskLevel, ToolProgress
@@ -106,7 +107,8 @@ class ToolCompleted(_Event, frozen=True, tag="tool_completed"):
 class PostToolsHookCompleted(_Event, frozen=True, tag="hook_completed"):
     """The hook after a round of tools ended; `note` tells people what it did or why not.
 
-    `usage` is what it used of `model`, for a commit message.
+    `usage` is what it used of `model`, for a commit message; `commit` the full hash of the commit
+    that it made, if it made one.
     """
 
     action_taken: bool
@@ -114,6 +116,7 @@ class PostToolsHookCompleted(_Event, frozen=True, tag="hook_completed"):
     usage: Usage | None = None
     model: str = ""
     at: str = ""
+    commit: str = ""
 
 
 class ApprovalDecided(_Event, frozen=True, tag="approval_decided"):
@@ -148,6 +151,17 @@ class CompactionFailed(_Event, frozen=True, tag="compaction_failed"):
     """No summary could be written; everything stays in view."""
 
     error: LlmError
+    at: str = ""
+
+
+class Rewound(_Event, frozen=True, tag="rewound"):
+    """A person went back to version `to`: the model is shown what it was shown then.
+
+    No message is lost. `view` is how the conversation stood at that version.
+    """
+
+    to: int
+    view: View
     at: str = ""
 
 
@@ -190,6 +204,7 @@ DurableEvent: TypeAlias = (
     | CompactionRequested
     | Compacted
     | CompactionFailed
+    | Rewound
     | RetryTimeoutFired
     | CancelRequested
 )

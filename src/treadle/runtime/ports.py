@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
-from typing import Protocol
+from typing import Literal, Protocol
 
 from treadle.core.actions import AgentAction
 from treadle.core.events import ModelEvent
@@ -17,7 +17,7 @@ from treadle.core.tools import (
     ToolProgress,
 )
 from treadle.thread.codec import Entry
-from treadle.thread.facts import GitObserved
+from treadle.thread.facts import FilesSaved, GitObserved
 from treadle.thread.fold import ThreadFold
 
 
@@ -106,6 +106,25 @@ class Workspace(Protocol):
         ...
 
 
+class FileStates(Protocol):
+    """Who keeps the workspace's files as they were, so that one can go back to them."""
+
+    async def save(
+        self, moment: Literal["before", "after"], previous: FilesSaved | None
+    ) -> FilesSaved | None:
+        """Keep the files as they are now, durably, without touching what the person sees of git.
+
+        Args:
+            moment: before or after a round of calls that may change them.
+            previous: the newest state that is recorded in the thread.
+
+        Returns:
+            What is to be recorded; `None` if nothing has changed since `previous`, or files cannot
+            be kept here (no repository, no git, no room): that never stops the work.
+        """
+        ...
+
+
 class HookResult(Protocol):
     """What a post-tools hook did."""
 
@@ -117,6 +136,11 @@ class HookResult(Protocol):
     @property
     def note(self) -> str:
         """One or two lines for people; empty when there is nothing to say."""
+        ...
+
+    @property
+    def commit(self) -> str | None:
+        """The full hash of the commit it made, if it made one."""
         ...
 
 

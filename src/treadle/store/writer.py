@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 from collections.abc import Callable
 from typing import Final
 
 from treadle.core.actions import AgentAction
 from treadle.errors import DiskError
 from treadle.store.disk import Disk
-from treadle.store.journal import Journal, told_as
+from treadle.store.drafts import replace_file
+from treadle.store.journal import Journal
 from treadle.thread.codec import Entry, encode_entry
 from treadle.thread.fold import ThreadFold
 from treadle.thread.record import Head
@@ -139,35 +138,9 @@ class ThreadWriter:
             self._journal.sync()
         head = self._journal.head
         data = encode_snapshot(self.fold, head)
-        path = self._snapshot_path
-        folder = os.path.dirname(path)
-        drafts = os.path.join(folder, "tmp")
-        draft = os.path.join(drafts, f"{self.thread_id}.{secrets.token_hex(8)}")
-        with told_as("write", path):
-            try:
-                handle = self._disk.create(draft)
-            except FileNotFoundError:
-                self._disk.make_folder(drafts)
-                handle = self._disk.create(draft)
-            try:
-                try:
-                    self._disk.write(handle, data)
-                    self._disk.sync(handle)
-                finally:
-                    self._disk.close(handle)
-                self._disk.rename(draft, path)
-            except BaseException:
-                self._discard(draft)
-                raise
-            self._disk.sync_folder(folder)
+        replace_file(self._disk, self._snapshot_path, data)
         self.snapshot_head = head
         self.snapshot_size = len(data)
-
-    def _discard(self, draft: str) -> None:
-        try:
-            self._disk.unlink(draft)
-        except OSError:
-            return  # it is cleaned up when the thread is opened next
 
     def close(self) -> DiskError | None:
         """Write a snapshot if anything changed, give files and lock back.

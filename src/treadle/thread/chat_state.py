@@ -21,7 +21,7 @@ from treadle.core.chat.states import (
     WaitingForUserInput,
 )
 from treadle.core.config import AgentConfig
-from treadle.core.conversation import Conversation
+from treadle.core.conversation import Conversation, View
 from treadle.core.llm import LlmError, LlmErrorKind
 from treadle.core.tools import Status, ToolExecutionStatus
 from treadle.thread.codec import UnknownEntryError
@@ -125,18 +125,21 @@ def _restore_round(
 
 def snapshot_conversation(conversation: Conversation) -> ConversationSnapshot:
     """The conversation as data. Costs time in proportion to it."""
-    return ConversationSnapshot(tuple(conversation), conversation.compaction, conversation.tokens)
+    return ConversationSnapshot(
+        tuple(conversation), conversation.compaction, conversation.tokens, conversation.hidden
+    )
 
 
 def restore_conversation(snapshot: ConversationSnapshot) -> Conversation:
     """The conversation that `snapshot_conversation` saw, with what of it was in view.
 
     Raises:
-        UnknownEntryError: a summary of more messages than there are.
+        UnknownEntryError: a summary of more messages than there are, or a view of them.
     """
     conversation = Conversation(snapshot.messages)
-    if snapshot.compaction is not None:
-        if not 0 < snapshot.compaction.through <= len(conversation):
-            raise UnknownEntryError("a snapshot holds a summary of messages that are not there")
-        conversation = conversation.compact(snapshot.compaction)
+    if snapshot.compaction is not None or snapshot.hidden:
+        view = View(len(conversation), snapshot.compaction, snapshot.hidden)
+        if not conversation.can_show(view):
+            raise UnknownEntryError("a snapshot holds a view of messages that are not there")
+        conversation = conversation.rewind(view)
     return conversation.with_tokens(snapshot.tokens)

@@ -22,7 +22,7 @@ from treadle.core.events import (
 from treadle.core.llm import Usage
 from treadle.core.task.events import StateCompleted, StateFailed, TaskEvent
 from treadle.errors import InternalError, TreadleError
-from treadle.thread.facts import Fact
+from treadle.thread.facts import Fact, Renamed
 from treadle.thread.record import clean
 
 Event: TypeAlias = DurableEvent | TaskEvent
@@ -36,13 +36,14 @@ Entry: TypeAlias = Event | Fact
 
 
 def usage_of(entry: Entry) -> Usage | None:
-    """What an event says that it used of models; `None` if nothing."""
+    """What a record says that was used of models; `None` if nothing."""
     if isinstance(entry, LlmEvent.Completed):
         return entry.response.usage
     if isinstance(entry, LlmEvent.Error | CompactionFailed):
         return entry.error.usage
     if isinstance(
-        entry, PostToolsHookCompleted | ToolCompleted | Compacted | StateCompleted | StateFailed
+        entry,
+        PostToolsHookCompleted | ToolCompleted | Compacted | StateCompleted | StateFailed | Renamed,
     ):
         return entry.usage
     return None

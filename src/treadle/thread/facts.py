@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
 from treadle.core.budget import Limit
 from treadle.core.config import AgentConfig
+from treadle.core.llm import Usage
 from treadle.core.messages import Message
 from treadle.core.tools import RiskLevel
 
@@ -19,11 +20,23 @@ class _Fact(Struct, frozen=True, tag_field="type", omit_defaults=True):
     """Tagged like the events, so that a record says what it is."""
 
 
+class Base(Struct, frozen=True):
+    """What a fork goes on from: a thread, one of its versions, and the chain hash of that record.
+
+    The hash covers all of the history before it, so that the fork has it by reference.
+    """
+
+    thread: str
+    version: int
+    hash: str
+
+
 class ThreadCreated(_Fact, frozen=True, tag="thread_created"):
     """Record 1 of every journal.
 
     `machine` names the state machine that folds the thread, `creator` the program and version.
-    A sub-agent's thread names the thread and the call it works for; `depth` counts from 0.
+    A sub-agent's thread names the thread and the call it works for; `depth` counts from 0. A fork
+    names its `base`: the thread is folded from the base's records up to there, then from its own.
     """
 
     format: int
@@ -36,6 +49,7 @@ class ThreadCreated(_Fact, frozen=True, tag="thread_created"):
     parent: str | None = None
     parent_call: str | None = None
     depth: int = 0
+    base: Base | None = None
 
 
 class ChildStarted(_Fact, frozen=True, tag="child_started"):
@@ -103,6 +117,111 @@ class Recovered(_Fact, frozen=True, tag="recovered"):
     note: str = ""
 
 
+class ContextObserved(_Fact, frozen=True, tag="context_observed"):
+    """Where and how the agent works, besides the repository.
+
+    `directory` is where the program was started, `workers` how many calls it runs at a time,
+    `worker_configuration` what bounds them. `environment` holds variables that say how programs
+    behave (a fixed list, secrets replaced), never all of them.
+    """
+
+    project_name: str = ""
+    directory: str = ""
+    workers: int = 0
+    worker_configuration: dict[str, Any] = {}
+    environment: dict[str, str] = {}
+
+
+class FilesSaved(_Fact, frozen=True, tag="files_saved"):
+    """The workspace's files as a git commit, before or after a round of calls that may change them.
+
+    Recorded when it is news. So what differs between an `after` and the state recorded before it is
+    what the agent changed; between a `before` and the state before it, what others did. `skipped`
+    names files that were not saved, at most a few.
+    """
+
+    commit: str
+    tree: str
+    moment: Literal["before", "after"]
+    skipped: tuple[str, ...] = ()
+
+
+class Renamed(_Fact, frozen=True, tag="renamed"):
+    """The thread has this title; one that a person gave is not replaced by a model's.
+
+    `usage` is what it used of `model`, if a model wrote it. An empty title is the first line of the
+    first prompt again.
+    """
+
+    title: str
+    by: Literal["person", "model"] = "person"
+    usage: Usage | None = None
+    model: str = ""
+
+
+class Tagged(_Fact, frozen=True, tag="tagged"):
+    """Tags were added and removed."""
+
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+
+
+class Pinned(_Fact, frozen=True, tag="pinned"):
+    """The thread stands on top of lists, or does so no longer."""
+
+    is_pinned: bool = True
+
+
+class Annotated(_Fact, frozen=True, tag="annotated"):
+    """A person wrote something down about the thread. Models do not see it."""
+
+    text: str
+
+
+class ExtraSet(_Fact, frozen=True, tag="extra_set"):
+    """A program keeps what it likes with the thread: keys are replaced, `null` removes one."""
+
+    extra: dict[str, Any]
+
+
+class Trashed(_Fact, frozen=True, tag="trashed"):
+    """The thread is in the trash: shown nowhere unasked, and not continued."""
+
+
+class Restored(_Fact, frozen=True, tag="restored"):
+    """It is back."""
+
+
+class Scrubbed(_Fact, frozen=True, tag="scrubbed"):
+    """A text was removed from the whole thread, and its records chained anew.
+
+    `count` is how many records held it; `before` the hash of the last record before that.
+    """
+
+    count: int
+    before: str
+
+
+class Imported(_Fact, frozen=True, tag="imported"):
+    """What follows was recorded by another program.
+
+    `source` is its name, `session` its id there, `path` the file. `problems` says what was not as
+    it should be; `foreign_count` counts the records kept as they were.
+    """
+
+    source: str
+    session: str
+    path: str = ""
+    problems: tuple[str, ...] = ()
+    foreign_count: int = 0
+
+
+class Foreign(_Fact, frozen=True, tag="foreign"):
+    """A record of another program that has no counterpart here, as its text was."""
+
+    text: str
+
+
 Fact: TypeAlias = (
     ThreadCreated
     | Configured
@@ -112,4 +231,16 @@ Fact: TypeAlias = (
     | Granted
     | ChildStarted
     | TaskEnded
+    | ContextObserved
+    | FilesSaved
+    | Renamed
+    | Tagged
+    | Pinned
+    | Annotated
+    | ExtraSet
+    | Trashed
+    | Restored
+    | Scrubbed
+    | Imported
+    | Foreign
 )

@@ -5,7 +5,9 @@ The live runtime and a replay run the same `ThreadFold.apply`, so they cannot di
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final, Self
 
 from msgspec.structs import asdict, replace
 
@@ -25,19 +27,31 @@ from treadle.thread.chat_state import in_snake_case, snapshot_conversation, snap
 from treadle.thread.codec import Entry, Event, UnknownEntryError, usage_of
 from treadle.thread.facts import (
     FORMAT_VERSION,
+    Annotated,
     ChildStarted,
     Configured,
+    ContextObserved,
+    ExtraSet,
+    FilesSaved,
     GitObserved,
     Granted,
+    Imported,
     InputQueued,
+    Pinned,
+    Renamed,
+    Restored,
+    Tagged,
     ThreadCreated,
+    Trashed,
 )
 from treadle.thread.model import (
     AgentStateSnapshot,
+    Annotation,
     GitFields,
     PendingToolCall,
     Thread,
     ThreadMetadata,
+    ThreadSummary,
 )
 
 CHAT: Final = "chat"
@@ -51,7 +65,7 @@ class ThreadFold:
     """A thread as far as its records have been applied.
 
     Args:
-        header: what record 1 says.
+        header: what record 1 says. The fold of a fork is made by `branch`.
 
     Raises:
         UnknownEntryError: the thread is of a newer format, or of a machine this fold is not for.
@@ -60,10 +74,16 @@ class ThreadFold:
     __slots__ = (
         "_machine",
         "children",
+        "context",
         "created_at",
+        "files",
         "git",
         "header",
+        "imported_from",
+        "is_named_by_person",
+        "is_trashed",
         "last_activity_at",
+        "metadata",
         "observed",
         "provider",
         "queued",
@@ -99,10 +119,42 @@ class ThreadFold:
         """Model responses of the current turn."""
         self.children: dict[str, str] = {}
         """The threads of sub-agents, by the call they work for."""
+        self.metadata = ThreadMetadata()
+        """What people and programs have added; the title only if somebody has set one."""
+        self.is_named_by_person = False
+        self.context: ContextObserved | None = None
+        self.files: FilesSaved | None = None
+        """The newest state of the files that was saved."""
+        self.imported_from: str | None = None
+        self.is_trashed = False
         kind = ConversationMachine if header.machine == CHAT else TaskMachine
         self._machine: ConversationMachine | TaskMachine = kind(
             AgentConfig(), thread_id=header.thread
         )
+
+    def branch(self, header: ThreadCreated) -> Self:
+        """The fold of a fork that goes on from here, before its own records; this one stays.
+
+        The fork has the machine's state, the configuration and the files; title, tags, repository
+        and, in a conversation, what was used begin anew. A task goes on with its memory, and with
+        that its limits.
+
+        Raises:
+            UnknownEntryError: the fork says that it is driven by another machine.
+        """
+        if header.machine != self.header.machine:
+            raise UnknownEntryError(
+                f"thread {header.thread} is a {header.machine}, its base "
+                f"{self.header.thread} a {self.header.machine}"
+            )
+        fork = type(self)(header)
+        fork._machine = self._machine.with_thread(header.thread)
+        fork.provider, fork.queued = self.provider, self.queued
+        fork.context, fork.files = self.context, self.files
+        fork.turn_steps, fork.turn_usage = self.turn_steps, self.turn_usage
+        if isinstance(self._machine, TaskMachine):
+            fork.usage = self.usage
+        return fork
 
     @property
     def machine(self) -> ConversationMachine | TaskMachine:
@@ -144,22 +196,9 @@ class ThreadFold:
             return action
         self.version = seq
         self.updated_at = at
-        if isinstance(entry, GitObserved):
-            self._take_git(entry)
-        elif isinstance(entry, Configured):
-            self.provider = entry.provider
-            self._machine = self._machine.with_config(entry.config)
-        elif isinstance(entry, Granted):
-            config = self._machine.config
-            up_to = max(entry.risk, config.granted.get(entry.tool_name, entry.risk))
-            granted = {**config.granted, entry.tool_name: up_to}
-            self._machine = self._machine.with_config(replace(config, granted=granted))
-        elif isinstance(entry, ChildStarted):
-            self.children = {**self.children, entry.call_id: entry.thread}
-        elif isinstance(entry, InputQueued):
-            self.queued = (*self.queued, entry.message)
-        elif isinstance(entry, ThreadCreated):
-            self.created_at = self.last_activity_at = at
+        take = _TAKE.get(type(entry))
+        if take is not None:
+            take(self, entry)
         return None
 
     def _take_event(self, event: Event) -> AgentAction:
@@ -187,6 +226,62 @@ class ThreadFold:
             self.usage = self.usage + used
             self.turn_usage = self.turn_usage + used
         return action
+
+    def _take_header(self, _: ThreadCreated) -> None:
+        self.created_at = self.last_activity_at = self.updated_at
+
+    def _take_configuration(self, entry: Configured) -> None:
+        self.provider = entry.provider
+        self._machine = self._machine.with_config(entry.config)
+
+    def _take_grant(self, entry: Granted) -> None:
+        config = self._machine.config
+        up_to = max(entry.risk, config.granted.get(entry.tool_name, entry.risk))
+        granted = {**config.granted, entry.tool_name: up_to}
+        self._machine = self._machine.with_config(replace(config, granted=granted))
+
+    def _take_child(self, entry: ChildStarted) -> None:
+        self.children = {**self.children, entry.call_id: entry.thread}
+
+    def _take_queued(self, entry: InputQueued) -> None:
+        self.queued = (*self.queued, entry.message)
+
+    def _take_title(self, entry: Renamed) -> None:
+        if entry.usage is not None:
+            self.usage = self.usage + entry.usage
+        if entry.by == "model" and self.is_named_by_person:
+            return
+        self.is_named_by_person = entry.by == "person" and bool(entry.title)
+        self.metadata = replace(self.metadata, title=entry.title or None)
+
+    def _take_tags(self, entry: Tagged) -> None:
+        tags = dict.fromkeys((*self.metadata.tags, *entry.added))
+        left = tuple(tag for tag in tags if tag not in entry.removed)
+        self.metadata = replace(self.metadata, tags=left)
+
+    def _take_pin(self, entry: Pinned) -> None:
+        self.metadata = replace(self.metadata, is_pinned=entry.is_pinned)
+
+    def _take_annotation(self, entry: Annotated) -> None:
+        added = Annotation(self.updated_at, entry.text)
+        self.metadata = replace(self.metadata, annotations=(*self.metadata.annotations, added))
+
+    def _take_extra(self, entry: ExtraSet) -> None:
+        extra = {**self.metadata.extra, **entry.extra}
+        left = {key: value for key, value in extra.items() if value is not None}
+        self.metadata = replace(self.metadata, extra=left)
+
+    def _take_context(self, entry: ContextObserved) -> None:
+        self.context = entry
+
+    def _take_files(self, entry: FilesSaved) -> None:
+        self.files = entry
+
+    def _take_origin(self, entry: Imported) -> None:
+        self.imported_from = entry.source
+
+    def _take_trash(self, entry: Trashed | Restored) -> None:
+        self.is_trashed = isinstance(entry, Trashed)
 
     def _take_git(self, seen: GitObserved) -> None:
         """Initial fields are set by the first observation only; the others by each.
@@ -243,8 +338,57 @@ class ThreadFold:
             usage=self.usage,
             visibility="private" if header.is_private else "organization",
             is_private=header.is_private,
-            metadata=ThreadMetadata(title=self.title()),
+            metadata=replace(self.metadata, title=self.title()),
+            project_name=None if self.context is None else self.context.project_name or None,
+            directory=None if self.context is None else self.context.directory or None,
+            worker_count=0 if self.context is None else self.context.workers,
+            worker_configuration={} if self.context is None else self.context.worker_configuration,
+            environment={} if self.context is None else self.context.environment,
+            forked_from=header.base,
+            imported_from=self.imported_from,
+            is_trashed=self.is_trashed,
             **asdict(self.git),
+        )
+
+    def summary(self, problem: str = "") -> ThreadSummary:
+        """The thread's line in a list. Costs the same however long the thread is.
+
+        Args:
+            problem: what is wrong with the thread on disk; empty if nothing.
+        """
+        machine, header, git = self._machine, self.header, self.git
+        done = ToolExecutionStatus.Completed
+        return ThreadSummary(
+            id=header.thread,
+            version=self.version,
+            created_at=self.created_at,
+            updated_at=self.updated_at,
+            last_activity_at=self.last_activity_at,
+            title=self.title(),
+            state=self.state_kind,
+            message_count=len(self.conversation),
+            workspace_root=header.workspace,
+            git_branch=git.git_branch,
+            git_remote_url=git.git_remote_url,
+            git_initial_commit_sha=git.git_initial_commit_sha,
+            git_current_commit_sha=git.git_current_commit_sha,
+            git_commits=git.git_commits,
+            provider=self.provider or None,
+            model=model_of(machine, machine.config) or None,
+            is_private=header.is_private,
+            visibility="private" if header.is_private else "organization",
+            problem=problem,
+            machine=header.machine,
+            questions=len(machine.questions),
+            parent=header.parent,
+            forked_from=None if header.base is None else header.base.thread,
+            imported_from=self.imported_from,
+            tags=self.metadata.tags,
+            is_pinned=self.metadata.is_pinned,
+            open_calls=sum(not isinstance(status, done) for _, status in machine.round),
+            queued=len(self.queued),
+            is_unfinished=not machine.is_at_rest,
+            is_trashed=self.is_trashed,
         )
 
     def _agent_state(self) -> AgentStateSnapshot:
@@ -264,7 +408,9 @@ class ThreadFold:
         )
 
     def title(self) -> str | None:
-        """The first line of the first prompt, at most `TITLE_LENGTH_MAX` characters."""
+        """What somebody set, or the first line of the first prompt; `TITLE_LENGTH_MAX` at most."""
+        if self.metadata.title:
+            return self.metadata.title[:TITLE_LENGTH_MAX]
         for message in self.conversation:
             if message.role == "user":
                 line = message.content.strip().partition("\n")[0].strip()
@@ -272,6 +418,29 @@ class ThreadFold:
                     line = line[: TITLE_LENGTH_MAX - 1] + "…"
                 return line or None
         return None
+
+
+_TAKE: Final[Mapping[type, Callable[[ThreadFold, Any], None]]] = MappingProxyType(
+    {
+        ThreadCreated: ThreadFold._take_header,
+        Configured: ThreadFold._take_configuration,
+        Granted: ThreadFold._take_grant,
+        ChildStarted: ThreadFold._take_child,
+        InputQueued: ThreadFold._take_queued,
+        GitObserved: ThreadFold._take_git,
+        Renamed: ThreadFold._take_title,
+        Tagged: ThreadFold._take_tags,
+        Pinned: ThreadFold._take_pin,
+        Annotated: ThreadFold._take_annotation,
+        ExtraSet: ThreadFold._take_extra,
+        ContextObserved: ThreadFold._take_context,
+        FilesSaved: ThreadFold._take_files,
+        Imported: ThreadFold._take_origin,
+        Trashed: ThreadFold._take_trash,
+        Restored: ThreadFold._take_trash,
+    }
+)
+"""What each fact does to the fold; those that are not here are for readers only."""
 
 
 def model_of(machine: ConversationMachine | TaskMachine, config: AgentConfig) -> str:

@@ -20,7 +20,7 @@ from treadle.core.events import (
 from treadle.core.llm import Usage
 from treadle.core.task.events import StateCompleted, StateFailed, TaskGiven
 from treadle.thread.codec import Entry, usage_of
-from treadle.thread.facts import Configured
+from treadle.thread.facts import Configured, Renamed
 
 _PURPOSES: Final[Mapping[type, str]] = MappingProxyType(
     {
@@ -32,6 +32,7 @@ _PURPOSES: Final[Mapping[type, str]] = MappingProxyType(
         ToolCompleted: "sub-agent",
         StateCompleted: "custom state",
         StateFailed: "failed custom state",
+        Renamed: "title",
     }
 )
 

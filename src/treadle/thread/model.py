@@ -12,6 +12,7 @@ from treadle.core.conversation import Compaction
 from treadle.core.llm import LlmError, Usage
 from treadle.core.messages import Message
 from treadle.core.tools import CompletedToolInfo, Status
+from treadle.thread.facts import Base
 
 Visibility = Literal["organization", "private", "public"]
 
@@ -19,13 +20,14 @@ Visibility = Literal["organization", "private", "public"]
 class ConversationSnapshot(Struct, frozen=True, omit_defaults=True):
     """All messages, oldest first.
 
-    `compaction` is what a model is shown in place of the first of them, `tokens` how much of its
-    context it had used when it last answered.
+    `compaction` is what a model is shown in place of the first of them, `hidden` the spans that a
+    rewind took out of its view, `tokens` how much of its context it had used when it last answered.
     """
 
     messages: tuple[Message, ...]
     compaction: Compaction | None = None
     tokens: int = 0
+    hidden: tuple[tuple[int, int], ...] = ()
 
 
 class PendingToolCall(Struct, frozen=True):
@@ -60,13 +62,24 @@ class AgentStateSnapshot(Struct, frozen=True, omit_defaults=True):
     focus: str = ""
 
 
+class Annotation(Struct, frozen=True):
+    """What a person wrote down about a thread, and when."""
+
+    at: str
+    text: str
+
+
 class ThreadMetadata(Struct, frozen=True, omit_defaults=True):
-    """What people add. `title` is the first line of the first prompt until somebody sets one."""
+    """What people and programs add.
+
+    `title` is the first line of the first prompt until somebody sets one.
+    """
 
     title: str | None = None
     tags: tuple[str, ...] = ()
     is_pinned: bool = False
     extra: dict[str, Any] = {}
+    annotations: tuple[Annotation, ...] = ()
 
 
 class GitFields(Struct, frozen=True, omit_defaults=True):
@@ -113,13 +126,23 @@ class Thread(Struct, frozen=True, omit_defaults=True):
     is_private: bool = False
     is_shared_with_support: bool = False
     metadata: ThreadMetadata = ThreadMetadata()
+    project_name: str | None = None
+    directory: str | None = None
+    worker_count: int = 0
+    worker_configuration: dict[str, Any] = {}
+    environment: dict[str, str] = {}
+    forked_from: Base | None = None
+    imported_from: str | None = None
+    is_trashed: bool = False
 
 
 class ThreadSummary(Struct, frozen=True, omit_defaults=True):
     """One line of a list.
 
-    `machine` says what the thread is: `chat` or `task`. `questions` is how many calls wait for a
-    person's yes, `parent` the thread a sub-agent works for.
+    `machine` says what the thread is: `chat` or `task`. `parent` is the thread a sub-agent works
+    for, `forked_from` the one a fork goes on from. What is pending: `questions` calls wait for a
+    person's yes, `open_calls` are not over, `queued` prompts are not delivered; `is_unfinished`
+    says that work stopped in the middle.
     """
 
     id: str
@@ -137,3 +160,18 @@ class ThreadSummary(Struct, frozen=True, omit_defaults=True):
     machine: str = "chat"
     questions: int = 0
     parent: str | None = None
+    last_activity_at: str = ""
+    tags: tuple[str, ...] = ()
+    is_pinned: bool = False
+    provider: str | None = None
+    git_remote_url: str | None = None
+    git_initial_commit_sha: str | None = None
+    git_current_commit_sha: str | None = None
+    git_commits: tuple[str, ...] = ()
+    visibility: Visibility = "organization"
+    forked_from: str | None = None
+    imported_from: str | None = None
+    open_calls: int = 0
+    queued: int = 0
+    is_unfinished: bool = False
+    is_trashed: bool = False

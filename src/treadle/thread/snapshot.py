@@ -25,9 +25,15 @@ from treadle.core.task.memory import History, HistoryEntry
 from treadle.core.task.trace import Trace, TraceEntry
 from treadle.thread.chat_state import restore_conversation, restore_state
 from treadle.thread.codec import UnknownEntryError
-from treadle.thread.facts import FORMAT_VERSION, GitObserved, ThreadCreated
+from treadle.thread.facts import (
+    FORMAT_VERSION,
+    ContextObserved,
+    FilesSaved,
+    GitObserved,
+    ThreadCreated,
+)
 from treadle.thread.fold import CHAT, ThreadFold
-from treadle.thread.model import GitFields, Thread
+from treadle.thread.model import GitFields, Thread, ThreadMetadata
 from treadle.thread.record import Head
 
 _CHECKSUM: Final = b',\n  "checksum": "'
@@ -39,8 +45,8 @@ _SIZE_LIMIT: Final = 2**63
 class Snapshot(Struct, frozen=True, omit_defaults=True):
     """What the file holds, besides the checksum.
 
-    `head` is the record it stands on; `header`, `config`, `provider`, `observed`, `queued` and
-    `turn_steps`, `turn_usage`, `children` are what the fold knows beyond the document.
+    `head` is the record it stands on; the fields that are not explained are what the fold knows
+    beyond the document.
     """
 
     format: int
@@ -57,6 +63,10 @@ class Snapshot(Struct, frozen=True, omit_defaults=True):
     children: dict[str, str] = {}
     task: TaskState | None = None
     """The task machine's state, without its transcript: that is the thread's conversation."""
+    metadata: ThreadMetadata = ThreadMetadata()
+    is_named_by_person: bool = False
+    context: ContextObserved | None = None
+    files: FilesSaved | None = None
 
 
 def _to_plain(value: Any) -> Any:
@@ -96,6 +106,10 @@ def encode_snapshot(fold: ThreadFold, head: Head) -> bytes:
         turn_usage=fold.turn_usage,
         children=fold.children,
         task=_without_transcript(fold.state) if isinstance(fold.state, TaskState) else None,
+        metadata=fold.metadata,
+        is_named_by_person=fold.is_named_by_person,
+        context=fold.context,
+        files=fold.files,
     )
     body = msgspec.json.format(_encode(snapshot), indent=2)
     sealed = body.rstrip()[:-1].rstrip()
@@ -150,5 +164,9 @@ def restore_fold(snapshot: Snapshot) -> ThreadFold | None:
     fold.turn_steps = snapshot.turn_steps
     fold.turn_usage = snapshot.turn_usage or Usage()
     fold.children = snapshot.children
+    fold.metadata = snapshot.metadata
+    fold.is_named_by_person = snapshot.is_named_by_person
+    fold.context, fold.files = snapshot.context, snapshot.files
+    fold.imported_from, fold.is_trashed = thread.imported_from, thread.is_trashed
     fold.resume(snapshot.config, state)
     return fold

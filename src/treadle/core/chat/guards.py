@@ -30,6 +30,7 @@ from treadle.core.events import (
     CompactionRequested,
     LlmEvent,
     RetryTimeoutFired,
+    Rewound,
     ToolCompleted,
     ToolProgressEvent,
     ToolStarted,
@@ -107,6 +108,10 @@ def _judge_decision(
     return Guard.LAST_NONE_RUNS if are_done(executions) else Guard.LAST_MAY_RUN
 
 
+def _judge_view(_: AgentConfig, state: WaitingForUserInput, event: Rewound) -> Guard | None:
+    return Guard.IN_THE_PAST if state.conversation.can_show(event.view) else None
+
+
 def _judge_room(config: AgentConfig, state: CallingLlm, _: object) -> Guard | None:
     conversation = state.conversation
     is_near_limit = config.is_near_limit(conversation) and cut_before_request(conversation) > 0
@@ -126,6 +131,7 @@ JUDGES: Final[Mapping[tuple[type, type | None], Judge]] = MappingProxyType(
         (WaitingForUserInput, CompactionRequested): lambda _, state, __: (
             Guard.COMPACTABLE if cut_at_end(state.conversation) else Guard.NOTHING_TO_COMPACT
         ),
+        (WaitingForUserInput, Rewound): _judge_view,
         (CallingLlm, None): _judge_room,
         (CallingLlm, LlmEvent.Error): _judge_failure,
         (ProcessingLlmResponse, None): _judge_response,

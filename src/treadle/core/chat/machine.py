@@ -128,6 +128,12 @@ class ConversationMachine:
         other._state = state
         return other
 
+    def with_thread(self, thread_id: str) -> Self:
+        """The same machine for another thread; this one stays as it is."""
+        other = type(self)(self._config, thread_id=thread_id)
+        other._state = self._state
+        return other
+
     def with_config(self, config: AgentConfig) -> Self:
         """A machine in the same state with another configuration; this one stays as it is.
 

@@ -40,6 +40,7 @@ from treadle.core.events import (
     LlmEvent,
     PostToolsHookCompleted,
     RetryTimeoutFired,
+    Rewound,
     ShutdownRequested,
     ToolCompleted,
     ToolProgressEvent,
@@ -114,6 +115,10 @@ def _wait(_: AgentConfig, state: _Busy, __: AgentEvent) -> WaitingForUserInput:
 
 def _call(_: AgentConfig, state: PostToolsHook, __: PostToolsHookCompleted) -> CallingLlm:
     return CallingLlm(state.conversation)
+
+
+def _rewind(_: AgentConfig, state: WaitingForUserInput, event: Rewound) -> WaitingForUserInput:
+    return WaitingForUserInput(state.conversation.rewind(event.view))
 
 
 def _retry(_: AgentConfig, state: Error, __: RetryTimeoutFired) -> CallingLlm:
@@ -262,6 +267,7 @@ ENTER: Final[Mapping[tuple[type, type | None, type], Enter]] = {
     (WaitingForApproval, ApprovalDecided, CallingLlm): _run_none,
     (WaitingForUserInput, CompactionRequested, Compacting): _compact_all,
     (WaitingForUserInput, CompactionRequested, WaitingForUserInput): _stay,
+    (WaitingForUserInput, Rewound, WaitingForUserInput): _rewind,
     (CallingLlm, None, Compacting): _make_room(CompactionCause.NEAR_LIMIT),
     (CallingLlm, LlmEvent.Error, Compacting): _make_room(CompactionCause.TOO_LONG),
     (Compacting, Compacted, WaitingForUserInput): _wait_compacted,

@@ -16,8 +16,8 @@ row that led there. Where no internal row fits, that action stands.
 Where the rows come from: the rows above the line are those of the source document, literally. The
 rows below it add to them and change none: thinking that streams; calls that start, report and
 turn out uncertain; calls that need a person's yes; compaction, which makes room before a request,
-after one that did not fit, or when a person asks; and cancelling, which leads back to waiting from
-every busy state.
+after one that did not fit, or when a person asks; going back to an earlier version; and cancelling,
+which leads back to waiting from every busy state.
 """
 
 from __future__ import annotations
@@ -62,6 +62,7 @@ from treadle.core.events import (
     LlmEvent,
     PostToolsHookCompleted,
     RetryTimeoutFired,
+    Rewound,
     ShutdownRequested,
     ToolCompleted,
     ToolProgressEvent,
@@ -94,6 +95,7 @@ class Guard(Enum):
     NOTHING_TO_COMPACT = "nothing to compact"
     NEAR_LIMIT = "near the limit, something to compact"
     TOO_LONG = "too long, something to compact"
+    IN_THE_PAST = "a view of what was said"
     FITS_AND_WAITS = "the summary awaited, a person asked for it"
     FITS_AND_GOES_ON = "the summary awaited, a request needs it"
     CAN_GO_ON = "it was to make room early"
@@ -150,6 +152,7 @@ TRANSITIONS: Final[tuple[Row, ...]] = (
     Row(*_TOLD, Guard.LAST_NONE_RUNS, CallingLlm, SendLlmRequest),
     Row(*_SHORTEN, Guard.COMPACTABLE, Compacting, Summarize),
     Row(*_SHORTEN, Guard.NOTHING_TO_COMPACT, WaitingForUserInput, DisplayError),
+    Row(WaitingForUserInput, Rewound, Guard.IN_THE_PAST, WaitingForUserInput, WaitForInput),
     Row(CallingLlm, None, Guard.NEAR_LIMIT, Compacting, Summarize),
     Row(*_FAIL, Guard.TOO_LONG, Compacting, Summarize),
     Row(Compacting, Compacted, Guard.FITS_AND_WAITS, WaitingForUserInput, WaitForInput),

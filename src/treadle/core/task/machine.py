@@ -109,6 +109,12 @@ class TaskMachine:
         """A machine of the same configuration in another state; this one stays as it is."""
         return self._with(self._config, state)
 
+    def with_thread(self, thread_id: str) -> TaskMachine:
+        """The same machine for another thread; this one stays as it is."""
+        other = self._with(self._config, self._state)
+        other._thread_id = thread_id
+        return other
+
     def with_config(self, config: AgentConfig) -> TaskMachine:
         """A machine in the same state with another configuration; this one stays as it is."""
         return self._with(config, self._state)

@@ -1,0 +1,87 @@
+"""A thread's past: its turns, and the places one can go back to. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from treadle.core.conversation import View
+from treadle.core.events import Rewound, UserInput
+from treadle.core.task.events import TaskGiven
+from treadle.thread.codec import Entry, Event
+from treadle.thread.facts import FilesSaved
+from treadle.thread.fold import ThreadFold
+
+Numbered: TypeAlias = tuple[int, str, Entry]
+"""Sequence number, time and content of a record."""
+
+
+class Turn(Struct, frozen=True):
+    """A turn: its number from 1, the record that began it, and what the person said."""
+
+    number: int
+    version: int
+    at: str
+    prompt: str
+
+
+class Rest(Struct, frozen=True):
+    """A version at which nothing was open.
+
+    `turn` is the number of the last turn in view, 0 before the first; `view` what a model would
+    have been shown, `files` the newest state of the files that was saved. Versions with nothing but
+    facts between them have one `stretch`.
+    """
+
+    version: int
+    at: str
+    turn: int
+    view: View
+    files: FilesSaved | None
+    stretch: int
+
+
+def turns(entries: Iterable[Numbered]) -> Iterator[Turn]:
+    """The turns of a thread, in order; a task is one."""
+    number = 0
+    for seq, at, entry in entries:
+        if isinstance(entry, UserInput | TaskGiven):
+            number += 1
+            prompt = entry.task if isinstance(entry, TaskGiven) else entry.message.content
+            yield Turn(number, seq, at, prompt)
+
+
+def rests(fold: ThreadFold, entries: Iterable[Numbered]) -> Iterator[Rest]:
+    """Each version where nothing was open, in order.
+
+    Args:
+        fold: the thread before the first of the entries; it is used up.
+        entries: the thread's records.
+    """
+    count = turn = stretch = 0
+    turn_at: dict[int, int] = {}
+    for seq, at, entry in entries:
+        fold.apply(seq, at, entry)
+        if isinstance(entry, UserInput | TaskGiven):
+            count += 1
+            turn = count
+        if isinstance(entry, Rewound):
+            turn = turn_at.get(entry.to, 0)
+        stretch += isinstance(entry, Event)
+        if fold.is_idle:
+            turn_at[seq] = turn
+            yield Rest(seq, at, turn, fold.conversation.view, fold.files, stretch)
+
+
+def rest_at(found: Iterable[Rest], version: int) -> Rest | None:
+    """The last place at or before a version."""
+    return max((r for r in found if r.version <= version), key=lambda r: r.version, default=None)
+
+
+def rest_after(found: Iterable[Rest], turn: int) -> Rest | None:
+    """Where a turn had ended; 0 for the beginning. `None` if there is no such turn."""
+    of_turn = [rest for rest in found if rest.turn == turn]
+    stretches = [rest for rest in of_turn if rest.stretch == of_turn[0].stretch]
+    return stretches[-1] if stretches else None
