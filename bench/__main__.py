@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 from pathlib import Path
 
-from bench import machine, startup, streams, task, turns
+from bench import machine, startup, streams, task, threads, turns
 from bench.report import Row, print_table, write_json
 
 RESULTS = Path(__file__).parent / "results.json"
@@ -24,6 +24,7 @@ def main() -> None:
         *turns.measure_fleet(),
         *turns.measure_idle(),
         *turns.measure_parallel_tools(),
+        *threads.measure(),
     ]
     print_table(rows)
     write_json(rows, RESULTS)

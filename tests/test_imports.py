@@ -16,13 +16,14 @@ TESTS: Final = Path(__file__).parent
 
 PURE: Final = {"__future__", "collections", "enum", "msgspec", "types", "typing"}
 ALLOWED: Final = {
-    "treadle.errors": {"__future__", "collections"},
+    "treadle.errors": {"__future__", "collections", "errno"},
     "treadle.core": PURE,
     "treadle.core.llm": PURE | {"decimal"},
     "treadle.core.budget": PURE | {"datetime", "decimal"},
     "treadle.core.chat.machine": PURE | {"logging"},
     "treadle.core.task.machine": PURE | {"logging"},
     "treadle.thread": PURE,
+    "treadle.thread.commits": PURE | {"re"},
     "treadle.thread.ids": PURE | {"re"},
     "treadle.thread.record": PURE | {"hashlib", "re"},
     "treadle.thread.snapshot": PURE | {"hashlib"},

@@ -6,6 +6,7 @@ models are not here: they are data that the agent sees (`ToolError`, `LlmError` 
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 
 
@@ -63,6 +64,9 @@ class StoreError(TreadleError):
     """This machine's disk, or another process, stands in the way; everything saved is intact."""
 
 
+_NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+
+
 class DiskError(StoreError):
     """The operating system refused a file operation.
 
@@ -73,20 +77,36 @@ class DiskError(StoreError):
         operation: what was tried (`write`, `sync`, `rename`, ...).
         path: the file.
         cause: the operating system's error.
+        needed: how many bytes the operation would have taken; 0 if that is not known.
     """
 
-    def __init__(self, operation: str, path: str, cause: OSError) -> None:
+    def __init__(self, operation: str, path: str, cause: OSError, needed: int = 0) -> None:
+        room = f" ({needed} bytes are needed)" if needed and cause.errno in _NO_ROOM else ""
         super().__init__(
-            f"cannot {operation} {path}: {cause.strerror or cause}",
+            f"cannot {operation} {path}: {cause.strerror or cause}{room}",
             hint="everything saved before is intact; mend the cause and resume the thread",
         )
         self.operation = operation
         self.path = path
         self.errno = cause.errno
+        self.needed = needed
 
 
 class ThreadBusyError(StoreError):
-    """Another process has this thread open for writing; wait for it, or use another thread."""
+    """Another process has this thread open for writing; wait for it, or use another thread.
+
+    Args:
+        thread_id: the thread.
+        holder: which process, in words; empty if that is not known.
+    """
+
+    def __init__(self, thread_id: str, holder: str = "") -> None:
+        super().__init__(
+            f"thread {thread_id} is open in another process" + (f": {holder}" if holder else ""),
+            hint=f"`treadle watch {thread_id}` follows it; it is free when that process ends",
+        )
+        self.thread_id = thread_id
+        self.holder = holder
 
 
 class StaleWriterError(StoreError):
@@ -111,8 +131,30 @@ class DamagedJournalError(StoreError):
         self.offset = offset
 
 
+class StorageBusyError(StoreError):
+    """Another process moves or removes threads; nothing was changed. Wait for it."""
+
+
+class MissingBlobError(TreadleError):
+    """A large output that was kept beside its thread is gone, or not what it was.
+
+    The message in the thread still has its beginning and its end.
+    """
+
+
 class ReadOnlyThreadError(StoreError):
     """The thread can be shown but not continued; the message says why."""
+
+
+class FileStateError(TreadleError):
+    """A state of the workspace's files cannot be had here; the message says why.
+
+    The repository, or who removed the state from it, is at fault; no file was changed.
+    """
+
+
+class HeldBackError(TreadleError):
+    """What was to leave this machine holds a secret it knows; nothing has left."""
 
 
 class BuildError(UsageError):

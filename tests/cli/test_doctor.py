@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import stat
 import subprocess
@@ -17,6 +18,16 @@ from cli.conftest import Run
 from cli.test_real_models import KEY, Shell, key_of
 from lab.mounts import mounted, why_no_mounts
 from models.loopback import Answer, Loopback, refusal
+from store.shelf import TURN, fill
+from treadle.cli import store_checks
+from treadle.cli.checks import Finding
+from treadle.cli.store_checks import check_store
+from treadle.store.blobs import Blobs
+from treadle.store.local import LocalStore
+from treadle.store.places import Places
+from treadle.thread.codec import encode_entry
+from treadle.thread.facts import ThreadCreated
+from treadle.thread.record import Head, encode_batch
 
 LISTED = {"data": [{"id": "model-one"}, {"id": "model-two"}], "has_more": False}
 
@@ -335,3 +346,133 @@ def test_a_disk_that_is_full_is_a_failure(treadle: Run, tmp_path: Path) -> None:
         done = treadle("doctor", "--json", TREADLE_HOME=str(place / "home"))
     (disk,) = by_name(done.stdout)["disk"]
     assert (done.returncode, disk["status"]) == (1, "failure")
+
+
+# ---- what threads leave --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> LocalStore:
+    """The threads of the commands' home, with one in it."""
+    home = tmp_path / "home"
+    store = LocalStore(Places(home / "data", home / "state", home / "config"))
+    writer = store.create("treadle/0", workspace="/w")
+    writer.close()
+    return store
+
+
+def examined(store: LocalStore) -> dict[str, Finding]:
+    """What is said of the data folder, by name; the last line of each."""
+    return {one.name: one for one in check_store(store, store.places)}
+
+
+def test_with_nothing_wrong_only_room_threads_and_index_are_told(store: LocalStore) -> None:
+    found = examined(store)
+    assert {one.name: one.status for one in found.values()} == {
+        "threads": "ok",
+        "room": "ok",
+        "index": "ok",
+    }
+    assert found["index"].text.endswith("1 threads in it")
+
+
+@pytest.mark.parametrize(
+    ("folder", "name", "finding", "words"),
+    [
+        ("quarantine", "T-01900000-0000-7000-8000-000000000001.jsonl.1.a", "quarantine", "gc"),
+        ("threads/tmp", "T-01900000-0000-7000-8000-000000000001.00", "drafts", "gc"),
+        ("threads", "notes.txt", "strangers", "elsewhere"),
+    ],
+)
+def test_what_is_left_in_a_folder_is_told_with_what_to_do(
+    store: LocalStore, folder: str, name: str, finding: str, words: str
+) -> None:
+    path = store.places.data / folder
+    path.mkdir(mode=0o700, exist_ok=True)
+    (path / name).write_text("left")
+    (path / name).chmod(0o600)
+    found = examined(store)
+    assert set(found) == {"threads", "room", "index", finding}
+    assert found[finding].status == "warning"
+    assert words in found[finding].advice
+
+
+def test_an_output_that_no_thread_names_is_told(store: LocalStore) -> None:
+    ref = Blobs(store.folders).keep(b"much")
+    os.utime(store.places.data / "blobs" / ref.sha256, (1, 1))
+    found = examined(store)["outputs"]
+    assert (found.status, found.text) == ("warning", "1 outputs that no thread names, 4 B")
+
+
+def test_a_thread_that_stopped_in_the_middle_is_told_unless_it_is_in_use(store: LocalStore) -> None:
+    writer = store.create("treadle/0", workspace="/w")
+    fill(writer, *TURN)
+    assert "unfinished" not in examined(store)
+    writer.close()
+    found = examined(store)["unfinished"]
+    assert writer.thread_id in found.text
+    assert "treadle resume" in found.advice
+
+
+def test_a_thread_of_a_newer_treadle_is_a_warning_and_no_damage(store: LocalStore) -> None:
+    thread = "T-01900000-0000-7000-8000-00000000000b"
+    header = ThreadCreated(99, thread, "chat", "treadle/9")
+    data, _ = encode_batch(Head(), store.now(), [encode_entry(header)[1]])
+    path = Path(store.folders.threads) / f"{thread}.jsonl"
+    path.write_bytes(data)
+    path.chmod(0o600)
+    found = examined(store)["threads"]
+    assert found.status == "warning"
+    assert "newer Treadle" in found.text
+
+
+def test_a_damaged_thread_is_told_with_how_to_save_it(store: LocalStore) -> None:
+    writer = store.create("treadle/0", workspace="/w")
+    fill(writer, *TURN)
+    writer.close()
+    path = Path(store.folders.threads) / f"{writer.thread_id}.jsonl"
+    path.write_bytes(path.read_bytes().replace(b"git_observed", b"git_obserXed"))
+    found = examined(store)["threads"]
+    assert found.status == "failure"
+    assert f"{writer.thread_id} is corrupt" in found.text
+    assert "--salvage" in found.advice
+
+
+@pytest.mark.parametrize("is_folder_closed", [True, False])
+def test_files_that_others_can_read_are_told_unless_nobody_gets_in(
+    store: LocalStore, is_folder_closed: bool
+) -> None:
+    journal = next(Path(store.folders.threads).glob("*.jsonl"))
+    journal.chmod(0o644)
+    store.places.data.chmod(0o700 if is_folder_closed else 0o755)
+    found = examined(store)
+    assert ("privacy" in found) is not is_folder_closed
+    if not is_folder_closed:
+        assert found["privacy"].advice == f"chmod -R go= {store.places.data}"
+
+
+def test_a_network_file_system_is_told(
+    store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mounts = tmp_path / "mounts"
+    line = f"36 35 98:0 / {tmp_path} rw - nfs4 server:/x rw\n35 1 8:1 / / rw - ext4 /dev/sda rw\n"
+    mounts.write_text(line + "garbage\n")
+    monkeypatch.setattr(store_checks, "MOUNTS", mounts)
+    found = examined(store)["file system"]
+    assert (found.status, "nfs4" in found.text) == ("warning", True)
+    assert "local disk" in found.advice
+    mounts.write_text(line.replace("nfs4", "xfs"))
+    assert "file system" not in examined(store)
+
+
+def test_only_as_much_is_read_as_is_quick(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = store.create("treadle/0", workspace="/w")
+    fill(writer, *TURN)
+    writer.close()
+    size = (Path(store.folders.threads) / f"{writer.thread_id}.jsonl").stat().st_size
+    monkeypatch.setattr(store_checks, "SIZE_MAX", size)
+    assert examined(store)["threads"].text == "2, the last 1 verified"
+    monkeypatch.setattr(store_checks, "SIZE_MAX", size + 10_000)
+    assert examined(store)["threads"].text == "2, all verified"

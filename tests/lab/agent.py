@@ -172,6 +172,7 @@ class Hooked:
 
     action_taken = True
     note = "committed"
+    commit: str | None = None
 
 
 class Folder:

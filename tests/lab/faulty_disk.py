@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from types import MappingProxyType
 from typing import Final
 
 from msgspec import Struct
 
 from lab.model_disk import ModelDisk
+from treadle.store.disk import FileStat
 
 _OPENS: Final = frozenset({"create", "open_append", "read", "list", "lock", "sync_folder", "mkdir"})
 _CHANGES: Final = frozenset(
@@ -140,6 +141,18 @@ class FaultyDisk:
         self._pass("read", path)
         return self.disk.read_range(path, offset, size)
 
+    def pieces(self, path: str, offset: int = 0) -> Generator[bytes, None, None]:
+        self._pass("read", path)
+        yield from self.disk.pieces(path, offset)
+
+    def touch(self, path: str) -> None:
+        self._pass("open_append", path)
+        self.disk.touch(path)
+
+    def link(self, source: str, target: str) -> None:
+        self._pass("rename", target)
+        self.disk.link(source, target)
+
     def rename(self, source: str, target: str) -> None:
         self._pass("rename", target)
         self.disk.rename(source, target)
@@ -152,6 +165,18 @@ class FaultyDisk:
         self._pass("list", folder)
         return self.disk.list(folder)
 
-    def lock(self, path: str) -> int | None:
+    def stats(self, folder: str, ending: str = "") -> dict[str, FileStat]:
+        self._pass("list", folder)
+        return self.disk.stats(folder, ending)
+
+    def stat(self, path: str) -> FileStat | None:
+        self._pass("list", path)
+        return self.disk.stat(path)
+
+    def lock(self, path: str, note: bytes = b"") -> int | None:
         self._pass("lock", path)
-        return self.disk.lock(path)
+        return self.disk.lock(path, note)
+
+    def is_locked(self, path: str) -> bool:
+        self._pass("read", path)
+        return self.disk.is_locked(path)

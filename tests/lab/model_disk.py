@@ -19,11 +19,12 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from itertools import count, product
 from posixpath import basename, dirname, join
 from random import Random
 from typing import Final, cast
+from zlib import crc32
 
 from lab.model_nodes import (
     Change,
@@ -38,6 +39,7 @@ from lab.model_nodes import (
     folders_below,
     nothing_survives,
 )
+from treadle.store.disk import FileStat
 
 STATE_COUNT_MAX: Final = 4_000
 """More crash states than this per cut are sampled, with the given seed: all that differ from the
@@ -60,6 +62,8 @@ class ModelDisk:
     ) -> None:
         self.on_change = on_change
         self.survival = survival
+        self.clock_ns = 0
+        """Comes into the time of files that are written or touched."""
         self.change_count = 0
         self.pending_count_max = 0
         self._root = Folder()
@@ -104,6 +108,7 @@ class ModelDisk:
         path, file = self._opened(handle)
         if data:
             file.change(Change(len(file.content), data))
+            file.touched_ns = self.clock_ns
         self._changed("write", path)
 
     def sync(self, handle: int) -> None:
@@ -142,6 +147,22 @@ class ModelDisk:
         content = self.read(path, offset)
         return content if size < 0 else content[:size]
 
+    def pieces(self, path: str, offset: int = 0) -> Generator[bytes, None, None]:
+        content = self.read(path, offset)
+        if content:
+            yield content
+
+    def touch(self, path: str) -> None:
+        self._file(path).touched_ns = self.clock_ns
+        self._changed("touch", path)
+
+    def link(self, source: str, target: str) -> None:
+        folder, name = self._place(target)
+        if name in folder.names:
+            raise _error(errno.EEXIST, target)
+        folder.bind(name, self._file(source))
+        self._changed("link", target)
+
     def rename(self, source: str, target: str) -> None:
         file = self._file(source)
         folder, name = self._place(target)
@@ -169,7 +190,19 @@ class ModelDisk:
             raise _error(errno.ENOTDIR, folder)
         return sorted(found.names)
 
-    def lock(self, path: str) -> int | None:
+    def stats(self, folder: str, ending: str = "") -> dict[str, FileStat]:
+        names = [name for name in self.list(folder) if name.endswith(ending)]
+        found = {name: self.stat(join(folder, name)) for name in names}
+        return {name: status for name, status in found.items() if status is not None}
+
+    def stat(self, path: str) -> FileStat | None:
+        try:
+            file = self._file(path)
+        except OSError:
+            return None
+        return FileStat(len(file.content), file.touched_ns + crc32(file.content), id(file))
+
+    def lock(self, path: str, note: bytes = b"") -> int | None:
         folder, name = self._place(path)
         if name not in folder.names:
             folder.bind(name, File())
@@ -178,7 +211,15 @@ class ModelDisk:
         if file.holder is not None:
             return None
         file.holder = self._handle(path, file)
+        if note:  # nothing hangs on it: no cut need be tried for what is left of it
+            file.base = file.content = note
         return file.holder
+
+    def is_locked(self, path: str) -> bool:
+        try:
+            return self._file(path).holder is not None
+        except FileNotFoundError:
+            return False
 
     # ---- what only a model can do --------------------------------------------------------------
 
@@ -239,6 +280,7 @@ class ModelDisk:
 
     def _grown(self, root: Folder) -> ModelDisk:
         other = ModelDisk(survival=self.survival)
+        other.clock_ns = self.clock_ns
         other._root = root
         return other
 

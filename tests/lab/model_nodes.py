@@ -77,13 +77,14 @@ def _record_ends(data: bytes) -> list[int]:
 
 
 class File:
-    __slots__ = ("base", "changes", "content", "holder", "link_count")
+    __slots__ = ("base", "changes", "content", "holder", "link_count", "touched_ns")
 
     def __init__(self, content: bytes = b"") -> None:
         self.base = self.content = content
         self.changes: list[Change] = []
         self.link_count = 0
         self.holder: int | None = None
+        self.touched_ns = 0
 
     def change(self, change: Change) -> None:
         self.changes.append(change)
@@ -204,6 +205,7 @@ class Copier:
         if id(old) not in self._made:
             new = self._made[id(old)] = File(old.base)
             new.content, new.link_count = old.content, old.link_count
+            new.touched_ns = old.touched_ns
             new.changes = [change.copy() for change in old.changes]
         return self._made[id(old)]
 
@@ -233,6 +235,7 @@ class Survivor:
         if id(old) not in self._made:
             self._made[id(old)] = File(old.torn(self._chosen))  # type: ignore[arg-type]
         new = self._made[id(old)]
+        new.touched_ns = old.touched_ns
         new.link_count += 1
         return new
 

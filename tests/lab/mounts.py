@@ -43,7 +43,16 @@ def mounted(kind: str, source: str, folder: Path, options: str) -> Iterator[None
     try:
         yield
     finally:
+        _unmount(folder)
+
+
+def _unmount(folder: Path) -> None:
+    """A test that failed may still have files open there: nothing is to stay mounted."""
+    try:
         _run("umount", str(folder))
+    except subprocess.CalledProcessError:
+        _run("umount", "--lazy", str(folder))
+        raise
 
 
 def remount(folder: Path, options: str) -> None:

@@ -21,7 +21,7 @@ from treadle.core.events import ToolUncertain
 from treadle.core.messages import Message
 from treadle.core.tools import EffectClass
 from treadle.runtime.session import Session
-from treadle.store import journal, local
+from treadle.store import journal, local, reading
 from treadle.store.disk import Disk, PosixDisk
 from treadle.store.journal import Journal
 from treadle.store.writer import ThreadWriter
@@ -72,7 +72,7 @@ def _snapshot_seal_not_verified() -> Patch:
         except (msgspec.DecodeError, UnicodeDecodeError):
             return None
 
-    return patch.object(local, "decode_snapshot", decode)
+    return patch.object(reading, "decode_snapshot", decode)
 
 
 def _acknowledged_before_written() -> Patch:
@@ -219,7 +219,7 @@ def _torn_end_not_cut() -> Patch:
 
 
 def _first_bad_line_is_torn() -> Patch:
-    return patch.object(record, "_proof_of_loss", lambda bad, expected: "")
+    return patch.object(record, "_well_formed", lambda lines, is_last: iter(()))
 
 
 def _stale_writer_not_noticed() -> Patch:
@@ -242,7 +242,7 @@ def _remembered_pages_believed() -> Patch:
 
 
 def _drafts_left() -> Patch:
-    return patch.object(local.LocalStore, "_remove_leftovers", lambda self, thread: None)
+    return patch.object(local, "remove_drafts", lambda disk, folder, owner: None)
 
 
 def _tool_before_its_intent() -> Patch:
@@ -276,9 +276,10 @@ def _queued_input_in_memory() -> Patch:
 
 
 def _lock_not_exclusive() -> Patch:
-    def lock(self: local.LocalStore, thread: str) -> int:
-        count = len(self._disk.list(self._threads))
-        return self._disk.lock(self._path(thread, f".lock{count}")) or -1
+    def lock(self: local.LocalStore, thread: str, at: str = "") -> int:
+        folders = self.folders
+        count = len(self._disk.list(folders.threads))
+        return self._disk.lock(folders.path(thread, f".lock{count}"), at.encode()) or -1
 
     return patch.object(local.LocalStore, "_lock", lock)
 

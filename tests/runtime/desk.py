@@ -192,6 +192,7 @@ class Hooked(Struct):
 
     action_taken: bool = True
     note: str = "committed"
+    commit: str | None = None
 
 
 class Round(Struct):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from runtime.clock import tick
-from runtime.desk import Failure, Folder, Run, Success, Toolbox, for_ever, ignore, mutate
+from runtime.desk import Failure, Folder, Hooked, Run, Success, Toolbox, for_ever, ignore, mutate
 from treadle.core.conversation import Conversation
 from treadle.core.events import LlmEvent, ModelEvent, PostToolsHookCompleted
 from treadle.core.llm import LlmErrorKind, LlmRequest, LlmResponse, ModelTraits
@@ -163,6 +163,15 @@ async def test_a_hook_tells_what_it_did() -> None:
     event = await run_hook(folder, (), None, is_whole=True, trailer="T")
     assert event == PostToolsHookCompleted(True, "committed")
     assert folder.rounds[0].trailer == "T"
+
+
+async def test_a_hook_names_the_commit_that_it_made() -> None:
+    class Committing(Folder):
+        async def after_tools(self, *_: Any, **__: Any) -> Hooked:
+            return Hooked(commit="c0ffee" * 6)
+
+    event = await run_hook(Committing(), (), None, is_whole=True, trailer="T")
+    assert event == PostToolsHookCompleted(True, "committed", commit="c0ffee" * 6)
 
 
 @pytest.mark.parametrize("error", [RuntimeError("oh"), TimeoutError(), SystemExit(3)])

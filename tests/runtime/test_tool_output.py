@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from runtime.clock import tick
 from runtime.desk import CONFIG, Desk, Failure, Model, Run, Success, Toolbox, calls, mutate, read
-from treadle.core.tools import Outcome, ToolError, ToolErrorKind
+from treadle.core.tools import BlobRef, Outcome, ToolError, ToolErrorKind
 from treadle.runtime import outputs
-from treadle.runtime.calls import OUTPUT_LENGTH_MAX
+from treadle.runtime.calls import KEPT_LENGTH_MAX, OUTPUT_LENGTH_MAX
 
 SECRET = "sk-0123456789abcdef"  # of nobody
 
@@ -54,15 +54,94 @@ async def test_larger_output_keeps_head_and_tail_and_says_exactly_how_much_is_le
     desk: Desk, extra: int
 ) -> None:
     half = OUTPUT_LENGTH_MAX // 2
-    (text,) = await results_of(desk, Success("", "é" * half + "-" * extra + "ü" * half))
-    assert text == "é" * half + f"\n[... {extra} characters left out ...]\n" + "ü" * half
+    whole = "é" * half + "-" * extra + "ü" * half
+    (text,) = await results_of(desk, Success("", whole))
+    (completed,) = completions(desk)
+    thread_id = desk.store.ids()[0]
+    where = f"treadle show {thread_id} --output {completed['call_id']}"
+    said = f"[... {extra} characters left out; the whole output is kept: {where} ...]"
+    assert text == "é" * half + f"\n{said}\n" + "ü" * half
+    assert kept_of(desk, completed) == whole
 
 
-async def test_message_and_output_of_a_failure_are_cut_too(desk: Desk) -> None:
+async def test_message_and_output_of_a_failure_are_cut_too_and_kept_together(desk: Desk) -> None:
     long = "y" * (OUTPUT_LENGTH_MAX + 5)
-    (text,) = await results_of(desk, Failure("", ToolError(ToolErrorKind.FAILED, long, long)))
-    assert text.count("[... 5 characters left out ...]") == 2
-    assert len(text) < 2 * OUTPUT_LENGTH_MAX + 200
+    error = ToolError(ToolErrorKind.FAILED, long, f"{long}!")
+    (text,) = await results_of(desk, Failure("", error))
+    assert text.count("[... 5 characters left out; the whole output is kept: ") == 1
+    assert text.count("[... 6 characters left out; the whole output is kept: ") == 1
+    assert len(text) < 2 * OUTPUT_LENGTH_MAX + 400
+    (completed,) = completions(desk)
+    assert kept_of(desk, completed) == error.text
+
+
+@pytest.mark.parametrize("length", [1, OUTPUT_LENGTH_MAX])
+async def test_what_a_message_holds_whole_is_not_kept_again(desk: Desk, length: int) -> None:
+    await results_of(desk, Failure("", ToolError(ToolErrorKind.FAILED, "x" * length, "y" * length)))
+    assert "blob" not in completions(desk)[0]["outcome"]
+    assert not (desk.folder / "data" / "blobs").exists()
+
+
+async def test_half_a_surrogate_pair_is_kept_as_a_mark(desk: Desk) -> None:
+    await results_of(desk, Success("", "a" * OUTPUT_LENGTH_MAX + "\ud800"))
+    (completed,) = completions(desk)
+    assert kept_of(desk, completed) == "a" * OUTPUT_LENGTH_MAX + "\ufffd"
+
+
+async def test_more_than_is_kept_of_any_output_is_cut_in_the_middle(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("treadle.runtime.calls.KEPT_LENGTH_MAX", 3 * OUTPUT_LENGTH_MAX)
+    await results_of(desk, Success("", "a" * 4 * OUTPUT_LENGTH_MAX))
+    (completed,) = completions(desk)
+    half = "a" * (3 * OUTPUT_LENGTH_MAX // 2)
+    gap = f"[... {OUTPUT_LENGTH_MAX} characters left out ...]"
+    assert kept_of(desk, completed) == f"{half}\n{gap}\n{half}"
+
+
+def test_what_is_kept_of_one_output_is_bounded_in_every_script() -> None:
+    assert len("\U0001f600".encode()) * KEPT_LENGTH_MAX <= 64 * 1024 * 1024
+
+
+async def test_secrets_are_out_of_what_is_kept_whole(desk: Desk) -> None:
+    filler = "b" * OUTPUT_LENGTH_MAX
+    await results_of(desk, Success("", f"{filler}{SECRET}{filler}"), redactor=Censor())
+    (completed,) = completions(desk)
+    assert kept_of(desk, completed) == f"{filler}[REDACTED:key]{filler}"
+    assert all(
+        SECRET.encode() not in path.read_bytes()
+        for path in (desk.folder / "data").rglob("*")
+        if path.is_file()
+    )
+
+
+async def test_a_turn_goes_on_when_a_long_output_cannot_be_kept_and_people_are_told(
+    desk: Desk,
+) -> None:
+    blobs = desk.folder / "data" / "blobs"
+    blobs.parent.mkdir(parents=True)
+    blobs.write_text("a file where a folder should be")
+    (text,) = await results_of(desk, Success("", "x" * (OUTPUT_LENGTH_MAX + 1)))
+    assert "[... 1 characters left out ...]" in text
+    assert "blob" not in completions(desk)[0]["outcome"]
+    notices = [one.text for one in desk.heard.outputs if isinstance(one, outputs.Notice)]
+    assert len(notices) == 1
+    assert notices[0].startswith("a long output was not kept whole: cannot ")
+
+
+async def test_a_reopened_thread_tells_the_model_the_same_of_a_long_output(desk: Desk) -> None:
+    async def end(_: Run) -> Outcome:
+        return Success("", "x" * (OUTPUT_LENGTH_MAX + 1))
+
+    session = desk.new(Model(calls("work"), "done"), Toolbox(work=mutate(end)))
+    await session.turn("go")
+    before = [m.content for m in session.conversation if m.role == "tool"]
+    await session.close()
+    model = Model("again")
+    again = desk.reopen(session.thread_id, model, Toolbox(work=mutate(end)))
+    await again.turn("more")
+    assert [m.content for m in model.requests[0].messages if m.role == "tool"] == before
+    assert "whole output is kept" in before[0]
 
 
 @pytest.mark.parametrize(
@@ -160,6 +239,20 @@ async def test_queued_input_is_stored_without_secrets_and_delivered_once(desk: D
     asked = [m.content for m in session.conversation if m.role == "user"]
     assert asked == ["go", "more [REDACTED:key]"]
     assert not session._writer.fold.queued
+
+
+def completions(desk: Desk) -> list[dict[str, Any]]:
+    """The ends of calls that are durable."""
+    (thread_id,) = desk.store.ids()
+    return [event for event in desk.events(thread_id) if event["type"] == "tool_completed"]
+
+
+def kept_of(desk: Desk, completed: dict[str, Any]) -> str:
+    """What the blob holds that a record names; its size is the one recorded."""
+    ref = BlobRef(**completed["outcome"]["blob"])
+    data = desk.store.blob(ref)
+    assert len(data) == ref.size
+    return data.decode()
 
 
 def journals(desk: Desk) -> list[Any]:

@@ -114,6 +114,36 @@ class DiskSuite:
 
     # ---- names -----------------------------------------------------------------------------------
 
+    def test_a_file_with_two_names_is_one_file_until_the_last_is_removed(
+        self, disk: Disk, folder: str
+    ) -> None:
+        path, other = self.make(disk, f"{folder}/a", b"one"), f"{folder}/b"
+        disk.link(path, other)
+        handle = disk.open_append(path)
+        disk.write(handle, b"two")
+        disk.unlink(path)
+        assert disk.size(handle) == 6
+        disk.write(handle, b"three")
+        disk.close(handle)
+        assert disk.read(other) == b"onetwothree"
+        assert disk.list(folder) == ["b"]
+
+    def test_a_taken_name_is_no_second_name(self, disk: Disk, folder: str) -> None:
+        path, other = self.make(disk, f"{folder}/a", b"one"), self.make(disk, f"{folder}/b", b"2")
+        with pytest.raises(FileExistsError):
+            disk.link(path, other)
+        with pytest.raises(FileNotFoundError):
+            disk.link(f"{folder}/c", f"{folder}/d")
+        assert disk.read(other) == b"2"
+
+    def test_only_a_file_that_is_there_can_be_touched(self, disk: Disk, folder: str) -> None:
+        path = self.make(disk, f"{folder}/a", b"one")
+        disk.touch(path)
+        assert disk.read(path) == b"one"
+        with pytest.raises(FileNotFoundError):
+            disk.touch(f"{folder}/b")
+        assert disk.list(folder) == ["a"]
+
     def test_a_renamed_file_replaces_what_had_its_name(self, disk: Disk, folder: str) -> None:
         new = self.make(disk, f"{folder}/new", b"new")
         old = self.make(disk, f"{folder}/old", b"old")
@@ -164,6 +194,31 @@ class DiskSuite:
             self.make(disk, f"{folder}/{name}")
         disk.make_folder(f"{folder}/c")
         assert disk.list(folder) == sorted(["b", "a", "a.b", "Z", "é", "c"])
+
+    def test_stats_tell_size_and_identity_of_the_plain_files_with_an_ending(
+        self, disk: Disk, folder: str
+    ) -> None:
+        path = self.make(disk, f"{folder}/a.x", b"12345")
+        self.make(disk, f"{folder}/b.x", b"")
+        self.make(disk, f"{folder}/c.y", b"1")
+        disk.make_folder(f"{folder}/d.x")
+        found = disk.stats(folder, ".x")
+        assert {name: one.size for name, one in found.items()} == {"a.x": 5, "b.x": 0}
+        assert disk.stats(folder).keys() == {"a.x", "b.x", "c.y"}
+        assert disk.stats(f"{folder}/none") == {}
+        assert disk.stat(path) == found["a.x"]
+        assert disk.stat(f"{folder}/none") is disk.stat(f"{folder}/d.x") is None
+
+    def test_a_stat_changes_when_a_file_grows_or_is_replaced(self, disk: Disk, folder: str) -> None:
+        path = self.make(disk, f"{folder}/a", b"12345")
+        before = disk.stat(path)
+        disk.rename(self.make(disk, f"{folder}/b", b"67890"), path)
+        replaced = disk.stat(path)
+        assert replaced != before
+        handle = disk.open_append(path)
+        disk.write(handle, b"1")
+        disk.close(handle)
+        assert disk.stat(path) not in (before, replaced)
 
     def test_a_missing_folder_lists_nothing(self, disk: Disk, folder: str) -> None:
         assert disk.list(f"{folder}/none") == []
@@ -233,6 +288,31 @@ class DiskSuite:
         disk.close(disk.open_append(f"{folder}/a.lock"))
         assert disk.lock(f"{folder}/a.lock") is None
         disk.close(lock)
+
+    def test_whether_a_lock_is_held_can_be_asked_without_taking_it(
+        self, disk: Disk, folder: str
+    ) -> None:
+        path = f"{folder}/a.lock"
+        assert not disk.is_locked(path)
+        assert disk.list(folder) == []
+        for _ in range(2):
+            lock = disk.lock(path)
+            assert lock is not None
+            assert disk.is_locked(path)
+            assert disk.is_locked(path)
+            assert disk.lock(path) is None
+            disk.close(lock)
+            assert not disk.is_locked(path)
+
+    def test_a_lock_file_holds_the_note_of_its_last_holder(self, disk: Disk, folder: str) -> None:
+        path = f"{folder}/a.lock"
+        for note in (b"a long note", b"short"):
+            lock = disk.lock(path, note)
+            assert lock is not None
+            assert disk.read(path) == note
+            assert disk.lock(path, b"another") is None
+            disk.close(lock)
+            assert disk.read(path) == note
 
     def test_locking_leaves_the_content_of_the_file_alone(self, disk: Disk, folder: str) -> None:
         path = self.make(disk, f"{folder}/a.lock", b"words")

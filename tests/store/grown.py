@@ -1,8 +1,9 @@
-"""What format 1 has come to hold since its first golden threads: approvals, compaction, tasks."""
+"""What format 1 has come to hold since its first golden threads: approvals, tasks, years."""
 
 from __future__ import annotations
 
 from decimal import Decimal
+from hashlib import sha256
 from typing import Final, NamedTuple
 
 from core.samples import call, said, success
@@ -10,6 +11,7 @@ from thread.journals import at
 from treadle.core.approval import AlwaysAsk, Approved, AskAbove, Modified, Rejected, ToolBased
 from treadle.core.budget import TokenBudget
 from treadle.core.config import AgentConfig
+from treadle.core.conversation import Compaction, View
 from treadle.core.events import (
     ApprovalDecided,
     CancelRequested,
@@ -19,6 +21,7 @@ from treadle.core.events import (
     LlmEvent,
     PostToolsHookCompleted,
     RetryTimeoutFired,
+    Rewound,
     ToolCompleted,
     ToolStarted,
 )
@@ -36,9 +39,35 @@ from treadle.core.task.events import (
     TaskResumed,
     TimeRanOut,
 )
-from treadle.core.tools import EffectClass, RiskLevel, ToolDefinition
+from treadle.core.tools import (
+    BlobRef,
+    EffectClass,
+    RiskLevel,
+    ToolDefinition,
+    ToolError,
+    ToolErrorKind,
+    ToolExecutionOutcome,
+)
 from treadle.thread.codec import Entry
-from treadle.thread.facts import ChildStarted, Configured, GitObserved, Granted, TaskEnded
+from treadle.thread.facts import (
+    Annotated,
+    ChildStarted,
+    Configured,
+    ContextObserved,
+    ExtraSet,
+    FilesSaved,
+    Foreign,
+    GitObserved,
+    Granted,
+    Imported,
+    Pinned,
+    Renamed,
+    Restored,
+    Scrubbed,
+    Tagged,
+    TaskEnded,
+    Trashed,
+)
 from treadle.thread.fold import CHAT, TASK
 
 OBJECT: Final = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
@@ -51,12 +80,16 @@ ANSWER: Final = {"type": "object", "properties": {"count": {"type": "integer"}}}
 
 
 class Golden(NamedTuple):
-    """A thread: the state it ends in and its writes; the first of a task is that of its header."""
+    """A thread: the state it ends in and its writes; the first of a task is that of its header.
+
+    `base` is the thread and the version that a fork goes on from.
+    """
 
     state: str
     batches: tuple[tuple[Entry, ...], ...]
     machine: str = CHAT
     parent: tuple[str, str, int] | None = None
+    base: tuple[str, int] | None = None
 
 
 def thread_id(number: int) -> str:
@@ -271,4 +304,72 @@ OUT_OF_TIME: Final = Golden(
     TASK,
 )
 
-GROWN: Final = (WAITING_FOR_APPROVAL, COMPACTING, PARKED, WAITING_FOR_HUMAN, OUT_OF_TIME)
+# ---- threads of years --------------------------------------------------------------------------
+
+OUTPUTS: Final = (b"a line of many\n" * 99, "a line of many \u2028, too\n".encode() * 99)
+"""What is kept beside the threads."""
+SEEN, DONE = (BlobRef(sha256(data).hexdigest(), len(data)) for data in OUTPUTS)
+EDITING: Final = AgentConfig(model_name="model-1", tools=TOOLS)
+LOOKED: Final = ToolExecutionOutcome.Error(
+    "a", ToolError(ToolErrorKind.FAILED, "it is too long", "the beginning"), SEEN
+)
+EDITED: Final = ToolExecutionOutcome.Success("b", "mended", ("a.txt",), DONE)
+
+LONG_LIVED: Final = Golden(
+    "waiting_for_user_input",
+    (
+        (
+            Imported("loom", "s-1", "/w/s-1.json", ("line 3 is no JSON",), 1),
+            Foreign('{"odd":"\u2028"}'),
+            Configured(EDITING, "scripted"),
+            ContextObserved(
+                "treadle", "/w/src", 4, {"memory": "1G", "deep": [1, None]}, {"TERM": "xterm"}
+            ),
+            said("mend it"),
+            Renamed("What a model calls it", "model", Usage(20, 5), "model-2"),
+        ),
+        (
+            FilesSaved("c1" * 20, "71" * 20, "before", ("big.bin",)),
+            says(2, "on it", call("a"), call("b", "edit", '{"path":"a.txt"}')),
+            ToolStarted("a", at(3)),
+            ToolStarted("b", at(3)),
+        ),
+        (ToolCompleted("a", LOOKED, at(4)), ToolCompleted("b", EDITED, at(5))),
+        (
+            FilesSaved("c2" * 20, "72" * 20, "after"),
+            PostToolsHookCompleted(True, "committed", Usage(9, 3), "model-2", at(6), "be" * 20),
+        ),
+        (says(7, "it is mended"),),
+        (said("now the other"), says(8, "that one too")),
+        (CompactionRequested("the names", at(9)), Compacted(7, "Both were mended.", at(10))),
+        (said("wrong"), says(11, "indeed")),
+        (Rewound(20, View(7, Compaction(7, "Both were mended.")), at(12)),),
+        (said("right"), says(13, "quite")),
+        (Rewound(23, View(9, Compaction(7, "Both were mended."), ((7, 9),)), at(14)),),
+        (
+            Renamed("What its person calls it"),
+            Tagged(("one", "two")),
+            Tagged(("three",), ("one",)),
+            Pinned(),
+            Pinned(False),
+            Annotated('a note: "quotes", \\ and \u2028'),
+            ExtraSet({"kept": {"deep": [1, None, "\u2028"]}, "gone": 1}),
+            ExtraSet({"gone": None}),
+            Scrubbed(2, "0a" * 16),
+        ),
+        (Trashed(),),
+        (Restored(),),
+        (said("go on"), says(15, "gladly")),
+    ),
+)
+
+FORKED: Final = Golden(
+    "calling_llm",
+    ((Renamed("another way"),), (said("and if not?"),)),
+    base=(thread_id(12), 20),
+)
+
+GROWN: Final = (
+    *(WAITING_FOR_APPROVAL, COMPACTING, PARKED, WAITING_FOR_HUMAN, OUT_OF_TIME),
+    *(LONG_LIVED, FORKED),
+)

@@ -20,12 +20,13 @@ from msgspec.structs import replace
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from core.samples import Failure, broken, call, ended, said, success
-from store.grown import GROWN, OBJECT, Golden
+from store.grown import GROWN, OBJECT, OUTPUTS, Golden
 from store.shelf import CREATOR, Shelf, fill
 from thread.journals import at
 from treadle.core.approval import Decision, NeverAsk, Policy
 from treadle.core.budget import TokenBudget
 from treadle.core.config import AgentConfig
+from treadle.core.conversation import Compaction, View
 from treadle.core.events import (
     DURABLE,
     CancelRequested,
@@ -40,9 +41,16 @@ from treadle.core.llm import LlmError, LlmErrorKind, LlmResponse, Usage
 from treadle.core.messages import CallPart, Message, Native, OpaquePart, TextPart
 from treadle.core.task.events import TASK_EVENTS, Changes, CustomState, Graph, Logged
 from treadle.core.task.events import AgentConfig as Limits
-from treadle.core.tools import EffectClass, RiskLevel, ToolDefinition, ToolError, ToolErrorKind
+from treadle.core.tools import (
+    BlobRef,
+    EffectClass,
+    RiskLevel,
+    ToolDefinition,
+    ToolError,
+    ToolErrorKind,
+)
 from treadle.thread.codec import Entry
-from treadle.thread.facts import Configured, Fact, GitObserved, InputQueued, Recovered
+from treadle.thread.facts import Base, Configured, Fact, GitObserved, InputQueued, Recovered
 from treadle.thread.fold import TASK
 
 FULL = AgentConfig(
@@ -134,7 +142,8 @@ THREADS: tuple[Golden, ...] = (
 
 
 TAGGED = (*DURABLE, *TASK_EVENTS, *Fact.__args__, *Policy.__args__, *Decision.__args__)
-PLAIN = (AgentConfig, LlmResponse, LlmError, Usage, ToolError, Native)
+PLAIN = (AgentConfig, LlmResponse, LlmError, Usage, ToolError, Native, BlobRef)
+PLAIN_OF_YEARS = (Base, View, Compaction)
 PLAIN_OF_TASKS = (Limits, TokenBudget, CustomState, Graph, Changes, Logged)
 
 
@@ -151,7 +160,7 @@ def check_whole(stored: bytes) -> None:
         tag = str(kind.__struct_config__.tag)
         assert tag in seen or kind is NeverAsk, kind  # the default, which is never written
         assert seen.get(tag, set()) >= {*kind.__struct_encode_fields__}, (kind, seen)
-    for kind in (*PLAIN, *PLAIN_OF_TASKS):
+    for kind in (*PLAIN, *PLAIN_OF_TASKS, *PLAIN_OF_YEARS):
         assert everywhere >= {*kind.__struct_encode_fields__}, (kind, everywhere)
 
 
@@ -169,17 +178,22 @@ def make(folder: Path, work: Path) -> None:
     """The threads, half of their snapshots a few records old, and what they fold to."""
     expected = {}
     shelf = Shelf(work)
-    for number, (state, batches, machine, parent) in enumerate(THREADS):
+    for number, (state, batches, machine, parent, base) in enumerate(THREADS):
         first = batches[:1] if machine == TASK else ()
-        writer = shelf.store.create(
-            CREATOR,
-            workspace="/w",
-            cwd="/w/src",
-            is_private=number == 1,
-            machine=machine,
-            parent=parent,
-            first=[entry for batch in first for entry in batch],
-        )
+        if base is not None:
+            writer = shelf.store.fork(*base, creator=CREATOR)
+        else:
+            writer = shelf.store.create(
+                CREATOR,
+                workspace="/w",
+                cwd="/w/src",
+                is_private=number == 1,
+                machine=machine,
+                parent=parent,
+                first=[entry for batch in first for entry in batch],
+            )
+        for data in OUTPUTS:
+            writer.keep(data)
         fill(writer, *batches[len(first) : 2])
         writer.write_snapshot()
         fill(writer, *batches[2:])
@@ -196,6 +210,7 @@ def make(folder: Path, work: Path) -> None:
     check_whole(b"".join(path.read_bytes() for path in shelf.threads.glob("*.jsonl")))
     for path in shelf.threads.glob("T-*.json*"):
         shutil.copyfile(path, folder / path.name)
+    shutil.copytree(shelf.places.data / "blobs", folder / "blobs", ignore=lambda *_: ["tmp"])
     told = msgspec.json.format(msgspec.json.encode(expected), indent=1)
     (folder / "expected.json").write_bytes(told + b"\n")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import pytest
@@ -16,10 +16,12 @@ from treadle.core.approval import Approved
 from treadle.core.events import ApprovalDecided, CancelRequested
 from treadle.core.task.events import TaskResumed
 from treadle.core.task.machine import TaskState
+from treadle.errors import DamagedJournalError, ReadOnlyThreadError
 from treadle.store.replay import check
 from treadle.thread.chat_state import KIND_OF_STATE
-from treadle.thread.codec import Entry, decode_entry, encode_entry
-from treadle.thread.fold import TASK, ThreadFold
+from treadle.thread.codec import Entry, UnknownEntryError, decode_entry, encode_entry
+from treadle.thread.facts import FORMAT_VERSION, ThreadCreated
+from treadle.thread.fold import CHAT, TASK, ThreadFold
 from treadle.thread.record import Condition, Head, Record, encode_batch, scan
 from treadle.thread.snapshot import decode_snapshot, restore_fold
 
@@ -51,6 +53,7 @@ def old_shelf(shelf: Shelf) -> Shelf:
     shelf.threads.mkdir(parents=True)
     for path in FORMAT_1.glob("T-*"):
         shutil.copy(path, shelf.threads)
+    shutil.copytree(FORMAT_1 / "blobs", shelf.places.data / "blobs")
     shelf.clock.fixed = "2027-01-01T00:00:00.000000Z"
     return shelf
 
@@ -67,6 +70,8 @@ def test_the_golden_threads_hold_every_event_every_fact_and_every_state_of_their
         *("approval_decided", "granted", "compaction_requested", "compacted", "compaction_failed"),
         *("task_given", "state_completed", "state_failed", "time_ran_out", "task_resumed"),
         *("child_started", "task_ended"),
+        *("context_observed", "files_saved", "rewound", "renamed", "tagged", "pinned"),
+        *("annotated", "extra_set", "trashed", "restored", "scrubbed", "imported", "foreign"),
     }
     assert {told["state"] for told in EXPECTED.values()} == {
         *("waiting_for_user_input", "calling_llm", "executing_tools", "post_tools_hook", "error"),
@@ -140,3 +145,65 @@ def test_the_same_entries_written_today_are_the_same_bytes(thread_id: str) -> No
         lines, head = encode_batch(head, batch[0].at, events)
         data += lines
     assert data == journal(thread_id)
+
+
+def test_a_golden_fork_has_the_history_of_its_base_by_reference(old_shelf: Shelf) -> None:
+    [(fork_id, told)] = [one for one in EXPECTED.items() if one[1]["document"].get("forked_from")]
+    base = told["document"]["forked_from"]
+    fork = old_shelf.store.load(fork_id).fold
+    before = old_shelf.store.load(base["thread"], base["version"]).fold
+    assert scan(journal(base["thread"])).records[base["version"] - 1].hash == base["hash"]
+    assert list(fork.conversation[: len(before.conversation)]) == list(before.conversation)
+    assert len(fork.conversation) == len(before.conversation) + 1
+    assert fork.conversation.compaction is not None
+
+
+@pytest.mark.parametrize("with_snapshot", [True, False])
+def test_a_fork_of_a_golden_thread_that_is_not_what_it_was_is_told(
+    old_shelf: Shelf, with_snapshot: bool
+) -> None:
+    [(fork_id, told)] = [one for one in EXPECTED.items() if one[1]["document"].get("forked_from")]
+    old_shelf.journal(told["document"]["forked_from"]["thread"]).unlink()
+    if not with_snapshot:
+        old_shelf.snapshot(fork_id).unlink()
+        with pytest.raises(DamagedJournalError, match=r"forked from is gone|which is not there"):
+            old_shelf.store.load(fork_id)
+    else:
+        assert old_shelf.store.load(fork_id).problem == ""
+
+
+NEWER: Final = {
+    "a newer format": b'{"type":"thread_created","format":2,"thread":"%b","machine":"chat",'
+    b'"creator":"treadle/9.0.0"}',
+    "a machine of the future": b'{"type":"thread_created","format":1,"thread":"%b",'
+    b'"machine":"loom","creator":"treadle/9.0.0"}',
+    "an event of the future": b'{"type":"woven","thread":"%b"}',
+}
+
+
+@pytest.mark.parametrize("newer", NEWER)
+def test_what_a_newer_version_wrote_is_refused_without_any_write(
+    old_shelf: Shelf, newer: str
+) -> None:
+    thread_id = "T-01900000-0000-7000-8000-0000000000ff"
+    header = encode_entry(ThreadCreated(FORMAT_VERSION, thread_id, CHAT, "treadle/9.0.0"))[1]
+    first = NEWER[newer].replace(b"%b", thread_id.encode())
+    events = [header, first] if "event" in newer else [first]
+    data, _ = encode_batch(Head(), "2030-01-01T00:00:00.000000Z", events)
+    old_shelf.journal(thread_id).write_bytes(data)
+    before = old_shelf.files()
+    with pytest.raises((ReadOnlyThreadError, UnknownEntryError)) as caught:
+        old_shelf.store.open(thread_id)
+    assert "\n" not in caught.value.message
+    assert old_shelf.files() == before
+    assert {line.id for line in old_shelf.store.list()} == {thread_id, *EXPECTED}
+    assert old_shelf.files() == before
+
+
+@pytest.mark.parametrize("thread_id", EXPECTED)
+def test_a_golden_thread_that_is_opened_for_nothing_is_not_rewritten(
+    old_shelf: Shelf, thread_id: str
+) -> None:
+    """No upgrade: the bytes of the journal stay, whatever the snapshot becomes."""
+    old_shelf.store.open(thread_id).close()
+    assert old_shelf.journal(thread_id).read_bytes() == journal(thread_id)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,9 +17,10 @@ import pytest
 from core.samples import said
 from store.shelf import CREATOR, TURN, Shelf, fill
 from treadle.errors import DamagedJournalError, DiskError, StaleWriterError, ThreadBusyError
+from treadle.store.lease import NOTE_SIZE_MAX, WORD_LENGTH_MAX, Holder
 from treadle.thread.record import Condition
 
-pytestmark = pytest.mark.timeout(20)
+pytestmark = pytest.mark.timeout(60)
 
 HOLDER = """
 import sys
@@ -24,8 +28,8 @@ from pathlib import Path
 from treadle.store.local import LocalStore
 from treadle.store.places import Places
 folder = Path(sys.argv[1])
-store = LocalStore(Places(folder / "data", folder / "state", folder / "config"))
-writer = store.open(sys.argv[2])
+places = Places(folder / "data", folder / "state", folder / "config")
+writer = LocalStore(places, program="treadle run").open(sys.argv[2])
 print("open", flush=True)
 input()
 writer.close()
@@ -196,36 +200,202 @@ from treadle.errors import ThreadBusyError
 from treadle.store.local import LocalStore
 from treadle.store.places import Places
 from treadle.thread.facts import Recovered
-folder = Path(sys.argv[1])
+folder, thread, name, turns, batches = sys.argv[1:]
+folder = Path(folder)
 store = LocalStore(Places(folder / "data", folder / "state", folder / "config"))
-done = 0
-while done < 15:
-    try:
-        writer = store.open(sys.argv[2])
-    except ThreadBusyError:
-        os.sched_yield()
-        continue
-    writer.stage(Recovered(f"{sys.argv[3]} {done}"))
-    writer.stage(Recovered("and on"))
-    writer.commit()
+print("ready", flush=True)
+input()
+for turn in range(int(turns)):
+    while True:
+        try:
+            writer = store.open(thread)
+            break
+        except ThreadBusyError:
+            os.sched_yield()
+    for batch in range(int(batches)):
+        writer.stage(Recovered(f"{name} {turn} {batch}"))
+        writer.stage(Recovered("and on"))
+        writer.commit()
     writer.close()
-    done += 1
 """
 
 
-def test_processes_that_take_turns_lose_repeat_and_mix_nothing(
-    shelf: Shelf, tmp_path: Path
+@pytest.mark.parametrize(("count", "turns", "batches"), [(2, 100, 1), (8, 8, 25)])
+def test_processes_that_race_for_a_thread_lose_repeat_and_mix_nothing(
+    shelf: Shelf, tmp_path: Path, count: int, turns: int, batches: int
 ) -> None:
     thread_id = shelf.create()
+    names = [f"worker-{number}" for number in range(count)]
+    arguments = [tmp_path, thread_id]
     workers = [
-        subprocess.Popen([sys.executable, "-c", WORKER, tmp_path, thread_id, name])
-        for name in ("ann", "bob", "cyd", "dee")
+        subprocess.Popen(
+            [sys.executable, "-c", WORKER, *arguments, name, str(turns), str(batches)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        for name in names
     ]
-    assert [worker.wait() for worker in workers] == [0, 0, 0, 0]
+    for worker in workers:
+        assert worker.stdout is not None
+        assert worker.stdout.readline() == b"ready\n"
+    for worker in workers:
+        assert worker.stdin is not None
+        worker.stdin.write(b"\n")
+        worker.stdin.flush()
+    for worker in workers:
+        worker.communicate()
+    assert [worker.returncode for worker in workers] == [0] * count
     found = shelf.store.scan(thread_id)
     assert found.condition is Condition.CLEAN
     notes = [json.loads(bytes(record.event)).get("note") for record in found.records[1:]]
-    assert notes[1::2] == ["and on"] * 60
-    for name in ("ann", "bob", "cyd", "dee"):
-        mine = [note for note in notes[::2] if note.startswith(name)]
-        assert mine == [f"{name} {number}" for number in range(15)]
+    assert notes[1::2] == ["and on"] * (count * turns * batches)
+    written = notes[::2]
+    of_a_turn = [note.rpartition(" ")[0] for note in written]
+    assert of_a_turn[::batches] == of_a_turn[batches - 1 :: batches]  # nobody came between
+    for name in names:
+        mine = [note for note in written if note.startswith(f"{name} ")]
+        assert mine == [
+            f"{name} {turn} {batch}" for turn in range(turns) for batch in range(batches)
+        ]
+
+
+# ---- who holds it --------------------------------------------------------------------------------
+
+
+def test_who_finds_a_thread_busy_is_told_who_has_it_and_since_when(
+    shelf: Shelf, tmp_path: Path
+) -> None:
+    thread_id = shelf.busy()
+    with holder(tmp_path, thread_id) as process:
+        found = shelf.store.holder(thread_id)
+        assert isinstance(found, Holder)
+        assert (found.pid, found.program) == (process.pid, "treadle run")
+        assert (found.host, found.since[-1]) == (os.uname().nodename, "Z")
+        with pytest.raises(ThreadBusyError) as caught:
+            shelf.store.open(thread_id)
+        since = found.since[:16].replace("T", " ")
+        who = f"pid {process.pid} on {found.host}, since {since} UTC (treadle run)"
+        assert caught.value.message == f"thread {thread_id} is open in another process: {who}"
+        assert (caught.value.thread_id, caught.value.holder) == (thread_id, who)
+        assert f"treadle watch {thread_id}" in caught.value.hint
+
+
+NOTES = {
+    "nothing": b"",
+    "torn": b'{"pid":12,"host":"lo',
+    "no JSON": b"hello",
+    "no UTF-8": b'{"pid":12,"host":"\xff","since":"2026"}',
+    "another kind of object": b'{"holder":"me"}',
+    "a list": b"[]",
+    "deep": b"[" * NOTE_SIZE_MAX,
+    "no process": b'{"pid":-1,"host":"loom","since":"2026-11-21T10:15"}',
+    "a text for a number": b'{"pid":"12","host":"loom","since":"2026-11-21T10:15"}',
+    "what steers a terminal": b'{"pid":12,"host":"\\u001b[2J","since":"2026-11-21T10:15"}',
+    "a long name": b'{"pid":12,"host":"%b","since":""}' % (b"x" * (WORD_LENGTH_MAX + 1)),
+    "more than is read": b'{"pid":12,"host":"loom","since":""}'.ljust(NOTE_SIZE_MAX) + b"x}",
+}
+
+
+@pytest.mark.parametrize("kind", [name for name in NOTES if name != "more than is read"])
+def test_what_nobody_here_wrote_into_a_lock_file_names_nobody(shelf: Shelf, kind: str) -> None:
+    writer = shelf.store.create(CREATOR)
+    shelf.lock(writer.thread_id).write_bytes(NOTES[kind])
+    assert shelf.store.holder(writer.thread_id) == ""
+    with pytest.raises(ThreadBusyError) as caught:
+        shelf.store.open(writer.thread_id)
+    assert caught.value.message == f"thread {writer.thread_id} is open in another process"
+    writer.close()
+    assert shelf.store.holder(writer.thread_id) is None
+    shelf.store.open(writer.thread_id).close()
+
+
+def test_of_a_long_lock_file_only_the_beginning_is_read(shelf: Shelf) -> None:
+    writer = shelf.store.create(CREATOR)
+    with shelf.lock(writer.thread_id).open("wb") as file:
+        file.write(NOTES["more than is read"])
+        file.truncate(1 << 40)
+    assert shelf.store.holder(writer.thread_id) == Holder(12, "loom", "")
+    writer.close()
+
+
+def test_a_shorter_note_leaves_nothing_of_a_longer_one(shelf: Shelf) -> None:
+    thread_id = shelf.create()
+    shelf.lock(thread_id).write_bytes(b"x" * 5000)
+    writer = shelf.store.open(thread_id)
+    assert isinstance(shelf.store.holder(thread_id), Holder)
+    assert len(shelf.lock(thread_id).read_bytes()) < 500
+    writer.close()
+
+
+def test_a_thread_that_nobody_has_open_has_no_holder_whatever_its_lock_file_says(
+    shelf: Shelf, tmp_path: Path
+) -> None:
+    thread_id = shelf.busy()
+    assert shelf.lock(thread_id).read_bytes()
+    assert shelf.store.holder(thread_id) is None
+    with holder(tmp_path, thread_id) as process:
+        process.kill()
+        process.wait()
+        assert json.loads(shelf.lock(thread_id).read_bytes())["pid"] == process.pid
+        assert shelf.store.holder(thread_id) is None
+    shelf.lock(thread_id).unlink()
+    assert shelf.store.holder(thread_id) is None
+
+
+def test_no_writer_fails_because_somebody_asks_who_writes(shelf: Shelf, tmp_path: Path) -> None:
+    """The worker gives up at the first refusal; here it is refused by nobody."""
+    thread_id = shelf.create()
+    alone = WORKER.replace("os.sched_yield()", "sys.exit(3)")
+    with subprocess.Popen(
+        [sys.executable, "-c", alone, tmp_path, thread_id, "one", "100", "1"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as worker:
+        assert worker.stdin is not None
+        worker.stdin.write(b"\n")
+        worker.stdin.flush()
+        answers: Counter[bool] = Counter()
+        while worker.poll() is None:
+            answers[shelf.store.holder(thread_id) is None] += 1
+        assert worker.returncode == 0
+    assert min(answers[True], answers[False]) > 0
+    assert len(shelf.store.scan(thread_id).records) == 201
+
+
+PARENT = """
+import os, subprocess, sys
+from pathlib import Path
+from treadle.store.local import LocalStore
+from treadle.store.places import Places
+folder = Path(sys.argv[1])
+writer = LocalStore(Places(folder / "data", folder / "state", folder / "config")).open(sys.argv[2])
+child = subprocess.Popen(
+    [sys.executable, "-c", "import os; os.open(os.sys.argv[1], os.O_RDONLY)", sys.argv[3]],
+    close_fds=False,
+)
+print(child.pid, flush=True)
+input()
+"""
+
+
+def test_a_child_that_outlives_the_holder_does_not_keep_the_thread(
+    shelf: Shelf, tmp_path: Path
+) -> None:
+    thread_id = shelf.busy()
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT, tmp_path, thread_id, fifo],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        with pytest.raises(ThreadBusyError):
+            shelf.store.open(thread_id)
+        parent.kill()
+        parent.wait()
+        os.kill(child, 0)  # it lives: it waits for somebody to open the other end
+        assert shelf.store.holder(thread_id) is None
+        shelf.store.open(thread_id).close()
+        os.kill(child, signal.SIGKILL)

@@ -12,8 +12,10 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from core.samples import said
-from store.shelf import CREATOR, Shelf, fill
-from treadle.errors import DiskError, UnknownThreadError
+from store.shelf import CREATOR, TURN, Shelf, fill
+from treadle.errors import DamagedJournalError, DiskError, UnknownThreadError
+from treadle.store.disk import PIECE_SIZE, PosixDisk
+from treadle.thread.facts import Annotated
 
 NOBODY = 65534
 
@@ -242,3 +244,49 @@ def test_a_snapshot_that_may_not_be_read_loses_nothing(shelf_of_a_plain_user: Sh
     assert shelf.store.load(thread_id).fold.version == 7
     shelf.store.open(thread_id).close()
     assert shelf.store.load(thread_id).snapshot_head.seq == 7
+
+
+def test_damage_in_the_last_write_that_a_snapshot_covers_is_not_built_upon(shelf: Shelf) -> None:
+    """The journal alone could take it for an unfinished write; the snapshot knows better."""
+    thread_id = shelf.create((said("one"), said("two"), said("three")))
+    journal = shelf.journal(thread_id)
+    lines = journal.read_bytes().splitlines(keepends=True)
+    for place in range(1, len(lines)):
+        damaged = [*lines[:place], b"X" + lines[place][1:], *lines[place + 1 :]]
+        journal.write_bytes(b"".join(damaged))
+        with pytest.raises(DamagedJournalError):
+            shelf.store.open(thread_id)
+        assert journal.read_bytes() == b"".join(damaged)
+
+
+def test_a_journal_that_is_replaced_while_it_is_read_is_read_as_it_was(tmp_path: Path) -> None:
+    disk, path = PosixDisk(), str(tmp_path / "x")
+    Path(path).write_bytes(b"a" * 3 * PIECE_SIZE)
+    pieces = disk.pieces(path, 5)
+    assert next(pieces) == b"a" * PIECE_SIZE
+    (tmp_path / "y").write_bytes(b"b")
+    disk.rename(str(tmp_path / "y"), path)
+    assert b"".join(pieces) == b"a" * (2 * PIECE_SIZE - 5)
+    assert list(disk.pieces(path, 1)) == []
+    with pytest.raises(FileNotFoundError):
+        next(disk.pieces(str(tmp_path / "z")))
+
+
+@pytest.mark.parametrize("count", range(len(TURN)))
+def test_a_thread_that_is_opened_over_a_snapshot_is_what_its_journal_alone_says(
+    shelf: Shelf, count: int
+) -> None:
+    """All records are judged then, and only those after the snapshot are folded."""
+    thread_id = shelf.create((Annotated("said once"),), *TURN[:count])
+    snapshot = shelf.snapshot(thread_id).read_bytes()
+    writer = shelf.store.open(thread_id)
+    fill(writer, *TURN[count:], (said("and on"),))
+    writer.close()
+    shelf.snapshot(thread_id).write_bytes(snapshot)
+    over = shelf.store.open(thread_id)
+    document, head = over.fold.document(), over.head
+    over.close()
+    shelf.snapshot(thread_id).unlink()
+    alone = shelf.store.open(thread_id)
+    assert (alone.fold.document(), alone.head) == (document, head)
+    alone.close()

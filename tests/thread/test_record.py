@@ -4,16 +4,34 @@ from __future__ import annotations
 
 import json
 from hashlib import sha256
+from itertools import cycle
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from thread.journals import EVERY_ENTRY, PLAIN, at, large, records_of, write
 from treadle.core.events import UserInput
 from treadle.core.messages import Message
+from treadle.errors import UsageError
 from treadle.thread.codec import decode_entry, encode_entry
-from treadle.thread.record import GENESIS, Condition, Head, chain, clean, encode_batch, scan
+from treadle.thread.facts import Annotated
+from treadle.thread.record import (
+    EVENT_SIZE_MAX,
+    GENESIS,
+    RECORD_SIZE_MAX,
+    WRITE_SIZE_MAX,
+    Condition,
+    Head,
+    Record,
+    Scan,
+    Scanner,
+    chain,
+    clean,
+    encode_batch,
+    scan,
+)
 
 texts = st.text(alphabet=st.characters(codec=None, exclude_categories=()), max_size=40)
 
@@ -139,3 +157,103 @@ def test_the_bytes_of_an_event_are_kept_as_they_were_written() -> None:
 def test_every_kind_of_entry_has_a_line_and_comes_back() -> None:
     data, _ = write([EVERY_ENTRY])
     assert [decode_entry(record.event) for record in records_of(data)] == list(EVERY_ENTRY)
+
+
+# ---- reading as it comes --------------------------------------------------------------------
+
+
+def fed(data: bytes, *sizes: int) -> Scan:
+    """What a scanner says of the bytes in pieces of these sizes, over and over."""
+    scanner, records, start = Scanner(), list[Record](), 0
+    for size in cycle(sizes):
+        if start >= len(data):
+            break
+        records += scanner.feed(data[start : start + size])
+        start += size
+    found = scanner.end()
+    assert found.records == []
+    return replace(found, records=records)
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 43, 44, 45, 500, 10_000])
+def test_however_a_journal_is_cut_into_pieces_it_is_read_the_same(size: int) -> None:
+    data = large()
+    for bad in (
+        b"",
+        data[:300],
+        b"\0" * 100,
+        b'{"seq":',
+        data[-200:],
+        b"\n\n" + data,
+        b"{" * 50,
+        bytes(9) + data.splitlines(keepends=True)[-1],
+    ):
+        assert fed(data + bad, size) == scan(data + bad)
+        assert fed(bad + data, size) == scan(bad + data)
+
+
+@given(st.lists(st.integers(1, 400), min_size=1, max_size=8), st.integers(0, 10_000), st.binary())
+def test_damage_is_judged_the_same_however_the_pieces_fall(
+    sizes: list[int], place: int, bad: bytes
+) -> None:
+    data = large(2)
+    place %= len(data)
+    damaged = data[:place] + bad + data[place + 3 :]
+    assert fed(damaged, *sizes) == scan(damaged)
+
+
+def test_a_scanner_hands_out_each_record_as_soon_as_its_line_is_whole() -> None:
+    data, _ = write(PLAIN)
+    scanner, count = Scanner(), 0
+    for place in range(len(data)):
+        count += len(scanner.feed(data[place : place + 1]))
+        assert count == data.count(b"\n", 0, place + 1)
+        assert scanner.head.seq == count
+
+
+@pytest.mark.parametrize("size", [EVENT_SIZE_MAX + 1, RECORD_SIZE_MAX])
+def test_a_record_that_could_not_be_read_again_is_not_written(size: int) -> None:
+    event = b'"' + b"x" * (size - 2) + b'"'
+    with pytest.raises(UsageError, match=f"one record of {size} bytes"):
+        encode_batch(Head(), at(0), [b"{}", event])
+    with pytest.raises(UsageError, match="one record of"):
+        encode_entry(Annotated("x" * size))
+
+
+def test_the_longest_record_there_can_be_is_read_again() -> None:
+    event = b'"' + b"x" * (EVENT_SIZE_MAX - 2) + b'"'
+    data, head = encode_batch(Head(), at(0), [event])
+    found = scan(data)
+    assert (found.head, found.condition, len(found.records)) == (head, Condition.CLEAN, 1)
+
+
+def test_a_write_that_is_longer_than_any_is_refused_before_it_is_written() -> None:
+    event = b'"' + b"x" * (EVENT_SIZE_MAX - 2) + b'"'
+    with pytest.raises(UsageError, match=f"a journal takes {WRITE_SIZE_MAX}"):
+        encode_batch(Head(), at(0), [event] * 4 + [b'"' + b"y" * 10_000 + b'"'])
+
+
+@pytest.mark.parametrize("before", [b"", write(PLAIN)[0]], ids=["nothing", "a journal"])
+@pytest.mark.parametrize("filling", [b"\0", b"{", b'{"seq":', b"x"])
+def test_a_line_without_end_is_given_up_and_is_no_unfinished_write(
+    before: bytes, filling: bytes
+) -> None:
+    """So that a file of anything is not read to its end, nor taken for a tear and cut."""
+    scanner, piece, size = Scanner(), filling * 500_000, 0
+    assert len(scanner.feed(before)) == before.count(b"\n")
+    while not scanner.is_decided:
+        assert scanner.feed(piece) == []
+        size += len(piece)
+        assert size < RECORD_SIZE_MAX + 2 * len(piece)
+    found = scanner.end()
+    assert (found.condition, found.head.size) == (Condition.CORRUPT, len(before))
+    assert f"a line of more than {RECORD_SIZE_MAX} bytes" in found.reason
+
+
+def test_lines_without_end_are_given_up_after_as_much_as_one_write_has() -> None:
+    scanner, piece, size = Scanner(), b"words\n" * 1_000_000, 0
+    while not scanner.is_decided:
+        scanner.feed(piece)
+        size += len(piece)
+        assert size <= WRITE_SIZE_MAX + len(piece)
+    assert scanner.end().condition is Condition.CORRUPT

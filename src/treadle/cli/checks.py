@@ -1,7 +1,8 @@
 """What `treadle doctor` looks at: each check gives lines that say ok, warning or failure.
 
 A failure means that Treadle cannot do its job here; a warning, that a part of it will be missing,
-slow or less safe. Each that is not ok says what to do. Nothing is changed, nothing is left over.
+slow or less safe. Each that is not ok says what to do. Nothing is changed but the search index,
+which is brought up to date. What is said of threads is in `store_checks`.
 """
 
 from __future__ import annotations
@@ -25,18 +26,12 @@ from msgspec import Struct
 
 from treadle import __version__
 from treadle.cli.reach import Reached
-from treadle.errors import TreadleError
-from treadle.store.local import LocalStore
 from treadle.store.places import Places
-from treadle.store.replay import check as verify
 
 FREE_BYTES_MIN: Final = 64 * 2**20
 FREE_BYTES_FEW: Final = 2**30
 SYNC_MS_SLOW: Final = 25.0
 SYNC_COUNT: Final = 15
-THREAD_COUNT_MAX: Final = 50
-"""So many threads, last changed first, are verified; `treadle verify` does all."""
-
 COMMAND_S_MAX: Final = 10.0
 GIT_MIN: Final = (2, 11)
 """`git status --porcelain=v2 --branch` needs it."""
@@ -204,25 +199,6 @@ def _lock(path: str) -> Finding:
         os.close(other)
     advice = "two processes could write one thread: set TREADLE_HOME to a folder on a local disk"
     return failure("locks", "this file system does not enforce locks", advice)
-
-
-def check_threads(store: LocalStore) -> Iterator[Finding]:
-    """The threads that were worked on last."""
-    try:
-        ids = [line.id for line in store.list()]
-        reports = [verify(store, thread_id) for thread_id in ids[:THREAD_COUNT_MAX]]
-    except TreadleError as error:
-        yield failure("threads", error.message, error.hint or "see `treadle verify`")
-        return
-    bad = [report for report in reports if not report.is_good]
-    for report in bad:
-        advice = f"`treadle verify {report.thread}` says more; what is intact can be shown"
-        yield failure("threads", f"{report.thread} is {report.condition}: {report.text}", advice)
-    torn = sum(report.condition == "torn" for report in reports if report.is_good)
-    rest = f", the last {len(reports)} verified" if len(ids) > len(reports) else ", all verified"
-    words = f"; {torn} with an unfinished last write, which opening mends" if torn else ""
-    if not bad:
-        yield ok("threads", f"{len(ids)}{rest if ids else ''}{words}")
 
 
 def check_model(name: str, reached: Iterable[Reached], *, is_named: bool) -> Finding:

@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="A JSON array, one object per line.")
 @click.pass_context
 def command(ctx: click.Context, /, as_json: bool) -> None:
-    """Check versions, folders, programs, disk, settings, models and threads.
+    """Check versions, folders, programs, disk, settings, models, threads and what they leave.
 
-    Each line is ok, a warning or a failure, and says what to do. Changes nothing. Exit code 1 if
-    something has failed.
+    Each line is ok, a warning or a failure, and says what to do. Changes nothing, but brings the
+    search index up to date. Threads are read only as far as that is quick: `treadle verify --all`
+    reads them all. Exit code 1 if something has failed.
     """
     from treadle.cli.checks import worst
 
@@ -36,6 +37,7 @@ def command(ctx: click.Context, /, as_json: bool) -> None:
 
 def _examine() -> Iterator[Finding]:
     from treadle.cli import checks
+    from treadle.cli.store_checks import check_store
     from treadle.store.local import LocalStore
     from treadle.store.places import Places
 
@@ -45,7 +47,7 @@ def _examine() -> Iterator[Finding]:
     yield from checks.check_programs()
     yield from checks.check_disk(places)
     yield from _check_models()
-    yield from checks.check_threads(LocalStore(places))
+    yield from check_store(LocalStore(places), places)
 
 
 def _check_models() -> Iterator[Finding]:

@@ -6,7 +6,7 @@ import asyncio
 import json
 import signal
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import Final, TypeAlias
 
 import click
@@ -16,10 +16,13 @@ from treadle.cli import exits
 from treadle.cli.render import Renderer, printable
 from treadle.cli.threads import Opened
 from treadle.cli.wiring import Setup
+from treadle.core.conversation import Conversation
 from treadle.core.llm import Usage
+from treadle.errors import TreadleError
 from treadle.runtime.engine import AgentEngine
 from treadle.runtime.outputs import Notice, TurnFinished, TurnOutcome
 from treadle.runtime.session import Session
+from treadle.store.index.lookup import Index
 
 Work: TypeAlias = Callable[[Opened], Awaitable[TurnFinished]]
 
@@ -77,7 +80,16 @@ async def _drive(
     if wants_trace and isinstance(opened, AgentEngine):
         click.echo(printable(opened.trace.to_table()), err=True)
     renderer.end(finished, questions, is_over=is_over)
+    _tell_index(setup, opened.thread_id)
     return signalled.get("code", _code_of(finished))
+
+
+def _tell_index(setup: Setup, thread_id: str) -> None:
+    """Take the thread into the index while it is small news; whoever reads next would do it too."""
+    index = Index(setup.store)
+    with suppress(TreadleError, OSError):
+        index.update(thread_id)
+    index.close()
 
 
 async def resume(opened: Opened, say: Callable[[Notice], None]) -> TurnFinished:
@@ -96,7 +108,9 @@ async def resume(opened: Opened, say: Callable[[Notice], None]) -> TurnFinished:
 def _last_answer(session: Session) -> str:
     """For whoever resumes because the process died between the answer's record and its print."""
     said = session.conversation
-    return said[-1].content if said and said[-1].role == "assistant" else ""
+    assert isinstance(said, Conversation)
+    last = said.in_view[-1] if said.in_view else None
+    return last.content if last is not None and last.role == "assistant" else ""
 
 
 def _as_document(opened: Opened, finished: TurnFinished) -> TurnFinished:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -14,19 +15,37 @@ from treadle.errors import TreadleError
 
 COMMANDS: Final = (
     "approve",
+    "blame",
     "compact",
     "config",
     "demo",
+    "diff",
     "doctor",
+    "du",
+    "export",
+    "fork",
+    "gc",
     "graph",
+    "import",
     "list",
+    "log",
     "models",
+    "note",
+    "pin",
+    "rename",
     "replay",
+    "restore",
     "resume",
+    "rewind",
     "run",
+    "scrub",
+    "search",
     "show",
+    "tag",
     "trace",
+    "trash",
     "verify",
+    "watch",
 )
 """Each is `treadle.cli.<name>_command.command`; none is imported before it is asked for."""
 
@@ -121,10 +140,31 @@ def cli(ctx: click.Context, /, verbose: int, **given: Any) -> None:
                 "the interactive terminal is not part of this version yet; add -p PROMPT"
             )
         click.echo(WELCOME, nl=False)
-        return
+        given["thread"] = _unfinished(given["cwd"])
+        if given["thread"] is None:
+            return
     from treadle.cli.turn import TurnOptions, run_turn
 
     ctx.exit(run_turn(TurnOptions(**given)))
+
+
+def _unfinished(folder: str | None) -> str | None:
+    """The thread of this folder that a person wants to go on with, if there is one to offer.
+
+    Who has no threads yet waits for nothing to be imported. That threads cannot be read does not
+    make a welcome fail: it is said.
+    """
+    from treadle.store.places import Places
+
+    try:
+        if not (Places.find().data / "threads").is_dir():
+            return None
+        from treadle.cli.pending import offer
+
+        return offer(str(Path(folder or ".").expanduser().resolve()))
+    except (TreadleError, OSError) as error:
+        click.echo(f"\ntreadle: {error}", err=True)
+        return None
 
 
 def main() -> None:

@@ -64,7 +64,8 @@ def open_conversation(
         if setup.thread_id is None
         else setup.store.open(setup.thread_id)
     )
-    return Session(writer, budget=budget, on_output=on_output, **parts.for_driver(), **_people())
+    rest = {**parts.for_driver(writer.thread_id), **_people()}
+    return Session(writer, budget=budget, titler=parts.titler, on_output=on_output, **rest)
 
 
 def begin_task(setup: Setup, task: Task, on_output: OnOutput, *, is_private: bool) -> AgentEngine:
@@ -107,7 +108,7 @@ def begin_task(setup: Setup, task: Task, on_output: OnOutput, *, is_private: boo
         first=[Configured(config, provider.name), given],
         redact=parts.redactor.redact,
     )
-    rest = {**parts.for_driver(), "config": config}
+    rest = {**parts.for_driver(writer.thread_id), "config": config}
     return AgentEngine(writer, is_new=True, on_output=on_output, **rest, **_people())
 
 
@@ -130,7 +131,8 @@ def reopen_task(setup: Setup, on_output: OnOutput) -> AgentEngine:
     parts = setup.parts()
     writer = setup.store.open(header.thread)
     try:
-        return AgentEngine(writer, on_output=on_output, **parts.for_driver(), **_people())
+        rest = {**parts.for_driver(writer.thread_id), **_people()}
+        return AgentEngine(writer, on_output=on_output, **rest)
     except BaseException:
         writer.close()
         raise

@@ -5,15 +5,19 @@ from __future__ import annotations
 from decimal import Decimal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from treadle.cli import exits
+from treadle.cli.busy import go_elsewhere
 from treadle.cli.drive import drive, resume
 from treadle.cli.options import budget_of
+from treadle.cli.pending import notice
 from treadle.cli.prompt import read_prompt
 from treadle.cli.render import make_renderer
 from treadle.cli.threads import Opened, open_conversation, open_recorded
 from treadle.cli.wiring import Choice, Setup, make_setup
 from treadle.config.settings import ApprovalMode
-from treadle.errors import UsageError
+from treadle.errors import ThreadBusyError, UsageError
 from treadle.runtime.outputs import Notice, TurnFinished
 from treadle.runtime.session import Session
 
@@ -38,11 +42,26 @@ class TurnOptions(Struct, frozen=True):
 
 
 def run_turn(options: TurnOptions) -> int:
-    """Run one turn (or, without a prompt, finish what was left) and give the exit code."""
+    """Run one turn (or, without a prompt, finish what was left) and give the exit code.
+
+    Where another process has the thread open, a person is asked what to do instead.
+    """
     if options.latest and options.thread:
         raise UsageError("-c and -r name two threads", hint="give one of them")
     prompt = None if options.prompt is None else read_prompt(options.prompt)
-    setup = make_setup(
+    while True:
+        setup = _make_setup(options)
+        try:
+            return _run(setup, options, prompt)
+        except ThreadBusyError as busy:
+            fork = go_elsewhere(setup.store, busy, has_prompt=prompt is not None)
+        if fork is None:
+            return exits.DONE
+        options = replace(options, thread=fork, latest=False)
+
+
+def _make_setup(options: TurnOptions) -> Setup:
+    return make_setup(
         Choice(
             options.model,
             options.approval_mode,
@@ -54,9 +73,14 @@ def run_turn(options: TurnOptions) -> int:
         thread=options.thread,
         latest=options.latest,
     )
+
+
+def _run(setup: Setup, options: TurnOptions, prompt: str | None) -> int:
     budget = budget_of(options.max_tokens, options.max_cost, options.time_limit)
     if setup.is_task:
         _refuse_for_task(setup, options)
+    if setup.thread is None and (text := notice(setup.store, setup.folder)):
+        setup.notices.append(text)
     renderer = make_renderer(options.output_format)
 
     async def work(opened: Opened) -> TurnFinished:

@@ -2,33 +2,141 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from treadle.store.local import LocalStore
+    from treadle.store.replay import Report
 
 
 @click.command("verify")
 @click.argument("thread", metavar="[ID]", required=False)
+@click.option("--all", "everything", is_flag=True, help="All threads, those in the trash too.")
+@click.option("--salvage", is_flag=True, help="Save what is left of a damaged thread.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON array, one object per thread.")
 @click.pass_context
-def command(ctx: click.Context, /, thread: str | None, as_json: bool) -> None:
-    """Check chain, tail and snapshot of a thread, or of all. Changes nothing.
+def command(
+    ctx: click.Context, /, thread: str | None, everything: bool, salvage: bool, as_json: bool
+) -> None:
+    """Check a thread, or all: chain, tail, snapshot, what it goes on from, outputs kept beside it.
 
     clean: every byte is accounted for. torn: a last write was cut short by a crash; opening the
-    thread mends it. corrupt: records are damaged or missing; exit code 1.
+    thread mends it. corrupt: records are damaged or missing. Of all threads, the index must agree
+    too, and files that are not Treadle's are named. Changes nothing. Exit code 1 if anything is not
+    as it must be.
+
+    --salvage makes a new thread that goes on from the last intact version of a damaged one, and
+    copies every record after the damage into a file. The damaged file itself is not touched.
     """
-    from treadle.store.local import LocalStore
-    from treadle.store.places import Places
+    from treadle.cli.everywhere import every_thread, resolve_anywhere
+    from treadle.errors import UsageError
+    from treadle.runtime.own import own_store
+
+    store = own_store()
+    if thread and everything:
+        raise UsageError("--all is all threads", hint="leave the ID out")
+    if salvage:
+        if not thread:
+            raise UsageError("which thread is to be salvaged?", hint="`treadle verify` finds it")
+        ctx.exit(_salvage(store, resolve_anywhere(store, thread), as_json=as_json))
+    if thread:
+        ids = [resolve_anywhere(store, thread)]
+    else:
+        ids = every_thread(store) if everything else store.ids()
+    reports: list[Report] = []
+    for report in _reports(store, ids):
+        reports.append(report)
+        if not as_json:
+            _show(report)
+    if not thread:
+        _name_strangers(store)
+        disagreeing = list(_disagreeing(store, reports, in_trash=everything))
+        reports += disagreeing
+        for report in () if as_json else disagreeing:
+            _show(report)
+    if as_json:
+        _print(reports)
+    elif not reports:
+        click.echo("no threads yet", err=True)
+    ctx.exit(0 if all(report.is_good for report in reports) else 1)
+
+
+def _reports(store: LocalStore, ids: Sequence[str]) -> Iterator[Report]:
     from treadle.store.replay import check
 
-    store = LocalStore(Places.find())
-    threads = [store.resolve(thread)] if thread else store.ids()
-    reports = [check(store, thread_id) for thread_id in threads]
-    if as_json:
-        import msgspec
+    for thread_id in ids:
+        yield check(store, thread_id)
 
-        click.echo(msgspec.json.format(msgspec.json.encode(reports), indent=2))
+
+def _show(report: Report) -> None:
+    from treadle.cli.render import printable
+
+    click.echo(f"{report.thread}  {report.condition:<8} {printable(report.text)}")
+
+
+def _print(value: object) -> None:
+    import msgspec
+
+    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))
+
+
+def _name_strangers(store: LocalStore) -> None:
+    from treadle.cli.render import printable
+    from treadle.store.upkeep.strangers import strangers
+
+    for path in strangers(store.folders):
+        click.echo(f"not Treadle's, and left alone: {printable(path)}", err=True)
+
+
+def _disagreeing(
+    store: LocalStore, reports: Sequence[Report], *, in_trash: bool
+) -> Iterator[Report]:
+    """Where the index says anything else than the threads themselves."""
+    from treadle.store.index.filters import Filters
+    from treadle.store.index.lookup import Index
+    from treadle.store.replay import Report
+
+    index = Index(store, lambda text: click.echo(text, err=True))
+    try:
+        lines = index.threads()
+        if in_trash:
+            lines += index.threads(Filters(is_trashed=True))
+    finally:
+        index.close()
+    known = {line.id: line.version for line in lines}
+    for report in reports:
+        version = known.get(report.thread)
+        if report.is_good and version != report.version:
+            # A thread that is in use goes on meanwhile.
+            if version is not None and store.scan(report.thread).head.seq == version:
+                continue
+            text = f"the index has version {version}; remove index.sqlite, it is made anew"
+            yield Report(report.thread, "index", report.version, False, text)
+
+
+def _salvage(store: LocalStore, thread_id: str, *, as_json: bool) -> int:
+    from treadle.cli.providers import CREATOR
+    from treadle.cli.render import printable
+    from treadle.store.upkeep.salvage import salvage
+
+    saved = salvage(store, thread_id, CREATOR)
+    if as_json:
+        _print(saved)
+        return 0 if saved.fork else 1
+    if saved.fork:
+        click.echo(saved.fork)
+        click.echo(
+            f"goes on from {thread_id} at version {saved.version}, the last intact", err=True
+        )
     else:
-        for report in reports:
-            click.echo(f"{report.thread}  {report.condition:<8} {report.text}")
-        if not reports:
-            click.echo("no threads yet", err=True)
-    ctx.exit(0 if all(report.is_good for report in reports) else 1)
+        click.echo(f"nothing to go on from: {printable(saved.problem)}", err=True)
+    if saved.count:
+        text = f"{saved.count} records stand after the damage; they are kept in {saved.path}"
+        click.echo(text, err=True)
+    else:
+        click.echo("no record stands after the damage", err=True)
+    return 0 if saved.fork else 1

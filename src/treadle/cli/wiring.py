@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import click
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -21,12 +22,16 @@ from treadle.core.tools import EffectClass
 from treadle.errors import UsageError
 from treadle.runtime.commit_message import Composer
 from treadle.runtime.ports import Provider
+from treadle.runtime.titles import Titler
 from treadle.store.local import LocalStore
 from treadle.store.places import Places
+from treadle.thread.facts import ContextObserved
 from treadle.thread.fold import CHAT, ThreadFold
 from treadle.tools.builtin import builtin_tools
 from treadle.tools.registry import AnyTool, Registry
 from treadle.workspace.commit import GitWorkspace
+from treadle.workspace.context import describe_context
+from treadle.workspace.files.states import FileStates
 from treadle.workspace.instructions import read_instructions
 from treadle.workspace.redact import Redactor, collect_secrets
 
@@ -66,10 +71,14 @@ class Parts(Struct, frozen=True):
     workspace: GitWorkspace
     redactor: Redactor
     hook_usage: Callable[[], tuple[Usage | None, str]]
+    context: ContextObserved
+    titler: Titler | None
 
-    def for_driver(self) -> dict[str, Any]:
+    def for_driver(self, thread_id: str) -> dict[str, Any]:
         """The arguments of `Driver` that stand behind the writer, by name."""
         return {
+            "files": FileStates(self.folder, thread_id),
+            "context": self.context,
             "provider": self.provider,
             "tools": self.tools,
             "config": self.config,
@@ -135,6 +144,8 @@ class Setup(Struct, frozen=True):
             ),
             redactor=redactor,
             hook_usage=_nothing if composer is None else composer.take_usage,
+            context=describe_context(folder, self.folder, config, approval.name, os.environ),
+            titler=self._titler(config),
         )
 
     def _tools(self) -> Sequence[AnyTool]:
@@ -156,7 +167,10 @@ class Setup(Struct, frozen=True):
         thread, settings = self.thread, self.loaded.settings
         config = AgentConfig() if thread is None else thread.machine.config
         has_moved = thread is None or folder != thread.header.workspace
-        if has_moved and not self.is_task:  # what a task is told first stands with its task
+        # Another program told its models something else first, which is not known here.
+        is_strange = thread is not None and thread.imported_from and not config.system_prompt
+        # What a task is told first stands with its task.
+        if (has_moved or is_strange) and not self.is_task:
             config = replace(config, system_prompt=self.system_prompt(folder))
         if thread is None or self._is_set("max_tokens"):
             config = replace(config, max_tokens=settings.max_tokens or 0)
@@ -206,6 +220,17 @@ class Setup(Struct, frozen=True):
             name = self.models.name(wanted)
         return Composer(self.models.open(name), name)
 
+    def _titler(self, config: AgentConfig) -> Titler | None:
+        """Who writes titles, if the settings name a model for that.
+
+        A played model is left alone: a replay asks nobody else.
+        """
+        wanted = self.loaded.settings.models.get("title")
+        if not wanted or is_played(config.model_name):
+            return None
+        name = self.models.name(wanted)
+        return Titler(self.models.open(name), name)
+
     def _workspace(self) -> str:
         recorded = None if self.thread is None else self.thread.header.workspace
         if self.has_chosen_folder or recorded is None:
@@ -245,7 +270,8 @@ def make_setup(
     if not path.is_dir():
         raise UsageError(f"{path} is no folder", hint="-C takes the folder the agent works in")
     here = str(path.resolve())
-    store = LocalStore(Places.find())
+    context = click.get_current_context(silent=True)
+    store = LocalStore(Places.find(), program="" if context is None else context.command_path)
     notices: list[str] = []
     thread_id = _find_thread(store, here, thread, latest=latest, notices=notices)
     works_in = here
@@ -275,7 +301,11 @@ def _find_thread(
         return store.resolve(text)
     if not latest:
         return None
-    found = store.latest(folder, machine=CHAT)
+    from treadle.store.index.lookup import Index
+
+    index = Index(store, notices.append)
+    found = index.latest(folder, machine=CHAT)
+    index.close()
     if found is None:
         why = f"no thread has worked in {folder} yet that takes a prompt"
         raise UsageError(why, hint="leave -c out to start one")

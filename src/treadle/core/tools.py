@@ -91,8 +91,19 @@ class ToolProgress(Struct, frozen=True):
     units_processed: int | None = None
 
 
+class BlobRef(Struct, frozen=True):
+    """Names bytes that are kept beside a thread: their SHA-256 in hex, and how many they are."""
+
+    sha256: str
+    size: int
+
+
 class ToolExecutionOutcome:
-    """How a call ended. The call id stands in both variants, as in the source document."""
+    """How a call ended. The call id stands in both variants, as in the source document.
+
+    `blob` is the whole of an output of which the message keeps beginning and end; `None` if the
+    message has all of it, or if it could not be kept.
+    """
 
     class Success(Struct, frozen=True, tag="success", tag_field="type", omit_defaults=True):
         """`output` is what the model reads; `changed` names workspace files the tool wrote."""
@@ -100,12 +111,14 @@ class ToolExecutionOutcome:
         call_id: str
         output: str
         changed: tuple[str, ...] = ()
+        blob: BlobRef | None = None
 
-    class Error(Struct, frozen=True, tag="error", tag_field="type"):
+    class Error(Struct, frozen=True, tag="error", tag_field="type", omit_defaults=True):
         """A failure; never an exception."""
 
         call_id: str
         error: ToolError
+        blob: BlobRef | None = None
 
 
 Outcome: TypeAlias = ToolExecutionOutcome.Success | ToolExecutionOutcome.Error

@@ -11,11 +11,14 @@ from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from typing import Final
 
+from msgspec import Struct
+
 from treadle.core.approval import Question
 from treadle.core.events import LlmEvent, PostToolsHookCompleted
 from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest
 from treadle.core.messages import ToolCall
 from treadle.core.tools import (
+    BlobRef,
     CompletedToolInfo,
     Outcome,
     ToolError,
@@ -39,6 +42,17 @@ _NOT_MEANT: Final = (
 
 OUTPUT_LENGTH_MAX: Final = 32 * 1024
 """Characters of a result that a message keeps; what is beyond is cut out of the middle."""
+
+KEPT_LENGTH_MAX: Final = 16 * 1024 * 1024
+"""Characters of a result that are kept beside the thread: at most 64 MiB, in any script."""
+
+
+class Kept(Struct, frozen=True):
+    """Where the whole of a long output is: its blob, and how a reader of the message gets it."""
+
+    blob: BlobRef
+    said: str
+
 
 _Delta = LlmEvent.TextDelta | LlmEvent.ThinkingDelta | LlmEvent.ToolCallDelta
 
@@ -167,30 +181,59 @@ def _error(call: ToolCall, kind: ToolErrorKind, message: str, output: str = "") 
     return ToolExecutionOutcome.Error(call.id, ToolError(kind, message, output))
 
 
-def presentable(outcome: Outcome, call_id: str, redact: Callable[[str], str]) -> Outcome:
+def presentable(
+    outcome: Outcome,
+    call_id: str,
+    redact: Callable[[str], str],
+    keep: Callable[[str, bytes], Kept | None] = lambda call_id, data: None,
+) -> Outcome:
     """The outcome as it may be stored and shown: made storable, secrets replaced, cut to size.
 
     In this order, because a secret that the cut runs through would not be recognised any more.
+
+    Args:
+        outcome: how the call ended.
+        call_id: the call.
+        redact: replaces known secrets.
+        keep: given the call and what it said, keeps all of it before it is cut, and says where it
+            is found then; `None` if it is not kept.
     """
-
-    def shown(text: str) -> str:
-        return cut(redact(clean(text)))
-
     if isinstance(outcome, ToolExecutionOutcome.Success):
-        return ToolExecutionOutcome.Success(call_id, shown(outcome.output), outcome.changed)
+        text = redact(clean(outcome.output))
+        kept = _kept(call_id, keep, text)
+        said = kept.said if kept else ""
+        blob = kept.blob if kept else None
+        return ToolExecutionOutcome.Success(call_id, cut(text, said), outcome.changed, blob)
     error = outcome.error
-    return ToolExecutionOutcome.Error(
-        call_id, ToolError(error.kind, shown(error.message), shown(error.output))
-    )
+    error = ToolError(error.kind, redact(clean(error.message)), redact(clean(error.output)))
+    kept = _kept(call_id, keep, error.message, error.output, whole=error.text)
+    said = kept.said if kept else ""
+    error = ToolError(error.kind, cut(error.message, said), cut(error.output, said))
+    return ToolExecutionOutcome.Error(call_id, error, kept.blob if kept else None)
 
 
-def cut(text: str) -> str:
-    """The text, or its head and tail with the number of characters left out between them."""
-    if len(text) <= OUTPUT_LENGTH_MAX:
+def _kept(
+    call_id: str, keep: Callable[[str, bytes], Kept | None], *texts: str, whole: str = ""
+) -> Kept | None:
+    """Where all of it is kept, if any of the texts is too long for a message."""
+    if all(len(text) <= OUTPUT_LENGTH_MAX for text in texts):
+        return None
+    return keep(call_id, cut(whole or texts[0], length_max=KEPT_LENGTH_MAX).encode())
+
+
+def cut(text: str, said: str = "", length_max: int = OUTPUT_LENGTH_MAX) -> str:
+    """The text, or its head and tail with the number of characters left out between them.
+
+    Args:
+        text: what may be too long.
+        said: what else is said where something is left out.
+        length_max: characters that are kept.
+    """
+    if len(text) <= length_max:
         return text
-    half = OUTPUT_LENGTH_MAX // 2
+    half = length_max // 2
     dropped = len(text) - 2 * half
-    return f"{text[:half]}\n[... {dropped} characters left out ...]\n{text[-half:]}"
+    return f"{text[:half]}\n[... {dropped} characters left out{said} ...]\n{text[-half:]}"
 
 
 async def run_hook(
@@ -204,7 +247,7 @@ async def run_hook(
     """Run the post-tools hook to its end; one that raises has done nothing, and says why."""
     try:
         result = await workspace.after_tools(completed, before, is_whole=is_whole, trailer=trailer)
-        return PostToolsHookCompleted(result.action_taken, result.note)
+        return PostToolsHookCompleted(result.action_taken, result.note, commit=result.commit or "")
     except BaseException as error:
         if not is_bug(error):
             raise

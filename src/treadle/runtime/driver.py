@@ -26,10 +26,10 @@ from treadle.core.tools import Outcome, ToolExecutionStatus
 from treadle.errors import UsageError
 from treadle.runtime import outputs
 from treadle.runtime.inbox import Stop
-from treadle.runtime.loop import Loop
 from treadle.runtime.outputs import Output, TurnFinished, TurnOutcome
 from treadle.runtime.performer import Performer
-from treadle.runtime.ports import Provider, Redactor, Tools, Workspace, Writer
+from treadle.runtime.ports import FileStates, Provider, Redactor, Tools, Workspace, Writer
+from treadle.runtime.recovering import RecoveringLoop
 from treadle.runtime.recovery import Answer
 from treadle.runtime.subagents import (
     Child,
@@ -39,13 +39,14 @@ from treadle.runtime.subagents import (
     nobody,
     run_sub_agent,
 )
+from treadle.runtime.surroundings import Surroundings
 from treadle.runtime.verdict import Verdict
 from treadle.thread.codec import Event, encode_entry
-from treadle.thread.facts import ChildStarted, Configured, Granted
+from treadle.thread.facts import ChildStarted, Configured, ContextObserved, Granted
 from treadle.thread.fold import model_of
 
 
-class Driver(Loop):
+class Driver(RecoveringLoop):
     """What is common to everybody who works on a thread: `Session`, `AgentEngine`.
 
     Args:
@@ -55,6 +56,8 @@ class Driver(Loop):
         config: model, limits, prompt; `None` keeps what the thread has recorded. The definitions
             of the tools are put in by the driver.
         workspace: who knows the folder; without one nothing is observed and no hook runs.
+        files: who keeps the files as they were before and after each round that may change them.
+        context: where and how the agent works; recorded when it is news.
         redactor: keeps known secrets out of records and requests.
         ask: asked about a call that a crash left uncertain; without it the model is told.
         approve: asked about a call that needs a yes; without it the call waits, on disk.
@@ -74,6 +77,8 @@ class Driver(Loop):
         config: AgentConfig | None = None,
         *,
         workspace: Workspace | None = None,
+        files: FileStates | None = None,
+        context: ContextObserved | None = None,
         redactor: Redactor | None = None,
         ask: Callable[[ToolCall], Awaitable[Answer]] | None = None,
         approve: Callable[[Question], Awaitable[Verdict]] | None = None,
@@ -100,12 +105,16 @@ class Driver(Loop):
         super().__init__(
             writer,
             hands,
+            Surroundings(writer, workspace, files, context, self._redact, self._notify),
             self._configured(config, provider, tools),
             redact=self._redact,
             ask=ask,
             approve=approve,
             on_output=on_output,
         )
+
+    def _notify(self, text: str) -> None:
+        self._later.append(outputs.Notice(text))
 
     def _configured(
         self, config: AgentConfig | None, provider: Provider, tools: Tools
@@ -208,7 +217,7 @@ class Driver(Loop):
                 self.interrupt()
                 await asyncio.wait({self._running})
             if self._writer.is_usable and self._is_prepared and self.is_waiting:
-                await self._observe()
+                await self._around.look()
                 self._commit()
         finally:
             problem = self._writer.close()

@@ -183,7 +183,7 @@ class AgentEngine(Driver):
         if not self._is_new or self._is_prepared:
             await super()._recover()
             return
-        await self._observe()
+        await self._around.look()
         self._due = self._machine.obligations()
         for name in self._machine.path:
             self._later.append(outputs.StateStarted(str(name)))

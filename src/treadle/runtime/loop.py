@@ -31,27 +31,25 @@ from treadle.core.events import (
     RetryTimeoutFired,
     ToolCompleted,
     ToolStarted,
-    ToolUncertain,
 )
 from treadle.core.messages import ToolCall
 from treadle.core.tools import EffectClass, Status
 from treadle.errors import DiskError, StoreError
 from treadle.runtime import outputs
 from treadle.runtime.alarm import Alarm, Wait
-from treadle.runtime.calls import look_at, not_allowed, not_begun
+from treadle.runtime.calls import not_allowed, not_begun
 from treadle.runtime.inbox import Inbox, Stop
 from treadle.runtime.outputs import Ending, Output, TurnFinished, TurnOutcome
 from treadle.runtime.performer import Performer, is_work
 from treadle.runtime.ports import Writer
-from treadle.runtime.recovery import Answer, Resolution, completed_by, describe, open_calls
+from treadle.runtime.recovery import Answer
 from treadle.runtime.rounds import Round
+from treadle.runtime.surroundings import Surroundings
 from treadle.runtime.telling import output_of
 from treadle.runtime.verdict import Verdict
 from treadle.runtime.work import Work
 from treadle.thread.codec import Entry, Event
-from treadle.thread.facts import Configured, GitObserved, Granted, Recovered
-from treadle.thread.recovery import Decision as Recovery
-from treadle.thread.recovery import Standing
+from treadle.thread.facts import Configured, Granted, Recovered
 
 _log = logging.getLogger("treadle.runtime")
 
@@ -62,6 +60,7 @@ class Loop(ABC):
     Args:
         writer: the thread.
         hands: who performs.
+        around: who looks at the repository and keeps the files.
         wanted: the configuration that the thread is to have recorded.
         redact: replaces known secrets, if somebody can.
         ask: asked about a call that a crash left uncertain.
@@ -73,6 +72,7 @@ class Loop(ABC):
         self,
         writer: Writer,
         hands: Performer,
+        around: Surroundings,
         wanted: Configured,
         *,
         redact: Callable[[str], str] | None,
@@ -82,6 +82,7 @@ class Loop(ABC):
     ) -> None:
         self._writer = writer
         self._hands = hands
+        self._around = around
         self._wanted = wanted
         self._redact = redact
         self._ask = ask
@@ -138,6 +139,10 @@ class Loop(ABC):
         raise AssertionError(f"nobody performs {type(action).__name__}")
 
     @abstractmethod
+    async def _recover(self) -> None:
+        """Take up what the last process left."""
+
+    @abstractmethod
     def _took(self, event: Event, action: AgentAction | None) -> None:
         """An event was folded; tell people what it means here."""
 
@@ -184,6 +189,7 @@ class Loop(ABC):
         was_busy = not fold.machine.is_at_rest
         if self._wanted != Configured(fold.machine.config, fold.provider):
             self._writer.stage(self._wanted)
+        self._around.introduce()
         if self._writer.note:
             self._note(self._writer.note)
             self._writer.note = ""
@@ -197,7 +203,7 @@ class Loop(ABC):
         if was_busy:
             await self._recover()
         elif not self._is_prepared:
-            await self._observe()
+            await self._around.look()
         self._is_prepared = True
 
     def _note(self, note: str) -> None:
@@ -227,7 +233,7 @@ class Loop(ABC):
             elif (said := self._next_input()) is not None:
                 self._take(said)
             else:
-                await self._observe()
+                await self._around.look()
                 self._commit()
                 if self._next_input() is None:
                     break
@@ -268,6 +274,14 @@ class Loop(ABC):
                 self._take(event)
             elif not self._begin_calls():
                 break
+        await self._save_after()
+
+    async def _save_after(self) -> None:
+        """Keep the files when a round that may have changed them is over, with its hook."""
+        is_over = isinstance(self._due, SendLlmRequest | Summarize)
+        if self._round.is_unsaved and (is_over or self._writer.fold.machine.is_at_rest):
+            self._round.is_unsaved = False
+            await self._around.save("after")
 
     def _begin_calls(self) -> bool:
         """Record the intent of the calls that begin now; returns whether one was refused.
@@ -298,7 +312,9 @@ class Loop(ABC):
         if self._round.begins(self._writer.fold.machine):
             effects = self._writer.fold.machine.config.effect_of
             if self._round.may_change(due.calls, effects):
-                self._round.before = await self._observe()
+                self._round.before = await self._around.look()
+                await self._around.save("before")
+                self._round.is_unsaved = True
                 if self._inbox:  # a stop: nothing is intended any more
                     return
         self._round.plan(due.calls)
@@ -331,7 +347,7 @@ class Loop(ABC):
             hook = self._hands.run_hook(
                 due.completed_tools,
                 self._round.before,
-                self._observe,
+                self._around.look,
                 is_whole=self._round.is_whole,
             )
             self._work.start(hook)
@@ -380,15 +396,6 @@ class Loop(ABC):
         config = self._writer.fold.machine.config
         self._wanted = replace(self._wanted, config=config)
 
-    async def _observe(self) -> GitObserved | None:
-        """Look at the repository and record how it stands, if that is news."""
-        if self._hands.workspace is None:
-            return None
-        seen = await look_at(self._hands.workspace)
-        if seen is not None and seen != self._writer.fold.observed:
-            self._writer.stage(seen, self._redact)
-        return seen
-
     def _decided(self, call_id: str, decision: Decision) -> ApprovalDecided:
         """A modified call is looked at again: what it risks now is recorded with it."""
         if isinstance(decision, Modified):
@@ -421,6 +428,7 @@ class Loop(ABC):
                 self._take(known)
             if not self.is_waiting:
                 self._take(event)
+        await self._save_after()
         self._leave()
 
     async def _salvage(self) -> None:
@@ -457,40 +465,6 @@ class Loop(ABC):
         self._due = None
         self._round.clear()
         self._commit()
-
-    # ---- recovery ------------------------------------------------------------------------------
-
-    async def _recover(self) -> None:
-        """Take up what the last process left."""
-        machine = self._writer.fold.machine
-        what = "work had stopped" if self._is_prepared else "the process had died"
-        self._round.clear()
-        if not machine.round:
-            self._due = machine.obligations()
-            if not is_work(self._due):
-                self._due = None
-            self._note(f"{what} in {machine.state_name}; going on from there")
-            return
-        found = open_calls(
-            machine.round, machine.config.effect_of, has_person=self._ask is not None
-        )
-        self._note(describe(what, found))
-        doubtful = [one for one in found if one.decision in (Recovery.ASK, Recovery.REPORT)]
-        for one in doubtful:
-            if one.standing is Standing.STARTED:
-                self._take(ToolUncertain(one.call.id))
-        if self._ask is not None and doubtful:
-            self._commit()  # the question is on disk before it is asked
-        again = [one.call for one in found if one not in doubtful]
-        for one in doubtful:
-            answer = await self._inbox.unless(self._ask(one.call)) if self._ask else None
-            if answer is not None and answer.resolution is Resolution.RUN_AGAIN:
-                self._round.said_yes.add(one.call.id)
-                again.append(one.call)
-            else:
-                self._take(completed_by(answer, one.call, self._writer.now()))
-        if again:
-            self._due = ExecuteTools(tuple(again))
 
     def _refresh_snapshot(self) -> None:
         try:

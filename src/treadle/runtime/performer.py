@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import random
+import shlex
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, TypeAlias
 
@@ -33,8 +34,9 @@ from treadle.core.messages import ToolCall
 from treadle.core.task.machine import TaskMachine
 from treadle.core.task.request import as_run
 from treadle.core.tools import CompletedToolInfo, EffectClass, Outcome, RiskLevel, ToolProgress
+from treadle.errors import StoreError
 from treadle.runtime import outputs
-from treadle.runtime.calls import call_model, presentable, refusal, run_call, run_hook
+from treadle.runtime.calls import Kept, call_model, presentable, refusal, run_call, run_hook
 from treadle.runtime.outputs import Output
 from treadle.runtime.ports import Provider, Tools, Workspace, Writer
 from treadle.thread.facts import GitObserved
@@ -169,7 +171,7 @@ class Performer:
         delegated = self._delegate(call)
         if delegated is not None:
             outcome, usage = await delegated
-            outcome = presentable(outcome, call.id, self._redact or str)
+            outcome = presentable(outcome, call.id, self._redact or str, self._keep)
             return ToolCompleted(call.id, outcome, self._writer.now(), usage)
         key = f"{self._writer.thread_id}:{call.id}"
         limit_s = self._config.tool_timeout_s
@@ -179,8 +181,22 @@ class Performer:
             outcome = await run_call(self.tools, call, key, limit_s, on_progress)
         else:
             outcome = refused
-        outcome = presentable(outcome, call.id, self._redact or str)
+        outcome = presentable(outcome, call.id, self._redact or str, self._keep)
         return ToolCompleted(call.id, outcome, self._writer.now())
+
+    def _keep(self, call_id: str, data: bytes) -> Kept | None:
+        """Keep a long output whole, before anything is recorded that names it.
+
+        Head and tail are in the message in any case, so that a full disk does not end the turn.
+        """
+        try:
+            blob = self._writer.keep(data)
+        except StoreError as error:
+            why = f"a long output was not kept whole: {error.message}"
+            self._emit(outputs.Notice(why))
+            return None
+        shown = f"treadle show {self._writer.thread_id} --output {shlex.quote(call_id)}"
+        return Kept(blob, f"; the whole output is kept: {shown}")
 
     async def run_hook(
         self,

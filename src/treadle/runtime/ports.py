@@ -10,6 +10,7 @@ from treadle.core.events import ModelEvent
 from treadle.core.llm import LlmRequest, ModelTraits
 from treadle.core.messages import ToolCall
 from treadle.core.tools import (
+    BlobRef,
     CompletedToolInfo,
     Outcome,
     RiskLevel,
@@ -107,7 +108,12 @@ class Workspace(Protocol):
 
 
 class FileStates(Protocol):
-    """Who keeps the workspace's files as they were, so that one can go back to them."""
+    """Who keeps the workspace's files as they were, so that one can go back to them.
+
+    `problem` says why they are not kept; it is empty while they are.
+    """
+
+    problem: str
 
     async def save(
         self, moment: Literal["before", "after"], previous: FilesSaved | None
@@ -194,6 +200,10 @@ class Writer(Protocol):
 
     def refresh_snapshot(self) -> None:
         """Write the snapshot if it is time."""
+        ...
+
+    def keep(self, data: bytes) -> BlobRef:
+        """Keep bytes beside the thread, durable when this returns."""
         ...
 
     def close(self) -> Exception | None:

@@ -30,6 +30,8 @@ class Round:
         """How the repository stood before the round."""
         self.is_whole = False
         """Whether this process saw the round from its beginning."""
+        self.is_unsaved = False
+        """Whether files may have changed in it that nobody has kept since."""
         self._waiting: deque[ToolCall] = deque()
         self._running: set[str] = set()
         self._started: list[tuple[ToolCall, Status]] = []

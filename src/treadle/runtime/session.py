@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from typing import Any
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import Any, Final
 
 from treadle.core.actions import AgentAction, DisplayError, SendLlmRequest, Summarize
 from treadle.core.budget import TokenBudget
@@ -24,8 +25,11 @@ from treadle.runtime.driver import Driver
 from treadle.runtime.inbox import Stop
 from treadle.runtime.outputs import Ending, Output, TurnFinished, TurnOutcome
 from treadle.thread.codec import Event
-from treadle.thread.facts import InputQueued
+from treadle.thread.facts import InputQueued, Renamed
 from treadle.thread.record import clean
+
+TITLE_WAIT_S_MAX: Final = 3.0
+"""Seconds that the end of the first turn waits for its title, which is asked for at its start."""
 
 
 class Session(Driver):
@@ -34,14 +38,23 @@ class Session(Driver):
     Args:
         *args: as `Driver`.
         budget: what one turn may use; looked at before each request. `None` is no bound.
+        titler: asked for a title when the first prompt is said; without one, or until it answers,
+            the title is the first line of that prompt.
         **rest: as `Driver`.
 
     What the thread's last process left unfinished is taken up by the first `turn` or `resume`.
     """
 
-    def __init__(self, *args: Any, budget: TokenBudget | None = None, **rest: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        budget: TokenBudget | None = None,
+        titler: Callable[[str], Awaitable[Renamed | None]] | None = None,
+        **rest: Any,
+    ) -> None:
         super().__init__(*args, **rest)
         self._budget = budget
+        self._titler = titler
 
     async def turn(self, text: str) -> TurnFinished:
         """Say something and work until the agent waits again.
@@ -59,7 +72,8 @@ class Session(Driver):
         if self._running is None:
             fold = self._writer.fold
             is_free = self.is_waiting and not fold.queued
-            return await self._run(UserInput(message) if is_free else InputQueued(message))
+            said = UserInput(message) if is_free else InputQueued(message)
+            return await self._titled(text, said)
         self._writer.stage(InputQueued(message), self._redact)
         try:
             self._commit()
@@ -67,6 +81,26 @@ class Session(Driver):
             self._inbox.put(error)  # the running turn cannot go on either
             raise
         return await self._joined()
+
+    async def _titled(self, prompt: str, said: UserInput | InputQueued) -> TurnFinished:
+        """Run a turn; if it is the first one, have it named meanwhile."""
+        fold, naming = self._writer.fold, None
+        if self._titler is not None and not fold.conversation and not fold.metadata.title:
+            redact = self._redact or str
+            naming = asyncio.ensure_future(self._titler(redact(clean(prompt))))
+        try:
+            finished = await self._run(said)
+            if naming is not None:
+                await asyncio.wait({naming}, timeout=TITLE_WAIT_S_MAX)
+        finally:
+            if naming is not None:
+                naming.cancel()
+        if naming is None or not naming.done() or naming.cancelled() or naming.exception():
+            return finished
+        if (renamed := naming.result()) is not None and self._writer.is_usable:
+            self._writer.stage(renamed, self._redact)
+            self._commit()
+        return finished
 
     async def compact(self, focus: str = "") -> TurnFinished:
         """Have a summary stand for the conversation so far in what the model is shown.

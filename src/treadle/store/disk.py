@@ -11,13 +11,30 @@ import errno
 import fcntl
 import os
 import stat
+import struct
+from collections.abc import Generator
 from contextlib import suppress
 from typing import Final, Protocol
+
+from msgspec import Struct
 
 FILE_MODE: Final = 0o600
 FOLDER_MODE: Final = 0o700
 
+LOCK_TRIES_MAX: Final = 100
+"""A lock file that is replaced this often while it is being locked is given up."""
+PIECE_SIZE: Final = 1024 * 1024
+"""How much of a long file is read at a time."""
+
 _CAREFULLY: Final = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+
+
+class FileStat(Struct, frozen=True, gc=False):
+    """What tells two states of a file apart without reading it; sizes in bytes."""
+
+    size: int
+    mtime_ns: int
+    inode: int
 
 
 class Disk(Protocol):
@@ -75,8 +92,23 @@ class Disk(Protocol):
         """At most `size` bytes from `offset`; fewer where the file ends."""
         ...
 
+    def pieces(self, path: str, offset: int = 0) -> Generator[bytes, None, None]:
+        """The file's bytes from `offset` to its end, a piece at a time, none of them empty.
+
+        All are of the file that had the name at the first piece, whoever has it meanwhile.
+        """
+        ...
+
+    def touch(self, path: str) -> None:
+        """Let the file count as written to now. Not durable; `FileNotFoundError` if it is gone."""
+        ...
+
     def rename(self, source: str, target: str) -> None:
         """Give a file another name, replacing what had it."""
+        ...
+
+    def link(self, source: str, target: str) -> None:
+        """Give a file a second name. `FileExistsError` if it is taken; some disks cannot do it."""
         ...
 
     def unlink(self, path: str) -> None:
@@ -87,10 +119,32 @@ class Disk(Protocol):
         """The names in a folder, sorted; none if there is no such folder."""
         ...
 
-    def lock(self, path: str) -> int | None:
+    def stats(self, folder: str, ending: str = "") -> dict[str, FileStat]:
+        """The plain files in a folder whose names end so; none if there is no such folder."""
+        ...
+
+    def stat(self, path: str) -> FileStat | None:
+        """The same of one file; `None` if there is no plain file of that name."""
+        ...
+
+    def lock(self, path: str, note: bytes = b"") -> int | None:
         """Hold the lock file exclusively, or `None` at once if another process does.
 
-        The kernel frees it when the process dies. The file is made if missing, never removed.
+        The kernel frees it when the process dies. The file is made if missing, never removed. It
+        is still the one of that name when it is held: who removes it meanwhile gains nothing.
+
+        Args:
+            path: the file.
+            note: what it holds from now on, for whoever finds it held; its contents stay if empty.
+                A convenience: no lock fails for its sake, and it is not durable.
+        """
+        ...
+
+    def is_locked(self, path: str) -> bool:
+        """Whether somebody holds the lock file, as far as this system can tell.
+
+        Asks only and takes nothing, so that who asks is in no writer's way. The answer may be old
+        when it is read.
         """
         ...
 
@@ -174,9 +228,25 @@ class PosixDisk:
             file.seek(max(0, offset))
             return file.read(size)
 
+    def pieces(self, path: str, offset: int = 0) -> Generator[bytes, None, None]:
+        """See `Disk`."""
+        handle = _plain(os.open(path, os.O_RDONLY | _CAREFULLY), path)
+        with open(handle, "rb", buffering=0) as file:
+            file.seek(max(0, offset))
+            while data := file.read(PIECE_SIZE):
+                yield data
+
+    def touch(self, path: str) -> None:
+        """See `Disk`."""
+        os.utime(path, follow_symlinks=False)
+
     def rename(self, source: str, target: str) -> None:
         """See `Disk`."""
         os.rename(source, target)
+
+    def link(self, source: str, target: str) -> None:
+        """See `Disk`."""
+        os.link(source, target, follow_symlinks=False)
 
     def unlink(self, path: str) -> None:
         """See `Disk`."""
@@ -189,21 +259,102 @@ class PosixDisk:
         except FileNotFoundError:
             return []
 
-    def lock(self, path: str) -> int | None:
+    def stats(self, folder: str, ending: str = "") -> dict[str, FileStat]:
+        """See `Disk`."""
+        found: dict[str, FileStat] = {}
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    if not entry.name.endswith(ending) or not entry.is_file(follow_symlinks=False):
+                        continue
+                    with suppress(FileNotFoundError):  # it went meanwhile
+                        found[entry.name] = _stat_of(entry.stat(follow_symlinks=False))
+        except FileNotFoundError:
+            return {}
+        return found
+
+    def stat(self, path: str) -> FileStat | None:
+        """See `Disk`."""
+        try:
+            status = os.lstat(path)
+        except FileNotFoundError:
+            return None
+        return _stat_of(status) if stat.S_ISREG(status.st_mode) else None
+
+    def lock(self, path: str, note: bytes = b"") -> int | None:
         """See `Disk`.
 
         `flock`, never `lockf`: a `lockf` lock is lost when any descriptor of the file is closed.
         """
-        handle = _plain(os.open(path, os.O_RDWR | os.O_CREAT | _CAREFULLY, FILE_MODE), path)
+        for _ in range(LOCK_TRIES_MAX):
+            handle = _plain(os.open(path, os.O_RDWR | os.O_CREAT | _CAREFULLY, FILE_MODE), path)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if _has_name(handle, path):
+                    _announce(handle, note)
+                    return handle
+            except BlockingIOError:
+                os.close(handle)
+                return None
+            except BaseException:
+                os.close(handle)
+                raise
+            os.close(handle)
+        raise OSError(errno.ESTALE, "it is removed or replaced again and again", path)
+
+    def is_locked(self, path: str) -> bool:
+        """See `Disk`. Where the system has no such question, nobody is said to hold it."""
+        if not hasattr(fcntl, "F_OFD_GETLK"):
+            return False
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            handle = _plain(os.open(path, os.O_RDONLY | _CAREFULLY), path)
+        except FileNotFoundError:
+            return False
+        try:
+            found = fcntl.fcntl(handle, fcntl.F_OFD_GETLK, _whole_file(fcntl.F_RDLCK))
+        except OSError:
+            return False
+        finally:
             os.close(handle)
-            return None
-        except BaseException:
-            os.close(handle)
-            raise
-        return handle
+        kind: int = _FLOCK.unpack_from(found)[0]
+        return kind != fcntl.F_UNLCK
+
+
+_FLOCK: Final = struct.Struct("hhqqi")
+"""`struct flock` of Linux: type, whence, start, length, process."""
+
+
+def _whole_file(kind: int) -> bytes:
+    return _FLOCK.pack(kind, os.SEEK_SET, 0, 0, 0)
+
+
+def _has_name(handle: int, path: str) -> bool:
+    """Whether the file is the one of this name: two may lock two files that had it in turn."""
+    try:
+        named = os.stat(path, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return os.path.samestat(os.fstat(handle), named)
+
+
+def _announce(handle: int, note: bytes) -> None:
+    """Say who holds the lock, to `is_locked` and in the file.
+
+    Of a `flock` one cannot ask whether it is held, only try to take it, which is in the way of a
+    writer that begins at that moment. Of the other kind of lock one can, so the holder takes that
+    too. It belongs to the open file as `flock` does, and ends with it.
+    """
+    if hasattr(fcntl, "F_OFD_SETLK"):
+        with suppress(OSError):
+            fcntl.fcntl(handle, fcntl.F_OFD_SETLK, _whole_file(fcntl.F_WRLCK))
+    if note:
+        with suppress(OSError):  # a full disk, for one
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, note, 0)
+
+
+def _stat_of(status: os.stat_result) -> FileStat:
+    return FileStat(status.st_size, status.st_mtime_ns, status.st_ino)
 
 
 def _plain(handle: int, path: str) -> int:

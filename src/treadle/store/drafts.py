@@ -25,7 +25,7 @@ def replace_file(disk: Disk, path: str, data: bytes) -> None:
     folder, name = os.path.split(path)
     drafts = drafts_of(path)
     draft = os.path.join(drafts, f"{name.partition('.')[0]}.{secrets.token_hex(8)}")
-    with told_as("write", path):
+    with told_as("write", path, len(data)):
         try:
             handle = disk.create(draft)
         except FileNotFoundError:

@@ -9,21 +9,27 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from hashlib import sha256
 
 from treadle.errors import DiskError, StaleWriterError
 from treadle.store.disk import Disk
-from treadle.thread.record import Condition, Head, Scan, encode_batch, scan
+from treadle.thread.record import Condition, Head, Record, Scan, Scanner, encode_batch
 
 
 @contextmanager
-def told_as(operation: str, path: str) -> Iterator[None]:
-    """Tell an `OSError` as what it means to the store."""
+def told_as(operation: str, path: str, needed: int = 0) -> Iterator[None]:
+    """Tell an `OSError` as what it means to the store.
+
+    Args:
+        operation: what is tried.
+        path: the file.
+        needed: how many bytes it would take.
+    """
     try:
         yield
     except OSError as error:
-        raise DiskError(operation, path, error) from error
+        raise DiskError(operation, path, error, needed) from error
 
 
 class Journal:
@@ -76,6 +82,7 @@ class Journal:
         """Append the events as one batch, with one write. Not durable before `sync`.
 
         Raises:
+            UsageError: more than a journal takes; nothing was written.
             StaleWriterError: somebody else changed the file; nothing was written.
             DiskError: this writer is finished; what was acknowledged before is intact.
         """
@@ -83,7 +90,7 @@ class Journal:
         data, head = encode_batch(self.head, at, events)
         self.is_synced = False
         try:
-            with told_as("write", self._path):
+            with told_as("write", self._path, len(data)):
                 size = self._disk.size(self._handle)
                 if size != self.head.size:
                     raise StaleWriterError(
@@ -149,14 +156,58 @@ def settle(disk: Disk, path: str) -> None:
         disk.sync_folder(os.path.dirname(path))
 
 
+class Reading:
+    """The records of a journal, one after the other, as they are read from disk.
+
+    Args:
+        disk: where the file is.
+        path: the file.
+        after: the last record known good; by default the beginning.
+    """
+
+    __slots__ = ("_after", "_disk", "found", "is_missing", "path")
+
+    def __init__(self, disk: Disk, path: str, after: Head = Head()) -> None:  # noqa: B008  frozen
+        self._disk = disk
+        self.path = path
+        """The file."""
+        self._after = after
+        self.found = Scan([], after)
+        """What was found, without the records; to be believed after the last one only."""
+        self.is_missing = False
+        """Whether there is no such file."""
+
+    def __iter__(self) -> Iterator[Record]:
+        """Read it, once.
+
+        Raises:
+            DiskError: the disk refused.
+        """
+        scanner = Scanner(self._after)
+        pieces = self._disk.pieces(self.path, self._after.size)
+        with told_as("read", self.path), closing(pieces):
+            try:
+                for piece in pieces:
+                    yield from scanner.feed(piece)
+                    if scanner.is_decided:
+                        break
+            except FileNotFoundError:
+                self.is_missing = True
+        self.found = scanner.end()
+
+    def judge(self) -> Scan | None:
+        """Read it for what it is worth alone; `None` if there is no such file."""
+        for _ in self:
+            pass
+        return None if self.is_missing else self.found
+
+
 def read_journal(disk: Disk, path: str, after: Head) -> Scan | None:
-    """What stands after `after`; `None` if there is no such file, or it ends before."""
-    with told_as("read", path):
-        try:
-            data = disk.read(path, after.size)
-        except FileNotFoundError:
-            return None
-    return scan(data, after)
+    """What stands after `after`, all of it at once; `None` if there is no such file."""
+    reading = Reading(disk, path, after)
+    records = list(reading)
+    found = reading.found
+    return None if reading.is_missing else Scan(records, found.head, found.condition, found.reason)
 
 
 def stands_on(disk: Disk, path: str, head: Head) -> bool:
@@ -182,9 +233,11 @@ def cut_torn_tail(disk: Disk, path: str, found: Scan, quarantine: str) -> str:
         The path of the quarantined bytes.
     """
     assert found.condition is Condition.TORN
+    digest = sha256()
     with told_as("read", path):
-        tail = disk.read(path, found.head.size)
-    name = f"{os.path.basename(path)}.{found.head.size}.{sha256(tail).hexdigest()[:12]}"
+        for piece in disk.pieces(path, found.head.size):
+            digest.update(piece)
+    name = f"{os.path.basename(path)}.{found.head.size}.{digest.hexdigest()[:12]}"
     kept = os.path.join(quarantine, name)
     with told_as("write", kept):
         disk.make_folder(quarantine)
@@ -192,7 +245,8 @@ def cut_torn_tail(disk: Disk, path: str, found: Scan, quarantine: str) -> str:
             disk.unlink(kept)
         handle = disk.create(kept)
         try:
-            disk.write(handle, tail)
+            for piece in disk.pieces(path, found.head.size):
+                disk.write(handle, piece)
             disk.sync(handle)
         finally:
             disk.close(handle)

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
+from treadle.core.tools import BlobRef
 from treadle.errors import (
     AmbiguousThreadError,
     DamagedJournalError,
@@ -15,11 +16,12 @@ from treadle.errors import (
     UnknownThreadError,
     UsageError,
 )
+from treadle.store.blobs import Blobs
 from treadle.store.disk import Disk, PosixDisk
 from treadle.store.drafts import drafts_of, remove_drafts, replace_file
 from treadle.store.folders import JOURNAL, LOCK, SNAPSHOT, Folders
-from treadle.store.journal import Journal, cut_torn_tail, read_journal, settle, told_as
-from treadle.store.lease import take_lock
+from treadle.store.journal import Journal, cut_torn_tail, settle, told_as
+from treadle.store.lease import Holder, find_holder, take_lock, this_process
 from treadle.store.places import Places
 from treadle.store.reading import LoadedThread, Reader, header_of
 from treadle.store.writer import ThreadWriter
@@ -29,7 +31,7 @@ from treadle.thread.fold import CHAT, ThreadFold
 from treadle.thread.history import Rest, rests
 from treadle.thread.ids import PREFIX, is_thread_id
 from treadle.thread.model import ThreadSummary
-from treadle.thread.record import Condition, Head, Scan, scan
+from treadle.thread.record import Condition, Scan, scan
 from treadle.thread.snapshot import Snapshot
 
 
@@ -46,6 +48,8 @@ class LocalStore:
         disk: how files are reached.
         now: the clock; gives UTC strings as `utc_now` does.
         new_id: makes thread ids.
+        program: what people know this process by (`treadle run`); told to whoever finds a thread
+            open here.
     """
 
     def __init__(
@@ -55,13 +59,16 @@ class LocalStore:
         disk: Disk | None = None,
         now: Callable[[], str] = utc_now,
         new_id: Callable[[], str] | None = None,
+        program: str = "",
     ) -> None:
         self.places = places
         self._disk = disk or PosixDisk()
         self._now = now
         self._new_id = new_id or _new_thread_id
+        self._program = program
         self.folders = Folders(self._disk, places)
         self._reader = Reader(self.folders)
+        self._blobs = Blobs(self.folders)
 
     # ---- writing -----------------------------------------------------------------------------
 
@@ -161,7 +168,14 @@ class LocalStore:
             depth=0,
             base=Base(thread_id, last, records[last - 1].hash),
         )
-        return self._begin(fold.branch(header), first, redact)
+        writer = self._begin(fold.branch(header), first, redact)
+        try:
+            self.folders.find(thread_id)
+        except UnknownThreadError:  # somebody has put it away and removed it meanwhile
+            writer.close(wants_snapshot=False)
+            self._disk.unlink(self.folders.path(header.thread, JOURNAL))
+            raise
+        return writer
 
     def _begin(
         self, fold: ThreadFold, first: Sequence[Entry], redact: Callable[[str], str] | None
@@ -170,9 +184,9 @@ class LocalStore:
         thread_id = fold.header.thread
         with told_as("make", self.folders.threads):
             self._disk.make_folder(self.folders.threads)
-        lock = self._lock(thread_id)
-        entries = [encode_entry(fold.header), *(encode_entry(entry, redact) for entry in first)]
         at = self._now()
+        lock = self._lock(thread_id, at)
+        entries = [encode_entry(fold.header), *(encode_entry(entry, redact) for entry in first)]
         try:
             path = self.folders.path(thread_id, JOURNAL)
             journal = Journal.create(self._disk, path, at, [data for _, data in entries])
@@ -241,8 +255,9 @@ class LocalStore:
         lock = self._lock(thread_id)
         try:
             settle(self._disk, path)
-            self._refuse_damage(path)
-            loaded = self.load(thread_id)
+            # All of it is judged: what is written after damage that a snapshot covers would hang
+            # on the snapshot alone, which is only a cache.
+            loaded = self._reader.load(thread_id, is_whole=True)
             if loaded.condition is Condition.CORRUPT:
                 raise DamagedJournalError(path, loaded.head.size, loaded.problem)
             if loaded.problem:
@@ -263,23 +278,25 @@ class LocalStore:
         writer.snapshot_size = loaded.snapshot_size
         return writer
 
-    def _refuse_damage(self, path: str) -> None:
-        """Nothing is written after damage, even where a snapshot covers it.
-
-        Otherwise what comes after it would hang on the snapshot alone, which is only a cache.
-        """
-        found = read_journal(self._disk, path, Head())
-        if found is not None and found.condition is Condition.CORRUPT:
-            raise DamagedJournalError(path, found.head.size, found.reason)
-
     def _writer(
         self, fold: ThreadFold, journal: Journal, lock: int, *, in_trash: bool = False
     ) -> ThreadWriter:
         path = self.folders.path(fold.header.thread, SNAPSHOT, in_trash=in_trash)
-        return ThreadWriter(self._disk, self._now, fold, journal, lock, path)
+        return ThreadWriter(self._disk, self._now, fold, journal, lock, path, self._blobs)
 
-    def _lock(self, thread_id: str) -> int:
-        return take_lock(self._disk, self.folders.path(thread_id, LOCK), thread_id)
+    def _lock(self, thread_id: str, at: str = "") -> int:
+        holder = this_process(at or self._now(), self._program)
+        return take_lock(self._disk, self.folders.path(thread_id, LOCK), thread_id, holder)
+
+    def holder(self, thread_id: str) -> Holder | str | None:
+        """Who has a thread open for writing: empty if that is not known, `None` if nobody has.
+
+        Takes nothing, so that it is in no writer's way; the answer may be old when it is read.
+
+        Raises:
+            DiskError: the disk refused.
+        """
+        return find_holder(self._disk, self.folders.path(thread_id, LOCK))
 
     # ---- reading -----------------------------------------------------------------------------
 
@@ -300,16 +317,20 @@ class LocalStore:
 
         Raises: as `load`.
         """
-        return self._reader.beginning(self.scan(thread_id).records[0])
+        return self._reader.begun(thread_id)[0]
 
     def rests(self, thread_id: str) -> list[Rest]:
         """The places in a thread's own records where nothing was open: where one can go back to.
 
         Raises: as `load`.
         """
-        records = self.scan(thread_id).records
+        fold, records = self._reader.begun(thread_id)
         entries = ((one.seq, one.at, decode_entry(one.event)) for one in records)
-        return list(rests(self._reader.beginning(records[0]), entries))
+        return list(rests(fold, entries))
+
+    def blob(self, ref: BlobRef) -> bytes:
+        """The whole of an output that was too large for its message. Raises as `Blobs.read`."""
+        return self._blobs.read(ref)
 
     def ids(self) -> list[str]:
         """All threads outside the trash, newest first (ids begin with their time)."""

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
+from typing import Final
 
 from msgspec import Struct
 
-from treadle.errors import DamagedJournalError, UnknownThreadError
+from treadle.errors import DamagedJournalError, TreadleError, UnknownThreadError
 from treadle.store.folders import JOURNAL, SNAPSHOT, Folders
-from treadle.store.journal import read_journal, stands_on
+from treadle.store.journal import Reading, read_journal, stands_on
 from treadle.thread.codec import UnknownEntryError, decode_entry
 from treadle.thread.facts import Base, ThreadCreated
 from treadle.thread.fold import ThreadFold
 from treadle.thread.record import Condition, Head, Record, Scan
 from treadle.thread.snapshot import Snapshot, decode_snapshot, restore_fold
+
+SNAPSHOT_SIZE_MAX: Final = 1024 * 1024 * 1024
+"""A longer file is not looked at: reading a journal takes less time than that."""
 
 
 class LoadedThread(Struct, frozen=True):
@@ -42,8 +49,15 @@ class Reader:
         self._folders = folders
         self._disk = folders.disk
 
-    def load(self, thread_id: str, version: int | None = None) -> LoadedThread:
+    def load(
+        self, thread_id: str, version: int | None = None, *, is_whole: bool = False
+    ) -> LoadedThread:
         """The thread as it stands, or as it stood at `version`.
+
+        Args:
+            thread_id: the thread.
+            version: which one; by default the newest.
+            is_whole: whether to judge the records that a snapshot stands for, too.
 
         Raises:
             UnknownThreadError: there is no such thread, or it has not got this far.
@@ -55,27 +69,35 @@ class Reader:
         path, in_trash = self._folders.find(thread_id)
         snapshot = None if version is not None else self._snapshot(thread_id, in_trash=in_trash)
         if snapshot is not None:
-            loaded = self._load_after(path, *snapshot)
+            loaded = self._load_after(path, *snapshot, is_whole=is_whole)
             if loaded is not None:
                 return loaded
-        found = read_journal(self._disk, path, Head())
-        records = found.records if found is not None else []
-        if found is not None and not records and found.condition is Condition.CORRUPT:
-            raise DamagedJournalError(path, 0, found.reason)
-        if found is None or not records:
+        reading = Reading(self._disk, path)
+        fold, records = self._begun(thread_id, reading)
+        problem = apply_records(fold, records, through=version)
+        found = reading.found
+        if version is not None and not 1 <= version <= found.head.seq:
             raise UnknownThreadError(
-                f"thread {thread_id} holds no intact record: it was being made when its process "
-                "died, or its journal was destroyed",
-                hint=f"the file is {path}",
+                f"thread {thread_id} has versions 1 to {found.head.seq}, not {version}"
             )
-        if version is not None and not 1 <= version <= records[-1].seq:
-            raise UnknownThreadError(
-                f"thread {thread_id} has versions 1 to {records[-1].seq}, not {version}"
-            )
-        fold, problem = self.fold_of(records[:version])
         if fold.header.thread != thread_id:
             problem = f"{path} holds the thread {fold.header.thread!r}; shown, not continued"
         return LoadedThread(fold, found.head, found.condition, problem or _problem(found))
+
+    def begun(self, thread_id: str) -> tuple[ThreadFold, Iterator[Record]]:
+        """The fold before any of the thread's own records, and these, read one after the other.
+
+        Raises: as `load`.
+        """
+        path, _ = self._folders.find(thread_id)
+        return self._begun(thread_id, Reading(self._disk, path))
+
+    def _begun(self, thread_id: str, reading: Reading) -> tuple[ThreadFold, Iterator[Record]]:
+        records = iter(reading)
+        first = next(records, None)
+        if first is None:
+            raise _nothing_in(reading.path, thread_id, reading.found)
+        return self.beginning(first), chain((first,), records)
 
     def fold_of(self, records: list[Record]) -> tuple[ThreadFold, str]:
         """The fold of a journal's records from the first, and why it stopped early, if it did.
@@ -93,11 +115,12 @@ class Reader:
         Raises: as `fold_of`.
         """
         headers = [header_of(first)]
-        parts: list[list[Record]] = []
+        parts: list[Iterator[Record]] = []
         while (base := headers[-1].base) is not None:
             records = self._records_of(base, {header.thread for header in headers})
-            parts.append(records)
-            headers.append(header_of(records[0]))
+            of_base = next(records)
+            parts.append(chain((of_base,), records))
+            headers.append(header_of(of_base))
         fold = ThreadFold(headers.pop())
         while parts:
             problem = apply_records(fold, parts.pop())
@@ -106,8 +129,8 @@ class Reader:
             fold = fold.branch(headers.pop())
         return fold
 
-    def _records_of(self, base: Base, seen: set[str]) -> list[Record]:
-        """The base's records up to where the fork begins.
+    def _records_of(self, base: Base, seen: set[str]) -> Iterator[Record]:
+        """The base's records up to where the fork begins, read one after the other; at least one.
 
         Raises:
             DamagedJournalError: they are not there, or not those that the fork knew.
@@ -117,17 +140,21 @@ class Reader:
         except UnknownThreadError as error:
             why = f"what it was forked from is gone: {base.thread} at version {base.version}"
             raise DamagedJournalError(base.thread, 0, why) from error
-        found = read_journal(self._disk, path, Head())
-        records = [] if found is None else found.records[: base.version]
-        if base.thread in seen or len(records) < base.version or base.version < 1:
+        reading = Reading(self._disk, path)
+        last: Record | None = None
+        if base.thread not in seen and base.version >= 1:
+            for last in islice(reading, min(base.version, sys.maxsize)):
+                yield last
+        if last is None or last.seq < base.version:
             why = f"a fork goes on from its version {base.version}, which is not there"
-            raise DamagedJournalError(path, 0 if found is None else found.head.size, why)
-        if records[-1].hash != base.hash:
+            raise DamagedJournalError(path, reading.found.head.size, why)
+        if last.hash != base.hash:
             why = f"a fork knew its version {base.version} with other contents"
             raise DamagedJournalError(path, 0, why)
-        return records
 
-    def _load_after(self, path: str, snapshot: Snapshot, size: int) -> LoadedThread | None:
+    def _load_after(
+        self, path: str, snapshot: Snapshot, size: int, *, is_whole: bool
+    ) -> LoadedThread | None:
         """From the snapshot and the journal's tail; `None` if the snapshot cannot be used."""
         fold = restore_fold(snapshot)
         if fold is None or os.path.basename(path) != fold.header.thread + JOURNAL:
@@ -136,10 +163,15 @@ class Reader:
             return self._judge_orphan(path, fold, snapshot)
         if snapshot.turn_usage is None and not fold.is_idle:
             return None  # an older program's: what this turn used is in the journal alone
-        found = read_journal(self._disk, path, snapshot.head)
-        if found is None:
-            return None
-        problem = apply_records(fold, found.records) or _problem(found)
+        reading = Reading(self._disk, path, Head() if is_whole else snapshot.head)
+        problem = apply_records(fold, reading, after=snapshot.head.seq)
+        found = reading.found
+        if found.head.seq < snapshot.head.seq:
+            if reading.is_missing:
+                return None
+            why = found.reason or f"record {found.head.seq + 1}, which the snapshot holds, is gone"
+            found = Scan([], found.head, Condition.CORRUPT, why)
+        problem = problem or _problem(found)
         return LoadedThread(fold, found.head, found.condition, problem, snapshot.head, size)
 
     def _judge_orphan(self, path: str, fold: ThreadFold, snapshot: Snapshot) -> LoadedThread | None:
@@ -149,7 +181,7 @@ class Reader:
         journal proves that acknowledged records are gone: it is shown, and nothing may be written.
         One that stands beside the chain is of no use: the journal decides.
         """
-        found = read_journal(self._disk, path, Head())
+        found = Reading(self._disk, path).judge()
         known = found.head.seq if found is not None else 0
         if known >= snapshot.head.seq:
             return None
@@ -163,10 +195,16 @@ class Reader:
 
     def _snapshot(self, thread_id: str, *, in_trash: bool) -> tuple[Snapshot, int] | None:
         """The snapshot and its size; `None` if it is missing or spoilt: the journal suffices."""
+        pieces = self._disk.pieces(self._folders.path(thread_id, SNAPSHOT, in_trash=in_trash))
+        data = b""
         try:
-            data = self._disk.read(self._folders.path(thread_id, SNAPSHOT, in_trash=in_trash))
+            data = next(pieces, b"")
+            if data.startswith(b"{"):
+                data = b"".join((data, *islice(pieces, SNAPSHOT_SIZE_MAX // len(data))))
         except OSError:
             return None
+        finally:
+            pieces.close()
         snapshot = decode_snapshot(data)
         return None if snapshot is None else (snapshot, len(data))
 
@@ -198,17 +236,39 @@ def header_of(first: Record) -> ThreadCreated:
     return header
 
 
-def apply_records(fold: ThreadFold, records: list[Record]) -> str:
-    """Apply them; returns why that stopped early, if it did."""
+def apply_records(
+    fold: ThreadFold, records: Iterable[Record], *, after: int = 0, through: int | None = None
+) -> str:
+    """Take all of them and apply those that can be; returns why that stopped early, if it did.
+
+    Args:
+        fold: where they are applied.
+        records: in order.
+        after: up to this one they are passed over.
+        through: the last one to apply; by default all.
+    """
+    problem = ""
     for record in records:
+        if problem or record.seq <= after or (through is not None and record.seq > through):
+            continue
         try:
             fold.apply(record.seq, record.at, decode_entry(record.event))
         except UnknownEntryError as error:
-            return (
+            problem = (
                 f"record {record.seq} was written by a newer Treadle ({error.message}); shown up "
                 "to there, not continued"
             )
-    return ""
+    return problem
+
+
+def _nothing_in(path: str, thread_id: str, found: Scan) -> TreadleError:
+    if found.condition is Condition.CORRUPT:
+        return DamagedJournalError(path, 0, found.reason)
+    return UnknownThreadError(
+        f"thread {thread_id} holds no intact record: it was being made when its process died, or "
+        "its journal was destroyed",
+        hint=f"the file is {path}",
+    )
 
 
 def _problem(found: Scan) -> str:

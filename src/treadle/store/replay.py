@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
 from treadle.core.actions import AgentAction
-from treadle.core.events import name_of
+from treadle.core.events import ToolCompleted, name_of
 from treadle.core.task.machine import TaskState
-from treadle.errors import TreadleError
+from treadle.errors import MissingBlobError, TreadleError
+from treadle.store.blobs import Blobs
 from treadle.store.local import LocalStore
-from treadle.thread.codec import UnknownEntryError, decode_entry
-from treadle.thread.facts import ThreadCreated
+from treadle.thread.codec import decode_entry
 from treadle.thread.fold import ThreadFold
 from treadle.thread.record import Condition, Record
 from treadle.thread.snapshot import Snapshot, restore_fold
@@ -50,21 +50,24 @@ class Report(Struct, frozen=True):
 def replay(store: LocalStore, thread_id: str) -> Iterator[Step]:
     """Fold the journal again from record 1; the last step says whether the snapshot agrees.
 
+    That of a fork begins with what it goes on from.
+
     Raises:
         UnknownThreadError: there is no such thread.
         UnknownEntryError: a record is from a newer version.
+        DamagedJournalError: what it was forked from is not what it was.
     """
     found = store.scan(thread_id)
     present, snapshot = store.snapshot_of(thread_id)
-    fold: ThreadFold | None = None
+    fold = store.beginning(thread_id) if found.records else None
     verdict = Verdict(not present, "")
     if present and snapshot is None:
         verdict = Verdict(False, "the snapshot is damaged")
     elif snapshot is not None:
         verdict = Verdict(False, f"the snapshot's record {snapshot.head.seq} is not in the journal")
     for record in found.records:
-        fold, step = _step(fold, record)
-        yield step
+        assert fold is not None
+        yield _step(fold, record)
         if snapshot is not None and record.hash == snapshot.head.hash:
             verdict = _compare(fold, snapshot)
     count = len(found.records)
@@ -81,16 +84,12 @@ def replay(store: LocalStore, thread_id: str) -> Iterator[Step]:
     yield Step(verdict=Verdict(is_good, "; ".join(said)))
 
 
-def _step(fold: ThreadFold | None, record: Record) -> tuple[ThreadFold, Step]:
+def _step(fold: ThreadFold, record: Record) -> Step:
     entry = decode_entry(record.event)
-    if fold is None:
-        if not isinstance(entry, ThreadCreated):
-            raise UnknownEntryError("record 1 does not create a thread")
-        fold = ThreadFold(entry)
     before = fold.machine.state_name
     action = fold.apply(record.seq, record.at, entry)
     after = fold.machine.state_name
-    return fold, Step(record.seq, record.at, name_of(type(entry)), before, after, action)
+    return Step(record.seq, record.at, name_of(type(entry)), before, after, action)
 
 
 def _compare(fold: ThreadFold, snapshot: Snapshot) -> Verdict:
@@ -112,11 +111,36 @@ def _compare(fold: ThreadFold, snapshot: Snapshot) -> Verdict:
 def _beyond(fold: ThreadFold) -> tuple[object, ...]:
     """What a fold knows beyond the document: of a task, all of its memory."""
     task = fold.state if isinstance(fold.state, TaskState) else None
-    return fold.queued, fold.observed, fold.turn_steps, fold.provider, fold.children, task
+    said = fold.is_named_by_person, fold.context, fold.files
+    known = fold.queued, fold.observed, fold.turn_steps, fold.provider, fold.children
+    return *known, *said, task
+
+
+def _missing_blobs(store: LocalStore, records: Sequence[Record]) -> list[str]:
+    """What is wrong with the outputs that are kept beside a thread."""
+    blobs, found = Blobs(store.folders), []
+    for record in records:
+        if b'"sha256"' not in bytes(record.event):
+            continue
+        entry = decode_entry(record.event)
+        ref = entry.outcome.blob if isinstance(entry, ToolCompleted) else None
+        if ref is None:
+            continue
+        try:
+            size = len(blobs.read(ref))
+        except MissingBlobError as error:
+            found.append(f"record {record.seq}: {error}")
+        else:
+            if size != ref.size:
+                found.append(f"record {record.seq}: the output has {size} bytes, not {ref.size}")
+    return found
 
 
 def check(store: LocalStore, thread_id: str) -> Report:
-    """Chain, tail and snapshot of one thread. Never raises for what is wrong with it."""
+    """Chain, tail, snapshot, base and blobs of one thread. Never raises for what is wrong with it.
+
+    In the trash or not. Reads every byte that is the thread's.
+    """
     condition, version, verdict = "unknown", 0, Verdict(False, "")
     try:
         found = store.scan(thread_id)
@@ -127,6 +151,8 @@ def check(store: LocalStore, thread_id: str) -> Report:
         if loaded.condition is Condition.CORRUPT:
             condition = loaded.condition.value
             verdict = Verdict(False, loaded.problem)
+        if missing := _missing_blobs(store, found.records):
+            verdict = Verdict(False, "; ".join([verdict.text, *missing]))
     except TreadleError as error:
         verdict = Verdict(False, error.message)
         condition = "unreadable"

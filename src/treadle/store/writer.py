@@ -6,10 +6,12 @@ from collections.abc import Callable
 from typing import Final
 
 from treadle.core.actions import AgentAction
-from treadle.errors import DiskError
+from treadle.core.tools import BlobRef
+from treadle.errors import DiskError, StaleWriterError
+from treadle.store.blobs import Blobs
 from treadle.store.disk import Disk
 from treadle.store.drafts import replace_file
-from treadle.store.journal import Journal
+from treadle.store.journal import Journal, told_as
 from treadle.thread.codec import Entry, encode_entry
 from treadle.thread.fold import ThreadFold
 from treadle.thread.record import Head
@@ -31,6 +33,7 @@ class ThreadWriter:
 
     __slots__ = (
         "_at",
+        "_blobs",
         "_disk",
         "_journal",
         "_lock",
@@ -51,8 +54,10 @@ class ThreadWriter:
         journal: Journal,
         lock: int,
         snapshot_path: str,
+        blobs: Blobs,
     ) -> None:
         self._disk = disk
+        self._blobs = blobs
         self._now = now
         self._journal = journal
         self._lock = lock
@@ -106,7 +111,25 @@ class ThreadWriter:
     def write(self) -> None:
         """Write the batch, with one write. Raises as `Journal.write`."""
         staged, self._staged = self._staged, []
+        self._check_lock()
         self._journal.write(self._at, staged)
+
+    def _check_lock(self) -> None:
+        """A lock file that somebody has removed locks nobody out: there may be a second writer."""
+        if not self.is_usable:
+            return  # as writing will say
+        try:
+            with told_as("look at the lock of", self.thread_id):
+                self._disk.size(self._lock)
+        except DiskError as error:
+            self._journal.close()
+            if isinstance(error.__cause__, FileNotFoundError):
+                raise StaleWriterError(
+                    f"the lock file of thread {self.thread_id} was removed: another process may "
+                    "have it open by now",
+                    hint="open the thread again",
+                ) from error
+            raise
 
     def sync(self) -> None:
         """Make it durable, with one sync. Raises as `Journal.sync`."""
@@ -123,6 +146,14 @@ class ThreadWriter:
         grown = self._journal.head.size - self.snapshot_head.size
         if grown > SNAPSHOT_TAIL_SIZE_MIN and grown > self.snapshot_size / SNAPSHOT_TAIL_FRACTION:
             self.write_snapshot()
+
+    def keep(self, data: bytes) -> BlobRef:
+        """Keep bytes beside the thread, durably; what is recorded next may name them.
+
+        Raises:
+            DiskError: nothing names them yet, so nothing is lost; this writer can be used on.
+        """
+        return self._blobs.keep(data)
 
     def write_snapshot(self) -> None:
         """Write the snapshot of the head: temporary file, sync, rename, sync of the folder.
@@ -142,15 +173,19 @@ class ThreadWriter:
         self.snapshot_head = head
         self.snapshot_size = len(data)
 
-    def close(self) -> DiskError | None:
+    def close(self, *, wants_snapshot: bool = True) -> DiskError | None:
         """Write a snapshot if anything changed, give files and lock back.
+
+        Args:
+            wants_snapshot: whether to write one; not where the thread is about to be elsewhere.
 
         Returns:
             Why the snapshot could not be written, if so: nothing is lost by that.
         """
         problem: DiskError | None = None
         try:
-            if not self._staged and self._journal.is_usable and self.head != self.snapshot_head:
+            is_new = self.head != self.snapshot_head
+            if wants_snapshot and not self._staged and self._journal.is_usable and is_new:
                 self.write_snapshot()
         except DiskError as error:
             problem = error

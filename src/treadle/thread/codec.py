@@ -12,18 +12,20 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from treadle.core.events import (
+    DURABLE,
     Compacted,
     CompactionFailed,
     DurableEvent,
     LlmEvent,
     PostToolsHookCompleted,
     ToolCompleted,
+    name_of,
 )
 from treadle.core.llm import Usage
-from treadle.core.task.events import StateCompleted, StateFailed, TaskEvent
+from treadle.core.task.events import TASK_EVENTS, StateCompleted, StateFailed, TaskEvent
 from treadle.errors import InternalError, TreadleError
 from treadle.thread.facts import Fact, Renamed
-from treadle.thread.record import clean
+from treadle.thread.record import check_size, clean
 
 Event: TypeAlias = DurableEvent | TaskEvent
 """What moves a machine and is stored."""
@@ -49,6 +51,9 @@ def usage_of(entry: Entry) -> Usage | None:
     return None
 
 
+VOCABULARY: Final = " ".join(sorted(map(name_of, (*DURABLE, *TASK_EVENTS, *Fact.__args__))))
+"""The kinds of entries that this version knows."""
+
 _decode: Final[Callable[[bytes | msgspec.Raw], Entry]] = msgspec.json.Decoder(Entry).decode
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -65,6 +70,7 @@ def encode_entry(entry: Entry, redact: Callable[[str], str] | None = None) -> tu
         redact: replaces known secrets in a text; applied to every text the entry holds.
 
     Raises:
+        UsageError: it is longer than a record can be; nothing was stored.
         InternalError: the entry cannot be stored as JSON; nothing was.
     """
     try:
@@ -73,6 +79,7 @@ def encode_entry(entry: Entry, redact: Callable[[str], str] | None = None) -> tu
             text = data.decode()
             if redact(text) != text:
                 data = _encode(_mapped(msgspec.json.decode(data), redact))
+        check_size(len(data))
         return _decode(data), data
     except (msgspec.MsgspecError, TypeError, RecursionError) as error:
         raise InternalError(f"{type(entry).__qualname__} cannot be stored: {error}") from error

@@ -149,8 +149,8 @@ class FilesSaved(_Fact, frozen=True, tag="files_saved"):
 class Renamed(_Fact, frozen=True, tag="renamed"):
     """The thread has this title; one that a person gave is not replaced by a model's.
 
-    `usage` is what it used of `model`, if a model wrote it. An empty title is the first line of the
-    first prompt again.
+    `usage` is what it used of `model`, if a model wrote it. An empty title by a person is the first
+    line of the first prompt again; an empty one by a model changes nothing.
     """
 
     title: str

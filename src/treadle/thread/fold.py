@@ -249,7 +249,7 @@ class ThreadFold:
     def _take_title(self, entry: Renamed) -> None:
         if entry.usage is not None:
             self.usage = self.usage + entry.usage
-        if entry.by == "model" and self.is_named_by_person:
+        if entry.by == "model" and (self.is_named_by_person or not entry.title):
             return
         self.is_named_by_person = entry.by == "person" and bool(entry.title)
         self.metadata = replace(self.metadata, title=entry.title or None)

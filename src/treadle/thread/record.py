@@ -10,7 +10,7 @@ else; JSON escapes every LF inside text.
 
 A record that was written together with earlier ones names the first of them: `"batch":11`. Nothing
 of a write is acknowledged before all of it is durable. That is how a reader tells an unfinished
-write, of which a crash may leave any part, from damage (`scan`).
+write, of which a crash may leave any part, from damage (`Scanner`).
 """
 
 from __future__ import annotations
@@ -24,11 +24,28 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, Struct
 
+from treadle.errors import UsageError
+
 GENESIS: Final = "0" * 32
 """Stands for the hash before record 1."""
 
+RECORD_SIZE_MAX: Final = 64 * 1024 * 1024
+"""No line is longer, so that whoever reads a file of anything knows when to stop."""
+
+EVENT_SIZE_MAX: Final = RECORD_SIZE_MAX - 1024
+"""What of it the event may have; the rest of a record is far shorter than that."""
+
+WRITE_SIZE_MAX: Final = 256 * 1024 * 1024
+"""No batch is longer: more bad bytes than this are no unfinished write."""
+
+_PIECE_SIZE: Final = 1024 * 1024
+"""How much of a journal is read at a time."""
+
 _HASH_SIZE: Final = 32
 _SUFFIX: Final = re.compile(rb',"hash":"([0-9a-f]{32})"\}\Z')
+_SEAL: Final = b',"hash":"'
+_SEALED: Final = re.compile(rb',"hash":"[0-9a-f]{32}"\}(?=\n)')
+_SEALED_LAST: Final = re.compile(rb',"hash":"[0-9a-f]{32}"\}(?=\n|\Z)')
 _BEGINNING: Final = b'{"seq":'
 _SUFFIX_SIZE: Final = len(b',"hash":""}') + _HASH_SIZE
 
@@ -70,6 +87,19 @@ def chain(previous: str, body: bytes) -> str:
     return sha256(previous.encode() + body).hexdigest()[:_HASH_SIZE]
 
 
+def check_size(size: int) -> None:
+    """Whether an event's JSON of so many bytes can be a record.
+
+    Raises:
+        UsageError: no; what is longer could not be read again.
+    """
+    if size > EVENT_SIZE_MAX:
+        raise UsageError(
+            f"one record of {size} bytes; a journal takes {EVENT_SIZE_MAX}",
+            hint="keep what is so large in a file, and name the file",
+        )
+
+
 def encode_batch(head: Head, at: str, events: Sequence[bytes]) -> tuple[bytes, Head]:
     """The lines of one write, and the head after them.
 
@@ -77,11 +107,18 @@ def encode_batch(head: Head, at: str, events: Sequence[bytes]) -> tuple[bytes, H
         head: where the journal ends now.
         at: the clock now; a clock that runs backwards is held at the last value.
         events: each event's JSON object, without line breaks.
+
+    Raises:
+        UsageError: more than a journal takes, in one record or in one write.
     """
+    whole = sum(map(len, events))
+    if whole > WRITE_SIZE_MAX - 1024 * len(events):
+        raise UsageError(f"one write of {whole} bytes; a journal takes {WRITE_SIZE_MAX}")
     at = max(at, head.at)
     first, seq, previous = head.seq + 1, head.seq, head.hash
     lines: list[bytes] = []
     for event in events:
+        check_size(len(event))
         seq += 1
         batch = b"" if seq == first else b'"batch":%d,' % first
         body = b'{"seq":%d,"at":"%b",%b"event":%b}' % (seq, at.encode(), batch, event)
@@ -105,7 +142,8 @@ class Condition(Enum):
 class Scan(Struct, frozen=True):
     """The intact beginning of a journal.
 
-    `head` is where the intact part ends; `reason` says what follows it when not clean.
+    `head` is where the intact part ends; `reason` says what follows it when not clean. `records` is
+    empty where they were handed out while they were read.
     """
 
     records: list[Record]
@@ -114,37 +152,147 @@ class Scan(Struct, frozen=True):
     reason: str = ""
 
 
-def scan(data: bytes, after: Head = Head()) -> Scan:  # noqa: B008  frozen
-    """Read records until the bytes end or are bad, and judge what is bad.
+class Scanner:
+    """Reads a journal's bytes as they come, and judges what is bad; holds one line at most.
 
     Bad bytes at the end are *torn* unless a well-formed record stands among them that an
     unfinished write cannot have put there, which proves that something acknowledged is gone: one
     of a later write than the record that is missing, one seen before, or one out of its place.
     The missing record itself at the very beginning of the bad bytes, and later records of its
     write anywhere after that, prove nothing: a power cut may keep the end of an unacknowledged
-    write and lose its beginning. It cannot move the bytes of a write.
+    write and lose its beginning. It cannot move the bytes of a write, nor make it longer: a line
+    that no record is as long as, or more bytes than one write has, are no unfinished write either.
+
+    Args:
+        after: the last record known good; by default the beginning.
+    """
+
+    __slots__ = ("_bad_size", "_held", "_held_at", "_held_size", "_is_bad", "_reason", "head")
+
+    def __init__(self, after: Head = Head()) -> None:  # noqa: B008  frozen
+        self.head = after
+        """Where the intact part ends."""
+        self._held: list[bytes] = []
+        self._held_size = 0
+        self._is_bad = False
+        self._held_at = 0
+        self._bad_size = 0
+        self._reason = ""
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether further bytes change nothing: acknowledged records are damaged."""
+        return bool(self._reason)
+
+    def feed(self, data: bytes) -> list[Record]:
+        """Take in the next bytes; the records that are complete with them, in order."""
+        if self._is_bad:
+            self._take_bad(data)
+            return []
+        self._hold(data)
+        if b"\n" not in data and not self._is_hopeless():
+            return []
+        lines = self._taken().split(b"\n")
+        records: list[Record] = []
+        head = self.head
+        for place in range(len(lines) - 1):
+            line = lines[place]
+            record = _verify(line, head)
+            if record is None:
+                self.head = head
+                self._begin_bad(b"\n".join(lines[place:]))
+                return records
+            records.append(record)
+            head = Head(record.seq, record.hash, record.at, head.size + len(line) + 1)
+        self.head = head
+        self._hold(lines[-1])
+        if self._is_hopeless():
+            self._begin_bad(self._taken())
+        return records
+
+    def end(self) -> Scan:
+        """What the bytes are worth, after the last of them; without the records."""
+        if self._held_size and not self._is_bad:
+            self._begin_bad(self._taken())
+        if self._is_bad and not self._reason:
+            self._judge(self._taken(), is_last=True)
+        if self._reason:
+            return Scan([], self.head, Condition.CORRUPT, self._reason)
+        if self._is_bad:
+            reason = f"{self._bad_size} bytes of an unfinished write"
+            return Scan([], self.head, Condition.TORN, reason)
+        return Scan([], self.head)
+
+    def _hold(self, data: bytes) -> None:
+        if data:
+            self._held.append(data)
+            self._held_size += len(data)
+
+    def _taken(self) -> bytes:
+        data = self._held[0] if len(self._held) == 1 else b"".join(self._held)
+        self._held.clear()
+        self._held_size = 0
+        return data
+
+    def _is_hopeless(self) -> bool:
+        """Whether the line that is held can become no record: none begins so, or is so long."""
+        if not self._held:
+            return False
+        return self._held_size > RECORD_SIZE_MAX or not self._held[0].startswith(b"{")
+
+    def _begin_bad(self, data: bytes) -> None:
+        self._is_bad = True
+        self._take_bad(data)
+
+    def _take_bad(self, data: bytes) -> None:
+        """Look for what proves a loss, a piece at a time; the beginning of a line is held."""
+        if self._reason:
+            return
+        self._bad_size += len(data)
+        cut = data.rfind(b"\n") + 1
+        if cut:
+            self._hold(data[:cut])
+            lines = self._taken()
+            self._judge(lines)
+            self._held_at += len(lines)
+        self._hold(data[cut:])
+        if self._reason:
+            return
+        if self._held_size > RECORD_SIZE_MAX:
+            self._reason = f"a line of more than {RECORD_SIZE_MAX} bytes, which no record has"
+        elif self._bad_size > WRITE_SIZE_MAX:
+            self._reason = f"more than {WRITE_SIZE_MAX} bytes that are no records of this thread"
+
+    def _judge(self, lines: bytes, *, is_last: bool = False) -> None:
+        """Whether a record in these lines proves a loss."""
+        expected = self.head.seq + 1
+        for offset, body in _well_formed(lines, is_last=is_last):
+            place = self._held_at + offset
+            if place == 0 and body.seq == expected:
+                continue
+            if place > 0 and (body.batch or body.seq) <= expected < body.seq:
+                continue
+            self._reason = (
+                f"record {expected} is damaged or missing, but record {body.seq} stands after it"
+                if body.seq > expected
+                else f"record {body.seq} stands out of its place, after damage at record {expected}"
+            )
+            return
+
+
+def scan(data: bytes, after: Head = Head()) -> Scan:  # noqa: B008  frozen
+    """All records until the bytes end or are bad, and what a `Scanner` says of what is bad.
 
     Args:
         data: the journal's bytes from `after.size` on.
         after: the last record known good; by default the beginning.
     """
-    lines = data.split(b"\n")
-    lines.pop()
+    scanner = Scanner(after)
     records: list[Record] = []
-    head = after
-    for line in lines:
-        record = _verify(line, head)
-        if record is None:
-            break
-        records.append(record)
-        head = Head(record.seq, record.hash, record.at, head.size + len(line) + 1)
-    bad = data[head.size - after.size :]
-    if not bad:
-        return Scan(records, head)
-    proof = _proof_of_loss(bad, head.seq + 1)
-    if proof:
-        return Scan(records, head, Condition.CORRUPT, proof)
-    return Scan(records, head, Condition.TORN, f"{len(bad)} bytes of an unfinished write")
+    for start in range(0, len(data), _PIECE_SIZE):
+        records += scanner.feed(data[start : start + _PIECE_SIZE])
+    found = scanner.end()
+    return Scan(records, found.head, found.condition, found.reason)
 
 
 def _verify(line: bytes, head: Head) -> Record | None:
@@ -154,7 +302,7 @@ def _verify(line: bytes, head: Head) -> Record | None:
     digest = match[1].decode()
     if chain(head.hash, line[:-_SUFFIX_SIZE] + b"}") != digest:
         return None
-    body = _parse(line)
+    body = _parse_sealed(line)
     if body is None or body.seq != head.seq + 1:
         return None
     return Record(body.seq, body.at, body.event, digest)
@@ -162,41 +310,36 @@ def _verify(line: bytes, head: Head) -> Record | None:
 
 def _parse(line: bytes) -> _Body | None:
     """The line as a record by its form alone, whatever its hash says."""
-    if _SUFFIX.search(line) is None:
-        return None
+    return None if _SUFFIX.search(line) is None else _parse_sealed(line)
+
+
+def _parse_sealed(line: bytes) -> _Body | None:
     try:
         return _decode_body(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 
-def _proof_of_loss(bad: bytes, expected: int) -> str:
-    """Why the bad bytes cannot be an unfinished last write; empty when they can."""
-    for place, body in _well_formed(bad):
-        if place == 0 and body.seq == expected:
-            continue
-        if place > 0 and (body.batch or body.seq) <= expected < body.seq:
-            continue
-        if body.seq > expected:
-            return f"record {expected} is damaged or missing, but record {body.seq} stands after it"
-        return f"record {body.seq} stands out of its place, after damage at record {expected}"
-    return ""
-
-
-def _well_formed(bad: bytes) -> Iterator[tuple[int, _Body]]:
+def _well_formed(lines: bytes, *, is_last: bool) -> Iterator[tuple[int, _Body]]:
     """Each line that is a record or ends with one, and where in the bytes that record begins.
 
     A line that has lost its end runs into the next one, so that the record there is found by how
     records begin; text inside records cannot begin so, because its quotes are escaped.
+
+    Args:
+        lines: bytes from the beginning of a line on.
+        is_last: whether the last line may lack its end.
     """
-    start = 0
-    for line in bad.split(b"\n"):
+    if _SEAL not in lines:
+        return
+    for seal in (_SEALED_LAST if is_last else _SEALED).finditer(lines):
+        start = lines.rfind(b"\n", 0, seal.start()) + 1
+        line = lines[start : seal.end()]
         for offset in (0, line.rfind(_BEGINNING)):
             body = _parse(line[offset:]) if offset >= 0 else None
             if body is not None:
                 yield start + offset, body
                 break
-        start += len(line) + 1
 
 
 def clean(value: Any) -> Any:

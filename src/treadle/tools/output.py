@@ -9,9 +9,10 @@ from typing import Final
 
 from treadle.core.tools import ToolProgress
 
-HEAD_SIZE_MAX: Final = 128 * 1024
-"""Bytes kept from the beginning: a build's first error is near it."""
-TAIL_SIZE_MAX: Final = 128 * 1024
+HEAD_SIZE_MAX: Final = 4 * 1024 * 1024
+"""Bytes kept from the beginning: a build's first error is near it. What a model is shown of it is
+far less; all of this is kept beside the thread."""
+TAIL_SIZE_MAX: Final = 4 * 1024 * 1024
 """Bytes kept from the end: a test run's summary stands there."""
 REPORT_S: Final = 0.1
 """Seconds between reports; a person cannot read faster."""

@@ -26,6 +26,9 @@ LINE_LENGTH_MIN: Final = 16
 SECRET_COUNT_MAX: Final = 256
 """More are not looked for: each costs time in every text."""
 
+BASE64_LENGTH_MIN: Final = 6
+"""Fewer digits stand by chance in any long base64 text."""
+
 KIND_LENGTH_MAX: Final = 64
 
 _NOT_KIND: Final = re.compile(r"[^a-z0-9_.-]+")
@@ -38,14 +41,15 @@ class Redactor:
 
     Args:
         secrets: the values by kind: the lower-cased name of a variable or file. Values of less than
-            `SECRET_LENGTH_MIN` characters are left out.
+            `length_min` characters are left out.
+        length_min: in characters; shorter values than by default only where a person says so.
     """
 
-    def __init__(self, secrets: Mapping[str, str]) -> None:
+    def __init__(self, secrets: Mapping[str, str], *, length_min: int = SECRET_LENGTH_MIN) -> None:
         known: dict[str, str] = {}
         for kind, value in secrets.items():
             name = _NOT_KIND.sub("_", kind.lower())[:KIND_LENGTH_MAX] or "secret"
-            for form in _forms(value.strip()):
+            for form in _forms(value.strip(), length_min):
                 known.setdefault(form, f"[REDACTED:{name}]")
         self._known = tuple(known.items())
         # No label contains another, nor the beginning of one: they are told apart in any order.
@@ -95,21 +99,21 @@ def _find(text: str, known: Iterable[tuple[str, str]]) -> Iterator[_Span]:
             start = text.find(value, start + 1)
 
 
-def _forms(value: str) -> Iterator[str]:
+def _forms(value: str, length_min: int) -> Iterator[str]:
     """A value as it may stand in a text; nothing shorter than a secret may be."""
-    if len(value) < SECRET_LENGTH_MIN:
+    if len(value) < length_min:
         return
     data = value.encode("utf-8", "surrogatepass")
     once = {json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}
     twice = {json.dumps(form)[1:-1] for form in once}
     escaped = {quote(data, safe=""), quote(data), quote_plus(data)}
     lowered = {_PERCENT.sub(lambda found: found[0].lower(), form) for form in escaped}
-    encoded = set(_base64_forms(data))
+    encoded = {form for form in _base64_forms(data) if len(form) >= BASE64_LENGTH_MIN}
     hexed = {data.hex(), data.hex().upper()}
     slashed = {value.replace("/", "\\/")}
     others = set[str]().union(once, twice, escaped, lowered, encoded, hexed, slashed) - {value}
     yield value
-    yield from sorted(form for form in others if len(form) >= SECRET_LENGTH_MIN)
+    yield from sorted(form for form in others if len(form) >= length_min)
     lines = value.splitlines()
     if len(lines) > 1:
         yield from (

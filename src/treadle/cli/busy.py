@@ -1,0 +1,87 @@
+"""What a person does about a thread that another process has open: watch it, or go on beside it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+from treadle.cli.ask import is_somebody_there
+from treadle.cli.providers import CREATOR
+from treadle.cli.watching import watch
+from treadle.errors import ThreadBusyError
+from treadle.store.local import LocalStore
+from treadle.thread.fold import CHAT
+
+_WATCH: Final = "watch"
+_FORK: Final = "fork"
+_QUIT: Final = "quit"
+
+_WORDS: Final = {
+    _WATCH: "[w]atch it",
+    _FORK: "[f]ork it and go on there",
+    _QUIT: "[q]uit",
+}
+
+
+def go_elsewhere(store: LocalStore, busy: ThreadBusyError, *, has_prompt: bool) -> str | None:
+    """Ask what to do about a busy thread, and do it.
+
+    Args:
+        store: where the thread is.
+        busy: how it was found.
+        has_prompt: whether there is something to go on with.
+
+    Returns:
+        The fork to go on with; `None` if the thread was watched, to its end.
+
+    Raises:
+        ThreadBusyError: `busy` itself: nobody is there to be asked, or that is their choice.
+        click.Abort: nobody answers any more.
+        StoreError: the thread cannot be read.
+    """
+    if not is_somebody_there():
+        raise busy
+    choices = [_WATCH, *([_FORK] if has_prompt and _can_fork(store, busy.thread_id) else []), _QUIT]
+    click.echo(f"treadle: {busy.message}", err=True)
+    choice = _ask(choices)
+    if choice == _QUIT:
+        raise busy
+    if choice == _WATCH:
+        watch(store, busy.thread_id)
+        return None
+    return _fork(store, busy.thread_id)
+
+
+def _can_fork(store: LocalStore, thread_id: str) -> bool:
+    """A task takes no further prompts, nor does its fork."""
+    line = store.summary(thread_id)
+    return line is not None and line.machine == CHAT
+
+
+def _ask(choices: list[str]) -> str:
+    words = {word: choice for choice in choices for word in (choice, choice[0])}
+    question = ", ".join(_WORDS[choice] for choice in choices)
+    while True:
+        answer = click.prompt(question, err=True).strip().lower()
+        if answer in words:
+            return words[answer]
+
+
+def _fork(store: LocalStore, thread_id: str) -> str:
+    """A thread that goes on from the newest version at which nothing was open.
+
+    What the other process is in the middle of is its own to finish: it would be done twice
+    otherwise, in the same folder.
+    """
+    rests = store.rests(thread_id)
+    version = rests[-1].version if rests else None
+    writer = store.fork(thread_id, version, creator=CREATOR)
+    try:
+        base = writer.fold.header.base
+        assert base is not None
+        text = f"{writer.thread_id} goes on from version {base.version} of {base.thread}"
+        click.echo(text, err=True)
+        return writer.thread_id
+    finally:
+        writer.close()

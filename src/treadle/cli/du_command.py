@@ -1,0 +1,105 @@
+"""`treadle du`: what takes how much room."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import click
+
+if TYPE_CHECKING:
+    from treadle.store.local import LocalStore
+
+SHOWN_COUNT_MAX: Final = 10
+"""Threads that are named."""
+
+
+@click.command("du")
+@click.argument("thread", metavar="[ID]", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Sizes in bytes, as a JSON object.")
+def command(thread: str | None, as_json: bool) -> None:
+    """Show what takes how much room: of everything, or of one thread.
+
+    Large outputs that several threads name are there once, and count for each of them.
+    """
+    from treadle.store.local import LocalStore
+    from treadle.store.places import Places
+
+    store = LocalStore(Places.find())
+    if thread is None:
+        _show_all(store, as_json=as_json)
+    else:
+        _show_one(store, thread, as_json=as_json)
+
+
+def _show_all(store: LocalStore, *, as_json: bool) -> None:
+    from treadle.cli.render import printable
+    from treadle.cli.sizes import human_size
+    from treadle.store.upkeep.room import room_of
+
+    room, free_size = room_of(store, SHOWN_COUNT_MAX), _free_size(store)
+    titles = {thread_id: store.summary(thread_id) for thread_id, _ in room.biggest}
+    named = [
+        (thread_id, size, summary.title if (summary := titles[thread_id]) else None)
+        for thread_id, size in room.biggest
+    ]
+    if as_json:
+        shares = {one.name: {"count": one.count, "size": one.size} for one in room.shares}
+        biggest = [{"id": one, "size": size, "title": title} for one, size, title in named]
+        _print_json(
+            {"size": room.size, "gc_frees": free_size, "shares": shares, "biggest": biggest}
+        )
+        return
+    for share in room.shares:
+        click.echo(f"{share.name:<16}  {share.count:>6}  {human_size(share.size):>9}")
+    click.echo(f"{'in all':<16}  {'':>6}  {human_size(room.size):>9}")
+    if named:
+        click.echo("\nthe biggest threads")
+        for thread_id, size, title in named:
+            shown = title or "(nothing said yet)"
+            click.echo(printable(f"{thread_id}  {human_size(size):>9}  {shown}"))
+    if free_size:
+        click.echo(f"`treadle gc` can free {human_size(free_size)}", err=True)
+
+
+def _free_size(store: LocalStore) -> int | None:
+    """What gc could free, in bytes; `None` where a file that cannot be read keeps it from knowing.
+
+    That is no reason to be silent about the rest.
+    """
+    from treadle.errors import StoreError
+    from treadle.store.upkeep.garbage import Garbage
+
+    try:
+        return Garbage(store).plan().size
+    except StoreError as error:
+        click.echo(f"treadle: what gc can free is not known: {error.message}", err=True)
+        return None
+
+
+def _show_one(store: LocalStore, thread: str, *, as_json: bool) -> None:
+    from treadle.cli.sizes import human_size
+    from treadle.errors import UnknownThreadError
+    from treadle.store.upkeep.room import room_of_thread
+
+    try:
+        thread_id = store.resolve(thread)
+    except UnknownThreadError:
+        thread_id = store.resolve(thread, in_trash=True)
+    room = room_of_thread(store, thread_id)
+    if as_json:
+        import msgspec
+
+        _print_json({**msgspec.to_builtins(room), "size": room.size})
+        return
+    where = " (in the trash)" if room.is_in_trash else ""
+    click.echo(f"{thread_id}{where}")
+    click.echo(f"{'journal':<16}  {'':>6}  {human_size(room.journal_size):>9}")
+    click.echo(f"{'snapshot':<16}  {'':>6}  {human_size(room.snapshot_size):>9}")
+    click.echo(f"{'large outputs':<16}  {room.blob_count:>6}  {human_size(room.blob_size):>9}")
+    click.echo(f"{'in all':<16}  {'':>6}  {human_size(room.size):>9}")
+
+
+def _print_json(value: object) -> None:
+    import msgspec
+
+    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))

@@ -1,0 +1,27 @@
+"""Threads wherever they are: outside the trash, or in it."""
+
+from __future__ import annotations
+
+from treadle.errors import UnknownThreadError
+from treadle.store.local import LocalStore
+
+
+def resolve_anywhere(store: LocalStore, text: str) -> str:
+    """The one thread whose id begins with `text`; in the trash, if there is none outside.
+
+    Raises:
+        UnknownThreadError: there is none.
+        AmbiguousThreadError: several do.
+    """
+    try:
+        return store.resolve(text)
+    except UnknownThreadError as error:
+        try:
+            return store.resolve(text, in_trash=True)
+        except UnknownThreadError:
+            raise error from None
+
+
+def every_thread(store: LocalStore) -> list[str]:
+    """All threads, newest first; each once."""
+    return sorted({*store.ids(), *store.folders.ids(in_trash=True)}, reverse=True)

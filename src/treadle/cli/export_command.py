@@ -1,0 +1,205 @@
+"""`treadle export`: a thread for people, for programs, for another machine."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Final
+
+import click
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from treadle.exchange.journals import Part
+    from treadle.store.local import LocalStore
+
+_FORMATS: Final = ("json", "jsonl", "markdown", "html")
+
+
+@click.command("export")
+@click.argument("thread", metavar="ID")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(_FORMATS),
+    default="markdown",
+    show_default=True,
+    help="json: the thread document. jsonl: the records, to import elsewhere.",
+)
+@click.option("-o", "--output", metavar="FILE", help="Where to; by default stdout.")
+@click.option("--version", type=click.IntRange(min=1), help="As it stood at this version.")
+@click.option("--force", is_flag=True, help="Replace FILE if it is there.")
+@click.option("--with-secrets", is_flag=True, help="Export it even if it holds known secrets.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    thread: str,
+    form: str,
+    output: str | None,
+    version: int | None,
+    force: bool,
+    with_secrets: bool,
+) -> None:
+    """Export a thread. Needs neither its folder, nor a model, nor the thread to be free.
+
+    What holds a secret that this machine knows is not exported. Of a damaged thread the intact part
+    is, with exit code 1.
+    """
+    from pathlib import Path
+
+    from treadle.store.local import LocalStore
+    from treadle.store.places import Places
+
+    target = None if output in (None, "-") else Path(output or "").expanduser()
+    if target is not None:
+        _check(target, force=force)
+    store = LocalStore(Places.find())
+    thread_id = store.resolve(thread)
+    data, problem = _export(store, thread_id, form, version, with_secrets=with_secrets)
+    if target is None:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    else:
+        _write(target, data, force=force)
+        click.echo(f"{len(data)} bytes in {target}", err=True)
+    if problem:
+        click.echo(f"treadle: {problem}", err=True)
+        ctx.exit(1)
+
+
+def _export(
+    store: LocalStore, thread_id: str, form: str, version: int | None, *, with_secrets: bool
+) -> tuple[bytes, str]:
+    """What is exported, and why that is not all of it, if it is not.
+
+    Raises:
+        HeldBackError: it holds a known secret.
+    """
+    import msgspec
+
+    from treadle.exchange.journals import join
+    from treadle.exchange.markdown import to_markdown
+    from treadle.exchange.page import to_page
+    from treadle.exchange.story import tell
+    from treadle.models.prices.words import describe_usage
+
+    if form == "json":
+        loaded = store.load(thread_id, version)
+        _tell_privacy(is_private=loaded.fold.header.is_private)
+        text = msgspec.json.encode(loaded.fold.document())
+        if not with_secrets:
+            _look_for_secrets(thread_id, [text.decode()])
+        return msgspec.json.format(text, indent=2) + b"\n", loaded.problem
+    parts = _parts(store, thread_id, version)
+    records = [record for part in parts for record in part.records]
+    if not with_secrets:
+        _look_for_secrets(thread_id, [bytes(record.event).decode() for record in records])
+    problem = _damage(parts[-1])
+    if form == "jsonl":
+        _tell_privacy(is_private=b'"is_private":true' in bytes(parts[-1].records[0].event))
+        return join(parts), problem
+    story = tell(parts)
+    _tell_privacy(is_private=story.document.is_private)
+    tell_it = {"markdown": to_markdown, "html": to_page}[form]
+    return tell_it(story, describe_usage).encode(), problem or story.problem
+
+
+def _parts(store: LocalStore, thread_id: str, version: int | None) -> list[Part]:
+    """The thread's journal, after those it goes on from.
+
+    Raises:
+        UnknownThreadError: it holds no intact record, or has not got this far.
+        DamagedJournalError: what it was forked from is not what it was.
+    """
+    from treadle.errors import UnknownThreadError
+    from treadle.exchange.journals import part_of
+    from treadle.store.journal import told_as
+    from treadle.store.reading import header_of
+
+    parts: list[Part] = []
+    wanted: tuple[str, int | None] | None = (thread_id, version)
+    while wanted is not None:
+        name, until = wanted
+        path, _ = store.folders.find(name)
+        with told_as("read", path):
+            part = part_of(store.folders.disk.read(path), until)
+        if not part.records or len(part.records) < (until or 0):
+            count = len(part.records)
+            raise UnknownThreadError(
+                f"thread {name} has {count} intact records, not {until or 'one'}",
+                hint=f"treadle verify {name}",
+            )
+        parts.append(part)
+        header = header_of(part.records[0])
+        wanted = None if header.base is None else (header.base.thread, header.base.version)
+        store.beginning(name)  # refuses a base that is not the one that was known
+    return parts[::-1]
+
+
+def _damage(part: Part) -> str:
+    """Why the thread's own part is not all of it; a torn end is only told of."""
+    from treadle.thread.record import Condition
+
+    if part.condition is Condition.CORRUPT:
+        return f"the thread is damaged: {part.reason}; exported up to version {part.head.seq}"
+    if part.condition is Condition.TORN:
+        click.echo(f"treadle: left out: {part.reason}", err=True)
+    return ""
+
+
+def _tell_privacy(*, is_private: bool) -> None:
+    if is_private:
+        click.echo("treadle: this thread is private; who gets the export can read it", err=True)
+
+
+def _look_for_secrets(thread_id: str, texts: list[str]) -> None:
+    """The third look, with what is known today: records are kept as they are, or kept back."""
+    import os
+    from pathlib import Path
+
+    from treadle.errors import HeldBackError
+    from treadle.workspace.redact import Redactor, collect_secrets
+
+    redact = Redactor(collect_secrets(os.environ, Path.home())).redact
+    count = sum(redact(text) != text for text in texts)
+    if count:
+        where = "1 record" if count == 1 else f"{count} records"
+        raise HeldBackError(
+            f"a secret that this machine knows stands in {where} of thread {thread_id}; nothing "
+            "was exported",
+            hint=f"`treadle scrub {thread_id} TEXT` removes it for good; --with-secrets exports it",
+        )
+
+
+def _check(target: Path, *, force: bool) -> None:
+    from treadle.errors import UsageError
+
+    if target.is_dir():
+        raise UsageError(f"{target} is a folder", hint="-o takes a file")
+    if not target.parent.is_dir():
+        raise UsageError(f"there is no folder {target.parent}")
+    if target.exists() and not force:
+        raise UsageError(f"{target} is there already", hint="--force replaces it")
+
+
+def _write(target: Path, data: bytes, *, force: bool) -> None:
+    """All of it or nothing, for the user alone; a file that comes between is not replaced."""
+    import os
+    import tempfile
+    from contextlib import suppress
+    from pathlib import Path
+
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    draft = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        if not force:
+            with suppress(PermissionError):  # a file system without links: it was looked at above
+                target.hardlink_to(draft)
+                return
+        draft.replace(target)
+    finally:
+        draft.unlink(missing_ok=True)

@@ -1,0 +1,49 @@
+"""`treadle fork`: a new thread that goes on from a version of another one."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command("fork")
+@click.argument("thread", metavar="ID")
+@click.option("--version", type=click.IntRange(min=1), help="Go on from this version.")
+@click.option("--turn", type=click.IntRange(min=0), help="Go on from the end of this turn.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object: the new thread, its base.")
+def command(thread: str, version: int | None, turn: int | None, as_json: bool) -> None:
+    """Begin a new thread that goes on from another one, by default from where that stands now.
+
+    The other thread stays as it is, and may be in use. Its history is not copied: the new thread
+    names it by its hash. Prints the new thread's id.
+
+    \b
+    treadle fork 0190 --turn 2
+    treadle resume NEW-ID -p "now try it with a queue"
+    """  # noqa: D301  click reads the backspace
+    from treadle.cli.moments import after_turn
+    from treadle.cli.providers import CREATOR
+    from treadle.errors import UsageError
+    from treadle.runtime.own import own_store
+
+    if version is not None and turn is not None:
+        raise UsageError("--version and --turn name two places", hint="give one of them")
+    store = own_store()
+    thread_id = store.resolve(thread)
+    if turn is not None:
+        version = after_turn(store, thread_id, turn).version
+    writer = store.fork(thread_id, version, creator=CREATOR)
+    base = writer.fold.header.base
+    assert base is not None
+    is_idle, new_id = writer.fold.is_idle, writer.thread_id
+    writer.close()
+    if as_json:
+        import msgspec
+
+        told = {"thread": new_id, "base": msgspec.to_builtins(base)}
+        click.echo(msgspec.json.format(msgspec.json.encode(told), indent=2))
+        return
+    click.echo(new_id)
+    click.echo(f"goes on from {base.thread} at version {base.version}", err=True)
+    if not is_idle:
+        text = "work was in the middle there: `treadle resume` takes it up as after a crash"
+        click.echo(text, err=True)

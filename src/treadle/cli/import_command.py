@@ -1,0 +1,324 @@
+"""`treadle import`: threads from other machines, and sessions of other programs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from treadle.exchange.feeding import Options
+    from treadle.exchange.finding import Found
+    from treadle.exchange.steps import Session
+    from treadle.store.local import LocalStore
+
+_SOURCES: Final = ("auto", "claude-code", "codex", "gemini", "treadle")
+
+
+class Outcome(Struct, frozen=True, omit_defaults=True):
+    """What became of one session or journal.
+
+    `outcome` is `imported`, `would be imported`, `already here`, `grown` (it is here, shorter),
+    `empty` (nothing was said in it) or `failed`, with the `reason`.
+    """
+
+    path: str
+    outcome: str
+    thread: str = ""
+    source: str = ""
+    title: str = ""
+    messages: int = 0
+    repaired: int = 0
+    foreign: int = 0
+    problems: tuple[str, ...] = ()
+    reason: str = ""
+
+
+@click.command("import")
+@click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path())
+@click.option(
+    "--from",
+    "source",
+    type=click.Choice(_SOURCES),
+    default="auto",
+    help="The program. Without a PATH, its own folder is searched.",
+)
+@click.option("--dry-run", is_flag=True, help="Say what would be imported; change nothing.")
+@click.option("--again", is_flag=True, help="Import sessions that have grown as new threads.")
+@click.option("--private", is_flag=True, help="The new threads never leave this machine.")
+@click.option("--json", "as_json", is_flag=True, help="A JSON array, one object per session.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    paths: tuple[str, ...],
+    source: str,
+    dry_run: bool,
+    again: bool,
+    private: bool,
+    as_json: bool,
+) -> None:
+    """Import threads (exported as jsonl) and sessions of Claude Code, Codex CLI and Gemini CLI.
+
+    A PATH is a file, or a folder that is searched with all below it. What is imported twice is
+    found again, not doubled. Known secrets are replaced. Exit code 1 if something could not be
+    imported.
+    """
+    from treadle.cli.render import printable
+    from treadle.errors import UsageError
+
+    importer = _Importer(wants_copies=again, is_dry=dry_run, is_private=private)
+    outcomes = []
+    for found in _files(paths, source):
+        for outcome in importer.take(found, source):
+            outcomes.append(outcome)
+            if not as_json:
+                click.echo(printable(_in_words(outcome)), err=outcome.outcome == "failed")
+    if not outcomes:
+        raise UsageError("there is no session to import")
+    if as_json:
+        import msgspec
+
+        click.echo(msgspec.json.format(msgspec.json.encode(outcomes), indent=2))
+    ctx.exit(1 if any(one.outcome == "failed" for one in outcomes) else 0)
+
+
+def _files(paths: tuple[str, ...], source: str) -> Iterator[Found | Outcome]:
+    """What was named, and what stands in folders; files there that nobody knows are left alone.
+
+    Raises:
+        UsageError: nothing was named, or there is nothing of that name.
+    """
+    import os
+    from pathlib import Path
+
+    from treadle.errors import TreadleError, UsageError
+    from treadle.exchange.finding import default_folders, look_at, search
+
+    named = [Path(path).expanduser().absolute() for path in paths]
+    if not named:
+        folders = default_folders(source, os.environ, Path.home())
+        named = [path for path in folders if path.is_dir()]
+        if not folders:
+            raise UsageError("there is nothing to import", hint="name a PATH, or --from a program")
+        if not named:
+            raise UsageError(f"{source} keeps no sessions here: there is no {folders[0]}")
+    missing = [path for path in named if not path.exists()]
+    if missing:
+        raise UsageError(f"there is no file or folder {missing[0]}; nothing was imported")
+    for path in named:
+        is_folder = path.is_dir()
+        for file in search(path) if is_folder else [path]:
+            try:
+                found = look_at(file)
+            except (OSError, TreadleError) as error:
+                yield _failed(str(file), error)
+                continue
+            if is_folder and (not found.source or source not in ("auto", found.source)):
+                continue
+            yield found
+
+
+class _Importer:
+    """Takes in one file after the other; each thread whole or not at all."""
+
+    def __init__(self, *, wants_copies: bool, is_dry: bool, is_private: bool) -> None:
+        from treadle.store.local import LocalStore
+        from treadle.store.places import Places
+
+        self._store = LocalStore(Places.find())
+        self._wants_copies = wants_copies
+        self._is_dry = is_dry
+        self._options = _options(self._store, is_private)
+
+    def take(self, found: Found | Outcome, source: str) -> Iterator[Outcome]:
+        """What becomes of what a file holds. What is wrong with one stops no other."""
+        from treadle.errors import TreadleError, UsageError
+        from treadle.exchange.finding import TREADLE, sessions_of
+
+        if isinstance(found, Outcome):
+            yield found
+            return
+        path = str(found.path)
+        try:
+            if source not in ("auto", found.source):
+                what = found.source or "a program that is known here"
+                raise UsageError(f"{path} is no session of {source}, but of {what}")
+            if found.source == TREADLE:
+                yield from self._take_journals(found.path)
+                return
+            sessions = sessions_of(found)
+        except (OSError, TreadleError) as error:
+            yield _failed(path, error)
+            return
+        for session in sessions:
+            try:
+                yield self._take_session(session, path)
+            except (OSError, TreadleError) as error:
+                yield _failed(path, error)
+
+    def _take_session(self, session: Session, path: str) -> Outcome:
+        """What is here is known by its id and by how many records the session had."""
+        from treadle.exchange.feeding import feed
+        from treadle.exchange.identity import thread_id_of
+
+        name = session.source, session.name, session.started_at
+        thread, longer = thread_id_of(*name), thread_id_of(*name, session.record_count)
+        known = _known_count(self._store, thread)
+        if known is not None:
+            if session.record_count <= known:
+                return self._known(session, path, thread, "already here")
+            if _known_count(self._store, longer) is not None:
+                return self._known(session, path, longer, "already here")
+            if not self._wants_copies:
+                count = session.record_count
+                reason = f"it has {count} records now, and had {known} when it was imported"
+                return self._known(session, path, thread, "grown", reason)
+        draft = feed(session, path, self._options, again=known is not None)
+        outcome = "would be imported" if self._is_dry else "imported"
+        if not draft.message_count:
+            outcome = "empty"
+        elif not self._is_dry:
+            self._store.adopt(draft.data)
+        return Outcome(
+            path,
+            outcome,
+            draft.thread,
+            session.source,
+            draft.title,
+            draft.message_count,
+            draft.repaired,
+            draft.foreign,
+            draft.problems,
+        )
+
+    def _known(
+        self, session: Session, path: str, thread: str, outcome: str, reason: str = ""
+    ) -> Outcome:
+        from treadle.exchange.feeding import title_of
+
+        title = self._options.redact(title_of(session))
+        if not reason and self._store.folders.find(thread)[1]:
+            reason = f"it is in the trash: treadle restore {thread}"
+        return Outcome(path, outcome, thread, session.source, title, reason=reason)
+
+    def _take_journals(self, path: Path) -> Iterator[Outcome]:
+        """A thread that was exported, after those it goes on from."""
+        from treadle.errors import TreadleError, UsageError
+        from treadle.exchange.journals import split
+
+        if self._options.is_private:
+            raise UsageError(
+                f"{path} is a thread of Treadle, and says itself whether it is private",
+                hint="leave --private out",
+            )
+        is_broken = False
+        for data in split(path.read_bytes()):
+            if is_broken:
+                return
+            try:
+                yield self._take_journal(str(path), data)
+            except TreadleError as error:
+                is_broken = True
+                yield _failed(str(path), error)
+
+    def _take_journal(self, path: str, data: bytes) -> Outcome:
+        from treadle.errors import UsageError
+        from treadle.exchange.finding import TREADLE
+        from treadle.exchange.journals import part_of
+        from treadle.store.reading import header_of
+        from treadle.thread.record import Condition
+
+        part = part_of(data)
+        if not part.records or part.condition is not Condition.CLEAN:
+            why = part.reason or "it holds no record"
+            raise UsageError(f"{path} holds no intact journal: {why}", hint="export it again")
+        thread = header_of(part.records[0]).thread
+        if thread in (*self._store.ids(), *self._store.folders.ids(in_trash=True)):
+            here = self._store.scan(thread)
+            count = min(len(here.records), len(part.records))
+            if not count or here.records[count - 1].hash != part.records[count - 1].hash:
+                raise UsageError(
+                    f"there is a thread {thread} here with other contents; it was not changed"
+                )
+            if len(part.records) > count:
+                raise UsageError(
+                    f"thread {thread} is here up to version {count}, and in {path} up to "
+                    f"{len(part.records)}; it was not changed"
+                )
+            outcome = "already here"
+        elif self._is_dry:
+            outcome = "would be imported"
+        else:
+            self._store.adopt(part.data)
+            outcome = "imported"
+        summary = None if self._is_dry else self._store.summary(thread)
+        title, count = ("", 0) if summary is None else (summary.title, summary.message_count)
+        return Outcome(path, outcome, thread, TREADLE, title or "", count)
+
+
+def _options(store: LocalStore, is_private: bool) -> Options:
+    import os
+    from pathlib import Path
+
+    from treadle.exchange.feeding import Options
+    from treadle.workspace.redact import Redactor, collect_secrets
+    from treadle.workspace.remote import normalise_remote
+
+    redact = Redactor(collect_secrets(os.environ, Path.home())).redact
+    return Options(redact, normalise_remote, store.now(), is_private)
+
+
+def _known_count(store: LocalStore, thread: str) -> int | None:
+    """How many records a session had when it became this thread; `None` if it is not here.
+
+    It is recorded right behind the header, so the rest is not read.
+    """
+    from treadle.errors import UnknownThreadError
+    from treadle.exchange.feeding import RECORDS
+    from treadle.exchange.journals import part_of
+    from treadle.store.journal import told_as
+    from treadle.thread.codec import decode_entry
+    from treadle.thread.facts import ExtraSet
+
+    try:
+        path, _ = store.folders.find(thread)
+    except UnknownThreadError:
+        return None
+    with told_as("read", path):
+        data = store.folders.disk.read_range(path, 0, _BEGINNING_SIZE)
+    for record in part_of(data).records[:3]:
+        entry = decode_entry(record.event)
+        if isinstance(entry, ExtraSet) and isinstance(entry.extra.get(RECORDS), int):
+            return int(entry.extra[RECORDS])
+    return 0
+
+
+_BEGINNING_SIZE: Final = 1024 * 1024
+
+
+def _failed(path: str, error: Any) -> Outcome:
+    reason = getattr(error, "message", "") or f"cannot read {path}: {error.strerror or error}"
+    hint = getattr(error, "hint", "")
+    return Outcome(path, "failed", reason=f"{reason} ({hint})" if hint else reason)
+
+
+def _in_words(one: Outcome) -> str:
+    if one.outcome == "failed":
+        return f"treadle: {one.reason}"
+    counts = [f"{one.messages} messages"] if one.messages else []
+    counts += [f"{one.repaired} repaired"] if one.repaired else []
+    counts += [f"{one.foreign} records kept as they were"] if one.foreign else []
+    title = one.title if len(one.title) <= _TITLE_LENGTH_MAX else one.title[:79] + "…"
+    head = f"{one.thread}  {one.outcome}: {title or '(no title)'} [{one.source}]"
+    lines = [head, f"  {', '.join([*counts, f'from {one.path}'])}"]
+    lines += [f"  {problem}" for problem in (*one.problems, one.reason) if problem]
+    if one.outcome == "grown":
+        lines[-1] += "; --again imports it as a new thread"
+    return "\n".join(lines)
+
+
+_TITLE_LENGTH_MAX: Final = 80

@@ -1,0 +1,104 @@
+"""`treadle log`: the threads behind commits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from treadle.cli.options import folder_option
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from treadle.cli.provenance import Behind
+    from treadle.workspace.provenance import Commit
+
+COUNT = 20
+"""How many commits are listed where no range is named."""
+
+COUNT_MAX = 1000
+"""How many of a range, if nothing else is asked for."""
+
+_HASH_LENGTH = 7
+_DATE_LENGTH = 10
+
+
+@click.command("log")
+@click.argument("span", metavar="[RANGE]", required=False)
+@click.option(
+    "--limit",
+    metavar="COUNT",
+    type=click.IntRange(1, 1_000_000),
+    help=f"List at most so many commits ({COUNT}; with RANGE {COUNT_MAX}).",
+)
+@click.option("--json", "as_json", is_flag=True, help="A JSON array, newest first.")
+@folder_option
+def command(span: str | None, limit: int | None, as_json: bool, cwd: str | None) -> None:
+    """List commits, newest first, with the thread, turn and prompt behind each.
+
+    RANGE is as git takes it: `main..`, `COMMIT..`, `A..B`. Changes nothing.
+    """
+    import asyncio
+
+    from treadle.cli.provenance import Pasts
+    from treadle.store.local import LocalStore
+    from treadle.store.places import Places
+    from treadle.workspace.provenance import list_commits
+
+    count_max = limit or (COUNT if span is None else COUNT_MAX)
+    commits, has_more = asyncio.run(list_commits(cwd or ".", span, count_max))
+    pasts = Pasts(LocalStore(Places.find()))
+    listed = [(one, [pasts.behind(named) for named in one.threads]) for one in commits]
+    if as_json:
+        _print_json(listed)
+    else:
+        _show(listed)
+    if not commits:
+        click.echo("no commits", err=True)
+    if has_more:
+        click.echo(f"these are the newest {count_max}; --limit COUNT lists more", err=True)
+
+
+def _print_json(listed: Sequence[tuple[Commit, list[Behind]]]) -> None:
+    import msgspec
+
+    told: list[dict[str, Any]] = []
+    for commit, behind in listed:
+        fields: dict[str, Any] = msgspec.to_builtins(commit)
+        fields["threads"] = [one.told() for one in behind]
+        told.append(fields)
+    click.echo(msgspec.json.format(msgspec.json.encode(told), indent=2))
+
+
+def _show(listed: Sequence[tuple[Commit, list[Behind]]]) -> None:
+    from treadle.cli.render import printable
+
+    for commit, behind in listed:
+        merge = " (merge)" if len(commit.parents) > 1 else ""
+        when = f"{commit.hash[:_HASH_LENGTH]} {commit.at[:_DATE_LENGTH]}"
+        click.echo(printable(f"{when}  {commit.subject}{merge}"))
+        for one in behind:
+            click.echo(printable(f"    {one.thread}  {one.words}"))
+        if not behind:
+            click.echo("    (no thread)")
+    if listed:
+        click.echo("\n" + printable(_summary(listed)))
+
+
+def _summary(listed: Sequence[tuple[Commit, list[Behind]]]) -> str:
+    """How many commits of how many threads, and which, the newest first."""
+    counts = dict[str, int]()
+    for _, behind in listed:
+        for thread in dict.fromkeys(one.thread for one in behind):
+            counts[thread] = counts.get(thread, 0) + 1
+    threadless_count = sum(not behind for _, behind in listed)
+    lines = [f"{_count(len(listed), 'commit')} by {_count(len(counts), 'thread')}"]
+    if threadless_count:
+        lines[0] += f", {threadless_count} by no thread"
+    lines += [f"    {thread}  {_count(count, 'commit')}" for thread, count in counts.items()]
+    return "\n".join(lines)
+
+
+def _count(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"

@@ -1,0 +1,68 @@
+"""Which version of a thread a person means: by turn, by time, by commit."""
+
+from __future__ import annotations
+
+from treadle.errors import UsageError
+from treadle.store.local import LocalStore
+from treadle.thread.codec import UnknownEntryError, decode_entry
+from treadle.thread.facts import GitObserved
+from treadle.thread.history import Rest, rest_after
+
+
+def after_turn(store: LocalStore, thread_id: str, turn: int) -> Rest:
+    """Where a turn had ended; 0 is before the first prompt.
+
+    Raises:
+        UsageError: there is no such turn, or it has not ended.
+    """
+    found = store.rests(thread_id)
+    rest = rest_after(found, turn)
+    if rest is None:
+        turns = sorted({one.turn for one in found})
+        known = f"turns {turns[0]} to {turns[-1]}" if turns else "none yet"
+        raise UsageError(
+            f"thread {thread_id} has no turn {turn} that has ended; those that have: {known}"
+        )
+    return rest
+
+
+def at_time(store: LocalStore, thread_id: str, at: str) -> int:
+    """The version that stood at a time, in the form of records.
+
+    Raises:
+        UsageError: the thread began later.
+    """
+    records = store.scan(thread_id).records
+    seqs = [record.seq for record in records if record.at <= at]
+    if not seqs:
+        began = records[0].at if records else "never"
+        raise UsageError(f"thread {thread_id} began later: at {began}")
+    return seqs[-1]
+
+
+def at_commit(store: LocalStore, thread_id: str, commit: str) -> int:
+    """The last version at which this commit was checked out.
+
+    Raises:
+        UsageError: the thread has not seen that commit, or several begin like this.
+    """
+    head, found = "", dict[str, int]()
+    for record in store.scan(thread_id).records:
+        try:
+            entry = decode_entry(record.event)
+        except UnknownEntryError:
+            break
+        if isinstance(entry, GitObserved):
+            head = entry.head or ""
+        if head.startswith(commit.lower()):
+            found[head] = record.seq
+    if len(found) == 1:
+        return found.popitem()[1]
+    if found:
+        raise UsageError(
+            f"several commits of thread {thread_id} begin with {commit}: {', '.join(found)}"
+        )
+    raise UsageError(
+        f"thread {thread_id} has not seen the commit {commit}",
+        hint="`treadle show` lists those it has seen",
+    )

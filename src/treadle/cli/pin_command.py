@@ -1,0 +1,19 @@
+"""`treadle pin`: keep a thread on top of lists."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command("pin")
+@click.argument("thread", metavar="ID")
+@click.option("--off", is_flag=True, help="No longer.")
+def command(thread: str, off: bool) -> None:
+    """Keep a thread on top of lists, or no longer."""
+    from treadle.cli.marking import mark
+    from treadle.thread.facts import Pinned
+
+    wanted = not off
+    mark(
+        thread, lambda fold: None if fold.metadata.is_pinned is wanted else Pinned(is_pinned=wanted)
+    )

@@ -1,0 +1,158 @@
+"""What this machine's threads know of a commit: the turn that led to it, and its prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, Literal, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from treadle.errors import TreadleError, UnknownThreadError
+from treadle.store.local import LocalStore
+from treadle.thread.codec import UnknownEntryError, decode_entry
+from treadle.thread.facts import Base, FilesSaved, ThreadCreated
+from treadle.thread.history import Numbered, Turn, turns
+from treadle.workspace.blame import SavedBy
+from treadle.workspace.provenance import Reference
+
+Place: TypeAlias = Literal["here", "trash", "elsewhere", "unreadable"]
+"""Where a thread is: `elsewhere` on another machine, or nowhere any more."""
+
+PLACES: Final[dict[Place, str]] = {
+    "here": "",
+    "trash": "in the trash",
+    "elsewhere": "not on this machine",
+    "unreadable": "cannot be read here",
+}
+"""What people are told of it."""
+
+PROMPT_LENGTH_MAX: Final = 60
+
+
+class Behind(Struct, frozen=True):
+    """What stands behind a commit or a line: a thread at a version, and the turn it was in.
+
+    `turn` counts the thread's own from 1. `turn_thread` is the thread that the turn is of: another
+    one where a fork went on in the middle of it. All of that is empty where it is not known.
+    """
+
+    thread: str
+    version: int | None = None
+    place: Place = "here"
+    turn: int | None = None
+    turn_thread: str = ""
+    prompt: str = ""
+
+    @property
+    def head(self) -> str:
+        """The first line of the prompt that says something, cut to width."""
+        lines = [line.strip() for line in self.prompt.splitlines() if line.strip()]
+        line = lines[0] if lines else ""
+        return line if len(line) <= PROMPT_LENGTH_MAX else line[: PROMPT_LENGTH_MAX - 1] + "…"
+
+    @property
+    def words(self) -> str:
+        """One line for people: the turn and its prompt, and where the thread is if not here."""
+        where = f" ({PLACES[self.place]})" if PLACES[self.place] else ""
+        if self.turn is not None:
+            return f"turn {self.turn}: {self.head}{where}"
+        return where.strip() or "(no turn of it is known)"
+
+    @property
+    def command(self) -> str:
+        """What shows the thread as it stood then; empty if nothing does."""
+        if self.place == "trash":
+            return f"treadle restore {self.thread}"
+        at = "" if self.version is None or self.turn is None else f" --version {self.version}"
+        return f"treadle show {self.thread}{at}" if self.place == "here" else ""
+
+    def told(self) -> dict[str, object]:
+        """All of it, for programs."""
+        return asdict(self)
+
+
+class _Past(Struct, frozen=True):
+    """What is looked up in a thread: its turns, its states of the files, and its base."""
+
+    place: Place
+    turns: tuple[Turn, ...] = ()
+    states: dict[str, int] = {}
+    base: Base | None = None
+    last: int = 0
+
+
+class Pasts:
+    """The threads of a store, each read once.
+
+    Args:
+        store: the threads of this machine.
+    """
+
+    def __init__(self, store: LocalStore) -> None:
+        self._store = store
+        self._known: dict[str, _Past] = {}
+
+    def behind(self, reference: Reference) -> Behind:
+        """What stands behind a commit whose trailer says this. Never raises."""
+        past = self._past(reference.thread)
+        version = reference.version
+        if past.place not in ("here", "trash") or version is None or version > past.last:
+            return Behind(reference.thread, version, past.place)
+        thread, turn = self._turn_at(reference.thread, version)
+        if turn is None:
+            return Behind(reference.thread, version, past.place)
+        return Behind(reference.thread, version, past.place, turn.number, thread, turn.prompt)
+
+    def behind_state(self, saved: SavedBy) -> Behind:
+        """What stands behind lines that came in with a state of the files. Never raises."""
+        version = self._past(saved.thread).states.get(saved.commit)
+        return self.behind(Reference(saved.thread, version))
+
+    def _turn_at(self, thread: str, version: int) -> tuple[str, Turn | None]:
+        """The turn a version is in, and the thread that began it: a fork goes on in its base's."""
+        seen = set[str]()
+        while thread not in seen:
+            seen.add(thread)
+            past = self._past(thread)
+            begun = [turn for turn in past.turns if turn.version <= version]
+            if begun:
+                return thread, begun[-1]
+            if past.base is None:
+                break
+            thread, version = past.base.thread, past.base.version
+        return thread, None
+
+    def _past(self, thread: str) -> _Past:
+        if thread not in self._known:
+            self._known[thread] = self._read(thread)
+        return self._known[thread]
+
+    def _read(self, thread: str) -> _Past:
+        try:
+            is_in_trash = self._store.folders.find(thread)[1]
+        except UnknownThreadError:
+            return _Past("elsewhere")
+        except TreadleError:
+            return _Past("unreadable")
+        try:
+            records = self._store.scan(thread).records
+        except TreadleError:
+            return _Past("unreadable")
+        entries = list[Numbered]()
+        for record in records:
+            try:
+                entries.append((record.seq, record.at, decode_entry(record.event)))
+            except UnknownEntryError:
+                continue  # of a newer program: it cannot be told, and hides nothing that can
+        return _past_of(entries, "trash" if is_in_trash else "here")
+
+
+def _past_of(entries: Iterable[Numbered], place: Place) -> _Past:
+    entries = list(entries)
+    if not entries:
+        return _Past("unreadable")
+    first = entries[0][2]
+    states = {entry.commit: seq for seq, _, entry in entries if isinstance(entry, FilesSaved)}
+    base = first.base if isinstance(first, ThreadCreated) else None
+    return _Past(place, tuple(turns(entries)), states, base, entries[-1][0])

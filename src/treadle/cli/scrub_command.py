@@ -1,0 +1,184 @@
+"""`treadle scrub`: take a secret that slipped in out of a thread, everywhere."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Final
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from treadle.store.local import LocalStore
+    from treadle.store.upkeep.scrub import Outcome
+
+LENGTH_MIN: Final = 4
+"""Characters of a text that can be taken out; shorter ones stand everywhere."""
+
+FORGET_COUNT_MAX: Final = 100
+"""Of more threads than this only the changed ones are taken out of the index."""
+
+BEYOND: Final = """\
+This cannot reach what the model's provider has been sent, commits on branches, files in the
+workspace, copies of threads elsewhere (exports, other machines, backups) and blocks that the disk
+has not overwritten. Change the secret."""
+
+
+@click.command("scrub")
+@click.argument("thread", metavar="[ID]", required=False)
+@click.argument("text", metavar="[TEXT]", required=False)
+@click.option("--kind", metavar="NAME", default="scrubbed", show_default=True, help="Its label.")
+@click.option("--all-threads", is_flag=True, help="All threads of this machine, trash included.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    thread: str | None,
+    text: str | None,
+    kind: str,
+    all_threads: bool,
+    dry_run: bool,
+    yes: bool,
+) -> None:
+    """Take TEXT out of a thread: everywhere it is kept, in every form it takes, for good.
+
+    TEXT - is read from stdin, so that it is in no shell history; without TEXT it is asked for.
+    [REDACTED:NAME] stands in its place in the journal, which is chained anew, in blobs, quarantine
+    and saved states of files, those of sub-agents too; snapshot and index are made anew. Threads
+    that were forked from it are chained anew as well; what they hold themselves is only told.
+    Stopped anywhere, it is finished by running it again.
+
+    Exit codes: 0 done, 1 the text was found nowhere, 2 it cannot be taken out, 75 a thread is open.
+
+    \b
+    treadle scrub 0190 - --dry-run < secret.txt
+    treadle scrub --all-threads - --kind deploy_key --yes < secret.txt
+    """  # noqa: D301  click reads the backspace
+    from treadle.cli.everywhere import every_thread, resolve_anywhere
+    from treadle.errors import UsageError
+    from treadle.runtime.own import own_store
+
+    if all_threads and text is None:
+        thread, text = None, thread
+    if thread is None and not all_threads:
+        raise UsageError("which thread?", hint="give an ID, or --all-threads")
+    if not dry_run and not yes and (text == "-" or not _is_somebody_there()):
+        raise UsageError(
+            "nobody can be asked whether this is meant", hint="add --yes, or --dry-run to look"
+        )
+    store = own_store()
+    ids = every_thread(store) if all_threads else [resolve_anywhere(store, thread or "")]
+    redact = _redact(_read(text), kind)
+    code = _scrub(store, ids, redact, is_rehearsal=dry_run, is_agreed=yes or dry_run)
+    ctx.exit(code)
+
+
+def _is_somebody_there() -> bool:
+    from treadle.cli.ask import is_somebody_there
+
+    return is_somebody_there()
+
+
+def _read(text: str | None) -> str:
+    """The text, from wherever it is to come."""
+    from treadle.errors import UsageError
+
+    if text is None:
+        if not _is_somebody_there():
+            raise UsageError("there is no text", hint="TEXT - reads it from stdin")
+        text = str(click.prompt("Text to take out", hide_input=True, err=True))
+    elif text == "-":
+        data = sys.stdin.buffer.read()
+        text = data.decode("utf-8", "surrogateescape")
+    else:
+        click.echo("the text is in your shell's history now; TEXT - reads it from stdin", err=True)
+    if len(text.strip()) < LENGTH_MIN:
+        raise UsageError(f"a text of less than {LENGTH_MIN} characters cannot be taken out")
+    return text.strip()
+
+
+def _redact(text: str, kind: str) -> Callable[[str], str]:
+    """What takes the text out of a string."""
+    from treadle.errors import UsageError
+    from treadle.workspace.redact import Redactor
+
+    redact = Redactor({kind: text}, length_min=LENGTH_MIN).redact
+    label = redact(text)
+    if text in label:
+        raise UsageError(
+            f"the text is a part of {label}, which would stand in its place",
+            hint="choose another --kind",
+        )
+    return redact
+
+
+def _scrub(
+    store: LocalStore,
+    ids: Sequence[str],
+    redact: Callable[[str], str],
+    *,
+    is_rehearsal: bool,
+    is_agreed: bool,
+) -> int:
+    """Do it, and tell it; the exit code."""
+    from treadle.cli.exits import DONE, FAILED
+    from treadle.cli.state_rewriting import StateRewriting
+    from treadle.errors import UsageError
+    from treadle.store.upkeep.remains import Remains, change_bytes
+    from treadle.store.upkeep.scrub import scrub
+
+    found = Remains(store.folders, redact).holding()
+    if not is_agreed:
+        plan = scrub(store, ids, redact, is_rehearsal=True)
+        _tell(plan, found, is_done=False)
+        if not click.confirm("Take it out? This cannot be undone.", err=True):
+            raise UsageError("not agreed; nothing was changed")
+    states = None if is_rehearsal else StateRewriting(lambda data: change_bytes(data, redact))
+    outcome = scrub(store, ids, redact, is_rehearsal=is_rehearsal, states=states)
+    if not is_rehearsal:
+        _forget(store, outcome)
+    left = found if is_rehearsal else Remains(store.folders, redact).holding()
+    _tell(outcome, left, is_done=not is_rehearsal)
+    for problem in () if states is None else states.problems:
+        click.echo(f"not reached: {problem}", err=True)
+    was_found = bool(found or outcome.threads or (states is not None and states.has_changed))
+    if not was_found:
+        click.echo("the text was found nowhere", err=True)
+        return FAILED
+    click.echo(BEYOND, err=True)
+    return DONE
+
+
+def _forget(store: LocalStore, outcome: Outcome) -> None:
+    """The index forgets the threads and takes them in again, as they are now."""
+    from treadle.store.index.lookup import Index
+
+    changed = {done.thread for done in outcome.threads}
+    threads = outcome.looked_at if len(outcome.looked_at) <= FORGET_COUNT_MAX else changed
+    index = Index(store)
+    try:
+        for thread_id in threads:
+            index.forget(thread_id)
+        for thread_id in threads:
+            index.update(thread_id)
+    finally:
+        index.close()
+
+
+def _tell(outcome: Outcome, holding: Sequence[str], *, is_done: bool) -> None:
+    """What was done, or would be, on stdout; what still holds the text, on stderr."""
+    for done in outcome.threads:
+        words = f"{done.count} records hold it" if done.count else "is chained anew"
+        if is_done:
+            words = f"{done.count} records changed" if done.count else "chained anew"
+        click.echo(f"{done.thread}  {words}")
+    if outcome.blob_count:
+        click.echo(f"{outcome.blob_count} kept outputs")
+    for name, threads in outcome.kept_blobs.items():
+        click.echo(f"the output {name} is kept: {', '.join(threads)} has it too", err=True)
+    for path in holding:
+        click.echo(f"{'still holds it' if is_done else 'holds it'}: {path}", err=True)
+    if is_done and holding:
+        click.echo("scrub those threads too, or use --all-threads", err=True)

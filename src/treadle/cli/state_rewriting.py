@@ -1,0 +1,130 @@
+"""Takes a text out of the saved states of files, so that it can be stopped anywhere."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from treadle.errors import FileStateError, StoreError
+from treadle.store.disk import PosixDisk
+from treadle.store.drafts import drafts_of, replace_file
+from treadle.workspace.files.objects import Objects
+from treadle.workspace.files.rewrite import Rewritten, purge, rewrite_chain
+from treadle.workspace.files.states import REFS
+from treadle.workspace.git import Repository
+
+KEPT: Final = "refs/treadle-scrub/"
+"""Keeps the old states of a thread until its journal names the new ones: a scrub that was stopped
+in between finds by them which new state is which."""
+
+LIST: Final = "treadle/scrub.json"
+"""In a repository, while old states are being removed: what is to go. A scrub that was stopped
+then knows by it what is left to remove, when nothing else leads there any more."""
+
+
+class StateRewriting:
+    """Implements `treadle.store.upkeep.scrub.FileStates`.
+
+    Args:
+        change: takes the text out of the contents of a file.
+    """
+
+    def __init__(self, change: Callable[[bytes], bytes]) -> None:
+        self._change = change
+        self._done: list[tuple[str, Objects, Rewritten]] = []
+        self.has_changed = False
+        """Whether a state held the text."""
+        self.problems: list[str] = []
+        """What could not be reached, in sentences."""
+
+    def rewrite(self, thread_id: str, workspace: str, commits: Sequence[str]) -> Mapping[str, str]:
+        """See `FileStates`."""
+        objects = Objects(Repository(workspace))
+        try:
+            done = asyncio.run(self._rewrite(thread_id, objects, commits))
+        except FileStateError as error:
+            if commits:
+                text = f"the saved files of {thread_id} in {workspace}: {error}"
+                self.problems.append(text)
+            return {}
+        self._done.append((thread_id, objects, done))
+        self.has_changed = self.has_changed or bool(done.contents)
+        return {**done.trees, **done.commits}
+
+    async def _rewrite(self, thread_id: str, objects: Objects, commits: Sequence[str]) -> Rewritten:
+        ref, kept = REFS + thread_id, KEPT + thread_id
+        tip, before = await objects.types([ref, kept])
+        if before is None and tip is not None:
+            await objects.set_ref(kept, tip[0])
+        return await rewrite_chain(objects, ref, [*commits, kept], self._change)
+
+    def remove_old(self) -> None:
+        """See `FileStates`."""
+        try:
+            left = asyncio.run(self._remove_old())
+        except (FileStateError, StoreError) as error:
+            self.problems.append(f"old states of files could not be removed: {error}")
+            return
+        for reason in sorted(set(left.values())):
+            count = sum(one == reason for one in left.values())
+            self.problems.append(f"{count} contents of files in the repository: {reason}")
+
+    async def _remove_old(self) -> Mapping[str, str]:
+        repositories: dict[Path, tuple[Objects, list[Rewritten]]] = {}
+        for _, objects, done in self._done:
+            folder = (await objects.layout()).common_dir
+            repositories.setdefault(folder, (objects, []))[1].append(done)
+        for folder, (_, all_done) in repositories.items():
+            before = _read_list(folder)
+            self.has_changed = self.has_changed or bool(before.contents)
+            all_done.append(before)
+            joined = _joined(all_done)
+            if joined.contents:
+                path = folder / LIST
+                path.parent.mkdir(mode=0o700, exist_ok=True)
+                replace_file(PosixDisk(), str(path), msgspec.json.encode(joined))
+        # A fork has the states of its base: first nothing keeps any of them, then all can go.
+        for thread_id, objects, _ in self._done:
+            await objects.set_ref(KEPT + thread_id, None)
+        left: dict[str, str] = {}
+        for folder, (objects, all_done) in repositories.items():
+            left.update(await purge(objects, await _present(objects, _joined(all_done))))
+            _remove_list(folder)
+        return left
+
+
+def _read_list(folder: Path) -> Rewritten:
+    """What a scrub that was stopped was about to remove."""
+    try:
+        return msgspec.json.decode((folder / LIST).read_bytes(), type=Rewritten)
+    except (FileNotFoundError, msgspec.DecodeError):
+        return Rewritten({}, {}, frozenset())
+
+
+def _remove_list(folder: Path) -> None:
+    (folder / LIST).unlink(missing_ok=True)
+    for empty in (Path(drafts_of(str(folder / LIST))), (folder / LIST).parent):
+        with suppress(OSError):
+            empty.rmdir()
+
+
+async def _present(objects: Objects, done: Rewritten) -> Rewritten:
+    """Without the old trees that are gone already."""
+    names = list(done.trees)
+    found = zip(names, await objects.types(names), strict=True)
+    kept = {name: done.trees[name] for name, one in found if one is not None}
+    return Rewritten(done.commits, kept, done.contents)
+
+
+def _joined(all_done: Sequence[Rewritten]) -> Rewritten:
+    """What was done to several threads, as if they were one: they share old states."""
+    return Rewritten(
+        {old: new for done in all_done for old, new in done.commits.items()},
+        {old: new for done in all_done for old, new in done.trees.items()},
+        frozenset().union(*(done.contents for done in all_done)),
+    )

@@ -1,0 +1,1 @@
+"""Threads in and out: sessions of other programs come in, threads go out in forms to read."""

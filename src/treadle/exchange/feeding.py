@@ -1,0 +1,383 @@
+"""A session of another program, fed to the conversation machine: out comes a journal.
+
+The machine decides what follows what, as it does for threads made here. So whatever the session was
+like, in the thread each call has exactly one result, and it rests in the end.
+
+- A call whose result nobody recorded is answered as cancelled; a result without a call is kept raw.
+- An answer that nothing asked for follows a note, because the machine answers inputs only.
+- What was under way when a person said the next thing, or when the session ended, is cancelled.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from treadle.core.chat.machine import ConversationMachine
+from treadle.core.chat.states import CallingLlm, Compacting, PostToolsHook, WaitingForUserInput
+from treadle.core.config import AgentConfig
+from treadle.core.events import (
+    CancelRequested,
+    Compacted,
+    CompactionRequested,
+    LlmEvent,
+    PostToolsHookCompleted,
+    ToolCompleted,
+    ToolStarted,
+    UserInput,
+)
+from treadle.core.llm import LlmError, LlmErrorKind, LlmResponse
+from treadle.core.messages import Message, ToolCall
+from treadle.core.task.events import TaskEvent
+from treadle.core.tools import Outcome, ToolError, ToolErrorKind, ToolExecutionOutcome
+from treadle.exchange.identity import thread_id_of
+from treadle.exchange.lines import problems_of
+from treadle.exchange.steps import (
+    Answered,
+    Failed,
+    Kept,
+    Result,
+    Said,
+    Session,
+    Step,
+    Stood,
+    Stopped,
+    Summed,
+    Titled,
+)
+from treadle.thread.codec import Entry, Event, encode_entry
+from treadle.thread.facts import (
+    FORMAT_VERSION,
+    Configured,
+    ExtraSet,
+    Foreign,
+    GitObserved,
+    Imported,
+    Renamed,
+    ThreadCreated,
+)
+from treadle.thread.fold import CHAT
+from treadle.thread.record import Head, encode_batch
+
+RECORDS: Final = "imported_records"
+"""Under this name the thread's `extra` says how many records its session had."""
+
+NO_PROMPT: Final = "(what this answers was not recorded)"
+NO_RESULT: Final = "no result of it was recorded"
+ENDED: Final = "the session ended here"
+STOPPED: Final = "a person stopped the turn"
+WENT_ON: Final = "the person went on before it was answered"
+
+TEXT_LENGTH_MAX: Final = 4_000_000
+"""Characters of one text; a journal takes no record that is much longer."""
+
+_BEFORE_ALL_TIMES: Final = "2000-01-01T00:00:00.000000Z"
+
+
+_Results: TypeAlias = tuple[Result | None, ...]
+
+
+class Draft(Struct, frozen=True):
+    """A thread that can be taken in.
+
+    `data` is its journal. `repaired` counts what had to be mended for pairs to be whole, `foreign`
+    the records kept as they were.
+    """
+
+    thread: str
+    data: bytes
+    title: str
+    message_count: int
+    repaired: int
+    foreign: int
+    problems: tuple[str, ...]
+
+
+class Options(Struct, frozen=True):
+    """How sessions are taken in.
+
+    `redact` replaces known secrets, `remote_of` makes `host/path` of a repository's URL. `latest`
+    is the time now: nothing was recorded after it. `is_private` is for the threads.
+    """
+
+    redact: Callable[[str], str]
+    remote_of: Callable[[str], str | None]
+    latest: str
+    is_private: bool = False
+
+
+def feed(session: Session, path: str, options: Options, *, again: bool = False) -> Draft:
+    """The thread of a session.
+
+    Args:
+        session: what a converter has read.
+        path: the file it was read from.
+        options: how it is taken in.
+        again: whether the session gets another id than it had when it was shorter.
+
+    Raises:
+        UsageError: a message is larger than a journal takes.
+    """
+    feeder = _Feeder(session, options)
+    feeder.run()
+    return feeder.draft(path, again=again)
+
+
+def title_of(session: Session) -> str:
+    """What a session is called there, or the first line of what a person said in it first."""
+    titled = [step.title for step in session.steps if isinstance(step, Titled)]
+    said = (step.text for step in session.steps if isinstance(step, Said))
+    return titled[-1] if titled else next(said, "").strip().partition("\n")[0]
+
+
+class _Feeder:
+    def __init__(self, session: Session, options: Options) -> None:
+        self._session = session
+        self._options = options
+        self._machine = ConversationMachine(AgentConfig())
+        self._batches: list[tuple[str, list[bytes]]] = []
+        self._at = min(session.started_at or _BEFORE_ALL_TIMES, options.latest)
+        self._begun_at = self._at
+        self._mended: Counter[str] = Counter()
+        self._lost: Counter[str] = Counter()
+        self._foreign_count = 0
+        self._model = ""
+        self._results = _paired(session.steps)
+        self._used = {id(result) for found in self._results.values() for result in found}
+
+    def run(self) -> None:
+        steps = self._session.steps
+        for index, (step, goes_on) in enumerate(zip(steps, _are_answered(steps), strict=True)):
+            if step.at:
+                self._at = max(self._at, min(step.at, self._options.latest))
+            self._batches.append((self._at, []))
+            if isinstance(step, Answered):
+                self._take_answer(step, self._results.get(index, ()), goes_on=goes_on)
+            else:
+                _TAKE[type(step)](self, step)
+        self._batches.append((self._at, []))
+        self._rest(ENDED)
+
+    # ---- what happened ---------------------------------------------------------------------------
+
+    def _take_prompt(self, step: Said) -> None:
+        self._rest(WENT_ON)
+        if text := self._cut(step.text):
+            self._record(UserInput(Message.user(text)))
+
+    def _take_answer(self, step: Answered, results: _Results, *, goes_on: bool) -> None:
+        """An answer, its calls, and what came of them, wherever in the file that stands."""
+        text = self._cut(step.text)
+        if not text and not step.calls:
+            return
+        self._expect_answer()
+        self._configure(step.model)
+        calls = tuple(
+            ToolCall(call.id, call.tool_name or "unknown", self._cut(call.arguments_json))
+            for call in step.calls
+        )
+        message = Message.assistant(text, calls)
+        reason = "tool_calls" if calls else "stop"
+        self._record(LlmEvent.Completed(LlmResponse(message, step.usage, reason), self._at))
+        if calls:
+            self._take_round(results, goes_on=goes_on)
+
+    def _take_round(self, results: _Results, *, goes_on: bool) -> None:
+        """The machine may have given a call another id, so they are told apart by their place."""
+        opened = [call.id for call, _ in self._machine.round]
+        for call_id in opened:
+            self._record(ToolStarted(call_id, self._at))
+        missing = []
+        for call_id, result in zip(opened, results, strict=True):
+            if result is None:
+                missing.append(call_id)
+                continue
+            at = max(self._at, min(result.at, self._options.latest))
+            self._record(ToolCompleted(call_id, self._outcome(call_id, result), at))
+        if missing:
+            self._mended["calls without a result"] += len(missing)
+        if missing and not goes_on:
+            self._record(CancelRequested(reason=NO_RESULT, at=self._at))
+            return
+        for call_id in missing:
+            error = ToolError(ToolErrorKind.CANCELLED, NO_RESULT)
+            outcome = ToolExecutionOutcome.Error(call_id, error)
+            self._record(ToolCompleted(call_id, outcome, self._at))
+        if isinstance(self._machine.state, PostToolsHook):
+            self._record(PostToolsHookCompleted(False, at=self._at))
+
+    def _outcome(self, call_id: str, result: Result) -> Outcome:
+        text = self._cut(result.text)
+        if result.is_error:
+            error = ToolError(ToolErrorKind.FAILED, text)
+            return ToolExecutionOutcome.Error(call_id, error)
+        return ToolExecutionOutcome.Success(call_id, text)
+
+    def _take_result(self, step: Result) -> None:
+        """Recorded with its call; what belongs to none is kept."""
+        if id(step) not in self._used:
+            self._mended["results without a call"] += 1
+            self._keep(step.text)
+
+    def _take_failure(self, step: Failed) -> None:
+        if not isinstance(self._machine.state, CallingLlm):
+            self._keep(step.reason)
+            return
+        error = LlmError(LlmErrorKind.INTERNAL, self._cut(step.reason))
+        self._record(LlmEvent.Error(error, at=self._at))
+
+    def _take_stop(self, _: Stopped) -> None:
+        self._rest(STOPPED)
+
+    def _take_summary(self, step: Summed) -> None:
+        """The machine is asked to compact, which it does if there is something to compact."""
+        self._rest(WENT_ON)
+        self._record(CompactionRequested(at=self._at))
+        state = self._machine.state
+        if isinstance(state, Compacting):
+            self._record(Compacted(state.through, self._cut(step.summary), self._at))
+        else:
+            self._keep(step.summary)
+
+    def _take_place(self, step: Stood) -> None:
+        remote = self._options.remote_of(step.remote) if step.remote else None
+        self._record(GitObserved(step.branch, step.head, remote=remote))
+
+    def _take_title(self, step: Titled) -> None:
+        by: Any = "person" if step.by_person else "model"
+        self._record(Renamed(self._cut(step.title), by))
+
+    def _take_kept(self, step: Kept) -> None:
+        self._keep(step.text)
+
+    # ---- how it is recorded ----------------------------------------------------------------------
+
+    def _expect_answer(self) -> None:
+        """Bring the machine where it waits for an answer."""
+        if not isinstance(self._machine.state, CallingLlm):
+            self._mended["answers to nothing"] += 1
+            self._record(UserInput(Message.note(NO_PROMPT)))
+
+    def _rest(self, reason: str) -> None:
+        if not isinstance(self._machine.state, WaitingForUserInput):
+            self._record(CancelRequested(reason=reason, at=self._at))
+
+    def _configure(self, model: str) -> None:
+        """Models are named as here: `provider:model`."""
+        if model and model != self._model:
+            self._model = model
+            provider = self._session.provider
+            name = f"{provider}:{self._cut(model)}" if provider else self._cut(model)
+            self._record(Configured(replace(self._machine.config, model_name=name), provider))
+
+    def _keep(self, text: str) -> None:
+        if len(text) > TEXT_LENGTH_MAX:
+            self._lost["too long to be kept"] += 1
+            return
+        self._foreign_count += 1
+        self._record(Foreign(text))
+
+    def _cut(self, text: str) -> str:
+        if len(text) <= TEXT_LENGTH_MAX:
+            return text
+        self._lost["cut to what a journal takes"] += 1
+        return f"{text[:TEXT_LENGTH_MAX]}\n[{len(text) - TEXT_LENGTH_MAX} more characters]"
+
+    def _record(self, entry: Entry) -> None:
+        """What the machine is fed is what the bytes say."""
+        stored, data = encode_entry(entry, self._options.redact)
+        self._batches[-1][1].append(data)
+        if isinstance(stored, Configured):
+            self._machine = self._machine.with_config(stored.config)
+        elif isinstance(stored, Event):
+            assert not isinstance(stored, TaskEvent)
+            self._machine.handle_event(stored)
+
+    def draft(self, path: str, *, again: bool) -> Draft:
+        """The journal, and what is to be said of it."""
+        session, redact = self._session, self._options.redact
+        count = session.record_count
+        begun = session.started_at
+        thread = thread_id_of(session.source, session.name, begun, count if again else 0)
+        parent = session.parent
+        header = ThreadCreated(
+            FORMAT_VERSION,
+            thread,
+            CHAT,
+            f"{session.source} {session.version}".strip(),
+            session.folder,
+            session.folder,
+            self._options.is_private,
+            thread_id_of(session.source, parent.name, parent.started_at) if parent else None,
+            parent.call_id if parent else None,
+            1 if parent else 0,
+        )
+        problems = (
+            *session.problems,
+            *problems_of(self._lost),
+            *(f"{what}: {number}" for what, number in sorted(self._mended.items())),
+        )
+        # It stands before what follows, and says what was found in it.
+        origin = Imported(session.source, session.name, path, problems, self._foreign_count)
+        first: list[Entry] = [header, origin, ExtraSet({RECORDS: count})]
+        head, pieces = Head(), []
+        batches = [
+            (self._begun_at, [encode_entry(one, redact)[1] for one in first]),
+            *self._batches,
+        ]
+        for at, batch in batches:
+            if batch:
+                data, head = encode_batch(head, at, batch)
+                pieces.append(data)
+        return Draft(
+            thread,
+            b"".join(pieces),
+            redact(title_of(session)),
+            len(self._machine.conversation),
+            self._mended.total(),
+            self._foreign_count,
+            problems,
+        )
+
+
+def _paired(steps: tuple[Step, ...]) -> dict[int, _Results]:
+    """For each answer, by its place, the results of its calls, in their order.
+
+    A result belongs to the first call of its id that has none yet, even if it stands before it.
+    """
+    waiting: defaultdict[str, deque[Result]] = defaultdict(deque)
+    for step in steps:
+        if isinstance(step, Result) and step.call_id:
+            waiting[step.call_id].append(step)
+    return {
+        index: tuple(waiting[c.id].popleft() if waiting.get(c.id) else None for c in step.calls)
+        for index, step in enumerate(steps)
+        if isinstance(step, Answered)
+    }
+
+
+def _are_answered(steps: tuple[Step, ...]) -> list[bool]:
+    """For each step, whether the model speaks next, or a summary is made, and no person."""
+    found: list[bool] = []
+    goes_on = False
+    for step in reversed(steps):
+        found.append(goes_on)
+        if isinstance(step, Said | Answered | Failed | Stopped | Summed):
+            goes_on = isinstance(step, Answered | Summed)
+    return found[::-1]
+
+
+_TAKE: Final[Mapping[type, Callable[[_Feeder, Any], None]]] = {
+    Said: _Feeder._take_prompt,
+    Result: _Feeder._take_result,
+    Failed: _Feeder._take_failure,
+    Stopped: _Feeder._take_stop,
+    Summed: _Feeder._take_summary,
+    Stood: _Feeder._take_place,
+    Titled: _Feeder._take_title,
+    Kept: _Feeder._take_kept,
+}

@@ -1,0 +1,104 @@
+"""A thread as Markdown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from treadle.core.llm import Usage
+from treadle.exchange.fences import fenced, pieces
+from treadle.exchange.story import Called, Item, Noted, Story, facts_of, legible, named
+
+_CODE: Final = re.compile(r"(?<!`)(`+)(?!`)(.*?)(?<!`)\1(?!`)")
+_TAG: Final = re.compile(r"<(?=[A-Za-z/!?])")
+
+_LINE_LENGTH_MAX: Final = 10_000
+"""In a longer line no code is looked for: nobody reads it, and looking costs too much."""
+
+
+def to_markdown(story: Story, describe: Callable[[Usage], str]) -> str:
+    """The whole thread, ending with a line break.
+
+    Args:
+        story: the thread.
+        describe: puts a usage into words.
+    """
+    return "\n\n".join(_blocks(story, describe)) + "\n"
+
+
+def _blocks(story: Story, describe: Callable[[Usage], str]) -> Iterator[str]:
+    yield f"# {_in_line(story.document.metadata.title or story.document.id)}"
+    rows = [f"| {name} | {_cell(value)} |" for name, value in facts_of(story, describe)]
+    yield "\n".join(["| | |", "|---|---|", *rows])
+    for turn in story.turns:
+        if turn.number:
+            yield f"## Turn {turn.number}"
+            yield f"*{turn.at}*"
+        for item in turn.items:
+            yield from _of_item(item)
+        if used := named(turn.usage, describe):
+            yield f"*Turn {turn.number}: {used}*"
+
+
+def _of_item(item: Item) -> Iterator[str]:
+    if isinstance(item, Noted):
+        yield f"*{_in_line(item.text)}*"
+        if item.detail:
+            yield fenced(item.detail)
+        return
+    gone = " (gone back from)" if item.is_hidden else ""
+    if isinstance(item, Called):
+        yield f"**{_in_line(item.tool_name)}** {_code(item.call_id)}{gone}"
+        yield fenced(item.arguments, "json")
+        yield "*(no result)*" if item.result is None else fenced(item.result)
+        return
+    yield f"**{item.who}**{' (interrupted)' if item.is_cut else ''}{gone}"
+    if item.text:
+        yield quoted(item.text) if item.who == "user" else inert(item.text)
+
+
+def quoted(text: str) -> str:
+    """The text as a quotation; nothing in it can end it."""
+    return "\n".join(f"> {line}" if line else ">" for line in inert(text).split("\n"))
+
+
+def inert(text: str) -> str:
+    """Markdown that somebody else wrote, so that it ends where it ends.
+
+    A fence that is left open is closed, and tags outside code stay text: an open comment would
+    swallow what follows.
+    """
+    lines: list[str] = []
+    for piece in pieces(text):
+        if piece.is_code:
+            lines += (piece.opening, *piece.lines, piece.closing)
+        else:
+            lines += map(_without_tags, piece.lines)
+    return "\n".join(lines)
+
+
+def _without_tags(line: str) -> str:
+    if len(line) > _LINE_LENGTH_MAX:
+        return _TAG.sub(r"\\<", line)
+    told: list[str] = []
+    done = 0
+    for found in _CODE.finditer(line):
+        told += (_TAG.sub(r"\\<", line[done : found.start()]), found[0])
+        done = found.end()
+    return "".join((*told, _TAG.sub(r"\\<", line[done:])))
+
+
+def _in_line(text: str) -> str:
+    """A text of one line in which no character has a meaning."""
+    flat = " ".join(legible(text).split())
+    return re.sub(r"([\\`*_\[\]<>#|~&])", r"\\\1", flat)
+
+
+def _cell(text: str) -> str:
+    return _in_line(text) or " "
+
+
+def _code(text: str) -> str:
+    flat = " ".join(text.split())
+    return f"`{flat}`" if flat and "`" not in flat else _in_line(flat)

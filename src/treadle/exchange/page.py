@@ -1,0 +1,166 @@
+"""A thread as one page of HTML that needs nothing else: no script, no request, no font.
+
+What the thread holds may be hostile, so every text is escaped, and the page's own policy forbids
+all that could be loaded or run, should an escape be missing. It is read on a phone and on paper, in
+light and in the dark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from html import escape
+from typing import Final
+
+from treadle.core.llm import Usage
+from treadle.exchange.fences import pieces
+from treadle.exchange.story import (
+    Called,
+    Item,
+    Noted,
+    Said,
+    Story,
+    Turn,
+    facts_of,
+    legible,
+    named,
+)
+
+POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
+
+_STYLE: Final = """\
+:root { color-scheme: light dark; --line: #ccc; --dim: #666; --soft: #f4f4f4; --mark: #06c; }
+@media (prefers-color-scheme: dark) {
+  :root { --line: #444; --dim: #aaa; --soft: #1e1e1e; --mark: #6af; }
+}
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 52rem; margin: 0 auto; padding: 1rem; }
+h1 { font-size: 1.5rem; } h2 { font-size: 1.1rem; border-top: 1px solid var(--line); }
+h1, h2, td, summary { overflow-wrap: anywhere; }
+h2 { padding-top: 1rem; } h2 a { color: inherit; text-decoration: none; }
+nav ol { columns: 18rem; padding-left: 1.5rem; } nav a, a { color: var(--mark); }
+table { border-collapse: collapse; } th { text-align: left; font-weight: normal; }
+th { color: var(--dim); padding: 0 1rem 0 0; vertical-align: top; white-space: nowrap; }
+.text, pre { white-space: pre-wrap; overflow-wrap: anywhere; unicode-bidi: plaintext; }
+.text { margin: 0.3rem 0 1rem; }
+pre { background: var(--soft); padding: 0.6rem; font: 0.85rem/1.4 ui-monospace, monospace; }
+pre { border-radius: 0.3rem; margin: 0.3rem 0; }
+.user { border-left: 3px solid var(--mark); padding-left: 0.8rem; }
+.who, .note, .used, time { color: var(--dim); font-size: 0.85rem; }
+.gone { opacity: 0.5; } summary { cursor: pointer; }
+@media print {
+  body { max-width: none; font-size: 11pt; } nav { display: none; }
+  details::details-content { content-visibility: visible; height: auto; }
+}
+"""
+
+
+def to_page(story: Story, describe: Callable[[Usage], str]) -> str:
+    """The whole thread as an HTML document.
+
+    Args:
+        story: the thread.
+        describe: puts a usage into words.
+    """
+    return "\n".join(_lines(story, describe)) + "\n"
+
+
+def _lines(story: Story, describe: Callable[[Usage], str]) -> Iterator[str]:
+    title = _text(story.document.metadata.title or story.document.id)
+    yield "<!doctype html>"
+    yield '<html lang="en">'
+    yield "<head>"
+    yield '<meta charset="utf-8">'
+    yield f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+    yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    yield '<meta name="color-scheme" content="light dark">'
+    yield '<meta name="referrer" content="no-referrer">'
+    yield f"<title>{title}</title>"
+    yield f"<style>\n{_STYLE}</style>"
+    yield "</head>"
+    yield "<body>"
+    yield f"<header>\n<h1><bdi>{title}</bdi></h1>\n<table>"
+    for name, value in facts_of(story, describe):
+        yield f'<tr><th scope="row">{name}</th><td><bdi>{_text(value)}</bdi></td></tr>'
+    yield "</table>\n</header>"
+    yield from _contents(story)
+    yield "<main>"
+    for turn in story.turns:
+        yield from _of_turn(turn, describe)
+    yield "</main>"
+    yield "</body>"
+    yield "</html>"
+
+
+_HEAD_LENGTH_MAX: Final = 80
+
+
+def _head(turn: Turn) -> str:
+    """The first line of a prompt."""
+    said = (item.text for item in turn.items if isinstance(item, Said) and item.who == "user")
+    line = next(said, "").strip().partition("\n")[0]
+    cut = line if len(line) <= _HEAD_LENGTH_MAX else line[: _HEAD_LENGTH_MAX - 1] + "…"
+    return _text(cut) or "(no text)"
+
+
+def _contents(story: Story) -> Iterator[str]:
+    """Where to find each turn, if there are several."""
+    turns = [turn for turn in story.turns if turn.number]
+    if len(turns) > 1:
+        yield '<nav aria-label="Turns">\n<ol>'
+        for turn in turns:
+            yield f'<li><a href="#turn-{turn.number}"><bdi>{_head(turn)}</bdi></a></li>'
+        yield "</ol>\n</nav>"
+
+
+def _of_turn(turn: Turn, describe: Callable[[Usage], str]) -> Iterator[str]:
+    yield f'<section id="turn-{turn.number}">'
+    if turn.number:
+        anchor = f'<a href="#turn-{turn.number}">Turn {turn.number}</a>'
+        yield f"<h2>{anchor} <time>{_text(turn.at)}</time></h2>"
+    for item in turn.items:
+        yield from _of_item(item)
+    if used := named(turn.usage, describe):
+        yield f'<p class="used">{_text(used)}</p>'
+    yield "</section>"
+
+
+def _of_item(item: Item) -> Iterator[str]:
+    if isinstance(item, Noted):
+        if item.detail:
+            yield f'<details class="note"><summary>{_text(item.text)}</summary>'
+            yield f"{_pre(item.detail)}</details>"
+        else:
+            yield f'<p class="note">{_text(item.text)}</p>'
+        return
+    gone = " gone" if item.is_hidden else ""
+    told = " (gone back from)" if item.is_hidden else ""
+    if isinstance(item, Called):
+        result = "(no result)" if item.result is None else item.result
+        first = " ".join(item.arguments.split())[:_HEAD_LENGTH_MAX]
+        yield f'<details class="call{gone}">'
+        yield f"<summary><b>{_text(item.tool_name)}</b> <bdi>{_text(first)}</bdi>{told}</summary>"
+        yield f"{_pre(item.arguments)}\n{_pre(result)}</details>"
+        return
+    cut = " (interrupted)" if item.is_cut else ""
+    yield f'<article class="{_text(item.who)}{gone}">'
+    yield f'<div class="who">{_text(item.who)}{cut}{told}</div>'
+    yield from _of_text(item.text)
+    yield "</article>"
+
+
+def _of_text(text: str) -> Iterator[str]:
+    """A text as it was written; blocks of code between fences are set apart."""
+    for piece in pieces(text):
+        told = "\n".join(piece.lines)
+        if piece.is_code:
+            yield _pre(told)
+        elif told.strip():
+            yield f'<div class="text" dir="auto">{_text(told.strip(chr(10)))}</div>'
+
+
+def _pre(text: str) -> str:
+    """A line break behind the tag is dropped by readers of HTML, so that one stands there."""
+    return f"<pre>\n{_text(text)}</pre>"
+
+
+def _text(text: str) -> str:
+    return escape(legible(text), quote=True)

@@ -1,0 +1,118 @@
+"""What happened in a session of another program, in words that fit all of them. Values only."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from treadle.core.llm import Usage
+
+
+class Said(Struct, frozen=True):
+    """A person said something; `at` is a UTC string as records have it, empty if nobody knows."""
+
+    at: str
+    text: str
+
+
+class Call(Struct, frozen=True):
+    """A call in an answer; `arguments_json` is JSON text, or whatever else the model wrote."""
+
+    id: str
+    tool_name: str
+    arguments_json: str
+
+
+class Answered(Struct, frozen=True):
+    """A model's answer: `model` is its name, empty if nobody knows."""
+
+    at: str
+    text: str
+    calls: tuple[Call, ...] = ()
+    model: str = ""
+    usage: Usage | None = None
+
+
+class Result(Struct, frozen=True):
+    """What came of a call. `is_error` if the program said that it failed."""
+
+    at: str
+    call_id: str
+    text: str
+    is_error: bool = False
+
+
+class Failed(Struct, frozen=True):
+    """A request was not answered; the program said why."""
+
+    at: str
+    reason: str
+
+
+class Stopped(Struct, frozen=True):
+    """A person stopped the turn."""
+
+    at: str
+
+
+class Summed(Struct, frozen=True):
+    """A summary took the place of what was said so far in what the model was shown."""
+
+    at: str
+    summary: str
+
+
+class Stood(Struct, frozen=True):
+    """How the repository stood; `remote` is a URL as git has it, maybe with credentials."""
+
+    at: str
+    branch: str | None = None
+    head: str | None = None
+    remote: str | None = None
+
+
+class Titled(Struct, frozen=True):
+    """The session got a title, by a model unless `by_person`."""
+
+    at: str
+    title: str
+    by_person: bool = False
+
+
+class Kept(Struct, frozen=True):
+    """A record that has no counterpart here, as its text was."""
+
+    at: str
+    text: str
+
+
+Step: TypeAlias = Said | Answered | Result | Failed | Stopped | Summed | Stood | Titled | Kept
+
+
+class Parent(Struct, frozen=True):
+    """Of a sub-agent's session: the session and, where known, the call it worked for."""
+
+    name: str
+    started_at: str
+    call_id: str | None = None
+
+
+class Session(Struct, frozen=True):
+    """A session of another program, as its file tells it, in the order of the file.
+
+    `source` is the program, `name` the session's id there, `version` the program's. `provider` is
+    what the program's models are called after here. `record_count` counts what of the file belongs
+    to it, so that one that has grown is known. `problems` says what was not as it should be.
+    """
+
+    source: str
+    name: str
+    version: str
+    provider: str
+    folder: str | None
+    started_at: str
+    steps: tuple[Step, ...]
+    record_count: int
+    problems: tuple[str, ...] = ()
+    parent: Parent | None = None

@@ -1,0 +1,331 @@
+"""What happened in a thread, turn by turn, for people to read. Pure.
+
+Told from the thread's records, so that it says more than the messages do: who allowed a call, what
+was committed, what was taken back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from treadle.core.approval import Modified, Rejected
+from treadle.core.events import (
+    ApprovalDecided,
+    CancelRequested,
+    Compacted,
+    CompactionFailed,
+    LlmEvent,
+    PostToolsHookCompleted,
+    Rewound,
+    ToolUncertain,
+)
+from treadle.core.llm import Usage
+from treadle.core.messages import NOTE, Message, ToolCall
+from treadle.core.task.events import StateCompleted, TimeRanOut
+from treadle.exchange.journals import Part
+from treadle.thread.codec import Entry, UnknownEntryError, decode_entry
+from treadle.thread.facts import (
+    Annotated,
+    Imported,
+    InputQueued,
+    Recovered,
+    Renamed,
+    Scrubbed,
+    TaskEnded,
+    ThreadCreated,
+)
+from treadle.thread.fold import ThreadFold
+from treadle.thread.ledger import by_turn, spending
+from treadle.thread.model import Thread
+
+_STEERING: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+_MARK: Final = "\N{REPLACEMENT CHARACTER}"
+
+
+def legible(text: str) -> str:
+    """The text with a mark for what steers a terminal or turns the order of other characters.
+
+    Letters that are read from right to left stay as they are.
+    """
+    return _STEERING.sub(_MARK, text.replace("\r\n", "\n"))
+
+
+class Said(Struct, frozen=True):
+    """A message in words. `who` is the role, or `note` for what no person wrote."""
+
+    at: str
+    who: str
+    text: str
+    index: int
+    is_cut: bool = False
+    is_hidden: bool = False
+
+
+class Called(Struct, frozen=True):
+    """A call and, once it has one, its result as the model read it."""
+
+    at: str
+    call_id: str
+    tool_name: str
+    arguments: str
+    index: int
+    result: str | None = None
+    is_hidden: bool = False
+
+
+class Noted(Struct, frozen=True):
+    """Something else that happened; `text` is one sentence, `detail` what belongs to it."""
+
+    at: str
+    text: str
+    detail: str = ""
+
+
+Item: TypeAlias = Said | Called | Noted
+
+
+class Turn(Struct, frozen=True):
+    """A turn: its number from 1 (0 for what came before the first), when it began, what it used."""
+
+    number: int
+    at: str
+    items: tuple[Item, ...]
+    usage: Usage | None = None
+
+
+class Story(Struct, frozen=True):
+    """A thread as it is told: its document, its turns, and why it stops early, if it does."""
+
+    document: Thread
+    turns: tuple[Turn, ...]
+    problem: str = ""
+
+
+def tell(parts: Sequence[Part]) -> Story:
+    """The story of a thread.
+
+    Args:
+        parts: the journals, that of the thread last; before it those it was forked from, each up to
+            where the next goes on.
+
+    Raises:
+        UnknownEntryError: not even the header can be read by this version.
+    """
+    teller = _Teller()
+    problem = ""
+    for part in parts:
+        if problem:
+            break
+        problem = teller.take(part)
+    return teller.story(problem)
+
+
+class _Teller:
+    def __init__(self) -> None:
+        self._fold: ThreadFold | None = None
+        self._turns: list[tuple[str, list[Item]]] = [("", [])]
+        self._entries: list[tuple[int, str, Entry]] = []
+        self._count = 0
+        self._place_of: dict[str, tuple[int, int]] = {}
+
+    def take(self, part: Part) -> str:
+        """Go on with a journal; returns why it stopped early, if it did."""
+        header = decode_entry(part.records[0].event)
+        if not isinstance(header, ThreadCreated):
+            raise UnknownEntryError("record 1 does not create a thread")
+        if self._fold is None:
+            self._fold = ThreadFold(header)
+        else:
+            self._fold = self._fold.branch(header)
+            self._add(Noted(part.records[0].at, f"forked: {header.thread} goes on from here"))
+        for record in part.records:
+            try:
+                entry = decode_entry(record.event)
+                self._fold.apply(record.seq, record.at, entry)
+            except UnknownEntryError as error:
+                return f"record {record.seq} cannot be read by this version: {error.message}"
+            self._entries.append((record.seq, record.at, entry))
+            note = _NOTES.get(type(entry))
+            found = None if note is None else note(entry)
+            if found is not None:
+                self._add(replace(found, at=record.at))
+            self._hear(record.at)
+        return ""
+
+    def _add(self, item: Item) -> None:
+        self._turns[-1][1].append(item)
+
+    def _hear(self, at: str) -> None:
+        """Tell the messages that have come since."""
+        assert self._fold is not None
+        conversation = self._fold.conversation
+        while self._count < len(conversation):
+            message = conversation[self._count]
+            if message.role == "user" and message.name != NOTE:
+                self._turns.append((at, []))
+            if message.role == "tool":
+                self._answer(message)
+            else:
+                self._say(at, message)
+            self._count += 1
+
+    def _say(self, at: str, message: Message) -> None:
+        who = NOTE if message.name == NOTE else message.role
+        if message.content or not message.tool_calls:
+            is_cut = message.interrupted
+            self._add(Said(at, who, legible(message.content), self._count, is_cut))
+        for call in message.tool_calls:
+            self._place_of[call.id] = len(self._turns) - 1, len(self._turns[-1][1])
+            name, text = legible(call.tool_name), legible(_laid_out(call))
+            self._add(Called(at, legible(call.id), name, text, self._count))
+
+    def _answer(self, message: Message) -> None:
+        turn, place = self._place_of[message.tool_call_id or ""]
+        items = self._turns[turn][1]
+        called = items[place]
+        assert isinstance(called, Called)
+        items[place] = replace(called, result=legible(message.content))
+
+    def story(self, problem: str) -> Story:
+        """All of it; what was gone back from is marked."""
+        assert self._fold is not None
+        hidden = self._fold.conversation.hidden
+        spent = by_turn(spending(self._entries))
+        turns = []
+        for number, (at, items) in enumerate(self._turns):
+            told = tuple(_marked(item, hidden) for item in items)
+            if told:
+                turns.append(Turn(number, at, told, spent.get(number)))
+        return Story(self._fold.document(), tuple(turns), problem)
+
+
+def _marked(item: Item, hidden: tuple[tuple[int, int], ...]) -> Item:
+    if isinstance(item, Noted):
+        return item
+    return replace(item, is_hidden=any(start <= item.index < end for start, end in hidden))
+
+
+def _laid_out(call: ToolCall) -> str:
+    """The arguments, laid out if they are JSON."""
+    try:
+        return msgspec.json.format(call.arguments_json, indent=2)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return call.arguments_json
+
+
+def named(usage: Usage | None, describe: Callable[[Usage], str]) -> str:
+    """What was used, in words; empty if nothing."""
+    return "" if usage is None or not usage.total_tokens else describe(usage)
+
+
+def facts_of(story: Story, describe: Callable[[Usage], str]) -> Iterator[tuple[str, str]]:
+    """What a thread is, by name; what has no value is left out.
+
+    Args:
+        story: the thread.
+        describe: puts a usage into words.
+    """
+    document = story.document
+    base = document.forked_from
+    pairs = (
+        ("thread", f"{document.id} at version {document.version}"),
+        ("state", document.agent_state.kind.replace("_", " ")),
+        ("created", document.created_at),
+        ("changed", document.updated_at),
+        ("program", document.treadle_version),
+        ("imported from", document.imported_from),
+        ("forked from", None if base is None else f"{base.thread} at version {base.version}"),
+        ("project", document.project_name),
+        ("folder", document.workspace_root),
+        ("repository", document.git_remote_url),
+        ("branch", document.git_branch),
+        ("commits", " ".join(sha[:10] for sha in document.git_commits)),
+        ("model", document.model),
+        ("used", named(document.usage, describe)),
+        ("tags", ", ".join(document.metadata.tags)),
+        ("private", "yes" if document.is_private else None),
+        ("not told", story.problem),
+    )
+    for name, value in pairs:
+        if value:
+            yield name, legible(value)
+
+
+# ---- what happened besides ---------------------------------------------------------------------
+
+
+def _decided(entry: ApprovalDecided) -> Noted:
+    decision, call = entry.decision, legible(entry.call_id)
+    if isinstance(decision, Rejected):
+        return Noted("", f"a person refused the call {call}", legible(decision.reason or ""))
+    if isinstance(decision, Modified):
+        text = f"a person changed the call {call} and allowed it"
+        return Noted("", text, legible(decision.arguments_json))
+    return Noted("", f"a person allowed the call {call}")
+
+
+def _hooked(entry: PostToolsHookCompleted) -> Noted | None:
+    if entry.commit:
+        return Noted("", f"committed {entry.commit[:10]}", legible(entry.note))
+    return Noted("", legible(entry.note)) if entry.note else None
+
+
+def _compacted(entry: Compacted) -> Noted:
+    text = f"the first {entry.through} messages were summarised for the model"
+    return Noted("", text, legible(entry.summary))
+
+
+def _renamed(entry: Renamed) -> Noted | None:
+    return Noted("", f"titled: {legible(entry.title)}") if entry.title else None
+
+
+def _imported(entry: Imported) -> Noted:
+    text = f"imported from {legible(entry.source)}, session {legible(entry.session)}"
+    if entry.foreign_count:
+        text += f"; {entry.foreign_count} of its records are not told here"
+    return Noted("", text, legible("\n".join(entry.problems)))
+
+
+def _ended(entry: TaskEnded) -> Noted:
+    return Noted("", f"the task ended in the state {legible(entry.state)}", legible(entry.error))
+
+
+def _queued(entry: InputQueued) -> Noted:
+    return Noted("", "said while the agent was busy", legible(entry.message.content))
+
+
+def _cancelled(entry: CancelRequested) -> Noted:
+    return Noted("", "stopped", legible(entry.reason))
+
+
+_NOTES: Final[Mapping[type, Callable[[Any], Noted | None]]] = MappingProxyType(
+    {
+        ApprovalDecided: _decided,
+        PostToolsHookCompleted: _hooked,
+        Compacted: _compacted,
+        CompactionFailed: lambda e: Noted("", "no summary was written", legible(e.error.text)),
+        LlmEvent.Error: lambda e: Noted("", "a request failed", legible(e.error.text)),
+        CancelRequested: _cancelled,
+        Rewound: lambda e: Noted("", f"a person went back to version {e.to}"),
+        ToolUncertain: lambda e: Noted("", f"nobody knows whether {legible(e.call_id)} happened"),
+        TimeRanOut: lambda _: Noted("", "the time was up"),
+        StateCompleted: lambda e: Noted("", f"the state {legible(e.state)} ended"),
+        Annotated: lambda e: Noted("", "a person wrote down", legible(e.text)),
+        Renamed: _renamed,
+        Recovered: lambda e: Noted("", "opened after its process had died", legible(e.note)),
+        Imported: _imported,
+        InputQueued: _queued,
+        TaskEnded: _ended,
+        Scrubbed: lambda e: Noted("", f"a text was removed from {e.count} records"),
+    }
+)
+"""What is told of an entry, if anything."""

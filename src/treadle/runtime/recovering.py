@@ -1,0 +1,47 @@
+"""The loop that takes up what an earlier process left unfinished."""
+
+from __future__ import annotations
+
+from treadle.core.actions import ExecuteTools
+from treadle.core.events import ToolUncertain
+from treadle.runtime.loop import Loop
+from treadle.runtime.performer import is_work
+from treadle.runtime.recovery import Resolution, completed_by, describe, open_calls
+from treadle.thread.recovery import Decision, Standing
+
+
+class RecoveringLoop(Loop):
+    """A loop that begins where the last process stood."""
+
+    async def _recover(self) -> None:
+        machine = self._writer.fold.machine
+        what = "work had stopped" if self._is_prepared else "the process had died"
+        self._round.clear()
+        if not machine.round:
+            self._due = machine.obligations()
+            if not is_work(self._due):
+                self._due = None
+            self._note(f"{what} in {machine.state_name}; going on from there")
+            return
+        found = open_calls(
+            machine.round, machine.config.effect_of, has_person=self._ask is not None
+        )
+        self._note(describe(what, found))
+        calls = [one.call for one in found]
+        self._round.is_unsaved = self._round.may_change(calls, machine.config.effect_of)
+        doubtful = [one for one in found if one.decision in (Decision.ASK, Decision.REPORT)]
+        for one in doubtful:
+            if one.standing is Standing.STARTED:
+                self._take(ToolUncertain(one.call.id))
+        if self._ask is not None and doubtful:
+            self._commit()  # the question is on disk before it is asked
+        again = [one.call for one in found if one not in doubtful]
+        for one in doubtful:
+            answer = await self._inbox.unless(self._ask(one.call)) if self._ask else None
+            if answer is not None and answer.resolution is Resolution.RUN_AGAIN:
+                self._round.said_yes.add(one.call.id)
+                again.append(one.call)
+            else:
+                self._take(completed_by(answer, one.call, self._writer.now()))
+        if again:
+            self._due = ExecuteTools(tuple(again))

@@ -1,0 +1,78 @@
+"""What is around the agent: repository, files, the program itself. Recorded when it is news."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Literal
+
+from treadle.runtime.calls import is_bug, look_at
+from treadle.runtime.ports import FileStates, Workspace, Writer
+from treadle.thread.codec import encode_entry
+from treadle.thread.facts import ContextObserved, GitObserved
+
+_log = logging.getLogger("treadle.runtime")
+
+
+class Surroundings:
+    """Looks around and stages what it sees.
+
+    Args:
+        writer: the thread.
+        workspace: who knows the repository, if anybody.
+        files: who keeps the files as they were, if anybody.
+        context: where and how the agent works.
+        redact: replaces known secrets, if somebody can.
+        say: tells people.
+    """
+
+    def __init__(
+        self,
+        writer: Writer,
+        workspace: Workspace | None,
+        files: FileStates | None,
+        context: ContextObserved | None,
+        redact: Callable[[str], str] | None,
+        say: Callable[[str], None],
+    ) -> None:
+        self._writer = writer
+        self._workspace = workspace
+        self._files = files
+        self._redact = redact
+        self._say = say
+        self._has_complained = False
+        self._context = None if context is None else encode_entry(context, redact)[0]
+
+    def introduce(self) -> None:
+        """Stage where and how the agent works."""
+        if self._context is not None and self._context != self._writer.fold.context:
+            self._writer.stage(self._context)
+
+    async def look(self) -> GitObserved | None:
+        """Look at the repository, and stage how it stands."""
+        if self._workspace is None:
+            return None
+        seen = await look_at(self._workspace)
+        if seen is not None and seen != self._writer.fold.observed:
+            self._writer.stage(seen, self._redact)
+        return seen
+
+    async def save(self, moment: Literal["before", "after"]) -> None:
+        """Keep the files as they are now. That this fails never stops the work, and is told once.
+
+        That there is no repository to keep them in is not told: it is as people have it.
+        """
+        if self._files is None:
+            return
+        try:
+            saved = await self._files.save(moment, self._writer.fold.files)
+        except BaseException as error:
+            if not is_bug(error):
+                raise
+            _log.exception("keeping the files raised")
+            return
+        if saved is not None:
+            self._writer.stage(saved, self._redact)
+        if self._files.problem and self._writer.fold.observed and not self._has_complained:
+            self._has_complained = True
+            self._say(f"the files are not kept as they are: {self._files.problem}")

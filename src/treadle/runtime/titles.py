@@ -1,0 +1,61 @@
+"""Asks a cheap model what a conversation is to be called."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from treadle.core.conversation import Conversation
+from treadle.core.events import LlmEvent
+from treadle.core.llm import LlmRequest
+from treadle.core.messages import Message
+from treadle.runtime.calls import call_model
+from treadle.runtime.ports import Provider
+from treadle.thread.facts import Renamed
+from treadle.thread.fold import TITLE_LENGTH_MAX
+
+SYSTEM_PROMPT: Final = """\
+Give the conversation that begins with this prompt a title: three to seven words that say what it is
+about, in the language of the prompt, without quotes and without a full stop. Do not answer the
+prompt. Say the title and nothing else."""
+
+PROMPT_LENGTH_MAX: Final = 4_000
+"""Characters of the prompt that a title is made from."""
+
+TITLE_TOKENS_MAX: Final = 512
+"""A title needs twenty of them; a model that cannot help thinking needs the rest."""
+
+SILENCE_S_MAX: Final = 10.0
+"""Nobody waits longer for a title: there is the first line of the prompt."""
+
+
+class Titler:
+    """From a prompt to what is recorded of its title.
+
+    Args:
+        provider: who answers.
+        model: which of its models.
+    """
+
+    def __init__(self, provider: Provider, model: str) -> None:
+        self._provider = provider
+        self._model = model
+
+    async def __call__(self, prompt: str) -> Renamed | None:
+        """The title; an empty one if the model said nothing of use, but used something.
+
+        `None` if nothing came of it at all.
+        """
+        request = LlmRequest(
+            model=self._model,
+            messages=Conversation([Message.user(prompt[:PROMPT_LENGTH_MAX])]),
+            system=SYSTEM_PROMPT,
+            max_tokens=TITLE_TOKENS_MAX,
+            reasoning="off",
+        )
+        event = await call_model(self._provider, request, SILENCE_S_MAX, lambda _: None)
+        if not isinstance(event, LlmEvent.Completed):
+            used = event.error.usage
+            return None if used is None else Renamed("", "model", used, self._model)
+        said = event.response.message.content.strip().partition("\n")[0]
+        title = said.strip().strip("\"'`*#“”„«»").strip().rstrip(".")[:TITLE_LENGTH_MAX]
+        return Renamed(title, "model", event.response.usage, self._model)

@@ -1,0 +1,117 @@
+"""Large outputs, kept whole beside the threads: each under the SHA-256 of its bytes.
+
+A blob is durable before the record that names it. The same bytes are kept once. What no journal
+names any more is removed by `store.upkeep.garbage`, which leaves alone what was kept or asked for
+within its last hour: the record that names it may be about to be written.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from hashlib import sha256
+from typing import Final
+
+from treadle.core.tools import BlobRef
+from treadle.errors import MissingBlobError
+from treadle.store.drafts import replace_file
+from treadle.store.folders import Folders
+from treadle.store.journal import told_as
+
+ASIDE: Final = ".aside"
+"""Ends the name of a blob that is about to be removed: whoever needs it still finds it."""
+
+_NAME: Final = re.compile(r"[0-9a-f]{64}\Z")
+
+
+def is_blob_name(name: str) -> bool:
+    """Whether a file of this name may be a blob."""
+    return _NAME.match(name) is not None
+
+
+def blob_of(file_name: str) -> str:
+    """The name of the blob that a file of this name holds; empty if it is none.
+
+    One that is about to be removed is still one.
+    """
+    name = file_name.removesuffix(ASIDE)
+    return name if is_blob_name(name) else ""
+
+
+class Blobs:
+    """The blobs of a store.
+
+    Args:
+        folders: where they are.
+    """
+
+    def __init__(self, folders: Folders) -> None:
+        self._folder = folders.blobs
+        self._disk = folders.disk
+
+    def path(self, name: str) -> str:
+        """The file of a blob."""
+        assert is_blob_name(name), name
+        return os.path.join(self._folder, name)
+
+    def keep(self, data: bytes) -> BlobRef:
+        """Keep bytes, durably when this returns.
+
+        Raises:
+            DiskError: they are not kept; nothing else has changed.
+        """
+        name = sha256(data).hexdigest()
+        path = self.path(name)
+        if self._is_kept(path, data):
+            with told_as("sync the folder of", path):
+                self._disk.sync_folder(self._folder)
+        else:
+            replace_file(self._disk, path, data)
+        return BlobRef(name, len(data))
+
+    def _is_kept(self, path: str, data: bytes) -> bool:
+        """Whether the bytes are there already; if so, they count as just kept.
+
+        Touched before it is read: who removes blobs takes the name away first and then looks at the
+        time, so that either it sees the touch, or the name is missing here.
+        """
+        with told_as("read", path):
+            try:
+                self._disk.touch(path)
+                return self._disk.read(path) == data
+            except FileNotFoundError:
+                return False
+
+    def read(self, ref: BlobRef) -> bytes:
+        """The bytes, checked against their name.
+
+        Raises:
+            MissingBlobError: they are gone, or not what they were.
+            DiskError: the disk refused.
+        """
+        if not is_blob_name(ref.sha256):
+            raise MissingBlobError(f"{ref.sha256!r} names no output")
+        path = self.path(ref.sha256)
+        data = self._read(path)
+        if data is None:
+            data = self._read(path + ASIDE)
+        if data is None:
+            data = self._read(path)  # it was put back between the two looks
+        if data is None:
+            raise MissingBlobError(
+                f"the whole output is gone: there is no {path}",
+                hint="the thread has its beginning and its end",
+            )
+        if sha256(data).hexdigest() != ref.sha256:
+            raise MissingBlobError(
+                f"the whole output is damaged: {path} is not what it was",
+                hint="the thread has its beginning and its end",
+            )
+        return data
+
+    def _read(self, path: str) -> bytes | None:
+        with told_as("read", path):
+            try:
+                return self._disk.read(path)
+            except FileNotFoundError:
+                return None

@@ -1,0 +1,1 @@
+"""The index: lists and searches threads without reading them."""

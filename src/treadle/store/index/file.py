@@ -1,0 +1,213 @@
+"""The file of the index: opened, made anew when it is of no use, copied when it cannot be written.
+
+The index is a cache. Whatever is wrong with its file, an answer is given, and no thread is touched.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable
+from contextlib import suppress
+from enum import IntEnum
+from typing import Final, TypeVar
+from urllib.parse import quote
+
+from treadle.store.disk import Disk
+from treadle.store.index.schema import SCHEMA_VERSION, TABLES
+
+NAME: Final = "index.sqlite"
+LOCK_NAME: Final = "index.lock"
+BUSY_S: Final = 30.0
+"""How long another process may write the index at a time; it does so in small pieces."""
+
+T = TypeVar("T")
+
+_DAMAGED: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR}
+"""Errors (their low byte) that a new file mends: damage, and tables that are not as they were."""
+
+
+class Stage(IntEnum):
+    """What is worked with; each is what remains when the one before it fails."""
+
+    FILE = 1
+    NEW_FILE = 2
+    COPY = 3
+    """In memory, of what could be read of the file."""
+    MEMORY = 4
+    """In memory, made from the threads."""
+
+
+class IndexFile:
+    """The database, in the best form that can be had.
+
+    Args:
+        disk: how the store's files are reached; SQLite reaches its own.
+        folder: the data folder.
+        tell: gets sentences for people.
+    """
+
+    def __init__(self, disk: Disk, folder: str, tell: Callable[[str], None]) -> None:
+        self.path = os.path.join(folder, NAME)
+        self._disk = disk
+        self._folder = folder
+        self._tell = tell
+        self._stage = Stage.FILE
+        self._database: sqlite3.Connection | None = None
+        self._is_for_now = False
+
+    def close(self) -> None:
+        """Give it back. What was not committed is not there."""
+        database, self._database = self._database, None
+        if database is not None:
+            database.close()
+
+    def work(self, job: Callable[[sqlite3.Connection], T]) -> T:
+        """Do something with the database; where that fails, with what remains.
+
+        The job may be done again from its beginning, so it changes nothing but the database.
+        """
+        while True:
+            try:
+                return job(self._open())
+            except (sqlite3.Error, OSError) as error:
+                self.close()
+                if self._stage is Stage.MEMORY:
+                    raise
+                self._give_up(error)
+
+    def work_on_file(self, job: Callable[[sqlite3.Connection], T]) -> T | None:
+        """The same with the file only; `None` if that cannot be done now."""
+        try:
+            return job(self._open()) if self._stage <= Stage.NEW_FILE else None
+        except (sqlite3.Error, OSError):
+            self.close()
+            return None
+
+    def _open(self) -> sqlite3.Connection:
+        if self._is_for_now:
+            self.close()
+        if self._database is None:
+            # Who looks for threads where there is nothing at all makes nothing there.
+            self._is_for_now = not self._disk.list(self._folder)
+            if self._is_for_now:
+                self._database = _in_memory()
+            elif self._stage <= Stage.NEW_FILE:
+                self._database = self._open_file()
+            elif self._stage is Stage.COPY:
+                self._database = self._open_copy()
+            else:
+                self._database = _in_memory()
+        return self._database
+
+    def _give_up(self, error: Exception) -> None:
+        """Go on with what remains."""
+        is_damage = (
+            isinstance(error, sqlite3.DatabaseError)
+            and getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF in _DAMAGED
+        )
+        if is_damage and self._stage is Stage.FILE and self._remove():
+            self._stage = Stage.NEW_FILE
+            self._tell(f"{self.path} is damaged; it is made anew from the threads")
+            return
+        if self._stage < Stage.COPY and not is_damage:
+            self._stage = Stage.COPY
+            self._tell(
+                f"{self.path} cannot be written ({error}); working with a copy in memory, which "
+                "takes longer"
+            )
+            return
+        self._stage = Stage.MEMORY
+
+    def _open_file(self) -> sqlite3.Connection:
+        """Raises `sqlite3.Error`, or `OSError` where there is no place for a file."""
+        self._make()
+        database = sqlite3.connect(self.path, timeout=BUSY_S, isolation_level=None)
+        try:
+            _forget_for_good(database)
+            # Damage by a power cut is ruled out; that the newest entries are lost is not.
+            database.execute("PRAGMA synchronous = NORMAL")
+            if database.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
+                raise sqlite3.OperationalError("no write-ahead log here")
+            if _version(database) == 0:
+                database.execute("BEGIN IMMEDIATE")
+                if _version(database) == 0:
+                    _create(database)
+                database.execute("COMMIT")
+            if _version(database) != SCHEMA_VERSION:
+                raise sqlite3.DatabaseError("it is of another version")
+        except BaseException:
+            database.close()
+            raise
+        return database
+
+    def _make(self) -> None:
+        """See that there is a plain file that nobody else can read."""
+        if self._disk.stat(self.path) is not None:
+            return
+        self._disk.make_folder(self._folder)
+        with suppress(FileExistsError):
+            self._disk.close(self._disk.create(self.path))
+        if self._disk.stat(self.path) is None:  # SQLite would wait for a FIFO for ever
+            raise OSError("it is no plain file")
+
+    def _remove(self) -> bool:
+        """Remove the file, unless another process is doing so."""
+        with suppress(OSError):
+            lock = self._disk.lock(os.path.join(self._folder, LOCK_NAME))
+            if lock is None:
+                return False
+            try:
+                # The log first: a file without its log is old, a log without its file is poison.
+                for ending in ("-wal", "-shm", ""):
+                    with suppress(FileNotFoundError):
+                        self._disk.unlink(self.path + ending)
+            finally:
+                self._disk.close(lock)
+            return True
+        return False
+
+    def _open_copy(self) -> sqlite3.Connection:
+        """A copy of as much of the file as can be read; what is too old is mended by whoever asks.
+
+        Without a folder that can be written, SQLite reads no file that has a log, unless it is told
+        that nobody writes; then it does not look at the log.
+        """
+        if self._disk.stat(self.path) is None:
+            raise OSError("it is no plain file")
+        for how in ("mode=ro", "immutable=1"):
+            copy = sqlite3.connect(":memory:", isolation_level=None)
+            try:
+                source = sqlite3.connect(f"file:{quote(self.path)}?{how}", uri=True, timeout=1.0)
+                try:
+                    source.backup(copy)
+                finally:
+                    source.close()
+                if _version(copy) == SCHEMA_VERSION:
+                    return copy
+            except sqlite3.Error:
+                pass
+            copy.close()
+        raise sqlite3.OperationalError("it cannot be read")
+
+
+def _in_memory() -> sqlite3.Connection:
+    database = sqlite3.connect(":memory:", isolation_level=None)
+    _create(database)
+    return database
+
+
+def _create(database: sqlite3.Connection) -> None:
+    for statement in TABLES.split(";\n"):
+        database.execute(statement)
+    database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+
+def _version(database: sqlite3.Connection) -> int:
+    found: int = database.execute("PRAGMA user_version").fetchone()[0]
+    return found
+
+
+def _forget_for_good(database: sqlite3.Connection) -> None:
+    """What is removed is overwritten: a secret that was scrubbed must not stay in free pages."""
+    database.execute("PRAGMA secure_delete = ON")

@@ -1,0 +1,406 @@
+"""Keeps the index as the journals are: reads what is new in them, and no more."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from treadle.core.tools import BlobRef
+from treadle.errors import TreadleError, UnknownThreadError
+from treadle.store.blobs import Blobs
+from treadle.store.disk import FileStat
+from treadle.store.folders import JOURNAL, Folders
+from treadle.store.index.schema import add_texts, rows_of
+from treadle.store.journal import Reading, stands_on, told_as
+from treadle.store.local import LocalStore
+from treadle.thread.codec import VOCABULARY
+from treadle.thread.fold import ThreadFold
+from treadle.thread.model import ThreadSummary
+from treadle.thread.record import GENESIS, Condition, Head, Record
+
+TOLD_COUNT: Final = 500
+"""That more threads than this are read is said before: it takes seconds."""
+
+_CHUNK: Final = 100
+"""So many threads are taken in at a time; then others may write, and a kill loses no more."""
+
+WHOLE_SIZE_MAX: Final = 16 * 1024 * 1024
+"""Of a longer output, in bytes, only what its message has is searched: beginning and end."""
+
+AGAIN: Final = 1
+"""Stale is a thread whose summary may change though its journal does not: looked at each time."""
+ALL_AGAIN: Final = 2
+"""Stale is one whose records must be read again from the first."""
+
+_MISSING: Final = FileStat(-1, 0, 0)
+"""Of a thread that has only a snapshot."""
+
+PURGE: Final = "purge"
+"""Set while removed texts may still be in the file."""
+
+
+class _Known(Struct, frozen=True, gc=False):
+    """What the index knows of a journal: how its file was, and where its intact part ended."""
+
+    number: int
+    in_trash: int
+    size: int
+    mtime_ns: int
+    inode: int
+    seq: int
+    hash: str
+    head_size: int
+    stale: int
+
+    def stamp(self) -> tuple[int, int, int, int]:
+        return self.in_trash, self.size, self.mtime_ns, self.inode
+
+
+Stamp = tuple[int, int, int, int]
+"""Whether it is in the trash, size in bytes, time of the last change, inode."""
+
+
+class Freshness:
+    """Brings an index up to date.
+
+    Args:
+        store: the threads.
+        tell: gets a sentence when it takes long.
+    """
+
+    def __init__(self, store: LocalStore, tell: Callable[[str], None]) -> None:
+        self._store = store
+        self._folders: Folders = store.folders
+        self._disk = store.folders.disk
+        self._blobs = Blobs(store.folders)
+        self._tell = tell
+
+    def catch_up(self, database: sqlite3.Connection) -> None:
+        """Take in everything that has changed since, whoever changed it.
+
+        Raises:
+            DiskError: the folders cannot be listed.
+            sqlite3.Error: the index cannot be read or written; what was committed stays.
+        """
+        _heed_version(database)
+        seen = self._look()
+        known = {row[0]: row[1:] for row in database.execute(_STAMPS)}
+        gone = [one for one in known if one not in seen]
+        left = {one for one, stamp in seen.items() if known.get(one) != (*stamp, 0)}
+        if len(left) > TOLD_COUNT:
+            self._tell(f"indexing {len(left)} threads; this is done once")
+        for some in _in_chunks(gone):
+            with _transaction(database):
+                for thread_id in some:
+                    self._drop_if_gone(database, thread_id)
+        taken: set[str] = set()
+        while left or (gone and not taken):
+            # Bases come before their forks, because ids begin with their time.
+            for some in _in_chunks(sorted(left)):
+                with _transaction(database):
+                    for thread_id in some:
+                        self._take(database, thread_id, seen[thread_id])
+            taken |= left
+            stale = {row[0] for row in database.execute("SELECT id FROM journals WHERE stale")}
+            left = (stale & seen.keys()) - taken
+            gone = []
+        self.purge(database)
+
+    def update(
+        self, database: sqlite3.Connection, thread_id: str, fold: ThreadFold | None = None
+    ) -> None:
+        """Take in what has changed of one thread. Raises as `catch_up`."""
+        _heed_version(database)
+        with _transaction(database):
+            try:
+                path, in_trash = self._folders.find(thread_id)
+            except UnknownThreadError:
+                self._drop_if_gone(database, thread_id)
+            else:
+                with told_as("read", path):
+                    found = self._disk.stat(path)
+                self._take(database, thread_id, _stamp(found or _MISSING, in_trash), fold)
+        self.purge(database)
+
+    def forget(self, database: sqlite3.Connection, thread_id: str) -> bool:
+        """Remove all that is known of a thread, out of the file too.
+
+        Returns:
+            Whether nothing of it is left in the file; if not, the next one who catches up tries it
+            again.
+        """
+        with _transaction(database):
+            known = _known(database, thread_id)
+            if known is not None:
+                _drop(database, known.number)
+            _set_purge(database)
+        return self.purge(database)
+
+    def purge(self, database: sqlite3.Connection) -> bool:
+        """Remove the traces of removed texts from the file, if there are any."""
+        if not database.execute("SELECT 1 FROM meta WHERE name = ?", (PURGE,)).fetchone():
+            return True
+        # Removed words stay in the segments of a full-text index until these are merged.
+        database.execute("INSERT INTO words (words) VALUES ('optimize')")
+        if not _is_log_empty(database):
+            return False
+        database.execute("DELETE FROM meta WHERE name = ?", (PURGE,))
+        return True
+
+    # ---- what there is -------------------------------------------------------------------------
+
+    def _look(self) -> dict[str, Stamp]:
+        """Every thread there is, and how its journal stands; the trash comes second, as to all."""
+        seen: dict[str, Stamp] = {}
+        for in_trash in (True, False):
+            folder = self._folders.trash if in_trash else self._folders.threads
+            with told_as("list", folder):
+                stats = self._disk.stats(folder, JOURNAL)
+            for thread_id in self._folders.ids(in_trash=in_trash):
+                seen[thread_id] = _stamp(stats.get(thread_id + JOURNAL, _MISSING), in_trash)
+        return seen
+
+    # ---- one thread ----------------------------------------------------------------------------
+
+    def _take(
+        self,
+        database: sqlite3.Connection,
+        thread_id: str,
+        stamp: Stamp,
+        fold: ThreadFold | None = None,
+    ) -> None:
+        """Take in a thread whose file was like this before it is read here.
+
+        If it changes meanwhile, it is not as it was taken to be, and is read again the next time.
+        """
+        known = _known(database, thread_id)
+        if known is not None and (known.stamp(), known.stale) == (stamp, 0):
+            return  # another process has done it
+        number = _new_number(database, thread_id) if known is None else known.number
+        after = None if known is None else self._end_of_known(thread_id, known, stamp)
+        if after is None:
+            _drop_texts(database, number)
+        head, is_clean, has_kept_past = self._read(database, number, thread_id, stamp, after, known)
+        summary, is_settled = self._summary(thread_id, fold if is_clean else None, head)
+        _put_summary(database, number, summary, in_trash=bool(stamp[0]))
+        if known is not None and not has_kept_past:
+            _set_purge(database)
+        if known is not None and not (has_kept_past and is_clean):
+            _mark_forks(database, thread_id)
+        stale = 0 if is_clean and is_settled else AGAIN
+        database.execute(_PUT_JOURNAL, (*stamp, head.seq, head.hash, head.size, stale, number))
+
+    def _end_of_known(self, thread_id: str, known: _Known, stamp: Stamp) -> Head | None:
+        """Where to go on reading; `None` if the journal is not what it was, as far as is seen.
+
+        A file that was changed without growing is read again: nothing but growth is usual.
+        """
+        in_trash, size, mtime_ns, inode = stamp
+        is_other = inode != known.inode or size < known.size
+        is_touched = size == known.size and mtime_ns != known.mtime_ns
+        head = Head(known.seq, known.hash, "", known.head_size)
+        if known.stale == ALL_AGAIN or is_other or is_touched or not head.seq:
+            return None
+        path = self._folders.path(thread_id, JOURNAL, in_trash=bool(in_trash))
+        return head if stands_on(self._disk, path, head) else None
+
+    def _read(
+        self,
+        database: sqlite3.Connection,
+        number: int,
+        thread_id: str,
+        stamp: Stamp,
+        after: Head | None,
+        known: _Known | None,
+    ) -> tuple[Head, bool, bool]:
+        """Take in the texts after `after`.
+
+        Returns:
+            The end of what is intact, whether nothing stands behind it, and whether all records
+            that were known are still there.
+        """
+        path = self._folders.path(thread_id, JOURNAL, in_trash=bool(stamp[0]))
+        reading = Reading(self._disk, path, after or Head())
+        was = Head() if known is None else Head(known.seq, known.hash)
+        has_kept_past = after is not None or not was.seq
+
+        def watched() -> Iterator[Record]:
+            nonlocal has_kept_past
+            for record in reading:
+                has_kept_past = has_kept_past or (record.seq, record.hash) == (was.seq, was.hash)
+                yield record
+
+        try:
+            add_texts(database, number, watched(), self._whole)
+        except TreadleError:  # it cannot be read: what was read of it counts, once it is whole
+            _drop_texts(database, number)
+            return Head(), False, has_kept_past
+        found = reading.found
+        is_clean = found.condition is Condition.CLEAN and not reading.is_missing
+        return found.head, is_clean, has_kept_past
+
+    def _whole(self, ref: BlobRef) -> str | None:
+        """An output that is kept beside the thread, if it is there and not too long."""
+        if ref.size > WHOLE_SIZE_MAX:
+            return None
+        try:
+            return self._blobs.read(ref).decode("utf-8", "replace")
+        except TreadleError:
+            return None
+
+    def _summary(
+        self, thread_id: str, fold: ThreadFold | None, head: Head
+    ) -> tuple[ThreadSummary | None, bool]:
+        """The thread's line, and whether it stays so for as long as its journal does."""
+        if fold is not None and fold.version == head.seq:
+            return fold.summary(), fold.header.base is None
+        try:
+            loaded = self._store.load(thread_id)
+        except TreadleError:
+            return self._store.summary(thread_id), False
+        summary = replace(loaded.fold.summary(loaded.problem), id=thread_id)
+        is_problem_elsewhere = bool(loaded.problem) and loaded.fold.header.base is not None
+        return summary, loaded.condition is Condition.CLEAN and not is_problem_elsewhere
+
+    def _drop_if_gone(self, database: sqlite3.Connection, thread_id: str) -> None:
+        known = _known(database, thread_id)
+        if known is None:
+            return
+        try:
+            self._folders.find(thread_id)
+        except UnknownThreadError:
+            _mark_forks(database, thread_id)
+            _drop(database, known.number)
+            _set_purge(database)
+
+
+_STAMPS: Final = "SELECT id, in_trash, size, mtime_ns, inode, stale FROM journals"
+_PUT_JOURNAL: Final = (
+    "UPDATE journals SET in_trash = ?, size = ?, mtime_ns = ?, inode = ?, seq = ?, hash = ?, "
+    "head_size = ?, stale = ? WHERE number = ?"
+)
+_KNOWN: Final = (
+    "SELECT number, in_trash, size, mtime_ns, inode, seq, hash, head_size, stale FROM journals "
+    "WHERE id = ?"
+)
+_PUT_THREAD: Final = (
+    "INSERT OR REPLACE INTO threads (number, id, trashed, is_pinned, updated_at, workspace, branch,"
+    " remote, state, machine, model, provider, parent, base, imported_from, is_unfinished, "
+    "questions, problem, summary) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+_MARK_FORKS: Final = """
+WITH RECURSIVE forks (id, number) AS (
+    SELECT id, number FROM threads WHERE base = ?
+    UNION
+    SELECT threads.id, threads.number FROM threads JOIN forks ON threads.base = forks.id
+)
+UPDATE journals SET stale = max(stale, 1) WHERE number IN (SELECT number FROM forks)
+"""
+
+
+@contextmanager
+def _transaction(database: sqlite3.Connection) -> Iterator[None]:
+    """All of it or nothing; nobody else writes meanwhile."""
+    database.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        database.rollback()
+        raise
+    database.execute("COMMIT")
+
+
+def _in_chunks(ids: Iterable[str]) -> Iterator[list[str]]:
+    left = iter(ids)
+    while some := list(islice(left, _CHUNK)):
+        yield some
+
+
+def _stamp(found: FileStat, in_trash: bool) -> Stamp:
+    return int(in_trash), found.size, found.mtime_ns, found.inode
+
+
+def _known(database: sqlite3.Connection, thread_id: str) -> _Known | None:
+    row = database.execute(_KNOWN, (thread_id,)).fetchone()
+    return None if row is None else _Known(*row)
+
+
+def _new_number(database: sqlite3.Connection, thread_id: str) -> int:
+    made = database.execute(
+        "INSERT INTO journals (id, in_trash, size, mtime_ns, inode, seq, hash, head_size, stale) "
+        "VALUES (?, 0, 0, 0, 0, 0, ?, 0, ?) RETURNING number",
+        (thread_id, GENESIS, AGAIN),
+    ).fetchone()
+    number: int = made[0]
+    return number
+
+
+def _heed_version(database: sqlite3.Connection) -> None:
+    """What another version of the program could not read, this one may.
+
+    Versions differ here by the kinds of entries that they know.
+    """
+    row = database.execute("SELECT value FROM meta WHERE name = 'program'").fetchone()
+    if row is not None and row[0] == VOCABULARY:
+        return
+    with _transaction(database):
+        database.execute(
+            "UPDATE journals SET stale = ? WHERE number IN "
+            "(SELECT number FROM threads WHERE problem != '')",
+            (ALL_AGAIN,),
+        )
+        database.execute("INSERT OR REPLACE INTO meta VALUES ('program', ?)", (VOCABULARY,))
+
+
+def _set_purge(database: sqlite3.Connection) -> None:
+    database.execute("INSERT OR REPLACE INTO meta VALUES (?, '1')", (PURGE,))
+
+
+def _mark_forks(database: sqlite3.Connection, thread_id: str) -> None:
+    """Forks are folded from their base: what happened to it may have happened to them."""
+    database.execute(_MARK_FORKS, (thread_id,))
+
+
+def _put_summary(
+    database: sqlite3.Connection, number: int, line: ThreadSummary | None, *, in_trash: bool
+) -> None:
+    database.execute("DELETE FROM tags WHERE number = ?", (number,))
+    if line is None:
+        database.execute("DELETE FROM threads WHERE number = ?", (number,))
+        return
+    line = replace(line, is_trashed=line.is_trashed or in_trash)
+    row = (
+        *(number, line.id, line.is_trashed, line.is_pinned, line.updated_at, line.workspace_root),
+        *(line.git_branch, line.git_remote_url, line.state, line.machine, line.model),
+        *(line.provider, line.parent, line.forked_from, line.imported_from, line.is_unfinished),
+        *(line.questions, line.problem, msgspec.json.encode(line)),
+    )
+    database.execute(_PUT_THREAD, row)
+    database.executemany(
+        "INSERT OR IGNORE INTO tags (tag, number) VALUES (?, ?)",
+        [(tag, number) for tag in line.tags],
+    )
+
+
+def _drop_texts(database: sqlite3.Connection, number: int) -> None:
+    database.execute("DELETE FROM words WHERE rowid BETWEEN ? AND ?", rows_of(number))
+    database.execute("DELETE FROM commits WHERE number = ?", (number,))
+
+
+def _drop(database: sqlite3.Connection, number: int) -> None:
+    _drop_texts(database, number)
+    for table in ("tags", "threads", "journals"):
+        database.execute(f"DELETE FROM {table} WHERE number = ?", (number,))  # noqa: S608  constant
+
+
+def _is_log_empty(database: sqlite3.Connection) -> bool:
+    """Put the log into the file and cut it to nothing; `False` if somebody is reading it."""
+    busy: int = database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+    return not busy

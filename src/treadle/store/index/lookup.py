@@ -1,0 +1,262 @@
+"""The index: lists and searches threads without reading them. A cache; the journals are the truth.
+
+Every answer is as the journals are at that moment: what has changed since the last one, by this
+process or another, is taken in first. That costs a look at the folder when nothing has.
+
+A fork's own records are searched, and the history that it shares under the thread it has it from.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from treadle.store.index.file import IndexFile
+from treadle.store.index.filters import Filters, where
+from treadle.store.index.freshness import Freshness
+from treadle.store.index.schema import NUMBER_SHIFT, Place, weighed
+from treadle.store.index.search import (
+    MARK_END,
+    MARK_START,
+    SNIPPET_WORDS,
+    WEIGHTS,
+    Hit,
+    Query,
+    marked,
+    parse_query,
+)
+from treadle.store.local import LocalStore
+from treadle.thread.fold import ThreadFold
+from treadle.thread.model import ThreadSummary
+
+EVERYTHING: Final = Filters()
+
+_decode: Final = msgspec.json.Decoder(ThreadSummary).decode
+
+
+def _tell_nobody(_: str) -> None:
+    pass
+
+
+class Index:
+    """The index of a store's threads.
+
+    Only who asks for everything (`is_trashed`) sees the trash. Methods that read raise `DiskError`
+    if the folder of the threads cannot be read, and no error of the index itself: what cannot be
+    written or read of it is made from the threads, in memory if need be.
+
+    Args:
+        store: the threads.
+        tell: gets sentences for people: that it takes long, or why it does each time.
+    """
+
+    def __init__(self, store: LocalStore, tell: Callable[[str], None] = _tell_nobody) -> None:
+        self._file = IndexFile(store.folders.disk, str(store.places.data), tell)
+        self._freshness = Freshness(store, tell)
+
+    def close(self) -> None:
+        """Give the file back."""
+        self._file.close()
+
+    def catch_up(self) -> None:
+        """Take in all that has changed."""
+        self._file.work(self._freshness.catch_up)
+
+    def update(self, thread_id: str, fold: ThreadFold | None = None) -> bool:
+        """Take in what has changed of one thread, so that the next reader need not.
+
+        Args:
+            thread_id: the thread; it may be gone.
+            fold: how it stands, if that is known; saves reading it.
+
+        Returns:
+            Whether that was possible. If not, nothing is lost: the next reader does it.
+        """
+
+        def take(database: sqlite3.Connection) -> bool:
+            self._freshness.update(database, thread_id, fold)
+            return True
+
+        return bool(self._file.work_on_file(take))
+
+    def forget(self, thread_id: str) -> bool:
+        """Remove all that is known of a thread, so that no byte of the file holds it.
+
+        It is taken in again, as its journal stands then, by whoever reads next.
+
+        Returns:
+            Whether nothing is left. If not, another process is reading the index, or it cannot be
+            written; every later reader tries it again.
+        """
+        return bool(
+            self._file.work_on_file(lambda database: self._freshness.forget(database, thread_id))
+        )
+
+    # ---- lists -----------------------------------------------------------------------------------
+
+    def threads(
+        self, filters: Filters = EVERYTHING, limit: int | None = None
+    ) -> list[ThreadSummary]:
+        """The threads, pinned ones first, then those that changed last."""
+        return self.page(filters, limit)[0]
+
+    def page(
+        self, filters: Filters = EVERYTHING, limit: int | None = None
+    ) -> tuple[list[ThreadSummary], int]:
+        """The first `limit` threads, and how many there are in all."""
+
+        def read(database: sqlite3.Connection) -> tuple[list[ThreadSummary], int]:
+            self._freshness.catch_up(database)
+            rows = _lines(database, filters, limit)
+            if limit is None or len(rows) < limit:
+                return rows, len(rows)
+            return rows, _count(database, filters)
+
+        return self._file.work(read)
+
+    def count(self, filters: Filters = EVERYTHING) -> int:
+        """How many threads there are."""
+
+        def read(database: sqlite3.Connection) -> int:
+            self._freshness.catch_up(database)
+            return _count(database, filters)
+
+        return self._file.work(read)
+
+    def latest(self, workspace: str, machine: str | None = None) -> str | None:
+        """The thread of exactly this workspace that changed last, if there is one.
+
+        Args:
+            workspace: the folder.
+            machine: which machine it must be of; `None` for any.
+        """
+
+        def read(database: sqlite3.Connection) -> str | None:
+            self._freshness.catch_up(database)
+            row = database.execute(
+                "SELECT id FROM threads WHERE workspace = ? AND NOT trashed AND ? IN ('', machine) "
+                "ORDER BY updated_at DESC, id DESC LIMIT 1",
+                (workspace, machine or ""),
+            ).fetchone()
+            return None if row is None else str(row[0])
+
+        return self._file.work(read)
+
+    def unfinished(self, workspace: str) -> list[ThreadSummary]:
+        """Threads of exactly this workspace in which work stopped in the middle, newest first.
+
+        Sub-agents are not among them: they go on with the thread they work for. Whether another
+        process is at work on one just now, its lock says.
+        """
+
+        def read(database: sqlite3.Connection) -> list[ThreadSummary]:
+            self._freshness.catch_up(database)
+            rows = database.execute(
+                "SELECT summary FROM threads WHERE workspace = ? AND NOT trashed AND is_unfinished "
+                "AND parent IS NULL AND problem = '' ORDER BY updated_at DESC, id DESC",
+                (workspace,),
+            )
+            return [_decode(row[0]) for row in rows]
+
+        return self._file.work(read)
+
+    # ---- search ----------------------------------------------------------------------------------
+
+    def search(
+        self, text: str, filters: Filters = EVERYTHING, limit: int | None = None
+    ) -> list[Hit]:
+        """The threads in which something is found, best first.
+
+        Args:
+            text: as `parse_query` has it.
+            filters: which threads are searched.
+            limit: how many hits at most.
+
+        Raises:
+            UsageError: there is nothing to look for.
+        """
+        query = parse_query(text)
+
+        def read(database: sqlite3.Connection) -> list[Hit]:
+            self._freshness.catch_up(database)
+            hits = [*_named(database, query, filters), *_found(database, query, filters, limit)]
+            first = {hit.thread.id: hit for hit in reversed(hits)}
+            ordered = [hit for hit in hits if first[hit.thread.id] is hit]
+            return ordered[:limit]
+
+        return self._file.work(read)
+
+
+def _lines(
+    database: sqlite3.Connection, filters: Filters, limit: int | None
+) -> list[ThreadSummary]:
+    condition, parameters = where(filters)
+    rows = database.execute(
+        f"SELECT summary FROM threads WHERE {condition} "  # noqa: S608  constants, no values
+        "ORDER BY is_pinned DESC, updated_at DESC, id DESC LIMIT ?",
+        (*parameters, -1 if limit is None else limit),
+    )
+    return [_decode(row[0]) for row in rows]
+
+
+def _count(database: sqlite3.Connection, filters: Filters) -> int:
+    condition, parameters = where(filters)
+    text = f"SELECT count(*) FROM threads WHERE {condition}"  # noqa: S608  constants, no values
+    found: int = database.execute(text, parameters).fetchone()[0]
+    return found
+
+
+def _named(database: sqlite3.Connection, query: Query, filters: Filters) -> list[Hit]:
+    """The threads whose id begins as what is looked for."""
+    if not query.thread:
+        return []
+    condition, parameters = where(filters)
+    rows = database.execute(
+        f"SELECT summary FROM threads WHERE id GLOB ? AND {condition} "  # noqa: S608  constants
+        "ORDER BY updated_at DESC, id DESC",
+        (query.thread + "*", *parameters),
+    )
+    lines = [_decode(row[0]) for row in rows]
+    ranges = ((0, len(query.thread)),)
+    return [Hit(line, line.version, "id", line.id, ranges, 1, 0.0) for line in lines]
+
+
+def _found(
+    database: sqlite3.Connection, query: Query, filters: Filters, limit: int | None
+) -> list[Hit]:
+    """The best place of each thread. `bm25` is the lower the better; equals are newest first."""
+    condition, parameters = where(filters)
+    rows = database.execute(
+        f"""
+        WITH found AS MATERIALIZED (
+            SELECT rowid AS place, bm25(words) * {weighed(WEIGHTS, "rowid")} AS score
+            FROM words WHERE words MATCH ?
+        ), best AS (
+            SELECT place >> {NUMBER_SHIFT} AS found_in, place, min(score) AS score, count(*) AS hits
+            FROM found GROUP BY found_in
+        )
+        SELECT threads.summary, best.place, best.score, best.hits
+        FROM best JOIN threads ON threads.number = best.found_in WHERE {condition}
+        ORDER BY best.score, updated_at DESC, id DESC LIMIT ?
+        """,  # noqa: S608  constants, no values
+        (query.expression, *parameters, -1 if limit is None else limit),
+    ).fetchall()
+    hits: list[Hit] = []
+    for summary, row, score, count in rows:
+        place = Place.of(row)
+        snippet, ranges = marked(_snippet(database, query, row))
+        kind = place.kind.name.lower()
+        line = _decode(summary)
+        hits.append(Hit(line, place.version, kind, snippet, ranges, count, -score))
+    return hits
+
+
+def _snippet(database: sqlite3.Connection, query: Query, row: int) -> str:
+    found = database.execute(
+        "SELECT snippet(words, -1, ?, ?, '…', ?) FROM words WHERE words MATCH ? AND rowid = ?",
+        (MARK_START, MARK_END, SNIPPET_WORDS, query.expression, row),
+    ).fetchone()
+    return str(found[0])

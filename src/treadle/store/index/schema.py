@@ -1,0 +1,164 @@
+"""The tables of the index, and how texts are kept in them."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Final
+
+from msgspec import Struct
+
+from treadle.core.tools import BlobRef
+from treadle.thread.record import Record
+from treadle.thread.texts import Kind, texts_of
+
+SCHEMA_VERSION: Final = 1
+"""Of the tables, and of what summaries and texts are made of records. A file of another one is
+made anew."""
+
+# A list reads `threads` in the order of its index, and freshness `journals` alone: it is small.
+# `words` is all text; a row's id says where the text stands, so that a hit needs no other table.
+TABLES: Final = """
+CREATE TABLE journals (
+    number INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    in_trash INTEGER NOT NULL,
+    size INTEGER NOT NULL,
+    mtime_ns INTEGER NOT NULL,
+    inode INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    hash TEXT NOT NULL,
+    head_size INTEGER NOT NULL,
+    stale INTEGER NOT NULL
+);
+CREATE TABLE threads (
+    number INTEGER PRIMARY KEY,
+    id TEXT NOT NULL,
+    trashed INTEGER NOT NULL,
+    is_pinned INTEGER NOT NULL,
+    updated_at TEXT NOT NULL,
+    workspace TEXT,
+    branch TEXT,
+    remote TEXT,
+    state TEXT NOT NULL,
+    machine TEXT NOT NULL,
+    model TEXT,
+    provider TEXT,
+    parent TEXT,
+    base TEXT,
+    imported_from TEXT,
+    is_unfinished INTEGER NOT NULL,
+    questions INTEGER NOT NULL,
+    problem TEXT NOT NULL,
+    summary BLOB NOT NULL
+);
+CREATE INDEX threads_in_order ON threads (trashed, is_pinned DESC, updated_at DESC, id DESC);
+CREATE INDEX threads_by_id ON threads (id);
+CREATE INDEX threads_by_base ON threads (base) WHERE base IS NOT NULL;
+CREATE INDEX threads_by_workspace ON threads (workspace, trashed, updated_at DESC);
+CREATE TABLE tags (tag TEXT, number INTEGER, PRIMARY KEY (tag, number)) WITHOUT ROWID;
+CREATE INDEX tags_by_number ON tags (number);
+CREATE TABLE commits (sha TEXT, number INTEGER, PRIMARY KEY (sha, number)) WITHOUT ROWID;
+CREATE INDEX commits_by_number ON commits (number);
+CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
+CREATE VIRTUAL TABLE words USING fts5(
+    text, sha, tokenize = "unicode61 remove_diacritics 2"
+);
+"""
+
+NUMBER_SHIFT: Final = 39
+_SEQ_SHIFT: Final = 12
+_KIND_SHIFT: Final = 8
+_NTH_MAX: Final = (1 << _KIND_SHIFT) - 1
+"""A text's id: 24 bits for the thread's number, 27 for the version, 4 for the kind, 8 to tell
+texts of a kind in one record apart. More of them than that are one text."""
+
+_ROW_COUNT: Final = 500
+"""So many texts are held in memory at a time."""
+
+_SEQ_MASK: Final = (1 << NUMBER_SHIFT - _SEQ_SHIFT) - 1
+_KIND_MASK: Final = (1 << _SEQ_SHIFT - _KIND_SHIFT) - 1
+
+
+class Place(Struct, frozen=True):
+    """Where a text stands: the thread's number in the index, the version, and what it is."""
+
+    number: int
+    version: int
+    kind: Kind
+
+    @classmethod
+    def of(cls, row: int) -> Place:
+        """The place that a row of `words` is about."""
+        kind = Kind(row >> _KIND_SHIFT & _KIND_MASK)
+        return cls(row >> NUMBER_SHIFT, row >> _SEQ_SHIFT & _SEQ_MASK, kind)
+
+
+def rows_of(number: int) -> tuple[int, int]:
+    """The first row of a thread in `words`, and the last it can have."""
+    return number << NUMBER_SHIFT, (number + 1 << NUMBER_SHIFT) - 1
+
+
+def weighed(weights: Iterable[tuple[Kind, float]], row: str) -> str:
+    """SQL: the weight of the text in a row."""
+    cases = " ".join(f"WHEN {kind.value} THEN {weight}" for kind, weight in weights)
+    return f"CASE {row} >> {_KIND_SHIFT} & {_KIND_MASK} {cases} ELSE 1.0 END"
+
+
+def add_texts(
+    database: sqlite3.Connection,
+    number: int,
+    records: Iterable[Record],
+    whole: Callable[[BlobRef], str | None],
+) -> None:
+    """Add the texts and commits of records that are not there yet, of the thread of this number.
+
+    `whole` is as `texts_of` has it.
+    """
+    rows = (row for record in records for row in _rows(number, record, whole))
+    while some := list(islice(rows, _ROW_COUNT)):
+        database.executemany("INSERT INTO words (rowid, text, sha) VALUES (?, ?, ?)", some)
+        database.executemany(
+            "INSERT OR IGNORE INTO commits (sha, number) VALUES (?, ?)",
+            [(sha.lower(), number) for _, _, sha in some if sha],
+        )
+
+
+def _rows(
+    number: int, record: Record, whole: Callable[[BlobRef], str | None]
+) -> Iterator[tuple[int, str, str]]:
+    texts: dict[Kind, list[str]] = {}
+    for kind, text in texts_of(record.event, whole):
+        of_kind = texts.setdefault(kind, [])
+        if len(of_kind) > _NTH_MAX:
+            of_kind[-1] += "\n" + text
+        else:
+            of_kind.append(text)
+    for kind, of_kind in texts.items():
+        for nth, text in enumerate(of_kind):
+            row = number << NUMBER_SHIFT | record.seq << _SEQ_SHIFT | kind << _KIND_SHIFT | nth
+            if kind is Kind.COMMIT:
+                yield row, "", searchable(text)
+            else:
+                yield row, searchable(text), ""
+
+
+SEPARATOR: Final = "\u200b"
+"""A space that nobody sees."""
+
+# Scripts that are written without spaces: Han, Hiragana, Katakana, Bopomofo, and Hangul, whose
+# words have endings. Each character is a word to the index, so that any part is found as a phrase.
+_UNSPACED: Final = re.compile(
+    "[\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3038-\u303b\u3041-\u309f\u30a1-\u30fa"
+    "\u30fc-\u30ff\u3105-\u312f\u3131-\u318e\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\ua960-\ua97c\uac00-\ud7fb\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff]"
+)
+_CONTROL: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+
+
+def searchable(text: str) -> str:
+    """The text as the index holds it: without control characters, unspaced scripts spaced."""
+    text = text.encode("utf-8", "replace").decode()
+    return _UNSPACED.sub(rf"{SEPARATOR}\g<0>{SEPARATOR}", _CONTROL.sub(" ", text))

@@ -1,0 +1,1 @@
+"""Looking after the store: trash, garbage, room, secrets, damage."""

@@ -1,0 +1,96 @@
+"""Which blobs and which other threads the files of threads name. Rather too many than too few.
+
+Only what no file names may be removed for good. So files are searched as bytes, intact or not:
+damage must not make anything that hangs on them go too.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterator
+from contextlib import closing
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from treadle.store.disk import Disk
+from treadle.store.journal import told_as
+from treadle.store.reading import header_of
+from treadle.thread.codec import UnknownEntryError
+from treadle.thread.record import scan
+
+HEADER_SIZE_MAX: Final = 1024 * 1024
+"""Bytes in which record 1 must end to be read as one."""
+
+_BLOB: Final = re.compile(rb"[0-9a-f]{64,}")
+_BLOB_SIZE: Final = 64
+_THREAD: Final = re.compile(rb"T-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_OVERLAP: Final = 64
+"""More than any name but its last byte: what the end of a piece cuts is seen whole in the next."""
+
+
+class Mentions(Struct, frozen=True):
+    """What a file names.
+
+    `blobs` holds names of blobs. `bases` holds the threads without which it cannot be read.
+    """
+
+    blobs: frozenset[str] = frozenset()
+    bases: frozenset[str] = frozenset()
+
+
+def mentions_of(disk: Disk, path: str, blobs: Collection[str] = ()) -> Mentions:
+    """What a file of a thread names; nothing if it has just gone.
+
+    Args:
+        disk: where it is.
+        path: the file.
+        blobs: the names that are looked for.
+
+    The base of an intact journal stands in its first record. Where that cannot be read, every
+    thread that is named anywhere may be the base.
+
+    Raises:
+        DiskError: it cannot be read, so that nothing may be removed.
+    """
+    with told_as("read", path):
+        try:
+            bases = _base_of(disk, path)
+            named: set[str] = set()
+            threads: set[str] = set()
+            rest = b""
+            with closing(disk.pieces(path)) as pieces:
+                for piece in pieces if blobs or bases is None else ():
+                    data = rest + piece
+                    named.update(_named_in(data, blobs))
+                    if bases is None:
+                        threads.update(found.decode() for found in _THREAD.findall(data))
+                    rest = data[-_OVERLAP:]
+        except FileNotFoundError:
+            return Mentions()
+    own = os.path.basename(path).partition(".")[0]
+    return Mentions(frozenset(named), frozenset((threads if bases is None else bases) - {own}))
+
+
+def _base_of(disk: Disk, path: str) -> set[str] | None:
+    """What record 1 says; `None` if it says nothing that can be believed."""
+    line, end, _ = disk.read_range(path, 0, HEADER_SIZE_MAX).partition(b"\n")
+    records = scan(line + end).records
+    if not records:
+        return None
+    try:
+        base = header_of(records[0]).base
+    except (UnknownEntryError, msgspec.MsgspecError):
+        return None
+    return set() if base is None else {base.thread}
+
+
+def _named_in(data: bytes, blobs: Collection[str]) -> Iterator[str]:
+    """The blobs that are named; of a longer run of such letters every part may be a name."""
+    for run in _BLOB.findall(data):
+        for start in range(len(run) - _BLOB_SIZE + 1):
+            name = run[start : start + _BLOB_SIZE].decode()
+            if name in blobs:
+                yield name

@@ -1,0 +1,171 @@
+"""Where on this machine a text may still stand: every file of the data folder, looked through."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from typing import Final, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from treadle.errors import DiskError
+from treadle.store.blobs import ASIDE, is_blob_name
+from treadle.store.drafts import drafts_of
+from treadle.store.folders import JOURNAL, SNAPSHOT, Folders
+from treadle.store.journal import told_as
+from treadle.thread.facts import Base
+
+Redact: TypeAlias = Callable[[str], str]
+
+_HEADER_SIZE_MAX: Final = 2**18
+"""Bytes of a record 1: names and paths."""
+
+_NO_FILE: Final = {errno.ENOENT, errno.EISDIR, errno.EINVAL, errno.ELOOP, errno.ENXIO}
+"""What reading says of what is gone, a folder, a device, a link."""
+
+
+class _Header(Struct):
+    base: Base | None = None
+
+
+class _First(Struct):
+    event: _Header
+
+
+_decode_first: Final = msgspec.json.Decoder(_First).decode
+
+
+def change_bytes(data: bytes, redact: Redact) -> bytes:
+    """The bytes with the text taken out, whatever else they are."""
+    text = data.decode("utf-8", "surrogateescape")
+    changed = redact(text)
+    return data if changed == text else changed.encode("utf-8", "surrogateescape")
+
+
+class Remains:
+    """Looks through the files of a store.
+
+    Args:
+        folders: where they are.
+        redact: takes the text out of a string; by that it also tells whether it is there.
+    """
+
+    def __init__(self, folders: Folders, redact: Redact) -> None:
+        self._folders = folders
+        self._disk = folders.disk
+        self._redact = redact
+
+    def journals(self, thread_id: str) -> list[tuple[str, bool]]:
+        """The journals of a thread and whether each is in the trash; usually there is one.
+
+        One that is missing is named if there is a snapshot of it.
+        """
+        found: list[tuple[str, bool]] = []
+        for in_trash in (False, True):
+            path = self._folders.path(thread_id, JOURNAL, in_trash=in_trash)
+            names = self._names(os.path.dirname(path))
+            if {thread_id + JOURNAL, thread_id + SNAPSHOT} & names:
+                found.append((path, in_trash))
+        return found
+
+    def bases(self) -> dict[str, Base]:
+        """What each fork of this machine goes on from."""
+        found: dict[str, Base] = {}
+        for in_trash in (True, False):
+            for thread_id in self._folders.ids(in_trash=in_trash):
+                path = self._folders.path(thread_id, JOURNAL, in_trash=in_trash)
+                first = self._read(path, _HEADER_SIZE_MAX).partition(b"\n")[0]
+                try:
+                    base = _decode_first(first).event.base
+                except (msgspec.MsgspecError, UnicodeDecodeError):
+                    continue  # it can be nobody's fork: it cannot be read
+                if base is not None:
+                    found[thread_id] = base
+        return found
+
+    def blobs(self) -> dict[str, bytes]:
+        """The blobs that hold the text, by name, without it; those about to be removed too."""
+        found: dict[str, bytes] = {}
+        for file in self._names(self._folders.blobs):
+            name = file.removesuffix(ASIDE)
+            if is_blob_name(name):
+                data = self._read(os.path.join(self._folders.blobs, file))
+                changed = change_bytes(data, self._redact)
+                if changed != data:
+                    found[name] = changed
+        return found
+
+    def remove_blob(self, name: str) -> None:
+        """Remove a blob under both names it may have; durable once the folder is synced."""
+        for file in (name, name + ASIDE):
+            path = os.path.join(self._folders.blobs, file)
+            with told_as("remove", path), suppress(FileNotFoundError):
+                self._disk.unlink(path)
+
+    def naming(self, blobs: Iterable[str]) -> dict[str, set[str]]:
+        """The threads whose journals name a blob, by blob. Torn and damaged bytes count."""
+        found: dict[str, set[str]] = {name: set() for name in blobs}
+        if not found:
+            return found
+        for in_trash in (False, True):
+            for thread_id in self._folders.ids(in_trash=in_trash):
+                data = self._read(self._folders.path(thread_id, JOURNAL, in_trash=in_trash))
+                for name, threads in found.items():
+                    if name.encode() in data:
+                        threads.add(thread_id)
+        return found
+
+    def quarantined(self, thread_id: str) -> Iterator[tuple[str, bytes]]:
+        """The files in quarantine that are a thread's and hold the text; without it."""
+        folder = self._folders.quarantine
+        for name in sorted(self._names(folder)):
+            if name.startswith(thread_id):
+                path = os.path.join(folder, name)
+                data = self._read(path)
+                changed = change_bytes(data, self._redact)
+                if changed != data:
+                    yield path, changed
+
+    def holding(self) -> list[str]:
+        """The paths of all files that hold the text."""
+        folders = self._folders
+        data = os.path.dirname(folders.threads)
+        kept = (folders.threads, folders.trash, folders.blobs, folders.quarantine)
+        drafts = (drafts_of(os.path.join(folder, "_")) for folder in kept)
+        found: list[str] = []
+        for folder in (*kept, *drafts, data):
+            for name in sorted(self._names(folder)):
+                path = os.path.join(folder, name)
+                content = self._read(path)
+                if change_bytes(content, self._redact) != content:
+                    found.append(path)
+        return found
+
+    def _names(self, folder: str) -> set[str]:
+        with told_as("list", folder):
+            return set(self._disk.list(folder))
+
+    def remove_drafts(self, thread_id: str) -> None:
+        """Remove what was being written for a thread, or holds the text, when a process died."""
+        folders = self._folders
+        for folder in (folders.threads, folders.trash, folders.quarantine, folders.blobs):
+            drafts = drafts_of(os.path.join(folder, thread_id))
+            for name in self._names(drafts):
+                path = os.path.join(drafts, name)
+                data = self._read(path)
+                if name.startswith(thread_id) or change_bytes(data, self._redact) != data:
+                    with told_as("remove", path), suppress(FileNotFoundError):
+                        self._disk.unlink(path)
+                        self._disk.sync_folder(drafts)
+
+    def _read(self, path: str, size: int = -1) -> bytes:
+        """The file's bytes; none if it is gone, or no plain file. What cannot be read is told."""
+        try:
+            return self._disk.read_range(path, 0, size)
+        except OSError as error:
+            if error.errno not in _NO_FILE:
+                raise DiskError("read", path, error) from error
+            return b""

@@ -1,0 +1,448 @@
+"""Taking a text out of threads, everywhere this machine keeps them: a secret that slipped in.
+
+All is worked out and folded again before the first byte is written. What is written are whole
+files, each replaced at once, so that a journal is the old one or the new one. Forks go before what
+they go on from: as long as the text is still in a base, running the same again finds what is left
+to be done. The order is: new blobs, new file states; quarantine, journal and snapshot of each
+thread; and when no journal names them any more, the old blobs and file states.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from hashlib import sha256
+from typing import Final, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from treadle.errors import DamagedJournalError, TreadleError, UsageError
+from treadle.store.blobs import Blobs
+from treadle.store.drafts import replace_file
+from treadle.store.folders import LOCK, SNAPSHOT
+from treadle.store.journal import settle, told_as
+from treadle.store.lease import take_lock
+from treadle.store.local import LocalStore
+from treadle.store.reading import apply_records, header_of
+from treadle.store.upkeep.remains import Redact, Remains, change_bytes
+from treadle.store.upkeep.trash import Trash
+from treadle.thread.codec import UnknownEntryError, decode_entry, encode_entry
+from treadle.thread.facts import ChildStarted, FilesSaved, Scrubbed
+from treadle.thread.fold import ThreadFold
+from treadle.thread.record import Condition, Record, Scan, encode_batch, scan
+from treadle.thread.scrubbing import Change, Rechained, rechain
+from treadle.thread.snapshot import decode_snapshot
+
+_CHECKSUM: Final = b',\n  "checksum": "'
+
+
+class FileStates(Protocol):
+    """The saved states of a thread's files, kept elsewhere."""
+
+    def rewrite(self, thread_id: str, workspace: str, commits: Sequence[str]) -> Mapping[str, str]:
+        """Take the text out of the states; the old ones stay. New names by old ones.
+
+        Names are those of commits and of their trees. What was done before is found again. The
+        thread may have none, or have those of the thread it goes on from.
+        """
+        ...
+
+    def remove_old(self) -> None:
+        """Remove what `rewrite` has replaced, as no journal names it any more."""
+        ...
+
+
+class Done(Struct, frozen=True):
+    """What was done to one thread, or would be: so many of its records were changed.
+
+    None were if it goes on from a thread whose history was changed, and nothing else is the case.
+    """
+
+    thread: str
+    count: int
+
+
+class Outcome(Struct, frozen=True):
+    """What a scrub did, or would do.
+
+    `threads` were chained anew; `looked_at` are all that were looked at. `blob_count` and
+    `file_count` count blobs and other files that held the text. `kept_blobs` hold it still, because
+    the threads that are named with them do.
+    """
+
+    threads: tuple[Done, ...]
+    looked_at: tuple[str, ...]
+    blob_count: int = 0
+    file_count: int = 0
+    kept_blobs: Mapping[str, tuple[str, ...]] = {}
+
+
+class _Plan(Struct, frozen=True):
+    """What becomes of one journal.
+
+    `rest` is what stands after its intact records, without the text. `data` is the new file, `None`
+    if it stays as it is; `snapshot` that of the snapshot, empty if it is removed.
+    """
+
+    thread: str
+    path: str
+    in_trash: bool
+    found: Scan
+    new: Rechained
+    rest: bytes = b""
+    data: bytes | None = None
+    snapshot: bytes | None = None
+
+
+def scrub(
+    store: LocalStore,
+    thread_ids: Iterable[str],
+    redact: Redact,
+    *,
+    is_rehearsal: bool = False,
+    states: FileStates | None = None,
+) -> Outcome:
+    """Take a text out of threads and those of their sub-agents, in all forms that `redact` knows.
+
+    The threads of forks are chained anew, because they name the history they share by its hash;
+    what they hold themselves stays. Safe to be stopped anywhere and done again.
+
+    Args:
+        store: where the threads are.
+        thread_ids: the threads; trashed ones too.
+        redact: replaces the text in a string; idempotent.
+        is_rehearsal: whether to write nothing, and only say what would be done.
+        states: rewrites the saved states of files.
+
+    Raises:
+        UnknownThreadError: there is no such thread; nothing was changed.
+        UsageError: the text is a part of how threads are written; nothing was changed.
+        ThreadBusyError: one of the threads is open elsewhere; nothing was changed.
+        DiskError: what was done so far stands; do it again.
+    """
+    with ExitStack() as held:
+        work = _Work(store, redact, thread_ids)
+        if not is_rehearsal:
+            work.hold(held)
+        work.plan({}, is_final=states is None and not is_rehearsal)
+        if is_rehearsal:
+            return work.outcome()
+        if states is not None:
+            work.plan(work.move_files(states), is_final=True)
+        work.write()
+        if states is not None:
+            states.remove_old()
+        return work.outcome()
+
+
+class _Work:
+    """One scrub: the threads it is about, what becomes of each, and the writing of it."""
+
+    def __init__(self, store: LocalStore, redact: Redact, thread_ids: Iterable[str]) -> None:
+        self._store = store
+        self._disk = store.folders.disk
+        self._redact = redact
+        self._remains = Remains(store.folders, redact)
+        self._targets = self._with_children(thread_ids)
+        self._bases = self._remains.bases()
+        self._order = self._with_forks()
+        self._blobs: dict[str, bytes] = {}
+        self._old_blobs: list[str] = []
+        self._kept_blobs: dict[str, tuple[str, ...]] = {}
+        self._plans: dict[str, _Plan] = {}
+        self._file_count = 0
+        self._is_final = False
+
+    # ---- which threads ---------------------------------------------------------------------
+
+    def _with_children(self, thread_ids: Iterable[str]) -> set[str]:
+        """The threads and those of their sub-agents, and of theirs."""
+        found: set[str] = set()
+        left = list(thread_ids)
+        while left:
+            thread_id = left.pop()
+            path, _ = self._store.folders.find(thread_id)
+            if thread_id in found:
+                continue
+            found.add(thread_id)
+            for record in scan(self._read(path)).records:
+                if b'"child_started"' in bytes(record.event):
+                    left += self._child_of(record)
+        return found
+
+    def _child_of(self, record: Record) -> list[str]:
+        try:
+            entry = decode_entry(record.event)
+        except UnknownEntryError:
+            return []
+        if not isinstance(entry, ChildStarted) or not self._remains.journals(entry.thread):
+            return []
+        return [entry.thread]
+
+    def _with_forks(self) -> list[str]:
+        """The threads and all that go on from them, each after what it goes on from."""
+        found: dict[str, None] = {}
+
+        def add(thread_id: str, above: frozenset[str]) -> None:
+            base = self._bases.get(thread_id)
+            # What goes on from itself is damaged, and no business of this.
+            if base is not None and base.thread in wanted and base.thread not in above:
+                add(base.thread, above | {thread_id})
+            found[thread_id] = None
+
+        wanted = set(self._targets)
+        while grown := {t for t, base in self._bases.items() if base.thread in wanted} - wanted:
+            wanted |= grown
+        for thread_id in sorted(wanted):
+            add(thread_id, frozenset())
+        return list(found)
+
+    def hold(self, held: ExitStack) -> None:
+        """Hold the locks of all threads concerned; forks that were made meanwhile too."""
+        held.enter_context(Trash(self._store).held())
+        locked: set[str] = set()
+        while missing := set(self._order) - locked:
+            for thread_id in sorted(missing):
+                path = self._store.folders.path(thread_id, LOCK)
+                held.callback(self._disk.close, take_lock(self._disk, path, thread_id))
+            locked |= missing
+            self._targets = self._with_children(self._targets)
+            self._bases = self._remains.bases()
+            self._order = self._with_forks()
+
+    # ---- what becomes of them --------------------------------------------------------------
+
+    def plan(self, moved: Mapping[str, str], *, is_final: bool) -> None:
+        """Work out all new bytes, and fold them. Raises as `scrub`.
+
+        As long as it is not final, the new names of file states are not known, and with them what
+        a fork must fit that an earlier scrub has reached before it was stopped.
+        """
+        self._is_final = is_final
+        for thread_id in self._order:
+            if self._redact(thread_id) != thread_id:
+                raise UsageError(
+                    f"the text is a part of the id of thread {thread_id}, and of file names",
+                    hint="nothing was changed",
+                )
+        self._plan_blobs()
+        names = {old: sha256(self._blobs[old]).hexdigest() for old in self._blobs}
+        sizes = {old: len(data) for old, data in self._blobs.items()}
+        self._plans = {}
+        for thread_id in self._order:
+            for path, in_trash in self._remains.journals(thread_id):
+                plan = self._plan_of(thread_id, path, in_trash, {**moved, **names}, sizes)
+                self._plans.setdefault(thread_id, plan)
+                self._plans[path] = plan
+            self._check(self._plans[thread_id])
+
+    def _plan_blobs(self) -> None:
+        """Which blobs get a new name, and which old ones nobody else names."""
+        hot = self._remains.blobs()
+        naming = self._remains.naming(hot)
+        self._blobs = {name: data for name, data in hot.items() if naming[name] & self._targets}
+        others = {name: sorted(naming[name] - self._targets) for name in hot}
+        self._kept_blobs = {name: tuple(names) for name, names in others.items() if names}
+        self._old_blobs = [name for name, names in others.items() if not names]
+
+    def _plan_of(
+        self,
+        thread_id: str,
+        path: str,
+        in_trash: bool,
+        moved: Mapping[str, str],
+        sizes: Mapping[str, int],
+    ) -> _Plan:
+        data = self._read(path)
+        found = scan(data)
+        is_target = thread_id in self._targets
+        redact = self._redact if is_target else _unchanged
+        change = Change(redact, {**moved, **self._base_hash(thread_id)}, sizes)
+        new = rechain(data, change)
+        rest = data[found.head.size :]
+        clean_rest = change_bytes(rest, redact)
+        plan = _Plan(thread_id, path, in_trash, found, new, clean_rest)
+        has_changed = new.data != data[: found.head.size]
+        if not has_changed and clean_rest == rest:
+            return replace(plan, snapshot=self._new_snapshot(plan))
+        written = new.data
+        if found.condition is Condition.CORRUPT:
+            # What stands after damage cannot be chained: it is kept as it is, without the text.
+            written += clean_rest
+        elif has_changed:
+            count = new.count if is_target else 0
+            _, event = encode_entry(Scrubbed(count, found.head.hash))
+            written += encode_batch(new.head, self._store.now(), [event])[0]
+        plan = replace(plan, data=written)
+        return replace(plan, snapshot=self._new_snapshot(plan))
+
+    def _new_snapshot(self, plan: _Plan) -> bytes | None:
+        """What becomes of the snapshot: of an intact journal, it is a cache and can go.
+
+        One that knows more than its journal is all that is left of some records, and stays.
+        """
+        data = self._read(self._snapshot_path(plan))
+        # That of a fork holds what it has from its base.
+        changed = change_bytes(data, self._redact)
+        if changed == data and (plan.data is None or not data):
+            return None
+        snapshot = decode_snapshot(data)
+        if snapshot is None or snapshot.head.seq <= plan.found.head.seq:
+            return b""
+        if changed == data:
+            return None
+        sealed, mark, _ = changed.rpartition(_CHECKSUM)
+        resealed = sealed + mark + sha256(sealed).hexdigest().encode() + b'"\n}\n'
+        if decode_snapshot(resealed) is None:
+            raise _part_of_the_format(f"the snapshot of {plan.thread} could not be read without it")
+        return resealed
+
+    def _snapshot_path(self, plan: _Plan) -> str:
+        return self._store.folders.path(plan.thread, SNAPSHOT, in_trash=plan.in_trash)
+
+    def _base_hash(self, thread_id: str) -> Mapping[str, str]:
+        """The hash a fork knows its history by, and what it is now; nothing if it is the same."""
+        base = self._bases.get(thread_id)
+        plan = None if base is None else self._plans.get(base.thread)
+        if base is None or plan is None or not 1 <= base.version <= len(plan.new.records):
+            return {}
+        old = plan.found.records[base.version - 1].hash
+        new = plan.new.records[base.version - 1].hash
+        if base.hash not in (old, new) and not self._is_final:
+            return {}
+        if base.hash not in (old, new):
+            # Such as after a scrub that was stopped, if this one were for another text.
+            raise UsageError(
+                f"thread {thread_id} does not fit thread {base.thread}, which it goes on from: "
+                "another scrub may have been stopped",
+                hint="run that one again first, with the same text and the same --kind",
+            )
+        return {} if base.hash == new else {old: new}
+
+    def _check(self, plan: _Plan) -> None:
+        """The new records must fold to where the old ones do."""
+        if not plan.new.records or plan.data is None:
+            return
+        try:
+            before = self._store.load(plan.thread)
+        except TreadleError:
+            return  # it could not be folded, or is about to fit its base again
+        if before.head.seq != plan.found.head.seq:
+            return  # a snapshot stands for records that are lost
+        fold, problem = self._fold(plan.thread, plan.new.records)
+        stands = (fold.version, fold.state_kind, len(list(fold.conversation)))
+        stood = (before.fold.version, before.fold.state_kind, len(list(before.fold.conversation)))
+        if (problem and not before.problem) or stands != stood:
+            raise _part_of_the_format(f"{plan.thread} could not be folded without it")
+
+    def _fold(self, thread_id: str, records: Sequence[Record]) -> tuple[ThreadFold, str]:
+        header = header_of(records[0])
+        base = header.base
+        if base is None:
+            fold = ThreadFold(header)
+        elif base.thread in self._plans:
+            known = self._plans[base.thread].new.records[: base.version]
+            if len(known) < base.version or known[-1].hash != base.hash:
+                raise DamagedJournalError(thread_id, 0, "it does not fit what it goes on from")
+            fold = self._fold(base.thread, known)[0].branch(header)
+        else:
+            fold = self._store.beginning(thread_id)
+        return fold, apply_records(fold, list(records))
+
+    # ---- doing it --------------------------------------------------------------------------
+
+    def move_files(self, states: FileStates) -> dict[str, str]:
+        """Rewrite the saved file states of all threads concerned: forks hold on to them too."""
+        moved: dict[str, str] = {}
+        for thread_id in self._order:
+            plan = self._plans[thread_id]
+            if not plan.found.records:
+                continue
+            workspace = header_of(plan.found.records[0]).workspace
+            commits = [
+                entry.commit
+                for record in plan.found.records
+                if b'"files_saved"' in bytes(record.event)
+                and isinstance(entry := decode_entry(record.event), FilesSaved)
+            ]
+            if workspace is not None:
+                moved.update(states.rewrite(thread_id, workspace, commits))
+        return {old: new for old, new in moved.items() if old != new}
+
+    def write(self) -> None:
+        """Write what was planned."""
+        folders = self._store.folders
+        for data in self._blobs.values():
+            Blobs(folders).keep(data)
+        for thread_id in reversed(self._order):
+            if thread_id in self._targets:
+                for path, data in self._remains.quarantined(thread_id):
+                    replace_file(self._disk, path, data)
+                    self._file_count += 1
+            for path, _ in self._remains.journals(thread_id):
+                self._write_thread(self._plans[path])
+            self._remains.remove_drafts(thread_id)
+        for name in self._old_blobs:
+            self._remains.remove_blob(name)
+        if self._old_blobs:
+            with told_as("sync", folders.blobs):
+                self._disk.sync_folder(folders.blobs)
+
+    def _write_thread(self, plan: _Plan) -> None:
+        if plan.data is not None:
+            settle(self._disk, plan.path)
+            if plan.found.condition is Condition.TORN:
+                self._keep_tail(plan)
+            replace_file(self._disk, plan.path, plan.data)
+        self._write_snapshot(plan)
+
+    def _keep_tail(self, plan: _Plan) -> None:
+        """An unfinished write is kept where opening the thread would have put it."""
+        digest = sha256(plan.rest).hexdigest()[:12]
+        name = f"{os.path.basename(plan.path)}.{plan.new.head.size}.{digest}"
+        with told_as("make", self._store.folders.quarantine):
+            self._disk.make_folder(self._store.folders.quarantine)
+        path = os.path.join(self._store.folders.quarantine, name)
+        replace_file(self._disk, path, plan.rest)
+
+    def _write_snapshot(self, plan: _Plan) -> None:
+        path = self._snapshot_path(plan)
+        if plan.snapshot:
+            replace_file(self._disk, path, plan.snapshot)
+        elif plan.snapshot is not None:
+            with told_as("remove", path):
+                self._disk.unlink(path)
+                self._disk.sync_folder(os.path.dirname(path))
+        self._file_count += plan.snapshot is not None
+
+    def outcome(self) -> Outcome:
+        """What was done, or would be."""
+        done = {p.path: p for p in self._plans.values() if p.data is not None}
+        return Outcome(
+            tuple(Done(p.thread, p.new.count * (p.thread in self._targets)) for p in done.values()),
+            tuple(self._order),
+            len(self._old_blobs) + len(self._kept_blobs.keys() & self._blobs.keys()),
+            self._file_count,
+            self._kept_blobs,
+        )
+
+    def _read(self, path: str) -> bytes:
+        """The file's bytes; none if there is none."""
+        with told_as("read", path):
+            try:
+                return self._disk.read(path)
+            except FileNotFoundError:
+                return b""
+
+
+def _unchanged(text: str) -> str:
+    return text
+
+
+def _part_of_the_format(why: str) -> UsageError:
+    return UsageError(
+        f"the text is a part of how threads are written: {why}",
+        hint="nothing was changed; give more of the secret, if there is more of it",
+    )

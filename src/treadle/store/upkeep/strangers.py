@@ -1,0 +1,42 @@
+"""Files in the folders of a store that are not the store's. They are named and never touched."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from treadle.store.folders import Folders
+from treadle.store.journal import told_as
+from treadle.thread.ids import is_thread_id
+
+_THREADS: Final = re.compile(r"(?P<id>[^.]+)\.(?:jsonl|json|lock)|tmp")
+_BLOBS: Final = re.compile(r"[0-9a-f]{64}(?:\.aside)?|tmp")
+_QUARANTINE: Final = re.compile(r"(?P<id>[^.]+)\..+|tmp")
+_DATA: Final = re.compile(
+    r"threads|trash|blobs|quarantine|tmp|(?:index|trash)\.lock|index\.sqlite(?:-wal|-shm)?"
+)
+
+
+def strangers(folders: Folders) -> Iterator[str]:
+    """The paths of all that has no place where it is.
+
+    Raises:
+        DiskError: a folder cannot be read.
+    """
+    rules = (
+        (os.path.dirname(folders.threads), _DATA),
+        (folders.threads, _THREADS),
+        (folders.trash, _THREADS),
+        (folders.blobs, _BLOBS),
+        (folders.quarantine, _QUARANTINE),
+    )
+    for folder, rule in rules:
+        with told_as("list", folder):
+            names = folders.disk.list(folder)
+        for name in names:
+            found = rule.fullmatch(name)
+            thread_id = found.groupdict().get("id") if found is not None else None
+            if found is None or (thread_id is not None and not is_thread_id(thread_id)):
+                yield os.path.join(folder, name)

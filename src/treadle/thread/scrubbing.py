@@ -1,0 +1,164 @@
+"""Taking a text out of a journal: its records are changed and chained anew. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from treadle.errors import UsageError
+from treadle.thread.codec import UnknownEntryError, decode_entry
+from treadle.thread.record import Head, Record, chain, scan
+
+_FIXED: Final = frozenset(
+    {"base", "commit", "hash", "machine", "parent", "sha256", "thread", "tool_name", "tree"}
+)
+"""Fields that name a thing. A text that is a part of such a name cannot be taken out of it."""
+
+_NAMING: Final = ('"sha256"', '"commit"', '"base"')
+"""What stands in a record that names a thing that may have moved."""
+
+
+class Change(Struct, frozen=True):
+    """What becomes of records.
+
+    `redact` takes the text out of a string. `moved` gives the new names of what has one: blobs,
+    commits, trees, and the hash of the record a fork goes on from. `sizes` gives the new sizes of
+    blobs, in bytes, by their old names.
+    """
+
+    redact: Callable[[str], str]
+    moved: Mapping[str, str] = {}
+    sizes: Mapping[str, int] = {}
+
+
+class Rechained(Struct, frozen=True):
+    """A journal after a change: its intact records, where they end, how many are others now."""
+
+    data: bytes
+    records: list[Record]
+    head: Head
+    count: int
+
+
+def rechain(data: bytes, change: Change) -> Rechained:
+    """Change the intact records of a journal. Order, times and batch marks stay.
+
+    Args:
+        data: the journal's bytes, from record 1; what stands after its intact records is left out.
+        change: what becomes of each record.
+
+    Raises:
+        UsageError: the text is a part of how threads are written, or of the name of a thing.
+    """
+    lines: list[bytes] = []
+    records: list[Record] = []
+    previous, start, count = Head(), 0, 0
+    for record in scan(data).records:
+        stop = data.index(b"\n", start)
+        seal = b',"hash":"%b"}' % record.hash.encode()
+        body = data[start:stop].removesuffix(seal)
+        start = stop + 1
+        event = bytes(record.event)
+        changed = _change_event(record.seq, event, change)
+        if changed != event:
+            count += 1
+            body = body.removesuffix(event) + changed
+        _refuse_rest(record.seq, body, change)
+        digest = chain(previous.hash, body + b"}")
+        line = b'%b,"hash":"%b"}\n' % (body, digest.encode())
+        lines.append(line)
+        records.append(Record(record.seq, record.at, msgspec.Raw(changed), digest))
+        previous = Head(record.seq, digest, record.at, previous.size + len(line))
+    return Rechained(b"".join(lines), records, previous, count)
+
+
+def _change_event(seq: int, event: bytes, change: Change) -> bytes:
+    """The event's bytes after the change; the same ones if it holds nothing to be changed.
+
+    What a program makes of the changed bytes must be what it made of the old ones, changed:
+    otherwise the text was a part of how events are written.
+    """
+    text = event.decode("utf-8", "surrogateescape")
+    is_moved = bool(change.moved) and any(name in text for name in _NAMING)
+    # Escapes may hide the text from who looks at the bytes alone.
+    if not is_moved and "\\" not in text and change.redact(text) == text:
+        return event
+    try:
+        plain = msgspec.json.decode(event)
+        changed = _walk(seq, plain, change)
+        if changed == plain:
+            return event
+        data = msgspec.json.encode(changed)
+    except (msgspec.MsgspecError, UnicodeDecodeError, OverflowError, RecursionError) as error:
+        raise _refusal(seq) from error
+    try:
+        entry = decode_entry(event)
+    except UnknownEntryError:
+        # A newer program knows what its words mean; those it writes with are not touched.
+        if _words(changed) != _words(plain):
+            raise _refusal(seq) from None
+        return data
+    try:
+        is_same = decode_entry(data) == _walk(seq, entry, change)
+    except UnknownEntryError:
+        is_same = False
+    if not is_same:
+        raise _refusal(seq)
+    return data
+
+
+def _walk(seq: int, value: Any, change: Change) -> Any:
+    """The value with every text in it changed, and every name of what has moved."""
+    if isinstance(value, str):
+        return change.moved.get(value) or change.redact(value)
+    if isinstance(value, Struct):
+        fields = {name: getattr(value, name) for name in value.__struct_fields__}
+        for name in _FIXED & fields.keys():
+            if isinstance(fields[name], str) and change.redact(fields[name]) != fields[name]:
+                raise _refusal(seq)
+        changed = {name: _walk(seq, item, change) for name, item in fields.items()}
+        return replace(value, **_resized(fields, changed, change))
+    if isinstance(value, dict):
+        changed = {_walk(seq, key, change): _walk(seq, item, change) for key, item in value.items()}
+        if len(changed) != len(value):
+            raise _refusal(seq)  # two of its words would become one
+        return _resized(value, changed, change)
+    if isinstance(value, list | tuple):
+        return type(value)(_walk(seq, item, change) for item in value)
+    return value
+
+
+def _resized(before: Mapping[str, Any], changed: dict[str, Any], change: Change) -> dict[str, Any]:
+    """The size goes with the blob."""
+    name = before.get("sha256")
+    if isinstance(name, str) and name in change.sizes:
+        return {**changed, "size": change.sizes[name]}
+    return changed
+
+
+def _words(value: Any) -> list[str]:
+    """The words a record is written with: its keys and what it says it is, in order."""
+    if isinstance(value, dict):
+        said = [value["type"]] if isinstance(value.get("type"), str) else []
+        return [*value, *said, *(word for item in value.values() for word in _words(item))]
+    if isinstance(value, list):
+        return [word for item in value for word in _words(item)]
+    return []
+
+
+def _refuse_rest(seq: int, body: bytes, change: Change) -> None:
+    """Nothing may be left of the text, such as in a number or a time. Hashes are chance."""
+    text = body.decode("utf-8", "surrogateescape") + ',"hash":"'
+    if change.redact(text) != text:
+        raise _refusal(seq)
+
+
+def _refusal(seq: int) -> UsageError:
+    return UsageError(
+        f"the text is a part of how threads are written: it cannot be taken out of record {seq}",
+        hint="nothing was changed; give more of the secret, if there is more of it",
+    )

@@ -1,0 +1,269 @@
+"""What of a record people look for: its texts, each with what it is. Pure.
+
+Records are searched, not the document: what a rewind has hidden and what a compaction has summed
+up is found all the same, and every text names the version at which it was said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import IntEnum
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from treadle.core.approval import Modified, Rejected
+from treadle.core.events import (
+    ApprovalDecided,
+    CancelRequested,
+    Compacted,
+    CompactionFailed,
+    CompactionRequested,
+    LlmEvent,
+    PostToolsHookCompleted,
+    RetryTimeoutFired,
+    Rewound,
+    ToolCompleted,
+    ToolStarted,
+    ToolUncertain,
+    UserInput,
+)
+from treadle.core.messages import Message, ToolCall
+from treadle.core.task.events import (
+    StateCompleted,
+    StateFailed,
+    TaskGiven,
+    TaskResumed,
+    TimeRanOut,
+)
+from treadle.core.tools import BlobRef, ToolExecutionOutcome
+from treadle.thread.codec import Entry, UnknownEntryError, decode_entry
+from treadle.thread.facts import (
+    Annotated,
+    ChildStarted,
+    Configured,
+    ContextObserved,
+    ExtraSet,
+    FilesSaved,
+    Foreign,
+    GitObserved,
+    Granted,
+    Imported,
+    InputQueued,
+    Pinned,
+    Recovered,
+    Renamed,
+    Restored,
+    Scrubbed,
+    Tagged,
+    TaskEnded,
+    ThreadCreated,
+    Trashed,
+)
+
+
+class Kind(IntEnum):
+    """What a text is to a thread. The numbers are stored: they are not given anew."""
+
+    TITLE = 1
+    TAG = 2
+    NOTE = 3
+    """What a person wrote down, or a program keeps with the thread."""
+    PROMPT = 4
+    ANSWER = 5
+    CALL = 6
+    """A call's tool and arguments."""
+    OUTPUT = 7
+    PLACE = 8
+    """Folders, project, branch, remote, names of changed files."""
+    COMMIT = 9
+    """A full commit hash; found by its beginning."""
+    OTHER = 10
+    """What was told about the work: failures, notes of hooks, records of other programs."""
+
+
+Text: TypeAlias = tuple[Kind, str]
+
+
+def texts_of(
+    event: bytes | msgspec.Raw, whole: Callable[[BlobRef], str | None] = lambda _: None
+) -> list[Text]:
+    """The texts of a record's event that are not empty.
+
+    An event that this version does not know is one text, as it stands.
+
+    Args:
+        event: its JSON.
+        whole: the whole of an output of which the event has beginning and end; `None` if it is
+            not to be had.
+    """
+    try:
+        entry = decode_entry(event)
+    except UnknownEntryError:
+        raw = bytes(event).decode("utf-8", "replace")
+        return [(Kind.OTHER, _unescaped(raw))]
+    found = [(kind, text) for kind, text in _TEXTS[type(entry)](entry) if text.strip()]
+    if isinstance(entry, ToolCompleted) and entry.outcome.blob is not None:
+        text = whole(entry.outcome.blob)
+        if text is not None:
+            places = [one for one in found if one[0] is not Kind.OUTPUT]
+            return [(Kind.OUTPUT, text), *places]
+    return found
+
+
+def _none(_: Entry) -> Iterator[Text]:
+    yield from ()
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """Every string in builtins, keys included."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _strings(key)
+            yield from _strings(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _strings(item)
+
+
+def _unescaped(text: str) -> str:
+    """JSON as words: an escaped line break would stick to the word behind it."""
+    for escape in ("\\n", "\\t", "\\r", '\\"'):
+        text = text.replace(escape, " ")
+    return text
+
+
+def _arguments(text: str) -> str:
+    """The words in a call's arguments; a model may write what is no JSON."""
+    try:
+        return "\n".join(_strings(msgspec.json.decode(text)))
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+        return _unescaped(text)
+
+
+def _calls(calls: Iterable[ToolCall]) -> Iterator[Text]:
+    for call in calls:
+        yield Kind.CALL, f"{call.tool_name}\n{_arguments(call.arguments_json)}"
+
+
+def _said(message: Message) -> Iterator[Text]:
+    yield Kind.PROMPT, message.content
+    yield from _calls(message.tool_calls)
+
+
+def _header(entry: ThreadCreated) -> Iterator[Text]:
+    folders = dict.fromkeys((entry.workspace or "", entry.cwd or ""))
+    yield Kind.PLACE, "\n".join(filter(None, folders))
+
+
+def _git(entry: GitObserved) -> Iterator[Text]:
+    names = (entry.branch or "", entry.remote or "", *entry.changed)
+    yield Kind.PLACE, "\n".join(filter(None, names))
+    yield Kind.COMMIT, entry.head or ""
+
+
+def _context(entry: ContextObserved) -> Iterator[Text]:
+    yield Kind.PLACE, "\n".join(filter(None, (entry.project_name, entry.directory)))
+
+
+def _tags(entry: Tagged) -> Iterator[Text]:
+    yield Kind.TAG, "\n".join(entry.added)
+
+
+def _imported(entry: Imported) -> Iterator[Text]:
+    yield Kind.OTHER, "\n".join((entry.source, entry.session, *entry.problems))
+    yield Kind.PLACE, entry.path
+
+
+def _completed(entry: LlmEvent.Completed) -> Iterator[Text]:
+    message = entry.response.message
+    yield Kind.ANSWER, message.content
+    yield from _calls(message.tool_calls)
+
+
+def _result(entry: ToolCompleted) -> Iterator[Text]:
+    outcome = entry.outcome
+    if isinstance(outcome, ToolExecutionOutcome.Error):
+        yield Kind.OUTPUT, outcome.error.text
+        return
+    yield Kind.OUTPUT, outcome.output
+    yield Kind.PLACE, "\n".join(outcome.changed)
+
+
+def _hook(entry: PostToolsHookCompleted) -> Iterator[Text]:
+    yield Kind.OTHER, entry.note
+    yield Kind.COMMIT, entry.commit
+
+
+def _decision(entry: ApprovalDecided) -> Iterator[Text]:
+    if isinstance(entry.decision, Rejected):
+        yield Kind.NOTE, entry.decision.reason
+    elif isinstance(entry.decision, Modified):
+        yield Kind.CALL, _arguments(entry.decision.arguments_json)
+
+
+def _rewound(entry: Rewound) -> Iterator[Text]:
+    if entry.view.compaction is not None:
+        yield Kind.ANSWER, entry.view.compaction.summary
+
+
+def _task_state(entry: StateCompleted) -> Iterator[Text]:
+    changes = entry.changes
+    written = (changes.last_observation, changes.final_answer, changes.error)
+    yield Kind.ANSWER, "\n".join(_strings(written))
+    if isinstance(changes.extra, dict):
+        yield Kind.NOTE, "\n".join(_strings(changes.extra))
+    told = (text for line in entry.logged for text in (line.event, line.data))
+    yield Kind.OTHER, "\n".join(filter(None, (*entry.notes, *told)))
+
+
+_TEXTS: Final[Mapping[type, Callable[[Any], Iterable[Text]]]] = MappingProxyType(
+    {
+        ThreadCreated: _header,
+        Configured: _none,
+        GitObserved: _git,
+        InputQueued: lambda entry: _said(entry.message),
+        Recovered: lambda entry: [(Kind.OTHER, entry.note)],
+        Granted: _none,
+        ChildStarted: _none,
+        TaskEnded: lambda entry: [(Kind.OTHER, entry.error)],
+        ContextObserved: _context,
+        FilesSaved: lambda entry: [(Kind.PLACE, "\n".join(entry.skipped))],
+        Renamed: lambda entry: [(Kind.TITLE, entry.title)],
+        Tagged: _tags,
+        Pinned: _none,
+        Annotated: lambda entry: [(Kind.NOTE, entry.text)],
+        ExtraSet: lambda entry: [(Kind.NOTE, "\n".join(_strings(entry.extra)))],
+        Trashed: _none,
+        Restored: _none,
+        Scrubbed: _none,
+        Imported: _imported,
+        Foreign: lambda entry: [(Kind.OTHER, _unescaped(entry.text))],
+        UserInput: lambda entry: _said(entry.message),
+        LlmEvent.Completed: _completed,
+        LlmEvent.Error: lambda entry: [(Kind.OTHER, entry.error.text)],
+        ToolStarted: _none,
+        ToolUncertain: _none,
+        ToolCompleted: _result,
+        PostToolsHookCompleted: _hook,
+        ApprovalDecided: _decision,
+        CompactionRequested: lambda entry: [(Kind.NOTE, entry.focus)],
+        Compacted: lambda entry: [(Kind.ANSWER, entry.summary)],
+        CompactionFailed: lambda entry: [(Kind.OTHER, entry.error.text)],
+        Rewound: _rewound,
+        RetryTimeoutFired: _none,
+        CancelRequested: lambda entry: [
+            (Kind.ANSWER, entry.partial_text),
+            (Kind.OTHER, entry.reason),
+        ],
+        TaskGiven: lambda entry: [(Kind.PROMPT, entry.task)],
+        StateCompleted: _task_state,
+        StateFailed: _none,
+        TimeRanOut: _none,
+        TaskResumed: _none,
+    }
+)
+"""Of every entry. Not the same for all threads: system prompts, tools, variables are left out."""

@@ -1,0 +1,64 @@
+"""Where and how the agent works, as it is recorded: project, folder, workers, environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from treadle.core.config import AgentConfig
+from treadle.thread.facts import ContextObserved
+
+ENVIRONMENT_NAMES: Final = (
+    *("LANG", "LC_ALL", "LC_CTYPE", "TZ", "SHELL", "PATH", "CI", "CC", "CXX", "MAKEFLAGS"),
+    *("VIRTUAL_ENV", "CONDA_DEFAULT_ENV", "PYTHONPATH", "PYTHONHASHSEED", "PYENV_VERSION"),
+    *("NODE_ENV", "NODE_OPTIONS", "GOPATH", "GOFLAGS", "RUSTFLAGS", "JAVA_HOME", "DOCKER_HOST"),
+)
+"""What of the environment decides how builds and tests behave. The rest may be anybody's secret,
+and is not recorded."""
+
+VALUE_LENGTH_MAX: Final = 4_096
+
+
+def describe_context(
+    folder: str,
+    started_in: str,
+    config: AgentConfig,
+    approval_mode: str,
+    environment: Mapping[str, str],
+) -> ContextObserved:
+    """The record of where and how the agent works; secrets in it are not replaced yet.
+
+    Args:
+        folder: the workspace.
+        started_in: the folder where the program was started.
+        config: what bounds its work.
+        approval_mode: which calls are asked about, in the words of people.
+        environment: all of it.
+    """
+    bounds: dict[str, Any] = {
+        "approval_mode": approval_mode,
+        "max_steps": config.max_steps,
+        "max_retries": config.max_retries,
+        "tool_timeout_s": config.tool_timeout_s,
+        "context_tokens_max": config.context_tokens_max,
+    }
+    return ContextObserved(
+        project_name=_project(Path(folder)),
+        directory=started_in,
+        workers=config.parallel_max,
+        worker_configuration=bounds,
+        environment={
+            name: environment[name][:VALUE_LENGTH_MAX]
+            for name in ENVIRONMENT_NAMES
+            if environment.get(name)
+        },
+    )
+
+
+def _project(folder: Path) -> str:
+    """The name of the repository's folder; outside of one, that of the workspace."""
+    for place in (folder, *folder.parents):
+        if (place / ".git").exists():
+            return place.name
+    return folder.name

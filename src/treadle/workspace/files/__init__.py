@@ -1,0 +1,1 @@
+"""The files of a workspace as they were, and how they get back."""

@@ -1,0 +1,266 @@
+"""How the files of a workspace stand, byte for byte, as entries of a tree.
+
+Git's own ways to take files in convert them (line ends, keywords, filters that a repository names).
+Here content is what the disk holds. A file that is unchanged since git last read it needs no
+reading if its blob has its size: whatever git converts, it makes longer or shorter, except by
+filters, keywords and encodings; files with those are always read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final, NamedTuple, TypeAlias
+
+from treadle.errors import FileStateError
+from treadle.workspace.files.entries import (
+    LINK,
+    NOT_KEPT,
+    FileEntry,
+    Indexed,
+    parse_index,
+    parse_plain_index,
+)
+from treadle.workspace.files.objects import Objects, clock_ns
+from treadle.workspace.git import Layout
+
+FILE_SIZE_MAX: Final = 20 * 1024 * 1024
+"""Bytes of a file whose content is kept; agents write text."""
+
+ALL_SIZE_MAX: Final = 512 * 1024 * 1024
+"""Bytes that one look may add: a folder of data that nobody has told git to ignore stays out."""
+
+ATTEMPT_COUNT_MAX: Final = 3
+"""Files come and go while one looks; so often it is tried again."""
+
+CLOCK_NS: Final = 50_000_000
+"""Two writes within this time may leave the same time stamp: file systems' clocks tick slowly."""
+
+_CONVERTED: Final = ":(top,exclude,attr:!ident !filter !working-tree-encoding)"
+"""Of these attributes none is set in what this leaves out: so it names what may be converted
+without a change of size."""
+
+_SEEN: TypeAlias = tuple[int, int, int, int]
+
+
+class Capture(NamedTuple):
+    """The files by path, relative to the root of the repository; and those not kept, with them."""
+
+    entries: dict[bytes, FileEntry]
+    skipped: tuple[bytes, ...]
+
+
+class _Found(NamedTuple):
+    """What `lstat` says of a file: git's mode, and what changes when it is written."""
+
+    mode: str
+    size: int
+    seen: _SEEN
+
+
+class Camera:
+    """Looks at the files of a workspace; remembers what it read, so that a second look is cheap.
+
+    Args:
+        objects: where contents go.
+        file_size_max: bytes of a file whose content is kept.
+    """
+
+    def __init__(self, objects: Objects, *, file_size_max: int = FILE_SIZE_MAX) -> None:
+        self._objects = objects
+        self._size_max = file_size_max
+        self._read: dict[bytes, tuple[str, _SEEN, str]] = {}
+        """Of files that were read: mode, what changes when they are written, blob."""
+        self._sizes: dict[str, int] = {}
+        """Of blobs of the index."""
+        self._listed: tuple[bytes, dict[bytes, Indexed]] = (b"", {})
+        """The index as git told it last."""
+        self._format = b""
+
+    async def look(self, objects: Objects | None = None) -> Capture:
+        """The files as they are now; their contents are in the repository afterwards.
+
+        Args:
+            objects: where contents go this time, if elsewhere.
+
+        Raises:
+            FileStateError: git failed, or files kept changing.
+        """
+        for _ in range(ATTEMPT_COUNT_MAX):
+            found = await self._look(objects)
+            if found is not None:
+                return found
+        raise FileStateError("the files changed while they were looked at, again and again")
+
+    async def _look(self, aside: Objects | None) -> Capture | None:
+        """One attempt; `None` if files went away meanwhile."""
+        layout = await self._objects.layout()
+        written_ns = _written_ns(layout.git_dir / "index")
+        listed, untracked, converted = await asyncio.gather(
+            self._objects.out("ls-files", "--stage", "--debug", "--full-name", "-z"),
+            self._objects.out("ls-files", "--others", "--exclude-standard", "--full-name", "-z"),
+            self._objects.out("ls-files", "--full-name", "-z", "--", ":(top)", _CONVERTED),
+        )
+        if listed != self._listed[0]:
+            indexed = parse_index(listed)
+            if indexed is None:
+                plain = await self._objects.out("ls-files", "--stage", "--full-name", "-z")
+                indexed = parse_plain_index(plain)
+            self._listed = listed, indexed
+        indexed = self._listed[1]
+        # A folder among the untracked is a repository of its own.
+        others = [path for path in untracked.split(b"\0") if path and not path.endswith(b"/")]
+        files = await asyncio.to_thread(_find, layout.root, [*indexed, *others])
+        entries = {
+            path: one.entry
+            for path, one in indexed.items()
+            if one.entry.mode == NOT_KEPT and path not in files
+        }
+        clean = _clean(indexed, files, written_ns)
+        same = await self._same(clean - {*converted.split(b"\0")}, indexed, files)
+        entries.update(
+            (path, FileEntry(files[path].mode, indexed[path].entry.oid)) for path in same
+        )
+        rest = {path: found for path, found in files.items() if path not in same}
+        try:
+            skipped = await self._keep(layout, rest, entries, aside)
+        except (FileStateError, OSError):
+            if await asyncio.to_thread(_find, layout.root, files) == files:
+                raise
+            return None
+        return Capture(entries, tuple(sorted(skipped)))
+
+    async def _same(
+        self, clean: set[bytes], indexed: dict[bytes, Indexed], files: dict[bytes, _Found]
+    ) -> set[bytes]:
+        """Those of the unchanged files that have the bytes of their blob."""
+        unknown = {indexed[path].entry.oid for path in clean} - self._sizes.keys()
+        names = sorted(unknown)
+        for name, found in zip(names, await self._objects.types(names), strict=True):
+            self._sizes[name] = -1 if found is None else found[2]
+        return {path for path in clean if self._sizes[indexed[path].entry.oid] == files[path].size}
+
+    async def _keep(
+        self,
+        layout: Layout,
+        files: dict[bytes, _Found],
+        entries: dict[bytes, FileEntry],
+        aside: Objects | None,
+    ) -> list[bytes]:
+        """Read these files, add them to the entries; returns those that are too large or closed."""
+        unread: list[bytes] = []
+        skipped: list[bytes] = []
+        root, left = layout.root, ALL_SIZE_MAX
+        digest = hashlib.sha1 if await self._is_sha1() else hashlib.sha256
+        for path, found in files.items():
+            known = self._read.get(path)
+            if known is not None and known[:2] == (found.mode, found.seen):
+                entries[path] = FileEntry(found.mode, known[2])
+                continue
+            is_open = found.mode == LINK or os.access(_at(root, path), os.R_OK)
+            left -= found.size
+            if found.size > self._size_max or left < 0 or not is_open:
+                mark = digest(repr(found.seen).encode(), usedforsecurity=False).hexdigest()
+                entries[path] = FileEntry(NOT_KEPT, mark)
+                skipped.append(path)
+            else:
+                unread.append(path)
+        now_ns = clock_ns(layout.git_dir) if unread else 0
+        oids = await _write(aside or self._objects, root, files, unread)
+        for path, oid in zip(unread, oids, strict=True):
+            entries[path] = FileEntry(files[path].mode, oid)
+            if aside is None and max(files[path].seen[:2]) < now_ns - CLOCK_NS:
+                self._read[path] = files[path].mode, files[path].seen, oid
+        return skipped
+
+    async def _is_sha1(self) -> bool:
+        if not self._format:
+            out = await self._objects.out("rev-parse", "--show-object-format")
+            self._format = out.strip()
+        return self._format == b"sha1"
+
+
+async def _write(
+    objects: Objects, root: Path, files: dict[bytes, _Found], paths: list[bytes]
+) -> list[str]:
+    """Write the contents as blobs: of links where they lead, of files their bytes."""
+    links = [path for path in paths if files[path].mode == LINK]
+    # Git would follow a link: where it leads is written by itself.
+    targets = [os.fsencode(os.readlink(_at(root, path))) for path in links]  # noqa: PTH115  any byte
+    plain = [path for path in paths if files[path].mode != LINK]
+    found = dict(zip(links, await objects.hash_bytes(targets), strict=True))
+    oids = await objects.hash_files([_at(root, path) for path in plain])
+    found.update(zip(plain, oids, strict=True))
+    return [found[path] for path in paths]
+
+
+def _at(root: Path, path: bytes) -> str:
+    return f"{root}/{os.fsdecode(path)}"
+
+
+def _find(root: Path, paths: Iterable[bytes]) -> dict[bytes, _Found]:
+    """Those of the paths that are files or links, reached through no link."""
+    top = os.fsencode(root) + b"/"
+    folders = {b"": True}
+    found: dict[bytes, _Found] = {}
+    for path in paths:
+        if path in found or not _is_folder(top, path.rpartition(b"/")[0], folders):
+            continue
+        try:
+            info = os.lstat(top + path)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            raise FileStateError(f"a file cannot be looked at: {error}") from error
+        if stat.S_ISREG(info.st_mode):
+            mode = "100755" if info.st_mode & stat.S_IXUSR else "100644"
+        elif stat.S_ISLNK(info.st_mode):
+            mode = LINK
+        else:
+            continue
+        seen = info.st_mtime_ns, info.st_ctime_ns, info.st_ino, info.st_size
+        found[path] = _Found(mode, info.st_size, seen)
+    return found
+
+
+def _is_folder(top: bytes, path: bytes, known: dict[bytes, bool]) -> bool:
+    """Whether this is a folder, reached through no link."""
+    if path not in known:
+        is_above = _is_folder(top, path.rpartition(b"/")[0], known)
+        try:
+            known[path] = is_above and stat.S_ISDIR(os.lstat(top + path).st_mode)
+        except OSError:
+            known[path] = False
+    return known[path]
+
+
+def _clean(
+    indexed: dict[bytes, Indexed], files: dict[bytes, _Found], written_ns: int
+) -> set[bytes]:
+    """The files that are as the index knows them.
+
+    Git's rule: what was written in the same moment as the index, or later, may have changed since
+    without its time stamp saying so.
+    """
+    clean = set()
+    for path, one in indexed.items():
+        found = files.get(path)
+        if found is None or one.seen is None or one.entry.mode == NOT_KEPT:
+            continue
+        modified, changed, inode, size = found.seen
+        now = modified, changed, inode & 0xFFFFFFFF, size & 0xFFFFFFFF
+        is_link = one.entry.mode == LINK
+        if now == one.seen and modified < written_ns and is_link == (found.mode == LINK):
+            clean.add(path)
+    return clean
+
+
+def _written_ns(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0

@@ -1,0 +1,276 @@
+"""Git objects, made and read without anything that people see of a repository being touched."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from treadle.errors import FileStateError
+from treadle.workspace.files.entries import FileChange, FileEntry, format_index, parse_changes
+from treadle.workspace.git import Absent, Layout, Repository
+from treadle.workspace.process import Ran
+
+OUT_SIZE_MAX: Final = 256 * 1024 * 1024
+"""Bytes that are read of a list of files or of a difference: hundreds of thousands of files."""
+
+BLOB_COUNT_MAX: Final = 256
+"""Contents that are read at a time."""
+
+_QUIET: Final = (
+    *("-c", "core.hooksPath=/dev/null"),  # looking and keeping run nothing of the repository's
+    *("-c", "core.logAllRefUpdates=false"),
+    *("-c", "core.fsync=loose-object,reference"),  # durable before anything is said of it
+    *("-c", "i18n.commitEncoding=UTF-8"),
+    *("-c", "core.quotePath=false"),
+)
+_ALONE: Final = {"GIT_NO_REPLACE_OBJECTS": "1", "GIT_NO_LAZY_FETCH": "1"}
+"""Objects are what they are: not what `git replace` says, and never fetched from elsewhere."""
+
+_WHO: Final = {
+    f"GIT_{role}_{field}": value
+    for role in ("AUTHOR", "COMMITTER")
+    for field, value in (("NAME", "Treadle"), ("EMAIL", "treadle@localhost"))
+}
+_ESCAPED: Final = {byte: f"\\{byte:03o}" for byte in (*range(32), ord('"'), ord("\\"), 127)}
+
+
+class Objects:
+    """The objects and private refs of the repository around a folder.
+
+    All methods raise `FileStateError` when git fails, with what it said.
+
+    Args:
+        repository: it.
+        aside: a folder that new objects go to instead of the repository, so that looking leaves
+            nothing behind; the repository's own are seen as well.
+    """
+
+    def __init__(self, repository: Repository, *, aside: Path | None = None) -> None:
+        self._repository = repository
+        self._aside = aside
+
+    def beside(self, folder: Path) -> Objects:
+        """The same objects; new ones go into this folder."""
+        return Objects(self._repository, aside=folder)
+
+    async def layout(self) -> Layout:
+        """Where the repository lies."""
+        layout = await self._repository.layout()
+        if isinstance(layout, Absent):
+            raise FileStateError(layout.text)
+        return layout
+
+    async def run(
+        self, *arguments: str, data: bytes | None = None, extra: Mapping[str, str] | None = None
+    ) -> Ran:
+        """Run git, whatever comes of it."""
+        environment = {**_ALONE, **(extra or {})}
+        if self._aside is not None:
+            own = (await self.layout()).common_dir / "objects"
+            environment["GIT_OBJECT_DIRECTORY"] = str(self._aside)
+            environment["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = _quoted_folder(own)
+        return await self._repository.read(
+            *_QUIET, *arguments, data=data, out_size_max=OUT_SIZE_MAX, environment=environment
+        )
+
+    async def out(
+        self, *arguments: str, data: bytes | None = None, extra: Mapping[str, str] | None = None
+    ) -> bytes:
+        """What git writes."""
+        ran = await self.run(*arguments, data=data, extra=extra)
+        if ran.status != 0 or ran.is_cut:
+            command = next((one for one in arguments if one[0] != "-"), "")
+            said = ran.err.decode("utf-8", "replace").strip().partition("\n")[0]
+            what = "it took too long" if ran.was_ended else said or f"status {ran.status}"
+            raise FileStateError(f"git {command} failed: {what}")
+        return ran.out
+
+    async def types(self, names: Sequence[str]) -> list[tuple[str, str, int] | None]:
+        """Object id, type and size of each name; `None` where there is no such object."""
+        if not names:
+            return []
+        data = "".join(f"{name}\n" for name in names).encode()
+        lines = (await self.out("cat-file", "--batch-check", data=data)).split(b"\n")[:-1]
+        found: list[tuple[str, str, int] | None] = []
+        for line in lines:
+            fields = line.decode("utf-8", "replace").rsplit(" ", 2)
+            is_there = len(fields) == 3 and fields[2].isdigit()
+            found.append((fields[0], fields[1], int(fields[2])) if is_there else None)
+        return found
+
+    async def hash_files(self, paths: Sequence[str]) -> list[str]:
+        """Write the bytes of these files as blobs, as they are; absolute paths."""
+        if not paths:
+            return []
+        data = b"".join(_quoted(os.fsencode(path)) + b"\n" for path in paths)
+        out = await self.out("hash-object", "-w", "--no-filters", "--stdin-paths", data=data)
+        return out.decode().split()
+
+    async def hash_bytes(self, contents: Sequence[bytes]) -> list[str]:
+        """Write these bytes as blobs."""
+        if not contents:
+            return []
+        with tempfile.TemporaryDirectory(prefix="treadle-") as folder:
+            paths = [Path(folder, str(number)) for number in range(len(contents))]
+            for path, content in zip(paths, contents, strict=True):
+                path.write_bytes(content)
+            return await self.hash_files([str(path) for path in paths])
+
+    async def write_tree(self, entries: Mapping[bytes, FileEntry]) -> str:
+        """The tree of these files, by an index of its own."""
+        with tempfile.TemporaryDirectory(prefix="treadle-") as folder:
+            extra = {"GIT_INDEX_FILE": str(Path(folder, "index"))}
+            data = format_index(entries)
+            await self.out("update-index", "-z", "--index-info", data=data, extra=extra)
+            out = await self.out("write-tree", "--missing-ok", extra=extra)
+        return out.decode().strip()
+
+    async def read_tree(self, tree: str) -> dict[bytes, FileEntry]:
+        """The files of a tree, by path."""
+        found: dict[bytes, FileEntry] = {}
+        out = await self.out("ls-tree", "-r", "-z", "--full-tree", tree)
+        for record in out.split(b"\0")[:-1]:
+            what, _, path = record.partition(b"\t")
+            mode, _, oid = what.decode().split(" ")
+            found[path] = FileEntry(mode, oid)
+        return found
+
+    async def contents(self, oids: Iterable[str]) -> dict[str, bytes]:
+        """The bytes of these blobs."""
+        found: dict[str, bytes] = {}
+        wanted = list(dict.fromkeys(oids))
+        for at in range(0, len(wanted), BLOB_COUNT_MAX):
+            data = "".join(f"{oid}\n" for oid in wanted[at : at + BLOB_COUNT_MAX]).encode()
+            found.update(_parse_contents(await self.out("cat-file", "--batch", data=data)))
+        return found
+
+    async def differences(self, pairs: Sequence[tuple[str, str]]) -> list[list[FileChange]]:
+        """What differs between each two trees."""
+        data = "".join(f"{old} {new}\n" for old, new in pairs).encode()
+        out = await self.out("diff-tree", "--stdin", "-r", "-z", "--raw", "--no-renames", data=data)
+        found, at = [], 0
+        heads = [f"{old} {new}\n".encode() for old, new in pairs]
+        for place, head in enumerate(heads):
+            start = at + len(head)
+            following = heads[place + 1 : place + 2]
+            end = _find_head(out, start, following[0]) if following else len(out)
+            found.append(parse_changes(out[start:end]))
+            at = end
+        return found
+
+    async def ignored(self, paths: Sequence[bytes]) -> set[bytes]:
+        """Those of these paths, relative to the root, that git does not know and is to ignore."""
+        if not paths:
+            return set()
+        root = os.fsencode((await self.layout()).root) + b"/"
+        data = b"".join(root + path + b"\0" for path in paths)
+        ran = await self.run("check-ignore", "-z", "--stdin", data=data)
+        if ran.status not in (0, 1):
+            raise FileStateError(f"git check-ignore failed: {ran.err.decode('utf-8', 'replace')}")
+        return {path.removeprefix(root) for path in ran.out.split(b"\0") if path}
+
+    async def commit(
+        self,
+        tree: str,
+        parents: Sequence[str],
+        message: str,
+        dates: Mapping[str, str] | None = None,
+    ) -> str:
+        """A commit by nobody in particular: no hooks, no signature, no branch."""
+        named = [word for parent in parents for word in ("-p", parent)]
+        extra = {**_WHO, **(dates or {})}
+        out = await self.out("commit-tree", tree, *named, data=message.encode(), extra=extra)
+        return out.decode().strip()
+
+    async def set_ref(self, ref: str, commit: str | None) -> None:
+        """Point a private ref to a commit, or remove it; durable, and noted in no reflog."""
+        layout = await self.layout()
+        what = ("-d", ref) if commit is None else (ref, commit)
+        ran = await self.run("update-ref", "--no-deref", *what)
+        if ran.status != 0 and _free(layout.common_dir / f"{ref}.lock", layout.common_dir):
+            ran = await self.run("update-ref", "--no-deref", *what)
+        if ran.status != 0:
+            said = ran.err.decode("utf-8", "replace").strip().partition("\n")[0]
+            raise FileStateError(f"git update-ref failed: {said}")
+        if commit is not None:
+            _sync_folder((layout.common_dir / ref).parent)
+
+
+@contextmanager
+def set_aside(objects: Objects) -> Iterator[Objects]:
+    """The same objects, where all that is made is gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="treadle-") as folder:
+        yield objects.beside(Path(folder))
+
+
+STALE_NS: Final = 60 * 10**9
+"""A lock on a private ref that is older than this is nobody's: one writer has the thread, and git
+holds such a lock for milliseconds. Without this a power cut in between would end all saving."""
+
+
+def _free(lock: Path, folder: Path) -> bool:
+    """Remove a lock that a dead git has left; the file system's clock judges its age."""
+    try:
+        if clock_ns(folder) - lock.stat().st_mtime_ns < STALE_NS:
+            return False
+        lock.unlink()
+    except OSError:
+        return False
+    return True
+
+
+def clock_ns(folder: Path) -> int:
+    """Now, in nanoseconds, by the clock that stamps the files of this folder."""
+    with tempfile.TemporaryFile(dir=folder) as fresh:
+        return os.fstat(fresh.fileno()).st_mtime_ns
+
+
+def _sync_folder(path: Path) -> None:
+    """Git syncs a ref's file, not its name."""
+    try:
+        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    except FileNotFoundError:  # refs that are kept in one file have no folder
+        return
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _quoted(path: bytes) -> bytes:
+    """A path as git reads one from a line, quoted in the manner of C."""
+    text = path.decode("latin-1").translate(_ESCAPED)
+    return b'"' + text.encode("latin-1") + b'"'
+
+
+def _quoted_folder(path: Path) -> str:
+    """A folder as git reads one from a list that is separated by colons."""
+    return os.fsdecode(_quoted(os.fsencode(path)))
+
+
+def _find_head(output: bytes, start: int, head: bytes) -> int:
+    """Where the differences of the next pair begin.
+
+    A header follows the NUL of a path, and records begin with a colon, so that a file whose name
+    is such a header is not taken for one.
+    """
+    at = start
+    while output[at : at + 1] == b":":
+        at = output.index(b"\0", output.index(b"\0", at) + 1) + 1
+    assert output.startswith(head, at)
+    return at
+
+
+def _parse_contents(output: bytes) -> Iterator[tuple[str, bytes]]:
+    at = 0
+    while at < len(output):
+        end = output.index(b"\n", at)
+        oid, *rest = output[at:end].decode().split(" ")
+        if len(rest) != 2:
+            raise FileStateError(f"the object {oid} is missing from the repository")
+        at = end + 1 + int(rest[1]) + 1
+        yield oid, output[end + 1 : at - 1]

@@ -1,0 +1,165 @@
+"""Taking a text out of the states of a thread: the chain is made anew, the old objects removed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from treadle.workspace.files.entries import FileEntry
+from treadle.workspace.files.objects import BLOB_COUNT_MAX, Objects
+
+PACKED: Final = "packed with other objects"
+REACHED: Final = "used elsewhere in the repository"
+
+
+class Rewritten(Struct, frozen=True):
+    """What became of a thread's states.
+
+    `commits` and `trees` name for each old one the new one, the same if it held nothing. `contents`
+    are the old contents that held something.
+    """
+
+    commits: Mapping[str, str]
+    trees: Mapping[str, str]
+    contents: frozenset[str]
+
+
+class _State(Struct, frozen=True):
+    tree: str
+    parents: tuple[str, ...]
+    dates: Mapping[str, str]
+    message: str
+
+
+async def rewrite_chain(
+    objects: Objects, ref: str, commits: Sequence[str], replace: Callable[[bytes], bytes]
+) -> Rewritten:
+    """Replace contents in all states of a thread, and move its ref to the new ones.
+
+    States that nobody recorded (their process died) are rewritten too if the ref still leads to
+    them. The old ones stay until `purge`, or until git collects them: so done again after it was
+    cut short, this says the same. Files on disk are not touched.
+
+    Args:
+        objects: the repository's.
+        ref: the thread's private ref.
+        commits: the states that are recorded; those that are gone are passed over.
+        replace: the new content of a file.
+
+    Raises:
+        FileStateError: git failed.
+    """
+    states = await _states(objects, ref, commits)
+    trees = {tree: await objects.read_tree(tree) for tree in {one.tree for one in states.values()}}
+    blobs = await _replaced(objects, trees.values(), replace)
+    new_trees: dict[str, str] = {}
+    for tree, entries in trees.items():
+        changed = {
+            path: FileEntry(entry.mode, blobs[entry.oid])
+            for path, entry in entries.items()
+            if entry.oid in blobs
+        }
+        new_trees[tree] = await objects.write_tree({**entries, **changed}) if changed else tree
+    new_commits: dict[str, str] = {}
+    for commit, state in states.items():
+        parents = tuple(new_commits.get(parent, parent) for parent in state.parents)
+        tree = new_trees[state.tree]
+        is_same = (tree, parents) == (state.tree, state.parents)
+        new_commits[commit] = (
+            commit if is_same else await objects.commit(tree, parents, state.message, state.dates)
+        )
+    (tip,) = await objects.types([ref])
+    if tip is not None and new_commits.get(tip[0], tip[0]) != tip[0]:
+        await objects.set_ref(ref, new_commits[tip[0]])
+    return Rewritten(new_commits, new_trees, frozenset(blobs))
+
+
+async def _states(objects: Objects, ref: str, commits: Sequence[str]) -> dict[str, _State]:
+    """The thread's states with all that they stand on, oldest first; only ours, no one else's."""
+    asked = list(dict.fromkeys((*commits, ref)))
+    found = [one[0] for one in await objects.types(asked) if one is not None and one[1] == "commit"]
+    if not found:
+        return {}
+    only_ours = ("--fixed-strings", "--committer=Treadle <treadle@localhost>")
+    out = await objects.out("rev-list", "--topo-order", "--reverse", *only_ours, *found, "--")
+    names = out.decode().split()
+    contents = await objects.contents(names)
+    return {name: _parse_state(contents[name]) for name in names}
+
+
+def _parse_state(content: bytes) -> _State:
+    head, _, message = content.decode("utf-8", "replace").partition("\n\n")
+    fields = [line.partition(" ")[::2] for line in head.split("\n")]
+    dates = {}
+    for key, value in fields:
+        if key in ("author", "committer"):
+            seconds, zone = value.rsplit(" ", 2)[-2:]
+            dates[f"GIT_{key.upper()}_DATE"] = f"@{seconds} {zone}"
+    parents = tuple(value for key, value in fields if key == "parent")
+    return _State(dict(fields)["tree"], parents, dates, message)
+
+
+async def _replaced(
+    objects: Objects,
+    trees: Iterable[Mapping[bytes, FileEntry]],
+    replace: Callable[[bytes], bytes],
+) -> dict[str, str]:
+    """The blobs whose content changes, with the new ones."""
+    oids = list({entry.oid: None for tree in trees for entry in tree.values() if entry.is_kept})
+    found: dict[str, str] = {}
+    for at in range(0, len(oids), BLOB_COUNT_MAX):
+        contents = await objects.contents(oids[at : at + BLOB_COUNT_MAX])
+        changed = {
+            oid: new for oid, content in contents.items() if (new := replace(content)) != content
+        }
+        found.update(zip(changed, await objects.hash_bytes(list(changed.values())), strict=True))
+    return found
+
+
+async def purge(objects: Objects, rewritten: Rewritten) -> dict[str, str]:
+    """Remove the old states of a chain from the repository, as far as nothing else reaches them.
+
+    Git says itself what nothing reaches: no branch, tag, reflog, index or other ref, in any work
+    tree. Commits go first, then trees, then contents: none is left that lacks something.
+
+    Args:
+        objects: the repository's.
+        rewritten: what `rewrite_chain` did; the new states are recorded by now.
+
+    Returns:
+        The old contents that are still there, each with the reason.
+
+    Raises:
+        FileStateError: git failed.
+    """
+    blobs = rewritten.contents
+    if not blobs:
+        return {}
+    commits = {one for one, other in rewritten.commits.items() if one != other}
+    roots = {one for one, other in rewritten.trees.items() if one != other}
+    stores = (await objects.layout()).common_dir / "objects"
+    lines = (await objects.out("prune", "--dry-run", "--expire=now")).decode().splitlines()
+    lost = {line.partition(" ")[0] for line in lines}
+    trees: set[str] = set()
+    for tree in roots:
+        out = await objects.out("ls-tree", "-r", "-d", "-t", "--format=%(objectname)", tree)
+        trees |= {tree, *out.decode().split()}
+    for gone in (commits, trees, blobs):
+        for oid in lost & gone:
+            with suppress(FileNotFoundError):
+                _loose(stores, oid).unlink()
+    names = sorted(blobs)
+    found = zip(names, await objects.types(names), strict=True)
+    return {
+        oid: REACHED if _loose(stores, oid).exists() else PACKED
+        for oid, one in found
+        if one is not None
+    }
+
+
+def _loose(stores: Path, oid: str) -> Path:
+    return stores / oid[:2] / oid[2:]

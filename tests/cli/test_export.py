@@ -1,0 +1,179 @@
+"""`treadle export`: threads for people, programs and other machines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cli.conftest import Run
+from cli.test_run import HELLO
+from treadle.store.local import LocalStore
+from treadle.store.places import Places
+from treadle.thread.facts import Annotated
+
+FORMATS = ("json", "jsonl", "markdown", "html")
+
+
+@pytest.fixture
+def thread(treadle: Run, script: Callable[[str], str]) -> str:
+    """The id of a thread with one turn."""
+    assert treadle("-p", "hello there", "-m", script(HELLO)).returncode == 0
+    [line] = json.loads(treadle("list", "--json").stdout)
+    return str(line["id"])
+
+
+@pytest.fixture
+def store(environment: dict[str, str]) -> LocalStore:
+    return LocalStore(Places.find(environment))
+
+
+def journal(environment: dict[str, str], thread: str) -> Path:
+    return Path(environment["TREADLE_HOME"]) / "data" / "threads" / f"{thread}.jsonl"
+
+
+def test_each_format_goes_to_stdout_and_nothing_else_does(
+    treadle: Run, thread: str, environment: dict[str, str]
+) -> None:
+    shown = json.loads(treadle("show", thread, "--json").stdout)
+    assert json.loads(treadle("export", thread, "--format", "json").stdout) == shown
+    whole = journal(environment, thread).read_text()
+    assert treadle("export", thread, "--format", "jsonl").stdout == whole
+    markdown = treadle("export", thread)
+    assert (markdown.returncode, markdown.stderr) == (0, "")
+    assert markdown.stdout.startswith("# hello there\n")
+    assert "> hello there" in markdown.stdout
+    page = treadle("export", thread, "--format", "html", "-o", "-").stdout
+    assert page.startswith("<!doctype html>")
+    assert page.endswith("</html>\n")
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_file_is_for_its_user_alone_and_never_replaced_unasked(
+    treadle: Run, thread: str, form: str, tmp_path: Path
+) -> None:
+    target = tmp_path / "out"
+    done = treadle("export", thread, "--format", form, "-o", str(target))
+    assert (done.returncode, done.stdout) == (0, "")
+    assert target.read_text() == treadle("export", thread, "--format", form).stdout
+    assert target.stat().st_mode & 0o777 == 0o600
+    target.write_text("mine")
+    again = treadle("export", thread, "--format", form, "-o", str(target))
+    assert (again.returncode, target.read_text()) == (2, "mine")
+    assert "--force replaces it" in again.stderr
+    forced = treadle("export", thread, "--format", form, "-o", str(target), "--force")
+    assert forced.returncode == 0
+    assert target.read_text() != "mine"
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".out")]
+
+
+@pytest.mark.parametrize("target", ["nowhere/out", "."])
+def test_a_place_where_no_file_can_be_is_refused(treadle: Run, thread: str, target: str) -> None:
+    assert treadle("export", thread, "-o", target).returncode == 2
+
+
+def test_a_thread_is_exported_as_it_stood_at_a_version(
+    treadle: Run, thread: str, environment: dict[str, str]
+) -> None:
+    first = journal(environment, thread).read_text().splitlines(keepends=True)[0]
+    assert treadle("export", thread, "--format", "jsonl", "--version", "1").stdout == first
+    assert "> hello" not in treadle("export", thread, "--version", "1").stdout
+    none = treadle("export", thread, "--version", "999")
+    assert (none.returncode, none.stdout) == (2, "")
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_what_holds_a_known_secret_is_held_back(
+    treadle: Run, script: Callable[[str], str], form: str
+) -> None:
+    key = {"SOME_API_KEY": "zq81-xyzzy-4711-plugh"}
+    treadle("-p", f"use {key['SOME_API_KEY']}", "-m", script(HELLO))
+    [line] = json.loads(treadle("list", "--json").stdout)
+    thread = line["id"]
+    assert treadle("export", thread, "--format", form).returncode == 0
+    held = treadle("export", thread, "--format", form, **key)
+    assert (held.returncode, held.stdout) == (1, "")
+    assert "a secret that this machine knows stands in" in held.stderr
+    assert f"treadle scrub {thread} TEXT" in held.stderr
+    forced = treadle("export", thread, "--format", form, "--with-secrets", **key)
+    assert forced.returncode == 0
+    assert key["SOME_API_KEY"] in forced.stdout
+
+
+def test_a_private_thread_may_be_exported_by_its_owner_who_is_told(
+    treadle: Run, script: Callable[[str], str]
+) -> None:
+    treadle("-p", "hush", "-m", script(HELLO), "--private")
+    [line] = json.loads(treadle("list", "--json").stdout)
+    for form in FORMATS:
+        done = treadle("export", line["id"], "--format", form)
+        assert done.returncode == 0
+        assert "this thread is private" in done.stderr
+
+
+def test_a_torn_end_is_left_out_and_told(
+    treadle: Run, thread: str, environment: dict[str, str]
+) -> None:
+    path = journal(environment, thread)
+    whole = path.read_text()
+    with path.open("a") as file:
+        file.write('{"seq":99,"at":"2026')
+    done = treadle("export", thread, "--format", "jsonl")
+    assert (done.returncode, done.stdout) == (0, whole)
+    assert "left out: 20 bytes of an unfinished write" in done.stderr
+
+
+def test_a_damaged_thread_exports_its_intact_part_and_fails(
+    treadle: Run, thread: str, environment: dict[str, str]
+) -> None:
+    path = journal(environment, thread)
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([*lines[:2], lines[2].replace("a", "b", 1), *lines[3:]]))
+    path.with_suffix(".json").unlink(missing_ok=True)
+    for form in ("jsonl", "markdown", "html"):
+        done = treadle("export", thread, "--format", form)
+        assert done.returncode == 1
+        assert "the thread is damaged" in done.stderr
+        assert done.stdout
+    assert treadle("export", thread, "--format", "jsonl").stdout == "".join(lines[:2])
+    assert treadle("export", thread, "--format", "json").returncode == 1
+
+
+def test_a_fork_takes_along_what_it_goes_on_from(
+    treadle: Run, thread: str, store: LocalStore, tmp_path: Path
+) -> None:
+    fork = store.fork(thread, creator="treadle/0.1.0", first=[Annotated("mine")])
+    fork.close()
+    told = treadle("export", fork.thread_id).stdout
+    assert "> hello there" in told
+    assert f"{fork.thread_id} goes on from here" in told
+    target = tmp_path / "fork.jsonl"
+    treadle("export", fork.thread_id, "--format", "jsonl", "-o", str(target))
+    elsewhere = {"TREADLE_HOME": str(tmp_path / "elsewhere")}
+    taken = json.loads(treadle("import", str(target), "--json", **elsewhere).stdout)
+    assert [one["thread"] for one in taken] == [thread, fork.thread_id]
+    documents = [
+        json.loads(treadle("show", fork.thread_id, "--json", **place).stdout)
+        for place in ({}, elsewhere)
+    ]
+    assert documents[0] == documents[1]
+    assert treadle("verify", **elsewhere).returncode == 0
+
+
+def test_nothing_is_exported_of_a_fork_whose_base_is_gone(
+    treadle: Run, thread: str, store: LocalStore, environment: dict[str, str]
+) -> None:
+    fork = store.fork(thread, creator="treadle/0.1.0", first=[Annotated("mine")])
+    fork.close()
+    for path in journal(environment, thread).parent.glob(f"{thread}.*"):
+        path.unlink()
+    for form in ("jsonl", "markdown", "html"):
+        done = treadle("export", fork.thread_id, "--format", form)
+        assert (done.returncode, done.stdout) == (1, ""), form
+        assert "what it was forked from is gone" in done.stderr
+
+
+def test_a_thread_that_is_not_there_is_a_mistake_of_the_caller(treadle: Run) -> None:
+    assert treadle("export", "T-0").returncode == 2

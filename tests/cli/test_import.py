@@ -1,0 +1,270 @@
+"""`treadle import`: sessions of other programs, and threads of other machines."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.conftest import Run
+from cli.test_run import HELLO
+from exchange.recorded import CLAUDE, CODEX, GEMINI, NAME, claude
+from treadle.exchange.lines import FILE_SIZE_MAX
+
+
+def write(path: Path, *records: Any) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{json.dumps(record)}\n" for record in records))
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a session of each program and files that are none."""
+    root = tmp_path / "sessions"
+    write(root / f"-w/{NAME}.jsonl", *CLAUDE)
+    write(root / "2025/10/01/rollout-x.jsonl", *CODEX)
+    (root / "chats").mkdir()
+    (root / "chats/session-x.json").write_text(json.dumps(GEMINI))
+    (root / "package.json").write_text("{}")
+    return root
+
+
+def threads(treadle: Run) -> list[Any]:
+    found: list[Any] = json.loads(treadle("list", "--json").stdout)
+    return found
+
+
+def outcomes(treadle: Run, *arguments: str, **extra: str) -> list[str]:
+    done = treadle("import", *arguments, "--json", **extra)
+    return [one["outcome"] for one in json.loads(done.stdout)]
+
+
+def test_sessions_of_three_programs_become_threads_that_verify(treadle: Run, folder: Path) -> None:
+    done = treadle("import", str(folder))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("  imported: ") == 3
+    found = threads(treadle)
+    assert {line["imported_from"] for line in found} == {"claude-code", "codex", "gemini"}
+    assert {line["title"] for line in found} == {"Mend the sum", "mend add()"}
+    assert {line["state"] for line in found} == {"waiting_for_user_input"}
+    assert treadle("verify").returncode == 0
+
+
+def test_importing_twice_finds_what_is_there(treadle: Run, folder: Path) -> None:
+    assert outcomes(treadle, str(folder)) == ["imported"] * 3
+    assert outcomes(treadle, str(folder)) == ["already here"] * 3
+    assert len(threads(treadle)) == 3
+
+
+def test_a_dry_run_changes_nothing(treadle: Run, folder: Path, tmp_path: Path) -> None:
+    assert outcomes(treadle, str(folder), "--dry-run") == ["would be imported"] * 3
+    assert not (tmp_path / "home" / "data" / "threads").exists()
+
+
+def test_a_session_that_has_grown_is_told_and_imported_again_when_asked(
+    treadle: Run, tmp_path: Path
+) -> None:
+    path = write(tmp_path / f"{NAME}.jsonl", *CLAUDE)
+    assert outcomes(treadle, str(path)) == ["imported"]
+    write(path, *CLAUDE, claude("user", 20, "and sub()"))
+    told = treadle("import", str(path))
+    assert told.returncode == 0
+    assert "it has 10 records now, and had 9 when it was imported" in told.stdout
+    assert "--again imports it as a new thread" in told.stdout
+    assert outcomes(treadle, str(path), "--again") == ["imported"]
+    assert outcomes(treadle, str(path)) == ["already here"]
+    assert sorted(line["message_count"] for line in threads(treadle)) == [6, 7]
+
+
+def test_what_was_said_here_since_does_not_make_a_session_grow(
+    treadle: Run, folder: Path, script: Callable[[str], str], repository: Path
+) -> None:
+    path = write(folder / "one.jsonl", *(one | {"cwd": str(repository)} for one in CLAUDE))
+    [thread] = json.loads(treadle("import", str(path), "--json").stdout)
+    done = treadle("resume", thread["thread"], "-p", "go on", "-m", script(HELLO))
+    assert done.returncode == 0, done.stderr
+    assert outcomes(treadle, str(path)) == ["already here"]
+
+
+@pytest.mark.parametrize(
+    ("source", "place", "records"),
+    [
+        ("claude-code", f".claude/projects/-w/{NAME}.jsonl", CLAUDE),
+        ("codex", ".codex/sessions/2025/10/01/rollout-x.jsonl", CODEX),
+    ],
+)
+def test_without_a_path_the_folder_of_the_program_is_searched(
+    treadle: Run, environment: dict[str, str], source: str, place: str, records: Any
+) -> None:
+    none = treadle("import", "--from", source)
+    assert none.returncode == 2
+    assert f"{source} keeps no sessions here" in none.stderr
+    write(Path(environment["HOME"]) / place, *records)
+    assert outcomes(treadle, "--from", source) == ["imported"]
+
+
+def test_from_takes_only_what_the_program_wrote(treadle: Run, folder: Path) -> None:
+    assert outcomes(treadle, str(folder), "--from", "codex") == ["imported"]
+    other = treadle("import", str(folder / "-w" / f"{NAME}.jsonl"), "--from", "codex")
+    assert other.returncode == 1
+    assert "is no session of codex, but of claude-code" in other.stderr
+
+
+def test_what_cannot_be_imported_is_told_and_stops_nothing(treadle: Run, tmp_path: Path) -> None:
+    bad = [tmp_path / name for name in ("binary.jsonl", "large.jsonl", "cut.json", "pipe.jsonl")]
+    bad[0].write_bytes(bytes(range(256)))
+    with bad[1].open("wb") as file:
+        file.truncate(4 * FILE_SIZE_MAX)
+    bad[2].write_text(json.dumps(GEMINI)[:-20])
+    os.mkfifo(bad[3])
+    good = write(tmp_path / f"{NAME}.jsonl", *CLAUDE)
+    done = treadle("import", *map(str, bad), str(good))
+    assert done.returncode == 1
+    assert "  imported: Mend the sum" in done.stdout
+    assert [path.name for path in bad if str(path) not in done.stderr] == []
+
+
+def test_a_damaged_session_is_imported_with_what_was_wrong(treadle: Run, tmp_path: Path) -> None:
+    path = write(tmp_path / f"{NAME}.jsonl", *CLAUDE[:4])
+    with path.open("a") as file:
+        file.write('garbage\n{"type":"user","mess')
+    [told] = json.loads(treadle("import", str(path), "--json").stdout)
+    assert told["problems"] == [
+        "records that are no JSON: 1",
+        "records that are unfinished at the end of the file: 1",
+        "calls without a result: 1",
+    ]
+    assert (told["repaired"], told["messages"]) == (1, 3)
+
+
+def test_a_session_in_which_nothing_was_said_is_left_alone(treadle: Run, tmp_path: Path) -> None:
+    path = write(tmp_path / "x.jsonl", CLAUDE[0])
+    assert outcomes(treadle, str(path)) == ["empty"]
+    assert threads(treadle) == []
+
+
+@pytest.mark.parametrize("arguments", [[], ["nowhere"], ["--from", "treadle"]])
+def test_nothing_to_import_is_a_mistake_of_the_caller(treadle: Run, arguments: list[str]) -> None:
+    assert treadle("import", *arguments).returncode == 2
+
+
+def test_known_secrets_stay_out_of_what_is_imported(
+    treadle: Run, folder: Path, tmp_path: Path
+) -> None:
+    key = "zq81-xyzzy-4711-plugh"
+    write(folder / "more.jsonl", claude("user", 0, f"use {key}", sessionId="more"))
+    treadle("import", str(folder), SOME_API_KEY=key)
+    stored = b"".join(path.read_bytes() for path in (tmp_path / "home").rglob("*.jsonl"))
+    assert key.encode() not in stored
+    assert b"[REDACTED:some_api_key]" in stored
+
+
+def test_private_is_for_new_threads_only(
+    treadle: Run, folder: Path, script: Callable[[str], str], tmp_path: Path
+) -> None:
+    treadle("import", str(folder), "--private")
+    assert all(line["is_private"] for line in threads(treadle))
+    treadle("-p", "hello", "-m", script(HELLO))
+    target = tmp_path / "thread.jsonl"
+    [line] = [line for line in threads(treadle) if not line.get("imported_from")]
+    treadle("export", line["id"], "--format", "jsonl", "-o", str(target))
+    done = treadle("import", str(target), "--private", TREADLE_HOME=str(tmp_path / "other"))
+    assert done.returncode == 1
+    assert "says itself whether it is private" in done.stderr
+
+
+# ---- threads of Treadle ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def exported(treadle: Run, script: Callable[[str], str], tmp_path: Path) -> tuple[str, Path]:
+    """A thread, and the file it was exported to."""
+    treadle("-p", "hello", "-m", script(HELLO))
+    [line] = threads(treadle)
+    target = tmp_path / "thread.jsonl"
+    treadle("export", line["id"], "--format", "jsonl", "-o", str(target))
+    return line["id"], target
+
+
+def test_an_exported_thread_keeps_its_id_and_is_here_already_where_it_is(
+    treadle: Run, exported: tuple[str, Path], tmp_path: Path
+) -> None:
+    thread, path = exported
+    assert outcomes(treadle, str(path)) == ["already here"]
+    other = {"TREADLE_HOME": str(tmp_path / "other")}
+    assert outcomes(treadle, str(path), **other) == ["imported"]
+    assert outcomes(treadle, str(path), **other) == ["already here"]
+    assert treadle("export", thread, "--format", "jsonl", **other).stdout == path.read_text()
+
+
+def test_a_thread_that_went_on_differently_is_refused_and_stays(
+    treadle: Run, exported: tuple[str, Path], script: Callable[[str], str], tmp_path: Path
+) -> None:
+    thread, path = exported
+    other = {"TREADLE_HOME": str(tmp_path / "other")}
+    treadle("import", str(path), **other)
+    for place, word in (({}, "mine"), (other, "yours")):
+        done = treadle("resume", thread, "-p", word, "-m", script(HELLO), **place)
+        assert done.returncode == 0, done.stderr
+    longer = tmp_path / "longer.jsonl"
+    treadle("export", thread, "--format", "jsonl", "-o", str(longer))
+    before = treadle("export", thread, "--format", "jsonl", **other).stdout
+    done = treadle("import", str(longer), **other)
+    assert done.returncode == 1
+    assert "with other contents; it was not changed" in done.stderr
+    assert treadle("export", thread, "--format", "jsonl", **other).stdout == before
+    assert outcomes(treadle, str(path), **other) == ["already here"]
+
+
+def test_a_thread_that_is_here_in_part_is_told_and_stays(
+    treadle: Run, exported: tuple[str, Path], tmp_path: Path
+) -> None:
+    thread, path = exported
+    part = tmp_path / "part.jsonl"
+    treadle("export", thread, "--format", "jsonl", "--version", "2", "-o", str(part))
+    other = {"TREADLE_HOME": str(tmp_path / "other")}
+    assert outcomes(treadle, str(part), **other) == ["imported"]
+    done = treadle("import", str(path), **other)
+    assert done.returncode == 1
+    assert f"thread {thread} is here up to version 2" in done.stderr
+
+
+def test_a_journal_with_one_byte_changed_is_refused(
+    treadle: Run, exported: tuple[str, Path], tmp_path: Path
+) -> None:
+    _, path = exported
+    path.write_bytes(path.read_bytes().replace(b"hello", b"hellO", 1))
+    done = treadle("import", str(path), TREADLE_HOME=str(tmp_path / "other"))
+    assert done.returncode == 1
+    assert "holds no intact journal" in done.stderr
+    assert not list((tmp_path / "other").rglob("*.jsonl"))
+
+
+def test_an_import_that_is_killed_leaves_whole_threads_and_goes_on_where_it_was(
+    treadle: Run, environment: dict[str, str], tmp_path: Path
+) -> None:
+    for number in range(40):
+        name = f"{number:08}-1111-4111-8111-111111111111"
+        write(tmp_path / f"all/{name}.jsonl", *(one | {"sessionId": name} for one in CLAUDE))
+    running = subprocess.Popen(
+        [sys.executable, "-um", "treadle", "import", str(tmp_path / "all")],
+        env=environment,
+        stdout=subprocess.PIPE,
+    )
+    assert running.stdout is not None
+    assert b"imported" in running.stdout.readline()
+    running.send_signal(signal.SIGKILL)
+    running.communicate()
+    known = len(threads(treadle))
+    assert known >= 1
+    found = outcomes(treadle, str(tmp_path / "all"))
+    assert (found.count("already here"), found.count("imported")) == (known, 40 - known)
+    assert treadle("verify").returncode == 0

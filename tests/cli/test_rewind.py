@@ -1,0 +1,277 @@
+"""`treadle rewind`: back to a place, with or without the files, and back again."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.conftest import Run
+from treadle.store.local import LocalStore
+from treadle.store.places import Places
+
+Script = Callable[[str], str]
+
+FIRST = """
+[[replies]]
+text = "First."
+[[replies.calls]]
+tool = "bash"
+arguments = {command = "echo one >> calc.py; echo one > made.txt; echo one > kept.log"}
+[[replies]]
+text = "Done one."
+"""
+
+SECOND = """
+[[replies]]
+text = "Second."
+[[replies.calls]]
+tool = "bash"
+arguments = {command = "echo two >> calc.py; rm made.txt; mkdir sub; printf 'x\\\\r' > sub/x"}
+[[replies]]
+text = "Done two."
+"""
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> LocalStore:
+    home = tmp_path / "home"
+    return LocalStore(Places(home / "data", home / "state", home / "config"))
+
+
+@pytest.fixture
+def thread(treadle: Run, script: Script, repository: Path) -> str:
+    """A thread of two turns that change files by a command."""
+    (repository / ".gitignore").write_text("*.log\n")
+    (repository / "mine.txt").write_text("mine\n")
+    first = ("-p", "one", "-m", script(FIRST), "--approval-mode", "auto")
+    assert treadle(*first).returncode == 0
+    assert treadle("-c", "-p", "two", "-m", script(SECOND)).returncode == 0
+    return str(json.loads(treadle("list", "--json").stdout)[0]["id"])
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and ".git" not in path.relative_to(folder).parts
+    }
+
+
+def seen(store: LocalStore, thread: str) -> list[str]:
+    return [message.content for message in store.load(thread).fold.conversation.in_view]
+
+
+def done(treadle: Run, *arguments: str, code: int = 0, **more: Any) -> Any:
+    ran = treadle("rewind", *arguments, "--json", **more)
+    assert ran.returncode == code, ran.stderr
+    return json.loads(ran.stdout) if code == 0 else ran.stderr
+
+
+def test_the_last_turn_is_taken_back_and_comes_back(
+    treadle: Run, thread: str, store: LocalStore, repository: Path
+) -> None:
+    whole, on_disk = seen(store, thread), files(repository)
+    ran = treadle("rewind", thread)
+    assert ran.returncode == 0
+    assert "went back to the end of turn 1" in ran.stdout
+    assert "no longer in view" in ran.stdout
+    assert seen(store, thread) == whole[: len(whole) // 2]
+    assert len(store.load(thread).fold.conversation) == len(whole)
+    assert files(repository) == on_disk
+    back = ran.stderr.rpartition("--version ")[2].strip()
+    again = done(treadle, thread, "--version", back)
+    assert again["messages_shown_again"] == len(whole) // 2
+    assert seen(store, thread) == whole
+    assert treadle("replay", thread, "--quiet").returncode == 0
+    assert treadle("verify", thread).returncode == 0
+
+
+def test_turn_after_turn_is_taken_back_until_there_is_none(
+    treadle: Run, thread: str, store: LocalStore, script: Script
+) -> None:
+    assert done(treadle, thread)["turn"] == 1
+    more = script('[[replies]]\ntext = "Three."\n')
+    assert treadle("resume", thread, "-p", "three", "-m", more).returncode == 0
+    assert seen(store, thread)[-2:] == ["three", "Three."]
+    assert "Done two." not in seen(store, thread)
+    assert done(treadle, thread)["turn"] == 1
+    assert done(treadle, thread)["turn"] == 0
+    assert seen(store, thread) == []
+    assert "no turn in view" in done(treadle, thread, code=2)
+
+
+def test_every_turn_and_version_can_be_gone_to(
+    treadle: Run, thread: str, store: LocalStore
+) -> None:
+    whole = seen(store, thread)
+    latest = store.load(thread).fold.version
+    assert done(treadle, thread, "--turn", "0")["messages_hidden"] == len(whole)
+    assert done(treadle, thread, "--turn", "2")["messages_shown_again"] == len(whole)
+    for version in range(1, latest + 1, 3):
+        found = done(treadle, thread, "--version", str(version), "--dry-run")
+        assert found["version"] <= version
+    assert "no place to go back to for turn 7" in done(treadle, thread, "--turn", "7", code=2)
+    assert "has versions 1 to" in done(treadle, thread, "--version", "999", code=2)
+    now = store.load(thread).fold.version
+    assert "stands there already" in done(treadle, thread, "--version", str(now), code=2)
+    assert store.load(thread).fold.version == now
+
+
+def test_files_go_back_with_the_conversation_and_return_with_it(
+    treadle: Run, thread: str, repository: Path
+) -> None:
+    both = files(repository)
+    (repository / "mine.txt").write_text("changed by me\n")
+    index = (repository / ".git" / "index").read_bytes()
+    first = done(treadle, thread, "--files")
+    assert {one["path"]: one["what"] for one in first["files"]} == {
+        "calc.py": "put back",
+        "made.txt": "made again",
+        "sub/x": "removed",
+    }
+    found = files(repository)
+    assert found["calc.py"].endswith(b"one\n")
+    assert found["made.txt"] == b"one\n"
+    assert found["mine.txt"] == b"changed by me\n"
+    assert found["kept.log"] == b"one\n"
+    assert not (repository / "sub").exists()
+    assert (repository / ".git" / "index").read_bytes() == index
+    done(treadle, thread, "--version", str(first["back"]), "--files")
+    assert files(repository) == {**both, "mine.txt": b"changed by me\n"}
+    done(treadle, thread, "--turn", "0", "--files")
+    assert files(repository)["calc.py"] == b"def add(a, b):\n    return a - b\n"
+    assert not (repository / "made.txt").exists()
+
+
+def test_what_others_changed_as_well_stops_all_of_it_unless_forced(
+    treadle: Run, thread: str, repository: Path, store: LocalStore
+) -> None:
+    (repository / "calc.py").write_text("mine now\n")
+    before, version = files(repository), store.load(thread).fold.version
+    why = done(treadle, thread, "--files", code=2)
+    assert "calc.py" in why
+    assert "made.txt" not in why
+    assert files(repository) == before
+    assert store.load(thread).fold.version == version
+    found = done(treadle, thread, "--files", "--force")
+    assert found["conflicts"] == ["calc.py"]
+    assert files(repository)["calc.py"].endswith(b"one\n")
+    done(treadle, thread, "--version", str(found["back"]), "--files")
+    assert files(repository) == before
+
+
+def test_a_dry_run_tells_the_same_and_does_nothing(
+    treadle: Run, thread: str, repository: Path, store: LocalStore
+) -> None:
+    before, version = files(repository), store.load(thread).fold.version
+    objects = sorted((repository / ".git").rglob("*"))
+    planned = done(treadle, thread, "--files", "--dry-run")
+    assert (files(repository), store.load(thread).fold.version) == (before, version)
+    assert sorted((repository / ".git").rglob("*")) == objects
+    real = done(treadle, thread, "--files")
+    assert {**planned, "dry_run": False, "back": real["back"]} == real
+    shown = treadle("rewind", thread, "--turn", "0", "--files", "--dry-run")
+    assert "would go back to before the first prompt" in shown.stdout
+
+
+def test_cut_short_while_files_go_back_the_same_command_finishes_it(
+    treadle: Run, thread: str, repository: Path, store: LocalStore, environment: dict[str, str]
+) -> None:
+    both, version = files(repository), store.load(thread).fold.version
+    code = (
+        "import os, sys\n"
+        "from treadle.workspace.files import restore\n"
+        "change = restore._change\n"
+        "left = [2]\n"
+        "def stop(*given):\n"
+        "    left[0] -= 1\n"
+        "    os.kill(os.getpid(), 9) if not left[0] else change(*given)\n"
+        "restore._change = stop\n"
+        "sys.argv[1:] = ['rewind', sys.argv[1], '--files']\n"
+        "from treadle.cli.main import main\n"
+        "main()\n"
+    )
+    killed = subprocess.run(
+        [sys.executable, "-c", code, thread], cwd=repository, env=environment, capture_output=True
+    )
+    assert killed.returncode == -signal.SIGKILL
+    assert files(repository) != both
+    assert done(treadle, thread, "--files")["turn"] == 1
+    assert files(repository)["calc.py"].endswith(b"one\n")
+    assert files(repository)["made.txt"] == b"one\n"
+    assert not (repository / "sub").exists()
+    done(treadle, thread, "--version", str(version), "--files")
+    assert files(repository) == both
+
+
+def test_work_that_was_cut_short_is_given_up_and_its_files_need_a_word(
+    treadle: Run, script: Script, repository: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
+    pipe = tmp_path / "started"
+    os.mkfifo(pipe)
+    model = script(
+        '[[replies]]\n[[replies.calls]]\ntool = "bash"\n'
+        f'arguments = {{command = "echo half > made.txt; echo > {pipe}; sleep 600"}}\n'
+    )
+    arguments = ("-p", "go", "-m", model, "--approval-mode", "auto")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "treadle", *arguments],
+        cwd=repository,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    pipe.read_text()
+    busy = treadle("rewind", json.loads(treadle("list", "--json").stdout)[0]["id"])
+    assert busy.returncode == 75
+    process.kill()
+    process.wait()
+    thread = json.loads(treadle("list", "--json").stdout)[0]["id"]
+    assert "made.txt" in done(treadle, thread, "--files", code=2)
+    assert (repository / "made.txt").exists()
+    ran = treadle("rewind", thread, "--files", "--force")
+    assert ran.returncode == 0, ran.stderr
+    assert "given up" in ran.stderr
+    assert not (repository / "made.txt").exists()
+    assert json.loads(treadle("list", "--json").stdout)[0]["state"] == "waiting_for_user_input"
+
+
+def test_without_a_repository_only_the_conversation_goes_back(
+    treadle: Run, script: Script, tmp_path: Path
+) -> None:
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    treadle("-p", "one", "-m", script('[[replies]]\ntext = "Yes."\n'), cwd=plain)
+    thread = json.loads(treadle("list", "--json").stdout)[0]["id"]
+    ran = treadle("rewind", thread, "--files")
+    assert ran.returncode == 2
+    assert "no git repository" in ran.stderr
+    assert "without --files" in ran.stderr
+    assert done(treadle, thread)["turn"] == 0
+
+
+def test_a_task_is_not_rewound_but_forked(treadle: Run, script: Script) -> None:
+    treadle("run", "do it", "-m", script('[[replies]]\ntext = "Yes."\n'))
+    thread = json.loads(treadle("list", "--json").stdout)[0]["id"]
+    ran = treadle("rewind", thread)
+    assert ran.returncode == 2
+    assert f"treadle fork {thread} --version N" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--turn", "1", "--version", "3"), ("--force",), ("--turn", "-1")]
+)
+def test_what_contradicts_itself_is_refused_and_changes_nothing(
+    treadle: Run, thread: str, store: LocalStore, arguments: tuple[str, ...]
+) -> None:
+    version = store.load(thread).fold.version
+    assert treadle("rewind", thread, *arguments).returncode == 2
+    assert store.load(thread).fold.version == version

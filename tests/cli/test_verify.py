@@ -1,0 +1,167 @@
+"""`treadle verify`: what is not as it must be is found and named, and nothing is changed."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cli.conftest import Run
+from core.samples import ended
+from store.shelf import TURN, fill
+from treadle.core.tools import ToolExecutionOutcome
+from treadle.store.blobs import Blobs
+from treadle.store.local import LocalStore
+from treadle.store.places import Places
+from treadle.thread.facts import Annotated
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> LocalStore:
+    """The threads of the commands' home."""
+    home = tmp_path / "home"
+    return LocalStore(Places(home / "data", home / "state", home / "config"))
+
+
+def make(store: LocalStore, *, blob: bytes = b"") -> str:
+    """A thread with a turn; with an output kept beside it."""
+    writer = store.create("treadle/0", workspace="/w")
+    fill(writer, *TURN[:2])
+    ref = Blobs(store.folders).keep(blob) if blob else None
+    fill(writer, (ended("a", ToolExecutionOutcome.Success("a", "cut", blob=ref)),))
+    writer.close()
+    return writer.thread_id
+
+
+def journal(store: LocalStore, thread: str) -> Path:
+    return Path(store.folders.threads) / f"{thread}.jsonl"
+
+
+def files(store: LocalStore) -> dict[str, bytes]:
+    """All files but the index, which is a cache, and locks."""
+    return {
+        str(path): path.read_bytes()
+        for path in store.places.data.rglob("*")
+        if path.is_file() and "index.sqlite" not in path.name and path.suffix != ".lock"
+    }
+
+
+def test_a_fork_is_verified_with_what_it_goes_on_from(treadle: Run, store: LocalStore) -> None:
+    base = make(store)
+    writer = store.fork(base, creator="treadle/0")
+    fill(writer, (Annotated("own"),))
+    writer.close()
+    done = treadle("verify", "--json")
+    assert done.returncode == 0, done.stdout
+    assert {one["thread"] for one in json.loads(done.stdout)} == {base, writer.thread_id}
+    replayed = treadle("replay", writer.thread_id)
+    assert replayed.returncode == 0
+    assert "2 records folded" in replayed.stdout
+    path = journal(store, base)
+    path.write_bytes(path.read_bytes().replace(b"mend it", b"mend XX"))
+    done = treadle("verify", writer.thread_id)
+    assert done.returncode == 1
+    assert base in done.stdout
+
+
+@pytest.mark.parametrize("damage", ["gone", "changed", "cut"])
+def test_an_output_that_is_gone_or_damaged_is_found(
+    treadle: Run, store: LocalStore, damage: str
+) -> None:
+    thread = make(store, blob=b"much output")
+    assert treadle("verify").returncode == 0
+    (blob,) = (path for path in (store.places.data / "blobs").iterdir() if path.is_file())
+    if damage == "gone":
+        blob.unlink()
+    else:
+        blob.write_bytes(b"other words" if damage == "changed" else b"much")
+    done = treadle("verify", "--all")
+    assert done.returncode == 1
+    assert thread in done.stdout
+    assert blob.name in done.stdout
+
+
+def test_threads_in_the_trash_are_verified_with_all_of_them(
+    treadle: Run, store: LocalStore
+) -> None:
+    kept, trashed = make(store), make(store)
+    Path(store.folders.trash).mkdir()
+    for path in Path(store.folders.threads).glob(f"{trashed}.json*"):
+        path.rename(Path(store.folders.trash) / path.name)
+    assert [one["thread"] for one in json.loads(treadle("verify", "--json").stdout)] == [kept]
+    done = treadle("verify", "--all", "--json")
+    assert {one["thread"] for one in json.loads(done.stdout)} == {kept, trashed}
+    assert done.returncode == 0
+    assert treadle("verify", trashed).returncode == 0
+
+
+def test_files_that_are_not_the_stores_are_named_and_left_alone(
+    treadle: Run, store: LocalStore
+) -> None:
+    thread = make(store, blob=b"x")
+    foreign = [
+        Path(store.folders.threads) / "notes.txt",
+        Path(store.folders.threads) / f"{thread} (copy).jsonl",
+        Path(store.folders.blobs) / "short",
+        store.places.data / "index.sqlite.bak",
+    ]
+    for path in foreign:
+        path.write_text("mine")
+    done = treadle("verify", "--all")
+    assert done.returncode == 0, done.stdout
+    named = [line for line in done.stderr.splitlines() if line.startswith("not Treadle's")]
+    assert sorted(line.rpartition(": ")[2] for line in named) == sorted(map(str, foreign))
+    assert all(path.read_text() == "mine" for path in foreign)
+
+
+def test_an_index_that_says_otherwise_is_found(treadle: Run, store: LocalStore) -> None:
+    thread = make(store)
+    treadle("list")
+    database = sqlite3.connect(store.places.data / "index.sqlite")
+    (text,) = database.execute("SELECT summary FROM threads").fetchone()
+    version = store.load(thread).fold.version
+    said = text.replace(b'"version":%d' % version, b'"version":%d' % (version + 1))
+    assert said != text
+    database.execute("UPDATE threads SET summary = ?", (said,))
+    database.commit()
+    database.close()
+    done = treadle("verify")
+    assert done.returncode == 1
+    assert f"the index has version {version + 1}" in done.stdout
+
+
+def test_salvage_prints_the_new_thread_and_says_where_the_rest_is(
+    treadle: Run, store: LocalStore
+) -> None:
+    thread = make(store)
+    path = journal(store, thread)
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:2], lines[2][:-9] + b"\n", *lines[3:]]))
+    before = files(store)
+    done = treadle("verify", thread, "--salvage")
+    assert done.returncode == 0, done.stderr
+    new = done.stdout.strip()
+    assert treadle("verify", new).returncode == 0
+    (kept,) = (p for p in (store.places.data / "quarantine").iterdir() if p.is_file())
+    assert str(kept) in done.stderr
+    assert kept.read_bytes() == b"".join(lines[3:])
+    after = files(store)
+    assert {name: after[name] for name in before} == before
+
+
+def test_wrong_ways_to_ask_are_usage_errors(treadle: Run, store: LocalStore) -> None:
+    thread = make(store)
+    for arguments in ([thread, "--all"], ["--salvage"], [thread, "--salvage"]):
+        assert treadle("verify", *arguments).returncode == 2
+
+
+def test_a_turn_of_a_real_model_verifies(
+    treadle: Run, script: Callable[[str], str], store: LocalStore
+) -> None:
+    treadle("-p", "x", "-m", script('[[replies]]\ntext = "Hello."\n'))
+    done = treadle("verify", "--all")
+    assert done.returncode == 0, done.stdout
+    assert "clean" in done.stdout

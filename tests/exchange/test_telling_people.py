@@ -1,0 +1,335 @@
+"""Threads told to people: as Markdown and as a page. What they hold may be hostile."""
+
+from __future__ import annotations
+
+import re
+from html import escape, unescape
+from html.parser import HTMLParser
+from typing import Final
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.samples import CONFIG, answer, call, ended, failure, said, success
+from store.shelf import Shelf
+from thread.journals import HEADER, PLAIN, at, write
+from treadle.core.approval import Rejected
+from treadle.core.config import AgentConfig
+from treadle.core.conversation import View
+from treadle.core.events import (
+    ApprovalDecided,
+    CancelRequested,
+    Compacted,
+    CompactionRequested,
+    PostToolsHookCompleted,
+    Rewound,
+)
+from treadle.core.llm import Usage
+from treadle.exchange.fences import fenced, pieces
+from treadle.exchange.journals import join, part_of, split
+from treadle.exchange.markdown import inert, quoted, to_markdown
+from treadle.exchange.page import POLICY, to_page
+from treadle.exchange.story import Story, legible, tell
+from treadle.models.prices.words import describe_usage
+from treadle.thread.codec import Entry
+from treadle.thread.facts import Annotated, Configured, Foreign, Imported, Renamed
+from treadle.thread.record import encode_batch
+
+HOSTILE: Final = (
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "' onmouseover='x",
+    "</style></pre></details></article><h1>mine</h1>",
+    "<!-- swallowed",
+    "&lt;b&gt; &amp;amp; &#x3c;",
+    "]]><![CDATA[",
+    "a\0b\x1b[31mc\x7f\x85",
+    "\u202egnp.exe\u2066\u200f",
+    "שלום עולם مرحبا",
+    "👩\u200d👩\u200d👧 \u200c",
+    "```\n</code>",
+    "~~~~\nopen",
+    "``````",
+    "| a | b |\n|---|---|",
+    "# Turn 99",
+    "\ud800",
+)
+
+
+def story_of(*batches: tuple[Entry, ...]) -> Story:
+    return tell([part_of(write(batches)[0])])
+
+
+def conversation(*texts: str) -> Story:
+    """A thread that says each text in every place where one can stand."""
+    batches: list[tuple[Entry, ...]] = [
+        (HEADER, Configured(AgentConfig(), "scripted")),
+        (Renamed(texts[0]), Imported(texts[0], texts[0], texts[0], (texts[0],), 1)),
+    ]
+    for number, text in enumerate(texts):
+        name = f"c{number}"
+        batches += [
+            (said(f"{text} ."), Annotated(text)),
+            (answer(text, call(name, text, text)),),
+            (ended(name, success(name, text)),),
+            (PostToolsHookCompleted(True, text, commit="c0ffee"),),
+            (answer(f"{text} ."),),
+        ]
+    return story_of(*batches)
+
+
+class Strict(HTMLParser):
+    """Reads a page and refuses what does not fit together."""
+
+    VOID: Final = frozenset({"meta"})
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=False)
+        self.open: list[str] = []
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
+        self.ids: list[str] = []
+        self.links: set[str] = set()
+        self.text: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        for name, value in attrs:
+            self.attributes.add(name)
+            assert value is not None
+            if name == "id":
+                self.ids.append(value)
+            if name == "href":
+                self.links.add(value)
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        raise AssertionError(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+    def handle_entityref(self, name: str) -> None:
+        assert name in ("lt", "gt", "amp", "quot")
+        self.text.append(unescape(f"&{name};"))
+
+    def handle_charref(self, name: str) -> None:
+        assert name == "x27"
+        self.text.append("'")
+
+    def handle_comment(self, data: str) -> None:
+        raise AssertionError(data)
+
+    def unknown_decl(self, data: str) -> None:
+        raise AssertionError(data)
+
+    def handle_pi(self, data: str) -> None:
+        raise AssertionError(data)
+
+
+TAGS: Final = {
+    *("html", "head", "meta", "title", "style", "body", "header", "h1", "h2", "bdi", "table", "tr"),
+    *("th", "td", "nav", "ol", "li", "a", "main", "section", "time", "article", "div", "details"),
+    *("summary", "b", "pre", "p"),
+}
+ATTRIBUTES: Final = {
+    *("lang", "charset", "http-equiv", "content", "name", "scope", "href", "id", "class", "dir"),
+    "aria-label",
+}
+
+
+def read(page: str) -> Strict:
+    parser = Strict()
+    parser.feed(page)
+    parser.close()
+    assert parser.open == []
+    assert parser.tags <= TAGS
+    assert parser.attributes <= ATTRIBUTES
+    assert len(parser.ids) == len(set(parser.ids))
+    assert {link.removeprefix("#") for link in parser.links} <= set(parser.ids)
+    return parser
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_no_text_gets_out_of_its_place_on_a_page(text: str) -> None:
+    page = to_page(conversation(text), describe_usage)
+    parser = read(page)
+    assert not re.search(
+        "[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]", page
+    )
+    shown = "".join(parser.text)
+    wanted = legible(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+    assert shown.count(wanted) >= 4
+    assert escape(wanted, quote=True) in page
+    page.encode()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.text(max_size=12) | st.sampled_from(HOSTILE), min_size=1, max_size=3))
+def test_a_page_is_well_formed_whatever_the_thread_holds(texts: list[str]) -> None:
+    read(to_page(conversation(*texts), describe_usage))
+
+
+def test_a_page_asks_nobody_for_anything_and_runs_nothing() -> None:
+    page = to_page(conversation("hello", "more"), describe_usage)
+    assert f'content="{POLICY}"' in page
+    assert POLICY == "default-src 'none'; style-src 'unsafe-inline'"
+    assert "http" not in page.replace('http-equiv="Content', "")
+    assert "url(" not in page
+    assert "@import" not in page
+    assert "prefers-color-scheme: dark" in page
+    assert "@media print" in page
+    assert 'name="viewport"' in page
+
+
+def test_a_page_has_an_anchor_for_each_turn_and_a_list_of_them() -> None:
+    parser = read(to_page(conversation("hello", "more"), describe_usage))
+    assert [name for name in parser.ids if name != "turn-0"] == ["turn-1", "turn-2"]
+    assert parser.links == {"#turn-1", "#turn-2"}
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_no_text_gets_out_of_its_place_in_markdown(text: str) -> None:
+    told = to_markdown(conversation(text, "plain"), describe_usage)
+    outside = [line for piece in pieces(told) if not piece.is_code for line in piece.lines]
+    assert outside.count("## Turn 2") == 1
+    assert outside.count("**assistant**") >= 2
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", told)
+    for line in outside:
+        assert "<script" not in re.sub(r"\\<", "", line)
+        assert "<!--" not in re.sub(r"\\<", "", line)
+
+
+@given(st.text(alphabet="`~ab\n ", max_size=60))
+def test_a_fence_is_never_closed_by_what_stands_in_it(text: str) -> None:
+    [piece] = pieces(fenced(text))
+    assert piece.is_code
+    assert "\n".join(piece.lines) == text
+
+
+@given(st.text(alphabet="`~<a!\n ", max_size=60))
+def test_text_of_others_ends_where_it_ends(text: str) -> None:
+    for told in (inert(text), quoted(text)):
+        assert not list(pieces(f"{told}\n\nend"))[-1].is_code
+    assert all(line.startswith(">") for line in quoted(text).split("\n"))
+
+
+def test_code_in_a_line_keeps_its_signs_and_other_tags_lose_theirs() -> None:
+    assert inert("use `<b>` or <b> or a < b") == r"use `<b>` or \<b> or a < b"
+    assert inert("```\n<b>\n```") == "```\n<b>\n```"
+    assert inert("```\n<b>") == "```\n<b>\n```"
+    assert inert("<" * 3 + "x" * 10_001).endswith("x")
+
+
+# ---- what is told ------------------------------------------------------------------------------
+
+
+def test_a_thread_is_told_with_its_approvals_commits_and_notes() -> None:
+    refused = ApprovalDecided("b", Rejected("not today"), at(5))
+    text = to_markdown(
+        story_of(
+            (HEADER, Configured(CONFIG, "scripted")),
+            (said("go"),),
+            (answer("", call("a", "edit"), call("b", "drop"), usage=Usage(9, 1)),),
+            (refused,),
+            (ended("a", success("a", "done")),),
+            (PostToolsHookCompleted(True, "feat: it", commit="c0ffee" * 6),),
+            (answer("so"), Annotated("remember"), Foreign("{}")),
+        ),
+        describe_usage,
+    )
+    for line in ("a person refused the call b", "not today", "committed c0ffeec0ff", "feat: it"):
+        assert line in text
+    for line in ("a person wrote down", "remember", "*Turn 1: 9 tokens in, 1 out*", "> go"):
+        assert line in text
+    assert text.index("not today") > text.index("**drop** `b`")
+
+
+def test_what_was_gone_back_from_is_marked_and_what_was_summed_up_is_told() -> None:
+    story = story_of(
+        (HEADER, Configured(AgentConfig(), "")),
+        (said("one"),),
+        (answer("first"),),
+        (said("two"),),
+        (answer("second"),),
+        (Rewound(4, View(2)),),
+        (said("three"),),
+        (answer("third"),),
+        (CompactionRequested(),),
+        (Compacted(6, "all of it"),),
+    )
+    text = to_markdown(story, describe_usage)
+    assert "**assistant** (gone back from)\n\nsecond" in text
+    assert "**assistant**\n\nfirst" in text
+    assert "**user** (gone back from)\n\n> two" in text
+    assert "**user**\n\n> three" in text
+    assert "a person went back to version 4" in text
+    assert "the first 6 messages were summarised for the model" in text
+    assert "all of it" in text
+    read(to_page(story, describe_usage))
+
+
+def test_a_call_without_a_result_and_a_cut_answer_are_told_as_such() -> None:
+    story = story_of(
+        (HEADER, Configured(AgentConfig(), "")),
+        (said("one"),),
+        (CancelRequested("half an ans", "stop"),),
+        (said("two"),),
+        (answer("", call("a"), call("b")),),
+        (ended("a", failure("a")),),
+    )
+    text = to_markdown(story, describe_usage)
+    assert "**assistant** (interrupted)\n\nhalf an ans" in text
+    assert text.count("*(no result)*") == 2
+    assert "(no result)" in to_page(story, describe_usage)
+
+
+def test_a_record_of_a_newer_program_ends_the_story_and_is_told() -> None:
+    data, head = write(PLAIN[:2])
+    newer, _ = encode_batch(head, at(9), [b'{"type":"from_the_future"}'])
+    story = tell([part_of(data + newer)])
+    assert story.document.version == head.seq
+    assert f"record {head.seq + 1} cannot be read by this version" in story.problem
+    assert "| not told | record" in to_markdown(story, describe_usage)
+
+
+# ---- journals ----------------------------------------------------------------------------------
+
+
+def test_a_fork_is_told_from_its_beginning_and_its_journals_travel_together(
+    shelf: Shelf, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    parent = shelf.create(
+        (Configured(AgentConfig(), ""), said("one")), (answer("first"),), (said("two"),)
+    )
+    fork = shelf.store.fork(parent, 4, creator="treadle/0.1.0", first=[Annotated("mine")])
+    fork.close()
+    base = part_of(shelf.journal(parent).read_bytes(), 4)
+    own = part_of(shelf.journal(fork.thread_id).read_bytes())
+    assert (base.head.seq, base.data.count(b"\n")) == (4, 4)
+    assert shelf.journal(parent).read_bytes().startswith(base.data)
+    story = tell([base, own])
+    assert (story.document.id, len(story.document.conversation.messages)) == (fork.thread_id, 2)
+    assert "goes on from here" in to_markdown(story, describe_usage)
+    data = join([base, own])
+    assert split(data) == [base.data, own.data]
+    other = Shelf(tmp_path_factory.mktemp("other"))
+    assert [other.store.adopt(one) for one in split(data)] == [parent, fork.thread_id]
+    assert other.store.load(fork.thread_id).fold.conversation[0].content == "one"
+
+
+def test_a_torn_end_is_left_out_and_told() -> None:
+    data, _ = write(PLAIN)
+    part = part_of(data + b'{"seq":99')
+    assert (part.data, part.condition.value) == (data, "torn")
+    assert "unfinished write" in part.reason
+
+
+def test_a_text_that_looks_like_a_journal_begins_none() -> None:
+    data, _ = write([*PLAIN, (said('{"seq":1,"at":"x"}\n{"seq":1,'),)])
+    assert split(data) == [data]

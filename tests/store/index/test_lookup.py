@@ -1,0 +1,169 @@
+"""The index says what the journals say, whatever happened to them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from core.samples import answer, said
+from store.index.world import World, ids, kept, rebuilt, writing
+from store.shelf import CREATOR, Shelf, fill
+from treadle.store.index.lookup import Filters, Index
+from treadle.thread.facts import Pinned, Renamed, Tagged, Trashed
+from treadle.thread.record import Head, Record, encode_batch, scan
+
+TESTS = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def told() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def index(shelf: Shelf, told: list[str]) -> Iterator[Index]:
+    index = Index(shelf.store, told.append)
+    yield index
+    index.close()
+
+
+# ---- kept equals rebuilt -----------------------------------------------------------------------
+
+HAPPENINGS: tuple[Callable[[World, int], None], ...] = (
+    *(World.create, World.append, World.fork, World.tear, World.damage, World.rechain),
+    *(World.remove, World.lose_journal, World.throw_away, World.restore, World.touch),
+    *(World.look, World.update, World.forget, World.die),
+)
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(
+    happenings=st.lists(
+        st.tuples(st.sampled_from(HAPPENINGS), st.integers(0, 4000)), min_size=4, max_size=14
+    )
+)
+def test_the_index_kept_is_the_index_made_anew(
+    happenings: list[tuple[Callable[[World, int], None], int]],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    world = World(tmp_path_factory.mktemp("world"))
+    for number in range(2):
+        world.create(number + 2)
+        world.look(0)
+    for happen, number in happenings:
+        happen(world, number)
+    world.index.catch_up()
+    now = kept(world.shelf)
+    fresh = rebuilt(world.shelf)
+    for table in fresh:
+        assert now[table] == fresh[table], table
+    world.index.close()
+
+
+def test_what_the_index_lists_is_what_reading_all_threads_gives(shelf: Shelf, index: Index) -> None:
+    shelf.busy()
+    pinned = shelf.create((said("first"), Pinned(), Tagged(("red",))))
+    for _ in range(2):
+        found = index.threads()
+        assert found[0].id == pinned
+        assert sorted(found, key=lambda line: line.id) == sorted(
+            shelf.store.list(), key=lambda line: line.id
+        )
+        with writing(shelf, pinned) as writer:
+            fill(writer, (answer("done"),))
+
+
+# ---- freshness ---------------------------------------------------------------------------------
+
+
+def test_only_what_has_grown_is_read_again(shelf: Shelf, index: Index) -> None:
+    quiet, busy = shelf.create((said("quiet"),)), shelf.create((said("busy"),))
+    index.catch_up()
+    statements: list[str] = []
+    index._file._open().set_trace_callback(statements.append)
+    index.catch_up()
+    assert not [text for text in statements if text.startswith(("BEGIN", "INSERT", "UPDATE"))]
+    with writing(shelf, busy) as writer:
+        fill(writer, (answer("loudly"),))
+    statements.clear()
+    index.catch_up()
+    written = [text for text in statements if text.startswith("INSERT INTO words")]
+    assert len(written) == 1
+    assert "loudly" in written[0]
+    assert quiet not in "".join(statements)
+
+
+def test_a_known_fold_saves_reading_the_thread(shelf: Shelf, index: Index) -> None:
+    thread = shelf.create((said("first"),))
+    index.catch_up()
+    writer = shelf.store.open(thread)
+    fill(writer, (Renamed("The loom"),))
+    shelf.snapshot(thread).write_bytes(b"not looked at")
+    assert index.update(thread, writer.fold)
+    writer.close()
+    assert index.threads()[0] == writer.fold.summary()
+    index.catch_up()
+    assert kept(shelf) == rebuilt(shelf)
+
+
+def test_a_fork_of_a_damaged_thread_says_so_as_soon_as_it_is_damaged(
+    shelf: Shelf, index: Index
+) -> None:
+    base = shelf.create((said("first"),), (answer("second"),))
+    fork = shelf.store.fork(base, creator=CREATOR)
+    fork.close()
+    shelf.snapshot(fork.thread_id).unlink(missing_ok=True)
+    assert [line.problem for line in index.threads()] == ["", ""]
+    shelf.journal(base).unlink()
+    shelf.snapshot(base).unlink()
+    (line,) = index.threads()
+    assert (line.id, "gone" in line.problem) == (fork.thread_id, True)
+
+
+def test_one_bad_file_has_a_line_and_stops_nothing(shelf: Shelf, index: Index) -> None:
+    good, bad = shelf.create((said("good"),)), shelf.create((said("bad"),))
+    shelf.snapshot(bad).unlink()
+    data = shelf.journal(bad).read_bytes()
+    shelf.journal(bad).write_bytes(b"x" + data)
+    (shelf.threads / "T-not-an-id.jsonl").write_bytes(b"\0" * 99)
+    os.mkfifo(shelf.threads / "T-01900000-0000-7000-8000-00000000ffff.jsonl")
+    shelf.journal(shelf.next_id()).write_bytes(b"")
+    lines = {line.id: line for line in index.threads()}
+    assert lines[good].problem == ""
+    assert lines[bad].problem != ""
+    assert ids(index, Filters(state="damaged")).count(bad) == 1
+
+
+def test_the_trash_is_listed_when_it_is_asked_for_only(shelf: Shelf, index: Index) -> None:
+    kept_one, away = shelf.create((said("here"),)), shelf.create((said("away"),))
+    marked = shelf.create((said("marked"), Trashed()))
+    world = World(shelf.places.data.parent)
+    world.move(shelf.journal(away), world.trash)
+    assert ids(index) == [kept_one]
+    assert {*ids(index, Filters(is_trashed=True))} == {away, marked}
+    assert all(line.is_trashed for line in index.threads(Filters(is_trashed=True)))
+    world.move(world.trash / f"{away}.jsonl", shelf.threads)
+    assert {*ids(index)} == {kept_one, away}
+
+
+def test_a_journal_that_was_written_anew_and_is_longer_is_read_from_its_beginning(
+    shelf: Shelf, index: Index
+) -> None:
+    """In the same file, so that only the chain tells it from one that has grown."""
+    thread = shelf.create((said("before"),))
+    index.catch_up()
+    path = shelf.journal(thread)
+    events = [bytes(one.event).replace(b"before", b"afterwards") for one in scan_of(path)]
+    shelf.snapshot(thread).unlink()
+    path.write_bytes(encode_batch(Head(), "2026-11-21T00:00:00.000000Z", events)[0])
+    assert index.search("before") == []
+    assert [hit.thread.id for hit in index.search("afterwards")] == [thread]
+
+
+def scan_of(path: Path) -> list[Record]:
+    return scan(path.read_bytes()).records

@@ -1,0 +1,73 @@
+"""The commits a thread made: told by the record, or by the note where the record is older."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treadle.core.events import PostToolsHookCompleted, UserInput
+from treadle.core.messages import Message
+from treadle.thread.codec import Entry
+from treadle.thread.commits import made_commits
+
+WHOLE = "0123456789abcdef0123456789abcdef01234567"
+
+
+def made(*entries: Entry) -> list[tuple[str, int, str]]:
+    return made_commits((seq, "", entry) for seq, entry in enumerate(entries, 1))
+
+
+def test_the_whole_hash_is_that_of_the_record_and_the_subject_that_of_the_note() -> None:
+    note = "committed 0123456 fix: add (1 file)"
+    assert made(
+        UserInput(Message.user("go")),
+        PostToolsHookCompleted(True, note, commit=WHOLE),
+        PostToolsHookCompleted(False, "not committed: a.py had changes of yours"),
+        PostToolsHookCompleted(True, "tidied up"),
+        PostToolsHookCompleted(True, "fertig", commit=WHOLE[::-1]),
+    ) == [(WHOLE, 2, "fix: add"), (WHOLE[::-1], 5, "")]
+
+
+@pytest.mark.parametrize(
+    ("note", "subject"),
+    [
+        ("committed 0123456 fix: add (1 file)", "fix: add"),
+        ("committed 0123456 fix: 2 (2 files) at once (12 files)", "fix: 2 (2 files) at once"),
+        (
+            "committed 0123456 x (1 file); HEAD is detached: make a branch to keep it"
+            "; a hook also committed b.py\nnot committed: c (a known secret in it)",
+            "x",
+        ),
+        ("committed 0123456  (1 file)", ""),
+    ],
+)
+def test_an_older_journal_tells_it_in_the_note(note: str, subject: str) -> None:
+    assert made(PostToolsHookCompleted(True, note)) == [("0123456", 1, subject)]
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        "",
+        "committed",
+        "committed 0123456",
+        "committed 012345 x (1 file)",
+        "committed 0123456 x",
+        "committed nothing at all (1 file)",
+        "not committed: committed 0123456 x (1 file)",
+        "x\ncommitted 0123456 x (1 file)",
+    ],
+)
+def test_a_note_of_something_else_is_no_commit(note: str) -> None:
+    assert made(PostToolsHookCompleted(True, note)) == []
+
+
+def test_a_hook_that_did_nothing_made_no_commit_whatever_it_says() -> None:
+    assert made(PostToolsHookCompleted(False, "committed 0123456 x (1 file)")) == []
+
+
+@given(st.text(st.characters(exclude_characters="\n")), st.integers(0, 10**9))
+def test_every_subject_is_read_back_as_it_was_written(subject: str, count: int) -> None:
+    note = f"committed 0123456 {subject} ({count} file{'s' * (count != 1)})"
+    assert made(PostToolsHookCompleted(True, note)) == [("0123456", 1, subject)]
