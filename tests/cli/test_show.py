@@ -131,3 +131,15 @@ def test_a_place_that_is_not_there_cannot_be_forked(
     before = treadle("list", "--json").stdout
     assert treadle("fork", thread, *arguments).returncode == 2
     assert treadle("list", "--json").stdout == before
+
+
+def test_a_turn_can_be_had_in_a_fork_in_one_step(treadle: Run, thread: str) -> None:
+    before = shown(treadle, thread)
+    done = treadle("-r", thread, "--fork", "-p", "beside it")
+    assert done.returncode == 0, done.stderr
+    assert shown(treadle, thread) == before
+    newest = json.loads(treadle("list", "--json").stdout)[0]
+    assert (newest["forked_from"], newest["title"]) == (thread, "write it")
+    assert prompts(shown(treadle, newest["id"])) == ["write it", "and now?", "beside it"]
+    for arguments in (("--fork", "-p", "x"), ("--fork",)):
+        assert treadle(*arguments).returncode == 2

@@ -243,9 +243,9 @@ def test_a_thread_is_told_with_its_approvals_commits_and_notes() -> None:
         ),
         describe_usage,
     )
-    for line in ("a person refused the call b", "not today", "committed c0ffeec0ff", "feat: it"):
+    for line in ("a person refused drop (b)", "not today", "committed c0ffeec", "feat: it"):
         assert line in text
-    for line in ("a person wrote down", "remember", "*Turn 1: 9 tokens in, 1 out*", "> go"):
+    for line in ("*note*", "remember", "*Turn 1: 9 tokens in, 1 out*", "> go"):
         assert line in text
     assert text.index("not today") > text.index("**drop** `b`")
 
@@ -268,8 +268,8 @@ def test_what_was_gone_back_from_is_marked_and_what_was_summed_up_is_told() -> N
     assert "**assistant**\n\nfirst" in text
     assert "**user** (gone back from)\n\n> two" in text
     assert "**user**\n\n> three" in text
-    assert "a person went back to version 4" in text
-    assert "the first 6 messages were summarised for the model" in text
+    assert "gone back to version 4" in text
+    assert "a summary stands for the first 6 messages" in text
     assert "all of it" in text
     read(to_page(story, describe_usage))
 

@@ -100,7 +100,8 @@ def test_a_summary_counts_what_is_pending() -> None:
         answer("", call("a", "drop")),
         InputQueued(said("x").message),
     ).summary()
-    assert (asked.questions, asked.queued) == (1, 1)
+    assert (asked.questions, asked.queued, asked.is_unfinished) == (1, 1, False)
+    assert fold(said("one"), answer("done"), InputQueued(said("x").message)).summary().is_unfinished
     done = fold(said("one"), answer("done")).summary()
     assert (done.open_calls, done.queued, done.is_unfinished) == (0, 0, False)
 

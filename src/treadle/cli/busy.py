@@ -50,7 +50,7 @@ def go_elsewhere(store: LocalStore, busy: ThreadBusyError, *, has_prompt: bool) 
     if choice == _WATCH:
         watch(store, busy.thread_id)
         return None
-    return _fork(store, busy.thread_id)
+    return fork_at_rest(store, busy.thread_id)
 
 
 def _can_fork(store: LocalStore, thread_id: str) -> bool:
@@ -68,11 +68,14 @@ def _ask(choices: list[str]) -> str:
             return words[answer]
 
 
-def _fork(store: LocalStore, thread_id: str) -> str:
+def fork_at_rest(store: LocalStore, thread_id: str) -> str:
     """A thread that goes on from the newest version at which nothing was open.
 
-    What the other process is in the middle of is its own to finish: it would be done twice
-    otherwise, in the same folder.
+    What a process is in the middle of is its own to finish: it would be done twice otherwise, in
+    the same folder.
+
+    Raises:
+        StoreError: the thread cannot be read, or the disk refused.
     """
     rests = store.rests(thread_id)
     version = rests[-1].version if rests else None

@@ -91,6 +91,7 @@ class _Lazy(click.Group):
     "-c", "--continue", "latest", is_flag=True, help="Go on with this folder's last thread."
 )
 @click.option("-r", "--resume", "thread", metavar="ID", help="Go on with this thread.")
+@click.option("--fork", is_flag=True, help="With -r or -c: go on in a fork, and leave it as it is.")
 @options.model_option(
     "provider:model, an alias, scripted:FILE or recorded:FILE. A thread keeps its model."
 )
@@ -135,7 +136,7 @@ def cli(ctx: click.Context, /, verbose: int, **given: Any) -> None:
             )
         return
     if given["prompt"] is None:
-        if given["latest"] or given["thread"]:
+        if given["latest"] or given["thread"] or given["fork"]:
             raise click.UsageError(
                 "the interactive terminal is not part of this version yet; add -p PROMPT"
             )

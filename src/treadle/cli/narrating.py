@@ -9,40 +9,14 @@ from typing import Any, Final, TypeAlias
 from msgspec import Struct
 
 from treadle.cli.render import describe_call, head
-from treadle.core.approval import Approved, Rejected
-from treadle.core.events import (
-    ApprovalDecided,
-    CancelRequested,
-    Compacted,
-    CompactionFailed,
-    CompactionRequested,
-    LlmEvent,
-    PostToolsHookCompleted,
-    Rewound,
-    ToolCompleted,
-    ToolUncertain,
-    UserInput,
-)
+from treadle.core.events import Compacted, LlmEvent, ToolCompleted, UserInput
 from treadle.core.messages import ToolCall
-from treadle.core.task.events import StateCompleted, StateFailed, TaskGiven, TimeRanOut
+from treadle.core.task.events import TaskGiven
 from treadle.core.tools import ToolExecutionOutcome
 from treadle.thread.codec import UnknownEntryError, decode_entry
-from treadle.thread.facts import (
-    Annotated,
-    ChildStarted,
-    Foreign,
-    Granted,
-    Imported,
-    InputQueued,
-    Recovered,
-    Renamed,
-    Restored,
-    Scrubbed,
-    TaskEnded,
-    ThreadCreated,
-    Trashed,
-)
+from treadle.thread.facts import ThreadCreated
 from treadle.thread.record import Record
+from treadle.thread.words import words_of
 
 
 class Line(Struct, frozen=True):
@@ -70,9 +44,13 @@ class Narrator:
             return
         if isinstance(entry, LlmEvent.Completed):
             self._calls = {call.id: call for call in entry.response.tool_calls}
-        words = _WORDS.get(type(entry))
-        if words is not None:
-            yield from words(self._calls, entry)
+        tell = _WORDS.get(type(entry))
+        if tell is not None:
+            yield from tell(self._calls, entry)
+        elif isinstance(entry, ThreadCreated) and entry.workspace:
+            yield Line("aside", f"thread begun in {entry.workspace}")
+        elif (words := words_of(entry, lambda call_id: _name(self._calls, call_id))) is not None:
+            yield Line("aside", words.text if isinstance(entry, Compacted) else words.whole)
 
 
 def _says(who: str, text: str) -> Iterator[Line]:
@@ -109,71 +87,12 @@ def _name(calls: Calls, call_id: str) -> str:
     return describe_call(calls[call_id]) if call_id in calls else call_id
 
 
-def _decision(calls: Calls, entry: ApprovalDecided) -> str:
-    name = _name(calls, entry.call_id)
-    if isinstance(entry.decision, Approved):
-        return f"a person allowed {name}"
-    if isinstance(entry.decision, Rejected):
-        return f"a person refused {name}{_behind(entry.decision.reason)}"
-    return f"a person changed {name}: {entry.decision.arguments_json}"
-
-
-def _behind(reason: str) -> str:
-    return f": {reason}" if reason else ""
-
-
-def _aside(words: Callable[[Any], str]) -> Callable[[Calls, Any], Iterator[Line]]:
-    """What says one line, or none."""
-
-    def tell(_: Calls, entry: Any) -> Iterator[Line]:
-        if text := words(entry):
-            yield Line("aside", text)
-
-    return tell
-
-
-def _by_call(words: Callable[[Calls, Any], str]) -> Callable[[Calls, Any], Iterator[Line]]:
-    def tell(calls: Calls, entry: Any) -> Iterator[Line]:
-        yield Line("aside", words(calls, entry))
-
-    return tell
-
-
 _WORDS: Final[Mapping[type, Callable[[Calls, Any], Iterator[Line]]]] = MappingProxyType(
     {
-        ThreadCreated: _aside(lambda e: f"thread begun in {e.workspace}" if e.workspace else ""),
         UserInput: _prompt,
-        InputQueued: _aside(lambda e: f"queued: {e.message.content}"),
-        TaskGiven: lambda _, e: _says("task", e.task),
+        TaskGiven: lambda _, entry: _says("task", entry.task),
         LlmEvent.Completed: _answer,
-        LlmEvent.Error: _aside(lambda e: f"the request failed: {e.error.text}"),
         ToolCompleted: _result,
-        ToolUncertain: _by_call(
-            lambda calls, e: f"{_name(calls, e.call_id)}: it may or may not have happened"
-        ),
-        ApprovalDecided: _by_call(_decision),
-        Granted: _aside(
-            lambda e: f"a person allowed {e.tool_name}, up to {e.risk.name.lower()} risk"
-        ),
-        PostToolsHookCompleted: _aside(lambda e: e.note),
-        CompactionRequested: _aside(lambda _: "a person asked for a summary"),
-        Compacted: _aside(lambda e: f"a summary stands for the first {e.through} messages"),
-        CompactionFailed: _aside(lambda e: f"no summary was written: {e.error.text}"),
-        Rewound: _aside(lambda e: f"gone back to version {e.to}"),
-        CancelRequested: _aside(lambda e: f"stopped{_behind(e.reason)}"),
-        StateCompleted: _aside(lambda e: f"{e.state}: {e.event}"),
-        StateFailed: _aside(lambda e: f"{e.state}: failed"),
-        TimeRanOut: _aside(lambda _: "the time limit has passed"),
-        TaskEnded: _aside(lambda e: f"the task has ended: {e.state}{_behind(e.error)}"),
-        ChildStarted: _aside(lambda e: f"a sub-agent works on it in {e.thread}"),
-        Recovered: _aside(lambda e: e.note),
-        Renamed: _aside(lambda e: f"titled: {e.title}" if e.title else "the title was removed"),
-        Annotated: _aside(lambda e: f"note: {e.text}"),
-        Scrubbed: _aside(lambda e: f"{e.count} records were scrubbed"),
-        Imported: _aside(lambda e: f"imported from {e.source}"),
-        Foreign: _aside(lambda _: "a record of another program"),
-        Trashed: _aside(lambda _: "put into the trash"),
-        Restored: _aside(lambda _: "taken out of the trash"),
     }
 )
-"""What each kind of record says; those that are not here say nothing to people."""
+"""What is said, called and answered; of all else `words_of` tells."""

@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from treadle.cli import exits
-from treadle.cli.busy import go_elsewhere
+from treadle.cli.busy import fork_at_rest, go_elsewhere
 from treadle.cli.drive import drive, resume
 from treadle.cli.options import budget_of
 from treadle.cli.pending import notice
@@ -28,6 +28,7 @@ class TurnOptions(Struct, frozen=True):
     prompt: str | None
     latest: bool = False
     thread: str | None = None
+    fork: bool = False
     model: str | None = None
     cwd: str | None = None
     approval_mode: ApprovalMode | None = None
@@ -49,6 +50,8 @@ def run_turn(options: TurnOptions) -> int:
     if options.latest and options.thread:
         raise UsageError("-c and -r name two threads", hint="give one of them")
     prompt = None if options.prompt is None else read_prompt(options.prompt)
+    if options.fork:
+        options = _forked(options)
     while True:
         setup = _make_setup(options)
         try:
@@ -58,6 +61,18 @@ def run_turn(options: TurnOptions) -> int:
         if fork is None:
             return exits.DONE
         options = replace(options, thread=fork, latest=False)
+
+
+def _forked(options: TurnOptions) -> TurnOptions:
+    """The same, on a fork of the thread that is named."""
+    if not (options.latest or options.thread):
+        raise UsageError("--fork needs a thread to go on from", hint="name one with -r ID, or -c")
+    setup = _make_setup(options)
+    assert setup.thread_id is not None
+    if setup.is_task:
+        _refuse_for_task(setup, options)
+    fork = fork_at_rest(setup.store, setup.thread_id)
+    return replace(options, thread=fork, latest=False, fork=False)
 
 
 def _make_setup(options: TurnOptions) -> Setup:

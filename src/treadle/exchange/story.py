@@ -7,43 +7,24 @@ was committed, what was taken back.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import MappingProxyType
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, TypeAlias
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from treadle.core.approval import Modified, Rejected
-from treadle.core.events import (
-    ApprovalDecided,
-    CancelRequested,
-    Compacted,
-    CompactionFailed,
-    LlmEvent,
-    PostToolsHookCompleted,
-    Rewound,
-    ToolUncertain,
-)
+from treadle.core.events import CompactionRequested
 from treadle.core.llm import Usage
 from treadle.core.messages import NOTE, Message, ToolCall
-from treadle.core.task.events import StateCompleted, TimeRanOut
+from treadle.core.task.events import StateFailed
 from treadle.exchange.journals import Part
 from treadle.thread.codec import Entry, UnknownEntryError, decode_entry
-from treadle.thread.facts import (
-    Annotated,
-    Imported,
-    InputQueued,
-    Recovered,
-    Renamed,
-    Scrubbed,
-    TaskEnded,
-    ThreadCreated,
-)
+from treadle.thread.facts import ChildStarted, Foreign, Restored, ThreadCreated, Trashed
 from treadle.thread.fold import ThreadFold
 from treadle.thread.ledger import by_turn, spending
 from treadle.thread.model import Thread
+from treadle.thread.words import words_of
 
 _STEERING: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -129,6 +110,10 @@ def tell(parts: Sequence[Part]) -> Story:
     return teller.story(problem)
 
 
+_UNTOLD: Final = (CompactionRequested, StateFailed, ChildStarted, Foreign, Restored, Trashed)
+"""What another record, or the page as a whole, says better."""
+
+
 class _Teller:
     def __init__(self) -> None:
         self._fold: ThreadFold | None = None
@@ -154,12 +139,17 @@ class _Teller:
             except UnknownEntryError as error:
                 return f"record {record.seq} cannot be read by this version: {error.message}"
             self._entries.append((record.seq, record.at, entry))
-            note = _NOTES.get(type(entry))
-            found = None if note is None else note(entry)
-            if found is not None:
-                self._add(replace(found, at=record.at))
+            words = None if isinstance(entry, _UNTOLD) else words_of(entry, self._name_of)
+            if words is not None:
+                self._add(Noted(record.at, legible(words.text), legible(words.detail)))
             self._hear(record.at)
         return ""
+
+    def _name_of(self, call_id: str) -> str:
+        """The tool of a call, and its id as the calls are marked with."""
+        turn, place = self._place_of.get(call_id, (-1, -1))
+        called = self._turns[turn][1][place] if place >= 0 else None
+        return f"{called.tool_name} ({call_id})" if isinstance(called, Called) else call_id
 
     def _add(self, item: Item) -> None:
         self._turns[-1][1].append(item)
@@ -258,74 +248,3 @@ def facts_of(story: Story, describe: Callable[[Usage], str]) -> Iterator[tuple[s
     for name, value in pairs:
         if value:
             yield name, legible(value)
-
-
-# ---- what happened besides ---------------------------------------------------------------------
-
-
-def _decided(entry: ApprovalDecided) -> Noted:
-    decision, call = entry.decision, legible(entry.call_id)
-    if isinstance(decision, Rejected):
-        return Noted("", f"a person refused the call {call}", legible(decision.reason or ""))
-    if isinstance(decision, Modified):
-        text = f"a person changed the call {call} and allowed it"
-        return Noted("", text, legible(decision.arguments_json))
-    return Noted("", f"a person allowed the call {call}")
-
-
-def _hooked(entry: PostToolsHookCompleted) -> Noted | None:
-    if entry.commit:
-        return Noted("", f"committed {entry.commit[:10]}", legible(entry.note))
-    return Noted("", legible(entry.note)) if entry.note else None
-
-
-def _compacted(entry: Compacted) -> Noted:
-    text = f"the first {entry.through} messages were summarised for the model"
-    return Noted("", text, legible(entry.summary))
-
-
-def _renamed(entry: Renamed) -> Noted | None:
-    return Noted("", f"titled: {legible(entry.title)}") if entry.title else None
-
-
-def _imported(entry: Imported) -> Noted:
-    text = f"imported from {legible(entry.source)}, session {legible(entry.session)}"
-    if entry.foreign_count:
-        text += f"; {entry.foreign_count} of its records are not told here"
-    return Noted("", text, legible("\n".join(entry.problems)))
-
-
-def _ended(entry: TaskEnded) -> Noted:
-    return Noted("", f"the task ended in the state {legible(entry.state)}", legible(entry.error))
-
-
-def _queued(entry: InputQueued) -> Noted:
-    return Noted("", "said while the agent was busy", legible(entry.message.content))
-
-
-def _cancelled(entry: CancelRequested) -> Noted:
-    return Noted("", "stopped", legible(entry.reason))
-
-
-_NOTES: Final[Mapping[type, Callable[[Any], Noted | None]]] = MappingProxyType(
-    {
-        ApprovalDecided: _decided,
-        PostToolsHookCompleted: _hooked,
-        Compacted: _compacted,
-        CompactionFailed: lambda e: Noted("", "no summary was written", legible(e.error.text)),
-        LlmEvent.Error: lambda e: Noted("", "a request failed", legible(e.error.text)),
-        CancelRequested: _cancelled,
-        Rewound: lambda e: Noted("", f"a person went back to version {e.to}"),
-        ToolUncertain: lambda e: Noted("", f"nobody knows whether {legible(e.call_id)} happened"),
-        TimeRanOut: lambda _: Noted("", "the time was up"),
-        StateCompleted: lambda e: Noted("", f"the state {legible(e.state)} ended"),
-        Annotated: lambda e: Noted("", "a person wrote down", legible(e.text)),
-        Renamed: _renamed,
-        Recovered: lambda e: Noted("", "opened after its process had died", legible(e.note)),
-        Imported: _imported,
-        InputQueued: _queued,
-        TaskEnded: _ended,
-        Scrubbed: lambda e: Noted("", f"a text was removed from {e.count} records"),
-    }
-)
-"""What is told of an entry, if anything."""

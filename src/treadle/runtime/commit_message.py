@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from treadle.core.conversation import Conversation
-from treadle.core.events import LlmEvent
-from treadle.core.llm import LlmRequest, Usage
-from treadle.core.messages import Message
-from treadle.runtime.calls import call_model
+from treadle.core.llm import Usage
+from treadle.runtime.brief import ask_briefly
 from treadle.runtime.ports import Provider
 
 SYSTEM_PROMPT: Final = """\
@@ -38,18 +35,14 @@ class Composer:
 
     async def __call__(self, diff: str) -> str:
         """Ask for the message of a diff."""
-        request = LlmRequest(
-            model=self._model,
-            messages=Conversation([Message.user(f"<diff>\n{diff}\n</diff>")]),
-            system=SYSTEM_PROMPT,
-            max_tokens=MESSAGE_TOKENS_MAX,
-            reasoning="off",
+        said, usage = await ask_briefly(
+            self._provider,
+            self._model,
+            SYSTEM_PROMPT,
+            f"<diff>\n{diff}\n</diff>",
+            tokens_max=MESSAGE_TOKENS_MAX,
+            silence_s_max=SILENCE_S_MAX,
         )
-        event = await call_model(self._provider, request, SILENCE_S_MAX, lambda _: None)
-        if isinstance(event, LlmEvent.Completed):
-            usage, said = event.response.usage, event.response.message.content
-        else:
-            usage, said = event.error.usage, ""
         if usage is not None:
             self._used = usage + (self._used or Usage())
         return said

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from treadle.core.conversation import Conversation
-from treadle.core.events import LlmEvent
-from treadle.core.llm import LlmRequest
-from treadle.core.messages import Message
-from treadle.runtime.calls import call_model
+from treadle.runtime.brief import ask_briefly
 from treadle.runtime.ports import Provider
 from treadle.thread.facts import Renamed
 from treadle.thread.fold import TITLE_LENGTH_MAX
@@ -45,17 +41,14 @@ class Titler:
 
         `None` if nothing came of it at all.
         """
-        request = LlmRequest(
-            model=self._model,
-            messages=Conversation([Message.user(prompt[:PROMPT_LENGTH_MAX])]),
-            system=SYSTEM_PROMPT,
-            max_tokens=TITLE_TOKENS_MAX,
-            reasoning="off",
+        said, used = await ask_briefly(
+            self._provider,
+            self._model,
+            SYSTEM_PROMPT,
+            prompt[:PROMPT_LENGTH_MAX],
+            tokens_max=TITLE_TOKENS_MAX,
+            silence_s_max=SILENCE_S_MAX,
         )
-        event = await call_model(self._provider, request, SILENCE_S_MAX, lambda _: None)
-        if not isinstance(event, LlmEvent.Completed):
-            used = event.error.usage
-            return None if used is None else Renamed("", "model", used, self._model)
-        said = event.response.message.content.strip().partition("\n")[0]
-        title = said.strip().strip("\"'`*#“”„«»").strip().rstrip(".")[:TITLE_LENGTH_MAX]
-        return Renamed(title, "model", event.response.usage, self._model)
+        line = said.strip().partition("\n")[0]
+        title = line.strip().strip("\"'`*#“”„«»").strip().rstrip(".")[:TITLE_LENGTH_MAX]
+        return Renamed(title, "model", used, self._model) if title or used is not None else None

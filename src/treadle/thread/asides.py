@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from types import MappingProxyType
-from typing import Any, Final
+from collections.abc import Iterable, Iterator
+from typing import Final
 
 from msgspec import Struct
 
-from treadle.core.approval import Approved, Rejected
-from treadle.core.events import (
-    ApprovalDecided,
-    CancelRequested,
-    CompactionFailed,
-    LlmEvent,
-    PostToolsHookCompleted,
-    Rewound,
-)
-from treadle.thread.facts import Annotated, Foreign, Granted, Imported, Recovered, Scrubbed
+from treadle.core.events import Compacted, CompactionRequested, ToolUncertain
+from treadle.core.task.events import StateCompleted, StateFailed, TimeRanOut
+from treadle.thread.facts import ChildStarted, InputQueued, Renamed, Restored, TaskEnded, Trashed
 from treadle.thread.fold import ThreadFold
 from treadle.thread.history import Numbered
+from treadle.thread.words import words_of
+
+_SHOWN_ELSEWHERE: Final = (
+    *(Compacted, CompactionRequested, ToolUncertain, StateCompleted, StateFailed, TimeRanOut),
+    *(ChildStarted, InputQueued, Renamed, Restored, TaskEnded, Trashed),
+)
+"""What the document, the messages or a note of the recovery say as well."""
 
 
 class Aside(Struct, frozen=True):
@@ -39,48 +38,9 @@ def asides(fold: ThreadFold, entries: Iterable[Numbered]) -> Iterator[Aside]:
         entries: the records.
     """
     for seq, at, entry in entries:
-        words = _WORDS.get(type(entry))
-        text = "" if words is None else words(fold, entry)
+        names = {one.call.id: one.call.tool_name for one in fold.machine.questions}
+        is_told = not isinstance(entry, _SHOWN_ELSEWHERE)
+        words = words_of(entry, lambda call_id: names.get(call_id, call_id))  # noqa: B023  at once
         fold.apply(seq, at, entry)
-        if text:
-            yield Aside(len(fold.conversation), seq, at, text)
-
-
-def _decided(fold: ThreadFold, entry: ApprovalDecided) -> str:
-    names = [one.call.tool_name for one in fold.machine.questions if one.call.id == entry.call_id]
-    what = names[0] if names else entry.call_id
-    if isinstance(entry.decision, Approved):
-        return f"a person allowed {what}"
-    if isinstance(entry.decision, Rejected):
-        reason = f": {entry.decision.reason}" if entry.decision.reason else ""
-        return f"a person refused {what}{reason}"
-    return f"a person changed {what}: {entry.decision.arguments_json}"
-
-
-def _stopped(_: ThreadFold, entry: CancelRequested) -> str:
-    return f"stopped: {entry.reason}" if entry.reason else "stopped"
-
-
-def _imported(_: ThreadFold, entry: Imported) -> str:
-    return "; ".join((f"imported from {entry.source}, session {entry.session}", *entry.problems))
-
-
-_WORDS: Final[Mapping[type, Callable[[ThreadFold, Any], str]]] = MappingProxyType(
-    {
-        ApprovalDecided: _decided,
-        Granted: lambda _, entry: (
-            f"a person allowed {entry.tool_name} for good, up to {entry.risk.name.lower()} risk"
-        ),
-        PostToolsHookCompleted: lambda _, entry: entry.note,
-        LlmEvent.Error: lambda _, entry: f"the request failed: {entry.error.text}",
-        CompactionFailed: lambda _, entry: f"no summary was written: {entry.error.text}",
-        CancelRequested: _stopped,
-        Rewound: lambda _, entry: f"gone back to version {entry.to}",
-        Recovered: lambda _, entry: entry.note,
-        Annotated: lambda _, entry: f"note: {entry.text}",
-        Scrubbed: lambda _, entry: f"{entry.count} records were scrubbed",
-        Imported: _imported,
-        Foreign: lambda _, __: "a record of the other program that has no counterpart here",
-    }
-)
-"""What each kind of record says between messages; those that are not here say nothing."""
+        if words is not None and is_told:
+            yield Aside(len(fold.conversation), seq, at, words.whole)

@@ -387,7 +387,7 @@ class ThreadFold:
             is_pinned=self.metadata.is_pinned,
             open_calls=sum(not isinstance(status, done) for _, status in machine.round),
             queued=len(self.queued),
-            is_unfinished=not machine.is_at_rest,
+            is_unfinished=not machine.is_at_rest or bool(self.queued and not machine.questions),
             is_trashed=self.is_trashed,
         )
 
