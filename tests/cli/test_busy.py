@@ -98,11 +98,13 @@ def test_in_a_terminal_a_person_may_leave_it(
     assert len(store.ids()) == 1
 
 
-@pytest.mark.parametrize("answer", ["w", "watch", "W"])
+@pytest.mark.parametrize(
+    ("command", "answer"), [("resume", "w"), ("resume", "watch"), ("compact", "W")]
+)
 def test_in_a_terminal_a_person_may_watch_it(
-    held: ThreadWriter, repository: Path, environment: dict[str, str], answer: str
+    held: ThreadWriter, repository: Path, environment: dict[str, str], command: str, answer: str
 ) -> None:
-    terminal = Asked(repository, environment, "resume", held.thread_id)
+    terminal = Asked(repository, environment, command, held.thread_id)
     assert "[f]ork" not in terminal.shown  # there is nothing to say there
     terminal.type(f"{answer}\r")
     terminal.read_until("the other one's")

@@ -77,6 +77,7 @@ def _show(thread: str, call: str | None, *, as_json: bool) -> None:
 
 
 def _answer(thread: str, call: str | None, **given: Any) -> int:
+    from treadle.cli.busy import or_watch
     from treadle.cli.drive import drive
     from treadle.cli.render import make_renderer
     from treadle.cli.threads import Opened, open_recorded
@@ -98,7 +99,12 @@ def _answer(thread: str, call: str | None, **given: Any) -> int:
     async def work(opened: Opened) -> TurnFinished:
         return await opened.decide(decisions, grant=tools)
 
-    return drive(setup, renderer, lambda: open_recorded(setup, renderer.show, budget=budget), work)
+    def answer() -> int:
+        return drive(
+            setup, renderer, lambda: open_recorded(setup, renderer.show, budget=budget), work
+        )
+
+    return or_watch(setup.store, answer)
 
 
 def _decide(

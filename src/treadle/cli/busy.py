@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import click
 
+from treadle.cli import exits
 from treadle.cli.ask import is_somebody_there
 from treadle.cli.providers import CREATOR
 from treadle.cli.watching import watch
@@ -51,6 +53,23 @@ def go_elsewhere(store: LocalStore, busy: ThreadBusyError, *, has_prompt: bool) 
         watch(store, busy.thread_id)
         return None
     return fork_at_rest(store, busy.thread_id)
+
+
+def or_watch(store: LocalStore, work: Callable[[], int]) -> int:
+    """Work on a thread; where another process has it open, a person may watch it instead.
+
+    Args:
+        store: where the thread is.
+        work: opens it, works on it, and gives the exit code.
+
+    Raises:
+        ThreadBusyError: as `go_elsewhere`.
+    """
+    try:
+        return work()
+    except ThreadBusyError as busy:
+        go_elsewhere(store, busy, has_prompt=False)
+        return exits.DONE
 
 
 def _can_fork(store: LocalStore, thread_id: str) -> bool:

@@ -27,6 +27,7 @@ def command(ctx: click.Context, /, thread: str, **given: Any) -> None:
 def _compact(thread: str, *, focus: str, model: str | None) -> int:
     from msgspec.structs import replace
 
+    from treadle.cli.busy import or_watch
     from treadle.cli.drive import drive
     from treadle.cli.render import TextRenderer
     from treadle.cli.threads import Opened, open_conversation
@@ -59,4 +60,7 @@ def _compact(thread: str, *, focus: str, model: str | None) -> int:
         answer = f"{through} of {len(said)} messages are no longer in view: a summary stands there"
         return replace(finished, answer=answer)
 
-    return drive(setup, renderer, lambda: open_conversation(setup, renderer.show), work)
+    def compact() -> int:
+        return drive(setup, renderer, lambda: open_conversation(setup, renderer.show), work)
+
+    return or_watch(setup.store, compact)
