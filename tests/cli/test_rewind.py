@@ -275,3 +275,16 @@ def test_what_contradicts_itself_is_refused_and_changes_nothing(
     version = store.load(thread).fold.version
     assert treadle("rewind", thread, *arguments).returncode == 2
     assert store.load(thread).fold.version == version
+
+
+def test_one_can_go_to_and_fro_between_turns_with_the_files(
+    treadle: Run, thread: str, repository: Path
+) -> None:
+    """What a rewind puts back belongs to where one went, not to the turn that one left."""
+    ends = {2: files(repository)}
+    done(treadle, thread, "--turn", "1", "--files")
+    ends[1] = files(repository)
+    assert ends[1] != ends[2]
+    for turn in (2, 1, 2, 1):
+        done(treadle, thread, "--turn", str(turn), "--files")
+        assert files(repository) == ends[turn]

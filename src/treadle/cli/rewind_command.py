@@ -237,7 +237,7 @@ async def _go_back(
     """
     from treadle.core.events import CancelRequested, Rewound
 
-    fold, left = writer.fold, []
+    fold, left, restored = writer.fold, [], None
     if way is not None:
         moment: Literal["before", "after"] = "after" if way.is_of_agent else "before"
         saved = await way.states.record(way.present, moment, fold.files)
@@ -252,9 +252,9 @@ async def _go_back(
         restored = await way.states.save("after", fold.files)
         if way.states.problem:
             _say(f"the files as they are now were not kept: {way.states.problem}")
-        if restored is not None:
-            writer.stage(restored)
     writer.stage(Rewound(rest.version, rest.view, writer.now()))
+    if restored is not None:  # behind it: the turn that one leaves ended with other files
+        writer.stage(restored)
     writer.commit()
     return back, left
 
