@@ -25,6 +25,7 @@ ALLOWED: Final = {
     "treadle.thread": PURE,
     "treadle.thread.commits": PURE | {"re"},
     "treadle.thread.ids": PURE | {"re"},
+    "treadle.thread.legible": PURE | {"re"},
     "treadle.thread.record": PURE | {"hashlib", "re"},
     "treadle.thread.snapshot": PURE | {"hashlib"},
 }

@@ -228,3 +228,18 @@ def test_a_fork_of_what_has_only_begun_goes_on_from_there(
     (fork,) = set(store.ids()) - {writer.thread_id}
     assert prompts(store, fork) == ["mine"]
     writer.close()
+
+
+@pytest.mark.usefixtures("held")
+def test_the_fork_of_a_busy_thread_leaves_out_what_is_under_way(
+    treadle: Run, store: LocalStore, thread: str
+) -> None:
+    count = len(store.scan(thread).records)
+    done = treadle("fork", thread)
+    assert done.returncode == 0
+    assert "another process has it open: what is under way there stays there" in done.stderr
+    assert "work was in the middle there" not in done.stderr
+    assert prompts(store, done.stdout.strip()) == ["first"]
+    asked = treadle("fork", thread, "--version", str(count))
+    assert "work was in the middle there" in asked.stderr
+    assert prompts(store, asked.stdout.strip()) == ["first", "the other one's"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -10,8 +11,16 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Run
+from cli.test_signals import Turn
+from exchange.recorded import CLAUDE, NAME
 
 Script = Callable[[str], str]
+
+
+FIFO = """
+[[replies]]
+calls = [{ tool = "bash", arguments = { command = "echo half > half.txt; cat fifo" } }]
+"""
 
 
 def reply(command: str) -> str:
@@ -150,3 +159,102 @@ def test_without_states_the_reason_is_told(
     gone = treadle("diff", thread)
     assert gone.returncode == 1
     assert "not in the repository any more" in gone.stderr
+
+
+def test_a_bound_in_the_midst_of_a_write_counts_to_its_end(
+    treadle: Run, script: Script, tmp_path: Path
+) -> None:
+    call = 'calls = [{ tool = "write_file", arguments = { path = "n.py", content = "x = 1" } }]'
+    model = script(f'[[replies]]\n{call}\n[[replies]]\ntext = "Written."\n')
+    treadle("-p", "write", "-m", model, "--approval-mode", "auto")
+    thread = json.loads(treadle("list", "--json").stdout)[0]["id"]
+    journal = tmp_path / "home" / "data" / "threads" / f"{thread}.jsonl"
+    records = [json.loads(line) for line in journal.read_text().splitlines()]
+    kinds = [record["event"]["type"] for record in records]
+    commit = kinds.index("hook_completed") + 1
+    assert kinds[commit] == "files_saved"
+    found = json.loads(treadle("diff", thread, f"..{commit}", "--json").stdout)
+    assert [one["path"] for one in found] == ["n.py"]
+    assert json.loads(treadle("diff", thread, f"{commit}..", "--json").stdout) == []
+
+
+def test_where_it_is_not_known_what_changed_that_is_said(
+    treadle: Run, repository: Path, environment: dict[str, str], script: Script
+) -> None:
+    turn = Turn(repository, environment, script(FIFO))
+    thread = str(json.loads(treadle("list", "--json").stdout)[0]["id"])
+    under_way = treadle("diff", thread)
+    turn.process.kill()
+    turn.process.communicate()
+    os.close(turn.fifo)
+    cut = treadle("diff", thread)
+    assert "a round is under way" in under_way.stderr
+    assert (
+        f"a round is unfinished: what it has changed is not known yet: treadle resume {thread}"
+        in (cut.stderr)
+    )
+    for done in (under_way, cut):
+        assert (done.returncode, done.stdout) == (0, "")
+        assert "changed no file" not in done.stderr
+
+
+def test_of_a_damaged_thread_the_damage_is_told(treadle: Run, thread: str, tmp_path: Path) -> None:
+    journal = tmp_path / "home" / "data" / "threads" / f"{thread}.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    place = next(n for n, line in enumerate(lines) if b'"files_saved"' in line)
+    lines[place] = lines[place].replace(b"files_saved", b"files_sawed")
+    journal.write_bytes(b"".join(lines))
+    journal.with_suffix(".json").unlink(missing_ok=True)
+    done = treadle("diff", thread)
+    assert "is not known" in done.stderr
+    assert "changed no file" not in done.stderr
+
+
+def test_an_imported_thread_has_no_states_of_its_files(
+    treadle: Run, tmp_path: Path, repository: Path
+) -> None:
+    session = tmp_path / f"sessions/{NAME}.jsonl"
+    session.parent.mkdir()
+    text = "".join(f"{json.dumps(record)}\n" for record in CLAUDE)
+    session.write_text(text.replace('"/w"', json.dumps(str(repository))))
+    assert treadle("import", str(session)).returncode == 0
+    thread = json.loads(treadle("list", "--json").stdout)[0]["id"]
+    for arguments in (("diff", thread), ("rewind", thread, "--turn", "0", "--files")):
+        done = treadle(*arguments)
+        assert "no states of its files are recorded: it was imported" in done.stderr
+        assert "changed no file" not in done.stderr
+
+
+def test_a_folder_with_a_new_name_is_named_with_an_option(
+    treadle: Run, thread: str, repository: Path, tmp_path: Path
+) -> None:
+    before = treadle("diff", thread).stdout
+    moved = repository.rename(tmp_path / "moved")
+    gone = treadle("diff", thread, cwd=tmp_path)
+    assert (gone.returncode, "-C FOLDER" in gone.stderr) == (1, True)
+    gone = treadle("rewind", thread, "--files", cwd=tmp_path)
+    assert (gone.returncode, "-C FOLDER" in gone.stderr) == (2, True)
+    assert treadle("diff", thread, "-C", "moved", cwd=tmp_path).stdout == before
+    done = treadle("rewind", thread, "--files", "-C", str(moved), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (moved / "new.txt").read_text() == "new\nperson\n"
+    assert not (moved / "data.bin").exists()
+    assert treadle("diff", thread, "-C", "nowhere", cwd=tmp_path).returncode == 2
+
+
+def test_a_thread_that_goes_on_in_another_folder_is_found_there(
+    treadle: Run, thread: str, repository: Path, tmp_path: Path
+) -> None:
+    moved = repository.rename(tmp_path / "moved")
+    ran = treadle("-r", thread, "-C", "moved", "-p", "go", cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    shown = json.loads(treadle("show", thread, "--json", cwd=moved).stdout)
+    assert shown["workspace_root"] == str(moved)
+    assert thread in treadle("list", "--workspace", cwd=moved).stdout
+    assert "going on with " + thread in treadle("-c", "-p", "go", cwd=moved).stderr
+    assert treadle("-r", thread, "-p", "go", cwd=tmp_path).returncode == 0
+    moved.rename(repository)
+    ran = treadle("-r", thread, "-C", str(repository), "-p", "go", cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    shown = json.loads(treadle("show", thread, "--json", cwd=tmp_path).stdout)
+    assert shown["workspace_root"] == str(repository)

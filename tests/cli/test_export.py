@@ -102,13 +102,16 @@ def test_what_holds_a_known_secret_is_held_back(
     assert key["SOME_API_KEY"] in forced.stdout
 
 
-def test_a_private_thread_may_be_exported_by_its_owner_who_is_told(
+def test_a_private_thread_leaves_this_machine_only_by_force(
     treadle: Run, script: Callable[[str], str]
 ) -> None:
     treadle("-p", "hush", "-m", script(HELLO), "--private")
     [line] = json.loads(treadle("list", "--json").stdout)
     for form in FORMATS:
-        done = treadle("export", line["id"], "--format", form)
+        refused = treadle("export", line["id"], "--format", form)
+        assert (refused.returncode, refused.stdout) == (1, "")
+        assert "--force exports it" in refused.stderr
+        done = treadle("export", line["id"], "--format", form, "--force")
         assert done.returncode == 0
         assert "this thread is private" in done.stderr
 
@@ -177,3 +180,24 @@ def test_nothing_is_exported_of_a_fork_whose_base_is_gone(
 
 def test_a_thread_that_is_not_there_is_a_mistake_of_the_caller(treadle: Run) -> None:
     assert treadle("export", "T-0").returncode == 2
+
+
+def test_a_link_that_leads_nowhere_is_in_the_way_like_a_file(
+    treadle: Run, thread: str, tmp_path: Path
+) -> None:
+    link = tmp_path / "link.md"
+    link.symlink_to("nowhere")
+    done = treadle("export", thread, "-o", str(link))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"treadle: {link} is there already\n         --force replaces it\n"
+    assert treadle("export", thread, "-o", str(link), "--force").returncode == 0
+    assert link.is_file()
+    assert not link.is_symlink()
+
+
+def test_a_file_may_have_the_longest_name_there_is(
+    treadle: Run, thread: str, tmp_path: Path
+) -> None:
+    target = tmp_path / ("x" * 255)
+    assert treadle("export", thread, "-o", str(target)).returncode == 0
+    assert target.is_file()

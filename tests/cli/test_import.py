@@ -181,6 +181,54 @@ def test_private_is_for_new_threads_only(
     assert "says itself whether it is private" in done.stderr
 
 
+def test_half_a_surrogate_pair_stops_neither_its_session_nor_the_others(
+    treadle: Run, tmp_path: Path
+) -> None:
+    write(tmp_path / "q/a.jsonl", claude("user", 0, "cut \ud83d", sessionId="a\udc00"))
+    for name in "bc":
+        write(tmp_path / f"q/{name}.jsonl", claude("user", 0, f"fine {name}", sessionId=name))
+    assert outcomes(treadle, str(tmp_path / "q")) == ["imported"] * 3
+    assert outcomes(treadle, str(tmp_path / "q")) == ["already here"] * 3
+    assert {line["title"] for line in threads(treadle)} == {"cut \ufffd", "fine b", "fine c"}
+
+
+def test_sub_agents_in_files_of_their_own_belong_to_their_session(
+    treadle: Run, tmp_path: Path
+) -> None:
+    call = {"type": "tool_use", "id": "t1", "name": "Task", "input": {"prompt": "look around"}}
+    write(
+        tmp_path / f"p/{NAME}.jsonl",
+        claude("user", 0, "go"),
+        claude("assistant", 1, [call], message={"id": "m"}),
+    )
+    aside = {"isSidechain": True, "agentId": "a1"}
+    file = write(
+        tmp_path / f"p/{NAME}/subagents/agent-a1.jsonl",
+        claude("user", 9, "look around", parentUuid=None, **aside),
+    )
+    done = treadle("import", str(tmp_path / "p"), "--json")
+    main, agent = (one["thread"] for one in json.loads(done.stdout))
+    journal = tmp_path / "home" / "data" / "threads" / f"{agent}.jsonl"
+    header = json.loads(journal.read_text().partition("\n")[0])["event"]
+    assert (header["parent"], header["parent_call"]) == (main, "t1")
+    alone = treadle("import", str(file), "--json", TREADLE_HOME=str(tmp_path / "other"))
+    assert [one["outcome"] for one in json.loads(alone.stdout)] == ["imported"]
+
+
+def test_a_file_of_no_program_is_not_said_to_be_of_one(treadle: Run, tmp_path: Path) -> None:
+    path = write(tmp_path / "broken.jsonl", "nothing")
+    done = treadle("import", "--from", "claude-code", str(path))
+    assert f"{path} is no session of claude-code, nor of a program known here" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["-", "/dev/stdin"])
+def test_what_is_piped_in_is_refused_with_the_way_out(treadle: Run, name: str) -> None:
+    done = treadle("import", name, stdin="{}\n")
+    assert done.returncode == 2
+    assert "sessions are read from files, not from stdin" in done.stderr
+    assert "treadle import session.jsonl" in done.stderr
+
+
 # ---- threads of Treadle ------------------------------------------------------------------------
 
 
@@ -219,22 +267,53 @@ def test_a_thread_that_went_on_differently_is_refused_and_stays(
     before = treadle("export", thread, "--format", "jsonl", **other).stdout
     done = treadle("import", str(longer), **other)
     assert done.returncode == 1
-    assert "with other contents; it was not changed" in done.stderr
+    version = len(path.read_text().splitlines())
+    assert f"went on differently here and in {longer}, from version {version} on" in done.stderr
+    assert "with TREADLE_HOME set to another folder the file is imported there" in done.stderr
     assert treadle("export", thread, "--format", "jsonl", **other).stdout == before
     assert outcomes(treadle, str(path), **other) == ["already here"]
 
 
-def test_a_thread_that_is_here_in_part_is_told_and_stays(
-    treadle: Run, exported: tuple[str, Path], tmp_path: Path
+def test_a_thread_that_is_here_in_part_is_brought_up(
+    treadle: Run, exported: tuple[str, Path], script: Callable[[str], str], tmp_path: Path
 ) -> None:
     thread, path = exported
     part = tmp_path / "part.jsonl"
     treadle("export", thread, "--format", "jsonl", "--version", "2", "-o", str(part))
     other = {"TREADLE_HOME": str(tmp_path / "other")}
     assert outcomes(treadle, str(part), **other) == ["imported"]
+    assert outcomes(treadle, str(path), "--dry-run", **other) == ["would be brought up"]
+    assert len(treadle("export", thread, "--format", "jsonl", **other).stdout.splitlines()) == 2
+    done = treadle("import", str(path), **other)
+    assert done.returncode == 0, done.stderr
+    count = len(path.read_text().splitlines())
+    assert f"{thread}  brought up: hello" in done.stdout
+    assert f"from version 2 to version {count}" in done.stdout
+    assert treadle("export", thread, "--format", "jsonl", **other).stdout == path.read_text()
+    assert [line["version"] for line in json.loads(treadle("list", "--json", **other).stdout)] == [
+        count
+    ]
+    assert outcomes(treadle, str(path), **other) == ["already here"]
+    assert treadle("verify", "--all", **other).returncode == 0
+    assert treadle("resume", thread, "-p", "on", "-m", script(HELLO), **other).returncode == 0
+
+
+def test_a_thread_in_the_trash_is_restored_before_it_goes_on(
+    treadle: Run, exported: tuple[str, Path], tmp_path: Path
+) -> None:
+    thread, path = exported
+    part = tmp_path / "part.jsonl"
+    treadle("export", thread, "--format", "jsonl", "--version", "2", "-o", str(part))
+    other = {"TREADLE_HOME": str(tmp_path / "other")}
+    treadle("import", str(part), **other)
+    treadle("trash", thread, **other)
+    again = treadle("import", str(part), **other)
+    assert again.returncode == 0
+    assert f"it is in the trash: treadle restore {thread}" in again.stdout
     done = treadle("import", str(path), **other)
     assert done.returncode == 1
-    assert f"thread {thread} is here up to version 2" in done.stderr
+    assert "is in the trash, and goes on in" in done.stderr
+    assert f"treadle restore {thread}" in done.stderr
 
 
 def test_a_journal_with_one_byte_changed_is_refused(
@@ -268,3 +347,81 @@ def test_an_import_that_is_killed_leaves_whole_threads_and_goes_on_where_it_was(
     found = outcomes(treadle, str(tmp_path / "all"))
     assert (found.count("already here"), found.count("imported")) == (known, 40 - known)
     assert treadle("verify").returncode == 0
+
+
+LONG = """
+[[replies]]
+when.step = 0
+[[replies.calls]]
+tool = "bash"
+arguments = { command = "seq 9999; echo zq81-$((4710+1))-plugh; seq 9999" }
+
+[[replies]]
+text = "Counted."
+"""
+
+
+@pytest.fixture
+def counted(treadle: Run, script: Callable[[str], str], tmp_path: Path) -> tuple[str, Path]:
+    """A thread with an output that is too large for its message, and its file."""
+    done = treadle("-p", "count", "-m", script(LONG), "--approval-mode", "auto")
+    assert done.returncode == 0, done.stderr
+    [line] = threads(treadle)
+    target = tmp_path / "counted.jsonl"
+    done = treadle("export", line["id"], "--format", "jsonl", "-o", str(target))
+    assert (done.returncode, "left out" in done.stderr) == (0, False)
+    return line["id"], target
+
+
+def blobs(home: Path) -> dict[str, bytes]:
+    folder = home / "data" / "blobs"
+    return {path.name: path.read_bytes() for path in folder.glob("*") if path.is_file()}
+
+
+def test_large_outputs_come_along_and_are_here_before_the_thread(
+    treadle: Run, counted: tuple[str, Path], tmp_path: Path
+) -> None:
+    thread, path = counted
+    other = {"TREADLE_HOME": str(tmp_path / "other")}
+    assert outcomes(treadle, str(path), "--dry-run", **other) == ["would be imported"]
+    assert blobs(tmp_path / "other") == {}
+    assert outcomes(treadle, str(path), **other) == ["imported"]
+    assert blobs(tmp_path / "other") == blobs(tmp_path / "home") != {}
+    done = treadle("verify", "--all", **other)
+    assert (done.returncode, "not imported" in done.stdout) == (0, False)
+    again = treadle("export", thread, "--format", "jsonl", **other).stdout
+    assert again == path.read_text()
+
+
+@pytest.mark.parametrize("harm", ["left out", "changed", "cut"])
+def test_a_thread_without_its_large_outputs_is_imported_told_and_not_called_damaged(
+    treadle: Run, counted: tuple[str, Path], tmp_path: Path, harm: str
+) -> None:
+    thread, path = counted
+    *records, output = path.read_text().splitlines(keepends=True)
+    assert output.startswith('{"blob":{"sha256":"')
+    other_output = output.replace('"base64":"', '"base64":"AAAA')
+    last = {"left out": "", "changed": other_output, "cut": output[: len(output) // 2]}[harm]
+    bare = tmp_path / "bare.jsonl"
+    bare.write_text("".join([*records, last]))
+    other = {"TREADLE_HOME": str(tmp_path / "other")}
+    [told] = json.loads(treadle("import", str(bare), "--json", **other).stdout)
+    assert told["outcome"] == "imported"
+    assert told["problems"] == ["large outputs that are not in the file: 1"]
+    done = treadle("verify", thread, **other)
+    assert done.returncode == 0
+    assert "large outputs that were not imported with it: 1" in done.stdout
+    assert "1 imported without their large outputs" in treadle("doctor", **other).stdout
+    left_out = treadle("export", thread, "--format", "jsonl", **other)
+    assert "left out: record" in left_out.stderr
+    assert outcomes(treadle, str(path), **other) == ["already here"]
+    assert blobs(tmp_path / "other") == blobs(tmp_path / "home")
+    assert "not imported" not in treadle("verify", thread, **other).stdout
+
+
+def test_a_secret_in_a_large_output_holds_it_back(treadle: Run, counted: tuple[str, Path]) -> None:
+    thread, _ = counted
+    key = {"SOME_API_KEY": "zq81-4711-plugh"}
+    done = treadle("export", thread, "--format", "jsonl", **key)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "stands in 1 large output of" in done.stderr

@@ -203,3 +203,42 @@ def test_a_moment_of_records_means_itself() -> None:
     moment = datetime.now(UTC).replace(tzinfo=None) - timedelta(days=1)
     text = moment.isoformat(timespec="microseconds") + "Z"
     assert parse_moment(text, NOW) == text
+
+
+def test_what_waits_for_a_yes_is_unfinished_too(treadle: Run, script: Callable[[str], str]) -> None:
+    call = 'calls = [{ tool = "bash", arguments = { command = "true" } }]'
+    treadle("-p", "go", "-m", script(f"[[replies]]\n{call}\n"), "--approval-mode", "ask")
+    for state in ("unfinished", "waiting", "Waiting for approval"):
+        assert len(treadle("list", "--state", state).stdout.splitlines()) == 1, state
+    assert treadle("list", "--state", "done").stdout == ""
+
+
+def test_a_state_that_there_is_not_is_refused_with_those_there_are(
+    treadle: Run, shelf: Shelf, listed: List
+) -> None:
+    shelf.create((said("x"),))
+    err = listed("--state", "finished", code=2)[1]
+    for word in ("unfinished", "waiting", "damaged", "calling_llm", "done"):
+        assert word in err
+    assert treadle("search", "x", "--state", "finished").returncode == 2
+
+
+def test_a_fork_is_marked_as_one(treadle: Run, script: Callable[[str], str]) -> None:
+    treadle("-p", "first", "-m", script('[[replies]]\ntext = "Yes."\n'))
+    thread = json.loads(treadle("list", "--json").stdout)[0]["id"]
+    fork = treadle("fork", thread).stdout.strip()
+    lines = {line.split()[0]: line for line in treadle("list").stdout.splitlines()}
+    assert "  fork  " in lines[fork]
+    assert "  fork  " not in lines[thread]
+
+
+def test_when_all_threads_are_in_the_trash_that_is_said(
+    treadle: Run, script: Callable[[str], str]
+) -> None:
+    treadle("-p", "first", "-m", script('[[replies]]\ntext = "Yes."\n'))
+    thread = json.loads(treadle("list", "--json").stdout)[0]["id"]
+    treadle("trash", thread)
+    for arguments in (("list",), ("-c", "-p", "go")):
+        done = treadle(*arguments)
+        assert "in the trash" in done.stderr
+        assert "treadle trash" in done.stderr

@@ -64,8 +64,8 @@ def test_commits_are_told_newest_first_with_thread_turn_and_prompt(
     assert new.endswith("fix: add")
     assert behind == f"    {thread}  turn 1: mend add"
     assert old.endswith("feat: add")
-    assert nobody == "    (no thread)"
-    assert summary == ["2 commits by 1 thread, 1 by no thread", f"    {thread}  1 commit"]
+    assert nobody == "    (no trailer)"
+    assert summary == ["2 commits by 1 thread, 1 without a trailer", f"    {thread}  1 commit"]
 
 
 def test_the_record_of_a_commit_holds_its_whole_hash(
@@ -103,9 +103,9 @@ def test_several_threads_and_merges_are_all_told(treadle: Run, git: Callable[...
     git("merge", "-q", "--no-ff", "-m", "join", "side")
     lines = treadle("log").stdout.splitlines()
     assert lines[0].endswith("join (merge)")
-    assert lines[1] == "    (no thread)"
+    assert lines[1] == "    (no trailer)"
     assert lines.count(f"    {ALSO}  (not on this machine)") == 3
-    start = lines.index("4 commits by 2 threads, 2 by no thread")
+    start = lines.index("4 commits by 2 threads, 2 without a trailer")
     assert set(lines[start + 1 :]) == {f"    {ALSO}  2 commits", f"    {ELSEWHERE}  1 commit"}
 
 

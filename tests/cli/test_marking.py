@@ -103,3 +103,13 @@ def test_an_unknown_thread_is_an_error(treadle: Run, thread: str, command: str) 
     done = treadle(command, "ffff", "x")
     assert done.returncode == 2
     assert "no thread" in done.stderr
+
+
+def test_what_was_said_about_a_thread_is_confirmed(treadle: Run, thread: str) -> None:
+    for arguments, words in (
+        (("pin", thread), f"{thread} is pinned\n"),
+        (("pin", thread, "--off"), f"{thread} is not pinned\n"),
+        (("note", thread, "ask Ada"), f"noted in {thread}\n"),
+    ):
+        done = treadle(*arguments)
+        assert (done.stdout, done.stderr) == ("", words)

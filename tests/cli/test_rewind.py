@@ -288,3 +288,98 @@ def test_one_can_go_to_and_fro_between_turns_with_the_files(
     for turn in (2, 1, 2, 1):
         done(treadle, thread, "--turn", str(turn), "--files")
         assert files(repository) == ends[turn]
+
+
+def test_what_a_command_only_uncovered_is_neither_shown_nor_removed(
+    treadle: Run, script: Script, repository: Path
+) -> None:
+    exclude = repository / ".git" / "info" / "exclude"
+    exclude.parent.mkdir(exist_ok=True)
+    exclude.write_text("private/\n")
+    nested = repository / "vendor" / "lib"
+    for path in (repository / "private" / "diary.txt", nested / "wip.c"):
+        path.parent.mkdir(parents=True)
+        path.write_text("mine\n")
+    subprocess.run(["git", "init", "--quiet", str(nested)], check=True)
+    command = ": > .git/info/exclude; rm -rf vendor/lib/.git; echo made > made.txt"
+    model = script(
+        '[[replies]]\n[[replies.calls]]\ntool = "bash"\n'
+        f'arguments = {{command = "{command}"}}\n[[replies]]\ntext = "Done."\n'
+    )
+    ran = treadle("-p", "go", "-m", model, "--approval-mode", "auto", "--no-commit")
+    assert ran.returncode == 0, ran.stderr
+    thread = json.loads(treadle("list", "--json").stdout)[0]["id"]
+    shown = json.loads(treadle("diff", thread, "--json").stdout)
+    assert [one["path"] for one in shown] == ["made.txt"]
+    went = done(treadle, thread, "--files")
+    assert went["files"] == [{"path": "made.txt", "what": "removed"}]
+    assert (repository / "private" / "diary.txt").read_text() == "mine\n"
+    assert (nested / "wip.c").read_text() == "mine\n"
+
+
+def test_a_round_whose_files_were_not_kept_is_told_and_needs_a_word(
+    treadle: Run, script: Script, repository: Path
+) -> None:
+    command = (
+        "for ref in $(git for-each-ref --format='%(refname)' refs/treadle); "
+        "do touch .git/$ref.lock; done; echo made > made.txt"
+    )
+    model = script(
+        '[[replies]]\n[[replies.calls]]\ntool = "bash"\n'
+        f'arguments = {{command = "{command}"}}\n[[replies]]\ntext = "Done."\n'
+    )
+    ran = treadle("-p", "go", "-m", model, "--approval-mode", "auto", "--no-commit")
+    assert ran.returncode == 0, ran.stderr
+    thread = json.loads(treadle("list", "--json").stdout)[0]["id"]
+    (lock,) = (repository / ".git" / "refs" / "treadle").glob("*.lock")
+    lock.unlink()
+    told = "what the agent changed in a round of calls was not kept"
+    assert told in treadle("diff", thread).stderr
+    planned = treadle("rewind", thread, "--files", "--dry-run")
+    assert f"{told} (git update-ref failed" in planned.stderr
+    assert "so --force is needed" in planned.stderr
+    refused = done(treadle, thread, "--files", code=2)
+    assert told in refused
+    assert "--force" in refused
+    assert told in done(treadle, thread, "--files", "--force")["gap"]
+
+
+def test_a_dry_run_only_reads_even_while_the_thread_is_worked_on(
+    treadle: Run, thread: str, store: LocalStore, tmp_path: Path
+) -> None:
+    def kept() -> dict[str, bytes]:
+        return files(tmp_path / "home" / "data" / "threads")
+
+    writer = store.open(thread)
+    try:
+        assert done(treadle, thread, code=75)
+        before = kept()
+        assert done(treadle, thread, "--files", "--dry-run")["turn"] == 1
+        assert kept() == before
+    finally:
+        writer.close()
+
+
+def test_a_file_with_a_known_secret_is_in_no_state_and_left_alone(
+    treadle: Run, script: Script, repository: Path
+) -> None:
+    secret = "sk-ant-api03-0123456789abcdefghij"
+    (repository / "mine.txt").write_text(f"{secret} is mine\n")
+    model = script(
+        '[[replies]]\n[[replies.calls]]\ntool = "bash"\n'
+        'arguments = {command = "cat mine.txt > k; echo > made.txt"}\n'
+        '[[replies]]\ntext = "Done."\n'
+    )
+    more = {"ANTHROPIC_API_KEY": secret}
+    ran = treadle("-p", "go", "-m", model, "--approval-mode", "auto", "--no-commit", **more)
+    assert ran.returncode == 0, ran.stderr
+    thread = json.loads(treadle("list", "--json").stdout)[0]["id"]
+    went = done(treadle, thread, "--files", **more)
+    assert went["files"] == [{"path": "made.txt", "what": "removed"}]
+    assert went["left"] == ["k"]
+    assert (repository / "k").exists()
+    everything = subprocess.run(
+        ["git", "cat-file", "--batch-all-objects", "--batch"], cwd=repository, capture_output=True
+    )
+    assert everything.returncode == 0
+    assert secret.encode() not in everything.stdout

@@ -7,17 +7,21 @@ import json
 import os
 import pty
 import shutil
+import sqlite3
 import subprocess
 import sys
 from itertools import chain
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from cli.conftest import Run
+from cli.test_ask import Terminal
 from core.samples import answer, call, ended, said, success
 from store.shelf import fill
 from treadle.core.events import ToolStarted
+from treadle.runtime.calls import cut
 from treadle.store.blobs import Blobs
 from treadle.store.drafts import replace_file
 from treadle.store.local import LocalStore
@@ -127,6 +131,69 @@ def test_what_other_threads_hold_is_told_and_all_threads_takes_it_out(
     assert holding(store.places.data) == []
 
 
+@pytest.mark.parametrize("is_rehearsal", [True, False])
+def test_with_all_threads_one_that_cannot_be_done_is_named_and_all_others_are_done(
+    treadle: Run, store: LocalStore, is_rehearsal: bool
+) -> None:
+    ids: list[str] = []
+    for tool in ("edit", "editor"):
+        writer = store.create("treadle/0", workspace="/w")
+        fill(writer, (said("open the editor"),), (answer("", call("a", tool)),))
+        writer.close()
+        ids.append(writer.thread_id)
+    how = "--dry-run" if is_rehearsal else "--yes"
+    done = treadle("scrub", "--all-threads", "-", how, stdin="editor")
+    assert done.returncode == 2
+    verb = "would be" if is_rehearsal else "is"
+    assert f"thread {ids[1]} {verb} left as it is" in done.stderr
+    assert f"record 3 of thread {ids[1]}" in done.stderr
+    assert done.stdout.split()[0] == ids[0]
+    threads = Path(store.folders.threads)
+    assert ("editor" in (threads / f"{ids[0]}.jsonl").read_text()) == is_rehearsal
+    assert treadle("verify", "--all").returncode == 0
+
+
+def test_no_piece_of_the_text_is_left_where_an_output_was_cut(
+    treadle: Run, store: LocalStore
+) -> None:
+    secret = "SEKRIT-xyloqzph-73"
+    whole = secret * 9000
+    for shift in range(len(secret)):
+        writer = store.create("treadle/0", workspace="/w")
+        ref = Blobs(store.folders).keep(whole.encode())
+        fill(
+            writer,
+            (said("go"),),
+            (answer("", call("a", "edit")), ToolStarted("a", "")),
+            (ended("a", replace(success("a", cut("x" * shift + whole)), blob=ref)),),
+        )
+        writer.close()
+    done = treadle("scrub", "--all-threads", "-", "--yes", stdin=secret)
+    assert done.returncode == 0, done.stderr
+    pieces = {secret[n : n + 4].encode() for n in range(len(secret) - 3)}
+    for path in (path for path in store.places.data.rglob("*") if path.is_file()):
+        data = path.read_bytes()
+        assert [piece for piece in pieces if piece in data] == [], path
+    assert treadle("verify", "--all").returncode == 0
+
+
+def test_a_reader_of_the_index_is_waited_for_no_longer_than_is_said(
+    treadle: Run, store: LocalStore
+) -> None:
+    thread = leak(store)
+    assert "hunter2" in treadle("search", "hunter2").stdout
+    reader = sqlite3.connect(store.places.data / "index.sqlite", isolation_level=None)
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM threads").fetchone()
+    done = treadle("scrub", thread, "-", "--yes", stdin=SECRET)
+    assert done.returncode == 0, done.stderr
+    assert "waiting up to 5 s for another process that reads the index" in done.stderr
+    assert "cleaned by whoever reads it next" in done.stderr
+    reader.close()
+    treadle("list")
+    assert holding(store.places.data) == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "stdin", "words"),
     [
@@ -185,6 +252,18 @@ def test_on_a_terminal_the_text_is_asked_for_and_not_shown(
     os.close(ours)
     assert SECRET.encode() not in shown
     assert holding(store.places.data) == []
+
+
+def test_on_a_terminal_nobody_is_asked_about_a_text_that_is_nowhere(
+    environment: dict[str, str], repository: Path, store: LocalStore
+) -> None:
+    terminal = Terminal(
+        "", repository, environment, [sys.executable, "-m", "treadle", "scrub", leak(store)]
+    )
+    terminal.read_until("take out: ")
+    terminal.type("nowhere at all\n")
+    assert "found nowhere" in terminal.read_to_the_end()
+    assert terminal.process.wait() == 1
 
 
 def _until(handle: int, words: bytes) -> bytes:

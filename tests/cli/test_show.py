@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from cli.conftest import Run
+from treadle.cli.filters import end_of_moment, local_time
 
 Script = Callable[[str], str]
 
@@ -143,3 +145,69 @@ def test_a_turn_can_be_had_in_a_fork_in_one_step(treadle: Run, thread: str) -> N
     assert prompts(shown(treadle, newest["id"])) == ["write it", "and now?", "beside it"]
     for arguments in (("--fork", "-p", "x"), ("--fork",)):
         assert treadle(*arguments).returncode == 2
+
+
+def test_each_turn_begins_with_the_numbers_that_other_commands_take(
+    treadle: Run, thread: str
+) -> None:
+    heads = [line for line in treadle("show", thread).stdout.splitlines() if "── turn" in line]
+    assert len(heads) == 2
+    for number, line in enumerate(heads, 1):
+        found = re.match(r"── turn (\d+), version (\d+), (.*)", line)
+        assert found is not None
+        assert int(found[1]) == number
+        then = shown(treadle, thread, "--version", found[2])
+        assert len(prompts(then)) == number
+        before = shown(treadle, thread, "--version", str(int(found[2]) - 1))
+        assert len(prompts(before)) == number - 1
+        assert found[3] == local_time(then["updated_at"])
+
+
+def test_of_a_fork_only_its_own_turns_have_numbers(treadle: Run, thread: str) -> None:
+    fork = treadle("fork", thread, "--turn", "1").stdout.strip()
+    assert "here the fork begins" in treadle("show", fork).stdout
+    assert "── turn" not in treadle("show", fork).stdout
+    treadle("-r", fork, "-p", "another way")
+    told = treadle("show", fork).stdout
+    assert told.count("── turn") == 1
+    assert told.index("here the fork begins") < told.index("── turn 1, ")
+    assert told.index("── turn 1, ") < told.index("another way", told.index("── turn"))
+    assert treadle("rewind", fork, "--turn", "0").returncode == 0
+
+
+def test_a_call_whose_whole_output_is_kept_says_what_prints_it(
+    treadle: Run, script: Script
+) -> None:
+    call = 'calls = [{ tool = "bash", arguments = { command = "seq 1 20000" } }]'
+    model = script(f'[[replies]]\nwhen.step = 0\n{call}\n[[replies]]\ntext = "Counted."\n')
+    live = treadle("-p", "count", "-m", model, "--approval-mode", "auto").stderr
+    thread = json.loads(treadle("list", "--json").stdout)[0]["id"]
+    fork = treadle("fork", thread).stdout.strip()
+    assert re.search(r"… \d+ more lines", live) is None
+    for one in (thread, fork):
+        told = treadle("show", one).stdout
+        assert re.search(r"… \d+ more lines", told) is None
+        found = re.search(r"\(whole output: treadle (show .*)\)", told)
+        assert found is not None
+        assert treadle(*found[1].split()).stdout.count("\n") == 20000
+
+
+def test_a_minute_or_a_day_means_its_end(treadle: Run, thread: str) -> None:
+    now = shown(treadle, thread)
+    minute = local_time(now["updated_at"])
+    assert minute in treadle("show", thread).stdout
+    for text in (minute, minute.replace(" ", "T"), minute[:10], "today"):
+        assert shown(treadle, thread, "--at", text)["version"] == now["version"]
+
+
+@pytest.mark.parametrize(
+    ("text", "end"),
+    [
+        ("2026-11-20T15:30Z", "2026-11-20T15:30:59.999999Z"),
+        ("2026-11-20 15:30:10Z", "2026-11-20T15:30:10.999999Z"),
+        ("2026-11-20T15:30:10.5Z", "2026-11-20T15:30:10.500000Z"),
+        ("12h", "2026-11-21T00:34:56.000000Z"),
+    ],
+)
+def test_the_end_of_a_moment_is_that_of_its_last_unit(text: str, end: str) -> None:
+    assert end_of_moment(text, "2026-11-21T12:34:56.000000Z") == end

@@ -273,6 +273,29 @@ def test_du_of_one_thread_counts_its_outputs_in_the_trash_too(
     assert treadle("du", UNKNOWN).returncode == 2
 
 
+def test_du_tells_what_states_of_files_take_that_no_branch_holds(
+    treadle: Run, thread: str, other: str, repository: Path
+) -> None:
+    for arguments in ((), (thread,)):
+        states = json.loads(treadle("du", *arguments, "--json").stdout)["file_states"]
+        assert states["repositories"] == 1
+        assert states["size"] > 0
+        assert f"file states, in 1 repository: {human_size(states['size'])}" in (
+            treadle("du", *arguments).stdout
+        )
+    none = {"repositories": 0, "size": 0, "skipped": []}
+    assert json.loads(treadle("du", other, "--json").stdout)["file_states"] == none
+    ref = f"refs/treadle/{thread}"
+    subprocess.run(["git", "branch", "kept", ref], cwd=repository, check=True)
+    assert json.loads(treadle("du", "--json").stdout)["file_states"]["size"] == 0
+    subprocess.run(["git", "branch", "-D", "kept"], cwd=repository, check=True)
+    (tip,) = (repository / ".git" / "refs" / "treadle").iterdir()
+    tip.write_text("0" * 39 + "1\n")
+    done = treadle("du")
+    assert done.returncode == 0
+    assert "file states that are not counted" in done.stderr
+
+
 def test_a_journal_that_cannot_be_read_stops_gc_and_not_du(
     treadle: Run, thread: str, data: Path
 ) -> None:
@@ -312,3 +335,49 @@ def test_nothing_is_there_at_first_and_that_is_no_error(treadle: Run) -> None:
 )
 def test_sizes_are_told_in_the_unit_that_fits(size: int, text: str) -> None:
     assert human_size(size) == text
+
+
+@pytest.mark.parametrize("is_copy_used", [True, False])
+def test_states_that_another_copy_of_the_thread_goes_on_from_stay(
+    treadle: Run,
+    thread: str,
+    repository: Path,
+    environment: dict[str, str],
+    tmp_path: Path,
+    is_copy_used: bool,
+) -> None:
+    """The copy has the same id, and so the same ref in the same repository."""
+    exported = tmp_path / "thread.jsonl"
+    treadle("export", thread, "--format", "jsonl", "-o", str(exported))
+    elsewhere = {"TREADLE_HOME": str(tmp_path / "elsewhere")}
+    assert treadle("import", str(exported), **elsewhere).returncode == 0
+    if is_copy_used:
+        (repository / "more.txt").write_text("by hand")
+        assert treadle("resume", thread, "-p", "more").returncode == 0
+    before = refs(repository, environment)
+    assert thread in before
+    treadle("trash", thread, **elsewhere)
+    if is_copy_used:
+        mark = tmp_path / "elsewhere" / "data" / "threads" / f"{thread}.adopted"
+        mark.write_text("1\n")
+        why = f"file states in {repository}: another copy of thread {thread} goes on from them"
+    else:
+        why = f"file states in {repository}: thread {thread} was imported, they are of its original"
+    plan = json.loads(treadle("gc", "--dry-run", "--json", **elsewhere).stdout)
+    assert (plan["file_states"], plan["kept"][-1]) == ([], why)
+    done = treadle("gc", "--yes", **elsewhere)
+    assert done.returncode == 0
+    assert f"kept: {why}" in done.stderr
+    assert json.loads(treadle("trash", "--json", **elsewhere).stdout) == []
+    assert refs(repository, environment) == before
+
+
+def test_gc_says_in_which_repository_states_of_files_go(
+    treadle: Run, thread: str, repository: Path, environment: dict[str, str]
+) -> None:
+    treadle("trash", thread)
+    assert f"of {thread} in {repository}" in treadle("gc", "--dry-run").stdout
+    assert refs(repository, environment) != ""
+    done = json.loads(treadle("gc", "--yes", "--json").stdout)
+    assert done["file_states"] == [{"thread": thread, "folder": str(repository), "why": ""}]
+    assert refs(repository, environment) == ""

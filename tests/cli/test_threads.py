@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Run
+from treadle.store.local import LocalStore
+from treadle.store.places import Places
 
 Script = Callable[[str], str]
 
@@ -70,7 +72,7 @@ def test_an_ambiguous_prefix_lists_the_candidates(
 ) -> None:
     treadle("-p", "another", "-m", script(ECHO))
     ids = [line["id"] for line in json.loads(treadle("list", "--json").stdout)]
-    done = treadle("show", "T-0")
+    done = treadle("show", thread[:6])
     assert done.returncode == 2
     assert all(thread_id in done.stderr for thread_id in ids)
 
@@ -174,3 +176,28 @@ def test_graph_prints_the_diagram_and_checks_a_file(treadle: Run, tmp_path: Path
     stale = treadle("graph", "--check", str(tmp_path / "stale.mmd"))
     assert stale.returncode == 1
     assert "make fmt" in stale.stderr
+
+
+@pytest.mark.parametrize("command", ["trash", "show", "du", "fork", "verify", "resume"])
+@pytest.mark.parametrize("short", ["", "T-", "T-019"])
+def test_what_is_too_short_for_an_id_means_no_thread(
+    treadle: Run, environment: dict[str, str], command: str, short: str
+) -> None:
+    """An empty variable in a script would mean the only thread there is."""
+    store = LocalStore(Places.find(environment))
+    thread = store.create("treadle/0.1.0")
+    thread.close()
+    done = treadle(command, short)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "too short to mean a thread" in done.stderr
+    assert store.ids() == [thread.thread_id]
+
+
+def test_replay_tells_programs_each_transition(treadle: Run, thread: str) -> None:
+    done = treadle("replay", thread, "--json")
+    assert done.returncode == 0
+    told = json.loads(done.stdout)
+    assert [one["seq"] for one in told] == list(range(1, len(told) + 1))
+    assert {"event", "before", "after", "action", "at"} <= told[0].keys()
+    assert "UserInput" in {one["event"] for one in told}
+    assert done.stderr != ""

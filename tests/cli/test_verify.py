@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -80,7 +81,7 @@ def test_an_output_that_is_gone_or_damaged_is_found(
         blob.write_bytes(b"other words" if damage == "changed" else b"much")
     done = treadle("verify", "--all")
     assert done.returncode == 1
-    assert thread in done.stdout
+    assert f"{thread}  incomplete" in done.stdout
     assert blob.name in done.stdout
 
 
@@ -165,3 +166,63 @@ def test_a_turn_of_a_real_model_verifies(
     done = treadle("verify", "--all")
     assert done.returncode == 0, done.stdout
     assert "clean" in done.stdout
+
+
+@pytest.mark.parametrize("has_index", [True, False])
+def test_a_thread_that_is_damaged_under_its_snapshot_is_listed_as_damaged(
+    treadle: Run, store: LocalStore, has_index: bool
+) -> None:
+    thread = make(store)
+    other = make(store)
+    path = journal(store, thread)
+    if has_index:
+        assert len(json.loads(treadle("list", "--json").stdout)) == 2
+    before = path.stat()
+    data = path.read_bytes()
+    place = data.index(b"mend it")
+    with path.open("r+b") as file:
+        file.seek(place)
+        file.write(b"rend it")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert treadle("verify", "--all").returncode == 1
+    for _ in range(2):
+        (line,) = json.loads(treadle("list", "--state", "damaged", "--json").stdout)
+        assert (line["id"], "is damaged" in line["problem"]) == (thread, True)
+    path.write_bytes(data)
+    assert json.loads(treadle("list", "--state", "damaged", "--json").stdout) == []
+    assert {line["id"] for line in json.loads(treadle("list", "--json").stdout)} == {thread, other}
+
+
+@pytest.mark.parametrize("has_snapshot", [True, False])
+def test_of_a_fork_on_a_damaged_base_everything_that_is_intact_can_be_had(
+    treadle: Run, store: LocalStore, has_snapshot: bool
+) -> None:
+    base = make(store)
+    writer = store.fork(base, creator="treadle/0")
+    fill(writer, (Annotated("my own"),))
+    writer.close()
+    fork = writer.thread_id
+    snapshot = Path(store.folders.threads) / f"{fork}.json"
+    if not has_snapshot:
+        snapshot.unlink()
+    path = journal(store, base)
+    path.write_bytes(path.read_bytes().replace(b"mended", b"bended", 1).replace(b"cut", b"cot", 1))
+    shown = treadle("show", fork)
+    assert shown.returncode == 0
+    assert "mend it" in shown.stdout
+    if not has_snapshot:
+        assert f"shown is what is intact of {base}" in shown.stderr
+        assert f"treadle verify {fork} --salvage" in shown.stderr
+    for command in (["export", fork], ["fork", fork]):
+        done = treadle(*command)
+        assert done.returncode == 1
+        assert f"`treadle verify {fork} --salvage` writes the fork's own records" in done.stderr
+    done = treadle("verify", fork, "--salvage", "--json")
+    saved = json.loads(done.stdout)
+    assert (saved["fork"], saved["count"]) == (None, 2)
+    assert Path(saved["path"]).read_bytes() == journal(store, fork).read_bytes()
+    journal(store, base).unlink()
+    (Path(store.folders.threads) / f"{base}.json").unlink()
+    gone = treadle("show", fork)
+    assert gone.returncode == (0 if has_snapshot else 1)
+    assert has_snapshot or f"treadle verify {fork} --salvage" in gone.stderr

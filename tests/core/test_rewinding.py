@@ -137,3 +137,18 @@ def test_after_any_session_each_view_it_ever_had_can_be_had_again_with_whole_pai
         agent.handle_event(Rewound(1, view))
         assert list(agent.conversation.in_view) == messages
         check_pairs(messages)
+
+
+def test_going_back_again_and_again_leaves_one_span_not_one_for_each_time() -> None:
+    conversation = Conversation([Message.user("one"), Message.assistant("first")])
+    place = conversation.view
+    for _ in range(5):
+        tried = conversation.append(Message.user("again")).append(Message.assistant("no"))
+        conversation = tried.rewind(place)
+        place = conversation.view
+        assert shown(conversation) == ["one", "first"]
+    assert conversation.hidden == ((2, 12),)
+
+
+def test_what_a_model_has_read_is_not_known_after_going_back() -> None:
+    assert LONG.with_tokens(900).rewind(View(1)).tokens == 0

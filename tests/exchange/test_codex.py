@@ -21,6 +21,7 @@ from exchange.recorded import (
     talk_of,
     time,
 )
+from treadle.core.conversation import Conversation
 from treadle.core.events import LlmEvent
 from treadle.core.llm import Usage
 from treadle.exchange.steps import Call, Result
@@ -128,3 +129,54 @@ def test_a_local_shell_call_is_a_call() -> None:
 def test_what_a_session_was_forked_from_does_not_rename_it() -> None:
     other = {**META, "payload": {**META["payload"], "id": "another"}}  # type: ignore[dict-item]
     assert one("codex", [*CODEX[:1], other, *CODEX[1:]]).name == NAME
+
+
+def test_turns_that_were_rolled_back_are_out_of_view() -> None:
+    records = [
+        META,
+        item(1, **said("user", "first")),
+        item(2, **said("assistant", "one")),
+        item(3, **said("user", "wrong")),
+        item(4, **said("assistant", "lost")),
+        item(5, **said("user", "worse")),
+        item(6, **said("assistant", "lost too")),
+        event(7, type="thread_rolled_back", num_turns=0),
+        event(7, type="thread_rolled_back", num_turns=2),
+        item(8, **said("user", "right")),
+        item(9, **said("assistant", "kept")),
+    ]
+    conversation = fold_of(draft_of(one("codex", records))).conversation
+    assert isinstance(conversation, Conversation)
+    shown = [message.content for message in conversation.in_view]
+    assert shown == ["first", "one", "right", "kept"]
+    assert len(conversation) == 8
+
+
+def test_only_the_request_of_what_an_editor_sends_is_the_prompt() -> None:
+    sent = (
+        "# Context from my IDE setup:\n\n## Open tabs:\n- a.py\n\n## My request for Codex:\nmend it"
+    )
+    shell = "<user_shell_command>\nls\n</user_shell_command>"
+    records = [META, item(1, **said("user", sent)), item(2, **said("user", shell))]
+    draft = draft_of(one("codex", records))
+    assert (talk_of(draft), draft.title) == ([("user", "mend it")], "mend it")
+
+
+@pytest.mark.parametrize(
+    ("output", "is_error"),
+    [
+        ("Exit code: 1\nWall time: 0.1 seconds\nOutput:\nboom", True),
+        ("Chunk ID: a\nProcess exited with code 2\nOutput:\nFAILED", True),
+        ("Exit code: 0\nOutput:\nExit code: 1", False),
+        ("he said Exit code: 1", False),
+    ],
+)
+def test_a_result_whose_head_says_so_failed(output: str, is_error: bool) -> None:
+    records = [
+        META,
+        item(1, **said("user", "go")),
+        item(2, type="function_call", name="shell", call_id="c", arguments="{}"),
+        item(3, type="function_call_output", call_id="c", output=output),
+    ]
+    [found] = [step for step in one("codex", records).steps if isinstance(step, Result)]
+    assert found.is_error is is_error

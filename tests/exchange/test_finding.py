@@ -164,3 +164,10 @@ def test_an_id_has_the_form_of_all_ids_and_is_the_same_again(
 def test_an_id_begins_with_the_time_so_that_lists_are_in_order() -> None:
     assert thread_id_of("codex", "s", "2025-10-01T08:00:00.123000Z").startswith("T-01999ec9-0c7b-7")
     assert thread_id_of("codex", "s", "").startswith("T-00000000-0000-7")
+
+
+@pytest.mark.parametrize("record", ['{"type": []}', '{"type": {}, "payload": {}}'])
+def test_a_record_of_a_strange_type_is_nobodys(tmp_path: Path, record: str) -> None:
+    path = tmp_path / "strange.jsonl"
+    path.write_text(f"{record}\n")
+    assert look_at(path).source == ""

@@ -30,10 +30,11 @@ from treadle.exchange.fences import fenced, pieces
 from treadle.exchange.journals import join, part_of, split
 from treadle.exchange.markdown import inert, quoted, to_markdown
 from treadle.exchange.page import POLICY, to_page
-from treadle.exchange.story import Story, legible, tell
+from treadle.exchange.story import Story, tell
 from treadle.models.prices.words import describe_usage
 from treadle.thread.codec import Entry
 from treadle.thread.facts import Annotated, Configured, Foreign, Imported, Renamed
+from treadle.thread.legible import legible
 from treadle.thread.record import encode_batch
 
 HOSTILE: Final = (
@@ -333,3 +334,20 @@ def test_a_torn_end_is_left_out_and_told() -> None:
 def test_a_text_that_looks_like_a_journal_begins_none() -> None:
     data, _ = write([*PLAIN, (said('{"seq":1,"at":"x"}\n{"seq":1,'),)])
     assert split(data) == [data]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("- x\n  ```\n<img src=x>", "- x\n  \\```\n\\<img src=x>"),
+        ("`a <img>\n`<img>`", "`a \\<img>\n`\\<img>`"),
+        ("\\`<b>`", "\\`\\<b>`"),
+        ("| `a | <b>`", "| `a | \\<b>`"),
+        ("\\<b> \\\\<b>", "\\<b> \\\\\\<b>"),
+        ("![i](http://host/x.png)", "\\![i](http://host/x.png)"),
+        ("```a|b\n---", "```a b\n---\n```"),
+        ("fine!", "fine!"),
+    ],
+)
+def test_what_looks_like_code_lets_no_tag_and_no_picture_out(text: str, told: str) -> None:
+    assert inert(text) == told

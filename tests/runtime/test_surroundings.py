@@ -157,18 +157,66 @@ async def test_when_calls_wait_for_a_yes_nothing_is_kept_before_they_may_run(des
     assert files.asked == []
 
 
-@pytest.mark.parametrize("moment", ["before", "after"])
-async def test_files_that_cannot_be_kept_never_stop_the_work(desk: Desk, moment: Moment) -> None:
-    def fail(now: Moment) -> None:
-        if now == moment:
+def failing(moment: Moment) -> Files:
+    """Files that cannot be kept once, before or after the first round."""
+    left = ["before", "after"]
+
+    def fail(_: Moment) -> None:
+        if left and left.pop(0) == moment:
             raise RuntimeError("no room")
 
-    files = Files(fail)
+    return Files(fail)
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+async def test_files_that_cannot_be_kept_never_stop_the_work(desk: Desk, moment: Moment) -> None:
+    files = failing(moment)
     session = desk.new(Model(calls("edit"), "done"), Toolbox(edit=mutate(files.edit)), files=files)
     finished = await session.turn("go")
     assert (finished.outcome, finished.answer) == (TurnOutcome.DONE, "done")
     assert len(saved(desk, session.thread_id)) == 1
     desk.check(session)
+
+
+@pytest.mark.parametrize(
+    ("moment", "states"),
+    [
+        ("before", [("before", "1"), ("after", "2")]),
+        ("after", [("before", "0"), ("before", "1"), ("after", "2")]),
+    ],
+)
+async def test_what_a_round_changed_without_a_state_before_or_after_it_is_nobodys(
+    desk: Desk, moment: Moment, states: list[tuple[str, str]]
+) -> None:
+    files = failing(moment)
+    model = Model(calls("edit"), calls("edit"), "done")
+    tools = Toolbox(edit=mutate(files.edit))
+    session = desk.new(model, tools, files=files, workspace=Folder())
+    await session.turn("go")
+    assert saved(desk, session.thread_id) == states
+    events = desk.events(session.thread_id)
+    missed = [event for event in events if event["type"] == "files_not_saved"]
+    assert [(event["moment"], event["why"]) for event in missed] == [
+        (moment, "an error of the program")
+    ]
+    desk.check(session)
+
+
+async def test_each_round_without_states_is_recorded_once_where_there_is_a_repository(
+    desk: Desk,
+) -> None:
+    class Closed(Files):
+        async def save(self, moment: Moment, previous: FilesSaved | None) -> FilesSaved | None:
+            self.problem = "no room"
+            return None
+
+    for folder, count in ((Folder(), 2), (None, 0)):
+        files = Closed()
+        model = Model(calls("edit"), calls("edit"), "done")
+        tools = Toolbox(edit=mutate(files.edit))
+        session = desk.new(model, tools, files=files, workspace=folder)
+        await session.turn("go")
+        assert desk.kinds(session.thread_id).count("files_not_saved") == count
 
 
 async def test_why_files_are_not_kept_is_told_once_where_there_is_a_repository(desk: Desk) -> None:

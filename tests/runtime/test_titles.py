@@ -10,6 +10,7 @@ from runtime.desk import Desk, Model
 from treadle.core.llm import Usage
 from treadle.runtime.titles import PROMPT_LENGTH_MAX, Titler
 from treadle.thread.facts import Renamed
+from treadle.thread.fold import TITLE_LENGTH_MAX
 
 
 async def test_the_first_prompt_is_named_and_what_that_used_is_counted(desk: Desk) -> None:
@@ -17,9 +18,10 @@ async def test_the_first_prompt_is_named_and_what_that_used_is_counted(desk: Des
         {"text": '"The flaky test."\nmore', "usage": {"input_tokens": 9, "output_tokens": 2}}
     )
     session = desk.new(Model("done"), titler=Titler(namer, "small"))
-    await session.turn("mend the test that fails now and then, please")
+    finished = await session.turn("mend the test that fails now and then, please")
     fold = session._writer.fold
     assert fold.title() == "The flaky test"
+    assert (finished.version, finished.usage) == (fold.version, fold.usage)
     assert fold.usage.input_tokens >= 9
     [renamed] = [e for e in desk.events(session.thread_id) if e["type"] == "renamed"]
     assert (renamed["by"], renamed["model"]) == ("model", "small")
@@ -87,3 +89,23 @@ async def test_a_title_that_a_person_gives_meanwhile_wins(desk: Desk) -> None:
     writer.stage(Renamed(""))
     writer.stage(Renamed("Theirs", "model"))
     assert writer.fold.title() == "Theirs"
+
+
+@pytest.mark.parametrize(
+    ("said", "title"),
+    [
+        ("<think>hm\nhm</think>\nThe loom", "The loom"),
+        ("<think>and so on", "mend it"),
+        ("The \x1b[31mloom\x00", "The [31mloom"),
+        ("The loom\u2028and more", "The loom"),
+        ("x" * 200, "x" * TITLE_LENGTH_MAX),
+    ],
+)
+async def test_what_a_model_says_besides_is_no_part_of_the_title(
+    desk: Desk, said: str, title: str
+) -> None:
+    session = desk.new(Model("done"), titler=Titler(Model(said), "small"))
+    await session.turn("mend it")
+    assert session._writer.fold.title() == title
+    recorded = [e for e in desk.events(session.thread_id) if e["type"] == "renamed"]
+    assert [len(one.get("title", "")) <= TITLE_LENGTH_MAX for one in recorded] == [True]

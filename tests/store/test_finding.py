@@ -6,7 +6,7 @@ import pytest
 
 from core.samples import said
 from store.shelf import CREATOR, TURN, Shelf, fill
-from treadle.errors import AmbiguousThreadError, UnknownThreadError
+from treadle.errors import AmbiguousThreadError, UnknownThreadError, UsageError
 from treadle.store.local import LocalStore
 
 WRONG_IDS = [
@@ -35,7 +35,14 @@ def test_what_is_no_id_finds_nothing_and_touches_nothing(shelf: Shelf, text: str
     assert shelf.files() == before
 
 
-@pytest.mark.parametrize("text", [text for text in WRONG_IDS if text not in {"", "T-"}])
+@pytest.mark.parametrize("text", ["", "T-", "x", "*", "T-019"])
+def test_what_is_too_short_means_no_thread_not_even_the_only_one(shelf: Shelf, text: str) -> None:
+    shelf.busy()
+    with pytest.raises(UsageError, match="too short to mean a thread"):
+        shelf.store.resolve(text)
+
+
+@pytest.mark.parametrize("text", [text for text in WRONG_IDS if len(text.removeprefix("T-")) > 3])
 def test_what_begins_no_id_is_unknown(shelf: Shelf, text: str) -> None:
     shelf.busy()
     shelf.busy()
@@ -44,7 +51,7 @@ def test_what_begins_no_id_is_unknown(shelf: Shelf, text: str) -> None:
     assert "treadle list" in raised.value.hint
 
 
-@pytest.mark.parametrize("text", ["", "T-", "0190", "T-01900000-0000-7000-8000-0000000000"])
+@pytest.mark.parametrize("text", ["T-0190", "0190", "T-01900000-0000-7000-8000-0000000000"])
 def test_what_begins_several_ids_is_ambiguous_and_lists_them_newest_first(
     shelf: Shelf, text: str
 ) -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -85,6 +86,19 @@ def test_a_full_disk_refuses_a_write_by_name_and_loses_nothing_acknowledged(
     assert again.head == acknowledged[-1]
     fill(again, (said("there is room again"),))
     assert again.close() is None
+
+
+def test_a_thread_for_which_there_is_no_room_leaves_no_journal(
+    small: Callable[[int], Shelf],
+) -> None:
+    shelf = small(256)
+    old = shelf.create((said("one"),))
+    use_up(shelf.places.data / "filler")
+    for make in (shelf.store.create, partial(shelf.store.fork, old)):
+        with pytest.raises(DiskError) as refused:
+            make(creator=CREATOR, first=(said(LONG * 10),))
+        assert refused.value.errno == errno.ENOSPC
+    assert list(shelf.threads.glob("*.jsonl")) == [shelf.journal(old)]
 
 
 def test_a_disk_without_room_for_names_refuses_a_new_thread_and_keeps_the_old_ones(

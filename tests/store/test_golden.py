@@ -70,7 +70,15 @@ def test_the_golden_threads_hold_every_event_every_fact_and_every_state_of_their
         *("approval_decided", "granted", "compaction_requested", "compacted", "compaction_failed"),
         *("task_given", "state_completed", "state_failed", "time_ran_out", "task_resumed"),
         *("child_started", "task_ended"),
-        *("context_observed", "files_saved", "rewound", "renamed", "tagged", "pinned"),
+        *(
+            "context_observed",
+            "files_saved",
+            "files_not_saved",
+            "rewound",
+            "renamed",
+            "tagged",
+            "pinned",
+        ),
         *("annotated", "extra_set", "trashed", "restored", "scrubbed", "imported", "foreign"),
     }
     assert {told["state"] for told in EXPECTED.values()} == {

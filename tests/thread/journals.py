@@ -48,6 +48,7 @@ from treadle.thread.facts import (
     Configured,
     ContextObserved,
     ExtraSet,
+    FilesNotSaved,
     FilesSaved,
     Foreign,
     GitObserved,
@@ -167,6 +168,7 @@ def random_fact(random: Random) -> Entry:
             ExtraSet({"x": random.choice((None, 1, [2]))}),
             ContextObserved(environment={"LANG": random.choice(("C", "de"))}),
             FilesSaved(random.choice(("c0ffee", "f00d")), "beef", "after"),
+            FilesNotSaved("after", "no room"),
             random.choice((Trashed(), Restored())),
         )
     )
@@ -200,6 +202,7 @@ EVERY_ENTRY: Final[tuple[Entry, ...]] = (
     ContextObserved("treadle", "/w", 8, {"approval_mode": "ask"}, {"LANG": "C"}),
     FilesSaved("c0ffee", "beef", "before"),
     FilesSaved("f00d", "bead", "after", ("big.bin",)),
+    FilesNotSaved("before", "no room"),
     Renamed("The loom"),
     Renamed("A loom", "model", Usage(9, 1), "model-2"),
     Tagged(("red", "blue"), ("green",)),

@@ -62,6 +62,7 @@ def test_each_entry_says_what_it_is_under_a_name_of_its_own() -> None:
         "configured",
         "context_observed",
         "extra_set",
+        "files_not_saved",
         "files_saved",
         "foreign",
         "git_observed",

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import UNSET
 
-from core.samples import CONFIG, answer, call, said
+from core.samples import CONFIG, answer, call, decided, said
 from thread.journals import HEADER, at
+from treadle.core.conversation import View
+from treadle.core.events import CancelRequested, Rewound
 from treadle.core.llm import Usage
 from treadle.core.task.events import TaskGiven
+from treadle.core.tools import RiskLevel
 from treadle.thread.codec import Entry, UnknownEntryError
 from treadle.thread.facts import (
     Annotated,
@@ -17,6 +21,7 @@ from treadle.thread.facts import (
     ExtraSet,
     FilesSaved,
     GitObserved,
+    Granted,
     Imported,
     InputQueued,
     Pinned,
@@ -156,3 +161,39 @@ def test_a_fork_of_a_task_keeps_its_memory_and_its_use() -> None:
     assert parent.branch(fork).state == parent.state
     with pytest.raises(UnknownEntryError, match="is a chat"):
         parent.branch(FORK)
+
+
+def test_a_yes_is_for_the_thread_it_was_given_in_and_not_for_its_forks() -> None:
+    parent = fold(
+        Configured(CONFIG),
+        said("one"),
+        answer("", call("a", "drop"), call("b", "drop")),
+        Granted("look", RiskLevel.CRITICAL),
+        decided("a"),
+    )
+    assert [getattr(s, "approved", None) for s in parent.state.executions] == [True, UNSET]  # type: ignore[union-attr]
+    child = parent.branch(FORK)
+    assert [getattr(s, "approved", None) for s in child.state.executions] == [UNSET, UNSET]  # type: ignore[union-attr]
+    assert (child.machine.config.granted, child.machine.questions) == ({}, parent.machine.questions)
+    assert parent.machine.config.granted == {"look": RiskLevel.CRITICAL}
+
+
+def test_a_fork_does_not_hear_what_was_still_to_be_said_in_its_base() -> None:
+    parent = fold(said("one"), InputQueued(said("later").message))
+    assert (len(parent.queued), parent.branch(FORK).queued) == (1, ())
+
+
+def test_a_fork_in_the_middle_of_a_turn_knows_what_that_turn_has_used() -> None:
+    parent = fold(said("one"), answer("", call("a"), usage=Usage(5, 5)))
+    child = parent.branch(FORK)
+    assert (child.turn_usage, child.turn_steps, child.usage) == (Usage(5, 5), 1, Usage())
+
+
+def test_going_back_gives_up_what_was_still_to_be_said() -> None:
+    told = fold(said("one"), answer("first"), said("two"), InputQueued(said("later").message))
+    told.apply(9, at(9), CancelRequested())
+    assert len(told.queued) == 1
+    told.apply(10, at(10), Rewound(3, View(99)))
+    assert len(told.queued) == 1, "a rewind that was refused changes nothing"
+    told.apply(11, at(11), Rewound(3, View(2)))
+    assert told.queued == ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import time
+from itertools import product
 from urllib.parse import quote, quote_plus
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from treadle.runtime.ports import Redactor as RedactorPort
-from treadle.workspace.redact import Redactor
+from treadle.workspace.redact import PIECE_LENGTH_MIN, Redactor, _forms
 
 KEY = 'sk-Zx9/Rv+B4 "7\\Hq2?&ü'
 """A secret with something that every encoding must escape."""
@@ -36,6 +37,9 @@ def test_it_is_what_the_runtime_asks_for(redactor: Redactor) -> None:
         json.dumps(KEY)[1:-1],
         json.dumps(KEY, ensure_ascii=False)[1:-1],
         json.dumps(json.dumps(KEY))[3:-3],
+        json.dumps(json.dumps(KEY, ensure_ascii=False)[1:-1], ensure_ascii=False)[1:-1],
+        json.dumps(json.dumps(json.dumps(KEY)[1:-1])[1:-1])[1:-1],
+        json.dumps(json.dumps(json.dumps(json.dumps(KEY)[1:-1])[1:-1])[1:-1])[1:-1],
         KEY.replace("/", "\\/"),
         quote(KEY),
         quote(KEY, safe=""),
@@ -112,6 +116,48 @@ def test_a_label_in_the_text_stays_even_if_a_secret_looks_like_it() -> None:
     redactor = Redactor({"api_key": "REDACTED:", "x": "[REDACTED:api_key]", "y": "ED:api_key] z"})
     assert redactor.redact("REDACTED:") == "[REDACTED:api_key]"
     assert redactor.redact("[REDACTED:api_key] z") == "[REDACTED:api_key] z"
+
+
+def test_a_secret_that_needs_no_escapes_is_looked_for_in_no_more_forms() -> None:
+    plain = {"abcd1234wxyz", json.dumps("abcd1234wxyz")[1:-1]}
+    forms = set(_forms("abcd1234wxyz", 8))
+    assert plain <= forms
+    assert len(forms) == 1 + 2 + 3, "itself, hex in two cases, base64 at three offsets"
+
+
+WORD = "SEKRIT-deadbeef-42"
+MARK = "\n[... 129246 characters left out, all of it is kept beside ...]\n"
+
+
+@pytest.mark.parametrize("depth", range(3))
+def test_no_piece_of_a_secret_is_left_where_a_text_was_cut(depth: int) -> None:
+    for start, end in product(range(len(WORD) + 1), repeat=2):
+        look_at_cut(start, end, depth)
+
+
+def look_at_cut(start: int, end: int, depth: int) -> None:
+    redactor = Redactor({"k": WORD}, length_min=4)
+    text = f"head {WORD[:end]}{MARK}{WORD[start:]} tail"
+    for _ in range(depth):
+        text = json.dumps(text)[1:-1]
+    cleaned = redactor.redact_cut(text)
+    left = [
+        WORD[place : place + PIECE_LENGTH_MIN]
+        for place in range(len(WORD) - PIECE_LENGTH_MIN + 1)
+        if WORD[place : place + PIECE_LENGTH_MIN] in cleaned
+    ]
+    assert left == []
+    assert cleaned.startswith("head ")
+    assert cleaned.endswith(" tail")
+    assert "129246 characters left out" in cleaned
+    assert redactor.redact_cut(cleaned) == cleaned
+
+
+def test_a_piece_of_a_secret_anywhere_else_stays() -> None:
+    redactor = Redactor({"k": WORD}, length_min=4)
+    for text in (f"{WORD[:9]} {MARK} {WORD[9:]}", f"{WORD[:9]} 3 characters left out", WORD[:9]):
+        assert redactor.redact_cut(text) == text
+    assert redactor.redact(f"{WORD[:9]}{MARK}") == f"{WORD[:9]}{MARK}"
 
 
 PIECES = st.sampled_from(

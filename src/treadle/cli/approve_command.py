@@ -10,7 +10,7 @@ import click
 from treadle.cli import options
 
 if TYPE_CHECKING:
-    from treadle.cli.wiring import Setup
+    from treadle.cli.setup import Setup
     from treadle.core.approval import Decision, Question
 
 
@@ -80,8 +80,9 @@ def _answer(thread: str, call: str | None, **given: Any) -> int:
     from treadle.cli.busy import or_watch
     from treadle.cli.drive import drive
     from treadle.cli.render import make_renderer
+    from treadle.cli.setup import Choice
     from treadle.cli.threads import Opened, open_recorded
-    from treadle.cli.wiring import Choice, make_setup
+    from treadle.cli.wiring import make_setup
     from treadle.runtime.outputs import TurnFinished
 
     setup = make_setup(

@@ -57,8 +57,6 @@ def command(what: str, as_json: bool, cwd: str | None) -> None:
             f"more than {THREAD_COUNT_MAX} threads have changed this file; older ones are not told"
         )
         click.echo(f"treadle: {text}", err=True)
-    if not found.is_tracked:
-        click.echo("treadle: git does not track this file", err=True)
     if last is not None and first == last:
         _show_line(found, pasts)
     else:
@@ -107,7 +105,7 @@ def _show_line(found: Blamed, pasts: Pasts) -> None:
     facts = [(f"line {run.first}", found.text[0].removesuffix("\r"))]
     commit = run.commit
     if commit is None:
-        facts.append(("commit", "not committed"))
+        facts.append(("commit", _uncommitted(found)))
     else:
         facts.append(("commit", f"{commit.hash[:_HASH_LENGTH]} {commit.subject}"))
         facts.append(("", f"{commit.at[:_DATE_LENGTH]} by {commit.author}{_older(run)}"))
@@ -130,18 +128,22 @@ def _show_runs(found: Blamed, pasts: Pasts) -> None:
     """A line for lines in a row that came the same way."""
     from treadle.cli.render import printable
 
-    rows = [_row(run, _behind(run, pasts)) for run in found.runs]
+    rows = [_row(run, _behind(run, pasts), _uncommitted(found)) for run in found.runs]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
     for row in rows:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
         click.echo(printable("  ".join([*cells, row[-1]]).rstrip()))
 
 
-def _row(run: Run, behind: Sequence[Behind]) -> tuple[str, str, str, str]:
+def _uncommitted(found: Blamed) -> str:
+    return "not committed" if found.is_tracked else "not committed (untracked)"
+
+
+def _row(run: Run, behind: Sequence[Behind], uncommitted: str) -> tuple[str, str, str, str]:
     """Lines, commit and date, who, what for."""
     lines = str(run.first) if run.first == run.last else f"{run.first}-{run.last}"
     commit = run.commit
-    when = "not committed"
+    when = uncommitted
     if commit is not None:
         when = f"{commit.hash[:_HASH_LENGTH]} {commit.at[:_DATE_LENGTH]}"
     if behind:

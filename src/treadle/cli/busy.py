@@ -14,6 +14,7 @@ from treadle.cli.watching import watch
 from treadle.errors import ThreadBusyError
 from treadle.store.local import LocalStore
 from treadle.thread.fold import CHAT
+from treadle.thread.legible import legible
 
 _WATCH: Final = "watch"
 _FORK: Final = "fork"
@@ -45,7 +46,7 @@ def go_elsewhere(store: LocalStore, busy: ThreadBusyError, *, has_prompt: bool) 
     if not is_somebody_there():
         raise busy
     choices = [_WATCH, *([_FORK] if has_prompt and _can_fork(store, busy.thread_id) else []), _QUIT]
-    click.echo(f"treadle: {busy.message}", err=True)
+    click.echo(f"treadle: {legible(busy.message)}", err=True)
     choice = _ask(choices)
     if choice == _QUIT:
         raise busy
@@ -96,9 +97,7 @@ def fork_at_rest(store: LocalStore, thread_id: str) -> str:
     Raises:
         StoreError: the thread cannot be read, or the disk refused.
     """
-    rests = store.rests(thread_id)
-    version = rests[-1].version if rests else None
-    writer = store.fork(thread_id, version, creator=CREATOR)
+    writer = store.fork(thread_id, last_rest(store, thread_id), creator=CREATOR)
     try:
         base = writer.fold.header.base
         assert base is not None
@@ -107,3 +106,13 @@ def fork_at_rest(store: LocalStore, thread_id: str) -> str:
         return writer.thread_id
     finally:
         writer.close()
+
+
+def last_rest(store: LocalStore, thread_id: str) -> int | None:
+    """The newest version at which nothing was open; `None` if there never was one.
+
+    Raises:
+        StoreError: the thread cannot be read.
+    """
+    rests = store.rests(thread_id)
+    return rests[-1].version if rests else None

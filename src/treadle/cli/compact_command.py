@@ -30,8 +30,9 @@ def _compact(thread: str, *, focus: str, model: str | None) -> int:
     from treadle.cli.busy import or_watch
     from treadle.cli.drive import drive
     from treadle.cli.render import TextRenderer
+    from treadle.cli.setup import Choice
     from treadle.cli.threads import Opened, open_conversation
-    from treadle.cli.wiring import Choice, make_setup
+    from treadle.cli.wiring import make_setup
     from treadle.core.conversation import Conversation
     from treadle.errors import UsageError
     from treadle.runtime.outputs import TurnFinished, TurnOutcome

@@ -9,9 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from treadle.cli.options import folder_option
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from treadle.store.local import LocalStore
+    from treadle.store.reading import LoadedThread
     from treadle.workspace.files.entries import Touched
     from treadle.workspace.files.states import FileStates
 
@@ -27,8 +31,14 @@ _SPAN: Final = re.compile(r"(\d*)\.\.(\d*)")
 @click.option("--stat", "wants_stat", is_flag=True, help="How many lines of which files.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON array of files, with line counts.")
 @click.option("--color/--no-color", default=None, help="Default: if a person is looking.")
+@folder_option
 def command(
-    thread: str, span: str | None, wants_stat: bool, as_json: bool, color: bool | None
+    thread: str,
+    span: str | None,
+    wants_stat: bool,
+    as_json: bool,
+    color: bool | None,
+    cwd: str | None,
 ) -> None:
     """Show what the agent changed, by tools and by commands: each file before and after.
 
@@ -39,15 +49,30 @@ def command(
 
     What you changed before the agent first touched a file is not shown, nor what you changed after
     the last time; what you changed in between is part of it, and those files are named. Needs the
-    repository, where the states of the files are kept, but nothing of what is checked out.
+    repository, where the states of the files are kept, but nothing of what is checked out; -C says
+    where it is if the folder has another name now.
     """  # noqa: D301  click reads the backspace
-    asyncio.run(_diff(thread, span, wants_stat=wants_stat, as_json=as_json, color=color))
+    asyncio.run(_diff(thread, span, cwd, wants_stat=wants_stat, as_json=as_json, color=color))
 
 
 async def _diff(
-    thread: str, span: str | None, *, wants_stat: bool, as_json: bool, color: bool | None
+    thread: str,
+    span: str | None,
+    folder: str | None,
+    *,
+    wants_stat: bool,
+    as_json: bool,
+    color: bool | None,
 ) -> None:
-    from treadle.cli.file_history import between, open_states, saved_states, steps_of
+    from treadle.cli.file_history import (
+        between,
+        end_of_write,
+        find_gap,
+        open_states,
+        saved_states,
+        steps_of,
+        why_stateless,
+    )
     from treadle.store.local import LocalStore
     from treadle.store.places import Places
     from treadle.workspace.files.entries import touched
@@ -55,16 +80,38 @@ async def _diff(
     store = LocalStore(Places.find())
     thread_id = store.resolve(thread)
     loaded = store.load(thread_id)
-    after, through = _parse_span(span, loaded.fold.version)
+    fold = loaded.fold
+    latest = fold.version
+    after, through = _parse_span(span, latest)
+    records = store.scan(thread_id).records
+    after, through = (end_of_write(records, bound) for bound in (after, through))
     states = saved_states(store, thread_id)
-    files = open_states(loaded.fold.header)
-    found = touched(await steps_of(files, between(states, after, through)))
+    if gap := find_gap(store, thread_id, after, through):
+        _say(gap)
+    unknown = _unknown(store, loaded) if through >= latest else ""
     if not states:
-        _say(
-            "no states of its files are recorded: it began before they were kept, changed nothing,"
-        )
-        _say("or works where they cannot be kept (in no git repository)")
-    await _show(files, found, wants_stat=wants_stat, as_json=as_json, color=color)
+        if as_json:
+            click.echo("[]")
+        _say(unknown or why_stateless(fold))
+        return
+    files = open_states(fold, folder)
+    found = touched(await steps_of(files, between(states, after, through)))
+    await _show(files, found, wants_stat=wants_stat, as_json=as_json, color=color, unknown=unknown)
+
+
+def _unknown(store: LocalStore, loaded: LoadedThread) -> str:
+    """Why it is not known all that the agent changed up to now; empty if it is."""
+    from treadle.cli.file_history import is_in_round
+
+    thread_id = loaded.fold.header.thread
+    if loaded.problem:
+        return f"{loaded.problem}; what the agent changed after that is not known"
+    if not is_in_round(loaded.fold):
+        return ""
+    if store.holder(thread_id) is not None:
+        return f"a round is under way: what it changes is not known yet: treadle watch {thread_id}"
+    words = "a round is unfinished: what it has changed is not known yet"
+    return f"{words}: treadle resume {thread_id}"
 
 
 def _parse_span(span: str | None, latest: int) -> tuple[int, int]:
@@ -85,18 +132,26 @@ async def _show(
     wants_stat: bool,
     as_json: bool,
     color: bool | None,
+    unknown: str,
 ) -> None:
     """The differences on stdout; what else there is to know beside them."""
     changed = [one for one in found.values() if one.change.old != one.change.new]
+    if unknown:
+        _say(unknown)
     if as_json:
         await _print_json(files, changed)
         return
     if not changed:
-        _say("what the agent changed is as it was" if found else "the agent changed no file")
+        if found or not unknown:
+            _say("what the agent changed is as it was" if found else "the agent changed no file")
         return
     out = await files.diff_of([one.change for one in changed], is_stat=wants_stat)
-    is_seen = sys.stdout.isatty() if color is None else color
-    click.echo(_fit_for_terminal(out) if is_seen else out, nl=False, color=True)
+    is_seen = sys.stdout.isatty()
+    is_colored = color
+    if is_colored is None:
+        is_colored = is_seen and click.get_current_context().color is not False
+    shown = _fit_for_terminal(out, is_colored=is_colored) if is_seen or is_colored else out
+    click.echo(shown, nl=False, color=True)
     if shared := [one.change.name for one in changed if one.by_others]:
         _say(f"others changed these between the agent's changes, or later: {_named(shared)}")
     if unkept := [one.change.name for one in changed if not one.change.is_kept]:
@@ -130,14 +185,14 @@ async def _print_json(files: FileStates, changed: Sequence[Touched]) -> None:
     click.echo(json.dumps(lines, indent=2, ensure_ascii=False))
 
 
-def _fit_for_terminal(out: bytes) -> str:
-    """Colored by us: what steers a terminal is taken out of the text first."""
+def _fit_for_terminal(out: bytes, *, is_colored: bool) -> str:
+    """Colored by us, if at all: what steers a terminal is taken out of the text first."""
     from treadle.cli.render import printable
 
-    return "".join(
-        click.style(printable(line), **_style_of(line)) + "\n"
-        for line in out.decode("utf-8", "replace").split("\n")[:-1]
-    )
+    lines = [printable(line) for line in out.decode("utf-8", "replace").split("\n")[:-1]]
+    if is_colored:
+        lines = [click.style(line, **_style_of(line)) for line in lines]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _style_of(line: str) -> dict[str, Any]:
@@ -168,4 +223,6 @@ def _named(names: Sequence[str]) -> str:
 
 
 def _say(text: str) -> None:
-    click.echo(f"treadle: {text}", err=True)
+    from treadle.cli.render import printable
+
+    click.echo(f"treadle: {printable(text)}", err=True)

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from treadle.cli import exits
 from treadle.cli.render import Renderer, printable
+from treadle.cli.setup import Setup
 from treadle.cli.threads import Opened
-from treadle.cli.wiring import Setup
 from treadle.core.conversation import Conversation
 from treadle.core.llm import Usage
 from treadle.errors import TreadleError

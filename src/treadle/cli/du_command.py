@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 if TYPE_CHECKING:
+    from treadle.cli.state_room import StateRoom
     from treadle.store.local import LocalStore
 
 SHOWN_COUNT_MAX: Final = 10
@@ -19,7 +20,8 @@ SHOWN_COUNT_MAX: Final = 10
 def command(thread: str | None, as_json: bool) -> None:
     """Show what takes how much room: of everything, or of one thread.
 
-    Large outputs that several threads name are there once, and count for each of them.
+    Large outputs that several threads name are there once, and count for each of them. States of
+    files are in the git repositories of the threads; what branches hold as well is not counted.
     """
     from treadle.store.local import LocalStore
     from treadle.store.places import Places
@@ -36,6 +38,7 @@ def _show_all(store: LocalStore, *, as_json: bool) -> None:
     from treadle.cli.sizes import human_size
     from treadle.store.upkeep.room import room_of
 
+    states = _state_room(store)
     room, free_size = room_of(store, SHOWN_COUNT_MAX), _free_size(store)
     titles = {thread_id: store.summary(thread_id) for thread_id, _ in room.biggest}
     named = [
@@ -45,13 +48,14 @@ def _show_all(store: LocalStore, *, as_json: bool) -> None:
     if as_json:
         shares = {one.name: {"count": one.count, "size": one.size} for one in room.shares}
         biggest = [{"id": one, "size": size, "title": title} for one, size, title in named]
-        _print_json(
-            {"size": room.size, "gc_frees": free_size, "shares": shares, "biggest": biggest}
-        )
+        told = {"size": room.size, "gc_frees": free_size, "shares": shares, "biggest": biggest}
+        _print_json({**told, "file_states": states})
         return
     for share in room.shares:
         click.echo(f"{share.name:<16}  {share.count:>6}  {human_size(share.size):>9}")
     click.echo(f"{'in all':<16}  {'':>6}  {human_size(room.size):>9}")
+    if states is not None:
+        click.echo("\n" + _told(states))
     if named:
         click.echo("\nthe biggest threads")
         for thread_id, size, title in named:
@@ -59,6 +63,33 @@ def _show_all(store: LocalStore, *, as_json: bool) -> None:
             click.echo(printable(f"{thread_id}  {human_size(size):>9}  {shown}"))
     if free_size:
         click.echo(f"`treadle gc` can free {human_size(free_size)}", err=True)
+
+
+def _state_room(store: LocalStore, thread_id: str | None = None) -> StateRoom | None:
+    """What the states of files take; `None` where it cannot be known. What is not counted is told.
+
+    That is no reason to be silent about the rest.
+    """
+    from treadle.cli.render import printable
+    from treadle.cli.state_room import state_room
+    from treadle.errors import StoreError
+
+    try:
+        states = state_room(store, thread_id)
+    except StoreError as error:
+        click.echo(f"treadle: what file states take is not known: {error.message}", err=True)
+        return None
+    for one in states.skipped:
+        click.echo(printable(f"treadle: file states that are not counted: {one}"), err=True)
+    return states
+
+
+def _told(states: StateRoom) -> str:
+    from treadle.cli.sizes import human_size
+
+    count = states.repositories
+    where = f"in {count} repositor{'y' if count == 1 else 'ies'}"
+    return f"file states, {where}: {human_size(states.size)}"
 
 
 def _free_size(store: LocalStore) -> int | None:
@@ -85,11 +116,11 @@ def _show_one(store: LocalStore, thread: str, *, as_json: bool) -> None:
         thread_id = store.resolve(thread)
     except UnknownThreadError:
         thread_id = store.resolve(thread, in_trash=True)
-    room = room_of_thread(store, thread_id)
+    room, states = room_of_thread(store, thread_id), _state_room(store, thread_id)
     if as_json:
         import msgspec
 
-        _print_json({**msgspec.to_builtins(room), "size": room.size})
+        _print_json({**msgspec.to_builtins(room), "size": room.size, "file_states": states})
         return
     where = " (in the trash)" if room.is_in_trash else ""
     click.echo(f"{thread_id}{where}")
@@ -97,6 +128,8 @@ def _show_one(store: LocalStore, thread: str, *, as_json: bool) -> None:
     click.echo(f"{'snapshot':<16}  {'':>6}  {human_size(room.snapshot_size):>9}")
     click.echo(f"{'large outputs':<16}  {room.blob_count:>6}  {human_size(room.blob_size):>9}")
     click.echo(f"{'in all':<16}  {'':>6}  {human_size(room.size):>9}")
+    if states is not None:
+        click.echo("\n" + _told(states))
 
 
 def _print_json(value: object) -> None:

@@ -7,11 +7,16 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from treadle.thread.legible import legible
+
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
+    from treadle.core.tools import BlobRef
     from treadle.exchange.journals import Part
     from treadle.store.local import LocalStore
+    from treadle.thread.record import Record
 
 _FORMATS: Final = ("json", "jsonl", "markdown", "html")
 
@@ -28,7 +33,7 @@ _FORMATS: Final = ("json", "jsonl", "markdown", "html")
 )
 @click.option("-o", "--output", metavar="FILE", help="Where to; by default stdout.")
 @click.option("--version", type=click.IntRange(min=1), help="As it stood at this version.")
-@click.option("--force", is_flag=True, help="Replace FILE if it is there.")
+@click.option("--force", is_flag=True, help="Export a private thread; replace FILE.")
 @click.option("--with-secrets", is_flag=True, help="Export it even if it holds known secrets.")
 @click.pass_context
 def command(
@@ -42,7 +47,8 @@ def command(
 ) -> None:
     """Export a thread. Needs neither its folder, nor a model, nor the thread to be free.
 
-    What holds a secret that this machine knows is not exported. Of a damaged thread the intact part
+    What holds a secret that this machine knows is not exported, nor is a private thread, unless
+    with --force: the export can be read by whoever gets it. Of a damaged thread the intact part
     is, with exit code 1.
     """
     from pathlib import Path
@@ -55,29 +61,35 @@ def command(
         _check(target, force=force)
     store = LocalStore(Places.find())
     thread_id = store.resolve(thread)
-    data, problem = _export(store, thread_id, form, version, with_secrets=with_secrets)
+    data, problem = _export(store, thread_id, form, version, with_secrets=with_secrets, force=force)
     if target is None:
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
     else:
         _write(target, data, force=force)
-        click.echo(f"{len(data)} bytes in {target}", err=True)
+        click.echo(f"{len(data)} bytes in {legible(str(target))}", err=True)
     if problem:
-        click.echo(f"treadle: {problem}", err=True)
+        click.echo(f"treadle: {legible(problem)}", err=True)
         ctx.exit(1)
 
 
 def _export(
-    store: LocalStore, thread_id: str, form: str, version: int | None, *, with_secrets: bool
+    store: LocalStore,
+    thread_id: str,
+    form: str,
+    version: int | None,
+    *,
+    with_secrets: bool,
+    force: bool,
 ) -> tuple[bytes, str]:
     """What is exported, and why that is not all of it, if it is not.
 
     Raises:
-        HeldBackError: it holds a known secret.
+        HeldBackError: it is private, or holds a known secret.
     """
     import msgspec
 
-    from treadle.exchange.journals import join
+    from treadle.exchange.journals import join, output_line
     from treadle.exchange.markdown import to_markdown
     from treadle.exchange.page import to_page
     from treadle.exchange.story import tell
@@ -85,21 +97,25 @@ def _export(
 
     if form == "json":
         loaded = store.load(thread_id, version)
-        _tell_privacy(is_private=loaded.fold.header.is_private)
+        _guard_privacy(thread_id, is_private=loaded.fold.header.is_private, force=force)
         text = msgspec.json.encode(loaded.fold.document())
         if not with_secrets:
             _look_for_secrets(thread_id, [text.decode()])
         return msgspec.json.format(text, indent=2) + b"\n", loaded.problem
     parts = _parts(store, thread_id, version)
     records = [record for part in parts for record in part.records]
+    outputs = _outputs(store, records) if form == "jsonl" else {}
     if not with_secrets:
-        _look_for_secrets(thread_id, [bytes(record.event).decode() for record in records])
+        texts = [bytes(record.event).decode() for record in records]
+        _look_for_secrets(thread_id, texts, outputs.values())
     problem = _damage(parts[-1])
     if form == "jsonl":
-        _tell_privacy(is_private=b'"is_private":true' in bytes(parts[-1].records[0].event))
-        return join(parts), problem
+        is_private = b'"is_private":true' in bytes(parts[-1].records[0].event)
+        _guard_privacy(thread_id, is_private=is_private, force=force)
+        lines = (output_line(ref, data) for ref, data in outputs.items())
+        return b"".join((join(parts), *lines)), problem
     story = tell(parts)
-    _tell_privacy(is_private=story.document.is_private)
+    _guard_privacy(thread_id, is_private=story.document.is_private, force=force)
     tell_it = {"markdown": to_markdown, "html": to_page}[form]
     return tell_it(story, describe_usage).encode(), problem or story.problem
 
@@ -136,6 +152,31 @@ def _parts(store: LocalStore, thread_id: str, version: int | None) -> list[Part]
     return parts[::-1]
 
 
+def _outputs(store: LocalStore, records: Sequence[Record]) -> dict[BlobRef, bytes]:
+    """The large outputs that the records name, each once; what cannot come along is told."""
+    from treadle.errors import MissingBlobError
+    from treadle.exchange.lines import FILE_SIZE_MAX
+    from treadle.thread.outputs import outputs_of
+
+    found: dict[BlobRef, bytes] = {}
+    left = FILE_SIZE_MAX - sum(len(record.event) + 1024 for record in records)
+    for seq, ref in outputs_of(records):
+        if ref in found:
+            continue
+        try:
+            data = store.blob(ref)
+        except MissingBlobError as error:
+            click.echo(f"treadle: left out: record {seq}: {error.message}", err=True)
+            continue
+        left -= len(data) * 4 // 3 + 1024
+        if left < 0:
+            text = f"its output of {ref.size} bytes would make the file too large to be imported"
+            click.echo(f"treadle: left out: record {seq}: {text}", err=True)
+            continue
+        found[ref] = data
+    return found
+
+
 def _damage(part: Part) -> str:
     """Why the thread's own part is not all of it; a torn end is only told of."""
     from treadle.thread.record import Condition
@@ -143,16 +184,24 @@ def _damage(part: Part) -> str:
     if part.condition is Condition.CORRUPT:
         return f"the thread is damaged: {part.reason}; exported up to version {part.head.seq}"
     if part.condition is Condition.TORN:
-        click.echo(f"treadle: left out: {part.reason}", err=True)
+        click.echo(f"treadle: left out: {legible(part.reason)}", err=True)
     return ""
 
 
-def _tell_privacy(*, is_private: bool) -> None:
+def _guard_privacy(thread_id: str, *, is_private: bool, force: bool) -> None:
+    """A private thread never leaves this machine unless its owner says so."""
+    from treadle.errors import HeldBackError
+
+    if is_private and not force:
+        raise HeldBackError(
+            f"thread {thread_id} is private: it is not to leave this machine; nothing was exported",
+            hint="--force exports it; who gets the export can read it",
+        )
     if is_private:
         click.echo("treadle: this thread is private; who gets the export can read it", err=True)
 
 
-def _look_for_secrets(thread_id: str, texts: list[str]) -> None:
+def _look_for_secrets(thread_id: str, texts: Sequence[str], outputs: Iterable[bytes] = ()) -> None:
     """The third look, with what is known today: records are kept as they are, or kept back."""
     import os
     from pathlib import Path
@@ -161,9 +210,14 @@ def _look_for_secrets(thread_id: str, texts: list[str]) -> None:
     from treadle.workspace.redact import Redactor, collect_secrets
 
     redact = Redactor(collect_secrets(os.environ, Path.home())).redact
-    count = sum(redact(text) != text for text in texts)
-    if count:
-        where = "1 record" if count == 1 else f"{count} records"
+    in_outputs = (data.decode("utf-8", "replace") for data in outputs)
+    counts = (
+        (sum(redact(text) != text for text in texts), "record"),
+        (sum(redact(text) != text for text in in_outputs), "large output"),
+    )
+    found = [f"{count} {what}{'s' * (count > 1)}" for count, what in counts if count]
+    if found:
+        where = " and ".join(found)
         raise HeldBackError(
             f"a secret that this machine knows stands in {where} of thread {thread_id}; nothing "
             "was exported",
@@ -172,13 +226,15 @@ def _look_for_secrets(thread_id: str, texts: list[str]) -> None:
 
 
 def _check(target: Path, *, force: bool) -> None:
+    import os
+
     from treadle.errors import UsageError
 
     if target.is_dir():
         raise UsageError(f"{target} is a folder", hint="-o takes a file")
     if not target.parent.is_dir():
         raise UsageError(f"there is no folder {target.parent}")
-    if target.exists() and not force:
+    if os.path.lexists(target) and not force:  # a link that leads nowhere is there too
         raise UsageError(f"{target} is there already", hint="--force replaces it")
 
 
@@ -189,7 +245,7 @@ def _write(target: Path, data: bytes, *, force: bool) -> None:
     from contextlib import suppress
     from pathlib import Path
 
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    handle, name = tempfile.mkstemp(prefix=".treadle-export.", dir=target.parent)
     draft = Path(name)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -198,8 +254,17 @@ def _write(target: Path, data: bytes, *, force: bool) -> None:
             os.fsync(file.fileno())
         if not force:
             with suppress(PermissionError):  # a file system without links: it was looked at above
-                target.hardlink_to(draft)
+                _link(draft, target)
                 return
         draft.replace(target)
     finally:
         draft.unlink(missing_ok=True)
+
+
+def _link(draft: Path, target: Path) -> None:
+    from treadle.errors import UsageError
+
+    try:
+        target.hardlink_to(draft)
+    except FileExistsError as error:
+        raise UsageError(f"{target} is there by now", hint="--force replaces it") from error

@@ -12,6 +12,7 @@ import click
 
 if TYPE_CHECKING:
     from treadle.store.index.filters import Filters
+    from treadle.store.index.lookup import Index
     from treadle.thread.model import ThreadSummary
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -56,6 +57,32 @@ def parse_moment(text: str, now: str, *, wants_end: bool = False) -> str:
     return at.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
+def end_of_moment(text: str, now: str) -> str:
+    """The last moment of what a person wrote: of a day, a minute or a second its end.
+
+    Args:
+        text: as for `parse_moment`.
+        now: the clock, as records have it.
+
+    Raises:
+        click.BadParameter: it is no time.
+    """
+    end = parse_moment(text, now, wants_end=True)
+    unit = _unit(text.strip())
+    if unit is None:
+        return end
+    last = datetime.fromisoformat(end) + unit - timedelta(microseconds=1)
+    return last.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+
+
+def _unit(text: str) -> timedelta | None:
+    """How far behind what `parse_moment` says the end is: it says a day's end already."""
+    if text.lower() in _DAYS_AGO or re.fullmatch(r"\d{4}-\d{2}-\d{2}", text, re.ASCII):
+        return timedelta(0)
+    found = re.fullmatch(r"\S{10}[T ]\d{2}:\d{2}(:\d{2})?(Z|[+-]\d{2}:?\d{2})?", text, re.ASCII)
+    return timedelta(**{"seconds" if found[1] else "minutes": 1}) if found else None
+
+
 def _time(_: click.Context, param: click.Parameter, value: str | None) -> str | None:
     if value is None:
         return None
@@ -92,7 +119,7 @@ _OPTIONS: Final = (
     click.option(
         "--state",
         metavar="STATE",
-        help="unfinished, waiting (for approval), damaged, or a state: done, calling_llm, ...",
+        help="unfinished (also what waits), waiting (for approval), damaged, or a state: done, ...",
     ),
     click.option("--model", metavar="TEXT", help="The model's name has TEXT in it."),
     click.option("--provider", metavar="NAME", help="Works with this provider."),
@@ -124,6 +151,26 @@ def filters_of(chosen: dict[str, Any]) -> Filters:
     from treadle.store.index.filters import Filters
 
     return Filters(tags=chosen.pop("tag"), **chosen)
+
+
+def check_state(index: Index, filters: Filters) -> None:
+    """Whether there is such a state: a custom graph of tasks has its own, known by its threads.
+
+    Raises:
+        click.BadParameter: there is none.
+    """
+    from treadle.core.task.table import State
+    from treadle.store.index.filters import DAMAGED, UNFINISHED, WAITING, Filters, state_of
+    from treadle.thread.chat_state import KIND_OF_STATE, in_snake_case
+
+    if filters.state is None:
+        return
+    states = {*KIND_OF_STATE.values(), *(in_snake_case(one) for one in State)}
+    known = [UNFINISHED, WAITING, DAMAGED, *sorted(states)]
+    if state_of(filters.state) in known:
+        return
+    if not index.count(Filters(state=filters.state, is_trashed=filters.is_trashed)):
+        raise click.BadParameter(f"there is no state {filters.state!r}: {', '.join(known)}")
 
 
 def limit_options(default: int) -> Callable[[F], F]:

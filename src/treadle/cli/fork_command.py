@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
+
+if TYPE_CHECKING:
+    from treadle.store.local import LocalStore
 
 
 @click.command("fork")
@@ -13,8 +18,9 @@ import click
 def command(thread: str, version: int | None, turn: int | None, as_json: bool) -> None:
     """Begin a new thread that goes on from another one, by default from where that stands now.
 
-    The other thread stays as it is, and may be in use. Its history is not copied: the new thread
-    names it by its hash. Prints the new thread's id.
+    The other thread stays as it is. Its history is not copied: the new thread names it by its hash.
+    If another process has it open, the new one goes on from where nothing was under way. Prints the
+    new thread's id.
 
     \b
     treadle fork 0190 --turn 2
@@ -31,6 +37,8 @@ def command(thread: str, version: int | None, turn: int | None, as_json: bool) -
     thread_id = store.resolve(thread)
     if turn is not None:
         version = after_turn(store, thread_id, turn).version
+    elif version is None:
+        version = _rest_of_busy(store, thread_id)
     writer = store.fork(thread_id, version, creator=CREATOR)
     base = writer.fold.header.base
     assert base is not None
@@ -47,3 +55,17 @@ def command(thread: str, version: int | None, turn: int | None, as_json: bool) -
     if not is_idle:
         text = "work was in the middle there: `treadle resume` takes it up as after a crash"
         click.echo(text, err=True)
+
+
+def _rest_of_busy(store: LocalStore, thread_id: str) -> int | None:
+    """Where to go on from if another process has the thread open; `None` for where it stands.
+
+    What that process is in the middle of is its own to finish.
+    """
+    from treadle.cli.busy import last_rest
+
+    if store.holder(thread_id) is None:
+        return None
+    text = "another process has it open: what is under way there stays there"
+    click.echo(text, err=True)
+    return last_rest(store, thread_id)

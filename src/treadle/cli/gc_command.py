@@ -9,6 +9,7 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from treadle.cli.letting_go import States
     from treadle.store.upkeep.garbage import Leftover, Plan
     from treadle.store.upkeep.trash import TrashedThread
 
@@ -44,23 +45,28 @@ def command(
 
     It says what and how much, and asks. Nothing else is ever removed, and nothing by itself. A
     thread that a fork goes on from stays, and so does what is named anywhere. With a thread go the
-    states of its files that are kept in its git repository.
+    states of its files that are kept in its git repository, unless another copy of the thread has
+    gone on there.
     """
     from treadle.cli.ask import is_somebody_there
+    from treadle.cli.letting_go import LettingGo
     from treadle.cli.sizes import human_size
     from treadle.errors import UsageError
     from treadle.store.local import LocalStore
     from treadle.store.places import Places
     from treadle.store.upkeep.garbage import Choice, Garbage
 
-    garbage = Garbage(LocalStore(Places.find()))
+    store = LocalStore(Places.find(), program="treadle gc")
+    garbage = Garbage(store)
     choice = Choice(days_min, has_quarantine)
     plan = garbage.plan(choice)
+    letting_go = LettingGo(store)
+    planned = letting_go.look(plan.threads)
     if dry_run or plan.is_empty:
-        _show(plan, "would be removed", as_json=as_json)
+        _show(plan, planned, "would be removed", as_json=as_json)
         return
     if not yes:
-        _tell(plan, "would be removed", err=True)
+        _tell(plan, planned, "would be removed", err=True)
         if as_json or not is_somebody_there():
             raise UsageError(
                 "nothing was removed: nobody is here to be asked",
@@ -70,49 +76,25 @@ def command(
         if not click.confirm(question, err=True):
             click.echo("nothing was removed", err=True)
             ctx.exit(1)
-    _show(garbage.remove(plan, choice, _drop_file_states), "removed", as_json=as_json)
+    removed = garbage.remove(plan, choice, letting_go.drop)
+    _show(removed, letting_go.done, "removed", as_json=as_json)
 
 
-def _drop_file_states(line: TrashedThread) -> str:
-    """Let go of the states of its files; why that failed, if it did.
-
-    Where there is no repository any more there are no states either.
-    """
-    import asyncio
-
-    from treadle.errors import TreadleError
-    from treadle.workspace.files.states import FileStates
-    from treadle.workspace.git import Absence, Absent, Repository
-
-    async def drop(folder: str) -> str:
-        layout = await Repository(folder).layout()
-        if not isinstance(layout, Absent):
-            await FileStates(folder, line.id).drop()
-        elif layout.why not in (Absence.NO_FOLDER, Absence.NO_REPOSITORY):
-            return f"the states of its files are in {folder}, and {layout.text}"
-        return ""
-
-    if line.workspace_root is None:
-        return ""
-    try:
-        return asyncio.run(drop(line.workspace_root))
-    except TreadleError as error:
-        return f"the states of its files could not be let go of: {error.message}"
-
-
-def _show(plan: Plan, what: str, *, as_json: bool) -> None:
+def _show(plan: Plan, states: Sequence[States], what: str, *, as_json: bool) -> None:
     if not as_json:
-        _tell(plan, what, err=False)
+        _tell(plan, states, what, err=False)
         return
     import msgspec
 
     fields = msgspec.to_builtins(plan)
+    fields["file_states"] = msgspec.to_builtins([one for one in states if not one.why])
+    fields["kept"] = [*plan.kept, *(one.why for one in states if one.why)]
     fields["size"] = plan.size
     fields["is_removed"] = what == "removed"
     click.echo(msgspec.json.format(msgspec.json.encode(fields), indent=2))
 
 
-def _tell(plan: Plan, what: str, *, err: bool) -> None:
+def _tell(plan: Plan, states: Sequence[States], what: str, *, err: bool) -> None:
     from treadle.cli.render import printable
     from treadle.cli.sizes import human_size
     from treadle.cli.trash_command import describe
@@ -129,7 +111,11 @@ def _tell(plan: Plan, what: str, *, err: bool) -> None:
         if found:
             size = human_size(sum(one.size for one in found))
             click.echo(f"{name:<16}  {len(found):>6}  {size:>9}", err=err)
-    for why in plan.kept:
+    for one in states:
+        if not one.why:
+            text = f"file states       of {one.thread} in {one.folder}"
+            click.echo(printable(text), err=err)
+    for why in (*plan.kept, *(one.why for one in states if one.why)):
         click.echo(printable(f"kept: {why}"), err=True)
     if plan.is_empty:
         click.echo("nothing to remove" if what != "removed" else "nothing was removed", err=True)

@@ -8,11 +8,12 @@ import click
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from treadle.exchange.feeding import Options
     from treadle.exchange.finding import Found
+    from treadle.exchange.journals import Part
     from treadle.exchange.steps import Session
     from treadle.store.local import LocalStore
 
@@ -23,7 +24,8 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
     """What became of one session or journal.
 
     `outcome` is `imported`, `would be imported`, `already here`, `grown` (it is here, shorter),
-    `empty` (nothing was said in it) or `failed`, with the `reason`.
+    `brought up`, `would be brought up` (to a later version), `empty` (nothing was said in it) or
+    `failed`, with the `reason`.
     """
 
     path: str
@@ -106,6 +108,11 @@ def _files(paths: tuple[str, ...], source: str) -> Iterator[Found | Outcome]:
             raise UsageError("there is nothing to import", hint="name a PATH, or --from a program")
         if not named:
             raise UsageError(f"{source} keeps no sessions here: there is no {folders[0]}")
+    if {"-", "/dev/stdin"} & set(paths):
+        raise UsageError(
+            "sessions are read from files, not from stdin",
+            hint="cat > session.jsonl, then treadle import session.jsonl",
+        )
     missing = [path for path in named if not path.exists()]
     if missing:
         raise UsageError(f"there is no file or folder {missing[0]}; nothing was imported")
@@ -114,7 +121,7 @@ def _files(paths: tuple[str, ...], source: str) -> Iterator[Found | Outcome]:
         for file in search(path) if is_folder else [path]:
             try:
                 found = look_at(file)
-            except (OSError, TreadleError) as error:
+            except (OSError, TreadleError, ValueError, RecursionError) as error:
                 yield _failed(str(file), error)
                 continue
             if is_folder and (not found.source or source not in ("auto", found.source)):
@@ -133,32 +140,53 @@ class _Importer:
         self._wants_copies = wants_copies
         self._is_dry = is_dry
         self._options = _options(self._store, is_private)
+        self._seen: dict[tuple[str, str], tuple[str, dict[str, str]]] = {}
 
     def take(self, found: Found | Outcome, source: str) -> Iterator[Outcome]:
         """What becomes of what a file holds. What is wrong with one stops no other."""
         from treadle.errors import TreadleError, UsageError
         from treadle.exchange.finding import TREADLE, sessions_of
+        from treadle.thread.record import clean
 
         if isinstance(found, Outcome):
             yield found
             return
-        path = str(found.path)
+        path = clean(str(found.path))
         try:
             if source not in ("auto", found.source):
-                what = found.source or "a program that is known here"
-                raise UsageError(f"{path} is no session of {source}, but of {what}")
+                what = f"but of {found.source}" if found.source else "nor of a program known here"
+                raise UsageError(f"{path} is no session of {source}, {what}")
             if found.source == TREADLE:
                 yield from self._take_journals(found.path)
                 return
             sessions = sessions_of(found)
-        except (OSError, TreadleError) as error:
+        except (OSError, TreadleError, ValueError, RecursionError) as error:
             yield _failed(path, error)
             return
         for session in sessions:
             try:
-                yield self._take_session(session, path)
-            except (OSError, TreadleError) as error:
+                yield self._take_session(self._linked(session), path)
+            except (OSError, TreadleError, ValueError, RecursionError) as error:
                 yield _failed(path, error)
+
+    def _linked(self, session: Session) -> Session:
+        """A sub-agent's session in a file of its own belongs to one that was seen before it."""
+        from msgspec.structs import replace
+
+        from treadle.exchange.claude_code import agents_of, first_prompt
+
+        parent = session.parent
+        if parent is None:
+            begun_at, calls = session.started_at, agents_of(session)
+            self._seen.setdefault((session.source, session.name), (begun_at, calls))
+            return session
+        if parent.started_at:
+            return session
+        found = self._seen.get((session.source, parent.name))
+        if found is None:
+            return replace(session, parent=None)
+        call_id = found[1].get(first_prompt(session.steps))
+        return replace(session, parent=replace(parent, started_at=found[0], call_id=call_id))
 
     def _take_session(self, session: Session, path: str) -> Outcome:
         """What is here is known by its id and by how many records the session had."""
@@ -208,7 +236,7 @@ class _Importer:
     def _take_journals(self, path: Path) -> Iterator[Outcome]:
         """A thread that was exported, after those it goes on from."""
         from treadle.errors import TreadleError, UsageError
-        from treadle.exchange.journals import split
+        from treadle.exchange.journals import outputs_in, split
 
         if self._options.is_private:
             raise UsageError(
@@ -216,16 +244,18 @@ class _Importer:
                 hint="leave --private out",
             )
         is_broken = False
-        for data in split(path.read_bytes()):
+        whole = path.read_bytes()
+        outputs = outputs_in(whole)
+        for data in split(whole):
             if is_broken:
                 return
             try:
-                yield self._take_journal(str(path), data)
+                yield self._take_journal(str(path), data, outputs)
             except TreadleError as error:
                 is_broken = True
                 yield _failed(str(path), error)
 
-    def _take_journal(self, path: str, data: bytes) -> Outcome:
+    def _take_journal(self, path: str, data: bytes, outputs: Mapping[str, bytes]) -> Outcome:
         from treadle.errors import UsageError
         from treadle.exchange.finding import TREADLE
         from treadle.exchange.journals import part_of
@@ -237,19 +267,10 @@ class _Importer:
             why = part.reason or "it holds no record"
             raise UsageError(f"{path} holds no intact journal: {why}", hint="export it again")
         thread = header_of(part.records[0]).thread
+        reason = ""
+        problems = self._keep_outputs(part, outputs)
         if thread in (*self._store.ids(), *self._store.folders.ids(in_trash=True)):
-            here = self._store.scan(thread)
-            count = min(len(here.records), len(part.records))
-            if not count or here.records[count - 1].hash != part.records[count - 1].hash:
-                raise UsageError(
-                    f"there is a thread {thread} here with other contents; it was not changed"
-                )
-            if len(part.records) > count:
-                raise UsageError(
-                    f"thread {thread} is here up to version {count}, and in {path} up to "
-                    f"{len(part.records)}; it was not changed"
-                )
-            outcome = "already here"
+            outcome, reason = self._go_on(thread, part, path)
         elif self._is_dry:
             outcome = "would be imported"
         else:
@@ -257,7 +278,66 @@ class _Importer:
             outcome = "imported"
         summary = None if self._is_dry else self._store.summary(thread)
         title, count = ("", 0) if summary is None else (summary.title, summary.message_count)
-        return Outcome(path, outcome, thread, TREADLE, title or "", count)
+        return Outcome(
+            path, outcome, thread, TREADLE, title or "", count, problems=problems, reason=reason
+        )
+
+    def _keep_outputs(self, part: Part, outputs: Mapping[str, bytes]) -> tuple[str, ...]:
+        """Keep the large outputs that a journal names, before it is here; what is to be said."""
+        from treadle.errors import MissingBlobError
+        from treadle.store.blobs import Blobs
+        from treadle.thread.outputs import outputs_of
+
+        blobs, missing_count = Blobs(self._store.folders), 0
+        for ref in {ref.sha256: ref for _, ref in outputs_of(part.records)}.values():
+            data = outputs.get(ref.sha256)
+            if data is not None:
+                if not self._is_dry:
+                    blobs.keep(data)
+                continue
+            try:
+                blobs.read(ref)
+            except MissingBlobError:
+                missing_count += 1
+        if not missing_count:
+            return ()
+        return (f"large outputs that are not in the file: {missing_count}",)
+
+    def _go_on(self, thread: str, part: Part, path: str) -> tuple[str, str]:
+        """What becomes of a thread that is here, and what to say: it may have grown elsewhere.
+
+        Raises:
+            UsageError: it has gone on differently here, or is in the trash.
+            StoreError: it cannot be written to.
+        """
+        from treadle.errors import UsageError
+        from treadle.store.growing import bring_up
+
+        here, theirs = self._store.scan(thread).records, part.records
+        common = sum(1 for mine, its in zip(here, theirs, strict=False) if mine.hash == its.hash)
+        in_trash = self._store.folders.find(thread)[1]
+        if common == len(theirs):
+            return (
+                "already here",
+                f"it is in the trash: treadle restore {thread}" if in_trash else "",
+            )
+        if in_trash:
+            raise UsageError(
+                f"thread {thread} is in the trash, and goes on in {path}; it was not changed",
+                hint=f"treadle restore {thread}",
+            )
+        if common < len(here):
+            where = f"from version {common} on" if common else "from the beginning"
+            raise UsageError(
+                f"thread {thread} went on differently here and in {path}, {where}; it was not "
+                "changed",
+                hint="with TREADLE_HOME set to another folder the file is imported there; to have "
+                f"it in place of what is here, `treadle trash {thread}` and `treadle gc` first",
+            )
+        if self._is_dry:
+            return "would be brought up", f"from version {common} to version {len(theirs)}"
+        bring_up(self._store, part.data)
+        return "brought up", f"from version {common} to version {len(theirs)}"
 
 
 def _options(store: LocalStore, is_private: bool) -> Options:
@@ -301,7 +381,8 @@ _BEGINNING_SIZE: Final = 1024 * 1024
 
 
 def _failed(path: str, error: Any) -> Outcome:
-    reason = getattr(error, "message", "") or f"cannot read {path}: {error.strerror or error}"
+    why = getattr(error, "strerror", "") or error
+    reason = getattr(error, "message", "") or f"cannot read {path}: {why}"
     hint = getattr(error, "hint", "")
     return Outcome(path, "failed", reason=f"{reason} ({hint})" if hint else reason)
 

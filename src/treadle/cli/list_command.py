@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
+from unicodedata import east_asian_width
 
 import click
 
 from treadle.cli.filters import (
+    check_state,
     filter_options,
     filters_of,
     limit_of,
@@ -21,6 +26,11 @@ if TYPE_CHECKING:
 
 LIMIT: Final = 50
 
+ID_LENGTH: Final = 15
+"""Of a thread, where a terminal is narrow: up to its millisecond."""
+
+_TITLE_WIDTH_MIN: Final = 20
+
 
 @click.command("list")
 @filter_options
@@ -29,8 +39,8 @@ LIMIT: Final = 50
 def command(as_json: bool, limit: int | None, wants_all: bool, **chosen: Any) -> None:
     """List the threads on this machine: pinned ones (★), then those that changed last.
 
-    What is asked for must all hold. Tasks are marked as such; so is what waits for approval, which
-    `treadle approve ID` shows.
+    What is asked for must all hold. Tasks and forks are marked as such; so is what waits for
+    approval, which `treadle approve ID` shows.
     """
     from treadle.store.index.filters import Filters
     from treadle.store.index.lookup import Index
@@ -40,8 +50,13 @@ def command(as_json: bool, limit: int | None, wants_all: bool, **chosen: Any) ->
     filters = filters_of(chosen)
     index = Index(LocalStore(Places.find()), partial(click.echo, err=True))
     try:
+        check_state(index, filters)
         most = limit_of(limit, LIMIT, wants_all=wants_all, as_json=as_json)
         threads, count = index.page(filters, most)
+        is_unfiltered = filters == Filters()
+        trashed_count = 0
+        if not threads and is_unfiltered:
+            trashed_count = index.count(Filters(is_trashed=True))
     finally:
         index.close()
     if as_json:
@@ -49,22 +64,74 @@ def command(as_json: bool, limit: int | None, wants_all: bool, **chosen: Any) ->
 
         click.echo(msgspec.json.format(msgspec.json.encode(threads), indent=2))
         return
-    for line in threads:
-        click.echo(_shown(line))
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    for shown in _shown(threads, width):
+        click.echo(shown)
     if not threads:
-        click.echo(_nothing(filters == Filters(), is_trashed=filters.is_trashed), err=True)
+        words = _nothing(is_unfiltered, trashed_count, is_trashed=filters.is_trashed)
+        click.echo(words, err=True)
     elif count > len(threads):
         click.echo(f"{count - len(threads)} more; --all shows them", err=True)
 
 
-def _shown(line: ThreadSummary) -> str:
-    return (
-        f"{line.id}  {local_time(line.updated_at)}  {line.message_count:>4} messages"
-        f"  {_kind(line):<9}  {_state(line):<22}  {title_of(line)}"
-    )
+def _shown(threads: Sequence[ThreadSummary], width: int | None) -> Iterator[str]:
+    """A line for each; no wider than a terminal of that width, if there is one.
+
+    Where it is narrow the count of messages is left out, and the ids are cut to what commands take.
+    """
+    rows = [
+        (
+            line.id,
+            local_time(line.updated_at),
+            f"{line.message_count:>4} messages",
+            f"{_kind(line):<9}",
+            f"{_state(line):<22}",
+            title_of(line),
+        )
+        for line in threads
+    ]
+    if width is None:
+        yield from ("  ".join(row) for row in rows)
+        return
+    columns = [[cell.rstrip() for cell in column] for column in zip(*rows, strict=True)]
+    columns = [column for column in columns if any(column)]
+    room = _TITLE_WIDTH_MIN
+    if _width(columns[:-1]) + room > width:
+        columns[0] = [cell[:ID_LENGTH] for cell in columns[0]]
+    if _width(columns[:-1]) + room > width:
+        del columns[2]
+    widths = [max(map(len, column)) for column in columns[:-1]]
+    for row in zip(*columns, strict=True):
+        cells = [cell.ljust(size) for cell, size in zip(row, widths, strict=False)]
+        yield _cut("  ".join([*cells, row[-1]]).rstrip(), width)
 
 
-def _nothing(is_unfiltered: bool, *, is_trashed: bool) -> str:
+def _width(columns: Sequence[Sequence[str]]) -> int:
+    """Of these columns, with the space behind each."""
+    return sum(max(map(len, column)) + 2 for column in columns)
+
+
+def _cut(text: str, width: int) -> str:
+    """What fits; some characters take two places."""
+    if sum(map(_places, text)) <= width:
+        return text
+    taken, kept = 1, list[str]()  # one for the mark
+    for character in text:
+        taken += _places(character)
+        if taken > width:
+            break
+        kept.append(character)
+    return "".join(kept) + "…"
+
+
+def _places(character: str) -> int:
+    return 2 if east_asian_width(character) in ("W", "F") else 1
+
+
+def _nothing(is_unfiltered: bool, trashed_count: int, *, is_trashed: bool) -> str:
+    if trashed_count:
+        words = "1 thread is" if trashed_count == 1 else f"all {trashed_count} threads are"
+        return f"{words} in the trash: `treadle trash` lists what is there"
     if is_unfiltered:
         return "no threads yet; `treadle demo` makes one, `treadle -p PROMPT` too"
     return "no such thread in the trash" if is_trashed else "no such thread"
@@ -73,7 +140,8 @@ def _nothing(is_unfiltered: bool, *, is_trashed: bool) -> str:
 def _kind(line: ThreadSummary) -> str:
     if line.parent is not None:
         return "sub-agent"
-    return "task" if line.machine == "task" else ""
+    words = ("task" if line.machine == "task" else "", "fork" if line.forked_from else "")
+    return " ".join(word for word in words if word)
 
 
 def _state(line: ThreadSummary) -> str:

@@ -81,7 +81,7 @@ def _show(listed: Sequence[tuple[Commit, list[Behind]]]) -> None:
         for one in behind:
             click.echo(printable(f"    {one.thread}  {one.words}"))
         if not behind:
-            click.echo("    (no thread)")
+            click.echo("    (no trailer)")
     if listed:
         click.echo("\n" + printable(_summary(listed)))
 
@@ -95,7 +95,7 @@ def _summary(listed: Sequence[tuple[Commit, list[Behind]]]) -> str:
     threadless_count = sum(not behind for _, behind in listed)
     lines = [f"{_count(len(listed), 'commit')} by {_count(len(counts), 'thread')}"]
     if threadless_count:
-        lines[0] += f", {threadless_count} by no thread"
+        lines[0] += f", {threadless_count} without a trailer"
     lines += [f"    {thread}  {_count(count, 'commit')}" for thread, count in counts.items()]
     return "\n".join(lines)
 

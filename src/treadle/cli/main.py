@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
+from io import StringIO
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,6 +14,7 @@ import click
 from treadle import __version__
 from treadle.cli import options
 from treadle.errors import TreadleError
+from treadle.thread.legible import legible
 
 COMMANDS: Final = (
     "approve",
@@ -76,6 +79,23 @@ class _Lazy(click.Group):
         command = import_module(f"treadle.cli.{cmd_name}_command").command
         assert isinstance(command, click.Command)
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run it. Who reads no further, like `head`, has what it wanted: nothing is said."""
+        if _wants_no_color():
+            ctx.color = False  # for all that is told by click, in the subcommands too
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            from treadle.cli.exits import UNREAD
+
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return UNREAD
+
+
+def _wants_no_color() -> bool:
+    """As https://no-color.org and terminals that know no colours say it."""
+    return bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
 
 
 @click.group(
@@ -164,7 +184,7 @@ def _unfinished(folder: str | None) -> str | None:
 
         return offer(str(Path(folder or ".").expanduser().resolve()))
     except (TreadleError, OSError) as error:
-        click.echo(f"\ntreadle: {error}", err=True)
+        click.echo(f"\ntreadle: {legible(str(error))}", err=True)
         return None
 
 
@@ -175,16 +195,18 @@ def main() -> None:
     except click.exceptions.Abort:
         code = 130
     except click.ClickException as error:
-        error.show()
+        said = StringIO()
+        error.show(said)
+        click.echo(legible(said.getvalue()), nl=False, err=True)
         code = error.exit_code
     except TreadleError as error:
         from treadle.cli.exits import code_of
 
-        click.echo(f"treadle: {error.message}", err=True)
+        click.echo(f"treadle: {legible(error.message)}", err=True)
         if error.hint:
-            click.echo(f"         {error.hint}", err=True)
+            click.echo(f"         {legible(error.hint)}", err=True)
         code = code_of(error)
     except OSError as error:
-        click.echo(f"treadle: {error}", err=True)
+        click.echo(f"treadle: {legible(str(error))}", err=True)
         code = 1
     sys.exit(code if isinstance(code, int) else 0)

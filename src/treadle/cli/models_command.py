@@ -58,7 +58,7 @@ def _show_one(one: Reached) -> None:
         advice = one.error.advice if isinstance(one.error, LlmError) else one.error.hint
         click.echo(f"treadle: {one.provider}: {printable(one.problem)}", err=True)
         if advice:
-            click.echo(f"         {advice}", err=True)
+            click.echo(f"         {printable(advice)}", err=True)
 
 
 def _code_of(one: Reached) -> int:
@@ -89,4 +89,4 @@ def _show_all(loaded: Loaded, found: list[Reached]) -> None:
     try:
         click.echo(f"new threads use {Models(loaded).name(None)}")
     except TreadleError as error:
-        click.echo(error.message)
+        click.echo(printable(error.message))

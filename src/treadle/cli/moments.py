@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from treadle.cli.filters import local_time
 from treadle.errors import UsageError
 from treadle.store.local import LocalStore
 from treadle.thread.codec import UnknownEntryError, decode_entry
@@ -35,7 +36,7 @@ def at_time(store: LocalStore, thread_id: str, at: str) -> int:
     records = store.scan(thread_id).records
     seqs = [record.seq for record in records if record.at <= at]
     if not seqs:
-        began = records[0].at if records else "never"
+        began = local_time(records[0].at) if records else "never"
         raise UsageError(f"thread {thread_id} began later: at {began}")
     return seqs[-1]
 

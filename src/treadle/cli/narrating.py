@@ -80,7 +80,8 @@ def _result(calls: Calls, entry: ToolCompleted) -> Iterator[Line]:
         if isinstance(outcome, ToolExecutionOutcome.Success)
         else f"ERROR: {outcome.error.text}"
     )
-    yield Line("result" if is_good else "failure", head(text) or "(no output)")
+    shown = head(text, is_whole=outcome.blob is None) or "(no output)"
+    yield Line("result" if is_good else "failure", shown)
 
 
 def _name(calls: Calls, call_id: str) -> str:

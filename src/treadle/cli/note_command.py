@@ -28,4 +28,5 @@ def command(thread: str, text: str) -> None:
         raise UsageError("the note is empty")
     if len(said) > TEXT_LENGTH_MAX:
         raise UsageError(f"a note has at most {TEXT_LENGTH_MAX} characters, not {len(said)}")
-    mark(thread, lambda _: Annotated(said))
+    fold = mark(thread, lambda _: Annotated(said))
+    click.echo(f"noted in {fold.header.thread}", err=True)

@@ -9,6 +9,7 @@ import click
 from msgspec import Struct
 
 from treadle.cli.ask import is_somebody_there
+from treadle.cli.filters import local_time
 from treadle.cli.render import printable
 from treadle.errors import TreadleError
 from treadle.store.index.filters import WAITING, Filters
@@ -26,11 +27,13 @@ class Pending(Struct, frozen=True):
     """The threads of a folder that are not done, last changed first.
 
     On those that are `running` some process works at this moment; `left` are all others: work
-    stopped in the middle, calls wait for a yes, or prompts were not delivered.
+    stopped in the middle, calls wait for a yes, or prompts were not delivered. `foreign` names
+    those that were made elsewhere.
     """
 
     left: Sequence[ThreadSummary] = ()
     running: Sequence[ThreadSummary] = ()
+    foreign: frozenset[str] = frozenset()
 
 
 def find_pending(store: LocalStore, workspace: str) -> Pending:
@@ -47,7 +50,8 @@ def find_pending(store: LocalStore, workspace: str) -> Pending:
     found = {line.id: line for line in (*stopped, *waiting) if _is_of(line, workspace)}
     lines = sorted(found.values(), key=lambda line: (line.updated_at, line.id), reverse=True)
     running = [line for line in lines if store.holder(line.id) is not None]
-    return Pending([line for line in lines if line not in running], running)
+    foreign = frozenset(line.id for line in lines if store.adopted.is_foreign(line.id))
+    return Pending([line for line in lines if line not in running], running, foreign)
 
 
 def _is_of(line: ThreadSummary, workspace: str) -> bool:
@@ -58,15 +62,16 @@ def _say(text: str) -> None:
     click.echo(text, err=True)
 
 
-def describe(line: ThreadSummary) -> str:
-    """What is pending on a thread, counted."""
+def describe(line: ThreadSummary, *, is_foreign: bool = False) -> str:
+    """What is pending on a thread, counted, and whether it was made elsewhere."""
     counted = (
         (line.open_calls, "call not over", "calls not over"),
         (line.questions, "call waits for a yes", "calls wait for a yes"),
         (line.queued, "prompt not delivered", "prompts not delivered"),
     )
     words = [f"{count} {one if count == 1 else more}" for count, one, more in counted if count]
-    return ", ".join(words) or "stopped in the middle"
+    told = ", ".join(words) or "stopped in the middle"
+    return f"taken in from elsewhere, {told}" if is_foreign else told
 
 
 def notice(store: LocalStore, workspace: str) -> str | None:
@@ -75,13 +80,14 @@ def notice(store: LocalStore, workspace: str) -> str | None:
     A store that cannot be read is told of by what reads it next.
     """
     try:
-        left = find_pending(store, workspace).left
+        pending = find_pending(store, workspace)
     except (TreadleError, OSError):
         return None
+    left = pending.left
     if not left:
         return None
     if len(left) == 1:
-        words = f"{left[0].id} is unfinished here ({describe(left[0])})"
+        words = f"{left[0].id} is unfinished here ({_describe(left[0], pending)})"
         return f"{words}; to go on with it: treadle resume {left[0].id}"
     return f"{len(left)} threads are unfinished here; `treadle` shows them"
 
@@ -101,14 +107,16 @@ def offer(workspace: str) -> str | None:
     store = LocalStore(Places.find())
     pending = find_pending(store, workspace)
     for line in pending.running:
-        click.echo(f"\nat work here now: {_row(line)}\n  treadle watch {line.id}", err=True)
+        click.echo(
+            f"\nat work here now: {_row(line, pending)}\n  treadle watch {line.id}", err=True
+        )
     if not pending.left:
         return None
     click.echo("\nunfinished here:", err=True)
     shown = pending.left[:SHOWN_MAX]
     is_asked = is_somebody_there()
     for number, line in enumerate(shown, 1):
-        click.echo(f"  {number}  {_row(line)}", err=True)
+        click.echo(f"  {number}  {_row(line, pending)}", err=True)
         if not is_asked:
             click.echo(f"     treadle resume {line.id}", err=True)
     if len(pending.left) > len(shown):
@@ -116,12 +124,17 @@ def offer(workspace: str) -> str | None:
     return _choose(shown) if is_asked else None
 
 
-def _row(line: ThreadSummary) -> str:
+def _describe(line: ThreadSummary, pending: Pending) -> str:
+    return describe(line, is_foreign=line.id in pending.foreign)
+
+
+def _row(line: ThreadSummary, pending: Pending) -> str:
     title = line.title or "(nothing said yet)"
     if len(title) > _TITLE_LENGTH_MAX:
         title = title[: _TITLE_LENGTH_MAX - 1] + "…"
-    changed = line.updated_at[:16].replace("T", " ")
-    return f"{line.id}  {changed}  {printable(title)}: {describe(line)}"
+    return (
+        f"{line.id}  {local_time(line.updated_at)}  {printable(title)}: {_describe(line, pending)}"
+    )
 
 
 def _choose(lines: Sequence[ThreadSummary]) -> str | None:

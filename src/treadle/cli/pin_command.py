@@ -14,6 +14,7 @@ def command(thread: str, off: bool) -> None:
     from treadle.thread.facts import Pinned
 
     wanted = not off
-    mark(
+    fold = mark(
         thread, lambda fold: None if fold.metadata.is_pinned is wanted else Pinned(is_pinned=wanted)
     )
+    click.echo(f"{fold.header.thread} is {'pinned' if wanted else 'not pinned'}", err=True)

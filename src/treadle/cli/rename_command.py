@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from treadle.thread.legible import legible
+
 
 @click.command("rename")
 @click.argument("thread", metavar="ID")
@@ -23,4 +25,4 @@ def command(thread: str, title: str) -> None:
         thread,
         lambda fold: None if (fold.metadata.title or "") == wanted else Renamed(wanted),
     )
-    click.echo(f"{fold.header.thread}  {fold.title() or '(nothing said yet)'}", err=True)
+    click.echo(f"{fold.header.thread}  {legible(fold.title() or '(nothing said yet)')}", err=True)

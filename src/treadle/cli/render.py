@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 import time
 from collections.abc import Sequence
@@ -21,6 +20,7 @@ from treadle.core.tools import ToolExecutionOutcome
 from treadle.models.prices.words import describe_usage
 from treadle.runtime import outputs
 from treadle.runtime.outputs import Output, TurnFinished, TurnOutcome
+from treadle.thread.legible import legible
 
 SCHEMA_VERSION: Final = 1
 """Of the records of `--output-format json` and `stream-json`."""
@@ -218,12 +218,9 @@ def _say(text: str, **style: Any) -> None:
     click.echo(click.style(printable(text), **style), err=True)
 
 
-_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-
-
 def printable(text: str) -> str:
-    """The text without what would steer a terminal: a file or a model may try to."""
-    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
+    """The text as a terminal may get it. See `treadle.thread.legible`."""
+    return legible(text)
 
 
 def _say_result(output: outputs.ToolFinished) -> None:
@@ -234,19 +231,22 @@ def _say_result(output: outputs.ToolFinished) -> None:
         if isinstance(outcome, ToolExecutionOutcome.Success)
         else f"ERROR: {outcome.error.text}"
     )
-    for line in head(text).splitlines() or ["(no output)"]:
+    for line in head(text, is_whole=outcome.blob is None).splitlines() or ["(no output)"]:
         _say(f"  {line}", fg=None if is_good else "red", dim=is_good)
 
 
-def head(text: str) -> str:
-    """The first lines of a result that say something, cut to width, and how many more there are."""
+def head(text: str, *, is_whole: bool = True) -> str:
+    """The first lines of a result that say something, cut to width, and how many more there are.
+
+    Of a text that `is_whole` is false for only a part is here: how many more is not known then.
+    """
     lines = [line for line in text.splitlines() if line.strip()]
     shown = [
         line if len(line) <= HEAD_LENGTH_MAX else line[: HEAD_LENGTH_MAX - 1] + "…"
         for line in lines[:HEAD_LINES_MAX]
     ]
     if len(lines) > HEAD_LINES_MAX:
-        shown.append(f"… {len(lines) - HEAD_LINES_MAX} more lines")
+        shown.append(f"… {len(lines) - HEAD_LINES_MAX} more lines" if is_whole else "… more lines")
     return "\n".join(shown)
 
 
@@ -259,7 +259,14 @@ def describe_call(call: ToolCall) -> str:
     if not isinstance(arguments, dict):
         return f"{call.tool_name} {call.arguments_json}"[:HEAD_LENGTH_MAX]
     if call.tool_name == "bash":
-        detail = f"$ {arguments.get('command', '')}"
+        detail = f"$ {_value(arguments.get('command', ''))}"
         return detail if len(detail) <= HEAD_LENGTH_MAX else detail[: HEAD_LENGTH_MAX - 1] + "…"
-    shown = [str(value) for value in arguments.values() if isinstance(value, str | int)]
+    shown = [text for value in arguments.values() if (text := _value(value))]
     return f"{call.tool_name} {' '.join(shown)}"[:HEAD_LENGTH_MAX].replace("\n", "⏎")
+
+
+def _value(value: object) -> str:
+    """An argument that can be told in words: a text, a number, or words in a row."""
+    if isinstance(value, list) and all(isinstance(one, str | int) for one in value):
+        return " ".join(str(one) for one in value)
+    return str(value) if isinstance(value, str | int) else ""

@@ -2,32 +2,46 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
+
+from treadle.thread.legible import legible
 
 
 @click.command("replay")
 @click.argument("thread", metavar="ID")
 @click.option("-q", "--quiet", is_flag=True, help="Only the verdict.")
+@click.option("--json", "as_json", is_flag=True, help="The transitions, as a JSON array.")
 @click.pass_context
-def command(ctx: click.Context, /, thread: str, quiet: bool) -> None:
+def command(ctx: click.Context, /, thread: str, quiet: bool, as_json: bool) -> None:
     """Fold a thread's journal again from record 1, printing each transition.
 
     Nothing is run and nothing is changed. Fails if the snapshot says anything else than the fold.
     """
+    import json
+
     from treadle.core.events import name_of
     from treadle.store.local import LocalStore
     from treadle.store.places import Places
     from treadle.store.replay import replay
 
     store = LocalStore(Places.find())
-    verdict = None
+    verdict, told = None, list[dict[str, Any]]()
     for step in replay(store, store.resolve(thread)):
         verdict = step.verdict or verdict
         if step.verdict or quiet:
             continue
-        action = f" / {name_of(type(step.action))}" if step.action is not None else ""
+        name = "" if step.action is None else name_of(type(step.action))
+        if as_json:
+            fields = {"seq": step.seq, "at": step.at, "event": step.name}
+            told.append({**fields, "before": step.before, "after": step.after, "action": name})
+            continue
+        action = f" / {name}" if name else ""
         move = step.before if step.before == step.after else f"{step.before} -> {step.after}"
-        click.echo(f"{step.seq:>5}  {step.at}  {step.name:<24}  {move}{action}")
+        click.echo(f"{step.seq:>5}  {step.at}  {step.name:<24}  {legible(move)}{action}")
     assert verdict is not None
-    click.echo(verdict.text)
+    if as_json:
+        click.echo(json.dumps(told, indent=2, ensure_ascii=False))
+    click.echo(legible(verdict.text), err=as_json)
     ctx.exit(0 if verdict.is_good else 1)

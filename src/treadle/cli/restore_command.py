@@ -19,5 +19,5 @@ def command(threads: Sequence[str]) -> None:
     from treadle.store.places import Places
     from treadle.store.upkeep.trash import Trash
 
-    trash = Trash(LocalStore(Places.find()))
+    trash = Trash(LocalStore(Places.find(), program="treadle restore"))
     tell(trash.take_back([trash.find(thread) for thread in threads]), "restored")

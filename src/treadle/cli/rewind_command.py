@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import click
 
+from treadle.cli.options import folder_option
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -25,12 +27,16 @@ NAMES_COUNT_MAX: Final = 20
 
 
 class _Way(NamedTuple):
-    """How the files get back: what is to be done, from how they are, by whom."""
+    """How the files get back: what is to be done, from how they are, by whom.
+
+    `gap` says why some of what the agent changed is not known; empty if all of it is.
+    """
 
     plan: Plan
     present: Capture
     states: FileStates
     is_of_agent: bool
+    gap: str
 
 
 @click.command("rewind")
@@ -49,6 +55,7 @@ class _Way(NamedTuple):
 )
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
 @click.option("--json", "as_json", is_flag=True, help="What was done, as a JSON object.")
+@folder_option
 def command(thread: str, **given: Any) -> None:
     """Go back in a conversation, by default to where its last turn began.
 
@@ -66,6 +73,8 @@ def command(thread: str, **given: Any) -> None:
         raise click.UsageError("--version and --turn name different places: give one of them")
     if given["force"] and not given["wants_files"]:
         raise click.UsageError("--force goes with --files")
+    if given["cwd"] is not None and not given["wants_files"]:
+        raise click.UsageError("-C goes with --files: it says where they are now")
     asyncio.run(_rewind(thread, **given))
 
 
@@ -78,6 +87,7 @@ async def _rewind(
     force: bool,
     dry_run: bool,
     as_json: bool,
+    cwd: str | None,
 ) -> None:
     from treadle.errors import UsageError
     from treadle.store.local import LocalStore
@@ -86,28 +96,30 @@ async def _rewind(
 
     store = LocalStore(Places.find())
     thread_id = store.resolve(thread)
-    if store.load(thread_id).fold.header.machine == TASK:
+    loaded = store.load(thread_id)
+    if loaded.fold.header.machine == TASK:
         raise UsageError(
             f"thread {thread_id} is a task, which has no turns to go back to",
             hint=f"go on from an earlier version of it: treadle fork {thread_id} --version N",
         )
-    writer = store.open(thread_id)
+    writer = None if dry_run else store.open(thread_id)
     try:
-        if writer.note:
-            _say(writer.note)
-        fold = writer.fold
+        if note := loaded.problem if writer is None else writer.note:
+            _say(note)
+        fold = loaded.fold if writer is None else writer.fold
         rest = _target(store, fold, version, turn)
         now, then = _in_view(fold.conversation.view), _in_view(rest.view)
-        way = await _way(store, fold, rest, is_dry=dry_run) if wants_files else None
+        way = await _way(store, fold, rest, cwd, is_dry=dry_run) if wants_files else None
         if way is not None and not (force or dry_run):
+            _refuse_gap(way.gap)
             _refuse_conflicts(way.plan, thread_id)
         if now == then and fold.is_idle and not (way and way.plan.changes):
             raise UsageError(f"thread {thread_id} stands there already; nothing was changed")
         if not fold.is_idle:
             _say("what was unfinished or waited for an answer is given up")
-        back, left = (0, []) if dry_run else await _go_back(writer, rest, way)
+        back, left = (0, []) if writer is None else await _go_back(writer, rest, way)
     finally:
-        problem = writer.close()
+        problem = None if writer is None else writer.close()
     if problem is not None:
         _say(str(problem))
     _show(
@@ -119,6 +131,7 @@ async def _rewind(
             "messages_shown_again": len(then - now),
             "files": [] if way is None else _told(way.plan.changes, left),
             "conflicts": [] if way is None else [one.name for one in way.plan.conflicts],
+            "gap": (way and way.gap) or None,
             "left": [one.name for one in (*left, *(() if way is None else way.plan.unkept))],
             "back": back or None,
             "dry_run": dry_run,
@@ -173,46 +186,56 @@ def _in_view(view: View) -> frozenset[int]:
     return frozenset(range(first, view.length)) - hidden
 
 
-async def _way(store: LocalStore, fold: ThreadFold, rest: Rest, *, is_dry: bool) -> _Way:
+async def _way(
+    store: LocalStore, fold: ThreadFold, rest: Rest, folder: str | None, *, is_dry: bool
+) -> _Way:
     """What putting the files back takes.
 
     Raises:
         UsageError: the states of the files cannot be had.
     """
-    from treadle.cli.file_history import between, open_states, saved_states
+    from treadle.cli.file_history import (
+        between,
+        find_gap,
+        is_in_round,
+        open_states,
+        saved_states,
+        why_stateless,
+    )
     from treadle.errors import FileStateError, UsageError
-    from treadle.workspace.files.capture import Capture
-    from treadle.workspace.files.entries import Step, compare, touched
+    from treadle.runtime.own import own_redactor
+    from treadle.workspace.files.entries import touched
     from treadle.workspace.files.going_back import plan
 
-    saved = between(saved_states(store, fold.header.thread), rest.version, fold.version)
-    is_cut_short = fold.files is not None and _is_in_round(fold)
+    gap = find_gap(store, fold.header.thread, rest.version, fold.version)
+    known = saved_states(store, fold.header.thread)
+    saved = between(known, rest.version, fold.version)
+    is_cut_short = fold.files is not None and is_in_round(fold)
     try:
-        states = open_states(fold.header)
+        if not known and fold.imported_from:
+            raise FileStateError(why_stateless(fold))
+        states = open_states(fold, folder, own_redactor().redact)
         steps = await states.steps(saved)
-        present = Capture(await states.look_aside(), ()) if is_dry else await states.look()
+        present = await (states.look_aside() if is_dry else states.look())
         if fold.files is not None and is_cut_short:
-            # What a round did whose process died is not told apart from what others did meanwhile.
-            before = await states.entries(fold.files.commit)
-            since = tuple(compare(before, present.entries))
-            steps += [Step(is_agents=True, changes=since), Step(is_agents=False, changes=since)]
+            steps += await states.steps_since(fold.files, present)
     except FileStateError as error:
         raise UsageError(
             f"the files cannot be put back: {error.message}",
-            hint="without --files only the conversation goes back",
+            hint=error.hint or "without --files only the conversation goes back",
         ) from error
     found = plan(touched(steps), present.entries)
-    return _Way(found, present, states, is_cut_short or found.is_half_done)
+    return _Way(found, present, states, is_cut_short or found.is_half_done, gap)
 
 
-def _is_in_round(fold: ThreadFold) -> bool:
-    """Whether calls have begun whose changes no state of the files shows yet."""
-    from treadle.core.chat.states import PostToolsHook
-    from treadle.core.tools import ToolExecutionStatus
+def _refuse_gap(gap: str) -> None:
+    from treadle.errors import UsageError
 
-    pending = ToolExecutionStatus.Pending
-    has_begun = any(not isinstance(status, pending) for _, status in fold.machine.round)
-    return has_begun or isinstance(fold.state, PostToolsHook)
+    if gap:
+        raise UsageError(
+            f"nothing was changed, because {gap}",
+            hint="--force puts back what is known; without --files only the conversation goes back",
+        )
 
 
 def _refuse_conflicts(plan: Plan, thread_id: str) -> None:
@@ -289,8 +312,10 @@ def _show(done: dict[str, Any], *, as_json: bool, wants_files: bool) -> None:
         _say("no file had to be put back")
     if done["dry_run"] and done["conflicts"]:
         _say(f"changed by others too, so --force is needed: {_named(done['conflicts'])}")
+    if done["gap"]:
+        _say(done["gap"] + ("; so --force is needed" if done["dry_run"] else ""))
     if done["left"]:
-        _say(f"left as they are (ignored, too large, or in the way): {_named(done['left'])}")
+        _say(f"left as they are (ignored, not kept, or in the way): {_named(done['left'])}")
     if done["back"]:
         more = " --files" if wants_files else ""
         _say(f"to come back: treadle rewind {done['thread']} --version {done['back']}{more}")
@@ -309,4 +334,6 @@ def _printable(text: str) -> str:
 
 
 def _say(text: str) -> None:
-    click.echo(f"treadle: {text}", err=True)
+    from treadle.cli.render import printable
+
+    click.echo(f"treadle: {printable(text)}", err=True)

@@ -66,8 +66,9 @@ def _run(text: str, **given: Any) -> int:
     from treadle.cli.drive import drive
     from treadle.cli.prompt import read_prompt
     from treadle.cli.render import make_renderer
+    from treadle.cli.setup import Choice
     from treadle.cli.threads import Opened, Task, begin_task
-    from treadle.cli.wiring import Choice, make_setup
+    from treadle.cli.wiring import make_setup
     from treadle.runtime.outputs import TurnFinished
 
     schema = None if given["output_schema"] is None else _read_schema(given["output_schema"])

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import click
+
+from treadle.thread.legible import legible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -50,7 +53,11 @@ def command(
     that were forked from it are chained anew as well; what they hold themselves is only told.
     Stopped anywhere, it is finished by running it again.
 
-    Exit codes: 0 done, 1 the text was found nowhere, 2 it cannot be taken out, 75 a thread is open.
+    With --all-threads, a thread that has the text where it cannot be taken out, such as in the
+    name of a tool, is named and left as it is, and all others are done.
+
+    Exit codes: 0 done, 1 the text was found nowhere, 2 it cannot be taken out, of one thread at
+    least, 75 a thread is open.
 
     \b
     treadle scrub 0190 - --dry-run < secret.txt
@@ -59,6 +66,7 @@ def command(
     from treadle.cli.everywhere import every_thread, resolve_anywhere
     from treadle.errors import UsageError
     from treadle.runtime.own import own_store
+    from treadle.store.upkeep.scrub import scrub
 
     if all_threads and text is None:
         thread, text = None, thread
@@ -68,11 +76,11 @@ def command(
         raise UsageError(
             "nobody can be asked whether this is meant", hint="add --yes, or --dry-run to look"
         )
-    store = own_store()
+    store = own_store("treadle scrub")
     ids = every_thread(store) if all_threads else [resolve_anywhere(store, thread or "")]
     redact = _redact(_read(text), kind)
-    code = _scrub(store, ids, redact, is_rehearsal=dry_run, is_agreed=yes or dry_run)
-    ctx.exit(code)
+    work = partial(scrub, store, ids, redact, wants_rest=all_threads)
+    ctx.exit(_scrub(store, work, redact, is_rehearsal=dry_run, is_agreed=yes or dry_run))
 
 
 def _is_somebody_there() -> bool:
@@ -104,7 +112,7 @@ def _redact(text: str, kind: str) -> Callable[[str], str]:
     from treadle.errors import UsageError
     from treadle.workspace.redact import Redactor
 
-    redact = Redactor({kind: text}, length_min=LENGTH_MIN).redact
+    redact = Redactor({kind: text}, length_min=LENGTH_MIN).redact_cut
     label = redact(text)
     if text in label:
         raise UsageError(
@@ -116,39 +124,56 @@ def _redact(text: str, kind: str) -> Callable[[str], str]:
 
 def _scrub(
     store: LocalStore,
-    ids: Sequence[str],
+    scrub: Callable[..., Outcome],
     redact: Callable[[str], str],
     *,
     is_rehearsal: bool,
     is_agreed: bool,
 ) -> int:
     """Do it, and tell it; the exit code."""
-    from treadle.cli.exits import DONE, FAILED
+    from treadle.cli.exits import DONE, FAILED, USAGE
     from treadle.cli.state_rewriting import StateRewriting
     from treadle.errors import UsageError
     from treadle.store.upkeep.remains import Remains, change_bytes
-    from treadle.store.upkeep.scrub import scrub
 
     found = Remains(store.folders, redact).holding()
     if not is_agreed:
-        plan = scrub(store, ids, redact, is_rehearsal=True)
+        plan = scrub(is_rehearsal=True)
         _tell(plan, found, is_done=False)
-        if not click.confirm("Take it out? This cannot be undone.", err=True):
+        question = "Take it out? This cannot be undone."
+        if not (found or plan.threads):
+            if not any(_has_states(store, thread_id) for thread_id in plan.looked_at):
+                click.echo("the text was found nowhere", err=True)
+                return FAILED
+            click.echo("no record and no output of these threads holds the text", err=True)
+            question = "Look through the saved states of their files, and take it out there?"
+        if not click.confirm(question, err=True):
             raise UsageError("not agreed; nothing was changed")
     states = None if is_rehearsal else StateRewriting(lambda data: change_bytes(data, redact))
-    outcome = scrub(store, ids, redact, is_rehearsal=is_rehearsal, states=states)
+    outcome = scrub(is_rehearsal=is_rehearsal, states=states)
     if not is_rehearsal:
         _forget(store, outcome)
     left = found if is_rehearsal else Remains(store.folders, redact).holding()
     _tell(outcome, left, is_done=not is_rehearsal)
     for problem in () if states is None else states.problems:
-        click.echo(f"not reached: {problem}", err=True)
+        click.echo(f"not reached: {legible(problem)}", err=True)
     was_found = bool(found or outcome.threads or (states is not None and states.has_changed))
     if not was_found:
         click.echo("the text was found nowhere", err=True)
         return FAILED
     click.echo(BEYOND, err=True)
-    return DONE
+    return USAGE if outcome.refused else DONE
+
+
+def _has_states(store: LocalStore, thread_id: str) -> bool:
+    """Whether states of its files are recorded, or may be."""
+    from treadle.cli.file_history import saved_states
+    from treadle.errors import TreadleError
+
+    try:
+        return bool(saved_states(store, thread_id))
+    except TreadleError:
+        return True
 
 
 def _forget(store: LocalStore, outcome: Outcome) -> None:
@@ -157,10 +182,10 @@ def _forget(store: LocalStore, outcome: Outcome) -> None:
 
     changed = {done.thread for done in outcome.threads}
     threads = outcome.looked_at if len(outcome.looked_at) <= FORGET_COUNT_MAX else changed
-    index = Index(store)
+    index = Index(store, partial(click.echo, err=True))
     try:
-        for thread_id in threads:
-            index.forget(thread_id)
+        if not index.forget(*threads):
+            return
         for thread_id in threads:
             index.update(thread_id)
     finally:
@@ -180,5 +205,10 @@ def _tell(outcome: Outcome, holding: Sequence[str], *, is_done: bool) -> None:
         click.echo(f"the output {name} is kept: {', '.join(threads)} has it too", err=True)
     for path in holding:
         click.echo(f"{'still holds it' if is_done else 'holds it'}: {path}", err=True)
-    if is_done and holding:
+    for thread, why in outcome.refused.items():
+        verb = "is" if is_done else "would be"
+        click.echo(f"thread {thread} {verb} left as it is: {why}", err=True)
+    if outcome.refused:
+        click.echo("give more of the secret, if there is more of it", err=True)
+    elif is_done and holding:
         click.echo("scrub those threads too, or use --all-threads", err=True)

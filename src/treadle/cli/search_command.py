@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from treadle.cli.filters import (
+    check_state,
     filter_options,
     filters_of,
     limit_of,
@@ -59,7 +60,9 @@ def command(
     try:
         most = limit_of(limit, LIMIT, wants_all=wants_all, as_json=as_json)
         # One more than is shown tells whether there are more.
-        hits = index.search(" ".join(query), filters_of(chosen), None if most is None else most + 1)
+        filters = filters_of(chosen)
+        check_state(index, filters)
+        hits = index.search(" ".join(query), filters, None if most is None else most + 1)
     finally:
         index.close()
     shown = hits[:most]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -16,7 +17,12 @@ if TYPE_CHECKING:
 @click.argument("thread", metavar="ID")
 @click.option("--version", type=click.IntRange(min=1), help="As it stood at this version.")
 @click.option("--turn", type=click.IntRange(min=0), help="As it stood when this turn had ended.")
-@click.option("--at", "moment", metavar="TIME", help="As it stood at this time: 2026-11-21T08:15.")
+@click.option(
+    "--at",
+    "moment",
+    metavar="TIME",
+    help="As it stood at the end of this minute (2026-11-21T08:15), second or day.",
+)
 @click.option(
     "--at-commit", "commit", metavar="SHA", help="As it stood when this commit was last out."
 )
@@ -56,13 +62,24 @@ def command(
     version = _version(store, thread_id, version, turn, moment, commit)
     if call is not None:
         from treadle.cli.outputs import output_of
+        from treadle.cli.render import printable
 
-        click.echo(output_of(store, thread_id, call), nl=False)
+        output = output_of(store, thread_id, call)
+        click.echo(printable(output) if sys.stdout.isatty() else output, nl=False)
         return
-    loaded = store.load(thread_id, version)
+    from treadle.cli.bereft import what_is_left
+    from treadle.errors import DamagedJournalError
+
+    try:
+        loaded = store.load(thread_id, version)
+    except DamagedJournalError as error:
+        if as_json or wants_usage:
+            raise
+        loaded, said = what_is_left(store, thread_id, error)
+        _say(said)
     document = loaded.fold.document()
     if loaded.problem:
-        click.echo(f"treadle: {loaded.problem}", err=True)
+        _say(loaded.problem)
     if as_json and not wants_usage:
         _print_json(document)
         return
@@ -103,9 +120,9 @@ def _version(
     if turn is not None:
         return after_turn(store, thread_id, turn).version
     if moment is not None:
-        from treadle.cli.filters import parse_moment
+        from treadle.cli.filters import end_of_moment
 
-        return at_time(store, thread_id, parse_moment(moment, store.now()))
+        return at_time(store, thread_id, end_of_moment(moment, store.now()))
     if commit is not None:
         return at_commit(store, thread_id, commit)
     return version
@@ -115,6 +132,12 @@ def _print_json(value: object) -> None:
     import msgspec
 
     click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))
+
+
+def _say(text: str) -> None:
+    from treadle.cli.render import printable
+
+    click.echo(f"treadle: {printable(text)}", err=True)
 
 
 def _past(store: LocalStore, document: Thread) -> Past:
@@ -132,11 +155,12 @@ def _past(store: LocalStore, document: Thread) -> Past:
         past = Past()
     if not past.spent and document.usage != Usage():
         text = "what each turn used is not known: its records are damaged or missing"
-        click.echo(f"treadle: {text}", err=True)
+        _say(text)
     return past
 
 
 def _show_usage(document: Thread, past: Past, *, as_json: bool) -> None:
+    from treadle.cli.render import printable
     from treadle.models.prices.words import describe_usage
 
     if as_json:
@@ -144,5 +168,5 @@ def _show_usage(document: Thread, past: Past, *, as_json: bool) -> None:
         return
     for one in past.spent:
         where = f"{one.seq:>5}  turn {one.turn:<3}  {one.purpose:<14}  {one.model}"
-        click.echo(f"{where}  {describe_usage(one.usage)}")
+        click.echo(f"{printable(where)}  {describe_usage(one.usage)}")
     click.echo(f"in all: {describe_usage(document.usage)}")

@@ -53,15 +53,23 @@ class StateRewriting:
                 self.problems.append(text)
             return {}
         self._done.append((thread_id, objects, done))
-        self.has_changed = self.has_changed or bool(done.contents)
+        self.has_changed = self.has_changed or bool(done.contents or done.named)
+        if done.left_out:
+            count = f"{done.left_out} file{'s' if done.left_out > 1 else ''}"
+            self.problems.append(
+                f"the saved files of {thread_id} in {workspace} are without {count} now: "
+                "the text was in the name, and no other name was free"
+            )
         return {**done.trees, **done.commits}
 
     async def _rewrite(self, thread_id: str, objects: Objects, commits: Sequence[str]) -> Rewritten:
         ref, kept = REFS + thread_id, KEPT + thread_id
-        tip, before = await objects.types([ref, kept])
+        tip, before = await objects.types([], own=[ref, kept])
         if before is None and tip is not None:
             await objects.set_ref(kept, tip[0])
-        return await rewrite_chain(objects, ref, [*commits, kept], self._change)
+        old = before or tip
+        asked = commits if old is None else [*commits, old[0]]
+        return await rewrite_chain(objects, ref, asked, self._change)
 
     def remove_old(self) -> None:
         """See `FileStates`."""
@@ -72,7 +80,7 @@ class StateRewriting:
             return
         for reason in sorted(set(left.values())):
             count = sum(one == reason for one in left.values())
-            self.problems.append(f"{count} contents of files in the repository: {reason}")
+            self.problems.append(f"{count} contents or lists of files in the repository: {reason}")
 
     async def _remove_old(self) -> Mapping[str, str]:
         repositories: dict[Path, tuple[Objects, list[Rewritten]]] = {}
@@ -81,10 +89,10 @@ class StateRewriting:
             repositories.setdefault(folder, (objects, []))[1].append(done)
         for folder, (_, all_done) in repositories.items():
             before = _read_list(folder)
-            self.has_changed = self.has_changed or bool(before.contents)
+            self.has_changed = self.has_changed or bool(before.contents or before.named)
             all_done.append(before)
             joined = _joined(all_done)
-            if joined.contents:
+            if joined.contents or joined.named:
                 path = folder / LIST
                 path.parent.mkdir(mode=0o700, exist_ok=True)
                 replace_file(PosixDisk(), str(path), msgspec.json.encode(joined))
@@ -118,7 +126,7 @@ async def _present(objects: Objects, done: Rewritten) -> Rewritten:
     names = list(done.trees)
     found = zip(names, await objects.types(names), strict=True)
     kept = {name: done.trees[name] for name, one in found if one is not None}
-    return Rewritten(done.commits, kept, done.contents)
+    return Rewritten(done.commits, kept, done.contents, done.named)
 
 
 def _joined(all_done: Sequence[Rewritten]) -> Rewritten:
@@ -127,4 +135,5 @@ def _joined(all_done: Sequence[Rewritten]) -> Rewritten:
         {old: new for done in all_done for old, new in done.commits.items()},
         {old: new for done in all_done for old, new in done.trees.items()},
         frozenset().union(*(done.contents for done in all_done)),
+        frozenset().union(*(done.named for done in all_done)),
     )

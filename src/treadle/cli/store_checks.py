@@ -147,6 +147,10 @@ def check_threads(store: LocalStore, lines: list[ThreadSummary]) -> Iterator[Fin
     if newer:
         text = f"{len(newer)} were written by a newer Treadle, such as {newer[0]}"
         yield warning("threads", text, "install that version: this one shows what it can read")
+    if bare := [report.thread for report in reports.values() if report.absent_count]:
+        text = f"{len(bare)} imported without their large outputs, such as {bare[0]}"
+        advice = "export them again where they come from, and import that file: it adds the outputs"
+        yield warning("outputs", text, advice)
     torn = sum(report.condition == "torn" for report in reports.values())
     words = f"; {torn} with an unfinished last write, which opening mends" if torn else ""
     rest = ", all verified" if len(reports) == len(lines) else f", the last {len(reports)} verified"

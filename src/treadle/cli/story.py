@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import click
 from msgspec import Struct
 
+from treadle.cli.filters import local_time
 from treadle.cli.questions import show_waiting
 from treadle.cli.render import describe_call, head, printable
 from treadle.core.budget import TokenBudget
+from treadle.core.events import ToolCompleted
 from treadle.core.llm import Usage
-from treadle.core.messages import NOTE, Message
+from treadle.core.messages import Message
 from treadle.core.task.machine import TaskMachine
 from treadle.models.prices.words import describe_usage
 from treadle.store.local import LocalStore
@@ -20,7 +22,7 @@ from treadle.thread.codec import decode_entry
 from treadle.thread.commits import made_commits
 from treadle.thread.facts import Base, ThreadCreated
 from treadle.thread.fold import ThreadFold
-from treadle.thread.history import Numbered
+from treadle.thread.history import Numbered, Turn, beginnings
 from treadle.thread.ledger import Spent, by_turn, spending
 from treadle.thread.model import Thread
 
@@ -30,13 +32,16 @@ class Past(Struct, frozen=True):
 
     `entries` are its own records, `said` is what happened between the messages, by the index of the
     message it stands before, `spent` what each request used, `inherited` how many messages a fork
-    has from its base.
+    has from its base. `begun` holds its own turns by the index of the message that began each,
+    `kept` the thread that has the whole output of a call, for calls whose message has only a part.
     """
 
     entries: Sequence[Numbered] = ()
     said: Mapping[int, list[Aside]] = {}
     spent: Sequence[Spent] = ()
     inherited: int = 0
+    begun: Mapping[int, Turn] = {}
+    kept: Mapping[str, str] = {}
 
 
 def tell(fold: ThreadFold, document: Thread, past: Past) -> None:
@@ -81,10 +86,20 @@ def read_past(store: LocalStore, thread_id: str, version: int, used: Usage) -> P
     for part, entries in reversed(parts):
         for aside in asides(store.beginning(part), entries):
             said.setdefault(aside.index, []).append(aside)
+    kept = {call: part for part, entries in reversed(parts) for call in _kept(entries)}
     own, beginning = parts[0][1], store.beginning(thread_id)
+    inherited = len(beginning.conversation)
     spent = list(spending(own))
     is_whole = sum((one.usage for one in spent), beginning.usage) == used
-    return Past(own, said, spent if is_whole else (), len(beginning.conversation))
+    begun = dict(beginnings(store.beginning(thread_id), own))
+    return Past(own, said, spent if is_whole else (), inherited, begun, kept)
+
+
+def _kept(entries: Sequence[Numbered]) -> Iterator[str]:
+    """The calls whose whole output stands beside the thread."""
+    for _, _, entry in entries:
+        if isinstance(entry, ToolCompleted) and entry.outcome.blob is not None:
+            yield entry.call_id
 
 
 def _entries(store: LocalStore, thread_id: str, version: int) -> list[Numbered]:
@@ -116,7 +131,7 @@ def _facts(
         ("from", document.imported_from),
         ("parent", None if header.parent is None else f"{header.parent} ({header.parent_call})"),
         ("children", ", ".join(f"{thread} ({call})" for call, thread in fold.children.items())),
-        ("changed", f"{document.updated_at} (created {document.created_at})"),
+        ("changed", _changed(document)),
         ("folder", document.workspace_root),
         ("project", document.project_name),
         ("remote", document.git_remote_url),
@@ -127,6 +142,10 @@ def _facts(
         ("used", describe_usage(document.usage)),
         ("private", "yes: never leaves this machine" if document.is_private else None),
     ]
+
+
+def _changed(document: Thread) -> str:
+    return f"{local_time(document.updated_at)} (created {local_time(document.created_at)})"
 
 
 def _commit(sha: str, version: int, subject: str) -> str:
@@ -179,24 +198,28 @@ def _show_messages(fold: ThreadFold, past: Past) -> None:
     is_done = isinstance(machine, TaskMachine) and machine.memory.final_answer is not None
     last = len(fold.conversation) - 1
     compaction = fold.conversation.compaction
-    turn = 0
+    number = 0
     for index, message in enumerate(fold.conversation):
         if compaction is not None and index == compaction.through:
             _show_compaction(index)
         if index and index == past.inherited:
             _show_aside("here the fork begins")
-        if message.role == "user" and message.name != NOTE and index >= past.inherited:
-            _show_turn(turn, turns)
-            turn += 1
+        if (turn := past.begun.get(index)) is not None:
+            _show_turn(number, turns)
+            number = turn.number
+            _show_head(turn)
         for aside in past.said.get(index, ()):
             _show_aside(aside.text)
         if index in hidden:
             _show_aside(f"the next {hidden[index] - index} messages are out of the model's view")
         click.echo()
-        _show_message(message, "answer" if is_done and index == last else message.role)
+        who = "answer" if is_done and index == last else message.role
+        _show_message(message, who, past.kept)
     if compaction is not None and compaction.through > last:
         _show_compaction(last + 1)
-    _show_turn(turn, turns)
+    if 0 <= last < past.inherited:
+        _show_aside("here the fork begins")
+    _show_turn(number, turns)
     for aside in past.said.get(last + 1, ()):
         _show_aside(aside.text)
 
@@ -211,18 +234,28 @@ def _show_compaction(count: int) -> None:
     click.echo(click.style(f"\n  {words}", dim=True))
 
 
+def _show_head(turn: Turn) -> None:
+    """The numbers that other commands ask for."""
+    words = f"── turn {turn.number}, version {turn.version}, {local_time(turn.at)}"
+    click.echo(click.style(f"\n{words}", dim=True))
+
+
 def _show_turn(turn: int, turns: Mapping[int, Usage]) -> None:
     if turn in turns:  # a turn that used nothing has none
         click.echo(click.style(f"  (turn {turn}: {describe_usage(turns[turn])})", dim=True))
 
 
-def _show_message(message: Message, who: str) -> None:
+def _show_message(message: Message, who: str, kept: Mapping[str, str]) -> None:
     if message.role == "tool":
-        for line in head(message.content).splitlines() or ["(no output)"]:
+        asked = message.tool_call_id or ""
+        lines = head(message.content, is_whole=asked not in kept).splitlines() or ["(no output)"]
+        if asked in kept:
+            lines.append(f"(whole output: treadle show {kept[asked]} --output {asked})")
+        for line in lines:
             click.echo(click.style(f"  {printable(line)}", dim=True))
         return
     mark = " (interrupted)" if message.interrupted else ""
-    click.echo(click.style(f"{message.name or who}{mark}:", bold=True))
+    click.echo(click.style(f"{printable(message.name or who)}{mark}:", bold=True))
     if message.content:
         click.echo(printable(message.content))
     for call in message.tool_calls:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from treadle.thread.legible import legible
+
 
 @click.command("tag")
 @click.argument("thread", metavar="ID")
@@ -40,4 +42,4 @@ def command(thread: str, tags: tuple[str, ...], remove: bool) -> None:
     else:
         store = own_store()
         found = store.load(store.resolve(thread)).fold.metadata.tags
-    click.echo("\n".join(found) if found else "", nl=bool(found))
+    click.echo(legible("\n".join(found)) if found else "", nl=bool(found))

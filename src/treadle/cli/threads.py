@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from treadle.cli.ask import ask, decide, is_somebody_there
 from treadle.cli.providers import CREATOR
-from treadle.cli.wiring import Setup
+from treadle.cli.setup import Setup
 from treadle.core.budget import TokenBudget
 from treadle.core.llm import Usage
 from treadle.core.task.events import AgentConfig, TaskGiven

@@ -26,7 +26,7 @@ def command(threads: Sequence[str], as_json: bool) -> None:
 
     if threads and as_json:
         raise click.UsageError("--json lists the trash; it goes without an ID")
-    store = LocalStore(Places.find())
+    store = LocalStore(Places.find(), program="treadle trash")
     trash = Trash(store)
     if not threads:
         _show(trash, as_json=as_json)

@@ -14,8 +14,9 @@ from treadle.cli.options import budget_of
 from treadle.cli.pending import notice
 from treadle.cli.prompt import read_prompt
 from treadle.cli.render import make_renderer
+from treadle.cli.setup import Choice, Setup
 from treadle.cli.threads import Opened, open_conversation, open_recorded
-from treadle.cli.wiring import Choice, Setup, make_setup
+from treadle.cli.wiring import make_setup
 from treadle.config.settings import ApprovalMode
 from treadle.errors import ThreadBusyError, UsageError
 from treadle.runtime.outputs import Notice, TurnFinished
@@ -87,6 +88,7 @@ def _make_setup(options: TurnOptions) -> Setup:
         no_commit=options.no_commit,
         thread=options.thread,
         latest=options.latest,
+        is_for_fork=options.fork,
     )
 
 

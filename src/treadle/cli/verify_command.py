@@ -37,13 +37,13 @@ def command(
     from treadle.runtime.own import own_store
 
     store = own_store()
-    if thread and everything:
+    if thread is not None and everything:
         raise UsageError("--all is all threads", hint="leave the ID out")
     if salvage:
-        if not thread:
+        if thread is None:
             raise UsageError("which thread is to be salvaged?", hint="`treadle verify` finds it")
         ctx.exit(_salvage(store, resolve_anywhere(store, thread), as_json=as_json))
-    if thread:
+    if thread is not None:
         ids = [resolve_anywhere(store, thread)]
     else:
         ids = every_thread(store) if everything else store.ids()
@@ -52,7 +52,8 @@ def command(
         reports.append(report)
         if not as_json:
             _show(report)
-    if not thread:
+    _tell_index(store, reports)
+    if thread is None:
         _name_strangers(store)
         disagreeing = list(_disagreeing(store, reports, in_trash=everything))
         reports += disagreeing
@@ -90,6 +91,22 @@ def _name_strangers(store: LocalStore) -> None:
 
     for path in strangers(store.folders):
         click.echo(f"not Treadle's, and left alone: {printable(path)}", err=True)
+
+
+def _tell_index(store: LocalStore, reports: Sequence[Report]) -> None:
+    """Lists are to show what is damaged, also where a snapshot covers it and the file looks old."""
+    from treadle.store.index.lookup import Index
+    from treadle.thread.record import Condition
+
+    damaged = [one.thread for one in reports if one.condition == Condition.CORRUPT.value]
+    if not damaged:
+        return
+    index = Index(store, lambda text: click.echo(text, err=True))
+    try:
+        for thread_id in damaged:
+            index.doubt(thread_id)
+    finally:
+        index.close()
 
 
 def _disagreeing(
@@ -136,7 +153,7 @@ def _salvage(store: LocalStore, thread_id: str, *, as_json: bool) -> int:
         click.echo(f"nothing to go on from: {printable(saved.problem)}", err=True)
     if saved.count:
         text = f"{saved.count} records stand after the damage; they are kept in {saved.path}"
-        click.echo(text, err=True)
+        click.echo(printable(text), err=True)
     else:
         click.echo("no record stands after the damage", err=True)
     return 0 if saved.fork else 1

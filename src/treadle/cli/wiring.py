@@ -1,246 +1,20 @@
-"""Puts the parts together: the only place that knows every adapter by name."""
+"""The setup of a command: the thread it names, the settings that hold there."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
 
 import click
-from msgspec import Struct
-from msgspec.structs import replace
 
-from treadle.cli.modes import Approval, approval_of, recorded_approval
-from treadle.cli.providers import Models, is_played
-from treadle.config.load import DEFAULT, Loaded, load_settings
-from treadle.config.settings import ApprovalMode
-from treadle.core.config import AgentConfig, choose_model
-from treadle.core.llm import Usage
-from treadle.core.task.machine import TaskMachine
-from treadle.core.tools import EffectClass
+from treadle.cli.owning import make_own
+from treadle.cli.providers import Models
+from treadle.cli.setup import Choice, Setup
+from treadle.config.load import load_settings
 from treadle.errors import UsageError
-from treadle.runtime.commit_message import Composer
-from treadle.runtime.ports import Provider
-from treadle.runtime.titles import Titler
 from treadle.store.local import LocalStore
 from treadle.store.places import Places
-from treadle.thread.facts import ContextObserved
-from treadle.thread.fold import CHAT, ThreadFold
-from treadle.tools.builtin import builtin_tools
-from treadle.tools.registry import AnyTool, Registry
-from treadle.workspace.commit import GitWorkspace
-from treadle.workspace.context import describe_context
-from treadle.workspace.files.states import FileStates
-from treadle.workspace.instructions import read_instructions
-from treadle.workspace.redact import Redactor, collect_secrets
-
-SYSTEM_PROMPT: Final = """\
-You are Treadle, a coding agent. You work in the folder {folder} with the tools you are given.
-Look before you change: read the files and run the tests that tell you what is true. Make the
-smallest change that does what was asked, check it by running what can be run, and say in a few
-sentences what you did and what you saw. A result that begins with ERROR is information: read it
-and go on. If a command is reported as uncertain, the process died while it ran: find out whether
-it happened before you repeat it."""
-"""Recorded in the thread when it begins, so that a resumed thread sends the same bytes."""
-
-
-class Choice(Struct, frozen=True):
-    """What a person may choose per run; `None` keeps what the thread has recorded.
-
-    `mode` is an approval mode, `mode_if_unset` that of a new thread for which no settings choose
-    one. `max_steps` bounds the turns of this run only; `None` is what the settings say. `record` is
-    a file that keeps what models stream. `task_type` is the kind of a new task.
-    """
-
-    model: str | None = None
-    mode: ApprovalMode | None = None
-    mode_if_unset: ApprovalMode | None = None
-    max_steps: int | None = None
-    record: str | None = None
-    task_type: str = "default"
-
-
-class Parts(Struct, frozen=True):
-    """What a driver is made of, besides its thread and the people it tells and asks."""
-
-    folder: str
-    config: AgentConfig
-    provider: Provider
-    tools: Registry
-    workspace: GitWorkspace
-    redactor: Redactor
-    hook_usage: Callable[[], tuple[Usage | None, str]]
-    context: ContextObserved
-    titler: Titler | None
-
-    def for_driver(self, thread_id: str) -> dict[str, Any]:
-        """The arguments of `Driver` that stand behind the writer, by name."""
-        return {
-            "files": FileStates(self.folder, thread_id),
-            "context": self.context,
-            "provider": self.provider,
-            "tools": self.tools,
-            "config": self.config,
-            "workspace": self.workspace,
-            "redactor": self.redactor,
-            "hook_usage": self.hook_usage,
-        }
-
-
-class Setup(Struct, frozen=True):
-    """What this user has chosen, here, for one thread: `thread`, or a new one.
-
-    `folder` is where the command was started, or what `-C` says. `notices` are for the person.
-    """
-
-    store: LocalStore
-    thread: ThreadFold | None
-    folder: str
-    has_chosen_folder: bool
-    choice: Choice
-    loaded: Loaded
-    models: Models
-    auto_commit: bool
-    notices: list[str]
-
-    @property
-    def thread_id(self) -> str | None:
-        """The thread; `None` for a new one."""
-        return None if self.thread is None else self.thread.header.thread
-
-    @property
-    def is_task(self) -> bool:
-        """Whether there is a thread, and it holds a task."""
-        return self.thread is not None and isinstance(self.thread.machine, TaskMachine)
-
-    def parts(self) -> Parts:
-        """Choose model, tools and settings; nothing is written or sent.
-
-        Raises:
-            NotConfiguredError: no model was chosen, nor is one recorded; or it has no key.
-            UsageError: the thread's folder is gone, or there is no such model.
-        """
-        folder = self._workspace()
-        approval = self._approval()
-        config = replace(self._config(folder), approval=approval.policy)
-        provider = self.models.open(config.model_name)
-        commits = self.auto_commit and not approval.only_reads
-        composer = self._composer(config) if commits else None
-        redactor = Redactor({**self.models.keys, **collect_secrets(os.environ, Path.home())})
-        self.models.redact = redactor.redact
-        tools = Registry(self._tools(), workspace=folder)
-        if approval.only_reads:
-            tools = tools.only({EffectClass.READ})
-        if approval.notice:
-            self.notices.append(approval.notice)
-        return Parts(
-            folder=folder,
-            config=config,
-            provider=provider,
-            tools=tools,
-            workspace=GitWorkspace(
-                folder, auto_commit=self.auto_commit, compose=composer, redactor=redactor
-            ),
-            redactor=redactor,
-            hook_usage=_nothing if composer is None else composer.take_usage,
-            context=describe_context(folder, self.folder, config, approval.name, os.environ),
-            titler=self._titler(config),
-        )
-
-    def _tools(self) -> Sequence[AnyTool]:
-        """A task keeps the tools it was begun with, unless a mode is chosen anew."""
-        if self.thread is None or not self.is_task or self.choice.mode is not None:
-            return builtin_tools()
-        offered = {tool.name for tool in self.thread.machine.config.tools}
-        return [tool for tool in builtin_tools() if tool.definition.name in offered]
-
-    def system_prompt(self, folder: str) -> str:
-        """What a new thread is told first: recorded, so that it is the same for ever."""
-        found = read_instructions(folder)
-        self.notices.extend(found.notices)
-        prompt = SYSTEM_PROMPT.format(folder=folder)
-        return f"{prompt}\n\n{found.text}" if found.text else prompt
-
-    def _config(self, folder: str) -> AgentConfig:
-        """What the thread has recorded, with what was set or chosen since."""
-        thread, settings = self.thread, self.loaded.settings
-        config = AgentConfig() if thread is None else thread.machine.config
-        has_moved = thread is None or folder != thread.header.workspace
-        # Another program told its models something else first, which is not known here.
-        is_strange = thread is not None and thread.imported_from and not config.system_prompt
-        # What a task is told first stands with its task.
-        if (has_moved or is_strange) and not self.is_task:
-            config = replace(config, system_prompt=self.system_prompt(folder))
-        if thread is None or self._is_set("max_tokens"):
-            config = replace(config, max_tokens=settings.max_tokens or 0)
-        if thread is None or self._is_set("temperature"):
-            config = replace(config, temperature=settings.temperature)
-        if thread is None or self._is_set("reasoning"):
-            config = replace(config, reasoning=settings.reasoning)
-        max_steps = 0 if self.is_task else self.choice.max_steps or settings.max_steps or 0
-        return replace(config, model_name=self._model_name(), max_steps=max_steps)
-
-    def _model_name(self) -> str:
-        """The model chosen for this run, that of the thread, or that of the settings."""
-        wanted = self.choice.model
-        if self.thread is None:
-            kind = self.choice.task_type
-            return self.models.name(wanted or choose_model(self.loaded.settings.models, kind))
-        machine = self.thread.machine
-        if not isinstance(machine, TaskMachine):
-            return self.models.name(wanted or machine.config.model_name or None)
-        if wanted and machine.memory.config.models:
-            raise UsageError(
-                f"thread {self.thread_id} has models by kind of task, recorded with its task",
-                hint="leave --model out",
-            )
-        return self.models.name(wanted or machine.model_name or None)
-
-    def _is_set(self, key: str) -> bool:
-        return self.loaded.origins.get(key, DEFAULT) != DEFAULT
-
-    def _approval(self) -> Approval:
-        """A thread keeps its approval mode; a new one has that of the settings."""
-        chosen = self.choice.mode
-        if chosen is None and self.thread is not None:
-            return recorded_approval(self.thread.machine.config)
-        if chosen is None and not self._is_set("approval_mode"):
-            chosen = self.choice.mode_if_unset
-        return approval_of(chosen or self.loaded.settings.approval_mode)
-
-    def _composer(self, config: AgentConfig) -> Composer:
-        """Who writes commit messages: a model of its own, or the thread's.
-
-        A model that is played answers for itself: a replay asks nobody else.
-        """
-        wanted = self.loaded.settings.models.get("commit_message")
-        name = config.model_name
-        if wanted and not is_played(name):
-            name = self.models.name(wanted)
-        return Composer(self.models.open(name), name)
-
-    def _titler(self, config: AgentConfig) -> Titler | None:
-        """Who writes titles, if the settings name a model for that.
-
-        A played model is left alone: a replay asks nobody else.
-        """
-        wanted = self.loaded.settings.models.get("title")
-        if not wanted or is_played(config.model_name):
-            return None
-        name = self.models.name(wanted)
-        return Titler(self.models.open(name), name)
-
-    def _workspace(self) -> str:
-        recorded = None if self.thread is None else self.thread.header.workspace
-        if self.has_chosen_folder or recorded is None:
-            return self.folder
-        if not Path(recorded).is_dir():
-            raise UsageError(
-                f"the folder of thread {self.thread_id} is gone: {recorded}",
-                hint="-C FOLDER goes on in another one; `treadle show` works without it",
-            )
-        return recorded
+from treadle.thread.fold import CHAT
 
 
 def make_setup(
@@ -250,6 +24,7 @@ def make_setup(
     no_commit: bool = False,
     thread: str | None = None,
     latest: bool = False,
+    is_for_fork: bool = False,
 ) -> Setup:
     """The setup of this user for a thread.
 
@@ -261,6 +36,8 @@ def make_setup(
         no_commit: whether commits were turned off.
         thread: the beginning of a thread's id.
         latest: whether to take the last conversation of the folder.
+        is_for_fork: whether the thread is only forked, and stays as it is. By default one that was
+            made elsewhere becomes this user's own.
 
     Raises:
         UsageError: the folder is none, there is no such thread, or a setting is not valid.
@@ -277,10 +54,10 @@ def make_setup(
     works_in = here
     fold = None if thread_id is None else store.load(thread_id).fold
     if fold is not None and folder is None:
-        recorded = fold.header.workspace
+        recorded = fold.workspace
         works_in = recorded if recorded and Path(recorded).is_dir() else here
     loaded = load_settings(works_in, os.environ)
-    return Setup(
+    setup = Setup(
         store=store,
         thread=fold,
         folder=here,
@@ -291,27 +68,31 @@ def make_setup(
         auto_commit=loaded.settings.auto_commit and not no_commit,
         notices=[*loaded.notices, *notices],
     )
+    if thread_id is None or is_for_fork or not store.adopted.is_foreign(thread_id):
+        return setup
+    return make_own(setup)
 
 
 def _find_thread(
     store: LocalStore, folder: str, text: str | None, *, latest: bool, notices: list[str]
 ) -> str | None:
     """The thread that `-r` or `-c` names; `None` for a new one."""
-    if text:
+    if text is not None:
         return store.resolve(text)
     if not latest:
         return None
+    from treadle.store.index.filters import Filters
     from treadle.store.index.lookup import Index
 
     index = Index(store, notices.append)
     found = index.latest(folder, machine=CHAT)
+    trashed = [] if found else index.threads(Filters(workspace=folder, is_trashed=True))
     index.close()
     if found is None:
+        if any(line.workspace_root == folder and line.machine == CHAT for line in trashed):
+            why = f"the threads that have worked in {folder} are in the trash"
+            raise UsageError(why, hint="`treadle trash` lists them, `treadle restore ID` helps")
         why = f"no thread has worked in {folder} yet that takes a prompt"
         raise UsageError(why, hint="leave -c out to start one")
     notices.append(f"going on with {found}")
     return found
-
-
-def _nothing() -> tuple[None, str]:
-    return None, ""

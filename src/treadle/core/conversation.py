@@ -133,7 +133,10 @@ class Conversation(Log[Message]):
         same = self._same_messages()
         same.compaction, same.hidden = view.compaction, view.hidden
         if view.length < self._length:
-            same.hidden = (*view.hidden, (view.length, self._length))
+            *before, last = view.hidden or ((view.length, view.length),)
+            if last[1] != view.length:  # else one goes back again from where one had gone back to
+                before, last = [*before, last], (view.length, view.length)
+            same.hidden = (*before, (last[0], self._length))
         same.tokens = 0
         same._view = same._seen()
         return same

@@ -85,6 +85,14 @@ def updated(executions: Executions, new: Status) -> Executions:
     return tuple(new if status.call_id == new.call_id else status for status in executions)
 
 
+def without_yes(executions: Executions) -> Executions:
+    """The executions without what a person has allowed: it was for one run, and in one thread."""
+    return tuple(
+        status if isinstance(status, _Completed) else replace(status, approved=UNSET)
+        for status in executions
+    )
+
+
 def completed(status: Status, outcome: Outcome, at: str) -> _Completed:
     """The call has ended."""
     started = status.started_at if isinstance(status, _Running) else at

@@ -7,6 +7,7 @@ has the items alone, without the wrapper, after a first line with `id` and `time
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
@@ -25,7 +26,17 @@ from treadle.exchange.lines import (
     text_of,
     word,
 )
-from treadle.exchange.steps import Answered, Call, Result, Said, Session, Stood, Stopped, Summed
+from treadle.exchange.steps import (
+    Answered,
+    Call,
+    Result,
+    Said,
+    Session,
+    Stood,
+    Stopped,
+    Summed,
+    WentBack,
+)
 from treadle.exchange.telling import Telling
 from treadle.exchange.times import utc
 
@@ -43,8 +54,18 @@ _INJECTED: Final = (
     "<permissions instructions>",
     "<turn_aborted>",
     "<skill>",
+    "<user_shell_command>",
 )
 """How texts begin that the program, not the person, put into the person's place."""
+
+_FROM_IDE: Final = "# Context from my IDE setup:"
+_REQUEST: Final = re.compile(r"^## My request for Codex:\s*", re.MULTILINE)
+"""What the program's extension puts before a prompt, and what the prompt stands behind."""
+
+_EXIT: Final = re.compile(r"(?:Exit code: |Process exited with code )(-?\d+)")
+"""How a result says, in a line of its head, how the command ended."""
+
+_HEAD_LENGTH_MAX: Final = 1_000
 
 _COPIES: Final = frozenset(
     {
@@ -61,7 +82,7 @@ _OUTPUTS: Final = frozenset(
 
 def is_one(fields: Fields) -> bool:
     """Whether a record is one of this program's."""
-    if fields.get("type") in _WRAPPERS and "payload" in fields:
+    if word(fields.get("type")) in _WRAPPERS and "payload" in fields:
         return True
     return {"id", "timestamp", "instructions"} <= fields.keys() or "record_type" in fields
 
@@ -78,6 +99,7 @@ def convert(lines: Iterable[Line], stem: str, faults: Counter[str]) -> list[Sess
     for line in lines:
         reader.take(line)
     telling = reader.telling
+    telling.finish()
     session = Session(
         SOURCE,
         reader.name or stem,
@@ -87,7 +109,7 @@ def convert(lines: Iterable[Line], stem: str, faults: Counter[str]) -> list[Sess
         telling.started_at,
         tuple(telling.steps),
         telling.record_count,
-        problems_of(faults),
+        (*problems_of(faults), *telling.problems),
     )
     return [session]
 
@@ -100,6 +122,7 @@ class _Reader:
         self._answer_count = 0
         self._is_answering = False
         self._total: Any = None
+        self._said: list[Said] = []
 
     def take(self, line: Line) -> None:
         fields = line.fields
@@ -152,6 +175,8 @@ class _Reader:
         if kind == "turn_aborted":
             self._is_answering = False
             self.telling.add(Stopped(at))
+        elif kind == "thread_rolled_back":
+            self._go_back(at, count_of(fields.get("num_turns")))
         elif kind == "token_count":
             info = fields_of(fields.get("info"))
             total = info.get("total_token_usage")
@@ -189,9 +214,24 @@ class _Reader:
         text = shown(item.get("content"))
         if text.lstrip().startswith(_INJECTED):
             self.telling.keep(at, line.text)
-        elif text:
+            return
+        if text.lstrip().startswith(_FROM_IDE) and (request := _REQUEST.search(text)):
+            self.telling.keep(at, line.text)
+            text = text[request.end() :]
+        if text.strip():
             self._is_answering = False
-            self.telling.add(Said(at, text))
+            said = Said(at, text)
+            self._said.append(said)
+            self.telling.add(said)
+
+    def _go_back(self, at: str, turn_count: int) -> None:
+        """The person took turns back: as many prompts, of those that still stood."""
+        self._is_answering = False
+        if not turn_count or not self._said:
+            return
+        first = self._said[-turn_count:][0]
+        del self._said[-turn_count:]
+        self.telling.add(WentBack(at, first))
 
 
 def _call(item: Fields, kind: str) -> Call:
@@ -214,7 +254,18 @@ def _output(output: Any) -> tuple[str, bool]:
         metadata = fields_of(output.get("metadata"))
         is_error = output.get("success") is False or count_of(metadata.get("exit_code")) > 0
         return shown(output.get("output", output.get("content"))), is_error
-    return shown(output), False
+    text = shown(output)
+    return text, _says_failed(text)
+
+
+def _says_failed(text: str) -> bool:
+    """Newer results are text whose first lines say how the command ended, before `Output:`."""
+    for line in text[:_HEAD_LENGTH_MAX].split("\n"):
+        if line.startswith("Output:"):
+            break
+        if found := _EXIT.fullmatch(line.strip()):
+            return found[1] != "0"
+    return False
 
 
 def usage_of(value: Any) -> Usage:

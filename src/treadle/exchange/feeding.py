@@ -20,12 +20,14 @@ from msgspec.structs import replace
 from treadle.core.chat.machine import ConversationMachine
 from treadle.core.chat.states import CallingLlm, Compacting, PostToolsHook, WaitingForUserInput
 from treadle.core.config import AgentConfig
+from treadle.core.conversation import View
 from treadle.core.events import (
     CancelRequested,
     Compacted,
     CompactionRequested,
     LlmEvent,
     PostToolsHookCompleted,
+    Rewound,
     ToolCompleted,
     ToolStarted,
     UserInput,
@@ -48,6 +50,7 @@ from treadle.exchange.steps import (
     Stopped,
     Summed,
     Titled,
+    WentBack,
 )
 from treadle.thread.codec import Entry, Event, encode_entry
 from treadle.thread.facts import (
@@ -77,6 +80,9 @@ TEXT_LENGTH_MAX: Final = 4_000_000
 
 _BEFORE_ALL_TIMES: Final = "2000-01-01T00:00:00.000000Z"
 
+
+_FIRST_COUNT: Final = 3
+"""Records that say what the thread is, before anything that happened in it."""
 
 _Results: TypeAlias = tuple[Result | None, ...]
 
@@ -146,6 +152,8 @@ class _Feeder:
         self._lost: Counter[str] = Counter()
         self._foreign_count = 0
         self._model = ""
+        self._record_count = _FIRST_COUNT
+        self._places: dict[int, tuple[int, View]] = {}
         self._results = _paired(session.steps)
         self._used = {id(result) for found in self._results.values() for result in found}
 
@@ -166,6 +174,7 @@ class _Feeder:
 
     def _take_prompt(self, step: Said) -> None:
         self._rest(WENT_ON)
+        self._places[id(step)] = self._record_count, self._machine.conversation.view
         if text := self._cut(step.text):
             self._record(UserInput(Message.user(text)))
 
@@ -233,6 +242,13 @@ class _Feeder:
     def _take_stop(self, _: Stopped) -> None:
         self._rest(STOPPED)
 
+    def _take_return(self, step: WentBack) -> None:
+        """What was taken back stays, out of view."""
+        place = self._places.get(id(step.before))
+        if place is not None:
+            self._rest(WENT_ON)
+            self._record(Rewound(*place, self._at))
+
     def _take_summary(self, step: Summed) -> None:
         """The machine is asked to compact, which it does if there is something to compact."""
         self._rest(WENT_ON)
@@ -291,6 +307,7 @@ class _Feeder:
         """What the machine is fed is what the bytes say."""
         stored, data = encode_entry(entry, self._options.redact)
         self._batches[-1][1].append(data)
+        self._record_count += 1
         if isinstance(stored, Configured):
             self._machine = self._machine.with_config(stored.config)
         elif isinstance(stored, Event):
@@ -303,7 +320,8 @@ class _Feeder:
         count = session.record_count
         begun = session.started_at
         thread = thread_id_of(session.source, session.name, begun, count if again else 0)
-        parent = session.parent
+        # Where nobody knows when the parent began, its thread cannot be named.
+        parent = session.parent if session.parent and session.parent.started_at else None
         header = ThreadCreated(
             FORMAT_VERSION,
             thread,
@@ -366,7 +384,7 @@ def _are_answered(steps: tuple[Step, ...]) -> list[bool]:
     goes_on = False
     for step in reversed(steps):
         found.append(goes_on)
-        if isinstance(step, Said | Answered | Failed | Stopped | Summed):
+        if isinstance(step, Said | Answered | Failed | Stopped | WentBack | Summed):
             goes_on = isinstance(step, Answered | Summed)
     return found[::-1]
 
@@ -376,6 +394,7 @@ _TAKE: Final[Mapping[type, Callable[[_Feeder, Any], None]]] = {
     Result: _Feeder._take_result,
     Failed: _Feeder._take_failure,
     Stopped: _Feeder._take_stop,
+    WentBack: _Feeder._take_return,
     Summed: _Feeder._take_summary,
     Stood: _Feeder._take_place,
     Titled: _Feeder._take_title,

@@ -29,8 +29,14 @@ class Piece(Struct, frozen=True):
         return bool(self.opening)
 
 
-def pieces(text: str) -> Iterator[Piece]:
-    """The text, piece by piece."""
+def pieces(text: str, *, only_flush: bool = False) -> Iterator[Piece]:
+    """The text, piece by piece.
+
+    Args:
+        text: the text.
+        only_flush: whether only a fence without spaces before it begins a block: it does so
+            wherever it stands, while an indented one may belong to a list.
+    """
     lines: list[str] = []
     opening = fence = ""
     for line in text.split("\n"):
@@ -40,7 +46,11 @@ def pieces(text: str) -> Iterator[Piece]:
                 yield Piece(tuple(lines), opening, line)
                 lines, opening, fence = [], "", ""
                 continue
-        elif found is not None and not (found[1][0] == "`" and "`" in found[2]):
+        elif (
+            found is not None
+            and not (found[1][0] == "`" and "`" in found[2])
+            and not (only_flush and line.startswith(" "))
+        ):
             if lines:
                 yield Piece(tuple(lines))
             lines, opening, fence = [], line, found[1]

@@ -94,9 +94,12 @@ def _kept(message: Any) -> Kept:
 
 def _taken_back(messages: dict[str, Any], first: str) -> Iterator[Any]:
     """Take the message and all after it out; all, as the program does, if it is not there."""
-    names = list(messages)
-    for name in names[names.index(first) if first in messages else 0 :]:
-        yield messages.pop(name)
+    taken: list[Any] = []
+    name = ""
+    while messages and (name != first or not taken):
+        name, message = messages.popitem()
+        taken.append(message)
+    yield from reversed(taken)
 
 
 def convert_whole(value: Any, stem: str, faults: Counter[str]) -> list[Session]:
@@ -119,7 +122,8 @@ def _recorded(about: Fields, stem: str, faults: Counter[str], aside: list[Kept])
     telling = Telling()
     seen: set[str] = set()
     telling.begin_record(utc(about.get("startTime")))
-    telling.steps += aside
+    for kept in aside:
+        telling.keep(kept.at, kept.text)
     for message in items_of(about.get("messages")):
         fields = fields_of(message)
         name = word(fields.get("id"))
@@ -153,7 +157,7 @@ def _take_answer(telling: Telling, at: str, fields: Fields) -> None:
         calls.append(Call(call_id, word(call.get("name")), dump(call.get("args", {}))))
         if call.get("result") or call.get("resultDisplay"):
             text = _response(call.get("result")) or text_of(call.get("resultDisplay"))
-            is_error = call.get("status") in _FAILED
+            is_error = word(call.get("status")) in _FAILED
             results.append(Result(utc(call.get("timestamp")) or at, call_id, text, is_error))
     usage = usage_of(fields.get("tokens"))
     model = word(fields.get("model"))
@@ -242,6 +246,7 @@ def _typed(entries: list[Any], faults: Counter[str]) -> list[Session]:
 
 
 def _session(telling: Telling, name: str, faults: Counter[str]) -> Session:
+    telling.finish()
     return Session(
         SOURCE,
         name,
@@ -251,7 +256,7 @@ def _session(telling: Telling, name: str, faults: Counter[str]) -> Session:
         telling.started_at,
         tuple(telling.steps),
         telling.record_count,
-        problems_of(faults),
+        (*problems_of(faults), *telling.problems),
     )
 
 

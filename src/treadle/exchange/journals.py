@@ -1,19 +1,37 @@
 """Treadle's own journals, as files carry them: one, or that of a fork after those it goes on from.
 
 The records stand in such a file byte for byte, each journal from its record 1 on, so that the
-chains of hashes hold wherever it is taken in.
+chains of hashes hold wherever it is taken in. After the last one stand the large outputs that they
+name, each on a line: `{"blob":{"sha256":"...","size":N},"base64":"..."}`. A file without them is
+whole, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from base64 import b64decode, b64encode
+from binascii import Error as Base64Error
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from typing import Final
 
+import msgspec
 from msgspec import Struct
 
+from treadle.core.tools import BlobRef
 from treadle.thread.record import Condition, Head, Record, Scan, scan
 
 _BEGINNING: Final = b'{"seq":1,'
+_OUTPUT: Final = b'{"blob":{'
+
+
+class _Line(Struct):
+    """A large output, as a file has it."""
+
+    blob: BlobRef
+    base64: str
+
+
+_decode: Final = msgspec.json.Decoder(_Line).decode
 
 
 class Part(Struct, frozen=True):
@@ -61,7 +79,29 @@ def join(parts: Sequence[Part]) -> bytes:
 
 def split(data: bytes) -> list[bytes]:
     """The journals in a file. Text inside records has no line breaks, so none can begin there."""
+    data = data[: _end_of_journals(data)]
     starts = [0]
     while (at := data.find(b"\n" + _BEGINNING, starts[-1])) >= 0:
         starts.append(at + 1)
     return [data[start:end] for start, end in zip(starts, [*starts[1:], None], strict=True)]
+
+
+def _end_of_journals(data: bytes) -> int:
+    return data.find(b"\n" + _OUTPUT) + 1 or len(data)
+
+
+def output_line(ref: BlobRef, data: bytes) -> bytes:
+    """The line of a large output."""
+    return msgspec.json.encode(_Line(ref, b64encode(data).decode())) + b"\n"
+
+
+def outputs_in(data: bytes) -> Mapping[str, bytes]:
+    """The large outputs in a file, by their names; those that are not what they were are not."""
+    found: dict[str, bytes] = {}
+    for line in data[_end_of_journals(data) :].splitlines():
+        try:
+            output = b64decode(_decode(line).base64, validate=True)
+        except (msgspec.MsgspecError, UnicodeDecodeError, Base64Error):
+            continue
+        found[sha256(output).hexdigest()] = output
+    return found

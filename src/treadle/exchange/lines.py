@@ -6,11 +6,14 @@ No line, however bad, stops the reading. What a file holds is bounded before it 
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
+
+from treadle.thread.record import clean
 
 LINE_SIZE_MAX: Final = 32 * 1024 * 1024
 """Bytes of a line that is looked at: pictures stand in them."""
@@ -19,6 +22,9 @@ FILE_SIZE_MAX: Final = 256 * 1024 * 1024
 """Bytes of a file that is imported: what it holds is in memory once, as is what becomes of it."""
 
 Fields: TypeAlias = Mapping[str, Any]
+
+_HALF: Final = re.compile(r"\\u[dD][89a-fA-F]")
+"""An escape that may be half of a pair: JavaScript writes halves alone where a text was cut."""
 
 
 class Line(Struct, frozen=True):
@@ -29,13 +35,14 @@ class Line(Struct, frozen=True):
 
 
 def parse(text: str) -> Any:
-    """The JSON value of a text.
+    """The JSON value of a text; no text in it has half a surrogate pair.
 
     Raises:
         ValueError: it is none; nested too deeply counts as none.
     """
     try:
-        return json.loads(text)
+        value = json.loads(text)
+        return clean(value) if _HALF.search(text) else value
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from treadle.core.llm import Usage
 from treadle.exchange.fences import fenced, pieces
-from treadle.exchange.story import Called, Item, Noted, Story, facts_of, legible, named
+from treadle.exchange.story import Called, Item, Noted, Story, facts_of, named
+from treadle.thread.legible import legible
 
 _CODE: Final = re.compile(r"(?<!`)(`+)(?!`)(.*?)(?<!`)\1(?!`)")
-_TAG: Final = re.compile(r"<(?=[A-Za-z/!?])")
+_ACTIVE: Final = re.compile(r"<(?=[A-Za-z/!?])|!(?=\[)")
+"""Where a tag or a picture begins."""
+
+_INDENTED_FENCE: Final = re.compile(r"^( {1,3})(?=`{3}|~{3})(.)")
+"""In a list it would end with its item, elsewhere not: it is made none."""
 
 _LINE_LENGTH_MAX: Final = 10_000
 """In a longer line no code is looked for: nobody reads it, and looking costs too much."""
@@ -64,29 +69,57 @@ def quoted(text: str) -> str:
 
 
 def inert(text: str) -> str:
-    """Markdown that somebody else wrote, so that it ends where it ends.
+    """Markdown that somebody else wrote, so that it ends where it ends, and loads nothing.
 
     A fence that is left open is closed, and tags outside code stay text: an open comment would
-    swallow what follows.
+    swallow what follows. Pictures stay text too: showing one tells its host who reads this.
     """
     lines: list[str] = []
-    for piece in pieces(text):
+    for piece in pieces(text, only_flush=True):
         if piece.is_code:
-            lines += (piece.opening, *piece.lines, piece.closing)
+            # A border of a cell makes a table of it, for some readers.
+            lines += (piece.opening.replace("|", " "), *piece.lines, piece.closing)
         else:
-            lines += map(_without_tags, piece.lines)
+            lines += _outside_code(piece.lines)
     return "\n".join(lines)
 
 
-def _without_tags(line: str) -> str:
-    if len(line) > _LINE_LENGTH_MAX:
-        return _TAG.sub(r"\\<", line)
-    told: list[str] = []
+def _outside_code(lines: Sequence[str]) -> Iterator[str]:
+    """Code in the lines is left as it is if each line opens and closes all of its own.
+
+    Otherwise a line may be out of what looks like code in it, as code goes on over lines; so may be
+    what stands behind an escaped backtick, or behind the border of a cell.
+    """
+    told = [_INDENTED_FENCE.sub(r"\1\\\2", line) for line in lines]
+    has_code = all(map(_closes_its_code, told))
+    for line in told:
+        done = 0
+        parts: list[str] = []
+        for found in _CODE.finditer(line) if has_code else ():
+            parts += (_escaped(line[done : found.start()]), found[0])
+            done = found.end()
+        yield "".join((*parts, _escaped(line[done:])))
+
+
+def _closes_its_code(line: str) -> bool:
+    if "`" not in line:
+        return True
+    if len(line) > _LINE_LENGTH_MAX or "\\`" in line or "|" in line:
+        return False
+    return "`" not in _CODE.sub("", line)
+
+
+def _escaped(text: str) -> str:
+    """No tag begins in the text, and no picture. What is escaped already stays so."""
+    parts: list[str] = []
     done = 0
-    for found in _CODE.finditer(line):
-        told += (_TAG.sub(r"\\<", line[done : found.start()]), found[0])
-        done = found.end()
-    return "".join((*told, _TAG.sub(r"\\<", line[done:])))
+    for found in _ACTIVE.finditer(text):
+        start = found.start()
+        before = text[done:start]
+        backslashes = len(before) - len(before.rstrip("\\"))
+        parts += (before, "" if backslashes % 2 else "\\")
+        done = start
+    return "".join((*parts, text[done:]))
 
 
 def _in_line(text: str) -> str:

@@ -21,9 +21,9 @@ from treadle.exchange.story import (
     Story,
     Turn,
     facts_of,
-    legible,
     named,
 )
+from treadle.thread.legible import legible
 
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
 

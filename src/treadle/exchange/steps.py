@@ -56,6 +56,13 @@ class Stopped(Struct, frozen=True):
     at: str
 
 
+class WentBack(Struct, frozen=True):
+    """A person took back what one said in the step `before`, and all that came after it."""
+
+    at: str
+    before: Said
+
+
 class Summed(Struct, frozen=True):
     """A summary took the place of what was said so far in what the model was shown."""
 
@@ -87,11 +94,16 @@ class Kept(Struct, frozen=True):
     text: str
 
 
-Step: TypeAlias = Said | Answered | Result | Failed | Stopped | Summed | Stood | Titled | Kept
+Step: TypeAlias = (
+    Said | Answered | Result | Failed | Stopped | WentBack | Summed | Stood | Titled | Kept
+)
 
 
 class Parent(Struct, frozen=True):
-    """Of a sub-agent's session: the session and, where known, the call it worked for."""
+    """Of a sub-agent's session: the session and, where known, the call it worked for.
+
+    `started_at` is empty where the file does not say when that session began.
+    """
 
     name: str
     started_at: str

@@ -6,7 +6,6 @@ was committed, what was taken back.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeAlias
 
@@ -23,21 +22,9 @@ from treadle.thread.codec import Entry, UnknownEntryError, decode_entry
 from treadle.thread.facts import ChildStarted, Foreign, Restored, ThreadCreated, Trashed
 from treadle.thread.fold import ThreadFold
 from treadle.thread.ledger import by_turn, spending
+from treadle.thread.legible import legible
 from treadle.thread.model import Thread
 from treadle.thread.words import words_of
-
-_STEERING: Final = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
-)
-_MARK: Final = "\N{REPLACEMENT CHARACTER}"
-
-
-def legible(text: str) -> str:
-    """The text with a mark for what steers a terminal or turns the order of other characters.
-
-    Letters that are read from right to left stay as they are.
-    """
-    return _STEERING.sub(_MARK, text.replace("\r\n", "\n"))
 
 
 class Said(Struct, frozen=True):

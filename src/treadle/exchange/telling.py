@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from msgspec.structs import replace
+from collections import Counter
+from typing import Final
 
 from treadle.core.llm import Usage
-from treadle.exchange.steps import Answered, Call, Kept, Step, Stood
+from treadle.exchange.steps import Answered, Kept, Step, Stood
+
+KEPT_COUNT_MAX: Final = 10_000
+"""Records of a session that are kept as they are: each costs a record here, however short it is."""
+
+CALL_COUNT_MAX: Final = 1_000
+"""Calls of one answer: no model makes as many, and each is held against all others."""
 
 
 class Telling:
@@ -18,7 +25,12 @@ class Telling:
         self.folder: str | None = None
         self.version = ""
         self._answers: dict[str, int] = {}
+        self._pieces: dict[int, list[Answered]] = {}
+        self._call_counts: Counter[int] = Counter()
+        self._spent: dict[int, Usage] = {}
         self._branch: str | None = None
+        self._kept_count = 0
+        self._left_out: Counter[str] = Counter()
 
     def begin_record(self, at: str) -> None:
         """Another record belongs to the session."""
@@ -30,7 +42,11 @@ class Telling:
         self.steps.append(step)
 
     def keep(self, at: str, text: str) -> None:
-        """A record, or a part of one, has no counterpart here."""
+        """A record, or a part of one, has no counterpart here; left out if there are too many."""
+        if self._kept_count == KEPT_COUNT_MAX:
+            self._left_out[f"records left out, as {KEPT_COUNT_MAX} are kept as they were"] += 1
+            return
+        self._kept_count += 1
         self.steps.append(Kept(at, text))
 
     def stand(self, at: str, branch: str) -> None:
@@ -46,33 +62,40 @@ class Telling:
             key: the same for all pieces of one answer; empty if this is all of it.
             piece: its usage is that of the whole answer so far, and replaces what was said before.
         """
-        index = self._answers.get(key) if key else None
-        if index is None:
-            if key:
-                self._answers[key] = len(self.steps)
+        index = self._answers.get(key, len(self.steps)) if key else len(self.steps)
+        if index == len(self.steps):
             self.steps.append(piece)
-            return
-        before = self.steps[index]
-        assert isinstance(before, Answered)
-        self.steps[index] = Answered(
-            before.at,
-            "\n\n".join(filter(None, (before.text, piece.text))),
-            (*before.calls, *piece.calls),
-            before.model or piece.model,
-            piece.usage or before.usage,
-        )
+            if key:
+                self._answers[key] = index
+        room = CALL_COUNT_MAX - self._call_counts[index]
+        self._call_counts[index] += min(room, len(piece.calls))
+        if len(piece.calls) > room:
+            too_many = f"calls left out, as an answer has up to {CALL_COUNT_MAX}"
+            self._left_out[too_many] += len(piece.calls) - room
+            piece = Answered(piece.at, piece.text, piece.calls[:room], piece.model, piece.usage)
+        self._pieces.setdefault(index, []).append(piece)
 
     def spend(self, key: str, usage: Usage) -> None:
         """What the answer of this key used besides; nothing if there is no such answer."""
         index = self._answers.get(key)
-        if index is None:
-            return
-        before = self.steps[index]
-        assert isinstance(before, Answered)
-        used = usage if before.usage is None else before.usage + usage
-        self.steps[index] = replace(before, usage=used)
+        if index is not None:
+            before = self._spent.get(index)
+            self._spent[index] = usage if before is None else before + usage
 
-    def calls_of(self, tool_names: frozenset[str]) -> list[Call]:
-        """The calls of these tools."""
-        answers = (step for step in self.steps if isinstance(step, Answered))
-        return [call for step in answers for call in step.calls if call.tool_name in tool_names]
+    def finish(self) -> None:
+        """Put the pieces of the answers together, when all have come."""
+        for index, pieces in self._pieces.items():
+            used = next((one.usage for one in reversed(pieces) if one.usage is not None), None)
+            spent = self._spent.get(index)
+            self.steps[index] = Answered(
+                pieces[0].at,
+                "\n\n".join(filter(None, (one.text for one in pieces))),
+                tuple(call for one in pieces for call in one.calls),
+                next(filter(None, (one.model for one in pieces)), ""),
+                used if spent is None else spent if used is None else used + spent,
+            )
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What was left out, in words."""
+        return tuple(f"{what}: {count}" for what, count in sorted(self._left_out.items()))

@@ -10,9 +10,9 @@ from treadle.store.places import Places
 from treadle.workspace.redact import Redactor, collect_secrets
 
 
-def own_store() -> LocalStore:
-    """The threads of this user."""
-    return LocalStore(Places.find())
+def own_store(program: str = "") -> LocalStore:
+    """The threads of this user; `program` is told to whoever finds one open here."""
+    return LocalStore(Places.find(), program=program)
 
 
 def own_redactor() -> Redactor:

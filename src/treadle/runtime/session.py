@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from treadle.core.actions import AgentAction, DisplayError, SendLlmRequest, Summarize
 from treadle.core.budget import TokenBudget
 from treadle.core.chat.states import Compacting, CompactionCause
@@ -100,6 +102,7 @@ class Session(Driver):
         if (renamed := naming.result()) is not None and self._writer.is_usable:
             self._writer.stage(renamed, self._redact)
             self._commit()
+            finished = replace(finished, version=fold.version, usage=fold.usage)
         return finished
 
     async def compact(self, focus: str = "") -> TurnFinished:

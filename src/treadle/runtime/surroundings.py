@@ -9,7 +9,7 @@ from typing import Literal
 from treadle.runtime.calls import is_bug, look_at
 from treadle.runtime.ports import FileStates, Workspace, Writer
 from treadle.thread.codec import encode_entry
-from treadle.thread.facts import ContextObserved, GitObserved
+from treadle.thread.facts import ContextObserved, FilesNotSaved, GitObserved
 
 _log = logging.getLogger("treadle.runtime")
 
@@ -41,6 +41,8 @@ class Surroundings:
         self._redact = redact
         self._say = say
         self._has_complained = False
+        self._is_unknown = False
+        """Whether it is not known how the files were before the round."""
         self._context = None if context is None else encode_entry(context, redact)[0]
 
     def introduce(self) -> None:
@@ -60,19 +62,33 @@ class Surroundings:
     async def save(self, moment: Literal["before", "after"]) -> None:
         """Keep the files as they are now. That this fails never stops the work, and is told once.
 
-        That there is no repository to keep them in is not told: it is as people have it.
+        That there is no repository to keep them in is not told: it is as people have it. Where it
+        is not known how the files were before a round, what is found after it is not the agent's
+        for sure: it is kept as the state before the next.
         """
         if self._files is None:
             return
+        is_unknown, self._is_unknown = self._is_unknown, False
+        asked: Literal["before", "after"] = "before" if is_unknown else moment
         try:
-            saved = await self._files.save(moment, self._writer.fold.files)
+            saved = await self._files.save(asked, self._writer.fold.files)
         except BaseException as error:
             if not is_bug(error):
                 raise
             _log.exception("keeping the files raised")
+            self._miss(moment, "an error of the program", has_missed=is_unknown)
             return
         if saved is not None:
             self._writer.stage(saved, self._redact)
+        elif self._files.problem:
+            self._miss(moment, self._files.problem, has_missed=is_unknown)
         if self._files.problem and self._writer.fold.observed and not self._has_complained:
             self._has_complained = True
             self._say(f"the files are not kept as they are: {self._files.problem}")
+
+    def _miss(self, moment: Literal["before", "after"], why: str, *, has_missed: bool) -> None:
+        """Record, once for a round, that the files were not kept where they might have been."""
+        self._is_unknown = moment == "before"
+        fold = self._writer.fold
+        if not (moment == "after" and has_missed) and (fold.observed or fold.files):
+            self._writer.stage(FilesNotSaved(moment, why), self._redact)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from treadle.runtime.brief import ask_briefly
@@ -22,6 +23,10 @@ TITLE_TOKENS_MAX: Final = 512
 
 SILENCE_S_MAX: Final = 10.0
 """Nobody waits longer for a title: there is the first line of the prompt."""
+
+
+_THOUGHTS: Final = re.compile(r"<think>.*?(</think>|\Z)", re.DOTALL)
+"""Some models think aloud whatever they are told."""
 
 
 class Titler:
@@ -49,6 +54,7 @@ class Titler:
             tokens_max=TITLE_TOKENS_MAX,
             silence_s_max=SILENCE_S_MAX,
         )
-        line = said.strip().partition("\n")[0]
+        lines = _THOUGHTS.sub("", said).strip().splitlines()
+        line = "".join(filter(str.isprintable, lines[0])) if lines else ""
         title = line.strip().strip("\"'`*#“”„«»").strip().rstrip(".")[:TITLE_LENGTH_MAX]
         return Renamed(title, "model", used, self._model) if title or used is not None else None

@@ -109,6 +109,16 @@ class Blobs:
             )
         return data
 
+    def is_gone(self, ref: BlobRef) -> bool:
+        """Whether there is no file of this name, not even a damaged one.
+
+        Raises:
+            DiskError: the disk refused.
+        """
+        path = self.path(ref.sha256)
+        with told_as("read", path):
+            return all(self._disk.stat(one) is None for one in (path, path + ASIDE))
+
     def _read(self, path: str) -> bytes | None:
         with told_as("read", path):
             try:

@@ -14,6 +14,7 @@ from treadle.thread.ids import is_thread_id
 JOURNAL: Final = ".jsonl"
 SNAPSHOT: Final = ".json"
 LOCK: Final = ".lock"
+ADOPTED: Final = ".adopted"
 
 
 class Folders:
@@ -32,7 +33,7 @@ class Folders:
         self.quarantine = os.path.join(places.data, "quarantine")
 
     def path(self, thread_id: str, suffix: str, *, in_trash: bool = False) -> str:
-        """A file of a thread. Locks are never in the trash: they stay where they were made."""
+        """A file of a thread. Locks and marks stay among the threads, also of one in the trash."""
         assert is_thread_id(thread_id), thread_id
         return os.path.join(self.trash if in_trash else self.threads, thread_id + suffix)
 

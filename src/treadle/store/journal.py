@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from hashlib import sha256
 
 from treadle.errors import DiskError, StaleWriterError
@@ -57,13 +57,19 @@ class Journal:
         """A new journal whose first records and whose name are durable.
 
         Raises:
-            DiskError: no journal was acknowledged; what may be there is an empty beginning.
+            DiskError: no journal was acknowledged. If it could not be written (a full disk), none
+                is there; after a sync that failed nobody knows, and it stays.
         """
         with told_as("create", path):
             handle = disk.create(path)
         journal = cls(disk, path, handle, Head())
         try:
-            journal.write(at, events)
+            try:
+                journal.write(at, events)
+            except DiskError:
+                with suppress(OSError):
+                    disk.unlink(path)
+                raise
             journal.sync()
             with told_as("sync the folder of", path):
                 disk.sync_folder(os.path.dirname(path))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -12,10 +13,13 @@ from treadle.errors import (
     AmbiguousThreadError,
     DamagedJournalError,
     ReadOnlyThreadError,
+    StorageBusyError,
     TreadleError,
     UnknownThreadError,
     UsageError,
 )
+from treadle.store.adopted import Adopted
+from treadle.store.bases import check_bases, still_stands
 from treadle.store.blobs import Blobs
 from treadle.store.disk import Disk, PosixDisk
 from treadle.store.drafts import drafts_of, remove_drafts, replace_file
@@ -33,6 +37,12 @@ from treadle.thread.ids import PREFIX, is_thread_id
 from treadle.thread.model import ThreadSummary
 from treadle.thread.record import Condition, Scan, scan
 from treadle.thread.snapshot import Snapshot
+
+ID_LENGTH_MIN: Final = 4
+"""So many characters of an id, without `T-`, must be given at least."""
+
+FORK_TRIES: Final = 5
+"""So often a fork is begun anew because the other thread was scrubbed meanwhile."""
 
 
 def utc_now() -> str:
@@ -67,6 +77,7 @@ class LocalStore:
         self._new_id = new_id or _new_thread_id
         self._program = program
         self.folders = Folders(self._disk, places)
+        self.adopted = Adopted(self.folders)
         self._reader = Reader(self.folders)
         self._blobs = Blobs(self.folders)
 
@@ -143,13 +154,33 @@ class LocalStore:
             UnknownThreadError: there is no such thread, or it has not got this far.
             ReadOnlyThreadError: this version of Treadle cannot fold it up to there.
             DamagedJournalError: it is damaged before that version.
+            StorageBusyError: somebody removes or scrubs it meanwhile.
             DiskError: nothing was acknowledged.
         """
+        for _ in range(FORK_TRIES):
+            writer = self._fork(thread_id, version, creator, first, redact)
+            if writer is not None:
+                return writer
+        raise StorageBusyError(
+            f"thread {thread_id} was rewritten again and again while it was being forked",
+            hint="no fork was made; try again",
+        )
+
+    def _fork(
+        self,
+        thread_id: str,
+        version: int | None,
+        creator: str,
+        first: Sequence[Entry],
+        redact: Callable[[str], str] | None,
+    ) -> ThreadWriter | None:
+        """`fork`; `None` if the other thread was rewritten meanwhile, and nothing is left of it."""
         path, in_trash = self.folders.find(thread_id)
         if in_trash:
             raise _trashed(thread_id)
         settle(self._disk, path)
         records = self.scan(thread_id).records
+        settle(self._disk, path)  # what another process has just written may not be durable yet
         last = len(records) if version is None else version
         if not 1 <= last <= len(records):
             raise UnknownThreadError(
@@ -158,6 +189,7 @@ class LocalStore:
         fold, problem = self._reader.fold_of(records[:last])
         if problem:
             raise ReadOnlyThreadError(problem)
+        base = Base(thread_id, last, records[last - 1].hash)
         header = replace(
             fold.header,
             format=FORMAT_VERSION,
@@ -166,16 +198,31 @@ class LocalStore:
             parent=None,
             parent_call=None,
             depth=0,
-            base=Base(thread_id, last, records[last - 1].hash),
+            base=base,
         )
+        if self.adopted.is_foreign(thread_id, last):
+            self.adopted.mark(header.thread)
         writer = self._begin(fold.branch(header), first, redact)
+        is_good = False
         try:
-            self.folders.find(thread_id)
-        except UnknownThreadError:  # somebody has put it away and removed it meanwhile
-            writer.close(wants_snapshot=False)
-            self._disk.unlink(self.folders.path(header.thread, JOURNAL))
-            raise
-        return writer
+            is_good = still_stands(self.folders, base)
+            if self.folders.find(thread_id)[1]:
+                is_good = False
+                raise _trashed(thread_id)
+        finally:
+            if not is_good:
+                try:
+                    self._take_back(header.thread)
+                finally:
+                    writer.close(wants_snapshot=False)
+        return writer if is_good else None
+
+    def _take_back(self, thread_id: str) -> None:
+        """Remove a journal that was just made and that nobody has been told of."""
+        path = self.folders.path(thread_id, JOURNAL)
+        with told_as("remove", path):
+            self._disk.unlink(path)
+            self._disk.sync_folder(self.folders.threads)
 
     def _begin(
         self, fold: ThreadFold, first: Sequence[Entry], redact: Callable[[str], str] | None
@@ -185,7 +232,7 @@ class LocalStore:
         with told_as("make", self.folders.threads):
             self._disk.make_folder(self.folders.threads)
         at = self._now()
-        lock = self._lock(thread_id, at)
+        lock = self.lock(thread_id, at)
         entries = [encode_entry(fold.header), *(encode_entry(entry, redact) for entry in first)]
         try:
             path = self.folders.path(thread_id, JOURNAL)
@@ -200,6 +247,8 @@ class LocalStore:
     def adopt(self, data: bytes) -> str:
         """Take in a whole journal that another store or an import has made; all of it or nothing.
 
+        It is marked as made elsewhere: nothing that was allowed in it counts here.
+
         Args:
             data: its bytes, from record 1.
 
@@ -209,27 +258,40 @@ class LocalStore:
         Raises:
             UsageError: it is no intact journal, or there is a thread of this id already.
             DamagedJournalError: it is a fork, and its base is not here.
+            StorageBusyError: it is a fork, and somebody removes or scrubs its base meanwhile.
             DiskError: nothing was acknowledged.
         """
         found = scan(data)
         if not found.records or found.condition is not Condition.CLEAN:
             raise UsageError(f"this is no intact journal: {found.reason or 'it holds no record'}")
-        thread_id = header_of(found.records[0]).thread
+        header = header_of(found.records[0])
+        thread_id = header.thread
         self._reader.fold_of(found.records)
         if not is_thread_id(thread_id):
             raise UsageError(f"{thread_id!r} is no thread id")
         with told_as("make", self.folders.threads):
             self._disk.make_folder(self.folders.threads)
-        lock = self._lock(thread_id)
+        lock = self.lock(thread_id)
         try:
             if thread_id in self.ids() or thread_id in self.folders.ids(in_trash=True):
                 raise UsageError(
                     f"there is a thread {thread_id} already", hint="it was not changed"
                 )
+            self.adopted.mark(thread_id)
             replace_file(self._disk, self.folders.path(thread_id, JOURNAL), data)
+            try:
+                self._check_adopted(header)
+            except BaseException:
+                self._take_back(thread_id)
+                raise
         finally:
             self._disk.close(lock)
         return thread_id
+
+    def _check_adopted(self, header: ThreadCreated) -> None:
+        """What it goes on from may have been scrubbed or removed while it was taken in."""
+        if header.base is not None and not still_stands(self.folders, header.base):
+            check_bases(self.folders, header)
 
     def open(self, thread_id: str) -> ThreadWriter:
         """An existing thread, for its one writer. A torn end is quarantined and cut.
@@ -238,7 +300,8 @@ class LocalStore:
             UnknownThreadError: there is none; nothing was made.
             ThreadBusyError: another process writes it.
             ReadOnlyThreadError: it can be shown, not continued; it may be in the trash.
-            DamagedJournalError: acknowledged records are damaged; nothing was touched.
+            DamagedJournalError: acknowledged records are damaged, its own or those of the thread it
+                goes on from; nothing was touched.
             DiskError: the disk refused.
         """
         if self.folders.find(thread_id)[1]:
@@ -252,7 +315,7 @@ class LocalStore:
     def open_any(self, thread_id: str) -> ThreadWriter:
         """`open`, for whoever keeps the trash: a thread that is in it opens too."""
         path, in_trash = self.folders.find(thread_id)
-        lock = self._lock(thread_id)
+        lock = self.lock(thread_id)
         try:
             settle(self._disk, path)
             # All of it is judged: what is written after damage that a snapshot covers would hang
@@ -262,6 +325,8 @@ class LocalStore:
                 raise DamagedJournalError(path, loaded.head.size, loaded.problem)
             if loaded.problem:
                 raise ReadOnlyThreadError(loaded.problem)
+            if loaded.snapshot_head.seq:
+                check_bases(self.folders, loaded.fold.header)
             note = ""
             if loaded.condition is Condition.TORN:
                 found = Scan([], loaded.head, loaded.condition)
@@ -284,7 +349,8 @@ class LocalStore:
         path = self.folders.path(fold.header.thread, SNAPSHOT, in_trash=in_trash)
         return ThreadWriter(self._disk, self._now, fold, journal, lock, path, self._blobs)
 
-    def _lock(self, thread_id: str, at: str = "") -> int:
+    def lock(self, thread_id: str, at: str = "") -> int:
+        """Hold a thread's lock, in this process's name. Raises as `take_lock`."""
         holder = this_process(at or self._now(), self._program)
         return take_lock(self._disk, self.folders.path(thread_id, LOCK), thread_id, holder)
 
@@ -365,10 +431,18 @@ class LocalStore:
             in_trash: whether to look in the trash, and nowhere else.
 
         Raises:
+            UsageError: it is too short to mean a thread.
             UnknownThreadError: there is none.
             AmbiguousThreadError: several do.
         """
         prefix = text if text.startswith(PREFIX) else PREFIX + text
+        # An empty variable of a script, or a slip of the hand, begins every id.
+        if len(prefix) - len(PREFIX) < ID_LENGTH_MIN:
+            raise UsageError(
+                f"{text!r} is too short to mean a thread: any thread that happens to be the only "
+                "one would do",
+                hint=f"give {ID_LENGTH_MIN} characters of the id or more; `treadle list` shows it",
+            )
         ids = self.folders.ids(in_trash=in_trash)
         found = [thread_id for thread_id in ids if thread_id.startswith(prefix)]
         if len(found) == 1:

@@ -117,7 +117,8 @@ class Reader:
         headers = [header_of(first)]
         parts: list[Iterator[Record]] = []
         while (base := headers[-1].base) is not None:
-            records = self._records_of(base, {header.thread for header in headers})
+            seen = {header.thread for header in headers}
+            records = self._records_of(base, seen, headers[0].thread)
             of_base = next(records)
             parts.append(chain((of_base,), records))
             headers.append(header_of(of_base))
@@ -129,8 +130,13 @@ class Reader:
             fold = fold.branch(headers.pop())
         return fold
 
-    def _records_of(self, base: Base, seen: set[str]) -> Iterator[Record]:
+    def _records_of(self, base: Base, seen: set[str], fork: str) -> Iterator[Record]:
         """The base's records up to where the fork begins, read one after the other; at least one.
+
+        Args:
+            base: where that is.
+            seen: the threads that lead here.
+            fork: the thread that is wanted.
 
         Raises:
             DamagedJournalError: they are not there, or not those that the fork knew.
@@ -139,7 +145,7 @@ class Reader:
             path, _ = self._folders.find(base.thread)
         except UnknownThreadError as error:
             why = f"what it was forked from is gone: {base.thread} at version {base.version}"
-            raise DamagedJournalError(base.thread, 0, why) from error
+            raise _not_on(fork, base.thread, 0, why) from error
         reading = Reading(self._disk, path)
         last: Record | None = None
         if base.thread not in seen and base.version >= 1:
@@ -147,10 +153,10 @@ class Reader:
                 yield last
         if last is None or last.seq < base.version:
             why = f"a fork goes on from its version {base.version}, which is not there"
-            raise DamagedJournalError(path, reading.found.head.size, why)
+            raise _not_on(fork, path, reading.found.head.size, why)
         if last.hash != base.hash:
             why = f"a fork knew its version {base.version} with other contents"
-            raise DamagedJournalError(path, 0, why)
+            raise _not_on(fork, path, 0, why)
 
     def _load_after(
         self, path: str, snapshot: Snapshot, size: int, *, is_whole: bool
@@ -269,6 +275,12 @@ def _nothing_in(path: str, thread_id: str, found: Scan) -> TreadleError:
         "its journal was destroyed",
         hint=f"the file is {path}",
     )
+
+
+def _not_on(fork: str, path: str, offset: int, reason: str) -> DamagedJournalError:
+    error = DamagedJournalError(path, offset, reason)
+    error.hint = f"`treadle verify {fork} --salvage` writes the fork's own records to a file"
+    return error
 
 
 def _problem(found: Scan) -> str:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from msgspec import Struct
 
 from treadle.core.actions import AgentAction
-from treadle.core.events import ToolCompleted, name_of
+from treadle.core.events import name_of
 from treadle.core.task.machine import TaskState
 from treadle.errors import MissingBlobError, TreadleError
 from treadle.store.blobs import Blobs
 from treadle.store.local import LocalStore
 from treadle.thread.codec import decode_entry
 from treadle.thread.fold import ThreadFold
+from treadle.thread.outputs import outputs_of
 from treadle.thread.record import Condition, Record
 from treadle.thread.snapshot import Snapshot, restore_fold
 
@@ -37,14 +39,22 @@ class Step(Struct, frozen=True):
     verdict: Verdict | None = None
 
 
+INCOMPLETE: Final = "incomplete"
+"""The journal is clean, and something beside it is gone or damaged."""
+
+
 class Report(Struct, frozen=True):
-    """What `verify` says of one thread."""
+    """What `verify` says of one thread.
+
+    `absent_count` counts large outputs that have never been here: the thread was imported without.
+    """
 
     thread: str
     condition: str
     version: int
     is_good: bool
     text: str
+    absent_count: int = 0
 
 
 def replay(store: LocalStore, thread_id: str) -> Iterator[Step]:
@@ -116,24 +126,28 @@ def _beyond(fold: ThreadFold) -> tuple[object, ...]:
     return *known, *said, task
 
 
-def _missing_blobs(store: LocalStore, records: Sequence[Record]) -> list[str]:
-    """What is wrong with the outputs that are kept beside a thread."""
-    blobs, found = Blobs(store.folders), []
-    for record in records:
-        if b'"sha256"' not in bytes(record.event):
-            continue
-        entry = decode_entry(record.event)
-        ref = entry.outcome.blob if isinstance(entry, ToolCompleted) else None
-        if ref is None:
-            continue
+def _missing_blobs(
+    store: LocalStore, thread_id: str, records: Sequence[Record]
+) -> tuple[list[str], int]:
+    """What is wrong with the outputs that are kept beside a thread.
+
+    An import may have come without them. Those of records that were made elsewhere and are not here
+    are counted only.
+    """
+    blobs, found, absent_count = Blobs(store.folders), [], 0
+    for seq, ref in outputs_of(records):
         try:
             size = len(blobs.read(ref))
         except MissingBlobError as error:
-            found.append(f"record {record.seq}: {error}")
+            is_gone = blobs.is_gone(ref)
+            if is_gone and store.adopted.is_foreign(thread_id, seq):
+                absent_count += 1
+            else:
+                found.append(f"record {seq}: {error}")
         else:
             if size != ref.size:
-                found.append(f"record {record.seq}: the output has {size} bytes, not {ref.size}")
-    return found
+                found.append(f"record {seq}: the output has {size} bytes, not {ref.size}")
+    return found, absent_count
 
 
 def check(store: LocalStore, thread_id: str) -> Report:
@@ -142,6 +156,7 @@ def check(store: LocalStore, thread_id: str) -> Report:
     In the trash or not. Reads every byte that is the thread's.
     """
     condition, version, verdict = "unknown", 0, Verdict(False, "")
+    absent_count = 0
     try:
         found = store.scan(thread_id)
         condition, version = found.condition.value, found.head.seq
@@ -151,9 +166,14 @@ def check(store: LocalStore, thread_id: str) -> Report:
         if loaded.condition is Condition.CORRUPT:
             condition = loaded.condition.value
             verdict = Verdict(False, loaded.problem)
-        if missing := _missing_blobs(store, found.records):
+        missing, absent_count = _missing_blobs(store, thread_id, found.records)
+        if absent_count:
+            text = f"large outputs that were not imported with it: {absent_count}"
+            verdict = Verdict(verdict.is_good, f"{verdict.text}; {text}")
+        if missing:
             verdict = Verdict(False, "; ".join([verdict.text, *missing]))
+            condition = INCOMPLETE if condition == Condition.CLEAN.value else condition
     except TreadleError as error:
         verdict = Verdict(False, error.message)
         condition = "unreadable"
-    return Report(thread_id, condition, version, verdict.is_good, verdict.text)
+    return Report(thread_id, condition, version, verdict.is_good, verdict.text, absent_count)

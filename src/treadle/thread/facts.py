@@ -120,9 +120,10 @@ class Recovered(_Fact, frozen=True, tag="recovered"):
 class ContextObserved(_Fact, frozen=True, tag="context_observed"):
     """Where and how the agent works, besides the repository.
 
-    `directory` is where the program was started, `workers` how many calls it runs at a time,
-    `worker_configuration` what bounds them. `environment` holds variables that say how programs
-    behave (a fixed list, secrets replaced), never all of them.
+    `workspace` is the folder it works in if that is another one than when the thread began, because
+    it was moved or chosen anew. `directory` is where the program was started, `workers` how many
+    calls it runs at a time, `worker_configuration` what bounds them. `environment` holds variables
+    that say how programs behave (a fixed list, secrets replaced), never all of them.
     """
 
     project_name: str = ""
@@ -130,6 +131,7 @@ class ContextObserved(_Fact, frozen=True, tag="context_observed"):
     workers: int = 0
     worker_configuration: dict[str, Any] = {}
     environment: dict[str, str] = {}
+    workspace: str = ""
 
 
 class FilesSaved(_Fact, frozen=True, tag="files_saved"):
@@ -144,6 +146,17 @@ class FilesSaved(_Fact, frozen=True, tag="files_saved"):
     tree: str
     moment: Literal["before", "after"]
     skipped: tuple[str, ...] = ()
+
+
+class FilesNotSaved(_Fact, frozen=True, tag="files_not_saved"):
+    """The files could not be kept before or after a round of calls that may have changed them.
+
+    What that round changed is not told apart from what others did; `why` is for people. At most one
+    is recorded for a round.
+    """
+
+    moment: Literal["before", "after"]
+    why: str = ""
 
 
 class Renamed(_Fact, frozen=True, tag="renamed"):
@@ -233,6 +246,7 @@ Fact: TypeAlias = (
     | TaskEnded
     | ContextObserved
     | FilesSaved
+    | FilesNotSaved
     | Renamed
     | Tagged
     | Pinned

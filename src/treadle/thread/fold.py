@@ -16,7 +16,7 @@ from treadle.core.chat.machine import ConversationMachine
 from treadle.core.chat.states import AgentState
 from treadle.core.config import AgentConfig
 from treadle.core.conversation import Conversation
-from treadle.core.events import LlmEvent, UserInput
+from treadle.core.events import LlmEvent, Rewound, UserInput
 from treadle.core.llm import Usage
 from treadle.core.messages import Message
 from treadle.core.task.events import TaskEvent
@@ -137,7 +137,7 @@ class ThreadFold:
 
         The fork has the machine's state, the configuration and the files; title, tags, repository
         and, in a conversation, what was used begin anew. A task goes on with its memory, and with
-        that its limits.
+        that its limits. What a person allowed there, or said and was not heard yet, is not for it.
 
         Raises:
             UnknownEntryError: the fork says that it is driven by another machine.
@@ -148,8 +148,8 @@ class ThreadFold:
                 f"{self.header.thread} a {self.header.machine}"
             )
         fork = type(self)(header)
-        fork._machine = self._machine.with_thread(header.thread)
-        fork.provider, fork.queued = self.provider, self.queued
+        fork._machine = self._machine.forked(header.thread)
+        fork.provider = self.provider
         fork.context, fork.files = self.context, self.files
         fork.turn_steps, fork.turn_usage = self.turn_steps, self.turn_usage
         if isinstance(self._machine, TaskMachine):
@@ -175,6 +175,12 @@ class ThreadFold:
     def is_idle(self) -> bool:
         """Whether nothing is unfinished: neither work nor a question to a person."""
         return self._machine.is_at_rest and not self._machine.questions
+
+    @property
+    def workspace(self) -> str | None:
+        """The folder the agent works in: the last one that was recorded."""
+        moved = "" if self.context is None else self.context.workspace
+        return moved or self.header.workspace
 
     @property
     def state_kind(self) -> str:
@@ -213,8 +219,11 @@ class ThreadFold:
             return action
         if isinstance(event, TaskEvent):
             raise UnknownEntryError("a conversation holds an event of a task")
+        state = self._machine.state
         action = self._machine.handle_event(event)
-        if isinstance(event, UserInput):
+        if isinstance(event, Rewound) and self._machine.state is not state:
+            self.queued = ()  # it was said to what one has gone back from
+        elif isinstance(event, UserInput):
             self.turn_steps = 0
             self.turn_usage = Usage()
             if self.queued and self.queued[0] == event.message:
@@ -330,7 +339,7 @@ class ThreadFold:
             last_activity_at=self.last_activity_at,
             conversation=snapshot_conversation(self.conversation),
             agent_state=self._agent_state(),
-            workspace_root=header.workspace,
+            workspace_root=self.workspace,
             cwd=header.cwd,
             treadle_version=header.creator,
             provider=self.provider or None,
@@ -367,7 +376,7 @@ class ThreadFold:
             title=self.title(),
             state=self.state_kind,
             message_count=len(self.conversation),
-            workspace_root=header.workspace,
+            workspace_root=self.workspace,
             git_branch=git.git_branch,
             git_remote_url=git.git_remote_url,
             git_initial_commit_sha=git.git_initial_commit_sha,

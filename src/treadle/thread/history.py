@@ -53,6 +53,22 @@ def turns(entries: Iterable[Numbered]) -> Iterator[Turn]:
             yield Turn(number, seq, at, prompt)
 
 
+def beginnings(fold: ThreadFold, entries: Iterable[Numbered]) -> Iterator[tuple[int, Turn]]:
+    """The turns of a thread, each with the index of the message that began it.
+
+    Args:
+        fold: the thread before the first of the entries; it is used up.
+        entries: the thread's records.
+    """
+    entries = list(entries)
+    begun = {turn.version: turn for turn in turns(entries)}
+    for seq, at, entry in entries:
+        before = len(fold.conversation)
+        fold.apply(seq, at, entry)
+        if seq in begun:  # a task is given before its first message is there
+            yield max(before, len(fold.conversation) - 1), begun[seq]
+
+
 def rests(fold: ThreadFold, entries: Iterable[Numbered]) -> Iterator[Rest]:
     """Each version where nothing was open, in order.
 

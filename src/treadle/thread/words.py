@@ -25,6 +25,7 @@ from treadle.thread.codec import Entry
 from treadle.thread.facts import (
     Annotated,
     ChildStarted,
+    FilesNotSaved,
     Foreign,
     Granted,
     Imported,
@@ -124,6 +125,9 @@ _WORDS: Final[Mapping[type, Callable[[Any, NameOf], Words | None]]] = MappingPro
             f"a sub-agent works on {name_of(entry.call_id)} in {entry.thread}"
         ),
         Recovered: lambda entry, _: Words(entry.note),
+        FilesNotSaved: lambda entry, _: Words(
+            f"the files were not kept as they were {entry.moment} a round", entry.why
+        ),
         Renamed: _titled,
         Annotated: lambda entry, _: Words("note", entry.text),
         Scrubbed: lambda entry, _: Words(f"{entry.count} records were scrubbed"),

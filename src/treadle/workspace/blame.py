@@ -18,7 +18,7 @@ import re
 import shutil
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from itertools import groupby
+from itertools import groupby, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -48,13 +48,18 @@ THREAD_COUNT_MAX: Final = 50
 FILE_SIZE_MAX: Final = 64 * 1024 * 1024
 """Bytes of a file whose lines are looked at."""
 
+LINE_COUNT_MAX: Final = 200_000
+"""Lines that are asked for at a time; each is judged by itself."""
+
 _BINARY_SIZE: Final = 8000
 """A zero among so many first bytes makes a file binary, as for git."""
 
 _QUIET: Final = (
     *("-c", "core.hooksPath=/dev/null", "-c", "core.splitIndex=false"),
     *("-c", "core.quotePath=false"),
+    *("-c", "i18n.logOutputEncoding=UTF-8", "-c", "grep.patternType=basic"),
 )
+"""Git's words do not depend on what a person, or a repository, has configured for people."""
 
 _NEWEST: Final = ("rev-list", "--max-count=1", "--regexp-ignore-case")
 _AFTER: Final = re.compile(r"^Treadle-Moment:[ \t]*after[ \t]*$", re.IGNORECASE | re.MULTILINE)
@@ -121,20 +126,29 @@ async def blame(path: str | Path, first: int = 1, last: int | None = None) -> Bl
         TreadleError: git is not there, or failed.
     """
     file, data = await asyncio.to_thread(_contents, path)
-    lines = data.decode("utf-8", "replace").split("\n")
-    if not lines[-1]:
-        lines.pop()
-    end = len(lines) if last is None else last
-    if lines or last is not None or first != 1:
-        _refuse_range(path, first, end, len(lines))
+    count = data.count(b"\n") + (data[-1:] not in (b"", b"\n"))
+    end = count if last is None else last
+    if count or last is not None or first != 1:
+        _refuse_range(path, first, end, count)
     repository = Repository(file.parent)
     layout = present(await repository.layout())
     name = layout.prefix + file.name
     with TemporaryDirectory(prefix="treadle-blame-") as folder:
         bench = _Bench(repository, layout, Path(folder), name, data)
         is_tracked = await bench.is_tracked()
-        runs, is_cut = await _runs(bench, first, end) if lines else ((), False)
-    return Blamed(name, tuple(lines[first - 1 : end]), runs, is_tracked, is_cut)
+        runs, is_cut = await _runs(bench, first, end) if count else ((), False)
+    return Blamed(name, _cut_out(data, first, end), runs, is_tracked, is_cut)
+
+
+def _cut_out(data: bytes, first: int, last: int) -> tuple[str, ...]:
+    """The text of these lines, without that of a whole file being taken apart."""
+    if not last:
+        return ()
+    ends = (found.start() for found in re.finditer(b"\n", data))
+    start = 0 if first == 1 else next(islice(ends, first - 2, None)) + 1
+    stop = next(islice(ends, last - first, None), len(data))
+    text = data[start:stop].decode("utf-8", "replace")
+    return tuple(text.split("\n"))
 
 
 class _Bench:
@@ -422,6 +436,11 @@ def _refuse_range(path: str | Path, first: int, last: int, count: int) -> None:
     if last > count:
         has = "1 line" if count == 1 else f"{count} lines"
         raise UsageError(f"{path} has {has}: there is no line {last}")
+    if last - first >= LINE_COUNT_MAX:
+        raise UsageError(
+            f"{path} has {count} lines, too many to ask for at a time: {last - first + 1}",
+            hint=f"name at most {LINE_COUNT_MAX}: {path}:1-{LINE_COUNT_MAX}",
+        )
 
 
 def _words(path: Path) -> list[str]:

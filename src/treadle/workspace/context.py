@@ -12,10 +12,10 @@ from treadle.thread.facts import ContextObserved
 ENVIRONMENT_NAMES: Final = (
     *("LANG", "LC_ALL", "LC_CTYPE", "TZ", "SHELL", "PATH", "CI", "CC", "CXX", "MAKEFLAGS"),
     *("VIRTUAL_ENV", "CONDA_DEFAULT_ENV", "PYTHONPATH", "PYTHONHASHSEED", "PYENV_VERSION"),
-    *("NODE_ENV", "NODE_OPTIONS", "GOPATH", "GOFLAGS", "RUSTFLAGS", "JAVA_HOME", "DOCKER_HOST"),
+    *("NODE_ENV", "GOPATH", "GOFLAGS", "RUSTFLAGS", "JAVA_HOME"),
 )
 """What of the environment decides how builds and tests behave. The rest may be anybody's secret,
-and is not recorded."""
+and is not recorded; nor are options in which people put tokens (`NODE_OPTIONS`)."""
 
 VALUE_LENGTH_MAX: Final = 4_096
 
@@ -26,6 +26,8 @@ def describe_context(
     config: AgentConfig,
     approval_mode: str,
     environment: Mapping[str, str],
+    *,
+    began_in: str | None = None,
 ) -> ContextObserved:
     """The record of where and how the agent works; secrets in it are not replaced yet.
 
@@ -35,6 +37,7 @@ def describe_context(
         config: what bounds its work.
         approval_mode: which calls are asked about, in the words of people.
         environment: all of it.
+        began_in: the folder that the thread began in, if it has begun.
     """
     bounds: dict[str, Any] = {
         "approval_mode": approval_mode,
@@ -53,6 +56,7 @@ def describe_context(
             for name in ENVIRONMENT_NAMES
             if environment.get(name)
         },
+        workspace="" if began_in in (None, folder) else folder,
     )
 
 

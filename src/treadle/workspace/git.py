@@ -176,8 +176,11 @@ class Repository:
     ) -> Ran:
         """Run a git that only looks, speaks English and takes no locks.
 
-        The repository's file system monitor, a program that its configuration names, is not asked:
-        looking must not run what a repository brings along.
+        The repository's file system monitor, a program that its configuration names, is not asked,
+        and no hook runs. To say whether a file has changed, `git status` may run the filters that
+        the configuration of the repository or the person names, as every `git status` does:
+        without them all files that are kept converted (large ones, encrypted ones) would count as
+        changed. A clone brings no such configuration along.
 
         Args:
             arguments: the command.

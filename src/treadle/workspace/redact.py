@@ -31,6 +31,17 @@ BASE64_LENGTH_MIN: Final = 6
 
 KIND_LENGTH_MAX: Final = 64
 
+JSON_DEPTH: Final = 4
+"""So often a value may be escaped: JSON in the JSON of a call's arguments, which a record holds."""
+
+PIECE_LENGTH_MIN: Final = 4
+"""Characters of a piece of a secret, next to where something is left out, that are taken for one;
+fewer stand there by chance, and tell little."""
+
+_LEFT_OUT: Final = "characters left out"
+_CUT: Final = re.compile(rf"((?:\n|\\+n)\[\.\.\. \d+ {_LEFT_OUT}[^\n\\]*? \.\.\.\](?:\n|\\+n))")
+"""What stands between the head and the tail of a long text, and in a file that holds such a one."""
+
 _NOT_KIND: Final = re.compile(r"[^a-z0-9_.-]+")
 _URL_SAFE: Final = str.maketrans("+/", "-_")
 _PERCENT: Final = re.compile(r"%[0-9A-F]{2}")
@@ -64,6 +75,46 @@ class Redactor:
         parts = self._labels.split(text)
         parts[::2] = [_replace(part, found) for part in parts[::2]]
         return "".join(parts)
+
+    def redact_cut(self, text: str) -> str:
+        """`redact`, and what is left of a secret in two where the middle of a text was left out.
+
+        Only for a text that a person has named: of many secrets, a piece would stand there by
+        chance.
+        """
+        text = self.redact(text)
+        if _LEFT_OUT not in text:
+            return text
+        parts = _CUT.split(text)
+        for place in range(1, len(parts), 2):
+            parts[place - 1] = self._without_end(parts[place - 1])
+            parts[place + 1] = self._without_start(parts[place + 1])
+        return "".join(parts)
+
+    def _without_end(self, text: str) -> str:
+        """The text without the longest beginning of a secret that it ends with."""
+        found = [(_overlap(text, value), label) for value, label in self._known]
+        length, label = max(found, key=lambda one: one[0], default=(0, ""))
+        return text[: len(text) - length] + label if length else text
+
+    def _without_start(self, text: str) -> str:
+        """The text without the longest end of a secret that it begins with."""
+        found = [(_overlap(value, text), label) for value, label in self._known]
+        length, label = max(found, key=lambda one: one[0], default=(0, ""))
+        return label + text[length:] if length else text
+
+
+def _overlap(first: str, second: str) -> int:
+    """How many characters, at most, the first ends with and the second begins with."""
+    start = second[:PIECE_LENGTH_MIN]
+    if len(start) < PIECE_LENGTH_MIN:
+        return 0
+    place = first.find(start, max(len(first) - len(second), 0))
+    while place >= 0:
+        if second.startswith(first[place:]):
+            return len(first) - place
+        place = first.find(start, place + 1)
+    return 0
 
 
 class _Span(Struct, frozen=True, order=True):
@@ -104,14 +155,12 @@ def _forms(value: str, length_min: int) -> Iterator[str]:
     if len(value) < length_min:
         return
     data = value.encode("utf-8", "surrogatepass")
-    once = {json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}
-    twice = {json.dumps(form)[1:-1] for form in once}
     escaped = {quote(data, safe=""), quote(data), quote_plus(data)}
     lowered = {_PERCENT.sub(lambda found: found[0].lower(), form) for form in escaped}
     encoded = {form for form in _base64_forms(data) if len(form) >= BASE64_LENGTH_MIN}
     hexed = {data.hex(), data.hex().upper()}
     slashed = {value.replace("/", "\\/")}
-    others = set[str]().union(once, twice, escaped, lowered, encoded, hexed, slashed) - {value}
+    others = set(_json_forms(value)).union(escaped, lowered, encoded, hexed, slashed) - {value}
     yield value
     yield from sorted(form for form in others if len(form) >= length_min)
     lines = value.splitlines()
@@ -121,6 +170,18 @@ def _forms(value: str, length_min: int) -> Iterator[str]:
             for line in lines
             if len(line.strip()) >= LINE_LENGTH_MIN and not line.startswith("-----")
         )
+
+
+def _json_forms(value: str) -> Iterator[str]:
+    """A value in JSON, in a text of JSON, and so on; one without anything to escape is the same."""
+    forms = {value}
+    for _ in range(JSON_DEPTH):
+        forms = {
+            json.dumps(form, ensure_ascii=is_ascii)[1:-1]
+            for form in forms
+            for is_ascii in (True, False)
+        }
+        yield from forms
 
 
 def _base64_forms(data: bytes) -> Iterator[str]:

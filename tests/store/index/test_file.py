@@ -17,6 +17,7 @@ from store.index.world import World, ids, kept, path_of, rebuilt, writing
 from store.shelf import Shelf, fill
 from treadle.store.index.file import NAME
 from treadle.store.index.lookup import Index
+from treadle.store.index.schema import SCHEMA_VERSION
 
 TESTS = Path(__file__).parents[2]
 
@@ -58,7 +59,7 @@ def test_nobody_else_can_read_the_file_and_its_log(shelf: Shelf, index: Index) -
 
 def spoil_version(path: Path) -> None:
     database = sqlite3.connect(path)
-    database.execute("PRAGMA user_version = 999")
+    database.execute(f"PRAGMA user_version = {SCHEMA_VERSION - 1 or -1}")
     database.close()
 
 
@@ -79,7 +80,7 @@ SPOILERS: dict[str, Callable[[Path], object]] = {
     "empty": lambda path: path.write_bytes(b""),
     "cut": lambda path: path.write_bytes(path.read_bytes()[:8192]),
     "zeros": lambda path: path.write_bytes(path.read_bytes()[:4096] + bytes(60_000)),
-    "another version": spoil_version,
+    "an older version": spoil_version,
     "a table is gone": spoil_tables,
     "the full-text index is damaged": spoil_words,
 }
@@ -100,6 +101,25 @@ def test_a_damaged_index_is_made_anew_and_the_answer_is_right(
     assert len(told) == (name != "empty"), told
     index.close()
     assert kept(shelf) == rebuilt(shelf)
+
+
+def test_an_index_of_a_newer_version_is_left_alone(shelf: Shelf, told: list[str]) -> None:
+    thread = shelf.busy()
+    first = Index(shelf.store)
+    first.catch_up()
+    first.close()
+    database = sqlite3.connect(path_of(shelf))
+    database.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
+    database.close()
+    before = path_of(shelf).read_bytes()
+    index = Index(shelf.store, told.append)
+    assert ids(index) == [thread]
+    assert not index.update(thread)
+    assert not index.forget(thread)
+    index.close()
+    assert path_of(shelf).read_bytes() == before
+    assert len(told) == 1
+    assert "newer" in told[0]
 
 
 def test_what_stands_in_the_place_of_the_file_is_left_alone(
@@ -224,9 +244,9 @@ def test_what_left_the_journals_leaves_the_files_of_the_index(
 
 
 def test_a_reader_delays_the_end_of_the_traces_and_a_later_one_completes_it(
-    shelf: Shelf, index: Index, monkeypatch: pytest.MonkeyPatch
+    shelf: Shelf, index: Index, told: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("treadle.store.index.file.BUSY_S", 0.01)
+    monkeypatch.setattr("treadle.store.index.freshness.PURGE_WAIT_S", 0)
     thread = grown(shelf, SECRET)
     reader = sqlite3.connect(path_of(shelf), isolation_level=None)
     reader.execute("BEGIN")
@@ -234,6 +254,8 @@ def test_a_reader_delays_the_end_of_the_traces_and_a_later_one_completes_it(
     shelf.journal(thread).unlink()
     shelf.snapshot(thread).unlink()
     assert not index.forget(thread)
+    assert [line.partition(" ")[0] for line in told] == ["waiting", "it"]
+    assert "cleaned by whoever reads it next" in told[-1]
     reader.close()
     index.catch_up()
     assert SECRET.encode() not in bytes_of(shelf)

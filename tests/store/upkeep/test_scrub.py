@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import errno
 import json
+import os
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
@@ -22,6 +23,7 @@ from treadle.core.tools import BlobRef
 from treadle.errors import StoreError, ThreadBusyError, UsageError
 from treadle.store.blobs import Blobs
 from treadle.store.drafts import replace_file
+from treadle.store.lease import Holder
 from treadle.store.local import LocalStore
 from treadle.store.upkeep.remains import Remains
 from treadle.store.upkeep.scrub import scrub
@@ -282,22 +284,59 @@ def test_what_other_threads_hold_is_told_and_left_to_them(shelf: Shelf) -> None:
     assert traces(shelf.places.data) == []
 
 
-def test_a_fork_that_fits_neither_the_old_nor_the_new_records_stops_it(shelf: Shelf) -> None:
+def test_a_fork_that_a_stopped_scrub_has_reached_waits_for_the_same_one_again(shelf: Shelf) -> None:
     thread = shelf.create(*leaky(SECRET))
     fork = shelf.store.fork(thread, creator=CREATOR)
     fork.close()
-    journal = shelf.journal(fork.thread_id)
-    data = journal.read_bytes()
-    journal.unlink()
-    scrub(shelf.store, [thread], Redactor({"other": SECRET}, length_min=4).redact)
-    writer = shelf.store.open(thread)
-    fill(writer, (Annotated(SECRET),))
-    writer.close()
-    journal.write_bytes(data)
+    old = shelf.journal(thread).read_bytes()
+    other = Redactor({"other": "it said"}, length_min=4).redact
+    scrub(shelf.store, [thread], other)
+    shelf.journal(thread).write_bytes(old)
     before = shelf.files()
     with pytest.raises(UsageError, match="does not fit"):
         scrub(shelf.store, [thread], redact)
     assert shelf.files() == before
+    scrub(shelf.store, [thread], other)
+    scrub(shelf.store, [thread], redact)
+    assert traces(shelf.places.data) == []
+    shelf.store.open(fork.thread_id).close()
+
+
+def test_a_thread_it_cannot_be_taken_out_of_is_named_and_all_others_are_done(shelf: Shelf) -> None:
+    thread = shelf.create(*leaky("editor"))
+    tool = shelf.create(*TURN[:1], (answer("", call("a", "editor")),))
+    fork = shelf.store.fork(thread, creator=CREATOR)
+    fork.close()
+    short = Redactor({"k": "editor"}, length_min=4).redact
+    before = shelf.files()
+    with pytest.raises(UsageError, match=f"record 5 of thread {tool}"):
+        scrub(shelf.store, [tool, thread], short)
+    assert shelf.files() == before
+    outcome = scrub(shelf.store, [tool, thread], short, wants_rest=True)
+    assert list(outcome.refused) == [tool]
+    assert f"record 5 of thread {tool}" in outcome.refused[tool]
+    assert {done.thread for done in outcome.threads} == {thread, fork.thread_id}
+    assert "editor" not in shelf.journal(thread).read_text()
+    kept = f"threads/{tool}.jsonl"
+    assert shelf.files()[kept] == before[kept]
+    shelf.store.open(fork.thread_id).close()
+
+
+def test_whoever_finds_a_thread_held_by_a_scrub_is_told_by_whom(shelf: Shelf) -> None:
+    thread = shelf.create(*leaky(SECRET))
+    shelf.lock(thread).write_text(
+        '{"pid":999999999,"host":"x","since":"2026-01-01T00:00:00Z","program":"treadle run"}\n'
+    )
+    store = LocalStore(shelf.places, now=shelf.clock, program="treadle scrub")
+    found: list[object] = []
+
+    def look(text: str) -> str:
+        found.append(shelf.store.holder(thread))
+        return redact(text)
+
+    scrub(store, [thread], look)
+    held = [one for one in found if isinstance(one, Holder)]
+    assert {(one.pid, one.program) for one in held} == {(os.getpid(), "treadle scrub")}
 
 
 # ---- blobs ---------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -21,13 +22,55 @@ from treadle.errors import (
     UnknownThreadError,
     UsageError,
 )
+from treadle.store.disk import PosixDisk
+from treadle.store.lease import Holder
 from treadle.store.local import LocalStore
+from treadle.store.places import Places
+from treadle.store.upkeep.garbage import Choice, Garbage
 from treadle.store.upkeep.trash import Trash
 from treadle.thread.facts import ChildStarted, Recovered, Restored, Trashed
 from treadle.thread.record import Condition
 
 VERSION = 8
 """Of a thread as it is made here."""
+
+
+class AskingDisk(PosixDisk):
+    """The real disk, on which somebody asks who holds a thread whenever a file loses a name."""
+
+    def __init__(self, places: Places) -> None:
+        super().__init__()
+        self.asking = LocalStore(places)
+        self.found: set[tuple[int, str]] = set()
+
+    def unlink(self, path: str) -> None:
+        super().unlink(path)
+        holder = self.asking.holder(Path(path).name.partition(".")[0])
+        assert isinstance(holder, Holder)
+        self.found.add((holder.pid, holder.program))
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_whoever_finds_a_thread_held_that_is_moved_or_removed_is_told_by_whom(
+    shelf: Shelf, is_damaged: bool
+) -> None:
+    thread = shelf.busy()
+    if is_damaged:
+        journal = shelf.journal(thread)
+        journal.write_bytes(journal.read_bytes().replace(b"mend it", b"mxnd it"))
+    shelf.lock(thread).write_text(
+        '{"pid":999999999,"host":"x","since":"2026-01-01T00:00:00Z","program":"treadle run"}\n'
+    )
+    disk = AskingDisk(shelf.places)
+    store = LocalStore(shelf.places, disk=disk, now=shelf.clock, program="treadle gc")
+    Trash(store).put([thread])
+    assert disk.found == {(os.getpid(), "treadle gc")}
+    disk.found.clear()
+    shelf.lock(thread).write_text("")
+    garbage = Garbage(store)
+    garbage.remove(garbage.plan(), Choice(), lambda _: "")
+    assert disk.found == {(os.getpid(), "treadle gc")}
+    assert store.folders.ids(in_trash=True) == []
 
 
 class OneNameDisk(ModelDisk):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from treadle.thread.facts import FilesSaved
-from treadle.workspace.files.rewrite import PACKED, REACHED
+from treadle.workspace.files.entries import FileEntry
+from treadle.workspace.files.rewrite import PACKED, REACHED, rename
 from treadle.workspace.files.states import FileStates
 from workspace.repo import Repo
 
@@ -83,3 +86,59 @@ async def test_a_chain_without_the_text_and_states_that_are_gone_stay_as_they_ar
     assert all(old == new for old, new in {**done.commits, **done.trees}.items())
     assert await states.purge(done) == {}
     assert repo.git("rev-parse", states.ref) == made[-1].commit
+
+
+async def test_a_text_is_taken_out_of_names_of_files_and_folders_too(repo: Repo) -> None:
+    states = FileStates(repo.path, ID)
+    repo.write("hunter2/deep/hunter2.txt", "clean\n")
+    repo.write("other/x.txt", "clean\n")
+    made = await states.save("after", None)
+    assert made is not None
+    folder = repo.git("rev-parse", f"{made.commit}:hunter2")
+    done = await states.rewrite([made.commit], without_it)
+    new = done.commits[made.commit]
+    assert (done.contents, done.named, done.left_out) == (frozenset(), {made.tree}, 0)
+    names = repo.git("ls-tree", "-r", "--name-only", new).split()
+    assert "[gone]/deep/[gone].txt" in names
+    assert "other/x.txt" in names
+    assert await states.purge(done) == {}
+    for name in (made.commit, made.tree, folder):
+        assert not (repo.path / ".git" / "objects" / name[:2] / name[2:]).exists()
+    repo.git("fsck", "--strict", "--no-dangling")
+
+
+async def test_trees_with_such_names_that_something_else_uses_are_named(repo: Repo) -> None:
+    states = FileStates(repo.path, ID)
+    repo.write("hunter2.txt", "clean\n")
+    repo.git("add", ".")
+    repo.git("commit", "-m", "keep it")
+    made = await states.save("after", None)
+    assert made is not None
+    done = await states.rewrite([made.commit], without_it)
+    assert await states.purge(done) == {made.tree: REACHED}
+
+
+ONE, TWO = FileEntry("100644", "a" * 40), FileEntry("100644", "b" * 40)
+
+
+@pytest.mark.parametrize(
+    ("names", "kept", "lost"),
+    [
+        ({b"a": ONE}, {b"a": ONE}, set()),
+        ({b"hunter2": ONE}, {b"[gone]": ONE}, set()),
+        ({b"hunter2": ONE, b"[gone]": TWO}, {b"[gone]": TWO}, {b"hunter2"}),
+        ({b"hunter2": ONE, b"[gone]/x": TWO}, {b"[gone]/x": TWO}, {b"hunter2"}),
+        ({b"hunter2/x": ONE, b"[gone]": TWO}, {b"[gone]": TWO}, {b"hunter2/x"}),
+        ({b"hunter2/x": ONE, b"[gone]/y": TWO}, {b"[gone]/x": ONE, b"[gone]/y": TWO}, set()),
+        ({b"hunter2/x": ONE, b"hunter2/y": TWO}, {b"[gone]/x": ONE, b"[gone]/y": TWO}, set()),
+    ],
+)
+def test_a_new_name_is_nobody_elses_or_the_file_is_left_out(
+    names: dict[bytes, FileEntry], kept: dict[bytes, FileEntry], lost: set[bytes]
+) -> None:
+    assert rename(names, without_it) == (kept, lost)
+
+
+@pytest.mark.parametrize("new", [b"", b".", b"..", b".GIT", b"a//b", b"/a", b"a/", b"a\0b"])
+def test_a_name_that_git_would_refuse_is_not_given(new: bytes) -> None:
+    assert rename({b"x": ONE}, lambda _: new) == ({}, {b"x"})

@@ -368,7 +368,7 @@ async def test_a_look_aside_leaves_no_object_behind(repo: Repo) -> None:
     repo.write("new.txt", "never seen\n")
     objects = repo.path / ".git" / "objects"
     before = sorted(objects.rglob("*"))
-    entries = await states_of(repo).look_aside()
+    entries = (await states_of(repo).look_aside()).entries
     assert sorted(objects.rglob("*")) == before
     assert entries[b"new.txt"].oid == repo.git("hash-object", "new.txt")
 
@@ -397,3 +397,25 @@ def test_what_was_written_in_the_moment_of_the_index_is_read_again(
         other = tuple(one + (at == place) for at, one in enumerate(seen))
         changed = {b"f": capture._Found("100644", 3, other)}  # type: ignore[arg-type]
         assert capture._clean(indexed, changed, written_ns + 99) == set()
+
+
+@pytest.mark.parametrize(
+    "name", ["HEAD", "HEAD\nHEAD", "--all", "", "main", ID, REF, "a" * 39, "A" * 40, "x y", "é"]
+)
+async def test_what_is_recorded_and_no_id_is_no_state(tmp_path: Path, name: str) -> None:
+    repo = make_messy(tmp_path / "r")
+    states = states_of(repo)
+    real = await saved(states)
+    gift = FilesSaved(name, name, "before")
+    assert not await states.exists(name)
+    with pytest.raises(FileStateError, match="any more"):
+        await states.changes(real.commit, name)
+    with pytest.raises(FileStateError, match="any more"):
+        await states.entries(name)
+    with pytest.raises(FileStateError, match="any more"):
+        await states.steps([real, gift])
+    put(repo.path, b"untracked.txt", b"changed\n")
+    made = await saved(states, gift)
+    assert repo.git("rev-parse", f"{made.commit}^") == repo.head
+    rewritten = await states.rewrite([name], lambda content: content)
+    assert name not in rewritten.commits

@@ -49,7 +49,7 @@ from treadle.core.compaction import build_summary_request
 from treadle.core.config import AgentConfig
 from treadle.core.conversation import Conversation
 from treadle.core.events import AgentEvent, ApprovalDecided, CompactionRequested, name_of
-from treadle.core.executions import as_run
+from treadle.core.executions import as_run, without_yes
 from treadle.core.machine import Retry
 from treadle.core.messages import ToolCall
 from treadle.core.tools import Status, ToolExecutionStatus
@@ -128,10 +128,13 @@ class ConversationMachine:
         other._state = state
         return other
 
-    def with_thread(self, thread_id: str) -> Self:
-        """The same machine for another thread; this one stays as it is."""
-        other = type(self)(self._config, thread_id=thread_id)
-        other._state = self._state
+    def forked(self, thread_id: str) -> Self:
+        """The machine of a fork, where nobody has allowed anything; this one stays as it is."""
+        other = type(self)(replace(self._config, granted={}), thread_id=thread_id)
+        state = self._state
+        if isinstance(state, ExecutingTools | WaitingForApproval):
+            state = replace(state, executions=without_yes(state.executions))
+        other._state = state
         return other
 
     def with_config(self, config: AgentConfig) -> Self:

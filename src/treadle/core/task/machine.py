@@ -20,6 +20,7 @@ from treadle.core.budget import seconds_between
 from treadle.core.config import AgentConfig
 from treadle.core.conversation import Conversation
 from treadle.core.events import AgentEvent, LlmEvent, ShutdownRequested, ToolProgressEvent, name_of
+from treadle.core.executions import without_yes
 from treadle.core.llm import LlmError
 from treadle.core.machine import Retry
 from treadle.core.messages import Message, ToolCall
@@ -109,9 +110,12 @@ class TaskMachine:
         """A machine of the same configuration in another state; this one stays as it is."""
         return self._with(self._config, state)
 
-    def with_thread(self, thread_id: str) -> TaskMachine:
-        """The same machine for another thread; this one stays as it is."""
-        other = self._with(self._config, self._state)
+    def forked(self, thread_id: str) -> TaskMachine:
+        """The machine of a fork, where nobody has allowed anything; this one stays as it is."""
+        memory = self._state.memory
+        memory = replace(memory, executions=without_yes(memory.executions))
+        config = replace(self._config, granted={})
+        other = self._with(config, replace(self._state, memory=memory))
         other._thread_id = thread_id
         return other
 

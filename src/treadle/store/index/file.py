@@ -27,6 +27,10 @@ _DAMAGED: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE
 """Errors (their low byte) that a new file mends: damage, and tables that are not as they were."""
 
 
+class _NewerIndexError(sqlite3.Error):
+    """A newer version of Treadle has made the file: it is whole, and not to be touched."""
+
+
 class Stage(IntEnum):
     """What is worked with; each is what remains when the one before it fails."""
 
@@ -102,6 +106,13 @@ class IndexFile:
 
     def _give_up(self, error: Exception) -> None:
         """Go on with what remains."""
+        if isinstance(error, _NewerIndexError):
+            self._stage = Stage.MEMORY
+            self._tell(
+                f"{self.path} is a newer Treadle's and is left alone; working in memory, which "
+                "takes longer"
+            )
+            return
         is_damage = (
             isinstance(error, sqlite3.DatabaseError)
             and getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF in _DAMAGED
@@ -124,6 +135,8 @@ class IndexFile:
         self._make()
         database = sqlite3.connect(self.path, timeout=BUSY_S, isolation_level=None)
         try:
+            if _version(database) > SCHEMA_VERSION:
+                raise _NewerIndexError("it is of a newer version")
             _forget_for_good(database)
             # Damage by a power cut is ruled out; that the newest entries are lost is not.
             database.execute("PRAGMA synchronous = NORMAL")

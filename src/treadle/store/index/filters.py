@@ -23,9 +23,10 @@ class Filters(Struct, frozen=True, omit_defaults=True):
     `workspace` is a folder: threads that work in it or below it. `branch` is the one a thread was
     last on; `*` and `?` stand for any characters. `commit` is the beginning of a hash that the
     thread has seen or made. `remote` and `model` are parts of the name. All `tags` must be there.
-    `state` is a state, or `unfinished`, `waiting` (for a person's yes), `damaged`. `since` and
-    `until` bound the last change, in the form of records; `until` itself is outside. `is_imported`
-    asks for threads that another program recorded, `is_trashed` for those in the trash instead.
+    `state` is a state, or `waiting` (for a person's yes), `unfinished` (that too), `damaged`.
+    `since` and `until` bound the last change, in the form of records; `until` itself is outside.
+    `is_imported` asks for threads that another program recorded, `is_trashed` for those in the
+    trash instead.
     """
 
     workspace: str | None = None
@@ -72,16 +73,20 @@ def _with_tags(tags: tuple[str, ...]) -> Condition:
     return " AND ".join([one] * len(tags)), tags
 
 
-def _in_state(state: str) -> Condition:
-    found = _STATES.get(state.lower())
-    if found is not None:
-        return found, ()
-    return "state = ?", (state.strip().lower().replace(" ", "_").replace("-", "_"),)
+def state_of(text: str) -> str:
+    """The state that a person means, as threads have it."""
+    return text.strip().lower().replace(" ", "_").replace("-", "_")
+
+
+def _in_state(text: str) -> Condition:
+    state = state_of(text)
+    found = _STATES.get(state)
+    return (found, ()) if found is not None else ("state = ?", (state,))
 
 
 _STATES: Final[Mapping[str, str]] = MappingProxyType(
     {
-        UNFINISHED: "is_unfinished",
+        UNFINISHED: "is_unfinished OR questions > 0",
         WAITING: "questions > 0",
         DAMAGED: "problem != ''",
     }

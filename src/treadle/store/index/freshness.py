@@ -42,6 +42,9 @@ ALL_AGAIN: Final = 2
 _MISSING: Final = FileStat(-1, 0, 0)
 """Of a thread that has only a snapshot."""
 
+PURGE_WAIT_S: Final = 5
+"""So long a scrub waits for others that read the index."""
+
 PURGE: Final = "purge"
 """Set while removed texts may still be in the file."""
 
@@ -129,27 +132,44 @@ class Freshness:
                 self._take(database, thread_id, _stamp(found or _MISSING, in_trash), fold)
         self.purge(database)
 
-    def forget(self, database: sqlite3.Connection, thread_id: str) -> bool:
-        """Remove all that is known of a thread, out of the file too.
+    def doubt(self, database: sqlite3.Connection, thread_id: str) -> None:
+        """Have a thread read again from its first record, although its file is as it was."""
+        with _transaction(database):
+            database.execute("UPDATE journals SET stale = ? WHERE id = ?", (ALL_AGAIN, thread_id))
+
+    def forget(self, database: sqlite3.Connection, thread_ids: Iterable[str]) -> bool:
+        """Remove all that is known of threads, out of the file too.
 
         Returns:
             Whether nothing of it is left in the file; if not, the next one who catches up tries it
             again.
         """
         with _transaction(database):
-            known = _known(database, thread_id)
-            if known is not None:
-                _drop(database, known.number)
+            for thread_id in thread_ids:
+                known = _known(database, thread_id)
+                if known is not None:
+                    _drop(database, known.number)
             _set_purge(database)
-        return self.purge(database)
+        if self.purge(database):
+            return True
+        self._tell(f"waiting up to {PURGE_WAIT_S} s for another process that reads the index")
+        if self.purge(database, wait_s=PURGE_WAIT_S):
+            return True
+        self._tell("it still reads: the index is cleaned by whoever reads it next")
+        return False
 
-    def purge(self, database: sqlite3.Connection) -> bool:
-        """Remove the traces of removed texts from the file, if there are any."""
+    def purge(self, database: sqlite3.Connection, wait_s: int = 0) -> bool:
+        """Remove the traces of removed texts from the file, if there are any.
+
+        Args:
+            database: the file.
+            wait_s: how long to wait for others that read it.
+        """
         if not database.execute("SELECT 1 FROM meta WHERE name = ?", (PURGE,)).fetchone():
             return True
         # Removed words stay in the segments of a full-text index until these are merged.
         database.execute("INSERT INTO words (words) VALUES ('optimize')")
-        if not _is_log_empty(database):
+        if not _is_log_empty(database, wait_s):
             return False
         database.execute("DELETE FROM meta WHERE name = ?", (PURGE,))
         return True
@@ -187,14 +207,19 @@ class Freshness:
         after = None if known is None else self._end_of_known(thread_id, known, stamp)
         if after is None:
             _drop_texts(database, number)
-        head, is_clean, has_kept_past = self._read(database, number, thread_id, stamp, after, known)
+        head, is_clean, has_kept_past, damage = self._read(
+            database, number, thread_id, stamp, after, known
+        )
         summary, is_settled = self._summary(thread_id, fold if is_clean else None, head)
+        if damage and summary is not None and not summary.problem:
+            # The snapshot covers it: it can be shown as if nothing was wrong, and never continued.
+            summary = replace(summary, problem=damage)
         _put_summary(database, number, summary, in_trash=bool(stamp[0]))
         if known is not None and not has_kept_past:
             _set_purge(database)
         if known is not None and not (has_kept_past and is_clean):
             _mark_forks(database, thread_id)
-        stale = 0 if is_clean and is_settled else AGAIN
+        stale = 0 if is_settled else AGAIN
         database.execute(_PUT_JOURNAL, (*stamp, head.seq, head.hash, head.size, stale, number))
 
     def _end_of_known(self, thread_id: str, known: _Known, stamp: Stamp) -> Head | None:
@@ -219,12 +244,12 @@ class Freshness:
         stamp: Stamp,
         after: Head | None,
         known: _Known | None,
-    ) -> tuple[Head, bool, bool]:
+    ) -> tuple[Head, bool, bool, str]:
         """Take in the texts after `after`.
 
         Returns:
-            The end of what is intact, whether nothing stands behind it, and whether all records
-            that were known are still there.
+            The end of what is intact, whether nothing stands behind it, whether all records that
+            were known are still there, and what is damaged.
         """
         path = self._folders.path(thread_id, JOURNAL, in_trash=bool(stamp[0]))
         reading = Reading(self._disk, path, after or Head())
@@ -241,10 +266,11 @@ class Freshness:
             add_texts(database, number, watched(), self._whole)
         except TreadleError:  # it cannot be read: what was read of it counts, once it is whole
             _drop_texts(database, number)
-            return Head(), False, has_kept_past
+            return Head(), False, has_kept_past, ""
         found = reading.found
         is_clean = found.condition is Condition.CLEAN and not reading.is_missing
-        return found.head, is_clean, has_kept_past
+        damage = found.reason if found.condition is Condition.CORRUPT else ""
+        return found.head, is_clean, has_kept_past, damage
 
     def _whole(self, ref: BlobRef) -> str | None:
         """An output that is kept beside the thread, if it is there and not too long."""
@@ -267,7 +293,7 @@ class Freshness:
             return self._store.summary(thread_id), False
         summary = replace(loaded.fold.summary(loaded.problem), id=thread_id)
         is_problem_elsewhere = bool(loaded.problem) and loaded.fold.header.base is not None
-        return summary, loaded.condition is Condition.CLEAN and not is_problem_elsewhere
+        return summary, not is_problem_elsewhere
 
     def _drop_if_gone(self, database: sqlite3.Connection, thread_id: str) -> None:
         known = _known(database, thread_id)
@@ -400,7 +426,12 @@ def _drop(database: sqlite3.Connection, number: int) -> None:
         database.execute(f"DELETE FROM {table} WHERE number = ?", (number,))  # noqa: S608  constant
 
 
-def _is_log_empty(database: sqlite3.Connection) -> bool:
+def _is_log_empty(database: sqlite3.Connection, wait_s: int) -> bool:
     """Put the log into the file and cut it to nothing; `False` if somebody is reading it."""
-    busy: int = database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+    before = database.execute("PRAGMA busy_timeout").fetchone()[0]
+    database.execute(f"PRAGMA busy_timeout = {wait_s * 1000}")
+    try:
+        busy: int = database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+    finally:
+        database.execute(f"PRAGMA busy_timeout = {before}")
     return not busy

@@ -82,17 +82,34 @@ class Index:
 
         return bool(self._file.work_on_file(take))
 
-    def forget(self, thread_id: str) -> bool:
-        """Remove all that is known of a thread, so that no byte of the file holds it.
+    def doubt(self, thread_id: str) -> bool:
+        """Have a thread read again from its first record by whoever reads next.
 
-        It is taken in again, as its journal stands then, by whoever reads next.
+        A file that damage has changed in its middle may look as it did: only who reads all of it
+        finds out, and says so here.
+
+        Returns:
+            Whether that was possible.
+        """
+
+        def take(database: sqlite3.Connection) -> bool:
+            self._freshness.doubt(database, thread_id)
+            return True
+
+        return bool(self._file.work_on_file(take))
+
+    def forget(self, *thread_ids: str) -> bool:
+        """Remove all that is known of threads, so that no byte of the file holds it.
+
+        They are taken in again, as their journals stand then, by whoever reads next. If others read
+        the index, that is told, and for a few seconds they are waited for.
 
         Returns:
             Whether nothing is left. If not, another process is reading the index, or it cannot be
             written; every later reader tries it again.
         """
         return bool(
-            self._file.work_on_file(lambda database: self._freshness.forget(database, thread_id))
+            self._file.work_on_file(lambda database: self._freshness.forget(database, thread_ids))
         )
 
     # ---- lists -----------------------------------------------------------------------------------

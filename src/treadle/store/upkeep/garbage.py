@@ -18,9 +18,8 @@ from treadle.errors import StoreError, ThreadBusyError, UnknownThreadError
 from treadle.store.blobs import ASIDE, blob_of
 from treadle.store.disk import FileStat
 from treadle.store.drafts import drafts_of
-from treadle.store.folders import JOURNAL, LOCK, SNAPSHOT
+from treadle.store.folders import ADOPTED, JOURNAL, LOCK, SNAPSHOT
 from treadle.store.journal import told_as
-from treadle.store.lease import take_lock
 from treadle.store.local import LocalStore
 from treadle.store.second_names import add_name
 from treadle.store.upkeep.mentions import Mentions, mentions_of
@@ -149,7 +148,7 @@ class Garbage:
             for name in stats:
                 thread_id, _, suffix = name.partition(".")
                 is_spare = suffix == SNAPSHOT[1:] and thread_id + JOURNAL in stats
-                if suffix != LOCK[1:] and not is_spare:
+                if suffix not in (LOCK[1:], ADOPTED[1:]) and not is_spare:
                     self._add(found, thread_id, os.path.join(folder, name), blobs)
         for folder in (_drafts(folders.threads), _drafts(folders.trash), folders.quarantine):
             for name, status in self._stats(folder).items():
@@ -234,9 +233,10 @@ class Garbage:
             self._trash.settle()
             self._put_back_blobs()
             agreed = frozenset(line.id for line in plan.threads)
+            seen = self._stats(self._folders.threads)
             now = self._plan(choice, agreed)
             kept = list(dict.fromkeys((*plan.kept, *now.kept)))
-            threads = self._remove_threads(now.threads, drop, kept)
+            threads = self._remove_threads(now.threads, drop, kept, seen)
             # What is named is looked up anew: a thread may have been kept after all.
             rest = self._plan(choice, frozenset())
             return Plan(
@@ -248,16 +248,23 @@ class Garbage:
             )
 
     def _remove_threads(
-        self, lines: tuple[TrashedThread, ...], drop: Drop, kept: list[str]
+        self,
+        lines: tuple[TrashedThread, ...],
+        drop: Drop,
+        kept: list[str],
+        seen: dict[str, FileStat],
     ) -> tuple[TrashedThread, ...]:
-        """In their order; what a thread goes on from that was kept is kept too."""
+        """In their order; what a thread goes on from that was kept is kept too.
+
+        `seen` are the files among the threads as they stood before it was looked up who needs whom.
+        """
         done: list[TrashedThread] = []
         needed: set[str] = set()
         for line in lines:
             path = self._folders.path(line.id, JOURNAL, in_trash=True)
             bases = mentions_of(self._disk, path).bases
             why = "a fork that was kept goes on from it" if line.id in needed else ""
-            why = why or self._remove_thread(line, drop)
+            why = why or self._remove_thread(line, drop, seen)
             if why:
                 kept.append(f"thread {line.id}: {why}")
                 needed |= bases
@@ -265,18 +272,21 @@ class Garbage:
                 done.append(line)
         return tuple(done)
 
-    def _remove_thread(self, line: TrashedThread, drop: Drop) -> str:
+    def _remove_thread(self, line: TrashedThread, drop: Drop, seen: dict[str, FileStat]) -> str:
         """Why it was kept; empty if it is gone. The journal goes last and names the rest till then.
 
         What else is kept for it goes first, since afterwards nobody knows of it any more.
         """
         try:
-            lock = take_lock(self._disk, self._folders.path(line.id, LOCK), line.id)
+            lock = self._store.lock(line.id)
         except ThreadBusyError:
             return "another process has it open"
         try:
             if not self._is_in_trash(line.id):
                 return "it is not in the trash any more"
+            # Whoever makes a fork from now on sees the lock, and takes it back.
+            if fork := self._fork_since(line.id, seen):
+                return f"{fork} goes on from it"
             why = drop(line)
             if why:
                 return why
@@ -286,8 +296,26 @@ class Garbage:
                     if self._disk.stat(path) is not None:
                         self._disk.unlink(path)
                         self._disk.sync_folder(self._folders.trash)
+            # Last, so that a thread that comes back after a power cut is not taken for one's own.
+            mark = self._folders.path(line.id, ADOPTED)
+            with told_as("remove", mark):
+                if self._disk.stat(mark) is not None:
+                    self._disk.unlink(mark)
         finally:
             self._disk.close(lock)
+        return ""
+
+    def _fork_since(self, thread_id: str, seen: dict[str, FileStat]) -> str:
+        """A fork of it whose journal is not what was seen; empty if there is none.
+
+        There is none in the trash that was not seen: whoever moves threads has to wait.
+        """
+        folder = self._folders.threads
+        for name, status in self._stats(folder).items():
+            if not name.endswith(JOURNAL) or status == seen.get(name):
+                continue
+            if thread_id in mentions_of(self._disk, os.path.join(folder, name)).bases:
+                return name.removesuffix(JOURNAL)
         return ""
 
     def _is_in_trash(self, thread_id: str) -> bool:
@@ -382,13 +410,13 @@ def _forks_first(
     for owner, mentions in named.items():
         for base in mentions.bases:
             forks.setdefault(base, set()).add(owner)
-    order: list[str] = []
+    order: dict[str, None] = {}
     left = dict.fromkeys(doomed)
-    while ready := [one for one in left if not forks.get(one, set()) - set(order)]:
-        order += ready
+    while ready := [one for one in left if forks.get(one, set()) <= order.keys()]:
+        order.update(dict.fromkeys(ready))
         for one in ready:
             del left[one]
     for one in left:
-        names = ", ".join(sorted(forks[one] - set(order)))
+        names = ", ".join(sorted(forks[one] - order.keys()))
         kept.append(f"thread {one}: {names} goes on from it")
-    return order
+    return list(order)

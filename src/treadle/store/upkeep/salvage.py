@@ -19,6 +19,7 @@ from treadle.store.drafts import replace_file
 from treadle.store.folders import JOURNAL
 from treadle.store.journal import told_as
 from treadle.store.local import LocalStore
+from treadle.store.reading import header_of
 from treadle.thread.codec import UnknownEntryError
 from treadle.thread.record import Condition
 
@@ -47,7 +48,8 @@ class Salvaged(Struct, frozen=True):
 
     `fork` is a thread that goes on from the last intact version, `None` if there can be none, and
     `problem` says why. `path` is the file with the `count` records that stood after the damage;
-    empty if there were none.
+    empty if there were none. Of a fork these are all its own if the damage is in what it goes on
+    from.
     """
 
     version: int
@@ -116,6 +118,11 @@ def salvage(store: LocalStore, thread_id: str, creator: str) -> Salvaged:
     try:
         writer = store.fork(thread_id, len(found.records), creator=creator)
     except (DamagedJournalError, ReadOnlyThreadError, UnknownEntryError) as error:
+        if header_of(found.records[0]).base is not None:
+            # What stands before the damage hangs on what it goes on from, and on that alone.
+            with told_as("read", path):
+                lines = list(records_in(store.folders.disk.read(path)))
+            kept = _keep(store, thread_id, lines)
         return Salvaged(len(found.records), None, len(lines), kept, error.message)
     writer.close()
     return Salvaged(len(found.records), writer.thread_id, len(lines), kept)
@@ -124,6 +131,7 @@ def salvage(store: LocalStore, thread_id: str, creator: str) -> Salvaged:
 def _has_problem(store: LocalStore, thread_id: str) -> bool:
     """Whether its base is not what it was, or its snapshot knows of records that are lost."""
     try:
+        store.beginning(thread_id)  # a snapshot does without
         return store.load(thread_id).condition is Condition.CORRUPT
     except DamagedJournalError:
         return True

@@ -21,11 +21,11 @@ from msgspec.structs import replace
 from treadle.errors import DamagedJournalError, TreadleError, UsageError
 from treadle.store.blobs import Blobs
 from treadle.store.drafts import replace_file
-from treadle.store.folders import LOCK, SNAPSHOT
+from treadle.store.folders import SNAPSHOT
 from treadle.store.journal import settle, told_as
-from treadle.store.lease import take_lock
 from treadle.store.local import LocalStore
 from treadle.store.reading import apply_records, header_of
+from treadle.store.upkeep.past_scrubs import has_missed_scrub, was_scrubbed
 from treadle.store.upkeep.remains import Redact, Remains, change_bytes
 from treadle.store.upkeep.trash import Trash
 from treadle.thread.codec import UnknownEntryError, decode_entry, encode_entry
@@ -69,7 +69,8 @@ class Outcome(Struct, frozen=True):
 
     `threads` were chained anew; `looked_at` are all that were looked at. `blob_count` and
     `file_count` count blobs and other files that held the text. `kept_blobs` hold it still, because
-    the threads that are named with them do.
+    the threads that are named with them do. `refused` are threads out of which the text cannot be
+    taken, each with the reason.
     """
 
     threads: tuple[Done, ...]
@@ -77,6 +78,7 @@ class Outcome(Struct, frozen=True):
     blob_count: int = 0
     file_count: int = 0
     kept_blobs: Mapping[str, tuple[str, ...]] = {}
+    refused: Mapping[str, str] = {}
 
 
 class _Plan(Struct, frozen=True):
@@ -103,6 +105,7 @@ def scrub(
     *,
     is_rehearsal: bool = False,
     states: FileStates | None = None,
+    wants_rest: bool = False,
 ) -> Outcome:
     """Take a text out of threads and those of their sub-agents, in all forms that `redact` knows.
 
@@ -115,15 +118,17 @@ def scrub(
         redact: replaces the text in a string; idempotent.
         is_rehearsal: whether to write nothing, and only say what would be done.
         states: rewrites the saved states of files.
+        wants_rest: whether to do all other threads where one has the text in a place it cannot be
+            taken out of; by default nothing is done then.
 
     Raises:
         UnknownThreadError: there is no such thread; nothing was changed.
-        UsageError: the text is a part of how threads are written; nothing was changed.
+        UsageError: the text is a part of how a thread is written; nothing was changed.
         ThreadBusyError: one of the threads is open elsewhere; nothing was changed.
         DiskError: what was done so far stands; do it again.
     """
     with ExitStack() as held:
-        work = _Work(store, redact, thread_ids)
+        work = _Work(store, redact, thread_ids, wants_rest=wants_rest)
         if not is_rehearsal:
             work.hold(held)
         work.plan({}, is_final=states is None and not is_rehearsal)
@@ -140,7 +145,9 @@ def scrub(
 class _Work:
     """One scrub: the threads it is about, what becomes of each, and the writing of it."""
 
-    def __init__(self, store: LocalStore, redact: Redact, thread_ids: Iterable[str]) -> None:
+    def __init__(
+        self, store: LocalStore, redact: Redact, thread_ids: Iterable[str], *, wants_rest: bool
+    ) -> None:
         self._store = store
         self._disk = store.folders.disk
         self._redact = redact
@@ -154,6 +161,8 @@ class _Work:
         self._plans: dict[str, _Plan] = {}
         self._file_count = 0
         self._is_final = False
+        self._wants_rest = wants_rest
+        self._refused: dict[str, str] = {}
 
     # ---- which threads ---------------------------------------------------------------------
 
@@ -205,8 +214,7 @@ class _Work:
         locked: set[str] = set()
         while missing := set(self._order) - locked:
             for thread_id in sorted(missing):
-                path = self._store.folders.path(thread_id, LOCK)
-                held.callback(self._disk.close, take_lock(self._disk, path, thread_id))
+                held.callback(self._disk.close, self._store.lock(thread_id))
             locked |= missing
             self._targets = self._with_children(self._targets)
             self._bases = self._remains.bases()
@@ -221,22 +229,42 @@ class _Work:
         a fork must fit that an earlier scrub has reached before it was stopped.
         """
         self._is_final = is_final
-        for thread_id in self._order:
-            if self._redact(thread_id) != thread_id:
-                raise UsageError(
-                    f"the text is a part of the id of thread {thread_id}, and of file names",
-                    hint="nothing was changed",
-                )
+        # A thread that is refused keeps its blobs: then all is worked out anew, without it.
+        while self._plan_all(moved):
+            pass
+
+    def _plan_all(self, moved: Mapping[str, str]) -> bool:
+        """Whether threads were refused by that."""
+        count = len(self._refused)
         self._plan_blobs()
         names = {old: sha256(self._blobs[old]).hexdigest() for old in self._blobs}
         sizes = {old: len(data) for old, data in self._blobs.items()}
         self._plans = {}
         for thread_id in self._order:
-            for path, in_trash in self._remains.journals(thread_id):
-                plan = self._plan_of(thread_id, path, in_trash, {**moved, **names}, sizes)
-                self._plans.setdefault(thread_id, plan)
-                self._plans[path] = plan
-            self._check(self._plans[thread_id])
+            try:
+                self._plan_thread(thread_id, {**moved, **names}, sizes)
+            except UsageError as error:
+                if not self._wants_rest or thread_id not in self._targets:
+                    raise
+                self._targets.discard(thread_id)
+                self._refused[thread_id] = error.message
+                self._plan_thread(thread_id, {**moved, **names}, sizes)
+        return len(self._refused) > count
+
+    def _plan_thread(
+        self, thread_id: str, moved: Mapping[str, str], sizes: Mapping[str, int]
+    ) -> None:
+        if thread_id in self._targets and self._redact(thread_id) != thread_id:
+            raise UsageError(
+                f"the text is a part of the id of thread {thread_id}, and of file names",
+                hint="nothing was changed",
+            )
+        self._plans.pop(thread_id, None)
+        for path, in_trash in self._remains.journals(thread_id):
+            plan = self._plan_of(thread_id, path, in_trash, moved, sizes)
+            self._plans.setdefault(thread_id, plan)
+            self._plans[path] = plan
+        self._check(self._plans[thread_id])
 
     def _plan_blobs(self) -> None:
         """Which blobs get a new name, and which old ones nobody else names."""
@@ -259,8 +287,11 @@ class _Work:
         found = scan(data)
         is_target = thread_id in self._targets
         redact = self._redact if is_target else _unchanged
-        change = Change(redact, {**moved, **self._base_hash(thread_id)}, sizes)
-        new = rechain(data, change)
+        change = Change(redact, {**moved, **self._base_hash(thread_id, path)}, sizes)
+        try:
+            new = rechain(data, change)
+        except UsageError as error:
+            raise UsageError(f"{error.message} of thread {thread_id}", hint=error.hint) from error
         rest = data[found.head.size :]
         clean_rest = change_bytes(rest, redact)
         plan = _Plan(thread_id, path, in_trash, found, new, clean_rest)
@@ -302,7 +333,7 @@ class _Work:
     def _snapshot_path(self, plan: _Plan) -> str:
         return self._store.folders.path(plan.thread, SNAPSHOT, in_trash=plan.in_trash)
 
-    def _base_hash(self, thread_id: str) -> Mapping[str, str]:
+    def _base_hash(self, thread_id: str, path: str) -> Mapping[str, str]:
         """The hash a fork knows its history by, and what it is now; nothing if it is the same."""
         base = self._bases.get(thread_id)
         plan = None if base is None else self._plans.get(base.thread)
@@ -310,22 +341,27 @@ class _Work:
             return {}
         old = plan.found.records[base.version - 1].hash
         new = plan.new.records[base.version - 1].hash
-        if base.hash not in (old, new) and not self._is_final:
+        is_stale = base.hash not in (old, new)
+        if is_stale and has_missed_scrub(base, plan.found.records):
+            return {base.hash: new}
+        if is_stale and not self._is_final:
             return {}
-        if base.hash not in (old, new):
+        # One that no scrub has ever reached is damaged for another reason, and stays as it is.
+        if is_stale and was_scrubbed(scan(self._read(path)).records):
             # Such as after a scrub that was stopped, if this one were for another text.
             raise UsageError(
                 f"thread {thread_id} does not fit thread {base.thread}, which it goes on from: "
                 "another scrub may have been stopped",
                 hint="run that one again first, with the same text and the same --kind",
             )
-        return {} if base.hash == new else {old: new}
+        return {} if is_stale or base.hash == new else {old: new}
 
     def _check(self, plan: _Plan) -> None:
         """The new records must fold to where the old ones do."""
         if not plan.new.records or plan.data is None:
             return
         try:
+            self._store.beginning(plan.thread)  # a snapshot may hide that it does not fit
             before = self._store.load(plan.thread)
         except TreadleError:
             return  # it could not be folded, or is about to fit its base again
@@ -426,6 +462,7 @@ class _Work:
             len(self._old_blobs) + len(self._kept_blobs.keys() & self._blobs.keys()),
             self._file_count,
             self._kept_blobs,
+            self._refused,
         )
 
     def _read(self, path: str) -> bytes:

@@ -11,7 +11,7 @@ from treadle.store.folders import Folders
 from treadle.store.journal import told_as
 from treadle.thread.ids import is_thread_id
 
-_THREADS: Final = re.compile(r"(?P<id>[^.]+)\.(?:jsonl|json|lock)|tmp")
+_THREADS: Final = re.compile(r"(?P<id>[^.]+)\.(?:jsonl|json|lock|adopted)|tmp")
 _BLOBS: Final = re.compile(r"[0-9a-f]{64}(?:\.aside)?|tmp")
 _QUARANTINE: Final = re.compile(r"(?P<id>[^.]+)\..+|tmp")
 _DATA: Final = re.compile(

@@ -27,7 +27,6 @@ from treadle.errors import (
 )
 from treadle.store.folders import JOURNAL, LOCK, SNAPSHOT
 from treadle.store.journal import told_as
-from treadle.store.lease import take_lock
 from treadle.store.local import LocalStore
 from treadle.store.second_names import add_name
 from treadle.store.writer import ThreadWriter
@@ -143,7 +142,7 @@ class Trash:
             return TrashedThread(thread_id, "", size, problem=error.message)
         fold = loaded.fold
         at = fold.updated_at if fold.is_trashed else ""
-        title, folder = fold.title(), fold.header.workspace
+        title, folder = fold.title(), fold.workspace
         return TrashedThread(thread_id, at, size, title, folder, loaded.problem)
 
     def find(self, text: str) -> str:
@@ -209,8 +208,7 @@ class Trash:
         done: list[str] = []
         for thread_id in self.unfinished():
             try:
-                path = self._folders.path(thread_id, LOCK)
-                lock = take_lock(self._disk, path, thread_id)
+                lock = self._store.lock(thread_id)
             except ThreadBusyError:
                 continue
             try:
@@ -271,7 +269,7 @@ class Trash:
         try:
             writer = self._store.open_any(thread_id)
         except _CANNOT_BE_CONTINUED as error:
-            lock = take_lock(self._disk, self._folders.path(thread_id, LOCK), thread_id)
+            lock = self._store.lock(thread_id)
             stack.callback(self._disk.close, lock)
             return _Held(thread_id, problem=error.message)
         stack.callback(writer.close, wants_snapshot=False)

@@ -12,11 +12,13 @@ import asyncio
 import hashlib
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
 from treadle.errors import FileStateError
+from treadle.workspace.files.crowds import crowds_of
 from treadle.workspace.files.entries import (
     LINK,
     NOT_KEPT,
@@ -34,6 +36,13 @@ FILE_SIZE_MAX: Final = 20 * 1024 * 1024
 ALL_SIZE_MAX: Final = 512 * 1024 * 1024
 """Bytes that one look may add: a folder of data that nobody has told git to ignore stays out."""
 
+UNTRACKED_COUNT_MAX: Final = 20_000
+"""Untracked files that are kept; of what holds more, like modules of others that nobody has told
+git to ignore, whole folders stay out."""
+
+GROUP_COUNT: Final = 4096
+"""Files that are read at a time: what was read is remembered, even if time runs out behind it."""
+
 ATTEMPT_COUNT_MAX: Final = 3
 """Files come and go while one looks; so often it is tried again."""
 
@@ -48,10 +57,17 @@ _SEEN: TypeAlias = tuple[int, int, int, int]
 
 
 class Capture(NamedTuple):
-    """The files by path, relative to the root of the repository; and those not kept, with them."""
+    """The files by path, relative to the root of the repository; and those not kept, with them.
+
+    `changed_ns` says when the files on disk last changed (`ctime`), `at_ns` when the look began, by
+    the same clock (0: not known); `nested` names folders that are repositories, ended by a slash.
+    """
 
     entries: dict[bytes, FileEntry]
     skipped: tuple[bytes, ...]
+    changed_ns: Mapping[bytes, int] = MappingProxyType({})
+    at_ns: int = 0
+    nested: frozenset[bytes] = frozenset()
 
 
 class _Found(NamedTuple):
@@ -68,11 +84,21 @@ class Camera:
     Args:
         objects: where contents go.
         file_size_max: bytes of a file whose content is kept.
+        redact: replaces known secrets; a file that holds one is not kept, unless git has it.
     """
 
-    def __init__(self, objects: Objects, *, file_size_max: int = FILE_SIZE_MAX) -> None:
+    def __init__(
+        self,
+        objects: Objects,
+        *,
+        file_size_max: int = FILE_SIZE_MAX,
+        redact: Callable[[str], str] | None = None,
+    ) -> None:
         self._objects = objects
         self._size_max = file_size_max
+        self._redact = redact
+        self._telling: dict[bytes, _SEEN] = {}
+        """Files that held a known secret when they were read, until they are written again."""
         self._read: dict[bytes, tuple[str, _SEEN, str]] = {}
         """Of files that were read: mode, what changes when they are written, blob."""
         self._sizes: dict[str, int] = {}
@@ -80,6 +106,12 @@ class Camera:
         self._listed: tuple[bytes, dict[bytes, Indexed]] = (b"", {})
         """The index as git told it last."""
         self._format = b""
+
+    def forget(self) -> bool:
+        """Read everything anew next time; says whether anything was remembered."""
+        has_any = bool(self._read or self._sizes or self._listed[1])
+        self._read, self._sizes, self._listed = {}, {}, (b"", {})
+        return has_any
 
     async def look(self, objects: Objects | None = None) -> Capture:
         """The files as they are now; their contents are in the repository afterwards.
@@ -99,6 +131,7 @@ class Camera:
     async def _look(self, aside: Objects | None) -> Capture | None:
         """One attempt; `None` if files went away meanwhile."""
         layout = await self._objects.layout()
+        at_ns = _now_ns(layout.git_dir)
         written_ns = _written_ns(layout.git_dir / "index")
         listed, untracked, converted = await asyncio.gather(
             self._objects.out("ls-files", "--stage", "--debug", "--full-name", "-z"),
@@ -113,7 +146,9 @@ class Camera:
             self._listed = listed, indexed
         indexed = self._listed[1]
         # A folder among the untracked is a repository of its own.
-        others = [path for path in untracked.split(b"\0") if path and not path.endswith(b"/")]
+        found = [path for path in untracked.split(b"\0") if path]
+        others = [path for path in found if not path.endswith(b"/")]
+        nested = frozenset(path for path in found if path.endswith(b"/"))
         files = await asyncio.to_thread(_find, layout.root, [*indexed, *others])
         entries = {
             path: one.entry
@@ -126,13 +161,19 @@ class Camera:
             (path, FileEntry(files[path].mode, indexed[path].entry.oid)) for path in same
         )
         rest = {path: found for path, found in files.items() if path not in same}
+        crowds = crowds_of(others, UNTRACKED_COUNT_MAX)
+        for path in crowds.paths:
+            if path in rest:
+                entries[path] = await self._unkept(rest.pop(path))
         try:
-            skipped = await self._keep(layout, rest, entries, aside)
+            skipped = list(crowds.folders)
+            skipped += await self._keep(layout, rest, entries, indexed, aside)
         except (FileStateError, OSError):
             if await asyncio.to_thread(_find, layout.root, files) == files:
                 raise
             return None
-        return Capture(entries, tuple(sorted(skipped)))
+        changed_ns = {path: found.seen[1] for path, found in files.items()}
+        return Capture(entries, tuple(sorted(skipped)), changed_ns, at_ns, nested)
 
     async def _same(
         self, clean: set[bytes], indexed: dict[bytes, Indexed], files: dict[bytes, _Found]
@@ -149,13 +190,16 @@ class Camera:
         layout: Layout,
         files: dict[bytes, _Found],
         entries: dict[bytes, FileEntry],
+        indexed: Mapping[bytes, Indexed],
         aside: Objects | None,
     ) -> list[bytes]:
-        """Read these files, add them to the entries; returns those that are too large or closed."""
+        """Read these files, add them to the entries; returns those that are not kept.
+
+        They are too large, closed, or hold a secret.
+        """
         unread: list[bytes] = []
         skipped: list[bytes] = []
         root, left = layout.root, ALL_SIZE_MAX
-        digest = hashlib.sha1 if await self._is_sha1() else hashlib.sha256
         for path, found in files.items():
             known = self._read.get(path)
             if known is not None and known[:2] == (found.mode, found.seen):
@@ -164,18 +208,58 @@ class Camera:
             is_open = found.mode == LINK or os.access(_at(root, path), os.R_OK)
             left -= found.size
             if found.size > self._size_max or left < 0 or not is_open:
-                mark = digest(repr(found.seen).encode(), usedforsecurity=False).hexdigest()
-                entries[path] = FileEntry(NOT_KEPT, mark)
                 skipped.append(path)
             else:
                 unread.append(path)
-        now_ns = clock_ns(layout.git_dir) if unread else 0
-        oids = await _write(aside or self._objects, root, files, unread)
-        for path, oid in zip(unread, oids, strict=True):
-            entries[path] = FileEntry(files[path].mode, oid)
-            if aside is None and max(files[path].seen[:2]) < now_ns - CLOCK_NS:
-                self._read[path] = files[path].mode, files[path].seen, oid
+        known_oids = {path: indexed[path].entry.oid for path in unread if path in indexed}
+        telling = await asyncio.to_thread(self._find_telling, root, files, unread, known_oids)
+        skipped += telling
+        for path in skipped:
+            entries[path] = await self._unkept(files[path])
+        unread = [path for path in unread if path not in telling]
+        for at in range(0, len(unread), GROUP_COUNT):
+            some = unread[at : at + GROUP_COUNT]
+            now_ns = clock_ns(layout.git_dir)
+            oids = await _write(aside or self._objects, root, files, some)
+            for path, oid in zip(some, oids, strict=True):
+                entries[path] = FileEntry(files[path].mode, oid)
+                if aside is None and max(files[path].seen[:2]) < now_ns - CLOCK_NS:
+                    self._read[path] = files[path].mode, files[path].seen, oid
         return skipped
+
+    async def _unkept(self, found: _Found) -> FileEntry:
+        """The entry of a file whose content is not kept: another one when it changes."""
+        digest = hashlib.sha1 if await self._is_sha1() else hashlib.sha256
+        mark = digest(repr(found.seen).encode(), usedforsecurity=False).hexdigest()
+        return FileEntry(NOT_KEPT, mark)
+
+    def _find_telling(
+        self,
+        root: Path,
+        files: Mapping[bytes, _Found],
+        paths: Iterable[bytes],
+        known: Mapping[bytes, str],
+    ) -> set[bytes]:
+        """Those of these files that hold a known secret.
+
+        The rule is that of commits: the whole file as text. What git has in its index anyway (its
+        blob is `known` by path) is nothing new.
+        """
+        found = set[bytes]()
+        if self._redact is None:
+            return found
+        for path in paths:
+            if self._telling.get(path) == files[path].seen:
+                found.add(path)
+                continue
+            place = _at(root, path)
+            is_link = files[path].mode == LINK
+            data = os.fsencode(os.readlink(place)) if is_link else Path(place).read_bytes()  # noqa: PTH115
+            text = data.decode("utf-8", "replace")
+            if self._redact(text) != text and known.get(path) != _blob_id(data, known.get(path)):
+                self._telling[path] = files[path].seen
+                found.add(path)
+        return found
 
     async def _is_sha1(self) -> bool:
         if not self._format:
@@ -196,6 +280,12 @@ async def _write(
     oids = await objects.hash_files([_at(root, path) for path in plain])
     found.update(zip(plain, oids, strict=True))
     return [found[path] for path in paths]
+
+
+def _blob_id(data: bytes, like: str | None) -> str:
+    """The object id of a blob, in the format of this other one."""
+    of = hashlib.sha256 if like is not None and len(like) == 64 else hashlib.sha1
+    return of(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 
 def _at(root: Path, path: bytes) -> str:
@@ -257,6 +347,14 @@ def _clean(
         if now == one.seen and modified < written_ns and is_link == (found.mode == LINK):
             clean.add(path)
     return clean
+
+
+def _now_ns(folder: Path) -> int:
+    """Now, by the clock that stamps files; 0 where nothing can be written."""
+    try:
+        return clock_ns(folder)
+    except OSError:
+        return 0
 
 
 def _written_ns(path: Path) -> int:

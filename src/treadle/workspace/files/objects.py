@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import fcntl
 import os
+import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Final
 
 from treadle.errors import FileStateError
+from treadle.workspace.files import packing
 from treadle.workspace.files.entries import FileChange, FileEntry, format_index, parse_changes
 from treadle.workspace.git import Absent, Layout, Repository
 from treadle.workspace.process import Ran
@@ -23,7 +27,8 @@ BLOB_COUNT_MAX: Final = 256
 _QUIET: Final = (
     *("-c", "core.hooksPath=/dev/null"),  # looking and keeping run nothing of the repository's
     *("-c", "core.logAllRefUpdates=false"),
-    *("-c", "core.fsync=loose-object,reference"),  # durable before anything is said of it
+    # Durable before anything is said of it.
+    *("-c", "core.fsync=loose-object,pack,pack-metadata,reference"),
     *("-c", "i18n.commitEncoding=UTF-8"),
     *("-c", "core.quotePath=false"),
 )
@@ -35,6 +40,7 @@ _WHO: Final = {
     for role in ("AUTHOR", "COMMITTER")
     for field, value in (("NAME", "Treadle"), ("EMAIL", "treadle@localhost"))
 }
+_ID: Final = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?(?:\^\{tree\})?")
 _ESCAPED: Final = {byte: f"\\{byte:03o}" for byte in (*range(32), ord('"'), ord("\\"), 127)}
 
 
@@ -64,6 +70,26 @@ class Objects:
             raise FileStateError(layout.text)
         return layout
 
+    @asynccontextmanager
+    async def locked(self) -> AsyncIterator[None]:
+        """Alone among those that record states here and those that remove objects.
+
+        It is the folder of the repository that is locked, so nothing is left behind. Where folders
+        cannot be locked (some network file systems) one goes without.
+        """
+        common = (await self.layout()).common_dir
+        folder = os.open(common, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            try:
+                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                await asyncio.to_thread(fcntl.flock, folder, fcntl.LOCK_EX)
+            except OSError:
+                pass
+            yield
+        finally:
+            os.close(folder)
+
     async def run(
         self, *arguments: str, data: bytes | None = None, extra: Mapping[str, str] | None = None
     ) -> Ran:
@@ -89,26 +115,52 @@ class Objects:
             raise FileStateError(f"git {command} failed: {what}")
         return ran.out
 
-    async def types(self, names: Sequence[str]) -> list[tuple[str, str, int] | None]:
-        """Object id, type and size of each name; `None` where there is no such object."""
-        if not names:
-            return []
-        data = "".join(f"{name}\n" for name in names).encode()
+    async def types(
+        self, ids: Sequence[str], *, own: Sequence[str] = ()
+    ) -> list[tuple[str, str, int] | None]:
+        """Object id, type and size of each name; `None` where there is no such object.
+
+        Args:
+            ids: whole object ids as they were recorded, by this machine or another; what is none
+                names nothing, whatever git would take it for. `^{tree}` may stand behind one.
+            own: refs of our choice; they are answered first.
+        """
+        asked = [*own, *(name for name in ids if _ID.fullmatch(name))]
+        if not asked:
+            return [None for _ in ids]
+        data = "".join(f"{name}\n" for name in asked).encode()
         lines = (await self.out("cat-file", "--batch-check", data=data)).split(b"\n")[:-1]
         found: list[tuple[str, str, int] | None] = []
         for line in lines:
             fields = line.decode("utf-8", "replace").rsplit(" ", 2)
             is_there = len(fields) == 3 and fields[2].isdigit()
             found.append((fields[0], fields[1], int(fields[2])) if is_there else None)
-        return found
+        count = len(own)
+        answers = dict(zip(asked[count:], found[count:], strict=True))
+        return [*found[:count], *(answers.get(name) for name in ids)]
 
     async def hash_files(self, paths: Sequence[str]) -> list[str]:
-        """Write the bytes of these files as blobs, as they are; absolute paths."""
+        """Write the bytes of these files as blobs, as they are; absolute paths, no links."""
         if not paths:
             return []
+        if len(paths) >= packing.COUNT_MIN:
+            return await self._pack(paths)
         data = b"".join(_quoted(os.fsencode(path)) + b"\n" for path in paths)
         out = await self.out("hash-object", "-w", "--no-filters", "--stdin-paths", data=data)
         return out.decode().split()
+
+    async def _pack(self, paths: Sequence[str]) -> list[str]:
+        """Write them all at once; each group of them has the whole time of a look."""
+        found: list[str] = []
+        while len(found) < len(paths):
+            count, data = await asyncio.to_thread(packing.take, paths[len(found) :])
+            oids = (await self.out(*packing.COMMAND, data=data)).decode().split()
+            if len(oids) != count:
+                raise FileStateError("git fast-import failed: it did not take all in")
+            found += oids
+        if self._aside is None:
+            _sync_folder((await self.layout()).common_dir / "objects" / "pack")
+        return found
 
     async def hash_bytes(self, contents: Sequence[bytes]) -> list[str]:
         """Write these bytes as blobs."""
@@ -121,16 +173,18 @@ class Objects:
             return await self.hash_files([str(path) for path in paths])
 
     async def write_tree(self, entries: Mapping[bytes, FileEntry]) -> str:
-        """The tree of these files, by an index of its own."""
+        """The tree of these files, by an index of its own; each of the contents is there."""
         with tempfile.TemporaryDirectory(prefix="treadle-") as folder:
             extra = {"GIT_INDEX_FILE": str(Path(folder, "index"))}
             data = format_index(entries)
             await self.out("update-index", "-z", "--index-info", data=data, extra=extra)
-            out = await self.out("write-tree", "--missing-ok", extra=extra)
+            out = await self.out("write-tree", extra=extra)
         return out.decode().strip()
 
     async def read_tree(self, tree: str) -> dict[bytes, FileEntry]:
-        """The files of a tree, by path."""
+        """The files of a tree, by path; it is named as in `types`."""
+        if not _ID.fullmatch(tree):
+            raise FileStateError("a state of the files is not in the repository any more")
         found: dict[bytes, FileEntry] = {}
         out = await self.out("ls-tree", "-r", "-z", "--full-tree", tree)
         for record in out.split(b"\0")[:-1]:
@@ -147,6 +201,21 @@ class Objects:
             data = "".join(f"{oid}\n" for oid in wanted[at : at + BLOB_COUNT_MAX]).encode()
             found.update(_parse_contents(await self.out("cat-file", "--batch", data=data)))
         return found
+
+    async def parents(self, commits: Iterable[str]) -> dict[str, tuple[str, ...]]:
+        """What each of these commits stands on; those that are not there are left out."""
+        names = list(dict.fromkeys(commits))
+        found = await self.types(names)
+        there = [one[0] for one in found if one is not None and one[1] == "commit"]
+        contents = await self.contents(there)
+        return {
+            name: tuple(
+                line[7:].decode()
+                for line in contents[name].partition(b"\n\n")[0].split(b"\n")
+                if line.startswith(b"parent ")
+            )
+            for name in there
+        }
 
     async def differences(self, pairs: Sequence[tuple[str, str]]) -> list[list[FileChange]]:
         """What differs between each two trees."""
@@ -186,10 +255,14 @@ class Objects:
         out = await self.out("commit-tree", tree, *named, data=message.encode(), extra=extra)
         return out.decode().strip()
 
-    async def set_ref(self, ref: str, commit: str | None) -> None:
-        """Point a private ref to a commit, or remove it; durable, and noted in no reflog."""
+    async def set_ref(self, ref: str, commit: str | None, *, old: str = "") -> None:
+        """Point a private ref to a commit, or remove it; durable, and noted in no reflog.
+
+        With `old` only if it points there now.
+        """
         layout = await self.layout()
-        what = ("-d", ref) if commit is None else (ref, commit)
+        what = ["-d", ref] if commit is None else [ref, commit]
+        what += [old] if old else []
         ran = await self.run("update-ref", "--no-deref", *what)
         if ran.status != 0 and _free(layout.common_dir / f"{ref}.lock", layout.common_dir):
             ran = await self.run("update-ref", "--no-deref", *what)
@@ -230,7 +303,7 @@ def clock_ns(folder: Path) -> int:
 
 
 def _sync_folder(path: Path) -> None:
-    """Git syncs a ref's file, not its name."""
+    """Git syncs the file of a ref or a pack, not its name."""
     try:
         folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     except FileNotFoundError:  # refs that are kept in one file have no folder

@@ -16,10 +16,11 @@ from typing import Final, Literal
 from treadle.errors import FileStateError
 from treadle.thread.facts import FilesSaved
 from treadle.workspace.files.capture import FILE_SIZE_MAX, Camera, Capture
-from treadle.workspace.files.entries import FileChange, FileEntry, Step, names
+from treadle.workspace.files.entries import FileChange, FileEntry, Step, compare, names
 from treadle.workspace.files.objects import Objects, set_aside
 from treadle.workspace.files.restore import Put, put_back
 from treadle.workspace.files.rewrite import Rewritten, purge, rewrite_chain
+from treadle.workspace.files.uncovered import find_uncovered
 from treadle.workspace.git import Absent, Layout, Repository
 
 FAILURE_COUNT_MAX: Final = 2
@@ -40,16 +41,24 @@ class FileStates:
         folder: the workspace; only what lies in it is kept, even if the repository is larger.
         thread_id: the thread.
         file_size_max: bytes of a file whose content is kept.
+        redact: replaces known secrets; a file that holds one is not kept, unless git has it.
     """
 
     def __init__(
-        self, folder: str | Path, thread_id: str, *, file_size_max: int = FILE_SIZE_MAX
+        self,
+        folder: str | Path,
+        thread_id: str,
+        *,
+        file_size_max: int = FILE_SIZE_MAX,
+        redact: Callable[[str], str] | None = None,
     ) -> None:
         self._thread_id = thread_id
         self._repository = Repository(folder)
         self._objects = Objects(self._repository)
-        self._camera = Camera(self._objects, file_size_max=file_size_max)
+        self._camera = Camera(self._objects, file_size_max=file_size_max, redact=redact)
         self._last: tuple[dict[bytes, FileEntry] | None, str] = (None, "")
+        self._recorded: Capture | None = None
+        """The files as they were recorded last, or found to be unchanged."""
         self._failure_count = 0
         self.problem = ""
         """Why files are not kept; empty while they are."""
@@ -64,7 +73,9 @@ class FileStates:
     ) -> FilesSaved | None:
         """See `treadle.runtime.ports.FileStates`. Never raises; `problem` says why nothing is kept.
 
-        Cancelled in between, it leaves objects that git collects some day.
+        Cancelled in between, it leaves objects that git collects some day. What is remembered of
+        earlier looks may be out of date (a scrub of another thread removes contents): after an
+        error it is forgotten, and all is done once more.
         """
         layout = await self._repository.layout()
         if isinstance(layout, Absent):
@@ -72,13 +83,25 @@ class FileStates:
         if self._failure_count == FAILURE_COUNT_MAX or isinstance(layout, Absent):
             return None
         try:
-            saved = await self.record(await self._camera.look(), moment, previous)
+            saved = await self._save(moment, previous)
         except (FileStateError, OSError) as error:
             self._failure_count += 1
+            self._recorded = None
             self.problem = str(error)
             return None
         self.problem, self._failure_count = "", 0
         return saved
+
+    async def _save(
+        self, moment: Literal["before", "after"], previous: FilesSaved | None
+    ) -> FilesSaved | None:
+        try:
+            return await self.record(await self._camera.look(), moment, previous)
+        except (FileStateError, OSError):
+            self._last = None, ""
+            if not self._camera.forget():
+                raise
+        return await self.record(await self._camera.look(), moment, previous)
 
     async def look(self, objects: Objects | None = None) -> Capture:
         """The files as they are now, without keeping that as a state.
@@ -96,25 +119,60 @@ class FileStates:
     ) -> FilesSaved | None:
         """Keep what `look` has seen. As `save`, but raises.
 
+        Nothing is removed from the repository by a scrub meanwhile: contents that are missing are
+        found here, and those that are found stay.
+
         Raises:
-            FileStateError: git failed.
+            FileStateError: git failed, or contents are missing by now.
         """
-        if files.entries != self._last[0]:
+        async with self._objects.locked():
+            saved = await self._record(files, moment, previous)
+        self._recorded = files
+        return saved
+
+    async def _record(
+        self, files: Capture, moment: Literal["before", "after"], previous: FilesSaved | None
+    ) -> FilesSaved | None:
+        known = "" if previous is None else previous.commit
+        recorded = [known] if known else []
+        head, ref, *last = await self._objects.types(recorded, own=("HEAD", self.ref))
+        is_there = bool(last) and last[0] is not None
+        # A tree that the ref leads to is whole; any other is checked by being written.
+        if files.entries != self._last[0] or not is_there or ref is None:
             self._last = files.entries, await self._objects.write_tree(files.entries)
         tree = self._last[1]
-        known = "" if previous is None else previous.commit
-        asked = ["HEAD", self.ref, *([known] if known else [])]
-        head, ref, *last = await self._objects.types(asked)
-        is_there = bool(last) and last[0] is not None
         if previous is not None and is_there and tree == previous.tree:
             if ref is None:  # a fork has the state of its base, and keeps it by a ref of its own
                 await self._objects.set_ref(self.ref, known)
             return None
         parents = [known] if is_there else [] if head is None else [head[0]]
-        message = f"{moment}\n\nTreadle-Thread: {self._thread_id}\nTreadle-Moment: {moment}\n"
-        commit = await self._objects.commit(tree, parents, message)
+        if moment == "after" and previous is not None and is_there:
+            parents = [await self._between(files, previous)]
+        commit = await self._objects.commit(tree, parents, self._message(moment))
         await self._objects.set_ref(self.ref, commit)
         return FilesSaved(commit, tree, moment, names(files.skipped, SKIPPED_COUNT_MAX))
+
+    def _message(self, moment: str) -> str:
+        return f"{moment}\n\nTreadle-Thread: {self._thread_id}\nTreadle-Moment: {moment}\n"
+
+    async def _between(self, files: Capture, previous: FilesSaved) -> str:
+        """What a state after a round stands on: the one before, with what only came into view.
+
+        Such a state in between is in no record: `steps` finds it by the parents.
+        """
+        earlier = self._recorded or await self._known(previous.commit)
+        opened = find_uncovered(earlier, files)
+        if not opened:
+            return previous.commit
+        shown = {path: files.entries[path] for path in opened}
+        tree = await self._objects.write_tree(_without_clashes({**earlier.entries, **shown}))
+        return await self._objects.commit(tree, [previous.commit], self._message("before"))
+
+    async def _known(self, commit: str) -> Capture:
+        """What a recorded state says of the files: as if they had been looked at then."""
+        entries = await self._objects.read_tree(commit)
+        out = await self._objects.out("show", "--no-patch", "--format=%ct", commit)
+        return Capture(entries, (), at_ns=int(out) * 10**9)
 
     async def exists(self, commit: str) -> bool:
         """Whether a state is still there.
@@ -202,14 +260,14 @@ class FileStates:
             )
             return await aside.out("diff-tree", *flags, form, *more, old, new)
 
-    async def look_aside(self) -> dict[bytes, FileEntry]:
+    async def look_aside(self) -> Capture:
         """The files as they are now; nothing at all is left of the look.
 
         Raises:
             FileStateError: they cannot be looked at.
         """
         with set_aside(self._objects) as aside:
-            return (await self.look(aside)).entries
+            return await self.look(aside)
 
     async def entries(self, state: str) -> dict[bytes, FileEntry]:
         """The files of a state, by path.
@@ -222,13 +280,41 @@ class FileStates:
     async def steps(self, saved: Sequence[FilesSaved]) -> list[Step]:
         """What changed from each of these states to the next.
 
+        Files that a round only brought into view are a step of their own, and not the agent's.
+
         Raises:
             FileStateError: one of them is not there any more.
         """
-        pairs = [(old.commit, new.commit) for old, new in pairwise(saved)]
-        found = await self.differences(pairs)
-        agents = [one.moment == "after" for one in saved[1:]]
-        return [Step(is_agents, tuple(one)) for is_agents, one in zip(agents, found, strict=True)]
+        await self._objects.layout()
+        above = await self._objects.parents(one.commit for one in saved if one.moment == "after")
+        known = {one.commit for one in saved}
+        between = [one for found in above.values() for one in found if one not in known]
+        beyond = await self._objects.parents(between)
+        spans: list[tuple[str, str, bool]] = []
+        for old, new in pairwise(saved):
+            start = old.commit
+            for middle in above.get(new.commit, ()) if new.moment == "after" else ():
+                if beyond.get(middle) == (start,):
+                    spans.append((start, middle, False))
+                    start = middle
+            spans.append((start, new.commit, new.moment == "after"))
+        found = await self.differences([(old, new) for old, new, _ in spans])
+        return [Step(span[2], tuple(one)) for span, one in zip(spans, found, strict=True)]
+
+    async def steps_since(self, saved: FilesSaved, present: Capture) -> list[Step]:
+        """What changed since a state, in a round whose process died.
+
+        What such a round did is not told apart from what others did meanwhile: it counts as both.
+
+        Raises:
+            FileStateError: the state is not there any more.
+        """
+        earlier = await self._known(saved.commit)
+        opened = find_uncovered(earlier, present)
+        since = compare(earlier.entries, present.entries)
+        shown = tuple(one for one in since if one.path in opened)
+        rest = tuple(one for one in since if one.path not in opened)
+        return [Step(False, shown), Step(True, rest), Step(False, rest)]
 
     async def restore(self, changes: Sequence[FileChange]) -> list[FileChange]:
         """Put files from `old` (as they are now) to `new`.
@@ -267,13 +353,26 @@ class FileStates:
             left += put_back(layout.root, layout.prefix, puts)
         return left
 
-    async def drop(self, thread_id: str | None = None) -> None:
-        """Let go of all states of a thread; git collects them in its own time.
+    async def tip(self) -> str | None:
+        """The commit that keeps all states of the thread; `None` if none are kept.
 
         Raises:
             FileStateError: git failed, or there is no repository.
         """
-        await self._objects.set_ref(REFS + (thread_id or self._thread_id), None)
+        (found,) = await self._objects.types([], own=[self.ref])
+        return None if found is None else found[0]
+
+    async def drop(self, thread_id: str | None = None, *, tip: str = "") -> None:
+        """Let go of all states of a thread; git collects them in its own time.
+
+        Args:
+            thread_id: another thread than the own one.
+            tip: if given, only if this is still their last one.
+
+        Raises:
+            FileStateError: git failed, or there is no repository, or it is not.
+        """
+        await self._objects.set_ref(REFS + (thread_id or self._thread_id), None, old=tip)
 
     async def rewrite(self, commits: Sequence[str], replace: Callable[[bytes], bytes]) -> Rewritten:
         """Replace contents in all states of the thread. See `rewrite.rewrite_chain`."""

@@ -1,0 +1,117 @@
+"""The states of files that git keeps for a thread: what becomes of them when it is removed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from treadle.errors import TreadleError
+from treadle.store.folders import JOURNAL
+from treadle.store.journal import told_as
+from treadle.store.local import LocalStore
+from treadle.store.upkeep.trash import TrashedThread
+from treadle.workspace.files.states import FileStates
+from treadle.workspace.git import Absence, Absent, Repository
+
+
+class States(Struct, frozen=True):
+    """The states of a thread's files in a folder; `why` says why they are kept, if they are."""
+
+    thread: str
+    folder: str
+    why: str = ""
+
+
+class LettingGo:
+    """Finds the states of threads that are removed for good, and lets go of them.
+
+    A repository keeps them under the thread's id, and a thread may be on a machine twice: where it
+    was made, and where it was imported to. So they go only with what has recorded the last of them,
+    and not with a copy that nobody has worked on.
+
+    Args:
+        store: where the threads are.
+    """
+
+    def __init__(self, store: LocalStore) -> None:
+        self._store = store
+        self.done: list[States] = []
+        """What `drop` has let go of, or left."""
+
+    def look(self, lines: Sequence[TrashedThread]) -> list[States]:
+        """What there is for these threads; what cannot be looked at is told when it is dropped."""
+        found: list[States] = []
+        for line in lines:
+            try:
+                states = asyncio.run(self._states(line))
+            except TreadleError:
+                continue
+            if states is not None:
+                found.append(states[0])
+        return found
+
+    def drop(self, line: TrashedThread) -> str:
+        """Let go of a thread's; why the thread must stay, if that failed.
+
+        Where there is no repository any more there are no states either.
+        """
+
+        async def drop() -> None:
+            found = await self._states(line)
+            if found is None:
+                return
+            states, tip = found
+            if not states.why:
+                await FileStates(states.folder, line.id).drop(tip=tip)
+            self.done.append(states)
+
+        try:
+            asyncio.run(drop())
+        except TreadleError as error:
+            return f"the states of its files could not be let go of: {error.message}"
+        return ""
+
+    async def _states(self, line: TrashedThread) -> tuple[States, str] | None:
+        """Those of a thread, and the last of them.
+
+        Raises:
+            TreadleError: nobody can say.
+        """
+        folder = line.workspace_root
+        if folder is None:
+            return None
+        layout = await Repository(folder).layout()
+        if isinstance(layout, Absent):
+            if layout.why in (Absence.NO_FOLDER, Absence.NO_REPOSITORY):
+                return None
+            raise TreadleError(f"they are in {folder}, and {layout.text}")
+        tip = await FileStates(folder, line.id).tip()
+        if tip is None:
+            return None
+        if self._store.adopted.is_foreign(line.id):
+            why = (
+                f"file states in {folder}: thread {line.id} was imported, they are of its original"
+            )
+            return States(line.id, folder, why), tip
+        if self._names(line.id, tip):
+            return States(line.id, folder), tip
+        why = f"file states in {folder}: another copy of thread {line.id} goes on from them"
+        return States(line.id, folder, why), tip
+
+    def _names(self, thread_id: str, commit: str) -> bool:
+        """Whether the thread has recorded this state; its damaged parts count too.
+
+        A fork that has kept none of its own has the last one of what it goes on from.
+        """
+        path = self._store.folders.path(thread_id, JOURNAL, in_trash=True)
+        name = b'"commit":"%b"' % commit.encode()
+        with told_as("read", path):
+            try:
+                if name in self._store.folders.disk.read(path):
+                    return True
+            except FileNotFoundError:
+                pass
+        files = self._store.load(thread_id).fold.files
+        return files is not None and files.commit == commit

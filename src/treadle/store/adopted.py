@@ -1,0 +1,66 @@
+"""Which threads were made elsewhere: nothing that was allowed in one of those counts here.
+
+A mark stands beside the journal of such a thread and says from which version on it is this user's
+own. It stays among the threads when the thread goes to the trash, as locks do.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from treadle.store.drafts import replace_file
+from treadle.store.folders import ADOPTED, Folders
+from treadle.store.journal import told_as
+
+_DIGITS_MAX: Final = 18
+
+
+class Adopted:
+    """The marks of the threads that were taken in.
+
+    Args:
+        folders: where they are.
+    """
+
+    def __init__(self, folders: Folders) -> None:
+        self._folders = folders
+
+    def mark(self, thread_id: str) -> None:
+        """This thread is made elsewhere; durable when this returns, before its journal is there.
+
+        Raises:
+            DiskError: it is not marked, and must not be taken in.
+        """
+        replace_file(self._folders.disk, self._path(thread_id), b"0\n")
+
+    def make_own(self, thread_id: str, version: int) -> None:
+        """From this version on, which is durable, the thread is this user's own.
+
+        Raises:
+            DiskError: it counts as made elsewhere still.
+        """
+        replace_file(self._folders.disk, self._path(thread_id), f"{version}\n".encode())
+
+    def is_foreign(self, thread_id: str, version: int | None = None) -> bool:
+        """Whether what is recorded up to a version was made elsewhere, not by this user.
+
+        Args:
+            thread_id: the thread.
+            version: the version; by default the newest.
+
+        Raises:
+            DiskError: nobody can tell.
+        """
+        path = self._path(thread_id)
+        with told_as("read", path):
+            try:
+                data = self._folders.disk.read_range(path, 0, _DIGITS_MAX)
+            except FileNotFoundError:
+                return False
+        # What cannot be read as a number was not written here, and trusts nobody.
+        text = data.strip()
+        own_from = int(text) if text.isdigit() else 0
+        return not own_from or (version is not None and version < own_from)
+
+    def _path(self, thread_id: str) -> str:
+        return self._folders.path(thread_id, ADOPTED)

@@ -1,0 +1,84 @@
+"""What a fork goes on from: whether it is what the fork knew, and nobody is changing it.
+
+A fork is made without the lock of its base. So whoever removes or scrubs threads takes the locks
+first and looks for forks then; whoever makes a fork writes its journal first and looks for those
+locks then. One of the two sees the other.
+"""
+
+from __future__ import annotations
+
+import sys
+from itertools import islice
+
+from treadle.errors import DamagedJournalError, StorageBusyError, UnknownThreadError
+from treadle.store.folders import JOURNAL, LOCK, Folders
+from treadle.store.journal import Reading, told_as
+from treadle.store.reading import header_of
+from treadle.thread.facts import Base, ThreadCreated
+from treadle.thread.record import Record
+
+
+def still_stands(folders: Folders, base: Base) -> bool:
+    """Whether a base is what a fork knew, now that the fork's journal is written.
+
+    Raises:
+        StorageBusyError: another process may be removing or scrubbing it at this moment.
+        UnknownThreadError: it is gone.
+        DiskError: the disk refused.
+    """
+    locks = (folders.trash + LOCK, folders.path(base.thread, LOCK))
+    with told_as("read", locks[0]):
+        if all(folders.disk.is_locked(path) for path in locks):
+            raise StorageBusyError(
+                f"another process moves, removes or scrubs thread {base.thread}",
+                hint="no fork was made; wait until it ends",
+            )
+    last = _ends_of(folders, base)[1]
+    return last is not None and (last.seq, last.hash) == (base.version, base.hash)
+
+
+def check_bases(folders: Folders, header: ThreadCreated) -> None:
+    """Judge the records that a fork has by reference, in every thread that it has them from.
+
+    Raises:
+        DamagedJournalError: they are not all there, or not those it knew.
+        UnknownEntryError: this version cannot read what they begin with.
+        DiskError: the disk refused.
+    """
+    fork = header.thread
+    seen = {fork}
+    while (base := header.base) is not None:
+        try:
+            first, last = _ends_of(folders, base)
+        except UnknownThreadError:
+            first = last = None
+        is_known = last is not None and (last.seq, last.hash) == (base.version, base.hash)
+        if first is None or not is_known or base.thread in seen:
+            raise _not_on(folders, fork, base)
+        seen.add(base.thread)
+        header = header_of(first)
+
+
+def _ends_of(folders: Folders, base: Base) -> tuple[Record | None, Record | None]:
+    """The first record of the base, and the last one up to where the fork begins."""
+    path, _ = folders.find(base.thread)
+    first: Record | None = None
+    last: Record | None = None
+    for last in islice(Reading(folders.disk, path), min(max(base.version, 0), sys.maxsize)):
+        first = first or last
+    return first, last
+
+
+def _not_on(folders: Folders, fork: str, base: Base) -> DamagedJournalError:
+    error = DamagedJournalError(
+        folders.path(base.thread, JOURNAL),
+        0,
+        f"it is gone, damaged or another one before version {base.version}, from which thread "
+        f"{fork} goes on",
+    )
+    error.hint = (
+        f"nothing was written; `treadle show {fork}` shows what is kept of it, `treadle verify "
+        f"{base.thread}` says what is wrong, and `treadle verify {base.thread} --salvage` saves "
+        "what can be had"
+    )
+    return error

@@ -1,0 +1,49 @@
+"""A thread that has grown in another store: brought up to where it has got there."""
+
+from __future__ import annotations
+
+from treadle.errors import UsageError
+from treadle.store.drafts import replace_file
+from treadle.store.folders import JOURNAL
+from treadle.store.local import LocalStore
+from treadle.store.reading import Reader, header_of
+from treadle.thread.record import Condition, scan
+
+
+def bring_up(store: LocalStore, data: bytes) -> int:
+    """Bring a thread up to the end of a longer journal of it; all of it or nothing.
+
+    The file is replaced as a whole: the records were many writes, and a power cut in the middle of
+    a single one of all of them could leave what looks like damage. From then on the thread counts
+    as made elsewhere.
+
+    Args:
+        store: where the thread is.
+        data: the bytes of the longer journal, from record 1.
+
+    Returns:
+        The version that the thread had before.
+
+    Raises:
+        UsageError: it is no intact journal, or the thread has gone on differently here.
+        UnknownThreadError: there is no such thread.
+        StoreError: the thread cannot be written to, as `LocalStore.open` says.
+        DiskError: the thread is as it was.
+    """
+    found = scan(data)
+    records = found.records
+    if not records or found.condition is not Condition.CLEAN:
+        raise UsageError(f"this is no intact journal: {found.reason or 'it holds no record'}")
+    Reader(store.folders).fold_of(records)
+    writer = store.open(header_of(records[0]).thread)
+    try:
+        head = writer.head
+        if len(records) < head.seq or records[head.seq - 1].hash != head.hash:
+            raise UsageError(f"thread {writer.thread_id} has gone on differently here")
+        if len(records) > head.seq:
+            store.adopted.mark(writer.thread_id)
+            path = store.folders.path(writer.thread_id, JOURNAL)
+            replace_file(store.folders.disk, path, data)
+    finally:
+        writer.close(wants_snapshot=False)
+    return head.seq

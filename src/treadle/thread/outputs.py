@@ -1,0 +1,24 @@
+"""The large outputs that are kept beside a thread: which of its records name them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from treadle.core.events import ToolCompleted
+from treadle.core.tools import BlobRef
+from treadle.thread.codec import UnknownEntryError, decode_entry
+from treadle.thread.record import Record
+
+
+def outputs_of(records: Iterable[Record]) -> Iterator[tuple[int, BlobRef]]:
+    """What these records name, each with the record's number; a newer program's are passed over."""
+    for record in records:
+        if b'"sha256"' not in bytes(record.event):
+            continue
+        try:
+            entry = decode_entry(record.event)
+        except UnknownEntryError:
+            continue
+        ref = entry.outcome.blob if isinstance(entry, ToolCompleted) else None
+        if ref is not None:
+            yield record.seq, ref

@@ -1,0 +1,125 @@
+"""Nothing that a thread, a file or a repository brings along steers the terminal."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from cli.conftest import Run
+from core.samples import CONFIG, answer, call, ended, said, success
+from treadle.core.events import LlmEvent, ToolStarted
+from treadle.core.llm import Usage
+from treadle.core.messages import Message
+from treadle.thread.codec import Entry, encode_entry
+from treadle.thread.facts import (
+    Annotated,
+    Configured,
+    FilesSaved,
+    GitObserved,
+    Renamed,
+    Tagged,
+    ThreadCreated,
+)
+from treadle.thread.record import Head, encode_batch
+
+BAD = "\x1b]0;owned\x07\x9b31m\u202egnp\u2066"
+STEERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+ID = "T-019b76da-abe8-7469-8a4b-000000000001"
+AT = "2026-01-01T00:00:00.000000Z"
+
+
+def entries(folder: str) -> list[Entry]:
+    reply = answer(BAD, call(f"a{BAD}", f"edit{BAD}", json.dumps({"path": BAD})))
+    assert isinstance(reply, LlmEvent.Completed)
+    reply = replace(reply, response=replace(reply.response, usage=Usage(3, 4)))
+    prompt = said(f"first {BAD}")
+    return [
+        ThreadCreated(1, ID, "chat", f"treadle/{BAD}", folder, f"/p/{BAD}"),
+        Configured(replace(CONFIG, model_name=BAD), BAD),
+        GitObserved(BAD, "c0ffee", remote=BAD, changed=(BAD,)),
+        replace(prompt, message=replace(Message.user(f"first {BAD}"), name=BAD)),
+        FilesSaved(f"HEAD\nHEAD {BAD}", BAD, "before", (BAD,)),
+        reply,
+        ToolStarted(f"a{BAD}", AT),
+        ended(f"a{BAD}", success(f"a{BAD}", f"{BAD}\n{BAD}")),
+        FilesSaved(f"--output={BAD}", "HEAD", "after", (BAD,)),
+        Renamed(BAD),
+        Tagged((BAD,)),
+        Annotated(BAD),
+    ]
+
+
+@pytest.fixture
+def imported(treadle: Run, repository: Path, tmp_path: Path) -> str:
+    """A thread of another machine in which every text is hostile."""
+    encoded = [encode_entry(entry)[1] for entry in entries(str(repository))]
+    data, _ = encode_batch(Head(), AT, encoded)
+    (tmp_path / "gift.jsonl").write_bytes(data)
+    check(treadle("import", str(tmp_path / "gift.jsonl"), "--dry-run"))
+    done = treadle("import", str(tmp_path / "gift.jsonl"))
+    check(done)
+    assert done.returncode == 0, done.stderr
+    return ID
+
+
+def check(done: subprocess.CompletedProcess[str]) -> None:
+    said = done.stdout + done.stderr
+    assert STEERS.findall(said) == [], (done.args, said)
+    assert "Traceback" not in said, (done.args, said)
+
+
+TOLD = (
+    *("list", "list --all", "list --tag {bad}", "list --model {bad}", "list --since {bad}"),
+    *("search first", "search {bad}", "show {id}", "show {id} --usage", "show {id} --output {bad}"),
+    *("show {bad}", "show {id} --at {bad}", "show {id} --at-commit {bad}", "diff {id}"),
+    *("rewind {id} --turn 1", "rewind {id} --version 4 --files", "watch {id}", "replay {id}"),
+    *("trace {id}", "verify {id}", "verify --all", "graph {id}", "du", "du {id}", "doctor"),
+    *("tag {id}", "tag {id} {bad}", "tag {id} fine", "note {id} {bad}", "rename {id} {bad}"),
+    *("pin {id}", "fork {id}", "resume {id}", "approve {id}", "compact {id} -m {bad}"),
+    *("log {bad}", "log", "blame {bad}", "blame bad.txt", "blame bad.txt:1", "import {bad}"),
+    *("export {id}", "export {id} --format html", "export {id} -o {folder}/{bad}"),
+    *("export {id} -o {folder}/{bad}", "export {id} -o {folder}/{bad}/{bad}", "scrub {id} owned"),
+    *("-p x -m {bad}", "-r {bad} -p x", "{bad}", "list --{bad}", "trash {id}", "list --trash"),
+    *("gc --dry-run", "restore {id}", "restore {bad}", ""),
+)
+"""Command lines; `{bad}` is a hostile text."""
+
+
+def test_no_command_lets_a_hostile_thread_steer_the_terminal(
+    treadle: Run, repository: Path, environment: dict[str, str], imported: str, tmp_path: Path
+) -> None:
+    (repository / "bad.txt").write_text(f"{BAD}\n")
+    for arguments in (
+        ["add", "--all"],
+        ["-c", f"user.name={BAD}", "commit", "--quiet", "--message", f"fix: {BAD}"],
+    ):
+        subprocess.run(["git", *arguments], cwd=repository, env=environment, check=True)
+    names = {"{bad}": BAD, "{id}": imported, "{folder}": str(tmp_path)}
+    for line in TOLD:
+        words = line.split()
+        for name, value in names.items():
+            words = [word.replace(name, value) for word in words]
+        check(treadle(*words))
+
+
+def test_no_command_lets_the_name_of_a_file_steer_the_terminal(
+    treadle: Run, script: Callable[[str], str], repository: Path
+) -> None:
+    (repository / "calc.py").write_text("mine\n")
+    command = r"echo 1 >> calc.py; echo 1 > $(printf 'x\033]0;owned\007\342\200\256gnp')"
+    reply = f"[[replies.calls]]\ntool = 'bash'\narguments = {{command = {json.dumps(command)}}}"
+    model = script(f"[[replies]]\n{reply}\n[[replies]]\ntext = 'Done.'\n")
+    check(treadle("-p", "go", "-m", model, "--approval-mode", "auto"))
+    (thread,) = [word for word in treadle("list").stdout.split() if word.startswith("T-")]
+    (made,) = [path for path in repository.iterdir() if path.name.startswith("x")]
+    assert STEERS.search(made.name)
+    check(treadle("show", thread))
+    made.write_text("2\n")
+    check(treadle("rewind", thread, "--turn", "0", "--files"))
+    check(treadle("rewind", thread, "--turn", "0", "--files", "--force"))

@@ -1,0 +1,126 @@
+"""What is told fits the terminal it is told on: its width, its colours, and whether one reads."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cli.conftest import Run
+from treadle.cli.exits import UNREAD
+from treadle.cli.render import describe_call, head
+from treadle.core.messages import ToolCall
+
+Seen = Callable[..., str]
+
+
+@pytest.fixture
+def thread(treadle: Run, script: Callable[[str], str]) -> str:
+    model = script('[[replies]]\ntext = "Yes."\n')
+    treadle("-p", "織機 " * 20 + "a title that is longer than a line", "-m", model)
+    return str(json.loads(treadle("list", "--json").stdout)[0]["id"])
+
+
+@pytest.fixture
+def seen(repository: Path, environment: dict[str, str]) -> Seen:
+    """What the command shows on a terminal so many columns wide."""
+
+    def show(*arguments: str, columns: int = 80, **extra: str) -> str:
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        child = subprocess.Popen(
+            [sys.executable, "-m", "treadle", *arguments],
+            cwd=repository,
+            env={**environment, "TERM": "xterm", **extra},
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+        )
+        os.close(theirs)
+        shown = b""
+        try:
+            while piece := os.read(ours, 4096):
+                shown += piece
+        except OSError:  # how Linux says that nobody has the other end any more
+            pass
+        os.close(ours)
+        assert child.wait(timeout=60) == 0, shown
+        return shown.decode()
+
+    return show
+
+
+@pytest.mark.parametrize("columns", [50, 80, 100, 200])
+def test_a_list_has_one_row_of_the_terminal_for_each_thread(
+    treadle: Run, seen: Seen, thread: str, columns: int
+) -> None:
+    (line,) = seen("list", columns=columns).splitlines()
+    wide = sum(2 if character == "織" or character == "機" else 1 for character in line)
+    assert wide <= columns
+    assert line.startswith(thread[:15])
+    assert columns < 80 or "織機" in line
+    assert treadle("list").stdout.startswith(f"{thread}  ")
+
+
+@pytest.mark.parametrize("extra", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
+def test_who_wants_no_colours_gets_none(seen: Seen, thread: str, extra: dict[str, str]) -> None:
+    for arguments in (("show", thread), ("doctor",), ("search", "title"), ("watch", thread)):
+        assert "\x1b[" in seen(*arguments, NO_COLOR="")
+        assert "\x1b[" not in seen(*arguments, **extra)
+
+
+def test_a_diff_without_colours_still_steers_no_terminal(
+    seen: Seen, treadle: Run, script: Callable[[str], str]
+) -> None:
+    command = "printf '\\\\033[2Jclear\\\\n' > x"
+    call = f'[[replies.calls]]\ntool = "bash"\narguments = {{ command = "{command}" }}\n'
+    model = script(f'[[replies]]\n{call}[[replies]]\ntext = "Done."\n')
+    treadle("-p", "go", "-m", model, "--approval-mode", "auto")
+    made = json.loads(treadle("list", "--json").stdout)[0]["id"]
+    assert "\x1b[32m" in seen("diff", made)
+    shown = seen("diff", made, NO_COLOR="1")
+    assert "clear" in shown
+    assert "\x1b" not in shown
+
+
+def test_who_reads_no_further_is_told_nothing(
+    repository: Path, environment: dict[str, str], thread: str
+) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-m", "treadle", "show", thread],
+        cwd=repository,
+        env=environment,
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (UNREAD, b"")
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "words"),
+    [
+        ("shell", '{"command": ["bash", "-lc", "ls"]}', "shell bash -lc ls"),
+        ("bash", '{"command": ["ls", "-l"]}', "$ ls -l"),
+        ("look", '{"at": {"deep": 1}, "lines": [1, 2]}', "look 1 2"),
+    ],
+)
+def test_words_in_a_row_are_told_as_words(name: str, arguments: str, words: str) -> None:
+    assert describe_call(ToolCall("a", name, arguments)) == words
+
+
+def test_how_many_lines_a_part_of_an_output_lacks_is_not_claimed() -> None:
+    assert head("1\n2\n3\n4\n5") == "1\n2\n3\n… 2 more lines"
+    assert head("1\n2\n3\n4\n5", is_whole=False) == "1\n2\n3\n… more lines"
