@@ -111,7 +111,7 @@ def test_show_ends_quietly_when_nobody_reads_on(
         done = subprocess.run(
             command, cwd=repository, env=environment, stdout=pipe, stderr=subprocess.PIPE
         )
-    assert (done.returncode, done.stderr) == (1, b"")
+    assert (done.returncode, done.stderr) == (141, b"")
 
 
 # ---- trust -------------------------------------------------------------------------------------

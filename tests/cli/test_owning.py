@@ -11,8 +11,10 @@ import pytest
 from cli.conftest import Run
 from cli.test_run import HELLO
 from exchange.recorded import CLAUDE, NAME
+from treadle import AgentBuilder, LocalStore, Places, ScriptedModel
 from treadle.core.messages import Message
 from treadle.core.tools import RiskLevel
+from treadle.errors import UsageError
 from treadle.store.upkeep.strangers import strangers
 from treadle.thread.codec import Entry, decode_entry, encode_entry
 from treadle.thread.facts import Granted, InputQueued
@@ -229,3 +231,14 @@ def test_the_gift_is_what_it_is_taken_for(gift: Gift) -> None:
     _, path = gift()
     last = decode_entry(scan(path.read_bytes()).records[-1].event)
     assert type(last).__name__ != "ToolStarted"
+
+
+def test_a_program_of_ones_own_does_not_go_on_with_a_task_from_elsewhere(
+    gift: Gift, environment: dict[str, str], mark: Path
+) -> None:
+    thread, _ = gift(verb="run")
+    store = LocalStore(Places.find(environment))
+    agent = AgentBuilder("x", llm=ScriptedModel.of("done"), store=store)
+    with pytest.raises(UsageError, match="taken in from elsewhere"):
+        agent.resume(thread)
+    assert not mark.exists()

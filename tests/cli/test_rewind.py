@@ -383,3 +383,19 @@ def test_a_file_with_a_known_secret_is_in_no_state_and_left_alone(
     )
     assert everything.returncode == 0
     assert secret.encode() not in everything.stdout
+
+
+def test_an_ignored_file_that_the_agent_made_known_to_git_is_not_removed(
+    treadle: Run, script: Script, repository: Path
+) -> None:
+    (repository / ".gitignore").write_text("*.env\n")
+    (repository / "my.env").write_text("mine\n")
+    command = "echo more >> my.env; git add -f my.env; echo made > made.txt"
+    turn = FIRST.replace("echo one >> calc.py; echo one > made.txt; echo one > kept.log", command)
+    arguments = ("-p", "x", "-m", script(turn), "--approval-mode", "auto", "--no-commit")
+    assert treadle(*arguments).returncode == 0
+    thread = json.loads(treadle("list", "--json").stdout)[0]["id"]
+    told = done(treadle, thread, "--files")
+    assert (repository / "my.env").read_text() == "mine\nmore\n"
+    assert not (repository / "made.txt").exists()
+    assert "my.env" in told["left"]

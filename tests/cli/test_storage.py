@@ -372,6 +372,21 @@ def test_states_that_another_copy_of_the_thread_goes_on_from_stay(
     assert refs(repository, environment) == before
 
 
+def test_states_of_the_original_stay_when_a_copy_that_was_gone_on_with_is_removed(
+    treadle: Run, thread: str, repository: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
+    exported = tmp_path / "thread.jsonl"
+    treadle("export", thread, "--format", "jsonl", "-o", str(exported))
+    elsewhere = {"TREADLE_HOME": str(tmp_path / "elsewhere")}
+    treadle("import", str(exported), **elsewhere)
+    assert treadle("resume", thread, "-p", "more", **elsewhere).returncode == 0
+    before = refs(repository, environment)
+    treadle("trash", thread, **elsewhere)
+    assert treadle("gc", "--yes", **elsewhere).returncode == 0
+    assert refs(repository, environment) == before
+    assert thread in before
+
+
 def test_gc_says_in_which_repository_states_of_files_go(
     treadle: Run, thread: str, repository: Path, environment: dict[str, str]
 ) -> None:

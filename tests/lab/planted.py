@@ -281,7 +281,7 @@ def _lock_not_exclusive() -> Patch:
         count = len(self._disk.list(folders.threads))
         return self._disk.lock(folders.path(thread, f".lock{count}"), at.encode()) or -1
 
-    return patch.object(local.LocalStore, "_lock", lock)
+    return patch.object(local.LocalStore, "lock", lock)
 
 
 @contextmanager

@@ -109,9 +109,16 @@ class LettingGo:
         name = b'"commit":"%b"' % commit.encode()
         with told_as("read", path):
             try:
-                if name in self._store.folders.disk.read(path):
-                    return True
+                found = self._store.folders.disk.read(path)
             except FileNotFoundError:
-                pass
+                found = b""
+        own_from = self._store.adopted.own_from(thread_id)
+        if own_from is not None:  # what is before that, another copy of the thread has as well
+            return any(
+                name in line and not self._store.adopted.is_foreign(thread_id, seq)
+                for seq, line in enumerate(found.split(b"\n"), 1)
+            )
+        if name in found:
+            return True
         files = self._store.load(thread_id).fold.files
         return files is not None and files.commit == commit

@@ -387,7 +387,9 @@ class AgentBuilder:
 
     def _reopen(self, thread_id: str, origin: Parentage | None) -> AgentEngine:
         llm, tools = self._checked(needs_task=False)
-        writer = self._open_store().open(thread_id)
+        from treadle.runtime.own import open_own
+
+        writer = open_own(self._open_store(), thread_id)
         try:
             machine = writer.fold.machine
             if not isinstance(machine, TaskMachine):
@@ -433,11 +435,9 @@ class AgentBuilder:
         return self._settings.approval if self._policy is None else self._policy
 
     def _open_store(self) -> Store:
-        if self._store is None:
-            from treadle.runtime.own import own_store
+        from treadle.runtime.own import own_store
 
-            return own_store()
-        return self._store
+        return own_store() if self._store is None else self._store
 
     def _redacts(self) -> Redactor | None:
         if self._redactor is None and self._store is None:

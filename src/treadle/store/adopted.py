@@ -41,6 +41,24 @@ class Adopted:
         """
         replace_file(self._folders.disk, self._path(thread_id), f"{version}\n".encode())
 
+    def own_from(self, thread_id: str) -> int | None:
+        """From which version on a thread that was taken in is this user's own; 0: not yet.
+
+        `None` if it was never taken in.
+
+        Raises:
+            DiskError: nobody can tell.
+        """
+        path = self._path(thread_id)
+        with told_as("read", path):
+            try:
+                data = self._folders.disk.read_range(path, 0, _DIGITS_MAX)
+            except FileNotFoundError:
+                return None
+        # What cannot be read as a number was not written here, and trusts nobody.
+        text = data.strip()
+        return int(text) if text.isdigit() else 0
+
     def is_foreign(self, thread_id: str, version: int | None = None) -> bool:
         """Whether what is recorded up to a version was made elsewhere, not by this user.
 
@@ -51,15 +69,9 @@ class Adopted:
         Raises:
             DiskError: nobody can tell.
         """
-        path = self._path(thread_id)
-        with told_as("read", path):
-            try:
-                data = self._folders.disk.read_range(path, 0, _DIGITS_MAX)
-            except FileNotFoundError:
-                return False
-        # What cannot be read as a number was not written here, and trusts nobody.
-        text = data.strip()
-        own_from = int(text) if text.isdigit() else 0
+        own_from = self.own_from(thread_id)
+        if own_from is None:
+            return False
         return not own_from or (version is not None and version < own_from)
 
     def _path(self, thread_id: str) -> str:

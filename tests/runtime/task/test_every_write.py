@@ -65,6 +65,10 @@ async def test_a_task_that_died_at_any_write_ends_as_if_it_had_not(
         folder.mkdir()
         desk = Desk(folder)
         is_dead = await run_until(desk, operation, number, way or "before")
+        if not desk.store.ids():  # what could not be written is taken away again
+            assert number == 0
+            number += 1
+            continue
         (thread_id,) = desk.store.ids()
         try:
             engine = scarf(folder, desk.store).resume(thread_id)

@@ -87,6 +87,10 @@ async def test_a_family_that_died_at_any_write_ends_as_if_it_had_not(
         except StoreError:
             pass
         desk.crash()
+        if not desk.store.ids():  # what could not be written is taken away again
+            assert number == 0
+            number += 1
+            continue
         try:
             engine = family(folder, desk.store).resume(min(desk.store.ids()))
         except UsageError:  # it was being made, and nobody was told that it was there

@@ -232,12 +232,15 @@ class Objects:
         return found
 
     async def ignored(self, paths: Sequence[bytes]) -> set[bytes]:
-        """Those of these paths, relative to the root, that git does not know and is to ignore."""
+        """Those of these paths, relative to the root, that git is to ignore.
+
+        Also those that somebody has made known to git all the same (`git add -f`).
+        """
         if not paths:
             return set()
         root = os.fsencode((await self.layout()).root) + b"/"
         data = b"".join(root + path + b"\0" for path in paths)
-        ran = await self.run("check-ignore", "-z", "--stdin", data=data)
+        ran = await self.run("check-ignore", "--no-index", "-z", "--stdin", data=data)
         if ran.status not in (0, 1):
             raise FileStateError(f"git check-ignore failed: {ran.err.decode('utf-8', 'replace')}")
         return {path.removeprefix(root) for path in ran.out.split(b"\0") if path}
