@@ -47,6 +47,8 @@ from treadle.workspace.remote import choose_remote, normalise_remote
         ("https:///ada/engine", None),
         ("https://user:pass/word@github.com/ada/engine", None),
         ("https://user:12/34@github.com/ada/engine", None),
+        ("https://user/0#@github.com/ada/engine", None),
+        ("https://user/0?@github.com/ada/engine", None),
         ("user:password@github.com:ada/engine", None),
         ("https://github.com/ada/eng\x1b[0mine", None),
         ("", None),

@@ -43,7 +43,7 @@ def normalise_remote(url: str) -> str | None:
     host = _HOST.fullmatch(authority.rpartition("@")[2].lower())
     path = path.strip("/").removesuffix(".git").rstrip("/")
     is_drive = not is_url and len(authority) == 1
-    # An @ in the path may end a password that holds a slash or a colon.
-    if host is None or is_drive or not path or "@" in path:
+    # An @ behind the host may end a password that holds a slash, a colon, a ? or a #.
+    if host is None or is_drive or not path or "@" in url[found.end(1) :]:
         return None
     return f"{host[1]}/{path}"
