@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.samples import said
-from store.shelf import CREATOR, TURN, Shelf, fill
+from store.shelf import TURN, Shelf, fill
 from treadle.errors import AmbiguousThreadError, UnknownThreadError, UsageError
 from treadle.store.local import LocalStore
 
@@ -114,15 +114,6 @@ def test_damaged_threads_are_listed_with_their_problem_and_stop_nothing(shelf: S
     ]
     assert lines[ids[1]].title is None
     assert lines[ids[1]].version == 3
-
-
-def test_the_latest_thread_of_a_workspace_is_the_one_that_changed_last(shelf: Shelf) -> None:
-    here = shelf.busy()
-    writer = shelf.store.create(CREATOR, workspace="/elsewhere")
-    writer.close()
-    assert shelf.store.latest("/w") == here
-    assert shelf.store.latest("/elsewhere") == writer.thread_id
-    assert shelf.store.latest("/nowhere") is None
 
 
 def test_two_stores_over_one_folder_see_the_same(shelf: Shelf) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator
+
 import pytest
 
 from core.samples import answer, said
+from runtime.disks import WatchedDisk
 from store.shelf import CREATOR, TURN, Shelf, fill
 from treadle.core.chat.states import ExecutingTools
 from treadle.errors import DamagedJournalError, UnknownThreadError, UsageError
+from treadle.store.local import LocalStore
 from treadle.store.replay import check
 from treadle.thread.codec import encode_entry
 from treadle.thread.facts import FORMAT_VERSION, Base, Renamed, Tagged, ThreadCreated
@@ -164,3 +168,31 @@ def test_a_fork_is_taken_in_only_where_its_base_is(shelf: Shelf) -> None:
         shelf.store.adopt(data)
     assert shelf.store.adopt(whole) == parent
     assert shelf.store.adopt(data) == child
+
+
+class _WrittenWhileRead(WatchedDisk):
+    """Somebody writes to a journal, and does not sync it yet, while it is being read."""
+
+    on_read: Callable[[], None] | None = None
+
+    def pieces(self, path: str, offset: int = 0) -> Generator[bytes, None, None]:
+        write, self.on_read = self.on_read, None
+        if write is not None:
+            write()
+        return super().pieces(path, offset)
+
+
+def test_a_fork_stands_on_no_record_that_a_power_cut_could_take_away(shelf: Shelf) -> None:
+    disk = _WrittenWhileRead()
+    store = LocalStore(shelf.places, disk=disk, now=shelf.clock, new_id=shelf.next_id)
+    parent = shelf.create(*TALK)
+    writer = store.open(parent)
+    writer.stage(Renamed("Not synced"))
+    disk.on_read = writer.write
+    fork = store.fork(parent, creator=CREATOR)
+    base = fork.fold.header.base
+    assert base is not None
+    assert base.version == writer.head.seq == 6
+    assert len(disk.durable(shelf.journal(parent)).splitlines()) == base.version
+    fork.close()
+    writer.close()

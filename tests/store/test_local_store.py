@@ -162,7 +162,7 @@ def test_opening_what_is_not_there_makes_nothing(shelf: Shelf) -> None:
 
 def test_a_store_that_was_never_used_is_empty_and_stays_unmade(tmp_path: Path) -> None:
     shelf = Shelf(tmp_path / "none")
-    assert (shelf.store.ids(), shelf.store.list(), shelf.store.latest("/w")) == ([], [], None)
+    assert (shelf.store.ids(), shelf.store.list()) == ([], [])
     assert not (tmp_path / "none").exists()
 
 

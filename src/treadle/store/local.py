@@ -459,18 +459,6 @@ class LocalStore:
             f"there is no thread {text!r}", hint="`treadle list` shows those there are"
         )
 
-    def latest(self, workspace: str, machine: str | None = None) -> str | None:
-        """The thread of this workspace that changed last, if there is one.
-
-        Args:
-            workspace: the folder.
-            machine: which machine it must be of; `None` for any.
-        """
-        for line in self.list():
-            if line.workspace_root == workspace and machine in (None, line.machine):
-                return line.id
-        return None
-
 
 def _trashed(thread_id: str) -> ReadOnlyThreadError:
     return ReadOnlyThreadError(

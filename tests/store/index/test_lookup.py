@@ -98,6 +98,20 @@ def test_only_what_has_grown_is_read_again(shelf: Shelf, index: Index) -> None:
     assert quiet not in "".join(statements)
 
 
+@pytest.mark.parametrize("damage", [b"half a rec", b"\0" * 20])
+def test_a_torn_thread_is_not_read_again_while_its_file_stays_as_it_is(
+    shelf: Shelf, index: Index, damage: bytes
+) -> None:
+    torn = shelf.create((said("quiet"),))
+    with shelf.journal(torn).open("ab") as file:
+        file.write(damage)
+    index.catch_up()
+    statements: list[str] = []
+    index._file._open().set_trace_callback(statements.append)
+    index.catch_up()
+    assert not [text for text in statements if text.startswith(("BEGIN", "INSERT", "UPDATE"))]
+
+
 def test_a_known_fold_saves_reading_the_thread(shelf: Shelf, index: Index) -> None:
     thread = shelf.create((said("first"),))
     index.catch_up()
