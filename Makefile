@@ -49,5 +49,5 @@ $(VENV)/.run: pyproject.toml constraints.txt | $(VENV)/bin/uv
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/uv
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt --editable . --group dev
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt --editable ".[server]" --group dev
 	@touch $@ $(VENV)/.run

@@ -198,6 +198,7 @@ class LocalStore:
             parent=None,
             parent_call=None,
             depth=0,
+            is_private=fold.is_private,
             base=base,
         )
         if self.adopted.is_foreign(thread_id, last):

@@ -12,6 +12,9 @@ from treadle.core.llm import Usage
 from treadle.core.messages import Message
 from treadle.core.tools import RiskLevel
 
+Visibility: TypeAlias = Literal["organization", "private", "public"]
+"""Who may see a thread on a server: the owner's organization, the owner alone, or anybody."""
+
 FORMAT_VERSION = 1
 """The journal format this program writes; a higher one is opened read-only."""
 
@@ -215,6 +218,46 @@ class Scrubbed(_Fact, frozen=True, tag="scrubbed"):
     before: str
 
 
+class Shared(_Fact, frozen=True, tag="shared"):
+    """Who may see the thread on a server, from here on; `None` leaves it as it was."""
+
+    visibility: Visibility | None = None
+    with_support: bool | None = None
+
+
+class PrivacySet(_Fact, frozen=True, tag="privacy_set"):
+    """From here on the thread never leaves this machine, or may do so again."""
+
+    is_private: bool
+
+
+class BranchRecord(Struct, frozen=True):
+    """A record of another branch, as it stood there; its `hash` tells it from all others."""
+
+    seq: int
+    at: str
+    hash: str
+    event: dict[str, Any]
+
+
+class Merged(_Fact, frozen=True, tag="merged"):
+    """Another machine had gone on with the thread from an earlier version; this is what it did.
+
+    `version` and `hash` name the last record both have in common, `host` the other machine.
+    `records` are all of that branch which are not in this thread, as they stood there. The state
+    of this thread stays. `messages` join the conversation as soon as nothing is open in it, with
+    every call beside its result; `queued` are prompts that were not heard there. A task has
+    neither: its memory is that of one branch alone.
+    """
+
+    version: int
+    hash: str
+    records: tuple[BranchRecord, ...]
+    messages: tuple[Message, ...] = ()
+    queued: tuple[Message, ...] = ()
+    host: str = ""
+
+
 class Imported(_Fact, frozen=True, tag="imported"):
     """What follows was recorded by another program.
 
@@ -255,6 +298,9 @@ Fact: TypeAlias = (
     | Trashed
     | Restored
     | Scrubbed
+    | Shared
+    | PrivacySet
+    | Merged
     | Imported
     | Foreign
 )

@@ -23,6 +23,7 @@ from treadle.core.task.events import TaskEvent
 from treadle.core.task.machine import TaskMachine, TaskState
 from treadle.core.tools import ToolExecutionStatus
 from treadle.errors import AgentError
+from treadle.thread.branches import brought_by
 from treadle.thread.chat_state import in_snake_case, snapshot_conversation, snapshot_state
 from treadle.thread.codec import Entry, Event, UnknownEntryError, usage_of
 from treadle.thread.facts import (
@@ -37,13 +38,18 @@ from treadle.thread.facts import (
     Granted,
     Imported,
     InputQueued,
+    Merged,
     Pinned,
+    PrivacySet,
     Renamed,
     Restored,
+    Shared,
     Tagged,
     ThreadCreated,
     Trashed,
+    Visibility,
 )
+from treadle.thread.git_fields import after, with_heads
 from treadle.thread.model import (
     AgentStateSnapshot,
     Annotation,
@@ -81,8 +87,11 @@ class ThreadFold:
         "header",
         "imported_from",
         "is_named_by_person",
+        "is_private",
+        "is_shared_with_support",
         "is_trashed",
         "last_activity_at",
+        "merging",
         "metadata",
         "observed",
         "provider",
@@ -92,6 +101,7 @@ class ThreadFold:
         "updated_at",
         "usage",
         "version",
+        "visibility",
     )
 
     def __init__(self, header: ThreadCreated) -> None:
@@ -127,6 +137,13 @@ class ThreadFold:
         """The newest state of the files that was saved."""
         self.imported_from: str | None = None
         self.is_trashed = False
+        self.is_private = header.is_private
+        """Whether the thread may not leave this machine; what it goes on from, or works for, may
+        be private besides."""
+        self.visibility: Visibility = "organization"
+        self.is_shared_with_support = False
+        self.merging: tuple[Message, ...] = ()
+        """Messages of another branch that join as soon as nothing is open."""
         kind = ConversationMachine if header.machine == CHAT else TaskMachine
         self._machine: ConversationMachine | TaskMachine = kind(
             AgentConfig(), thread_id=header.thread
@@ -151,6 +168,7 @@ class ThreadFold:
         fork._machine = self._machine.forked(header.thread)
         fork.provider = self.provider
         fork.context, fork.files = self.context, self.files
+        fork.visibility, fork.merging = self.visibility, self.merging
         fork.turn_steps, fork.turn_usage = self.turn_steps, self.turn_usage
         if isinstance(self._machine, TaskMachine):
             fork.usage = self.usage
@@ -198,6 +216,7 @@ class ThreadFold:
         """
         if isinstance(entry, Event):
             action = self._take_event(entry)
+            self._join()
             self.version, self.updated_at, self.last_activity_at = seq, at, at
             return action
         self.version = seq
@@ -292,30 +311,39 @@ class ThreadFold:
     def _take_trash(self, entry: Trashed | Restored) -> None:
         self.is_trashed = isinstance(entry, Trashed)
 
-    def _take_git(self, seen: GitObserved) -> None:
-        """Initial fields are set by the first observation only; the others by each.
+    def _take_sharing(self, entry: Shared) -> None:
+        self.visibility = entry.visibility or self.visibility
+        if entry.with_support is not None:
+            self.is_shared_with_support = entry.with_support
 
-        A commit is noted whenever HEAD is one not seen before; the list never shrinks.
+    def _take_privacy(self, entry: PrivacySet) -> None:
+        self.is_private = entry.is_private
+
+    def _take_merge(self, entry: Merged) -> None:
+        """The branch's messages and prompts, what it used, and what people added there.
+
+        Work there brings a thread out of the trash: who put it there did not know of it.
         """
-        git = self.git
-        if self.observed is None:
-            git = replace(
-                git,
-                git_initial_branch=seen.branch,
-                git_initial_commit_sha=seen.head,
-                git_start_dirty=seen.dirty,
-            )
-        commits = git.git_commits
-        if seen.head is not None and seen.head not in commits:
-            commits = (*commits, seen.head)
-        self.git = replace(
-            git,
-            git_branch=seen.branch,
-            git_remote_url=git.git_remote_url or seen.remote,
-            git_current_commit_sha=seen.head or git.git_current_commit_sha,
-            git_end_dirty=seen.dirty,
-            git_commits=commits,
-        )
+        brought = brought_by(entry)
+        self.usage = self.usage + brought.usage
+        for said in brought.said:
+            _TAKE[type(said)](self, said)
+        self.git = replace(self.git, git_commits=with_heads(self.git, brought.heads))
+        if entry.messages:
+            self.is_trashed = False
+        self.queued = (*self.queued, *entry.queued)
+        self.merging = (*self.merging, *entry.messages)
+        self._join()
+
+    def _join(self) -> None:
+        """Let the messages of another branch in, if they would not come between open calls."""
+        if self.merging and isinstance(self._machine, ConversationMachine):
+            joined = self._machine.joined_by(self.merging)
+            if joined is not None:
+                self._machine, self.merging = joined, ()
+
+    def _take_git(self, seen: GitObserved) -> None:
+        self.git = after(self.git, seen, is_first=self.observed is None)
         self.observed = seen
 
     def resume(self, config: AgentConfig, state: AgentState | TaskState) -> None:
@@ -345,8 +373,9 @@ class ThreadFold:
             provider=self.provider or None,
             model=model_of(self._machine, self._machine.config) or None,
             usage=self.usage,
-            visibility="private" if header.is_private else "organization",
-            is_private=header.is_private,
+            visibility="private" if self.is_private else self.visibility,
+            is_private=self.is_private,
+            is_shared_with_support=self.is_shared_with_support,
             metadata=replace(self.metadata, title=self.title()),
             project_name=None if self.context is None else self.context.project_name or None,
             directory=None if self.context is None else self.context.directory or None,
@@ -384,8 +413,8 @@ class ThreadFold:
             git_commits=git.git_commits,
             provider=self.provider or None,
             model=model_of(machine, machine.config) or None,
-            is_private=header.is_private,
-            visibility="private" if header.is_private else "organization",
+            is_private=self.is_private,
+            visibility="private" if self.is_private else self.visibility,
             problem=problem,
             machine=header.machine,
             questions=len(machine.questions),
@@ -447,6 +476,9 @@ _TAKE: Final[Mapping[type, Callable[[ThreadFold, Any], None]]] = MappingProxyTyp
         Imported: ThreadFold._take_origin,
         Trashed: ThreadFold._take_trash,
         Restored: ThreadFold._take_trash,
+        Shared: ThreadFold._take_sharing,
+        PrivacySet: ThreadFold._take_privacy,
+        Merged: ThreadFold._take_merge,
     }
 )
 """What each fact does to the fold; those that are not here are for readers only."""

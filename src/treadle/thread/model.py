@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from msgspec import Struct
 
@@ -12,9 +12,7 @@ from treadle.core.conversation import Compaction
 from treadle.core.llm import LlmError, Usage
 from treadle.core.messages import Message
 from treadle.core.tools import CompletedToolInfo, Status
-from treadle.thread.facts import Base
-
-Visibility = Literal["organization", "private", "public"]
+from treadle.thread.facts import Base, Visibility
 
 
 class ConversationSnapshot(Struct, frozen=True, omit_defaults=True):

@@ -6,7 +6,9 @@ from collections.abc import Iterable, Iterator
 
 from treadle.core.events import ToolCompleted
 from treadle.core.tools import BlobRef
+from treadle.thread.branches import entries_of
 from treadle.thread.codec import UnknownEntryError, decode_entry
+from treadle.thread.facts import Merged
 from treadle.thread.record import Record
 
 
@@ -19,6 +21,7 @@ def outputs_of(records: Iterable[Record]) -> Iterator[tuple[int, BlobRef]]:
             entry = decode_entry(record.event)
         except UnknownEntryError:
             continue
-        ref = entry.outcome.blob if isinstance(entry, ToolCompleted) else None
-        if ref is not None:
-            yield record.seq, ref
+        for one in entries_of(entry) if isinstance(entry, Merged) else (entry,):
+            ref = one.outcome.blob if isinstance(one, ToolCompleted) else None
+            if ref is not None:
+                yield record.seq, ref

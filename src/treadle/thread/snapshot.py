@@ -31,6 +31,7 @@ from treadle.thread.facts import (
     FilesSaved,
     GitObserved,
     ThreadCreated,
+    Visibility,
 )
 from treadle.thread.fold import CHAT, ThreadFold
 from treadle.thread.model import GitFields, Thread, ThreadMetadata
@@ -67,6 +68,9 @@ class Snapshot(Struct, frozen=True, omit_defaults=True):
     is_named_by_person: bool = False
     context: ContextObserved | None = None
     files: FilesSaved | None = None
+    visibility: Visibility = "organization"
+    """Which one holds when the thread is not private; the document names the one that holds now."""
+    merging: tuple[Message, ...] = ()
 
 
 def _to_plain(value: Any) -> Any:
@@ -110,6 +114,8 @@ def encode_snapshot(fold: ThreadFold, head: Head) -> bytes:
         is_named_by_person=fold.is_named_by_person,
         context=fold.context,
         files=fold.files,
+        visibility=fold.visibility,
+        merging=fold.merging,
     )
     body = msgspec.json.format(_encode(snapshot), indent=2)
     sealed = body.rstrip()[:-1].rstrip()
@@ -168,5 +174,8 @@ def restore_fold(snapshot: Snapshot) -> ThreadFold | None:
     fold.is_named_by_person = snapshot.is_named_by_person
     fold.context, fold.files = snapshot.context, snapshot.files
     fold.imported_from, fold.is_trashed = thread.imported_from, thread.is_trashed
+    fold.is_private = thread.is_private
+    fold.is_shared_with_support = thread.is_shared_with_support
+    fold.visibility, fold.merging = snapshot.visibility, snapshot.merging
     fold.resume(snapshot.config, state)
     return fold

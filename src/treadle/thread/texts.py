@@ -38,6 +38,7 @@ from treadle.core.task.events import (
     TimeRanOut,
 )
 from treadle.core.tools import BlobRef, ToolExecutionOutcome
+from treadle.thread.branches import event_of
 from treadle.thread.codec import Entry, UnknownEntryError, decode_entry
 from treadle.thread.facts import (
     Annotated,
@@ -52,11 +53,14 @@ from treadle.thread.facts import (
     Granted,
     Imported,
     InputQueued,
+    Merged,
     Pinned,
+    PrivacySet,
     Recovered,
     Renamed,
     Restored,
     Scrubbed,
+    Shared,
     Tagged,
     TaskEnded,
     ThreadCreated,
@@ -211,6 +215,11 @@ def _rewound(entry: Rewound) -> Iterator[Text]:
         yield Kind.ANSWER, entry.view.compaction.summary
 
 
+def _merged(entry: Merged) -> Iterator[Text]:
+    for record in entry.records:
+        yield from texts_of(event_of(record))
+
+
 def _task_state(entry: StateCompleted) -> Iterator[Text]:
     changes = entry.changes
     written = (changes.last_observation, changes.final_answer, changes.error)
@@ -242,6 +251,9 @@ _TEXTS: Final[Mapping[type, Callable[[Any], Iterable[Text]]]] = MappingProxyType
         Trashed: _none,
         Restored: _none,
         Scrubbed: _none,
+        Shared: _none,
+        PrivacySet: _none,
+        Merged: _merged,
         Imported: _imported,
         Foreign: lambda entry: [(Kind.OTHER, _unescaped(entry.text))],
         UserInput: lambda entry: _said(entry.message),

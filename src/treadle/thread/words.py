@@ -30,10 +30,13 @@ from treadle.thread.facts import (
     Granted,
     Imported,
     InputQueued,
+    Merged,
+    PrivacySet,
     Recovered,
     Renamed,
     Restored,
     Scrubbed,
+    Shared,
     TaskEnded,
     Trashed,
 )
@@ -100,6 +103,24 @@ def _imported(entry: Imported, _: NameOf) -> Words:
     return Words(text, "\n".join(entry.problems))
 
 
+def _shared(entry: Shared, _: NameOf) -> Words:
+    seen_by = {
+        "organization": "the organization may see it",
+        "private": "nobody else may see it",
+        "public": "anybody may see it",
+    }
+    told = [] if entry.visibility is None else [seen_by[entry.visibility]]
+    if entry.with_support is not None:
+        told.append("shared with support" if entry.with_support else "not shared with support")
+    return Words(", ".join(told))
+
+
+def _merged(entry: Merged, _: NameOf) -> Words:
+    where = f" on {entry.host}" if entry.host else " on another machine"
+    text = f"conflict, merged: what was done{where} after version {entry.version} joins here"
+    return Words(text, f"{len(entry.messages)} messages, {len(entry.records)} records")
+
+
 _WORDS: Final[Mapping[type, Callable[[Any, NameOf], Words | None]]] = MappingProxyType(
     {
         ApprovalDecided: _decided,
@@ -133,6 +154,13 @@ _WORDS: Final[Mapping[type, Callable[[Any, NameOf], Words | None]]] = MappingPro
         Scrubbed: lambda entry, _: Words(f"{entry.count} records were scrubbed"),
         Imported: _imported,
         Foreign: lambda _, __: Words("a record of the other program without a counterpart here"),
+        Shared: _shared,
+        PrivacySet: lambda entry, _: Words(
+            "from here on it stays on this machine"
+            if entry.is_private
+            else "it may leave this machine again"
+        ),
+        Merged: _merged,
         Trashed: lambda _, __: Words("put into the trash"),
         Restored: lambda _, __: Words("taken out of the trash"),
     }

@@ -12,7 +12,7 @@ What is decided here and not in the source document, with the reason:
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Self, TypeAlias
 
 from msgspec.structs import replace
@@ -50,8 +50,9 @@ from treadle.core.config import AgentConfig
 from treadle.core.conversation import Conversation
 from treadle.core.events import AgentEvent, ApprovalDecided, CompactionRequested, name_of
 from treadle.core.executions import as_run, without_yes
+from treadle.core.joining import join
 from treadle.core.machine import Retry
-from treadle.core.messages import ToolCall
+from treadle.core.messages import Message, ToolCall
 from treadle.core.tools import Status, ToolExecutionStatus
 
 _log = logging.getLogger("treadle.chat")
@@ -136,6 +137,16 @@ class ConversationMachine:
             state = replace(state, executions=without_yes(state.executions))
         other._state = state
         return other
+
+    def joined_by(self, messages: Sequence[Message]) -> Self | None:
+        """The machine after messages of another branch have joined; this one stays as it is.
+
+        `None` while something is open: nothing may come between a call and its result.
+        """
+        state = self._state
+        if not isinstance(state, WaitingForUserInput):
+            return None
+        return self.with_state(WaitingForUserInput(join(state.conversation, messages)))
 
     def with_config(self, config: AgentConfig) -> Self:
         """A machine in the same state with another configuration; this one stays as it is.

@@ -1,0 +1,279 @@
+"""The values in requests and answers. The OpenAPI document is generated from these types."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from treadle.thread.facts import Visibility
+from treadle.thread.model import ThreadSummary
+
+Time: TypeAlias = Annotated[
+    str, Meta(description="UTC, six digits and Z: 2026-11-21T08:15:30.123456Z", max_length=40)
+]
+Name: TypeAlias = Annotated[
+    str, Meta(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._@-]*$")
+]
+ThreadId: TypeAlias = Annotated[
+    str, Meta(pattern=r"^T-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$", max_length=38)
+]
+RoleName: TypeAlias = Literal["member", "organization_admin"]
+
+
+class Problem(Struct, frozen=True, omit_defaults=True):
+    """Why a request was refused: `error` is a code of `api/codes.py`, `message` is for people.
+
+    In a conflict `server_version` and `server_hash` say where the thread is.
+    """
+
+    error: str
+    message: str
+    hint: str = ""
+    server_version: int | UnsetType = UNSET
+    server_hash: str | UnsetType = UNSET
+    client_version: int | UnsetType = UNSET
+
+
+class ThreadHead(Struct, frozen=True):
+    """Where a thread is. `change` counts all changes on this server, in order."""
+
+    thread: str
+    version: int
+    hash: str
+    change: int
+    is_deleted: bool = False
+    is_purged: bool = False
+
+
+class Heads(Struct, frozen=True):
+    """The caller's own threads that changed after a `change`, oldest change first.
+
+    `is_last` says that there are no more; otherwise ask again with the last `change`.
+    """
+
+    heads: tuple[ThreadHead, ...]
+    change: int
+    is_last: bool
+
+
+class ListedThread(Struct, frozen=True):
+    """A line of a list: the summary, and whose it is."""
+
+    summary: ThreadSummary
+    owner: str
+    organization: str
+    is_deleted: bool = False
+
+
+class ThreadList(Struct, frozen=True):
+    """A page of a list; `total` counts what the filter fits and the caller may see."""
+
+    threads: tuple[ListedThread, ...]
+    total: int
+    limit: int
+    offset: int
+
+
+class SearchHit(Struct, frozen=True):
+    """A thread in which something was found, and its best place; as `treadle search` has it."""
+
+    thread: ListedThread
+    version: int
+    kind: str
+    snippet: str
+    ranges: tuple[tuple[int, int], ...]
+    count: int
+    score: float
+
+
+class SearchResult(Struct, frozen=True):
+    """A page of hits, best first."""
+
+    hits: tuple[SearchHit, ...]
+    limit: int
+    offset: int
+
+
+class SetVisibility(Struct, frozen=True, forbid_unknown_fields=True):
+    """Who may see the thread."""
+
+    visibility: Visibility
+
+
+class NewShare(Struct, frozen=True, forbid_unknown_fields=True):
+    """A link to be made; without `expires_at` it is good for 30 days."""
+
+    expires_at: Time | None = None
+
+
+class Share(Struct, frozen=True):
+    """A link that was made; the token stands in `url` and is told this once."""
+
+    url: str
+    created_at: str
+    expires_at: str
+
+
+class ShareLine(Struct, frozen=True):
+    """A link as it is listed, without its token."""
+
+    created_at: str
+    expires_at: str
+    is_active: bool
+
+
+class Shares(Struct, frozen=True):
+    """The links of a thread, newest first."""
+
+    shares: tuple[ShareLine, ...]
+
+
+class SharedThread(Struct, frozen=True):
+    """What the holder of a link sees; `content` is the conversation of the document."""
+
+    id: str
+    title: str | None
+    created_at: str
+    updated_at: str
+    content: dict[str, object]
+
+
+class SupportAccess(Struct, frozen=True):
+    """Whether support may read a thread: `pending`, `active` or `none`."""
+
+    thread: str
+    status: Literal["pending", "active", "none"]
+    requested_by: str | None = None
+    requested_at: str | None = None
+    approved_at: str | None = None
+    expires_at: str | None = None
+
+
+class Me(Struct, frozen=True):
+    """Who the caller is."""
+
+    user: str
+    organization: str
+    role: RoleName
+    is_admin: bool
+    is_support: bool
+    token_name: str
+    token_expires_at: str | None = None
+
+
+class NewUser(Struct, frozen=True, forbid_unknown_fields=True):
+    """A user to be made."""
+
+    name: Name
+    organization: Name
+    role: RoleName = "member"
+    is_admin: bool = False
+    is_support: bool = False
+
+
+class ChangedUser(Struct, frozen=True, forbid_unknown_fields=True):
+    """What is to be changed about a user; what is left out stays."""
+
+    role: RoleName | UnsetType = UNSET
+    is_admin: bool | UnsetType = UNSET
+    is_support: bool | UnsetType = UNSET
+    is_disabled: bool | UnsetType = UNSET
+
+
+class User(Struct, frozen=True):
+    """A user."""
+
+    name: str
+    organization: str
+    role: RoleName
+    is_admin: bool
+    is_support: bool
+    is_disabled: bool
+    created_at: str
+
+
+class Users(Struct, frozen=True):
+    """All users."""
+
+    users: tuple[User, ...]
+
+
+class NewOrganization(Struct, frozen=True, forbid_unknown_fields=True):
+    """An organization to be made."""
+
+    name: Name
+
+
+class Organization(Struct, frozen=True):
+    """An organization."""
+
+    name: str
+    created_at: str
+    user_count: int = 0
+
+
+class Organizations(Struct, frozen=True):
+    """All organizations."""
+
+    organizations: tuple[Organization, ...]
+
+
+class NewToken(Struct, frozen=True, forbid_unknown_fields=True):
+    """A token to be made; its name is for people."""
+
+    name: Name
+    expires_at: Time | None = None
+
+
+class Token(Struct, frozen=True):
+    """A token that was made: `token` is told this once."""
+
+    id: int
+    name: str
+    token: str
+    created_at: str
+    expires_at: str | None = None
+
+
+class TokenLine(Struct, frozen=True):
+    """A token as it is listed."""
+
+    id: int
+    name: str
+    user: str
+    created_at: str
+    expires_at: str | None = None
+    last_used_at: str | None = None
+    is_revoked: bool = False
+
+
+class Tokens(Struct, frozen=True):
+    """Tokens, newest first."""
+
+    tokens: tuple[TokenLine, ...]
+
+
+class AuditLine(Struct, frozen=True):
+    """Who changed what about who may do or see something."""
+
+    id: int
+    at: str
+    actor: str
+    action: str
+    thread: str | None
+    detail: str
+
+
+class Audit(Struct, frozen=True):
+    """Lines of the audit log, newest first."""
+
+    lines: tuple[AuditLine, ...]
+
+
+class Health(Struct, frozen=True):
+    """Whether the server works: `healthy`, or `unhealthy` with the reason per component."""
+
+    status: Literal["healthy", "unhealthy"]
+    version: str
+    components: dict[str, str]

@@ -1,0 +1,70 @@
+"""How messages of another branch of a conversation join this one. Pure.
+
+Providers refuse a session in which a call has no result, or a result no call. So the messages of a
+branch are made whole first, and their calls get fresh ids where this conversation has theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from msgspec.structs import replace
+
+from treadle.core.answer import as_assistant
+from treadle.core.conversation import Conversation
+from treadle.core.messages import Message, ToolCall
+
+UNKNOWN_OUTCOME: Final = (
+    "ERROR: this call was open on another machine when its part of the conversation was joined to "
+    "this one. It may or may not have happened: find out before you repeat it."
+)
+"""What the model reads as the result of a call that had none where it was made."""
+
+
+def made_whole(messages: Iterable[Message]) -> tuple[Message, ...]:
+    """The messages with each call followed by exactly one result.
+
+    A result whose call is not among them becomes a note; a call without one is answered.
+    """
+    whole: list[Message] = []
+    open_calls: dict[str, ToolCall] = {}
+
+    def answer() -> None:
+        whole.extend(Message.tool(call, UNKNOWN_OUTCOME) for call in open_calls.values())
+        open_calls.clear()
+
+    for message in messages:
+        if message.role != "tool":
+            answer()
+            whole.append(message)
+            open_calls.update((call.id, call) for call in message.tool_calls)
+        elif message.tool_call_id in open_calls:
+            whole.append(message)
+            del open_calls[message.tool_call_id]
+        else:
+            answer()
+            name = message.name or "a tool"
+            whole.append(Message.note(f"[What {name} had said there]\n{message.content}"))
+    answer()
+    return tuple(whole)
+
+
+def join(conversation: Conversation, messages: Iterable[Message]) -> Conversation:
+    """The conversation and, behind it, messages that are whole; calls whose ids it has get others.
+
+    Costs time in proportion to the messages that join.
+    """
+    fresh: dict[str, str] = {}
+    for message in messages:
+        if message.role == "assistant":
+            joined = as_assistant(message, conversation)
+            pairs = zip(message.tool_calls, joined.tool_calls, strict=True)
+            fresh = {was.id: now.id for was, now in pairs}
+        elif message.tool_call_id is None:
+            joined = message
+        else:
+            call_id = fresh.get(message.tool_call_id, message.tool_call_id)
+            joined = replace(message, tool_call_id=call_id)
+        conversation = conversation.append(joined)
+    return conversation

@@ -1,0 +1,1 @@
+"""The team server: threads of many machines and people, over HTTP."""

@@ -1,0 +1,100 @@
+"""What another branch of a thread holds, as `Merged` keeps it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from treadle.core.llm import Usage
+from treadle.thread.codec import Entry, UnknownEntryError, decode_entry, usage_of
+from treadle.thread.facts import (
+    Annotated,
+    BranchRecord,
+    ExtraSet,
+    GitObserved,
+    Merged,
+    Pinned,
+    Renamed,
+    Shared,
+    Tagged,
+)
+from treadle.thread.record import Record
+
+Said: TypeAlias = Renamed | Tagged | Pinned | Annotated | ExtraSet | Shared
+"""What people and programs add to a thread."""
+
+
+def event_of(record: BranchRecord) -> bytes:
+    """The JSON of a record's event, as another journal could hold it."""
+    return msgspec.json.encode(record.event)
+
+
+def entries_of(merged: Merged) -> Iterator[Entry]:
+    """What the records of a branch say; those that this version does not know are passed over."""
+    for record in merged.records:
+        try:
+            yield decode_entry(event_of(record))
+        except UnknownEntryError:
+            continue
+
+
+class Brought(Struct, frozen=True):
+    """What a branch brings besides its messages.
+
+    `usage` is what it used of models, `heads` the commits it saw. `said` holds on whichever branch
+    it was said; what was allowed there does not.
+    """
+
+    usage: Usage
+    heads: tuple[str, ...]
+    said: tuple[Said, ...]
+
+
+def brought_by(merged: Merged) -> Brought:
+    """What the records of a branch say that counts in the thread they were merged into."""
+    usage, heads, said = Usage(), [], []
+    for entry in entries_of(merged):
+        if isinstance(entry, Said):
+            said.append(entry)
+        else:
+            usage = usage + (usage_of(entry) or Usage())
+        if isinstance(entry, GitObserved) and entry.head:
+            heads.append(entry.head)
+    return Brought(usage, tuple(heads), tuple(said))
+
+
+def flat(records: Iterable[Record]) -> Iterator[BranchRecord]:
+    """The records as a branch, each once: a merge among them is what it merged.
+
+    So merging again and again does not put branches into branches, and each record is known by its
+    hash wherever it has come from.
+    """
+    for record in records:
+        plain: dict[str, Any] = msgspec.json.decode(record.event)
+        merged = _as_merge(record) if plain.get("type") == "merged" else None
+        if merged is None:
+            yield BranchRecord(record.seq, record.at, record.hash, plain)
+        else:
+            yield from merged.records
+
+
+def _as_merge(record: Record) -> Merged | None:
+    try:
+        entry = decode_entry(record.event)
+    except UnknownEntryError:
+        return None
+    return entry if isinstance(entry, Merged) else None
+
+
+def known_in(records: Iterable[Record]) -> set[str]:
+    """The hashes of all records that are in a journal, by themselves or in a merge."""
+    known: set[str] = set()
+    for record in records:
+        known.add(record.hash)
+        if b'"merged"' in bytes(record.event):
+            merged = _as_merge(record)
+            known.update(one.hash for one in (merged.records if merged is not None else ()))
+    return known
