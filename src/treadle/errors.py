@@ -153,6 +153,59 @@ class FileStateError(TreadleError):
     """
 
 
+class RemoteError(TreadleError):
+    """A server stands in the way; this machine's threads are as they were."""
+
+
+class RemoteUnavailableError(RemoteError):
+    """The server cannot be reached, or asks to come back later. What waits is sent then.
+
+    Args:
+        message: what happened.
+        hint: what to do next.
+        retry_after_s: when the server says to come back; `None` if it does not.
+    """
+
+    def __init__(self, message: str, *, hint: str = "", retry_after_s: float | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.retry_after_s = retry_after_s
+
+
+class RemoteRefusedError(RemoteError):
+    """The server says no, and would say it again: ask differently.
+
+    Args:
+        message: what it said.
+        hint: what to do next.
+        code: the code of its answer, as `api/codes.py` has them; empty if it gave none.
+        status: the HTTP status; 0 if there was none.
+    """
+
+    def __init__(self, message: str, *, hint: str = "", code: str = "", status: int = 0) -> None:
+        super().__init__(message, hint=hint)
+        self.code = code
+        self.status = status
+
+
+class RemoteConflictError(RemoteRefusedError):
+    """The thread on the server is not where this machine thought; nothing was changed there.
+
+    Args:
+        message: what the server said.
+        seq: the last record the server has; 0 if it has none.
+        hash: that record's hash.
+    """
+
+    def __init__(self, message: str, *, seq: int, hash: str) -> None:  # noqa: A002  its name
+        super().__init__(message, code="conflict", status=409)
+        self.seq = seq
+        self.hash = hash
+
+
+class NotLoggedInError(NotConfiguredError):
+    """No server is known to this machine, or it does not know this user: `treadle login URL`."""
+
+
 class HeldBackError(TreadleError):
     """What was to leave this machine holds a secret it knows; nothing has left."""
 

@@ -1,0 +1,70 @@
+"""What every part of the server is given: a transaction, who asks, and the time."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+from msgspec import Struct
+from sqlalchemy import Connection
+
+from treadle.api.types import RoleName
+
+
+class Principal(Struct, frozen=True):
+    """Who asks. Nobody in particular has no user; the holder of a token is its user.
+
+    A database is asked for these once per request, so that a token that is revoked, or a user that
+    is disabled, is refused with the next request.
+    """
+
+    user_id: int | None = None
+    user: str = ""
+    organization_id: int | None = None
+    organization: str = ""
+    role: RoleName = "member"
+    is_admin: bool = False
+    is_support: bool = False
+    token_id: int | None = None
+    token_name: str = ""
+    token_expires_at: str | None = None
+
+
+ANYBODY: Final = Principal()
+"""Who asks without a token."""
+
+
+class Context(Struct, frozen=True):
+    """One request at work: all it reads and writes is one transaction.
+
+    `now` is UTC in the form of records; everything the request notes has happened then.
+    """
+
+    db: Connection
+    caller: Principal
+    now: str
+
+
+class Verb(Enum):
+    """What can be done with a thread; `server/access.py` says who may."""
+
+    LIST = "list"
+    SEARCH = "search"
+    GET = "get"
+    """The document, also of an earlier version."""
+    PULL = "pull"
+    """Records, large outputs, live changes."""
+    CREATE = "create"
+    PUSH = "push"
+    """Records or a document that replace or follow what is there."""
+    SET_VISIBILITY = "set_visibility"
+    DELETE = "delete"
+    RESTORE = "restore"
+    PURGE = "purge"
+    """Remove what was said for good."""
+    SHARE = "share"
+    """Make and list links."""
+    UNSHARE = "unshare"
+    REQUEST_SUPPORT = "request_support"
+    GRANT_SUPPORT = "grant_support"
+    """Approve or end support's access."""
