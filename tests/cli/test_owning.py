@@ -242,3 +242,66 @@ def test_a_program_of_ones_own_does_not_go_on_with_a_task_from_elsewhere(
     with pytest.raises(UsageError, match="taken in from elsewhere"):
         agent.resume(thread)
     assert not mark.exists()
+
+
+Own = Callable[..., str]
+
+
+@pytest.fixture
+def own_elsewhere(gift: Gift, environment: dict[str, str]) -> Own:
+    """A thread of this user's own that has come from another machine by way of their server."""
+
+    def make(*more: Entry, **how: str) -> str:
+        thread, _ = gift(*more, **how)
+        LocalStore(Places.find(environment)).adopted.mark(thread, is_mine=True)
+        return thread
+
+    return make
+
+
+def test_a_call_that_waits_in_ones_own_thread_can_be_allowed_from_another_machine(
+    treadle: Run, own_elsewhere: Own, mark: Path, script: Script
+) -> None:
+    thread = own_elsewhere(mode="ask")
+    done = treadle("approve", thread, "--yes", TREADLE_APPROVAL_MODE="ask")
+    assert "was gone on with on another machine" in done.stderr
+    assert mark.exists()
+
+
+def test_a_yes_that_was_given_on_another_machine_does_not_hold_here(
+    treadle: Run, own_elsewhere: Own, mark: Path, script: Script
+) -> None:
+    thread = own_elsewhere(Granted("bash", max(RiskLevel)))
+    model, asks = script(TRAP.format(mark=mark)), {"TREADLE_APPROVAL_MODE": "ask"}
+    assert treadle("resume", thread, "-p", "now", "-m", model, **asks).returncode == 4
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize("mode", ["plan", "ask", "auto-edit", "auto"])
+def test_a_call_that_was_open_on_another_machine_does_not_run_here_by_itself(
+    treadle: Run, own_elsewhere: Own, mark: Path, mode: str
+) -> None:
+    thread = own_elsewhere()
+    told = treadle("resume", thread, TREADLE_APPROVAL_MODE=mode).stderr
+    assert "what was open in it is given up" in told
+    assert not mark.exists()
+
+
+def test_a_prompt_that_was_queued_on_ones_other_machine_is_delivered_here(
+    treadle: Run, own_elsewhere: Own, script: Script
+) -> None:
+    thread = own_elsewhere(InputQueued(Message.user("and then?")))
+    assert treadle("resume", thread, "-m", script(HELLO)).returncode == 0
+    assert "and then?" in json.dumps(document(treadle, thread)["conversation"])
+
+
+def test_ones_own_task_from_another_machine_goes_on_and_asks_first(
+    treadle: Run, own_elsewhere: Own, mark: Path
+) -> None:
+    thread = own_elsewhere(verb="run")
+    refused = treadle("resume", thread, TREADLE_APPROVAL_MODE="auto")
+    assert (refused.returncode, mark.exists()) == (2, False)
+    assert "--approval-mode ask" in refused.stderr
+    gone_on = treadle("resume", thread, TREADLE_APPROVAL_MODE="ask")
+    assert "nothing that was allowed there counts here" in gone_on.stderr
+    assert not mark.exists()

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from treadle.config.approval import APPROVAL_MODES
 from treadle.config.settings import ApprovalMode
-from treadle.core.approval import Policy
+from treadle.core.approval import NeverAsk, Policy
 from treadle.core.config import AgentConfig
 from treadle.core.tools import EffectClass
 from treadle.tools.builtin import builtin_tools
@@ -33,6 +33,11 @@ class Approval(Struct, frozen=True):
     name: str
     policy: Policy
     only_reads: bool
+
+    @property
+    def asks_nothing(self) -> bool:
+        """Whether whatever is called runs by itself."""
+        return not self.only_reads and isinstance(self.policy, NeverAsk)
 
     @property
     def notice(self) -> str:

@@ -13,6 +13,7 @@ from typing import Final
 import click
 from msgspec.structs import replace
 
+from treadle.cli.modes import Approval
 from treadle.cli.setup import Setup
 from treadle.core.chat.states import WaitingForUserInput
 from treadle.core.config import AgentConfig
@@ -22,7 +23,7 @@ from treadle.core.task.machine import TaskMachine
 from treadle.core.tools import EffectClass
 from treadle.errors import UsageError
 from treadle.store.writer import ThreadWriter
-from treadle.thread.facts import Configured
+from treadle.thread.facts import Configured, TakenOver
 from treadle.tools.builtin import builtin_tools
 from treadle.workspace.redact import Redactor, collect_secrets
 
@@ -32,43 +33,38 @@ REASON: Final = "the thread was taken in from elsewhere; what was open in it is 
 def make_own(setup: Setup) -> Setup:
     """The setup for the thread as it is when nothing in it counts that somebody else allowed.
 
-    Calls and prompts that were open are given up; approval mode, limits and system prompt are those
-    of a new thread here. All of that is durable before the thread counts as this user's own.
+    Approval mode, limits and system prompt are those of a new thread here. What was open in it is
+    given up. In a thread that was this user's own on another machine only calls that had begun are;
+    questions and prompts stay, and a task goes on, without any yes. All of that is durable before
+    the thread counts as this user's own.
 
     Raises:
-        UsageError: it is a task that is not over, or its folder is gone.
+        UsageError: it is somebody else's task that is not over, or its folder is gone.
         StoreError: the thread is busy, damaged or newer, or the disk refused.
     """
     assert setup.thread is not None
     thread = setup.thread.header.thread
     machine = setup.thread.machine
+    is_mine = setup.store.adopted.is_mine(thread)
     if isinstance(machine, TaskMachine):
-        if not machine.is_over:
+        if machine.is_over:
+            return setup
+        if not is_mine:
             raise UsageError(
                 f"thread {thread} is a task that was begun elsewhere: what is open in it, and what "
                 "was allowed for it, nobody here has said yes to",
                 hint=f"`treadle show {thread}` tells it; `treadle run TASK` begins it anew",
             )
-        return setup
     approval = setup.new_approval()
-    settings = setup.loaded.settings
-    config = AgentConfig(
-        model_name=machine.config.model_name,
-        system_prompt=setup.system_prompt(setup.workspace()),
-        tools=tuple(
-            tool.definition
-            for tool in builtin_tools()
-            if not approval.only_reads or tool.definition.effect is EffectClass.READ
-        ),
-        max_tokens=settings.max_tokens or 0,
-        temperature=settings.temperature,
-        reasoning=settings.reasoning,
-        approval=approval.policy,
-        context_tokens_max=machine.config.context_tokens_max,
-    )
+    if isinstance(machine, TaskMachine) and machine.round and approval.asks_nothing:
+        raise UsageError(
+            f"thread {thread} is a task that has calls open which were made on another machine",
+            hint="--approval-mode ask goes on with it, and asks before any of them runs here",
+        )
+    config = _config(setup, approval)
     writer = setup.store.open(thread)
     try:
-        was_open = _give_up(writer)
+        was_open = _take_over(writer) if is_mine else _give_up(writer)
         redact = Redactor(collect_secrets(os.environ, Path.home())).redact
         writer.stage(Configured(config, writer.fold.provider), redact)
         writer.commit()
@@ -76,12 +72,49 @@ def make_own(setup: Setup) -> Setup:
     finally:
         writer.close()
     given_up = "what was open in it is given up, and " if was_open else ""
+    origin = "was gone on with on another machine" if is_mine else "was taken in from elsewhere"
     text = (
-        f"thread {thread} was taken in from elsewhere: {given_up}nothing that was allowed there "
-        f"counts here; approval mode {approval.name}"
+        f"thread {thread} {origin}: {given_up}nothing that was allowed there counts here; "
+        f"approval mode {approval.name}"
     )
     click.echo(text, err=True)
     return replace(setup, thread=setup.store.load(thread).fold)
+
+
+def _config(setup: Setup, approval: Approval) -> AgentConfig:
+    """As a new thread here would have it; a task keeps what it was told first, and its tools."""
+    assert setup.thread is not None
+    machine, settings = setup.thread.machine, setup.loaded.settings
+    is_task = isinstance(machine, TaskMachine)
+    offered = {tool.name for tool in machine.config.tools}
+    tools = tuple(
+        tool.definition
+        for tool in builtin_tools()
+        if (not is_task or tool.definition.name in offered)
+        and (not approval.only_reads or tool.definition.effect is EffectClass.READ)
+    )
+    if is_task:
+        return replace(machine.config, tools=tools, approval=approval.policy, granted={})
+    return AgentConfig(
+        model_name=machine.config.model_name,
+        system_prompt=setup.system_prompt(setup.workspace()),
+        tools=tools,
+        max_tokens=settings.max_tokens or 0,
+        temperature=settings.temperature,
+        reasoning=settings.reasoning,
+        approval=approval.policy,
+        context_tokens_max=machine.config.context_tokens_max,
+    )
+
+
+def _take_over(writer: ThreadWriter) -> bool:
+    """No yes counts any more, and no call begun elsewhere is open; whether there was one."""
+    writer.stage(TakenOver())
+    machine = writer.fold.machine
+    is_open = not isinstance(machine, TaskMachine) and bool(machine.round)
+    if is_open:
+        writer.stage(CancelRequested(reason=REASON, at=writer.now()))
+    return is_open
 
 
 def _give_up(writer: ThreadWriter) -> bool:

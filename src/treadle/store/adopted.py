@@ -13,6 +13,7 @@ from treadle.store.folders import ADOPTED, Folders
 from treadle.store.journal import told_as
 
 _DIGITS_MAX: Final = 18
+_MINE: Final = b"0 mine\n"
 
 
 class Adopted:
@@ -25,13 +26,27 @@ class Adopted:
     def __init__(self, folders: Folders) -> None:
         self._folders = folders
 
-    def mark(self, thread_id: str) -> None:
+    def mark(self, thread_id: str, *, is_mine: bool = False) -> None:
         """This thread is made elsewhere; durable when this returns, before its journal is there.
+
+        Args:
+            thread_id: the thread.
+            is_mine: whether it comes from this user's own server, and not as a file.
 
         Raises:
             DiskError: it is not marked, and must not be taken in.
         """
-        replace_file(self._folders.disk, self._path(thread_id), b"0\n")
+        replace_file(self._folders.disk, self._path(thread_id), _MINE if is_mine else b"0\n")
+
+    def is_mine(self, thread_id: str) -> bool:
+        """Whether a thread that was made elsewhere was this user's there, as their server says.
+
+        A yes that was given there counts no more than any other; what was open may be gone on with.
+
+        Raises:
+            DiskError: nobody can tell.
+        """
+        return self._read(thread_id) == _MINE
 
     def make_own(self, thread_id: str, version: int) -> None:
         """From this version on, which is durable, the thread is this user's own.
@@ -49,15 +64,20 @@ class Adopted:
         Raises:
             DiskError: nobody can tell.
         """
-        path = self._path(thread_id)
-        with told_as("read", path):
-            try:
-                data = self._folders.disk.read_range(path, 0, _DIGITS_MAX)
-            except FileNotFoundError:
-                return None
+        data = self._read(thread_id)
+        if data is None:
+            return None
         # What cannot be read as a number was not written here, and trusts nobody.
         text = data.strip()
         return int(text) if text.isdigit() else 0
+
+    def _read(self, thread_id: str) -> bytes | None:
+        path = self._path(thread_id)
+        with told_as("read", path):
+            try:
+                return self._folders.disk.read_range(path, 0, _DIGITS_MAX)
+            except FileNotFoundError:
+                return None
 
     def is_foreign(self, thread_id: str, version: int | None = None) -> bool:
         """Whether what is recorded up to a version was made elsewhere, not by this user.

@@ -231,6 +231,10 @@ class PrivacySet(_Fact, frozen=True, tag="privacy_set"):
     is_private: bool
 
 
+class TakenOver(_Fact, frozen=True, tag="taken_over"):
+    """From here on somebody else goes on with the thread: no yes that was given before counts."""
+
+
 class BranchRecord(Struct, frozen=True):
     """A record of another branch, as it stood there; its `hash` tells it from all others."""
 
@@ -301,6 +305,7 @@ Fact: TypeAlias = (
     | Shared
     | PrivacySet
     | Merged
+    | TakenOver
     | Imported
     | Foreign
 )

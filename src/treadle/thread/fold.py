@@ -45,6 +45,7 @@ from treadle.thread.facts import (
     Restored,
     Shared,
     Tagged,
+    TakenOver,
     ThreadCreated,
     Trashed,
     Visibility,
@@ -319,6 +320,9 @@ class ThreadFold:
     def _take_privacy(self, entry: PrivacySet) -> None:
         self.is_private = entry.is_private
 
+    def _take_over(self, _: TakenOver) -> None:
+        self._machine = self._machine.forked(self.header.thread)
+
     def _take_merge(self, entry: Merged) -> None:
         """The branch's messages and prompts, what it used, and what people added there.
 
@@ -479,6 +483,7 @@ _TAKE: Final[Mapping[type, Callable[[ThreadFold, Any], None]]] = MappingProxyTyp
         Shared: ThreadFold._take_sharing,
         PrivacySet: ThreadFold._take_privacy,
         Merged: ThreadFold._take_merge,
+        TakenOver: ThreadFold._take_over,
     }
 )
 """What each fact does to the fold; those that are not here are for readers only."""

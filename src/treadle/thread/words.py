@@ -37,6 +37,7 @@ from treadle.thread.facts import (
     Restored,
     Scrubbed,
     Shared,
+    TakenOver,
     TaskEnded,
     Trashed,
 )
@@ -161,6 +162,7 @@ _WORDS: Final[Mapping[type, Callable[[Any, NameOf], Words | None]]] = MappingPro
             else "it may leave this machine again"
         ),
         Merged: _merged,
+        TakenOver: lambda _, __: Words("gone on with elsewhere: no yes given before counts"),
         Trashed: lambda _, __: Words("put into the trash"),
         Restored: lambda _, __: Words("taken out of the trash"),
     }
