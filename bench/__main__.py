@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 from pathlib import Path
 
-from bench import machine, startup, streams, task, threads, turns
+from bench import machine, redaction, startup, streams, sync, task, threads, turns
 from bench.report import Row, print_table, write_json
 
 RESULTS = Path(__file__).parent / "results.json"
@@ -25,6 +25,8 @@ def main() -> None:
         *turns.measure_idle(),
         *turns.measure_parallel_tools(),
         *threads.measure(),
+        *sync.measure(),
+        *redaction.measure(),
     ]
     print_table(rows)
     write_json(rows, RESULTS)

@@ -210,6 +210,24 @@ class HeldBackError(TreadleError):
     """What was to leave this machine holds a secret it knows; nothing has left."""
 
 
+class PrivateThreadError(HeldBackError):
+    """The thread may not leave this machine, and did not: it, or what it hangs on, is private."""
+
+
+class SecretFoundError(HeldBackError):
+    """What was to leave holds what looks like a secret; nothing has left.
+
+    Args:
+        message: what was to leave, and what was found.
+        hint: what to do next.
+        found: what was found, in words that hold none of it.
+    """
+
+    def __init__(self, message: str, *, hint: str = "", found: Sequence[str] = ()) -> None:
+        super().__init__(message, hint=hint)
+        self.found = tuple(found)
+
+
 class BuildError(UsageError):
     """An agent cannot be built like this; the message names the state or the part at fault."""
 

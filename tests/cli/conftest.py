@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from cli.teams import Machine, Team
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -73,3 +77,29 @@ def script(tmp_path: Path) -> Callable[[str], str]:
         return f"scripted:{tmp_path / name}"
 
     return write
+
+
+@pytest.fixture(scope="session")
+def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
+    """A team server; whoever needs to be alone there makes a user of their own."""
+    from cli.teams import Team
+
+    found = Team(tmp_path_factory.mktemp("team"))
+    yield found
+    found.stop()
+
+
+@pytest.fixture
+def laptop(tmp_path: Path, environment: dict[str, str]) -> Machine:
+    """A machine on which nobody is logged in."""
+    from cli.teams import machine
+
+    return machine(tmp_path, environment, "laptop")
+
+
+@pytest.fixture
+def desktop(tmp_path: Path, environment: dict[str, str]) -> Machine:
+    """Another one."""
+    from cli.teams import machine
+
+    return machine(tmp_path, environment, "desktop")

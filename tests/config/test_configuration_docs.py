@@ -74,6 +74,7 @@ def test_the_defaults_on_the_page_hold() -> None:
         "temperature": "the provider's own",
         "reasoning": f'`"{settings.reasoning}"`',
         "local_only": "`false`",
+        "sync": f'`"{settings.sync}"`',
     }
     assert (settings.auto_commit, settings.max_steps, settings.local_only) == (True, None, False)
 

@@ -73,10 +73,11 @@ def test_every_variable_sets_what_it_says(desk: Desk) -> None:
         "TREADLE_TEMPERATURE": "0.5",
         "TREADLE_REASONING": "off",
         "TREADLE_LOCAL_ONLY": "True",
+        "TREADLE_SYNC": "manual",
     }
     assert texts.keys() == ENVIRONMENT.keys()
     loaded = desk.load(**texts)
-    expected = Settings("auto", False, 5, 6, 0.5, "off", True, {"default": "a:b"})
+    expected = Settings("auto", False, 5, 6, 0.5, "off", True, "manual", {"default": "a:b"})
     assert loaded.settings == expected
     for variable, (path, _) in ENVIRONMENT.items():
         assert loaded.origins[".".join(path)] == f"environment {variable}"

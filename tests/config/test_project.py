@@ -187,6 +187,7 @@ def test_a_project_with_a_file_in_the_place_of_the_folder_has_no_settings(desk: 
         ('approval_mode = "auto"\n', 1, 'may not set approval_mode = "auto"'),
         ("\nlocal_only = false\n", 2, "may not set local_only = false"),
         ("auto_commit = true\n", 1, "may not set auto_commit = true"),
+        ('sync = "auto"\n', 1, 'may not set sync = "auto"'),
         ('[providers.openai]\nbase_url = "https://evil.invalid"\n', 1, "providers.openai"),
         ('[providers.anthropic]\ndefault_model = "m"\n', 1, "its key would go elsewhere"),
         ('[providers.users]\nprices = "x"\n', 1, "may not change providers.users"),

@@ -145,6 +145,7 @@ def test_everything_that_can_be_set_arrives(desk: Desk) -> None:
     desk.write_user(
         'approval_mode = "auto"\nauto_commit = false\nmax_steps = 7\nmax_tokens = 8\n'
         'temperature = 1\nreasoning = "low"\nlocal_only = true\n'
+        'sync = "manual"\n'
         '[models]\ndefault = "fast"\n"any kind" = "local:b"\n'
         '[aliases]\nfast = "local:a:b"\n'
         f'{LOCAL}base_url_env = "LOCAL_URL"\nkey_env = "LOCAL_KEY"\nkey_file = "~/k"\n'
@@ -154,7 +155,7 @@ def test_everything_that_can_be_set_arrives(desk: Desk) -> None:
     )
     loaded = desk.load()
     assert loaded.settings == Settings(
-        "auto", False, 7, 8, 1.0, "low", True, {"default": "fast", "any kind": "local:b"}
+        "auto", False, 7, 8, 1.0, "low", True, "manual", {"default": "fast", "any kind": "local:b"}
     )
     assert loaded.catalog.providers["local"] == ProviderEntry(
         "openai-chat",

@@ -26,6 +26,7 @@ from treadle.errors import StoreError
 from treadle.runtime import outputs
 from treadle.runtime.outputs import Output, TurnOutcome
 from treadle.runtime.session import Session
+from treadle.thread.facts import PrivacySet
 
 REPLIES: tuple[Any, ...] = (calls("look", "edit", text="I look\u2028é"), calls("put"), "done")
 FAILS: dict[str, Any] = {"error": {"kind": "network", "retry_after_s": 40}, "times": 0}
@@ -184,6 +185,20 @@ async def test_a_commit_is_signed_with_the_thread_and_its_version(desk: Desk) ->
     kinds = desk.kinds(session.thread_id)
     version = kinds.index("tool_completed") + 1
     assert folder.rounds[0].trailer == f"Treadle-Thread: {session.thread_id}@{version}"
+
+
+async def test_no_commit_names_a_thread_that_never_leaves_this_machine(desk: Desk) -> None:
+    """Neither one that began so nor one that became so: a commit travels with the repository."""
+    tools, folder = Toolbox(edit=mutate()), Folder()
+    writer = desk.store.create("test", is_private=True)
+    session = desk.sit(writer, Model(calls("edit"), "done"), tools, workspace=folder)
+    await session.turn("go")
+    assert folder.rounds[0].trailer == ""
+    later = desk.new(Model(calls("edit"), calls("edit"), "done"), tools, workspace=folder)
+    later._writer.stage(PrivacySet(True))
+    later._writer.commit()
+    await later.turn("go")
+    assert [one.trailer for one in folder.rounds] == ["", "", ""]
 
 
 async def test_what_opening_had_to_mend_is_told_and_recorded_once(desk: Desk) -> None:

@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import Final, NamedTuple
 
 from core.samples import call, said, success
-from thread.journals import at
+from thread.journals import at, branch_record
 from treadle.core.approval import AlwaysAsk, Approved, AskAbove, Modified, Rejected, ToolBased
 from treadle.core.budget import TokenBudget
 from treadle.core.config import AgentConfig
@@ -61,11 +61,16 @@ from treadle.thread.facts import (
     GitObserved,
     Granted,
     Imported,
+    InputQueued,
+    Merged,
     Pinned,
+    PrivacySet,
     Renamed,
     Restored,
     Scrubbed,
+    Shared,
     Tagged,
+    TakenOver,
     TaskEnded,
     Trashed,
 )
@@ -372,7 +377,36 @@ FORKED: Final = Golden(
     base=(thread_id(12), 20),
 )
 
+# ---- threads of several machines ---------------------------------------------------------------
+
+BRANCH: Final = (
+    branch_record(3, said("from the other machine")),
+    branch_record(4, says(4, "", call("a", "edit", '{"path":"\u2028"}'), usage=COST)),
+    branch_record(5, InputQueued(Message.user("and then?"))),
+    branch_record(6, Tagged(("there",))),
+)
+THERE: Final = (
+    Message.user("from the other machine"),
+    Message.assistant("", (call("a", "edit", '{"path":"\u2028"}'),)),
+    Message.tool(call("a", "edit"), "nobody knows"),
+)
+MERGED: Final = Golden(
+    "executing_tools",
+    (
+        (Configured(EDITING, "scripted"),),
+        (said("go"), says(1, "on it", call("a")), ToolStarted("a", at(2))),
+        (Shared("public", True), Shared("private"), Shared(with_support=False)),
+        (PrivacySet(True), PrivacySet(False)),
+        (Merged(2, "0a" * 16, BRANCH, THERE, (Message.user("and then?"),), "loom"),),
+        (ToolCompleted("a", success("a", "one"), at(3)),),
+        (says(4, "here too"),),
+        (TakenOver(),),
+        (said("once more"), says(5, "gladly", call("a", "edit"))),
+        (Merged(2, "0b" * 16, (branch_record(3, Annotated("a note")),), THERE[:1]),),
+    ),
+)
+
 GROWN: Final = (
     *(WAITING_FOR_APPROVAL, COMPACTING, PARKED, WAITING_FOR_HUMAN, OUT_OF_TIME),
-    *(LONG_LIVED, FORKED),
+    *(LONG_LIVED, FORKED, MERGED),
 )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
+from hashlib import sha256
 from random import Random
 from typing import Final
 
@@ -25,6 +27,7 @@ from treadle.core.events import (
     ToolStarted,
     ToolUncertain,
 )
+from treadle.core.joining import made_whole
 from treadle.core.llm import LlmErrorKind, Usage
 from treadle.core.messages import Message
 from treadle.core.task.events import AgentConfig as Limits
@@ -44,6 +47,7 @@ from treadle.thread.codec import Entry, decode_entry, encode_entry
 from treadle.thread.facts import (
     FORMAT_VERSION,
     Annotated,
+    BranchRecord,
     ChildStarted,
     Configured,
     ContextObserved,
@@ -55,12 +59,16 @@ from treadle.thread.facts import (
     Granted,
     Imported,
     InputQueued,
+    Merged,
     Pinned,
+    PrivacySet,
     Recovered,
     Renamed,
     Restored,
     Scrubbed,
+    Shared,
     Tagged,
+    TakenOver,
     TaskEnded,
     ThreadCreated,
     Trashed,
@@ -136,7 +144,7 @@ def random_batches(random: Random, count: int) -> list[tuple[Entry, ...]]:
     while len(entries) < count:
         entry: Entry
         if random.random() < 0.3:
-            entry = random_fact(random)
+            entry = random_fact(random, len(entries))
         else:
             entry = random_durable_event(random, fold.state, len(entries))
         entry, _ = encode_entry(entry)
@@ -150,7 +158,14 @@ def random_batches(random: Random, count: int) -> list[tuple[Entry, ...]]:
     return batches
 
 
-def random_fact(random: Random) -> Entry:
+def random_fact(random: Random, number: int = 0) -> Entry:
+    """Any fact; the records of merges with different numbers are different ones."""
+    if random.random() < 0.06:
+        return random_merge(random, number)
+    return _random_plain_fact(random)
+
+
+def _random_plain_fact(random: Random) -> Entry:
     model = random.choice(("model-1", "model-2"))
     config: AgentConfig = replace(CONFIG, model_name=model, max_retries=random.randrange(4))
     return random.choice(
@@ -170,8 +185,35 @@ def random_fact(random: Random) -> Entry:
             FilesSaved(random.choice(("c0ffee", "f00d")), "beef", "after"),
             FilesNotSaved("after", "no room"),
             random.choice((Trashed(), Restored())),
+            random.choice((Shared("public"), Shared("private", True), Shared(None, False))),
+            PrivacySet(random.random() < 0.5),
         )
     )
+
+
+def random_merge(random: Random, number: int) -> Merged:
+    """What another branch may bring: a few records, and some messages that are whole."""
+    entries = [_random_plain_fact(random) for _ in range(random.randrange(1, 3))]
+    records = [branch_record(2 * number + nth, entry) for nth, entry in enumerate(entries)]
+    calls = tuple(map(call, random.sample("abc", random.randrange(3))))
+    messages = random.choice(
+        (
+            (),
+            (Message.user("there"),),
+            (Message.user("there"), Message.assistant("yes", calls)),
+        )
+    )
+    queued = random.choice(((), (Message.user("unheard"),)))
+    return Merged(
+        random.randrange(9), "0" * 32, tuple(records), made_whole(messages), queued, "loom"
+    )
+
+
+def branch_record(seq: int, entry: Entry) -> BranchRecord:
+    """A record of another branch, with a hash that no other of these has."""
+    event = json.loads(encode_entry(entry)[1])
+    digest = sha256(json.dumps([seq, event]).encode()).hexdigest()[:32]
+    return BranchRecord(seq, at(seq % 1_000_000), digest, event)
 
 
 EVERY_ENTRY: Final[tuple[Entry, ...]] = (
@@ -213,6 +255,27 @@ EVERY_ENTRY: Final[tuple[Entry, ...]] = (
     Trashed(),
     Restored(),
     Scrubbed(2, "0123456789abcdef0123456789abcdef"),
+    Shared("public"),
+    Shared(with_support=True),
+    PrivacySet(is_private=True),
+    PrivacySet(is_private=False),
+    TakenOver(),
+    Merged(
+        3,
+        "0123456789abcdef0123456789abcdef",
+        (
+            branch_record(4, said("from the other machine")),
+            branch_record(5, answer("gladly", call("m", "edit"))),
+            branch_record(6, InputQueued(Message.user("and then?"))),
+        ),
+        (
+            Message.user("from the other machine"),
+            Message.assistant("gladly", (call("m", "edit"),)),
+            Message.tool(call("m", "edit"), "it is not known"),
+        ),
+        (Message.user("and then?"),),
+        "loom",
+    ),
     Imported("claude-code", "s-1", "/h/s.jsonl", ("line 3 is no JSON",), 2),
     Foreign('{"type":"summary"}'),
     RetryTimeoutFired(),

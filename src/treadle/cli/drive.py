@@ -13,6 +13,7 @@ import click
 from msgspec.structs import replace
 
 from treadle.cli import exits
+from treadle.cli.background import BackgroundSync
 from treadle.cli.render import Renderer, printable
 from treadle.cli.setup import Setup
 from treadle.cli.threads import Opened
@@ -64,10 +65,13 @@ async def _drive(
     *,
     wants_trace: bool,
 ) -> int:
+    background = BackgroundSync(setup)
     async with AsyncExitStack() as closing:
+        closing.push_async_callback(background.close)  # when the last record is written
         closing.push_async_callback(setup.models.aclose)
         opened = open_thread()
         closing.push_async_callback(opened.close)
+        background.begin(opened)
         renderer.begin(opened.thread_id, opened.model_name, setup.notices)
         signalled = _listen(opened)
         try:

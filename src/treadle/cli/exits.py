@@ -17,6 +17,7 @@ from treadle.errors import (
     DamagedJournalError,
     NotConfiguredError,
     ReadOnlyThreadError,
+    RemoteUnavailableError,
     StoreError,
     TreadleError,
     UsageError,
@@ -43,6 +44,7 @@ _CODES: Final[tuple[tuple[type[TreadleError], int], ...]] = (
     (DamagedJournalError, FAILED),
     (ReadOnlyThreadError, FAILED),
     (StoreError, TRY_LATER),
+    (RemoteUnavailableError, TRY_LATER),
     (TreadleError, FAILED),
 )
 """The first row whose class fits decides."""

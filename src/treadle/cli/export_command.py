@@ -95,29 +95,37 @@ def _export(
     from treadle.exchange.story import tell
     from treadle.models.prices.words import describe_usage
 
+    # What it is now counts, not what it was at a version.
+    _guard_privacy(thread_id, is_private=_is_private(store, thread_id), force=force)
     if form == "json":
         loaded = store.load(thread_id, version)
-        _guard_privacy(thread_id, is_private=loaded.fold.header.is_private, force=force)
         text = msgspec.json.encode(loaded.fold.document())
         if not with_secrets:
-            _look_for_secrets(thread_id, [text.decode()])
+            _look_for_secrets(thread_id, [text])
         return msgspec.json.format(text, indent=2) + b"\n", loaded.problem
     parts = _parts(store, thread_id, version)
     records = [record for part in parts for record in part.records]
     outputs = _outputs(store, records) if form == "jsonl" else {}
     if not with_secrets:
-        texts = [bytes(record.event).decode() for record in records]
-        _look_for_secrets(thread_id, texts, outputs.values())
+        _look_for_secrets(thread_id, (*(part.data for part in parts), *outputs.values()))
     problem = _damage(parts[-1])
     if form == "jsonl":
-        is_private = b'"is_private":true' in bytes(parts[-1].records[0].event)
-        _guard_privacy(thread_id, is_private=is_private, force=force)
         lines = (output_line(ref, data) for ref, data in outputs.items())
         return b"".join((join(parts), *lines)), problem
     story = tell(parts)
-    _guard_privacy(thread_id, is_private=story.document.is_private, force=force)
     tell_it = {"markdown": to_markdown, "html": to_page}[form]
     return tell_it(story, describe_usage).encode(), problem or story.problem
+
+
+def _is_private(store: LocalStore, thread_id: str) -> bool:
+    """Whether it is now; of a thread that cannot be folded, whether it began so."""
+    from treadle.errors import StoreError
+
+    try:
+        return store.load(thread_id).fold.is_private
+    except StoreError:
+        first = _parts(store, thread_id, None)[-1].records[0]
+        return b'"is_private":true' in bytes(first.event)
 
 
 def _parts(store: LocalStore, thread_id: str, version: int | None) -> list[Part]:
@@ -201,27 +209,18 @@ def _guard_privacy(thread_id: str, *, is_private: bool, force: bool) -> None:
         click.echo("treadle: this thread is private; who gets the export can read it", err=True)
 
 
-def _look_for_secrets(thread_id: str, texts: Sequence[str], outputs: Iterable[bytes] = ()) -> None:
+def _look_for_secrets(thread_id: str, texts: Iterable[bytes]) -> None:
     """The third look, with what is known today: records are kept as they are, or kept back."""
-    import os
-    from pathlib import Path
-
     from treadle.errors import HeldBackError
-    from treadle.workspace.redact import Redactor, collect_secrets
+    from treadle.runtime.own import own_redactor
+    from treadle.workspace.looks import Looker
 
-    redact = Redactor(collect_secrets(os.environ, Path.home())).redact
-    in_outputs = (data.decode("utf-8", "replace") for data in outputs)
-    counts = (
-        (sum(redact(text) != text for text in texts), "record"),
-        (sum(redact(text) != text for text in in_outputs), "large output"),
-    )
-    found = [f"{count} {what}{'s' * (count > 1)}" for count, what in counts if count]
+    found = Looker(own_redactor()).look(texts)
     if found:
-        where = " and ".join(found)
         raise HeldBackError(
-            f"a secret that this machine knows stands in {where} of thread {thread_id}; nothing "
-            "was exported",
-            hint=f"`treadle scrub {thread_id} TEXT` removes it for good; --with-secrets exports it",
+            f"secrets stand in thread {thread_id}: {'; '.join(found)}; nothing was exported",
+            hint=f"`treadle scrub {thread_id} --found` takes them out for good; --with-secrets "
+            "exports them",
         )
 
 

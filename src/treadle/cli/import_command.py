@@ -341,14 +341,11 @@ class _Importer:
 
 
 def _options(store: LocalStore, is_private: bool) -> Options:
-    import os
-    from pathlib import Path
-
     from treadle.exchange.feeding import Options
-    from treadle.workspace.redact import Redactor, collect_secrets
+    from treadle.runtime.own import own_redactor
     from treadle.workspace.remote import normalise_remote
 
-    redact = Redactor(collect_secrets(os.environ, Path.home())).redact
+    redact = own_redactor().redact
     return Options(redact, normalise_remote, store.now(), is_private)
 
 

@@ -17,6 +17,7 @@ from treadle.errors import TreadleError
 from treadle.thread.legible import legible
 
 COMMANDS: Final = (
+    "admin",
     "approve",
     "blame",
     "compact",
@@ -32,9 +33,12 @@ COMMANDS: Final = (
     "import",
     "list",
     "log",
+    "login",
+    "logout",
     "models",
     "note",
     "pin",
+    "private",
     "rename",
     "replay",
     "restore",
@@ -43,10 +47,14 @@ COMMANDS: Final = (
     "run",
     "scrub",
     "search",
+    "serve",
+    "share",
     "show",
+    "sync",
     "tag",
     "trace",
     "trash",
+    "unshare",
     "verify",
     "watch",
 )
@@ -146,8 +154,9 @@ def cli(ctx: click.Context, /, verbose: int, **given: Any) -> None:
     if verbose:
         import logging
 
-        level = logging.DEBUG if verbose > 1 else logging.INFO
-        logging.basicConfig(level=level, format="%(name)s: %(message)s", stream=sys.stderr)
+        from treadle.cli.unsaid import begin_log
+
+        begin_log(logging.DEBUG if verbose > 1 else logging.INFO)
     if ctx.invoked_subcommand is not None:
         if any(value and value != "text" for value in given.values()):
             raise click.UsageError(
@@ -197,16 +206,26 @@ def main() -> None:
     except click.ClickException as error:
         said = StringIO()
         error.show(said)
-        click.echo(legible(said.getvalue()), nl=False, err=True)
+        from treadle.cli.unsaid import unsaid
+
+        click.echo(legible(unsaid(said.getvalue())), nl=False, err=True)
         code = error.exit_code
     except TreadleError as error:
         from treadle.cli.exits import code_of
+        from treadle.cli.unsaid import unsaid
 
-        click.echo(f"treadle: {legible(error.message)}", err=True)
+        click.echo(f"treadle: {legible(unsaid(error.message))}", err=True)
         if error.hint:
-            click.echo(f"         {legible(error.hint)}", err=True)
+            click.echo(f"         {legible(unsaid(error.hint))}", err=True)
         code = code_of(error)
     except OSError as error:
-        click.echo(f"treadle: {legible(str(error))}", err=True)
+        from treadle.cli.unsaid import unsaid
+
+        click.echo(f"treadle: {legible(unsaid(str(error)))}", err=True)
         code = 1
+    except Exception:
+        from treadle.cli.unsaid import tell_bug
+
+        sys.excepthook = tell_bug
+        raise
     sys.exit(code if isinstance(code, int) else 0)

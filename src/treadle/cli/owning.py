@@ -6,8 +6,6 @@ of them, instructions to the model. What was said stays, what was allowed does n
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Final
 
 import click
@@ -22,10 +20,10 @@ from treadle.core.events import CancelRequested, Rewound
 from treadle.core.task.machine import TaskMachine
 from treadle.core.tools import EffectClass
 from treadle.errors import UsageError
+from treadle.runtime.own import own_redactor
 from treadle.store.writer import ThreadWriter
 from treadle.thread.facts import Configured, TakenOver
 from treadle.tools.builtin import builtin_tools
-from treadle.workspace.redact import Redactor, collect_secrets
 
 REASON: Final = "the thread was taken in from elsewhere; what was open in it is not gone on with"
 
@@ -65,7 +63,7 @@ def make_own(setup: Setup) -> Setup:
     writer = setup.store.open(thread)
     try:
         was_open = _take_over(writer) if is_mine else _give_up(writer)
-        redact = Redactor(collect_secrets(os.environ, Path.home())).redact
+        redact = own_redactor().redact
         writer.stage(Configured(config, writer.fold.provider), redact)
         writer.commit()
         setup.store.adopted.make_own(thread, writer.head.seq)

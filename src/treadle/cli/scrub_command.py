@@ -31,7 +31,8 @@ has not overwritten. Change the secret."""
 @click.command("scrub")
 @click.argument("thread", metavar="[ID]", required=False)
 @click.argument("text", metavar="[TEXT]", required=False)
-@click.option("--kind", metavar="NAME", default="scrubbed", show_default=True, help="Its label.")
+@click.option("--found", is_flag=True, help="All that is found today, in place of TEXT.")
+@click.option("--kind", metavar="NAME", help="Its label; by default `scrubbed`.")
 @click.option("--all-threads", is_flag=True, help="All threads of this machine, trash included.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
@@ -40,7 +41,8 @@ def command(
     ctx: click.Context,
     thread: str | None,
     text: str | None,
-    kind: str,
+    found: bool,
+    kind: str | None,
     all_threads: bool,
     dry_run: bool,
     yes: bool,
@@ -48,10 +50,14 @@ def command(
     """Take TEXT out of a thread: everywhere it is kept, in every form it takes, for good.
 
     TEXT - is read from stdin, so that it is in no shell history; without TEXT it is asked for.
+    --found takes out what holds back an export or a push: values that this machine knows today, and
+    tokens that are known by their format, each under its own kind. Nobody has to type them.
+
     [REDACTED:NAME] stands in its place in the journal, which is chained anew, in blobs, quarantine
     and saved states of files, those of sub-agents too; snapshot and index are made anew. Threads
     that were forked from it are chained anew as well; what they hold themselves is only told.
-    Stopped anywhere, it is finished by running it again.
+    Stopped anywhere, it is finished by running it again. Of a thread that is synced, the server's
+    copy is replaced.
 
     With --all-threads, a thread that has the text where it cannot be taken out, such as in the
     name of a tool, is named and left as it is, and all others are done.
@@ -60,6 +66,7 @@ def command(
     least, 75 a thread is open.
 
     \b
+    treadle scrub 0190 --found
     treadle scrub 0190 - --dry-run < secret.txt
     treadle scrub --all-threads - --kind deploy_key --yes < secret.txt
     """  # noqa: D301  click reads the backspace
@@ -70,6 +77,11 @@ def command(
 
     if all_threads and text is None:
         thread, text = None, thread
+    if found and (text is not None or kind is not None):
+        raise UsageError(
+            "--found says itself what is taken out, and under which kind",
+            hint="leave TEXT and --kind out",
+        )
     if thread is None and not all_threads:
         raise UsageError("which thread?", hint="give an ID, or --all-threads")
     if not dry_run and not yes and (text == "-" or not _is_somebody_there()):
@@ -78,7 +90,7 @@ def command(
         )
     store = own_store("treadle scrub")
     ids = every_thread(store) if all_threads else [resolve_anywhere(store, thread or "")]
-    redact = _redact(_read(text), kind)
+    redact = _redact_found() if found else _redact(_read(text), kind or "scrubbed")
     work = partial(scrub, store, ids, redact, wants_rest=all_threads)
     ctx.exit(_scrub(store, work, redact, is_rehearsal=dry_run, is_agreed=yes or dry_run))
 
@@ -107,12 +119,19 @@ def _read(text: str | None) -> str:
     return text.strip()
 
 
+def _redact_found() -> Callable[[str], str]:
+    """What takes out all secrets that this machine knows today, and all that look like one."""
+    from treadle.runtime.own import own_redactor
+
+    return own_redactor().redact
+
+
 def _redact(text: str, kind: str) -> Callable[[str], str]:
     """What takes the text out of a string."""
     from treadle.errors import UsageError
     from treadle.workspace.redact import Redactor
 
-    redact = Redactor({kind: text}, length_min=LENGTH_MIN).redact_cut
+    redact = Redactor({kind: text}, length_min=LENGTH_MIN, has_shapes=False).redact_cut
     label = redact(text)
     if text in label:
         raise UsageError(
@@ -161,6 +180,10 @@ def _scrub(
     if not was_found:
         click.echo("the text was found nowhere", err=True)
         return FAILED
+    if not is_rehearsal:
+        from treadle.cli.replacing import replace_on_server
+
+        replace_on_server(store, [done.thread for done in outcome.threads])
     click.echo(BEYOND, err=True)
     return USAGE if outcome.refused else DONE
 

@@ -125,7 +125,8 @@ class Setup(Struct, frozen=True):
         provider = self.models.open(config.model_name)
         commits = self.auto_commit and not approval.only_reads
         composer = self._composer(config) if commits else None
-        redactor = Redactor({**self.models.keys, **collect_secrets(os.environ, Path.home())})
+        known = collect_secrets(os.environ, Path.home(), files=[self.store.places.remote])
+        redactor = Redactor({**self.models.keys, **known})
         self.models.redact = redactor.redact
         tools = Registry(self._tools(), workspace=folder)
         if approval.only_reads:

@@ -88,8 +88,9 @@ def command(
         _show_usage(document, past, as_json=as_json)
     else:
         from treadle.cli.story import tell
+        from treadle.cli.synced import synced_line
 
-        tell(loaded.fold, document, past)
+        tell(loaded.fold, document, past, synced_line(store, loaded.fold))
 
 
 def _resolve(store: LocalStore, thread: str) -> str:

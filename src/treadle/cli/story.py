@@ -44,15 +44,16 @@ class Past(Struct, frozen=True):
     kept: Mapping[str, str] = {}
 
 
-def tell(fold: ThreadFold, document: Thread, past: Past) -> None:
+def tell(fold: ThreadFold, document: Thread, past: Past, synced: str = "") -> None:
     """Print a thread.
 
     Args:
         fold: the thread.
         document: its document.
         past: what its records tell.
+        synced: how it stands with the server; empty if there is none.
     """
-    for name, value in _facts(fold, document, past.entries):
+    for name, value in (*_facts(fold, document, past.entries), ("synced", synced)):
         if value:
             click.echo(f"{name:<8} {printable(value)}")
     _show_messages(fold, past)

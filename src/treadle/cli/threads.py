@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from treadle.cli.ask import ask, decide, is_somebody_there
+from treadle.cli.beginnings import who_may_see
 from treadle.cli.providers import CREATOR
 from treadle.cli.setup import Setup
 from treadle.core.budget import TokenBudget
@@ -60,7 +61,13 @@ def open_conversation(
     _warn_of_unknown_price(setup, parts.config.model_name, budget)
     folder = parts.folder
     writer = (
-        setup.store.create(CREATOR, workspace=folder, cwd=folder, is_private=is_private)
+        setup.store.create(
+            CREATOR,
+            workspace=folder,
+            cwd=folder,
+            is_private=is_private,
+            first=who_may_see(setup.store.places, is_private=is_private),
+        )
         if setup.thread_id is None
         else setup.store.open(setup.thread_id)
     )
@@ -105,7 +112,11 @@ def begin_task(setup: Setup, task: Task, on_output: OnOutput, *, is_private: boo
         cwd=parts.folder,
         is_private=is_private,
         machine=TASK,
-        first=[Configured(config, provider.name), given],
+        first=[
+            *who_may_see(setup.store.places, is_private=is_private),
+            Configured(config, provider.name),
+            given,
+        ],
         redact=parts.redactor.redact,
     )
     rest = {**parts.for_driver(writer.thread_id), "config": config}

@@ -47,6 +47,7 @@ ENVIRONMENT: Final[Mapping[str, tuple[Path, Callable[[str], Any]]]] = MappingPro
         "TREADLE_TEMPERATURE": (("temperature",), float),
         "TREADLE_REASONING": (("reasoning",), str),
         "TREADLE_LOCAL_ONLY": (("local_only",), _read_bool),
+        "TREADLE_SYNC": (("sync",), str),
     }
 )
 """What each variable sets, and how its text is read."""

@@ -169,6 +169,7 @@ def project_faults(
     for key, value, why in (
         ("local_only", False, "it must not let the agent's context leave this machine"),
         ("auto_commit", True, "what is committed is for the user to say"),
+        ("sync", "auto", "what leaves this machine is for the user to say"),
     ):
         if tables.get(key) == value:
             shown = json.dumps(value)

@@ -24,6 +24,8 @@ Path: TypeAlias = tuple[str, ...]
 
 ApprovalMode: TypeAlias = Literal["plan", "ask", "auto-edit", "auto"]
 """`config/approval.py` says what each means."""
+SyncMode: TypeAlias = Literal["auto", "manual"]
+"""Whether sessions send what they record by themselves, or only `treadle sync` does."""
 Count: TypeAlias = Annotated[int, Meta(ge=1, le=COUNT_MAX)]
 Degree: TypeAlias = Annotated[float, Meta(ge=0, le=2)]
 Text: TypeAlias = Annotated[str, Meta(min_length=1)]
@@ -45,6 +47,7 @@ class Settings(Struct, frozen=True):
     temperature: float | None = None
     reasoning: Reasoning = "default"
     local_only: bool = False
+    sync: SyncMode = "auto"
     models: Mapping[str, str] = MappingProxyType({})
 
 
@@ -132,6 +135,7 @@ TOP: Final[Mapping[str, Rule]] = MappingProxyType(
         "temperature": Rule(Degree, "a number from 0 to 2", math.isfinite),
         "reasoning": Rule(Reasoning, _one_of(Reasoning)),
         "local_only": _BOOL,
+        "sync": Rule(SyncMode, _one_of(SyncMode)),
     }
 )
 """The keys outside any table."""

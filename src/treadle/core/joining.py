@@ -23,29 +23,36 @@ UNKNOWN_OUTCOME: Final = (
 
 
 def made_whole(messages: Iterable[Message]) -> tuple[Message, ...]:
-    """The messages with each call followed by exactly one result.
+    """The messages with each call followed by exactly one result, in the order of the calls.
 
     A result whose call is not among them becomes a note; a call without one is answered.
     """
     whole: list[Message] = []
     open_calls: dict[str, ToolCall] = {}
+    results: dict[str, Message] = {}
+    strays: list[Message] = []
 
     def answer() -> None:
-        whole.extend(Message.tool(call, UNKNOWN_OUTCOME) for call in open_calls.values())
+        whole.extend(
+            results.get(call_id) or Message.tool(call, UNKNOWN_OUTCOME)
+            for call_id, call in open_calls.items()
+        )
+        whole.extend(strays)
         open_calls.clear()
+        results.clear()
+        strays.clear()
 
     for message in messages:
+        call_id = message.tool_call_id or ""
         if message.role != "tool":
             answer()
             whole.append(message)
             open_calls.update((call.id, call) for call in message.tool_calls)
-        elif message.tool_call_id in open_calls:
-            whole.append(message)
-            del open_calls[message.tool_call_id]
+        elif call_id in open_calls and call_id not in results:
+            results[call_id] = message
         else:
-            answer()
             name = message.name or "a tool"
-            whole.append(Message.note(f"[What {name} had said there]\n{message.content}"))
+            strays.append(Message.note(f"[What {name} had said there]\n{message.content}"))
     answer()
     return tuple(whole)
 

@@ -369,12 +369,12 @@ class AgentBuilder:
         model = choose_model(self._config.models, self._task_type) or self._settings.model_name
         limit = llm.traits(model).context_tokens_max or 0
         settings = replace(self._settings, tools=offered, approval=self._approval)
-        if not settings.context_tokens_max:
-            settings = replace(settings, context_tokens_max=limit)
+        settings = replace(settings, context_tokens_max=settings.context_tokens_max or limit)
         first: list[Entry] = [Configured(settings, llm.name), given]
         writer = store.create(
             CREATOR,
             machine=TASK,
+            is_private=origin is not None and origin.is_private,
             parent=None if origin is None else (origin.thread, origin.call, origin.depth),
             first=first,
             redact=None if (redactor := self._redacts()) is None else redactor.redact,

@@ -28,7 +28,14 @@ from treadle.runtime import outputs
 from treadle.runtime.inbox import Stop
 from treadle.runtime.outputs import Output, TurnFinished, TurnOutcome
 from treadle.runtime.performer import Performer
-from treadle.runtime.ports import FileStates, Provider, Redactor, Tools, Workspace, Writer
+from treadle.runtime.ports import (
+    FileStates,
+    Provider,
+    Redactor,
+    Tools,
+    Workspace,
+    Writer,
+)
 from treadle.runtime.recovering import RecoveringLoop
 from treadle.runtime.recovery import Answer
 from treadle.runtime.subagents import (
@@ -97,6 +104,7 @@ class Driver(RecoveringLoop):
             tools,
             workspace=workspace,
             redact=self._redact,
+            streams=getattr(redactor, "stream", None),
             hook_usage=hook_usage,
             fault_of=fault_of,
             delegate=self._delegate,
@@ -270,6 +278,7 @@ class Driver(RecoveringLoop):
             fold.header.depth + 1,
             self._share_of_budget(),
             nobody if self._approve is None else self._asked,
+            fold.is_private,
         )
         return run_sub_agent(agent, call, origin, fold.children, self._record_child, self._at_work)
 

@@ -328,6 +328,10 @@ class Loop(ABC):
         for output in later:
             self._emit(output)
 
+    def listen(self, listener: Callable[[Output], None]) -> None:
+        """Tell one more, from now on, of every output as it happens."""
+        self._listeners.append(listener)
+
     def _emit(self, output: Output) -> None:
         """Tell everybody; one who raises ends the turn, and is nobody else's fault."""
         for listener in tuple(self._listeners):

@@ -35,4 +35,4 @@ def open_own(store: Store, thread_id: str) -> Writer:
 
 def own_redactor() -> Redactor:
     """Knows the credentials in the environment and in the well-known files of the home folder."""
-    return Redactor(collect_secrets(os.environ, Path.home()))
+    return Redactor(collect_secrets(os.environ, Path.home(), files=[Places.find().remote]))

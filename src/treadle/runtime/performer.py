@@ -38,9 +38,9 @@ from treadle.errors import StoreError
 from treadle.runtime import outputs
 from treadle.runtime.calls import Kept, call_model, presentable, refusal, run_call, run_hook
 from treadle.runtime.outputs import Output
-from treadle.runtime.ports import Provider, Tools, Workspace, Writer
+from treadle.runtime.ports import Provider, RedactedStream, Tools, Workspace, Writer
+from treadle.runtime.shown import Shown
 from treadle.thread.facts import GitObserved
-from treadle.thread.record import clean
 
 Delegate: TypeAlias = Callable[[ToolCall], Coroutine[Any, Any, tuple[Outcome, Usage | None]] | None]
 """(call) -> work that ends with its outcome and what it used of models."""
@@ -61,7 +61,8 @@ class Performer:
         provider: who answers.
         tools: who runs calls.
         workspace: who knows the folder, if there is one.
-        redact: replaces known secrets, if somebody can.
+        redact: replaces secrets, if somebody can.
+        streams: makes what takes them out of a text that comes in pieces, if somebody can.
         hook_usage: what the post-tools hook has used since it was last asked, and of which model.
         fault_of: why an answer does not have the form that was asked for; empty if it has.
         delegate: works on the calls of sub-agents; `None` for every other call.
@@ -76,6 +77,7 @@ class Performer:
         *,
         workspace: Workspace | None,
         redact: Callable[[str], str] | None,
+        streams: Callable[[], RedactedStream] | None = None,
         hook_usage: Callable[[], tuple[Usage | None, str]],
         fault_of: Callable[[str], str] | None,
         delegate: Delegate,
@@ -86,6 +88,7 @@ class Performer:
         self.tools = tools
         self.workspace = workspace
         self._redact = redact
+        self._shown = Shown(streams, emit)
         self._hook_usage = hook_usage
         self._fault_of = fault_of
         self._delegate = delegate
@@ -105,7 +108,10 @@ class Performer:
         """Send a request; the answer, or why there is none."""
         self.take_partial_text()
         limit_s = self._config.llm_timeout_s
-        event = await call_model(self.provider, request, limit_s, self._on_delta)
+        try:
+            event = await call_model(self.provider, request, limit_s, self._on_delta)
+        finally:
+            self._shown.end()
         self.take_partial_text()
         at = self._writer.now()
         if isinstance(event, LlmEvent.Error):
@@ -139,9 +145,9 @@ class Performer:
         self._writer.fold.machine.handle_event(event)
         if isinstance(event, LlmEvent.TextDelta):
             self._partial_text.write(event.content)
-            self._emit(outputs.TextDelta(clean(event.content)))
+            self._shown.add(outputs.TextDelta, event.content)
         elif isinstance(event, LlmEvent.ThinkingDelta) and event.content:
-            self._emit(outputs.ThinkingDelta(clean(event.content)))
+            self._shown.add(outputs.ThinkingDelta, event.content)
 
     async def summarize(self, action: Summarize) -> DurableEvent:
         """Have the model write a summary; what it used counts, whether it is of use or not."""
@@ -208,7 +214,9 @@ class Performer:
     ) -> DurableEvent:
         """Run the post-tools hook, then look at the folder again."""
         assert self.workspace is not None  # the loop answers for a folder that is not there
-        trailer = f"Treadle-Thread: {self._writer.thread_id}@{self._writer.fold.version}"
+        fold = self._writer.fold
+        # A commit travels where the repository is pushed to, and no id of a private thread may.
+        trailer = "" if fold.is_private else f"Treadle-Thread: {fold.header.thread}@{fold.version}"
         event = await run_hook(
             self.workspace, completed, before, is_whole=is_whole, trailer=trailer
         )

@@ -102,7 +102,8 @@ class Workspace(Protocol):
             before: how the repository stood before the round.
             is_whole: whether this process saw the round from its beginning. If not (the process
                 before died), only files that the tools name themselves are the agent's for sure.
-            trailer: ends the commit message: `Treadle-Thread: T-...@12`.
+            trailer: ends the commit message: `Treadle-Thread: T-...@12`; empty for a private
+                thread, which nothing that travels may name.
         """
         ...
 
@@ -151,13 +152,29 @@ class HookResult(Protocol):
 
 
 class Redactor(Protocol):
-    """Who keeps known secrets out of records and requests."""
+    """Who keeps known secrets out of records and requests.
+
+    One that has a method `stream`, without arguments, which returns a `RedactedStream`, also keeps
+    them out of what a model says while it says it.
+    """
 
     def redact(self, text: str) -> str:
         """The text with every known secret replaced by `[REDACTED:<kind>]`; idempotent.
 
         Must know a secret in its JSON-escaped form too: whole records are looked at as JSON first.
         """
+        ...
+
+
+class RedactedStream(Protocol):
+    """One text that comes in pieces, of which what may be a piece of a secret is held back."""
+
+    def take(self, piece: str) -> str:
+        """The next piece; what can be shown by now, without secrets. It may be empty."""
+        ...
+
+    def end(self) -> str:
+        """What was still held back, without secrets."""
         ...
 
 
@@ -223,6 +240,7 @@ class Store(Protocol):
         creator: str,
         *,
         machine: str,
+        is_private: bool,
         parent: tuple[str, str, int] | None,
         first: Sequence[Entry],
         redact: Callable[[str], str] | None,

@@ -64,13 +64,14 @@ class Child(Protocol):
 
 
 class Parentage(Struct, frozen=True):
-    """What a sub-agent has from the call it works for."""
+    """What a sub-agent has from the call it works for. It is private if the thread of that is."""
 
     thread: str
     call: str
     depth: int
     budget: TokenBudget | None
     approve: Callable[[Question], Awaitable[Verdict]]
+    is_private: bool = False
 
 
 class SubAgent(Struct, frozen=True):

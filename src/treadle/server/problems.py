@@ -47,3 +47,13 @@ class Refusal(Exception):  # noqa: N818  it is an answer, not a fault of the ser
 def not_found() -> Refusal:
     """The one answer for all that is not there or may not be seen."""
     return Refusal(Code.NOT_FOUND, "there is no such thing here, or you may not see it")
+
+
+def unauthorized() -> Refusal:
+    """The one answer to who brings no token, or one that is not valid or not valid any more."""
+    return Refusal(
+        Code.UNAUTHORIZED,
+        "a valid token is needed",
+        hint="`treadle login URL` takes one; an admin makes it",
+        headers={"WWW-Authenticate": "Bearer"},
+    )

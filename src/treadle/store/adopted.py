@@ -38,6 +38,13 @@ class Adopted:
         """
         replace_file(self._folders.disk, self._path(thread_id), _MINE if is_mine else b"0\n")
 
+    def mark_grown(self, thread_id: str) -> None:
+        """This user's own server has brought more of a thread that is here. Raises as `mark`.
+
+        One that somebody else's file had brought is trusted no more than before.
+        """
+        self.mark(thread_id, is_mine=self.own_from(thread_id) != 0 or self.is_mine(thread_id))
+
     def is_mine(self, thread_id: str) -> bool:
         """Whether a thread that was made elsewhere was this user's there, as their server says.
 

@@ -13,6 +13,7 @@ from itertools import islice
 from treadle.errors import DamagedJournalError, StorageBusyError, UnknownThreadError
 from treadle.store.folders import JOURNAL, LOCK, Folders
 from treadle.store.journal import Reading, told_as
+from treadle.store.kept_branches import journal_with
 from treadle.store.reading import header_of
 from treadle.thread.facts import Base, ThreadCreated
 from treadle.thread.record import Record
@@ -62,6 +63,7 @@ def check_bases(folders: Folders, header: ThreadCreated) -> None:
 def _ends_of(folders: Folders, base: Base) -> tuple[Record | None, Record | None]:
     """The first record of the base, and the last one up to where the fork begins."""
     path, _ = folders.find(base.thread)
+    path = journal_with(folders, base, path)
     first: Record | None = None
     last: Record | None = None
     for last in islice(Reading(folders.disk, path), min(max(base.version, 0), sys.maxsize)):

@@ -15,6 +15,7 @@ JOURNAL: Final = ".jsonl"
 SNAPSHOT: Final = ".json"
 LOCK: Final = ".lock"
 ADOPTED: Final = ".adopted"
+SENDING: Final = ".sending"
 
 
 class Folders:
@@ -31,6 +32,7 @@ class Folders:
         self.trash = os.path.join(places.data, "trash")
         self.blobs = os.path.join(places.data, "blobs")
         self.quarantine = os.path.join(places.data, "quarantine")
+        self.branches = os.path.join(places.data, "branches")
 
     def path(self, thread_id: str, suffix: str, *, in_trash: bool = False) -> str:
         """A file of a thread. Locks and marks stay among the threads, also of one in the trash."""

@@ -202,7 +202,7 @@ class LocalStore:
             base=base,
         )
         if self.adopted.is_foreign(thread_id, last):
-            self.adopted.mark(header.thread)
+            self.adopted.mark(header.thread, is_mine=self.adopted.is_mine(thread_id))
         writer = self._begin(fold.branch(header), first, redact)
         is_good = False
         try:
@@ -245,13 +245,14 @@ class LocalStore:
             fold.apply(seq, journal.head.at, entry)
         return self._writer(fold, journal, lock)
 
-    def adopt(self, data: bytes) -> str:
+    def adopt(self, data: bytes, *, is_mine: bool = False) -> str:
         """Take in a whole journal that another store or an import has made; all of it or nothing.
 
         It is marked as made elsewhere: nothing that was allowed in it counts here.
 
         Args:
             data: its bytes, from record 1.
+            is_mine: whether it comes from this user's own server.
 
         Returns:
             The thread's id.
@@ -278,7 +279,7 @@ class LocalStore:
                 raise UsageError(
                     f"there is a thread {thread_id} already", hint="it was not changed"
                 )
-            self.adopted.mark(thread_id)
+            self.adopted.mark(thread_id, is_mine=is_mine)
             replace_file(self._disk, self.folders.path(thread_id, JOURNAL), data)
             try:
                 self._check_adopted(header)

@@ -16,6 +16,16 @@ class Places(Struct, frozen=True):
     state: Path
     config: Path
 
+    @property
+    def remote(self) -> Path:
+        """The file that says which server this machine syncs with; it holds a token."""
+        return self.config / "remote.json"
+
+    @property
+    def server(self) -> Path:
+        """The file with the database of a team server on this machine, unless it has another."""
+        return self.state / "server" / "server.db"
+
     @classmethod
     def find(cls, environment: Mapping[str, str] | None = None) -> Places:
         """The folders of this user: `TREADLE_HOME` overrides all, else the XDG variables."""

@@ -13,6 +13,7 @@ from msgspec import Struct
 from treadle.errors import DamagedJournalError, TreadleError, UnknownThreadError
 from treadle.store.folders import JOURNAL, SNAPSHOT, Folders
 from treadle.store.journal import Reading, read_journal, stands_on
+from treadle.store.kept_branches import journal_with
 from treadle.thread.codec import UnknownEntryError, decode_entry
 from treadle.thread.facts import Base, ThreadCreated
 from treadle.thread.fold import ThreadFold
@@ -146,6 +147,7 @@ class Reader:
         except UnknownThreadError as error:
             why = f"what it was forked from is gone: {base.thread} at version {base.version}"
             raise _not_on(fork, base.thread, 0, why) from error
+        path = journal_with(self._folders, base, path)
         reading = Reading(self._disk, path)
         last: Record | None = None
         if base.thread not in seen and base.version >= 1:

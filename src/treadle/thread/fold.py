@@ -228,14 +228,17 @@ class ThreadFold:
         return None
 
     def _take_event(self, event: Event) -> AgentAction:
+        used = usage_of(event) or Usage()
         if isinstance(self._machine, TaskMachine):
+            before = self.turn_usage
             try:
                 action = self._machine.handle_event(event)
             except AgentError as error:
                 raise UnknownEntryError(error.message, hint=error.hint) from error
             memory = self._machine.memory
-            self.usage = self.turn_usage = memory.total_usage
-            self.turn_steps = memory.step
+            self.turn_usage, self.turn_steps = memory.total_usage, memory.step
+            if self.turn_usage != before:  # what was merged has been used besides
+                self.usage = self.usage + used
             return action
         if isinstance(event, TaskEvent):
             raise UnknownEntryError("a conversation holds an event of a task")
@@ -250,10 +253,8 @@ class ThreadFold:
                 self.queued = self.queued[1:]
         elif isinstance(event, LlmEvent.Completed):
             self.turn_steps += 1
-        used = usage_of(event)
-        if used is not None:
-            self.usage = self.usage + used
-            self.turn_usage = self.turn_usage + used
+        self.usage = self.usage + used
+        self.turn_usage = self.turn_usage + used
         return action
 
     def _take_header(self, _: ThreadCreated) -> None:

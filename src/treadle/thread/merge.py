@@ -7,7 +7,7 @@ The position (what is open, what the machine waits for) is the server's.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from treadle.core.joining import made_whole
 from treadle.core.messages import Message
@@ -40,40 +40,67 @@ def merge(
     ]
     if not lacking:
         return None
+    branch = _Branch(common)
     added = {record.hash for record in lacking}
-    before = len(common.queued)
-    spans: list[tuple[int, int]] = []
     for record in ours:
-        start = len(common.conversation)
         try:
-            common.apply(record.seq, record.at, decode_entry(record.event))
+            branch.take(record, is_added=record.hash in added)
         except UnknownEntryError:
             break  # what a newer version wrote is kept as it is, and not understood
-        if record.hash in added:
-            spans.append((start, len(common.conversation)))
     is_chat = common.header.machine == CHAT
     return Merged(
         ancestor.seq,
         ancestor.hash,
         tuple(one for one in flat(lacking) if one.hash not in known),
-        made_whole(_in_view(common, spans)) if is_chat else (),
-        _unheard(common, before) if is_chat else (),
+        made_whole(branch.messages()) if is_chat else (),
+        branch.unheard() if is_chat else (),
         host,
     )
 
 
-def _in_view(fold: ThreadFold, spans: Sequence[tuple[int, int]]) -> list[Message]:
-    """The messages in these spans that no rewind has taken out of view, and those that wait."""
-    hidden = fold.conversation.hidden
-    found = [
-        fold.conversation[index]
-        for start, end in spans
-        for index in range(start, end)
-        if not any(first <= index < last for first, last in hidden)
-    ]
-    return [*found, *fold.merging]
+class _Branch:
+    """What the records that are added bring to the conversation, beside what others bring."""
+
+    def __init__(self, fold: ThreadFold) -> None:
+        self._fold = fold
+        self._added: list[int] = []
+        self._not_ours = list(fold.queued)
+        self._held = [False] * len(fold.merging)
+        """Of each message that waits to join, whether an added record has brought it."""
+
+    def take(self, record: Record, *, is_added: bool) -> None:
+        fold, entry = self._fold, decode_entry(record.event)
+        start, queued = len(fold.conversation), fold.queued
+        fold.apply(record.seq, record.at, entry)
+        if isinstance(entry, Merged):
+            self._held += [is_added] * len(entry.messages)
+        stop = end = len(fold.conversation)
+        if self._held and not fold.merging:  # they have joined, behind what the record itself said
+            stop = end - len(self._held)
+            self._added += (stop + nth for nth, is_ours in enumerate(self._held) if is_ours)
+            self._held.clear()
+        if is_added:
+            self._added += range(start, stop)
+        else:
+            self._not_ours += (one for one in fold.queued if not _is_among(one, queued))
+
+    def messages(self) -> list[Message]:
+        """Those that no rewind has taken out of view, in order, and those that wait."""
+        conversation = self._fold.conversation
+        found = [
+            conversation[index]
+            for index in sorted(self._added)
+            if not any(first <= index < last for first, last in conversation.hidden)
+        ]
+        waiting = zip(self._fold.merging, self._held, strict=True)
+        return [*found, *(message for message, is_ours in waiting if is_ours)]
+
+    def unheard(self) -> tuple[Message, ...]:
+        """The prompts that were queued by added records and not delivered."""
+        queued = self._fold.queued
+        return tuple(one for one in queued if not _is_among(one, self._not_ours))
 
 
-def _unheard(fold: ThreadFold, before: int) -> tuple[Message, ...]:
-    """The prompts that were queued on our branch and not delivered."""
-    return fold.queued[min(before, len(fold.queued)) :]
+def _is_among(message: Message, others: Iterable[Message]) -> bool:
+    """This very message: the same text may be said twice."""
+    return any(message is other for other in others)

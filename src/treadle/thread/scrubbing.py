@@ -11,12 +11,15 @@ from msgspec.structs import replace
 
 from treadle.errors import UsageError
 from treadle.thread.codec import UnknownEntryError, decode_entry
+from treadle.thread.facts import BranchRecord
 from treadle.thread.record import Head, Record, chain, scan
 
 _FIXED: Final = frozenset(
     {"base", "commit", "hash", "machine", "parent", "sha256", "thread", "tool_name", "tree"}
 )
 """Fields that name a thing. A text that is a part of such a name cannot be taken out of it."""
+
+_OF_BRANCHES: Final = frozenset(BranchRecord.__struct_fields__)
 
 _NAMING: Final = ('"sha256"', '"commit"', '"base"')
 """What stands in a record that names a thing that may have moved."""
@@ -115,6 +118,8 @@ def _walk(seq: int, value: Any, change: Change) -> Any:
     """The value with every text in it changed, and every name of what has moved."""
     if isinstance(value, str):
         return change.moved.get(value) or change.redact(value)
+    if isinstance(value, BranchRecord):
+        return replace(value, event=_nested(seq, value.event, change))
     if isinstance(value, Struct):
         fields = {name: getattr(value, name) for name in value.__struct_fields__}
         for name in _FIXED & fields.keys():
@@ -122,6 +127,8 @@ def _walk(seq: int, value: Any, change: Change) -> Any:
                 raise _refusal(seq)
         changed = {name: _walk(seq, item, change) for name, item in fields.items()}
         return replace(value, **_resized(fields, changed, change))
+    if isinstance(value, dict) and {*value} == _OF_BRANCHES and isinstance(value["event"], dict):
+        return {**value, "event": _nested(seq, value["event"], change)}
     if isinstance(value, dict):
         changed = {_walk(seq, key, change): _walk(seq, item, change) for key, item in value.items()}
         if len(changed) != len(value):
@@ -130,6 +137,11 @@ def _walk(seq: int, value: Any, change: Change) -> Any:
     if isinstance(value, list | tuple):
         return type(value)(_walk(seq, item, change) for item in value)
     return value
+
+
+def _nested(seq: int, event: dict[str, Any], change: Change) -> Any:
+    """The event of a record of another branch: changed as one of this thread would be."""
+    return msgspec.json.decode(_change_event(seq, msgspec.json.encode(event), change))
 
 
 def _resized(before: Mapping[str, Any], changed: dict[str, Any], change: Change) -> dict[str, Any]:

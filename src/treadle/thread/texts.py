@@ -160,6 +160,14 @@ def _said(message: Message) -> Iterator[Text]:
     yield from _calls(message.tool_calls)
 
 
+def texts_of_message(message: Message) -> list[Text]:
+    """The texts of a message as a document holds it; those that are not empty."""
+    kinds = {"user": Kind.PROMPT, "assistant": Kind.ANSWER, "tool": Kind.OUTPUT}
+    kind = kinds.get(message.role, Kind.OTHER)
+    found = [(kind, message.content), *_calls(message.tool_calls)]
+    return [(kind, text) for kind, text in found if text.strip()]
+
+
 def _header(entry: ThreadCreated) -> Iterator[Text]:
     folders = dict.fromkeys((entry.workspace or "", entry.cwd or ""))
     yield Kind.PLACE, "\n".join(filter(None, folders))

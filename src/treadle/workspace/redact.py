@@ -1,8 +1,9 @@
-"""The first net: known secret values, in every form they may take in a text.
+"""Takes secrets out of texts: known values, in every form they may take, and known formats.
 
-Exact matches have no false positives, as long as the values are secrets and not common words;
-`treadle.workspace.credentials` says which are. Where secrets overlap in a text, all that they cover
-together is replaced, so that no piece of one is left over.
+Two nets. The first are the values this machine knows. Exact matches have no false positives, as
+long as the values are secrets and not common words; `treadle.workspace.credentials` says which are.
+The second are tokens known by their format alone: `treadle.workspace.shapes`. Where secrets overlap
+in a text, all that they cover together is replaced, so that no piece of one is left over.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from urllib.parse import quote, quote_plus
 from msgspec import Struct
 
 from treadle.workspace.credentials import SECRET_LENGTH_MIN, find_in_environment, find_in_files
+from treadle.workspace.shapes import Shape, find_shapes
+from treadle.workspace.streaming import Openings, Stream
 
 LINE_LENGTH_MIN: Final = 16
 """Characters of a line in a secret of several lines that is a secret by itself."""
@@ -42,39 +45,81 @@ _LEFT_OUT: Final = "characters left out"
 _CUT: Final = re.compile(rf"((?:\n|\\+n)\[\.\.\. \d+ {_LEFT_OUT}[^\n\\]*? \.\.\.\](?:\n|\\+n))")
 """What stands between the head and the tail of a long text, and in a file that holds such a one."""
 
+PASS_COUNT_MAX: Final = 4
+"""So often a text is looked at again that something was found in: what stood right beside it shows
+only then."""
+
+_LABEL: Final = re.compile(rf"(\[REDACTED:[a-z0-9_.-]{{1,{KIND_LENGTH_MAX}}}\])")
 _NOT_KIND: Final = re.compile(r"[^a-z0-9_.-]+")
 _URL_SAFE: Final = str.maketrans("+/", "-_")
 _PERCENT: Final = re.compile(r"%[0-9A-F]{2}")
 
 
 class Redactor:
-    """Replaces known secrets by `[REDACTED:<kind>]`.
+    """Replaces secrets by `[REDACTED:<kind>]`.
 
     Args:
         secrets: the values by kind: the lower-cased name of a variable or file. Values of less than
             `length_min` characters are left out.
         length_min: in characters; shorter values than by default only where a person says so.
+        has_shapes: whether tokens go that are known by their format. Their kind is that format.
     """
 
-    def __init__(self, secrets: Mapping[str, str], *, length_min: int = SECRET_LENGTH_MIN) -> None:
+    def __init__(
+        self,
+        secrets: Mapping[str, str],
+        *,
+        length_min: int = SECRET_LENGTH_MIN,
+        has_shapes: bool = True,
+    ) -> None:
         known: dict[str, str] = {}
         for kind, value in secrets.items():
             name = _NOT_KIND.sub("_", kind.lower())[:KIND_LENGTH_MAX] or "secret"
             for form in _forms(value.strip(), length_min):
                 known.setdefault(form, f"[REDACTED:{name}]")
         self._known = tuple(known.items())
+        self._has_shapes = has_shapes
         # No label contains another, nor the beginning of one: they are told apart in any order.
-        self._labels = re.compile(f"({'|'.join(sorted(map(re.escape, known.values())))})")
+        named = re.compile(f"({'|'.join(sorted(map(re.escape, known.values())))})")
+        self._labels = _LABEL if has_shapes else named
+        self._openings = Openings((form for form, _ in self._known), has_shapes=has_shapes)
 
     def redact(self, text: str) -> str:
         """The text without the secrets; the same text if there are none. Idempotent."""
-        found = [item for item in self._known if item[0] in text]
-        if not found:
-            return text
-        # A label that stands there already stays, even if a secret looks like a piece of it.
-        parts = self._labels.split(text)
-        parts[::2] = [_replace(part, found) for part in parts[::2]]
-        return "".join(parts)
+        for _ in range(PASS_COUNT_MAX):
+            spans = self.find(text)
+            if not spans:
+                break
+            text = _without(text, spans)
+        return text
+
+    def find(self, text: str) -> list[Span]:
+        """Where secrets stand in a text, in order; what overlaps is one, of the longest's kind.
+
+        A label that stands there already stays, even if a secret looks like a piece of it.
+        """
+        known = [item for item in self._known if item[0] in text]
+        shapes = find_shapes(text) if self._has_shapes else []
+        if not known and not shapes:
+            return []
+        found: list[Span] = []
+        place = 0
+        for number, part in enumerate(self._labels.split(text)):
+            if not number % 2:
+                if self._has_shapes and len(part) < len(text):
+                    shapes = find_shapes(part)
+                spans = chain(_find(part, known), map(_span_of, shapes))
+                found += (_moved(span, place) for span in _merged(spans))
+            place += len(part)
+        return found
+
+    def stream(self) -> Stream:
+        """Redacts a text that comes in pieces."""
+
+        def places(text: str) -> list[tuple[int, int]]:
+            return [(span.start, span.end) for span in self.find(text)]
+
+        return Stream(self.redact, places, self._openings)
 
     def redact_cut(self, text: str) -> str:
         """`redact`, and what is left of a secret in two where the middle of a text was left out.
@@ -117,23 +162,37 @@ def _overlap(first: str, second: str) -> int:
     return 0
 
 
-class _Span(Struct, frozen=True, order=True):
+class Span(Struct, frozen=True, order=True):
+    """A secret in a text: from `start` to `end`, in characters, with the label it gets.
+
+    `weight` says which label stays where secrets overlap.
+    """
+
     start: int
     end: int
-    length: int
+    weight: int
     label: str
 
 
-def _replace(text: str, known: Iterable[tuple[str, str]]) -> str:
-    """Replace what the values cover; where they overlap, the longest gives the label."""
-    spans: list[_Span] = []
-    for span in sorted(_find(text, known)):
-        if spans and span.start < spans[-1].end:
-            last = spans.pop()
-            longer = max(last, span, key=lambda one: one.length)
+def _merged(spans: Iterable[Span]) -> list[Span]:
+    """The same places without overlaps; where there were some, the longest gives the label."""
+    found: list[Span] = []
+    for span in sorted(spans):
+        if found and span.start < found[-1].end:
+            last = found.pop()
+            longer = max(last, span, key=lambda one: one.weight)
             end = max(last.end, span.end)
-            span = _Span(last.start, end, longer.length, longer.label)
-        spans.append(span)
+            span = Span(last.start, end, longer.weight, longer.label)
+        found.append(span)
+    return found
+
+
+def _moved(span: Span, count: int) -> Span:
+    return Span(span.start + count, span.end + count, span.weight, span.label)
+
+
+def _without(text: str, spans: Iterable[Span]) -> str:
+    """The text with the labels in place of the secrets."""
     pieces: list[str] = []
     done = 0
     for span in spans:
@@ -142,11 +201,17 @@ def _replace(text: str, known: Iterable[tuple[str, str]]) -> str:
     return "".join((*pieces, text[done:]))
 
 
-def _find(text: str, known: Iterable[tuple[str, str]]) -> Iterator[_Span]:
+def _span_of(shape: Shape) -> Span:
+    label = f"[REDACTED:{shape.kind}]"
+    return Span(shape.start, shape.end, shape.end - shape.start, label)
+
+
+def _find(text: str, known: Iterable[tuple[str, str]]) -> Iterator[Span]:
     for value, label in known:
         start = text.find(value)
         while start >= 0:
-            yield _Span(start, start + len(value), len(value), label)
+            # What is known by its name says more than its format.
+            yield Span(start, start + len(value), len(value) + 1, label)
             start = text.find(value, start + 1)
 
 

@@ -21,6 +21,7 @@ from treadle.runtime.builder import AgentBuilder
 from treadle.runtime.engine import AgentEngine
 from treadle.runtime.subagents import DEPTH_MAX
 from treadle.store.replay import check
+from treadle.thread.facts import PrivacySet
 
 SPUN = "The wool is spun and dry."
 SPIN = '{"task":"spin"}'
@@ -72,6 +73,17 @@ async def test_parent_and_child_name_each_other(desk: Desk) -> None:
     assert check(desk.store, child.header.thread).is_good
     await close(desk, engine)
     assert desk.store.load(engine.thread_id).fold.children == {call.id: child.header.thread}
+
+
+@pytest.mark.parametrize("is_private", [True, False])
+async def test_a_sub_agent_is_as_private_as_its_parent(desk: Desk, is_private: bool) -> None:
+    engine = parent(desk, child=child_of(desk)).build()
+    engine._writer.stage(PrivacySet(is_private))
+    engine._writer.commit()
+    await engine.run()
+    child = desk.store.load(child_thread(engine)).fold
+    assert child.header.is_private is is_private
+    await close(desk, engine)
 
 
 async def test_a_sub_agent_without_a_model_has_that_of_its_parent(desk: Desk) -> None:

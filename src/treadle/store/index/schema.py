@@ -150,11 +150,14 @@ SEPARATOR: Final = "\u200b"
 
 # Scripts that are written without spaces: Han, Hiragana, Katakana, Bopomofo, and Hangul, whose
 # words have endings. Each character is a word to the index, so that any part is found as a phrase.
-_UNSPACED: Final = re.compile(
+UNSPACED: Final = (
     "[\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3038-\u303b\u3041-\u309f\u30a1-\u30fa"
     "\u30fc-\u30ff\u3105-\u312f\u3131-\u318e\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
     "\ua960-\ua97c\uac00-\ud7fb\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff]"
 )
+"""As a class of a regular expression."""
+
+_UNSPACED: Final = re.compile(UNSPACED)
 _CONTROL: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 

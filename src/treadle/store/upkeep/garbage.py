@@ -18,7 +18,7 @@ from treadle.errors import StoreError, ThreadBusyError, UnknownThreadError
 from treadle.store.blobs import ASIDE, blob_of
 from treadle.store.disk import FileStat
 from treadle.store.drafts import drafts_of
-from treadle.store.folders import ADOPTED, JOURNAL, LOCK, SNAPSHOT
+from treadle.store.folders import ADOPTED, JOURNAL, LOCK, SENDING, SNAPSHOT
 from treadle.store.journal import told_as
 from treadle.store.local import LocalStore
 from treadle.store.second_names import add_name
@@ -27,6 +27,9 @@ from treadle.store.upkeep.trash import Trash, TrashedThread
 
 YOUNG: Final = timedelta(hours=1)
 """A blob or a draft younger than this is left alone: somebody may be about to name or rename it."""
+
+_NO_CONTENTS: Final = frozenset(suffix[1:] for suffix in (LOCK, ADOPTED, SENDING))
+"""Files beside a thread that name nothing."""
 
 Drop = Callable[[TrashedThread], str]
 """(thread) -> why what else is kept for it could not be let go of; empty if it is gone."""
@@ -148,9 +151,10 @@ class Garbage:
             for name in stats:
                 thread_id, _, suffix = name.partition(".")
                 is_spare = suffix == SNAPSHOT[1:] and thread_id + JOURNAL in stats
-                if suffix not in (LOCK[1:], ADOPTED[1:]) and not is_spare:
+                if suffix not in _NO_CONTENTS and not is_spare:
                     self._add(found, thread_id, os.path.join(folder, name), blobs)
-        for folder in (_drafts(folders.threads), _drafts(folders.trash), folders.quarantine):
+        kept = (folders.quarantine, folders.branches)
+        for folder in (_drafts(folders.threads), _drafts(folders.trash), *kept):
             for name, status in self._stats(folder).items():
                 self._add(found, name, os.path.join(folder, name), blobs)
                 # It may be a thread that is being taken in. The end of a journal is no fork.

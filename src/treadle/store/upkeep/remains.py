@@ -119,21 +119,24 @@ class Remains:
         return found
 
     def quarantined(self, thread_id: str) -> Iterator[tuple[str, bytes]]:
-        """The files in quarantine that are a thread's and hold the text; without it."""
-        folder = self._folders.quarantine
-        for name in sorted(self._names(folder)):
-            if name.startswith(thread_id):
-                path = os.path.join(folder, name)
-                data = self._read(path)
-                changed = change_bytes(data, self._redact)
-                if changed != data:
-                    yield path, changed
+        """What is in quarantine, or a kept branch, of a thread and holds the text; without it."""
+        for folder in (self._folders.quarantine, self._folders.branches):
+            for name in sorted(self._names(folder)):
+                if name.startswith(thread_id):
+                    path = os.path.join(folder, name)
+                    data = self._read(path)
+                    changed = change_bytes(data, self._redact)
+                    if changed != data:
+                        yield path, changed
 
     def holding(self) -> list[str]:
         """The paths of all files that hold the text."""
         folders = self._folders
         data = os.path.dirname(folders.threads)
-        kept = (folders.threads, folders.trash, folders.blobs, folders.quarantine)
+        kept = (
+            *(folders.threads, folders.trash, folders.blobs),
+            *(folders.quarantine, folders.branches),
+        )
         drafts = (drafts_of(os.path.join(folder, "_")) for folder in kept)
         found: list[str] = []
         for folder in (*kept, *drafts, data):
@@ -151,7 +154,10 @@ class Remains:
     def remove_drafts(self, thread_id: str) -> None:
         """Remove what was being written for a thread, or holds the text, when a process died."""
         folders = self._folders
-        for folder in (folders.threads, folders.trash, folders.quarantine, folders.blobs):
+        for folder in (
+            *(folders.threads, folders.trash, folders.blobs),
+            *(folders.quarantine, folders.branches),
+        ):
             drafts = drafts_of(os.path.join(folder, thread_id))
             for name in self._names(drafts):
                 path = os.path.join(drafts, name)

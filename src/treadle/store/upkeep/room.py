@@ -11,7 +11,7 @@ from msgspec import Struct
 from treadle.store.blobs import blob_of
 from treadle.store.disk import FileStat
 from treadle.store.drafts import drafts_of
-from treadle.store.folders import JOURNAL, LOCK, SNAPSHOT
+from treadle.store.folders import JOURNAL, LOCK, SENDING, SNAPSHOT
 from treadle.store.journal import told_as
 from treadle.store.local import LocalStore
 from treadle.store.upkeep.mentions import mentions_of
@@ -82,11 +82,12 @@ def room_of(store: LocalStore, count_max: int) -> Room:
         _share("search index", index.values()),
         _share("trash", trash.values()),
         _share("quarantine", _stats(store, folders.quarantine).values()),
+        _share("kept branches", _stats(store, folders.branches).values()),
         _share("drafts", [one for stats in drafts for one in stats.values()]),
     )
     sizes: dict[str, int] = {}
     for name, one in threads.items():
-        if not name.endswith(LOCK):
+        if not name.endswith((LOCK, SENDING)):
             thread_id = name.partition(".")[0]
             sizes[thread_id] = sizes.get(thread_id, 0) + one.size
     order = sorted(sizes.items(), key=lambda pair: (-pair[1], pair[0]))

@@ -11,11 +11,12 @@ from treadle.store.folders import Folders
 from treadle.store.journal import told_as
 from treadle.thread.ids import is_thread_id
 
-_THREADS: Final = re.compile(r"(?P<id>[^.]+)\.(?:jsonl|json|lock|adopted)|tmp")
+_THREADS: Final = re.compile(r"(?P<id>[^.]+)\.(?:jsonl|json|lock|adopted|sending)|tmp")
 _BLOBS: Final = re.compile(r"[0-9a-f]{64}(?:\.aside)?|tmp")
 _QUARANTINE: Final = re.compile(r"(?P<id>[^.]+)\..+|tmp")
+_BRANCHES: Final = re.compile(r"(?P<id>[^.@]+)@\d+-[0-9a-f]{32}\.jsonl|tmp")
 _DATA: Final = re.compile(
-    r"threads|trash|blobs|quarantine|tmp|(?:index|trash)\.lock|index\.sqlite(?:-wal|-shm)?"
+    r"threads|trash|blobs|quarantine|branches|tmp|(?:index|trash)\.lock|index\.sqlite(?:-wal|-shm)?"
 )
 
 
@@ -31,6 +32,7 @@ def strangers(folders: Folders) -> Iterator[str]:
         (folders.trash, _THREADS),
         (folders.blobs, _BLOBS),
         (folders.quarantine, _QUARANTINE),
+        (folders.branches, _BRANCHES),
     )
     for folder, rule in rules:
         with told_as("list", folder):

@@ -1,0 +1,26 @@
+"""How fast texts are looked through for secrets: those known by their format, and a few values."""
+
+from __future__ import annotations
+
+import sysconfig
+from pathlib import Path
+
+from bench.report import Row, at_least, median_s
+from treadle.workspace.redact import Redactor
+
+SIZE = 4_000_000
+TIMES = 5
+VALUES = 10
+
+
+def measure() -> list[Row]:
+    """Megabytes a second over the code of the standard library, which holds no secrets."""
+    files = sorted(Path(sysconfig.get_path("stdlib")).glob("*.py"))
+    text = "".join(file.read_text("utf-8", "replace") for file in files)[:SIZE]
+    known = {f"key_{number}": f"Zx9Rv{number}B47Hq2LmN0Ty6" for number in range(VALUES)}
+    rows: list[Row] = []
+    for name, secrets in (("", {}), (f" and {VALUES} known values", known)):
+        redact = Redactor(secrets).redact
+        rate = len(text) / 1e6 / median_s(lambda redact=redact: redact(text), TIMES)
+        rows.append(at_least(f"secrets looked for: formats{name}", rate, "MB/s", 20))
+    return rows

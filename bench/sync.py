@@ -1,0 +1,323 @@
+"""The server and sync: each job against what the same rows, or bytes, cost without it."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import select
+import shutil
+import socket
+import sqlite3
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from itertools import count
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import psycopg
+from tests.server.databases import Postgres
+from tests.server.serving import Served
+from tests.sync.proxy import proxied
+
+from bench.report import Row, at_least, at_most, median_s
+from bench.threads import _journal, _turn
+from treadle.api.marks import Mark
+from treadle.store.local import LocalStore
+from treadle.store.places import Places
+from treadle.thread.record import scan
+
+PUSHES = int(os.environ.get("BENCH_PUSHES", "200"))
+"""Pushes by one client, for each database."""
+
+BATCH = 10
+MESSAGES = int(os.environ.get("BENCH_MESSAGES", "5000"))
+CLIENTS = 50
+HALF_OPEN = int(os.environ.get("BENCH_HALF_OPEN", "1000"))
+
+_ids = count(1)
+
+
+def measure() -> list[Row]:
+    """All of it, on both databases."""
+    folder = Path(tempfile.mkdtemp(prefix="treadle-bench-sync-"))
+    postgres = Postgres()
+    try:
+        rows: list[Row] = []
+        for dialect in ("sqlite", "postgresql"):
+            name = "" if dialect == "sqlite" else postgres.create()
+            url = f"sqlite:///{folder}/server.db" if not name else postgres.url(name)
+            with _serving(url, folder / dialect) as served:
+                rows += _pushes(dialect, served, url, folder)
+                rows += _crowd(dialect, served)
+                if dialect == "sqlite":
+                    rows += _one_more_turn(served, folder)
+        with _serving(f"sqlite:///{folder}/half.db", folder / "half") as served:
+            rows += _half_open(served)
+        return rows
+    finally:
+        postgres.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _serving(url: str, home: Path) -> Iterator[Served]:
+    served = Served(url, home, "--rate", "0")
+    try:
+        served.start()
+        yield served
+    finally:
+        served.kill()
+
+
+class _Pusher:
+    """A client of one thread that sends prepared batches over one connection."""
+
+    def __init__(self, served: Served, pushes: int) -> None:
+        self._token = served.owner_token()
+        self._thread = f"T-00000000-0000-7000-8000-{next(_ids):012x}"
+        random = Random(self._thread)
+        entries = [one for number in range(pushes * 2) for one in _turn(random, number)]
+        data = _journal(self._thread, entries[: pushes * BATCH - 3])
+        self._lines = data.splitlines(keepends=True)
+        self._records = scan(data).records
+        self._connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=30)
+        self._at = 0
+        self.took: list[float] = []
+
+    def push(self) -> None:
+        """The next batch."""
+        base = Mark() if not self._at else self._mark(self._at)
+        end = self._at + BATCH
+        start = time.perf_counter()
+        self._connection.request(
+            "POST",
+            f"/api/threads/{self._thread}/records",
+            b"".join(self._lines[self._at : end]),
+            {
+                "authorization": f"Bearer {self._token}",
+                "content-type": "application/x-ndjson",
+                "if-match": base.tag,
+            },
+        )
+        answer = self._connection.getresponse()
+        said = answer.read()
+        assert answer.status in (200, 201), said
+        self.took.append(time.perf_counter() - start)
+        self._at = end
+
+    def _mark(self, seq: int) -> Mark:
+        return Mark(seq, self._records[seq - 1].hash)
+
+    def rows(self) -> list[list[tuple[str, int, str, str, str]]]:
+        """The same batches as rows."""
+        return [
+            [
+                (self._thread, one.seq, one.hash, one.at, line.decode())
+                for one, line in zip(
+                    self._records[at : at + BATCH], self._lines[at : at + BATCH], strict=True
+                )
+            ]
+            for at in range(0, len(self._lines) // BATCH * BATCH, BATCH)
+        ]
+
+    def close(self) -> None:
+        """Give the connection back."""
+        self._connection.close()
+
+
+def _raw(url: str) -> Callable[[list[tuple[Any, ...]]], None]:
+    """What commits a batch of rows to the same database, as durably, with nothing around it."""
+    table = (
+        "CREATE TABLE raw (thread_id text, seq bigint, hash text, at text, line text, "
+        "PRIMARY KEY (thread_id, seq))"
+    )
+    if url.startswith("sqlite:"):
+        lite = sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)
+        lite.execute("PRAGMA journal_mode=WAL").fetchall()
+        lite.execute("PRAGMA synchronous=FULL")
+        lite.execute(table)
+
+        def commit_lite(rows: list[tuple[Any, ...]]) -> None:
+            lite.execute("BEGIN IMMEDIATE")
+            lite.executemany("INSERT INTO raw VALUES (?, ?, ?, ?, ?)", rows)
+            lite.execute("COMMIT")
+
+        return commit_lite
+    connection = psycopg.connect(url)
+    connection.execute(table.encode())
+    connection.commit()
+
+    def commit(rows: list[tuple[Any, ...]]) -> None:
+        with connection.cursor() as cursor:
+            cursor.executemany("INSERT INTO raw VALUES (%s, %s, %s, %s, %s)", rows)
+        connection.commit()
+
+    return commit
+
+
+def _pushes(dialect: str, served: Served, url: str, folder: Path) -> list[Row]:
+    pusher = _Pusher(served, PUSHES)
+    for _ in range(PUSHES):
+        pusher.push()
+    pusher.close()
+    pushing = sorted(pusher.took)[len(pusher.took) // 2]
+    commit, batches = _raw(url), iter(pusher.rows())
+    raw = median_s(lambda: commit(next(batches)), PUSHES - 1)
+    return [
+        Row(f"pushes of {BATCH} records, {dialect}", 1 / pushing, "/s"),
+        at_least(
+            f"  as a ratio to raw commits of the rows, {dialect}",
+            raw / pushing,
+            "x",
+            0.05,
+            f"{raw * 1e3:.2f} ms raw, {pushing * 1e3:.2f} ms over HTTP",
+        ),
+    ]
+
+
+def _crowd(dialect: str, served: Served) -> list[Row]:
+    """Fifty clients at once against one."""
+    each = max(PUSHES // 10, 4)
+    alone = _Pusher(served, each * 5)
+    start = time.perf_counter()
+    for _ in range(each * 5):
+        alone.push()
+    rate_alone = each * 5 / (time.perf_counter() - start)
+    pushers = [_Pusher(served, each) for _ in range(CLIENTS)]
+    start = time.perf_counter()
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        for done in [pool.submit(_push_all, pusher, each) for pusher in pushers]:
+            done.result()
+    rate = CLIENTS * each / (time.perf_counter() - start)
+    took = sorted(one for pusher in pushers for one in pusher.took)
+    for pusher in (alone, *pushers):
+        pusher.close()
+    p99, p99_alone = took[len(took) * 99 // 100], sorted(alone.took)[len(alone.took) * 99 // 100]
+    return [
+        at_least(
+            f"{CLIENTS} clients against one, pushes per second, {dialect}",
+            rate / rate_alone,
+            "x",
+            0.8,
+            f"{rate:,.0f} and {rate_alone:,.0f} per second",
+        ),
+        Row(
+            f"  p99 of a push among {CLIENTS}, {dialect}",
+            p99 * 1e3,
+            "ms",
+            note=f"{p99_alone * 1e3:.1f} ms alone",
+        ),
+    ]
+
+
+def _push_all(pusher: _Pusher, times: int) -> None:
+    for _ in range(times):
+        pusher.push()
+
+
+def _one_more_turn(served: Served, folder: Path) -> list[Row]:
+    """What a sync sends and receives for one more turn on a long thread."""
+    from treadle.sync.client import HttpRemote
+    from treadle.sync.credentials import Account
+    from treadle.sync.cursors import Cursors
+    from treadle.sync.engine import Engine
+    from treadle.sync.pending import Pending
+
+    home = folder / "home"
+    store = LocalStore(Places(home / "data", home / "state", home / "config"))
+    random = Random(7)
+    entries = [one for number in range(MESSAGES // 4) for one in _turn(random, number)]
+    thread = store.adopt(_journal(f"T-00000000-0000-7000-8000-{next(_ids):012x}", entries))
+    with proxied(served.port) as proxy:
+        account = Account(url=proxy.url, token=served.owner_token(), user="owner")
+        with HttpRemote(account) as remote:
+            disk = store.folders.disk
+            engine = Engine(
+                store,
+                remote,
+                Cursors(disk, store.places, proxy.url, remote.me().user),
+                Pending(disk, store.places),
+                now=store.now,
+                random=Random(1).random,
+                looks=lambda data: [],
+            )
+            engine.sync()
+            writer = store.open(thread)
+            whole = writer.head.size
+            for entry in _turn(random, MESSAGES):
+                writer.stage(entry)
+            writer.commit()
+            turn = writer.head.size - whole
+            writer.close()
+            before = len(proxy.exchanges)
+            start = time.perf_counter()
+            engine.sync()
+            took = time.perf_counter() - start
+            news = proxy.exchanges[before:]
+    wire = sum(len(one.sent) + len(one.received) for one in news)
+    return [
+        at_most(
+            f"bytes on the wire for one more turn on {MESSAGES:,} messages",
+            wire / turn,
+            "x turn",
+            3,
+            f"{wire:,} bytes in {len(news)} requests, the turn has {turn:,}, "
+            f"the thread {whole:,}; {took * 1e3:.0f} ms",
+        )
+    ]
+
+
+def _half_open(served: Served) -> list[Row]:
+    """Connections that never finish their headers, while somebody asks properly."""
+    token = served.owner_token()
+    start = time.perf_counter()
+    waiting: dict[int, socket.socket] = {}
+    watch = select.poll()
+    for _ in range(HALF_OPEN):
+        one = socket.create_connection(("127.0.0.1", served.port))
+        one.sendall(b"GET /api/me HTTP/1.1\r\nhost: x\r\nx-a: ")
+        waiting[one.fileno()] = one
+        watch.register(one, select.POLLIN | select.POLLHUP | select.POLLERR)
+    took: list[float] = []
+    is_over = threading.Event()
+
+    def ask() -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=30)
+        while not is_over.is_set():
+            asked = time.perf_counter()
+            connection.request("GET", "/api/me", headers={"authorization": f"Bearer {token}"})
+            connection.getresponse().read()
+            took.append(time.perf_counter() - asked)
+        connection.close()
+
+    asker = threading.Thread(target=ask)
+    asker.start()
+    try:
+        while waiting and time.perf_counter() - start < 60:
+            for number, _ in watch.poll(1000):
+                watch.unregister(number)
+                with waiting.pop(number) as one:
+                    _read_to_its_end(one)
+        closed = time.perf_counter() - start
+    finally:
+        is_over.set()
+        asker.join()
+        for one in waiting.values():
+            one.close()
+    p99 = sorted(took)[len(took) * 99 // 100]
+    return [
+        at_most(f"{HALF_OPEN:,} half-open connections are closed after", closed, "s", 12),
+        at_most("  p99 of good requests meanwhile", p99 * 1e3, "ms", 200, f"{len(took):,} asked"),
+    ]
+
+
+def _read_to_its_end(one: socket.socket) -> None:
+    """The other side ends, after what it has to say."""
+    with suppress(OSError):
+        while one.recv(65536):
+            continue

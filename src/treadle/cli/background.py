@@ -1,0 +1,126 @@
+"""Sends what a session records, while it works: never in its way, and never asked twice about.
+
+Who is not logged in pays one look at a name. A thread that was there before the login is left to
+`treadle sync`, which asks first; from then on it goes by itself like those that were begun since.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from treadle.errors import TreadleError
+from treadle.sync.credentials import Account, find_account, is_logged_in
+from treadle.thread.legible import legible
+
+if TYPE_CHECKING:
+    from treadle.cli.setup import Setup
+    from treadle.cli.threads import Opened
+    from treadle.sync.background import Background
+    from treadle.sync.cursors import Cursors
+    from treadle.sync.engine import Engine
+    from treadle.sync.kit import Report
+    from treadle.thread.fold import ThreadFold
+
+CLOSE_S_MAX: Final = 3.0
+"""Seconds that the end of a command waits for what is not sent yet."""
+
+
+class BackgroundSync:
+    """Sends the thread of a session, if it is to be sent.
+
+    Args:
+        setup: of the session.
+    """
+
+    def __init__(self, setup: Setup) -> None:
+        self._setup = setup
+        self._background: Background | None = None
+
+    def begin(self, opened: Opened) -> None:
+        """From here on what is recorded is sent. That it cannot be is told, and stops nothing."""
+        places = self._setup.store.places
+        if not is_logged_in(places, os.environ) or self._setup.loaded.settings.sync != "auto":
+            return
+        try:
+            account = find_account(places, os.environ)
+            if account is not None:
+                self._begin(account, opened)
+        except TreadleError as error:
+            _say(f"nothing is synced: {error.message}")
+
+    def _begin(self, account: Account, opened: Opened) -> None:
+        from treadle.sync.background import Background
+        from treadle.sync.cursors import Cursors
+
+        store = self._setup.store
+        fold = store.load(opened.thread_id).fold
+        cursors = Cursors(store.folders.disk, store.places, account.url, account.user)
+        # The engine looks again, under its lock; this is so that a private session asks nothing.
+        if fold.is_private or not self._may_go_unasked(fold, account, cursors):
+            return
+        held = ExitStack()
+
+        def make_engine() -> Engine:
+            from treadle.cli.syncing import open_engine
+
+            return held.enter_context(open_engine(store, account))[0]
+
+        background = Background(make_engine, opened.thread_id, held.close)
+        self._background = background
+        opened.listen(lambda _: background.poke())
+        background.poke()
+
+    def _may_go_unasked(self, fold: ThreadFold, account: Account, cursors: Cursors) -> bool:
+        """Whether it was begun since the login, or was sent before; so too what it goes on from."""
+        base = fold.header.base
+        if cursors.get(fold.header.thread) is None and fold.created_at < account.logged_in_at:
+            return False
+        if base is None:
+            return True
+        try:
+            below = self._setup.store.load(base.thread).fold
+        except TreadleError:
+            return False
+        return self._may_go_unasked(below, account, cursors)
+
+    async def close(self) -> None:
+        """Wait a little for what is not sent yet, and tell what a person should know, in a line."""
+        background, self._background = self._background, None
+        if background is None:
+            return
+        # What was recorded last may have been told to nobody.
+        background.poke()
+        is_done = await asyncio.to_thread(background.close, CLOSE_S_MAX)
+        told = "" if background.report is None else _told(background.report)
+        if not told and background.problem:
+            told = f"not synced: {background.problem}"
+        if not told and not is_done:
+            told = "not synced yet: it takes long; `treadle sync` goes on with it"
+        if told:
+            _say(told)
+
+
+def _told(report: Report) -> str:
+    """The one line; empty when all is well."""
+    for problem in report.held:
+        what = "; ".join(problem.found) or "a secret"
+        return f"held back, not synced: {what}; `treadle sync` says more"
+    for problem in report.refused:
+        return f"not synced: {problem.why}; `treadle sync` says more"
+    for conflict in report.conflicts:
+        how = "both were merged" if conflict.how == "merge" else "the other branch is a fork"
+        return f"another machine had gone on with this thread: {how}; `treadle show` says more"
+    if report.unreachable:
+        return f"not synced yet: {report.unreachable}; it is tried again"
+    for problem in report.waiting:
+        return f"not synced yet: {problem.why}; it is tried again"
+    return ""
+
+
+def _say(text: str) -> None:
+    click.echo(f"treadle: {legible(text)}", err=True)

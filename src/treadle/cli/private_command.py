@@ -1,0 +1,237 @@
+"""`treadle private`: a thread never leaves this machine, or may do so again."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from treadle.store.local import LocalStore
+    from treadle.sync.credentials import Account
+    from treadle.thread.fold import ThreadFold
+    from treadle.thread.model import ThreadSummary
+
+_COULD_SEE: Final = {
+    "organization": "everybody in your organization could read it",
+    "private": "you alone could read it",
+    "public": "everybody could read it",
+}
+
+
+@click.command("private")
+@click.argument("thread", metavar="ID")
+@click.option("--off", is_flag=True, help="It may leave this machine again.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.pass_context
+def command(ctx: click.Context, thread: str, off: bool, yes: bool) -> None:
+    """Keep a thread on this machine from now on, with its sub-agents' threads and its forks.
+
+    What of it was sent before is removed from the server: now, or as soon as that can be reached
+    (exit code 75 until then). Copies that people or other machines have made stay theirs.
+
+    With --off it is sent with the next sync; what that will be is told, and asked about.
+
+    Commits of a private thread do not name it. The model's provider sees prompts, as ever.
+    """
+    from treadle.runtime.own import own_store
+
+    store = own_store("treadle private")
+    thread_id = store.resolve(thread)
+    fold = store.load(thread_id).fold
+    _refuse_child(store, fold)
+    ctx.exit(_let_go(store, fold, yes=yes) if off else _keep(store, fold))
+
+
+def _refuse_child(store: LocalStore, fold: ThreadFold) -> None:
+    """A sub-agent's thread is as private as the one it works for.
+
+    Raises:
+        UsageError: it is one, and the other is here.
+    """
+    from treadle.errors import UnknownThreadError, UsageError
+
+    parent = fold.header.parent
+    if parent is None:
+        return
+    try:
+        store.folders.find(parent)
+    except UnknownThreadError:
+        return
+    raise UsageError(
+        f"thread {fold.header.thread} is a sub-agent's: it is as private as the one it works for",
+        hint=f"treadle private {parent}",
+    )
+
+
+def _keep(store: LocalStore, fold: ThreadFold) -> int:
+    """Make it private; have the server remove what it has. The exit code."""
+    from treadle.cli import exits
+    from treadle.errors import TreadleError
+    from treadle.store.sending import set_private
+    from treadle.sync.credentials import find_account
+
+    thread_id = fold.header.thread
+    is_news = set_private(store, thread_id)
+    below = _below(store, thread_id)
+    told = "never leaves this machine from now on" if is_news else "is private"
+    click.echo(f"{thread_id}: {told}")
+    if below:
+        what = "thread hangs on it and stays" if len(below) == 1 else "threads hang on it and stay"
+        click.echo(f"  {len(below)} {what} here too: {' '.join(sorted(below))}", err=True)
+    try:
+        account = find_account(store.places, os.environ)
+        sent, stranded = _sent(store, account, [thread_id, *below])
+    except TreadleError as error:
+        # It is private already; what was sent is found again by the next sync.
+        click.echo(f"treadle: what was sent before is not removed: {error.message}", err=True)
+        return exits.TRY_LATER
+    if stranded:
+        click.echo(
+            f"treadle: {len(stranded)} of it had been sent to a server that this machine is not "
+            "logged in to now; log in there and say this again",
+            err=True,
+        )
+    if account is None or not sent:
+        return exits.FAILED if stranded else exits.DONE
+    could = _COULD_SEE[fold.visibility]
+    click.echo(f"copies had been sent to {account.url}: {could}, and may have copied it", err=True)
+    return _remove(store, account, sent)
+
+
+def _remove(store: LocalStore, account: Account, sent: Sequence[str]) -> int:
+    """Have the server remove it now; what cannot be done now waits. The exit code."""
+    from treadle.cli import exits
+    from treadle.cli.syncing import open_engine
+    from treadle.sync.pending import Pending
+    from treadle.thread.legible import legible
+
+    # Noted before the first attempt, so that it is known to wait whatever becomes of that.
+    Pending(store.folders.disk, store.places).begin(dict.fromkeys(sent, "delete"))
+    with open_engine(store, account) as (engine, _, _):
+        report = engine.sync(sent)
+    left = [one for one in sent if one not in report.removed]
+    if report.removed:
+        count = len(report.removed)
+        click.echo(f"removed from the server: {count} thread{'' if count == 1 else 's'}", err=True)
+    if not left:
+        return exits.DONE
+    problems = (*report.waiting, *report.refused, *report.held)
+    why = report.unreachable or next((one.why for one in problems), "")
+    click.echo(
+        legible(f"treadle: not yet removed there: {why or 'it waits'}; the next sync does it"),
+        err=True,
+    )
+    return exits.FAILED if report.refused and not report.unreachable else exits.TRY_LATER
+
+
+def _let_go(store: LocalStore, fold: ThreadFold, *, yes: bool) -> int:
+    """Let it leave again, if that is meant. The exit code."""
+    from treadle.cli import exits
+    from treadle.cli.ask import is_somebody_there
+    from treadle.errors import UsageError
+    from treadle.store.sending import set_private
+
+    thread_id = fold.header.thread
+    _refuse_under_private_base(store, fold)
+    if not fold.is_private:
+        click.echo(f"{thread_id}: is not private", err=True)
+        return exits.DONE
+    children = [one for one, line in _below(store, thread_id).items() if line.parent is not None]
+    _tell_what_goes(store, fold, len(children))
+    if not yes:
+        if not is_somebody_there():
+            raise UsageError("nobody can be asked whether this is meant", hint="add --yes")
+        if not click.confirm("May it leave this machine?", err=True):
+            click.echo("it stays private", err=True)
+            return exits.FAILED
+    # Sub-agents' threads first: they hang on this one, so that nothing goes before all may.
+    for one in children:
+        set_private(store, one, is_private=False)
+    set_private(store, thread_id, is_private=False)
+    click.echo(f"{thread_id}: may leave this machine")
+    return exits.DONE
+
+
+def _tell_what_goes(store: LocalStore, fold: ThreadFold, child_count: int) -> None:
+    from treadle.sync.credentials import find_account
+    from treadle.sync.cursors import Cursors
+
+    account = find_account(store.places, os.environ)
+    where = "a server, once this machine is logged in to one" if account is None else account.url
+    who = _COULD_SEE[fold.visibility].replace("could", "can then")
+    when = "the next sync"
+    if account is not None:
+        cursors = Cursors(store.folders.disk, store.places, account.url, account.user)
+        cursor = cursors.get(fold.header.thread)
+        # What was removed there on its owner's word goes back on that word alone.
+        if cursor is not None and cursor.is_purged:
+            when = f"`treadle sync {fold.header.thread}`"
+    count = fold.summary().message_count
+    also = f", with {child_count} sub-agents' threads" if child_count else ""
+    click.echo(
+        f"with {when} all of it goes to {where}: {count} messages, all commands and their "
+        f"outputs, names of files and folders{also}; {who}",
+        err=True,
+    )
+
+
+def _refuse_under_private_base(store: LocalStore, fold: ThreadFold) -> None:
+    """A fork has its history from its base.
+
+    Raises:
+        UsageError: that is private.
+    """
+    from treadle.errors import TreadleError, UsageError
+
+    base = fold.header.base
+    while base is not None:
+        try:
+            below = store.load(base.thread).fold
+        except TreadleError:
+            return
+        if below.is_private:
+            raise UsageError(
+                f"thread {fold.header.thread} goes on from {base.thread}, which is private",
+                hint=f"treadle private {base.thread} --off",
+            )
+        base = below.header.base
+
+
+def _below(store: LocalStore, thread_id: str) -> Mapping[str, ThreadSummary]:
+    """All that hangs on a thread: its sub-agents' threads and its forks, and theirs."""
+    from treadle.store.index.filters import Filters
+    from treadle.store.index.lookup import Index
+
+    index = Index(store)
+    try:
+        lines = [*index.threads(), *index.threads(Filters(is_trashed=True))]
+    finally:
+        index.close()
+    found: dict[str, ThreadSummary] = {}
+    todo = [thread_id]
+    while todo:
+        above = todo.pop()
+        for line in lines:
+            if above in (line.parent, line.forked_from) and line.id not in found:
+                found[line.id] = line
+                todo.append(line.id)
+    found.pop(thread_id, None)
+    return found
+
+
+def _sent(
+    store: LocalStore, account: Account | None, thread_ids: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """Those of which the server may have something, and those of which another one may."""
+    from treadle.sync.cursors import Cursors
+
+    url, user = ("", "") if account is None else (account.url, account.user)
+    cursors = Cursors(store.folders.disk, store.places, url, user)
+    ever = set(cursors.ids())
+    known = {one: cursors.get(one) for one in thread_ids}
+    sent = [one for one, cursor in known.items() if cursor is not None and not cursor.is_purged]
+    return sent, [one for one, cursor in known.items() if cursor is None and one in ever]

@@ -1,0 +1,56 @@
+"""After a scrub: the server's copy of the thread is replaced too, and it is said if it was not."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import click
+
+from treadle.errors import TreadleError
+from treadle.store.local import LocalStore
+from treadle.sync.credentials import find_account, is_logged_in
+from treadle.thread.legible import legible
+
+_LATER = "the server's copy may hold it still; `treadle sync` replaces it"
+
+
+def replace_on_server(store: LocalStore, thread_ids: Sequence[str]) -> bool:
+    """Have the server's copies replaced by what the threads are now.
+
+    Threads that were never sent are left to `treadle sync`. What failed is told, with what to do.
+
+    Returns:
+        Whether no server is known to hold what was taken out.
+    """
+    if not is_logged_in(store.places, os.environ):
+        return True
+    try:
+        return _replace(store, thread_ids)
+    except TreadleError as error:
+        click.echo(f"treadle: {legible(error.message)}: {_LATER}", err=True)
+        return False
+
+
+def _replace(store: LocalStore, thread_ids: Sequence[str]) -> bool:
+    from treadle.cli.syncing import open_engine
+
+    account = find_account(store.places, os.environ)
+    if account is None:
+        return True
+    with open_engine(store, account) as (engine, cursors, *_):
+        sent = [thread_id for thread_id in thread_ids if cursors.get(thread_id) is not None]
+        if not sent:
+            return True
+        report = engine.sync(sent)
+    done = {*report.replaced, *report.removed}
+    for thread_id in sent:
+        if thread_id in done:
+            click.echo(f"{thread_id}  the server's copy is replaced")
+    for problem in (*report.held, *report.refused, *report.waiting):
+        click.echo(f"treadle: thread {problem.thread_id}: {legible(problem.why)}", err=True)
+    if report.unreachable:
+        click.echo(f"treadle: {legible(report.unreachable)}", err=True)
+    if left := [thread_id for thread_id in sent if thread_id not in done]:
+        click.echo(f"treadle: of {', '.join(left)}: {_LATER}", err=True)
+    return not left

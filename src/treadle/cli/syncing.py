@@ -1,0 +1,44 @@
+"""What a command syncs with: the engine, made of this user's store, server and secrets."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from treadle.runtime.own import own_redactor
+from treadle.store.local import LocalStore
+from treadle.sync.client import HttpRemote
+from treadle.sync.credentials import Account
+from treadle.sync.cursors import Cursors
+from treadle.sync.engine import Engine
+from treadle.sync.pending import Pending
+from treadle.workspace.looks import Looker
+
+
+@contextmanager
+def open_engine(
+    store: LocalStore, account: Account
+) -> Generator[tuple[Engine, Cursors, HttpRemote], None, None]:
+    """The engine of this user, how far each thread is synced, and the server.
+
+    Nothing is sent by opening it. All that is to be sent is looked at once more for secrets that
+    this machine knows today: records are kept as they are, or kept back.
+
+    Args:
+        store: the threads.
+        account: the server.
+    """
+    disk = store.folders.disk
+    cursors = Cursors(disk, store.places, account.url, account.user)
+    with HttpRemote(account) as remote:
+        engine = Engine(
+            store,
+            remote,
+            cursors,
+            Pending(disk, store.places),
+            now=store.now,
+            random=random.random,
+            looks=Looker(own_redactor()).look,
+        )
+        yield engine, cursors, remote

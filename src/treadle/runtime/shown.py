@@ -1,0 +1,49 @@
+"""What a model says while it says it, shown without the secrets that are cut up between pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from treadle.runtime.outputs import Output, TextDelta, ThinkingDelta
+from treadle.runtime.ports import RedactedStream
+from treadle.thread.record import clean
+
+
+class Shown:
+    """The pieces of answers on their way to people.
+
+    Args:
+        streams: makes what takes secrets out of a text that comes in pieces; without it all is
+            shown as it comes.
+        emit: tells people.
+    """
+
+    def __init__(
+        self, streams: Callable[[], RedactedStream] | None, emit: Callable[[Output], None]
+    ) -> None:
+        self._streams = streams
+        self._emit = emit
+        self._kind: type[TextDelta] | type[ThinkingDelta] = TextDelta
+        self._open: RedactedStream | None = None
+
+    def add(self, kind: type[TextDelta] | type[ThinkingDelta], piece: str) -> None:
+        """The next piece of what is said or thought; the end of a secret may be waited for."""
+        if kind is not self._kind:
+            self.end()
+            self._kind = kind
+        if self._streams is None:
+            self._emit(kind(clean(piece)))
+            return
+        if self._open is None:
+            self._open = self._streams()
+        self._tell(self._open.take(clean(piece)))
+
+    def end(self) -> None:
+        """What is said is over: show what was held back."""
+        held, self._open = self._open, None
+        if held is not None:
+            self._tell(held.end())
+
+    def _tell(self, text: str) -> None:
+        if text:
+            self._emit(self._kind(text))

@@ -1,0 +1,137 @@
+"""What the row of a thread says about it, so that lists and filters need not fold.
+
+Never believed from a client: all of it comes from the fold, or from a document that was checked.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import msgspec
+
+from treadle.thread.fold import ThreadFold
+from treadle.thread.ids import is_thread_id
+from treadle.thread.model import GitFields, Thread, ThreadSummary
+
+_COMMIT: Final = re.compile(r"[0-9a-f]{4,64}", re.ASCII)
+
+INDEXED_SIZE_MAX: Final = 1000
+"""Bytes of a text in an index; PostgreSQL takes 2704, and half of a pair of columns is ours."""
+
+
+def columns_of_fold(fold: ThreadFold) -> dict[str, Any]:
+    """The columns that follow from the records of a thread."""
+    summary = fold.summary()
+    return {
+        **_columns(summary, fold.git),
+        "treadle_version": _plain(fold.header.creator),
+    }
+
+
+def columns_of_document(document: Thread, times: tuple[str, str, str]) -> dict[str, Any]:
+    """The columns that follow from a document.
+
+    Args:
+        document: it was checked.
+        times: when it was created, updated and last worked on, in the form of records.
+    """
+    summary = summary_of(document, times)
+    git = GitFields(**{name: getattr(document, name) for name in GitFields.__struct_fields__})
+    return {**_columns(summary, git), "treadle_version": _plain(document.treadle_version)}
+
+
+def summary_of(document: Thread, times: tuple[str, str, str]) -> ThreadSummary:
+    """A document's line in a list."""
+    state = document.agent_state
+    return ThreadSummary(
+        id=document.id,
+        version=document.version,
+        created_at=times[0],
+        updated_at=times[1],
+        last_activity_at=times[2],
+        title=document.metadata.title,
+        state=state.kind,
+        message_count=len(document.conversation.messages),
+        workspace_root=document.workspace_root,
+        git_branch=document.git_branch,
+        git_remote_url=document.git_remote_url,
+        git_initial_commit_sha=document.git_initial_commit_sha,
+        git_current_commit_sha=document.git_current_commit_sha,
+        git_commits=document.git_commits,
+        provider=document.provider,
+        model=document.model,
+        visibility=document.visibility,
+        questions=len(state.questions),
+        forked_from=None if document.forked_from is None else document.forked_from.thread,
+        imported_from=document.imported_from,
+        tags=document.metadata.tags,
+        is_pinned=document.metadata.is_pinned,
+        open_calls=len(state.pending_tool_calls),
+        is_trashed=document.is_trashed,
+    )
+
+
+def _columns(summary: ThreadSummary, git: GitFields) -> dict[str, Any]:
+    return {
+        "version": summary.version,
+        "created_at": summary.created_at,
+        "updated_at": summary.updated_at,
+        "last_activity_at": summary.last_activity_at,
+        "visibility": summary.visibility,
+        "title": _plain(summary.title),
+        "tags": msgspec.json.encode(summary.tags).decode(),
+        "is_pinned": summary.is_pinned,
+        "machine": summary.machine,
+        "agent_state_kind": _plain(summary.state),
+        "message_count": summary.message_count,
+        "workspace_root": short(summary.workspace_root),
+        "provider": _plain(summary.provider),
+        "model": _plain(summary.model),
+        "parent": summary.parent if is_thread_id(summary.parent or "") else None,
+        "forked_from": summary.forked_from if is_thread_id(summary.forked_from or "") else None,
+        "git_branch": _plain(git.git_branch),
+        "git_initial_branch": _plain(git.git_initial_branch),
+        "git_initial_commit_sha": commit(git.git_initial_commit_sha),
+        "git_current_commit_sha": commit(git.git_current_commit_sha),
+        "git_start_dirty": git.git_start_dirty,
+        "git_end_dirty": git.git_end_dirty,
+        "summary": msgspec.json.encode(summary).decode(),
+    }
+
+
+_UNSAID: Final = (
+    *("title", "workspace_root", "provider", "model", "treadle_version", "parent", "forked_from"),
+    *("repo_id", "git_branch", "git_initial_branch", "git_initial_commit_sha"),
+    *("git_current_commit_sha", "git_start_dirty", "git_end_dirty"),
+)
+
+BLANK: Final[dict[str, Any]] = {
+    **dict.fromkeys(_UNSAID),
+    "tags": "[]",
+    "is_pinned": False,
+    "agent_state_kind": "",
+    "summary": "{}",
+    "message_count": 0,
+    "is_shared_with_support": False,
+    "visibility": "private",
+}
+"""What the row of a thread says when all that was said in it is gone."""
+
+
+def commit(text: str | None) -> str | None:
+    """A commit's name, if that is what the text is."""
+    return text if text is not None and _COMMIT.fullmatch(text) else None
+
+
+def short(text: str | None) -> str | None:
+    """A text cut to what an index takes."""
+    text = _plain(text)
+    if text is None or len(text) * 4 <= INDEXED_SIZE_MAX:
+        return text
+    return text.encode()[:INDEXED_SIZE_MAX].decode(errors="ignore")
+
+
+def _plain(text: str | None) -> str | None:
+    """PostgreSQL keeps no NUL in a text, and JSON may spell one."""
+    return None if text is None else text.replace("\0", "\N{REPLACEMENT CHARACTER}")

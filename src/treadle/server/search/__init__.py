@@ -1,0 +1,12 @@
+"""Search over all threads of a server: the same answers on SQLite and on PostgreSQL.
+
+What a word is, which texts fit and which come first is decided here, in Python, once; a database
+only keeps lists of words and says which rows hold some of them.
+"""
+
+from __future__ import annotations
+
+from treadle.server.search.finding import find
+from treadle.server.search.keeping import create, forget, index, index_document
+
+__all__ = ["create", "find", "forget", "index", "index_document"]

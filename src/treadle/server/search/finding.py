@@ -1,0 +1,215 @@
+"""A search: which threads fit, in which order, and what is shown of each.
+
+The order is the same on every database: first by what the best text is (what people say counts for
+more than what tools print), then by how many texts of the thread fit, then by its last activity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from types import MappingProxyType
+from typing import Any, Final
+
+from msgspec import Struct
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    and_,
+    case,
+    distinct,
+    func,
+    literal_column,
+    not_,
+    select,
+    text,
+)
+from sqlalchemy.exc import DBAPIError
+
+from treadle.api.codes import Code
+from treadle.api.types import SearchHit, SearchResult
+from treadle.server import access
+from treadle.server.context import Context, Verb
+from treadle.server.listing import check_page, in_workspace, lines, threads_with_id
+from treadle.server.problems import Refusal
+from treadle.server.schema import threads
+from treadle.server.search.keeping import PLACE_SHIFT, texts
+from treadle.server.search.query import Query, in_fts5, in_tsquery, parse
+from treadle.server.search.snippets import snippet_of
+from treadle.store.index.search import WEIGHTS
+from treadle.thread.texts import Kind
+
+STEP_COUNT: Final = 10_000
+STEP_ROUNDS_MAX: Final = 10_000
+"""A search of SQLite ends after so many rounds of so many steps of its machine: seconds."""
+TIMEOUT_MS: Final = 5000
+"""A search of PostgreSQL ends after this time."""
+
+OUTPUT_WEIGHT: Final = 1.0
+COUNT_WEIGHT: Final = 0.1
+"""What the number of texts adds to a score at most: less than any two weights differ by."""
+
+_WEIGHTS: Final = MappingProxyType(dict.fromkeys(Kind, OUTPUT_WEIGHT) | dict(WEIGHTS))
+_RANKS: Final = MappingProxyType(
+    {kind.value: sorted({*_WEIGHTS.values()}).index(weight) for kind, weight in _WEIGHTS.items()}
+)
+_ID_BITS: Final = 44
+"""A text's rank and id in one number: the greatest is the newest text of the best kind."""
+
+
+class Found(Struct, frozen=True):
+    """A thread that fits: its best part, and how many of its texts fit."""
+
+    thread: str
+    part: int
+    count: int
+
+
+def find(
+    context: Context, query: str, limit: int = 50, offset: int = 0, workspace: str | None = None
+) -> SearchResult:
+    """The threads that the caller may see in which something is found, best first.
+
+    Args:
+        context: the request; its transaction may be one that only reads.
+        query: what the caller typed, as `query.parse` has it; an id, or its beginning, too.
+        limit: how many hits at most, 1 to 200.
+        offset: how many hits to pass over, 0 to 10,000.
+        workspace: only threads that work in this folder or below it.
+
+    Raises:
+        Refusal: `bad_request`; there is nothing to look for, a bound is passed, or the search is
+            for so much that it takes too long.
+    """
+    check_page(limit, offset)
+    parsed = parse(query)
+    may = and_(
+        access.visible(context.caller, context.now, verb=Verb.SEARCH),
+        *([in_workspace(workspace)] if workspace is not None else ()),
+    )
+    named: list[str] = []
+    named_count = 0
+    if parsed.thread:
+        named, named_count = threads_with_id(context.db, parsed.thread, may, limit, offset)
+        may = and_(may, not_(threads.c.id.startswith(parsed.thread, autoescape=True)))
+    room = limit - len(named)
+    found = _found(context.db, parsed, may, room, max(0, offset - named_count)) if room else []
+    hits = (*_named_hits(context.db, parsed, named), *_hits(context.db, parsed, found))
+    return SearchResult(hits, limit, offset)
+
+
+def _found(
+    db: Connection, query: Query, may: ColumnElement[bool], limit: int, offset: int
+) -> list[Found]:
+    rank = case(dict(_RANKS), value=texts.c.kind)
+    best = func.max(rank * literal_column(str(1 << _ID_BITS)) + texts.c.id)
+    count = func.count(distinct(texts.c.place))
+    asked = (
+        _MATCHING[db.dialect.name](query)
+        .add_columns(threads.c.id, best, count)
+        .join(threads, threads.c.id == texts.c.thread_id)
+        .where(may)
+        .group_by(threads.c.id, threads.c.last_activity_at)
+        .order_by(
+            func.max(rank).desc(),
+            count.desc(),
+            threads.c.last_activity_at.desc(),
+            threads.c.id.desc(),
+        )
+        .limit(limit)
+        .offset(offset)
+    )
+    try:
+        with _BOUNDED[db.dialect.name](db):
+            rows = db.execute(asked).all()
+    except DBAPIError as error:
+        if not _was_stopped(error):
+            raise
+        raise Refusal(
+            Code.BAD_REQUEST,
+            "too much fits: the search took too long",
+            hint="use rarer words, longer beginnings of words, or a workspace",
+        ) from error
+    return [Found(row[0], row[1] & (1 << _ID_BITS) - 1, row[2]) for row in rows]
+
+
+def _in_sqlite(query: Query) -> Select[Any]:
+    return (
+        select()
+        .select_from(texts)
+        .join(text("search_words"), text("search_words.rowid = search_texts.id"))
+        .where(text("search_words MATCH :query").bindparams(query=in_fts5(query)))
+    )
+
+
+def _in_postgresql(query: Query) -> Select[Any]:
+    match = text("search_texts.words @@ CAST(:query AS tsquery)")
+    return select().select_from(texts).where(match.bindparams(query=in_tsquery(query)))
+
+
+@contextmanager
+def _counted(db: Connection) -> Iterator[None]:
+    """SQLite stops by itself when it has done too much. That needs no clock."""
+    raw: Any = db.connection.driver_connection
+    rounds = 0
+
+    def is_enough() -> bool:
+        nonlocal rounds
+        rounds += 1
+        return rounds > STEP_ROUNDS_MAX
+
+    raw.set_progress_handler(is_enough, STEP_COUNT)
+    try:
+        yield
+    finally:
+        raw.set_progress_handler(None, 0)
+
+
+@contextmanager
+def _timed(db: Connection) -> Iterator[None]:
+    """PostgreSQL stops by itself when too much time has passed; until the transaction's end."""
+    db.execute(text(f"SET LOCAL statement_timeout = {TIMEOUT_MS}"))
+    yield
+
+
+def _was_stopped(error: DBAPIError) -> bool:
+    state = getattr(error.orig, "sqlstate", None)  # of PostgreSQL: query_canceled
+    return state == "57014" or str(error.orig) == "interrupted"
+
+
+_MATCHING: Final[Mapping[str, Callable[[Query], Select[Any]]]] = MappingProxyType(
+    {"sqlite": _in_sqlite, "postgresql": _in_postgresql}
+)
+_BOUNDED: Final[Mapping[str, Callable[[Connection], AbstractContextManager[None]]]] = (
+    MappingProxyType({"sqlite": _counted, "postgresql": _timed})
+)
+
+
+def _hits(db: Connection, query: Query, found: Sequence[Found]) -> Iterator[SearchHit]:
+    """What is shown; one part is held in memory at a time."""
+    shown = lines(db, [one.thread for one in found])
+    for one in found:
+        line, document_version = shown[one.thread]
+        part = db.execute(
+            select(texts.c.place, texts.c.kind, texts.c.text).where(texts.c.id == one.part)
+        ).one()
+        kind = Kind(part.kind)
+        snippet, ranges = snippet_of(part.text, query)
+        version = document_version or part.place >> PLACE_SHIFT
+        yield SearchHit(
+            line, version, kind.name.lower(), snippet, ranges, one.count, score_of(kind, one.count)
+        )
+
+
+def score_of(kind: Kind, count: int) -> float:
+    """A number that is higher for a better hit of any search."""
+    return round(_WEIGHTS[kind] + COUNT_WEIGHT * count / (count + 10), 6)
+
+
+def _named_hits(db: Connection, query: Query, ids: Sequence[str]) -> Iterator[SearchHit]:
+    shown = lines(db, ids)
+    ranges = ((0, len(query.thread)),)
+    for thread_id in ids:
+        line, _ = shown[thread_id]
+        yield SearchHit(line, line.summary.version, "id", thread_id, ranges, 1, 0.0)

@@ -1,0 +1,260 @@
+"""How the texts of threads are kept, so that their words are found.
+
+A text is kept in parts of bounded size; those of one text overlap, so that a phrase is found where
+one ends. Each part has its words beside it, as a row of FTS5 or as a `tsvector`; both are made of
+the words as they are, and take nothing apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from types import MappingProxyType
+from typing import Final
+
+from msgspec import Struct
+from sqlalchemy import Column, Connection, Integer, MetaData, Table, func, select, text
+
+from treadle.server.schema import Number, Plain
+from treadle.server.search.query import PHRASE_LENGTH_MAX
+from treadle.server.search.words import COMMIT_SIGN, Word, cleaned, words_of
+from treadle.thread.model import Thread
+from treadle.thread.record import Record
+from treadle.thread.texts import Kind, Text, texts_of, texts_of_message
+
+PART_WORDS_MAX: Final = 3000
+"""PostgreSQL takes a megabyte of words in a row; one of ours has at most 256 bytes."""
+PART_LENGTH_MAX: Final = 65_536
+"""Characters of a part: so much is read to show where something was found."""
+REPEATS_MAX: Final = 255
+"""PostgreSQL keeps so many places of one word in a row; a phrase is not found beyond."""
+
+PLACE_SHIFT: Final = 12
+_NTH_MAX: Final = (1 << PLACE_SHIFT) - 1
+"""A text's place: the record's number, and which of its texts it is. Beyond so many they count as
+one."""
+
+_ROW_COUNT: Final = 500
+"""So many parts are held in memory at a time."""
+
+texts: Final = Table(
+    "search_texts",
+    MetaData(),
+    Column("id", Number, primary_key=True),
+    Column("thread_id", Plain, nullable=False),
+    Column("place", Number, nullable=False),
+    Column("kind", Integer, nullable=False),
+    Column("text", Plain, nullable=False),
+)
+"""Each part of each text. Within a thread ids grow with the version. PostgreSQL has one more
+column, `words`; beside SQLite's stands the table `search_words`, row by row."""
+
+
+class Part(Struct, frozen=True):
+    """A part of a text as it is kept: its words in order, separated by spaces."""
+
+    place: int
+    kind: int
+    text: str
+    words: tuple[str, ...]
+
+
+def create(connection: Connection) -> None:
+    """Make the tables of the search. Called once, by the migration that makes all others."""
+    for statement in _TABLES[connection.dialect.name]:
+        connection.execute(text(statement))
+
+
+def index(db: Connection, thread_id: str, records: Sequence[Record]) -> None:
+    """Take in the texts of records that follow those that were taken in before.
+
+    Costs time in proportion to these records alone. What a large output has beside the journal is
+    not read.
+
+    Args:
+        db: a transaction that writes.
+        thread_id: whose records they are.
+        records: in order; none of them was taken in already.
+    """
+    _keep(db, thread_id, ((record.seq, texts_of(record.event)) for record in records))
+
+
+def index_document(db: Connection, thread_id: str, document: Thread) -> None:
+    """Take in the texts of a document in place of those of the thread's earlier ones.
+
+    Args:
+        db: a transaction that writes.
+        thread_id: whose document it is.
+        document: what is to be found of the thread from now on.
+    """
+    _remove(db, thread_id)
+    _keep(db, thread_id, [(0, _texts_of_document(document))])
+
+
+def forget(db: Connection, thread_id: str) -> None:
+    """Remove all texts of a thread, so that no byte of the database's tables holds them.
+
+    On SQLite the lists of words are written anew, which takes time in proportion to all of them:
+    a removed word stays in the file otherwise.
+
+    Args:
+        db: a transaction that writes.
+        thread_id: the thread; there may be nothing of it.
+    """
+    if _remove(db, thread_id) and db.dialect.name == "sqlite":
+        db.execute(text("INSERT INTO search_words (search_words) VALUES ('optimize')"))
+
+
+def _remove(db: Connection, thread_id: str) -> bool:
+    mine = {"thread": thread_id}
+    if db.dialect.name == "sqlite":
+        db.execute(
+            text(
+                "DELETE FROM search_words WHERE rowid IN "
+                "(SELECT id FROM search_texts WHERE thread_id = :thread)"
+            ),
+            mine,
+        )
+    return db.execute(texts.delete().where(texts.c.thread_id == thread_id)).rowcount > 0
+
+
+def _texts_of_document(document: Thread) -> Iterator[Text]:
+    metadata = document.metadata
+    yield Kind.TITLE, metadata.title or ""
+    yield Kind.TAG, "\n".join(metadata.tags)
+    for note in metadata.annotations:
+        yield Kind.NOTE, note.text
+    folders = (document.workspace_root, document.cwd, document.project_name)
+    branches = (document.git_branch, document.git_remote_url)
+    yield Kind.PLACE, "\n".join(dict.fromkeys(filter(None, (*folders, *branches))))
+    known = (document.git_initial_commit_sha, document.git_current_commit_sha)
+    for commit in dict.fromkeys(filter(None, (*document.git_commits, *known))):
+        yield Kind.COMMIT, commit
+    for message in document.conversation.messages:
+        yield from texts_of_message(message)
+
+
+def _keep(db: Connection, thread_id: str, said: Iterable[tuple[int, Iterable[Text]]]) -> None:
+    parts = (
+        part
+        for seq, found in said
+        for nth, (kind, content) in enumerate(found)
+        for part in parts_of(seq << PLACE_SHIFT | min(nth, _NTH_MAX), kind, content)
+    )
+    while some := list(islice(parts, _ROW_COUNT)):
+        _INSERT[db.dialect.name](db, thread_id, some)
+
+
+def parts_of(place: int, kind: Kind, content: str) -> Iterator[Part]:
+    """A text in parts; a commit's hash under its sign, so that it is found as nothing else."""
+    content = cleaned(content)
+    if kind is Kind.COMMIT:
+        sha = "".join(content.lower().split())[:PHRASE_LENGTH_MAX]
+        if sha.isalnum():
+            yield Part(place, kind, sha, (COMMIT_SIGN + sha,))
+        return
+    some: list[Word] = []
+    repeats: dict[str, int] = {}
+    for word in words_of(content):
+        is_full = len(some) == PART_WORDS_MAX or repeats.get(word[0], 0) == REPEATS_MAX
+        if some and (is_full or word[2] - some[0][1] > PART_LENGTH_MAX):
+            yield _part(place, kind, content, some)
+            some = _overlap(some, word)
+            repeats = {}
+            for kept, _, _ in some:
+                repeats[kept] = repeats.get(kept, 0) + 1
+        some.append(word)
+        repeats[word[0]] = repeats.get(word[0], 0) + 1
+    if some:
+        yield _part(place, kind, content, some)
+
+
+def _overlap(some: Sequence[Word], following: Word) -> list[Word]:
+    """The end of a part that the next one begins with, as far as it has room for it."""
+    end = some[1 - PHRASE_LENGTH_MAX :]
+    return [word for word in end if following[2] - word[1] <= PART_LENGTH_MAX]
+
+
+def _part(place: int, kind: Kind, content: str, some: Sequence[Word]) -> Part:
+    return Part(place, kind, content[some[0][1] : some[-1][2]], tuple(word for word, _, _ in some))
+
+
+def _into_sqlite(db: Connection, thread_id: str, parts: Sequence[Part]) -> None:
+    """SQLite has one writer at a time: the next ids are ours."""
+    last: int = db.execute(select(func.coalesce(func.max(texts.c.id), 0))).scalar_one()
+    _insert_texts(db, thread_id, parts, last)
+    db.execute(
+        text("INSERT INTO search_words (rowid, words) VALUES (:id, :words)"),
+        [
+            {"id": last + number, "words": " ".join(part.words)}
+            for number, part in enumerate(parts, 1)
+        ],
+    )
+
+
+def _insert_texts(db: Connection, thread_id: str, parts: Sequence[Part], last: int) -> None:
+    rows = [
+        {
+            "id": last + number,
+            "thread_id": thread_id,
+            "place": part.place,
+            "kind": part.kind,
+            "text": part.text,
+        }
+        for number, part in enumerate(parts, 1)
+    ]
+    db.execute(texts.insert(), rows)
+
+
+def _into_postgresql(db: Connection, thread_id: str, parts: Sequence[Part]) -> None:
+    """In one statement: ids grow in the order of the rows."""
+    db.execute(
+        text(
+            "INSERT INTO search_texts (thread_id, place, kind, text, words) "
+            "VALUES (:thread, :place, :kind, :text, CAST(:words AS tsvector))"
+        ),
+        [
+            {
+                "thread": thread_id,
+                "place": part.place,
+                "kind": part.kind,
+                "text": part.text,
+                "words": vector_of(part.words),
+            }
+            for part in parts
+        ],
+    )
+
+
+def vector_of(words: Sequence[str]) -> str:
+    """Words as a `tsvector` is written, each with the places where it stands."""
+    places: dict[str, list[str]] = {}
+    for number, word in enumerate(words, 1):
+        places.setdefault(word, []).append(str(number))
+    return " ".join(f"'{word}':{','.join(numbers)}" for word, numbers in places.items())
+
+
+_INSERT: Final[Mapping[str, Callable[[Connection, str, Sequence[Part]], None]]] = MappingProxyType(
+    {"sqlite": _into_sqlite, "postgresql": _into_postgresql}
+)
+
+# The tokenizer `ascii` takes letters, digits and all that is not ASCII for words, and nothing
+# apart. Ids are not used again on PostgreSQL; on SQLite only after their words are removed.
+_TABLES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "sqlite": (
+            "CREATE TABLE search_texts (id INTEGER PRIMARY KEY, thread_id TEXT NOT NULL, "
+            "place INTEGER NOT NULL, kind INTEGER NOT NULL, text TEXT NOT NULL)",
+            "CREATE INDEX ix_search_texts_thread_id ON search_texts (thread_id)",
+            "CREATE VIRTUAL TABLE search_words USING fts5"
+            "(words, tokenize = 'ascii', prefix = '2 4', columnsize = 0)",
+        ),
+        "postgresql": (
+            "CREATE TABLE search_texts (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, "
+            'thread_id text COLLATE "C" NOT NULL, place bigint NOT NULL, kind integer NOT NULL, '
+            "text text NOT NULL, words tsvector NOT NULL)",
+            "CREATE INDEX ix_search_texts_thread_id ON search_texts (thread_id)",
+            "CREATE INDEX ix_search_texts_words ON search_texts USING gin (words)",
+        ),
+    }
+)

@@ -1,0 +1,36 @@
+"""Times as they come in and as they are kept: UTC, six digits and `Z`; asks no clock."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from treadle.api.codes import Code
+from treadle.server.problems import Refusal
+
+
+def parse_time(text: str) -> str:
+    """A time that somebody wrote, in the form of records.
+
+    Raises:
+        Refusal: it is no time, or says nothing of its zone, and so could be many.
+    """
+    try:
+        found = datetime.fromisoformat(text.upper())
+        if found.tzinfo is None:
+            raise ValueError(text)
+        return _told(found.astimezone(UTC))
+    except (ValueError, OverflowError):
+        raise Refusal(
+            Code.BAD_REQUEST,
+            "that is no time",
+            hint="times are like 2026-11-21T08:15:30Z",
+        ) from None
+
+
+def later(at: str, *, days: int = 0, seconds: int = 0) -> str:
+    """The time so much after another one; before it, if what is added is negative."""
+    return _told(datetime.fromisoformat(at) + timedelta(days=days, seconds=seconds))
+
+
+def _told(found: datetime) -> str:
+    return found.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"

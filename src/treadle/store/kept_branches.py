@@ -1,0 +1,93 @@
+"""What was kept of a thread when another machine's branch took its place: whole journals.
+
+The file is named after the thread and the last record of the branch. It is durable before the
+thread's journal is replaced, and nothing removes it by itself. A fork that went on from a version
+which only that branch has finds its base there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+from msgspec import Struct
+
+from treadle.store.drafts import replace_file
+from treadle.store.folders import JOURNAL, Folders
+from treadle.store.journal import Reading, told_as
+from treadle.thread.facts import Base
+from treadle.thread.record import Head
+
+_NAME: Final = re.compile(r"(?P<thread>[^.@]+)@(?P<seq>\d{1,16})-(?P<hash>[0-9a-f]{32})\.jsonl")
+
+
+class KeptBranch(Struct, frozen=True):
+    """A branch that was kept: of which thread, its last record, the file."""
+
+    thread: str
+    version: int
+    hash: str
+    path: str
+
+
+def keep_branch(folders: Folders, thread_id: str, head: Head, data: bytes) -> str:
+    """Keep a journal as a branch, durably. Done again, it is the same file.
+
+    Args:
+        folders: where.
+        thread_id: whose it is.
+        head: its last record.
+        data: its bytes.
+
+    Returns:
+        The path.
+
+    Raises:
+        DiskError: it is not kept; nothing else has changed.
+    """
+    path = os.path.join(folders.branches, f"{thread_id}@{head.seq}-{head.hash}{JOURNAL}")
+    replace_file(folders.disk, path, data)
+    return path
+
+
+def kept_branches(folders: Folders, thread_id: str = "") -> Iterator[KeptBranch]:
+    """The branches that are kept, of one thread or of all, in the order of their names.
+
+    Raises:
+        DiskError: the folder cannot be read.
+    """
+    with told_as("list", folders.branches):
+        names = folders.disk.list(folders.branches)
+    for name in sorted(names):
+        found = _NAME.fullmatch(name)
+        if found is not None and thread_id in ("", found["thread"]):
+            path = os.path.join(folders.branches, name)
+            yield KeptBranch(found["thread"], int(found["seq"]), found["hash"], path)
+
+
+def journal_with(folders: Folders, base: Base, path: str) -> str:
+    """The journal that holds what a fork goes on from: the thread's own, or a kept branch of it.
+
+    Args:
+        folders: where they are.
+        base: what the fork knows.
+        path: the thread's own journal, which is also the answer if none holds it.
+
+    Raises:
+        DiskError: the disk refused.
+    """
+    kept = [one.path for one in kept_branches(folders, base.thread) if one.version >= base.version]
+    for one in (path, *kept) if kept else ():
+        if _holds(folders, one, base):
+            return one
+    return path
+
+
+def _holds(folders: Folders, path: str, base: Base) -> bool:
+    count = min(max(base.version, 0), sys.maxsize)
+    ends = [(one.seq, one.hash) for one in islice(Reading(folders.disk, path), count)][-1:]
+    return ends == [(base.version, base.hash)]

@@ -1,0 +1,326 @@
+"""A Treadle server over HTTP: what `Remote` asks of one, and what people do there besides."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from collections.abc import Iterator
+from hashlib import sha256
+from typing import Final
+from urllib.parse import quote
+
+import httpx2
+import msgspec
+
+from treadle.api.codes import Code
+from treadle.api.marks import Mark, parse_tag
+from treadle.api.types import (
+    Heads,
+    Me,
+    NewShare,
+    Share,
+    Shares,
+    SupportAccess,
+    ThreadHead,
+    Tokens,
+)
+from treadle.errors import (
+    RemoteRefusedError,
+    RemoteUnavailableError,
+    UsageError,
+)
+from treadle.sync.credentials import Account
+from treadle.sync.ports import Sendable
+from treadle.sync.wire import BYTES_TYPE, JSON_TYPE, LINES_TYPE, Wire
+from treadle.thread.ids import is_thread_id
+from treadle.thread.record import RECORD_SIZE_MAX
+
+PUSH_SIZE: Final = 4 * 1024 * 1024
+"""Bytes of records in one request; a write that is longer goes by itself."""
+
+PLAIN_SIZE_MAX: Final = 1024
+"""Bytes of a body that are sent as they are; what is longer is compressed."""
+
+BLOB_SIZE_MAX: Final = 1024 * 1024 * 1024
+
+HEADS_MAX: Final = 500
+"""Heads asked for at a time."""
+
+EVENT_SIZE_MAX: Final = 1024 * 1024
+QUIET_S_MAX: Final = 90.0
+"""Seconds without even a heartbeat on a stream of changes, after which it counts as broken."""
+
+_SEAL: Final = re.compile(rb'\A\{"seq":(\d{1,16}),.*,"hash":"([0-9a-f]{32})"\}\Z', re.DOTALL)
+_HASH: Final = re.compile(r"[0-9a-f]{32}")
+_SHA256: Final = re.compile(r"[0-9a-f]{64}")
+_SEAL_SIZE: Final = 64
+
+
+class HttpRemote:
+    """A server that is reached by HTTP. May be used by several threads; `close` it at the end.
+
+    Args:
+        account: where it is, and who asks.
+    """
+
+    def __init__(self, account: Account) -> None:
+        self._wire = Wire(account.url, account.token)
+
+    def __enter__(self) -> HttpRemote:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self._wire.close()
+
+    @property
+    def url(self) -> str:
+        """Where it is, without a path."""
+        return self._wire.url
+
+    # ---- records -------------------------------------------------------------------------------
+
+    def me(self) -> Me:
+        """Who the caller is there."""
+        return self._wire.value("GET", "/api/me", Me)
+
+    def push(self, thread: Sendable, base: Mark) -> ThreadHead:
+        """Send the records after `base`, in requests of `PUSH_SIZE` and more.
+
+        A request that was heard and not answered is safe to be sent again, so that whoever is cut
+        off in between begins anew at the same place. Raises as `Remote`.
+        """
+        head = None
+        for data in _bodies(thread.lines(base)):
+            end = _end_of(data)
+            head = self._put(thread.thread_id, "POST", base, data)
+            if head.version < end.seq or (head.version == end.seq and head.hash != end.hash):
+                raise self._wire.stranger("it says it has other records than those it was sent")
+            base = end
+        if head is not None:
+            return head
+        return ThreadHead(thread.thread_id, base.seq, base.hash, 0)
+
+    def replace(self, thread: Sendable, base: Mark) -> ThreadHead:
+        """Put the whole journal in the place of the server's, which stands at `base`."""
+        headers = {**_headers(base), "content-encoding": "gzip"}
+        path = f"{_path(thread.thread_id)}/records"
+        body = _compressed(thread.lines(Mark()))
+        head = self._wire.value("PUT", path, ThreadHead, body=body, headers=headers)
+        return self._checked(head, thread.thread_id)
+
+    def put_blob(self, thread: Sendable, sha256: str) -> None:
+        """Send a large output, unless the server has it already."""
+        path = f"{_path(thread.thread_id)}/blobs/{_name(sha256)}"
+        try:
+            self._wire.done("HEAD", path)
+        except RemoteRefusedError as error:
+            if error.status != 404:
+                raise
+            self._wire.done(
+                "PUT", path, body=thread.blob(sha256), headers={"content-type": BYTES_TYPE}
+            )
+
+    def get_blob(self, thread_id: str, sha256: str) -> bytes | None:
+        """A large output, its bytes checked; `None` if the server has not got it."""
+        path = f"{_path(thread_id)}/blobs/{_name(sha256)}"
+        try:
+            with self._wire.answer("GET", path) as response:
+                self._wire.expect(response, BYTES_TYPE)
+                data = self._wire.whole(response, BLOB_SIZE_MAX)
+        except RemoteRefusedError as error:
+            if error.code == Code.NOT_FOUND.value:
+                return None
+            raise
+        if _digest(data) != sha256:
+            raise RemoteRefusedError(f"{self.url} answers with another output than {sha256}")
+        return data
+
+    def purge(self, thread_id: str) -> None:
+        """Remove all that the server has of a thread, for good; fine if it has nothing."""
+        try:
+            self._wire.done("DELETE", _path(thread_id), params={"purge": "true"})
+        except RemoteRefusedError as error:
+            if error.code != Code.NOT_FOUND.value:
+                raise
+
+    def heads(self, after: int) -> Heads:
+        """Where the caller's own threads are that changed after a change number."""
+        params = {"after": after, "limit": HEADS_MAX}
+        found = self._wire.value("GET", "/api/heads", Heads, params=params)
+        if not all(_is_head(one) for one in found.heads):
+            raise self._wire.stranger("it names threads that cannot be")
+        return found
+
+    def records(self, thread_id: str, after: Mark) -> Iterator[bytes]:
+        """The server's records after a mark, as bytes of a journal, in pieces of any size.
+
+        What comes is as untrusted as any journal from elsewhere; its length is bounded by line.
+
+        Raises:
+            RemoteConflictError: the mark is not in the server's chain.
+            RemoteUnavailableError: the answer ended before the record it had promised.
+        """
+        params = {"after": after.seq, "hash": after.hash}
+        path = f"{_path(thread_id)}/records"
+        with self._wire.answer("GET", path, params=params) as response:
+            self._wire.expect(response, LINES_TYPE)
+            promised = parse_tag(response.headers.get("etag", ""))
+            if promised is None:
+                raise self._wire.stranger("it does not say up to where its records go")
+            seal = b'"hash":"%b"}\n' % promised.hash.encode()
+            is_whole, tail, line_size = promised == after, b"", 0
+            for piece in self._wire.pieces(response):
+                is_whole = is_whole or seal in tail + piece
+                tail = (tail + piece)[-_SEAL_SIZE:]
+                end = piece.rfind(b"\n")
+                line_size = line_size + len(piece) if end < 0 else len(piece) - end - 1
+                if line_size > RECORD_SIZE_MAX:
+                    raise self._wire.stranger("one of its records never ends")
+                yield piece
+        if not is_whole:
+            raise RemoteUnavailableError(f"{self.url} broke off in the middle of {thread_id}")
+
+    def changes(self, after: int) -> Iterator[ThreadHead]:
+        """The caller's threads as they change on the server, for as long as the stream lasts.
+
+        Ends when the server ends it, as it does when it stops; raises as `Remote`.
+        """
+        params, headers = {"after": after}, {"accept": "text/event-stream"}
+        with self._wire.answer(
+            "GET", "/api/changes", params=params, headers=headers, silence_s=QUIET_S_MAX
+        ) as response:
+            self._wire.expect(response, "text/event-stream")
+            for event in httpx2.EventSource(response, max_event_size=EVENT_SIZE_MAX):
+                if event.data:
+                    yield self._head_in(event.data)
+
+    # ---- what people do --------------------------------------------------------------------------
+
+    def share(self, thread_id: str, expires_at: str | None) -> Share:
+        """Make a link; its token stands in the answer, and nowhere else ever again."""
+        return self._wire.value(
+            "POST",
+            f"{_path(thread_id)}/share",
+            Share,
+            body=msgspec.json.encode(NewShare(expires_at)),
+            headers={"content-type": JSON_TYPE},
+        )
+
+    def shares(self, thread_id: str) -> Shares:
+        """The links of a thread, without their tokens."""
+        return self._wire.value("GET", f"{_path(thread_id)}/share", Shares)
+
+    def unshare(self, thread_id: str) -> None:
+        """Revoke all links of a thread."""
+        self._wire.done("DELETE", f"{_path(thread_id)}/share")
+
+    def support(self, thread_id: str) -> SupportAccess:
+        """Whether support may read a thread."""
+        return self._wire.value("GET", f"{_path(thread_id)}/support-access", SupportAccess)
+
+    def grant_support(self, thread_id: str) -> SupportAccess:
+        """Let support read a thread, for as long as the server says."""
+        return self._wire.value("POST", f"{_path(thread_id)}/support-access", SupportAccess)
+
+    def revoke_support(self, thread_id: str) -> None:
+        """Let support read a thread no more."""
+        self._wire.done("DELETE", f"{_path(thread_id)}/support-access")
+
+    def revoke_own_token(self) -> bool:
+        """Make the token that is used here worthless; `False` if it cannot be told from others."""
+        name = self.me().token_name
+        lines = self._wire.value("GET", "/api/tokens", Tokens).tokens
+        mine = [line for line in lines if line.name == name and not line.is_revoked]
+        if len(mine) != 1:
+            return False
+        self._wire.done("DELETE", f"/api/tokens/{mine[0].id}")
+        return True
+
+    # ---- the forms of things ---------------------------------------------------------------------
+
+    def _put(self, thread_id: str, method: str, base: Mark, data: bytes) -> ThreadHead:
+        headers = _headers(base)
+        if len(data) > PLAIN_SIZE_MAX:
+            data = gzip.compress(data, 6, mtime=0)
+            headers["content-encoding"] = "gzip"
+        path = f"{_path(thread_id)}/records"
+        return self._checked(
+            self._wire.value(method, path, ThreadHead, body=data, headers=headers), thread_id
+        )
+
+    def _checked(self, head: ThreadHead, thread_id: str) -> ThreadHead:
+        if head.thread != thread_id or not _is_head(head):
+            raise self._wire.stranger("its answer is about another thread")
+        return head
+
+    def _head_in(self, text: str) -> ThreadHead:
+        try:
+            head = msgspec.json.decode(text, type=ThreadHead)
+        except (msgspec.DecodeError, RecursionError):
+            head = None
+        if head is None or not _is_head(head):
+            raise self._wire.stranger("it tells of changes in another form")
+        return head
+
+
+def _bodies(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Whole writes, put together up to `PUSH_SIZE`."""
+    parts: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        if parts and size + len(piece) > PUSH_SIZE:
+            yield b"".join(parts)
+            parts, size = [], 0
+        if piece:
+            parts.append(piece)
+            size += len(piece)
+    if parts:
+        yield b"".join(parts)
+
+
+def _compressed(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """The pieces as one gzip stream, without a time or a name in it."""
+    packer = zlib.compressobj(6, zlib.DEFLATED, 16 + zlib.MAX_WBITS)
+    for piece in pieces:
+        if packed := packer.compress(piece):
+            yield packed
+    yield packer.flush()
+
+
+def _end_of(data: bytes) -> Mark:
+    """The last of the records in a body."""
+    line = data[data.rfind(b"\n", 0, -1) + 1 : -1]
+    found = _SEAL.fullmatch(line)
+    if found is None:
+        raise UsageError("what was to be sent is no journal")
+    return Mark(int(found[1]), found[2].decode())
+
+
+def _is_head(head: ThreadHead) -> bool:
+    is_mark = _HASH.fullmatch(head.hash) is not None and head.version >= 0 and head.change >= 0
+    return is_mark and is_thread_id(head.thread)
+
+
+def _headers(base: Mark) -> dict[str, str]:
+    return {"if-match": base.tag, "content-type": LINES_TYPE}
+
+
+def _path(thread_id: str) -> str:
+    if not is_thread_id(thread_id):
+        raise UsageError(f"{thread_id!r} is no thread id")
+    return f"/api/threads/{quote(thread_id, safe='')}"
+
+
+def _name(digest: str) -> str:
+    if not _SHA256.fullmatch(digest):
+        raise UsageError(f"{digest!r} is no SHA-256")
+    return digest
+
+
+def _digest(data: bytes) -> str:
+    return sha256(data).hexdigest()

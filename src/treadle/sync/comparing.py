@@ -1,0 +1,84 @@
+"""How two journals of one thread stand to each other. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+
+from msgspec import Struct
+
+from treadle.api.marks import Mark
+from treadle.sync.survey import scrubbed
+from treadle.thread.record import Record
+
+
+class Relation(Enum):
+    """What two journals have to do with each other."""
+
+    SAME = "same"
+    BEHIND = "behind"
+    """Theirs is ours and more."""
+    AHEAD = "ahead"
+    """Ours is theirs and more."""
+    DIVERGED = "diverged"
+    SCRUBBED_THERE = "scrubbed_there"
+    """Theirs is ours as a scrub has left it, and more."""
+    SCRUBBED_HERE = "scrubbed_here"
+    STRANGERS = "strangers"
+    """They have not even the first record in common."""
+
+
+class Compared(Struct, frozen=True):
+    """How they stand, and how many records both have, in whatever wording."""
+
+    relation: Relation
+    count: int
+
+
+def compare(ours: Sequence[Record], theirs: Sequence[Record], acked: Mark) -> Compared:
+    """Compare two journals, each from record 1.
+
+    Args:
+        ours: this machine's.
+        theirs: the server's.
+        acked: the last record that both are known to have had.
+    """
+    count = 0
+    for mine, other in zip(ours, theirs, strict=False):
+        if mine.hash != other.hash:
+            break
+        count += 1
+    if count == len(ours):
+        return Compared(Relation.SAME if count == len(theirs) else Relation.BEHIND, count)
+    if count == len(theirs):
+        return Compared(Relation.AHEAD, count)
+    # A scrub leaves the number of records as it was, and says which one was the last. That one may
+    # never have been sent before; then it is seen by what a scrub does not touch.
+    said_there = [said for one in theirs[count:] if (said := scrubbed(one))]
+    places = {record.hash: record.seq for record in ours}
+    if said_there:
+        known = [places[said.before] for said in said_there if said.before in places]
+        alike = max([*known, _alike(ours, theirs, count)])
+        if alike > count:
+            return Compared(Relation.SCRUBBED_THERE, alike)
+    if any(scrubbed(one) for one in ours[count:]):
+        alike = _alike(ours, theirs, count)
+        has_acked = 0 < acked.seq <= len(theirs) and theirs[acked.seq - 1].hash == acked.hash
+        alike = max(alike, acked.seq if has_acked and acked.seq <= len(ours) else 0)
+        if alike > count:
+            return Compared(Relation.SCRUBBED_HERE, alike)
+    return Compared(Relation.DIVERGED if count else Relation.STRANGERS, count)
+
+
+def _alike(ours: Sequence[Record], theirs: Sequence[Record], count: int) -> int:
+    """How many records are the same but for what a scrub takes out, from the first on."""
+    for mine, other in zip(ours[count:], theirs[count:], strict=False):
+        if (mine.at, _kind(mine)) != (other.at, _kind(other)):
+            break
+        count += 1
+    return count
+
+
+def _kind(record: Record) -> bytes:
+    """What a record says that it is: its first field, or all of it if that is another one."""
+    return bytes(record.event).partition(b",")[0]

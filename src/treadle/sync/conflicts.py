@@ -1,0 +1,346 @@
+"""Bringing two journals of one thread together: what is written, and in which order.
+
+The branch that gives way is kept first, then the snapshot goes, then the journal is replaced at
+once. Stopped anywhere, the thread is the old one or the new one, and the same again finishes.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from treadle.api.marks import Mark
+from treadle.errors import (
+    RemoteConflictError,
+    RemoteRefusedError,
+    StorageBusyError,
+    TreadleError,
+    UsageError,
+)
+from treadle.store.kept_branches import keep_branch
+from treadle.store.reading import Reader, apply_records
+from treadle.store.taking_in import (
+    Opened,
+    append,
+    lines_of,
+    make_thread,
+    opened,
+    replace_journal,
+    writes_of,
+)
+from treadle.store.upkeep.remains import Remains
+from treadle.store.upkeep.trash import Trash
+from treadle.sync.comparing import Compared, Relation, compare
+from treadle.sync.cursors import Cursor
+from treadle.sync.kit import Kit, OnConflict
+from treadle.sync.outputs import fetch_outputs
+from treadle.sync.pending import Conflict
+from treadle.thread.branches import known_in
+from treadle.thread.codec import Entry, UnknownEntryError, decode_entry, encode_entry
+from treadle.thread.facts import FORMAT_VERSION, Base, Granted
+from treadle.thread.history import rest_at, rests
+from treadle.thread.merge import merge
+from treadle.thread.record import Condition, Head, Record, encode_batch, scan
+
+_PLACE_LENGTH: Final = 15
+"""`T-` and the time in an id, which a fork takes over."""
+
+
+class Together(Struct, frozen=True):
+    """How a thread stands after it was brought together with the server's.
+
+    `server` is where the server is, and `size` how many bytes of our journal end there: 0 where
+    ours is to replace theirs. `received_count` counts the server's records that were new here.
+    """
+
+    relation: Relation
+    server: Mark
+    size: int
+    received_count: int = 0
+    conflict: Conflict | None = None
+    notes: tuple[str, ...] = ()
+
+
+class Fetched(Struct, frozen=True):
+    """The server's lines after a mark."""
+
+    after: Mark
+    data: bytes
+
+
+def fetch(kit: Kit, thread_id: str, marks: tuple[Mark, ...]) -> Fetched:
+    """The server's records after the first of the marks that it has; after none if it has none.
+
+    Raises: as `Remote.records`.
+    """
+    for mark in marks:
+        try:
+            return Fetched(mark, b"".join(kit.remote.records(thread_id, mark)))
+        except RemoteConflictError:
+            continue
+    return Fetched(Mark(), b"".join(kit.remote.records(thread_id, Mark())))
+
+
+def bring_together(kit: Kit, thread_id: str, cursor: Cursor, how: OnConflict = "merge") -> Together:
+    """Take in what the server has of a thread, and keep what is ours.
+
+    Args:
+        kit: the parts.
+        thread_id: a thread that is here.
+        cursor: how far it was synced.
+        how: what becomes of our branch where both have gone on.
+
+    Raises:
+        ThreadBusyError: another process has it open; nothing was changed.
+        StorageBusyError: it has changed meanwhile; do it again.
+        RemoteError: nothing was changed.
+        UsageError: the server has another thread of this id; nothing was changed.
+        StoreError: it is as it was, or as it is to be.
+    """
+    with opened(kit.store, thread_id) as mine:
+        known = _marks(mine, cursor)
+    # The network is not waited for while the thread is held.
+    fetched = fetch(kit, thread_id, known)
+    notes = fetch_outputs(kit, thread_id, scan(fetched.data, _head(fetched.after)).records)
+    with opened(kit.store, thread_id) as mine:
+        together = _join(kit, mine, cursor, fetched, how)
+    settle_place(kit, thread_id)
+    return replace(together, notes=(*together.notes, *notes))
+
+
+def settle_place(kit: Kit, thread_id: str) -> None:
+    """Move a thread to the trash, or out of it, as its last word says.
+
+    Raises:
+        ThreadBusyError: it, or a sub-agent's, is open elsewhere; it is where it was.
+        StorageBusyError: another process moves threads.
+        StoreError: as `Trash.put`.
+    """
+    _, in_trash = kit.store.folders.find(thread_id)
+    is_trashed = kit.store.load(thread_id).fold.is_trashed
+    if is_trashed and not in_trash:
+        Trash(kit.store).put([thread_id])
+    elif in_trash and not is_trashed:
+        Trash(kit.store).take_back([thread_id])
+
+
+def _marks(mine: Opened, cursor: Cursor) -> tuple[Mark, ...]:
+    """The records of ours that the server may have, the most likely first."""
+    if not cursor.seq:
+        return ()
+    if cursor.seq > mine.head.seq:
+        return (Mark(mine.head.seq, mine.head.hash),)
+    is_ours = mine.records[cursor.seq - 1].hash == cursor.hash
+    return (cursor.acked,) if is_ours else ()
+
+
+def _join(kit: Kit, mine: Opened, cursor: Cursor, fetched: Fetched, how: OnConflict) -> Together:
+    after = fetched.after
+    if after.seq and not _has(mine.records, after):
+        raise StorageBusyError(f"thread {mine.id} was changed meanwhile", hint="it is tried again")
+    theirs_data = b"".join(lines_of(mine.data)[: after.seq]) + fetched.data
+    found = scan(theirs_data)
+    theirs = found.records
+    if found.condition is not Condition.CLEAN or not theirs:
+        raise RemoteRefusedError(
+            f"the server's records of thread {mine.id} are no intact journal: {found.reason}",
+            hint="nothing was taken in; the thread here is as it was",
+        )
+    compared = compare(mine.records, theirs, cursor.acked)
+    server = Mark(theirs[-1].seq, theirs[-1].hash)
+    together = Together(compared.relation, server, len(theirs_data), len(theirs) - compared.count)
+    match compared.relation:
+        case Relation.SAME | Relation.AHEAD:
+            return replace(together, received_count=0)
+        case Relation.BEHIND:
+            append(kit.store, mine, theirs_data[len(mine.data) :])
+            return together
+        case Relation.SCRUBBED_HERE:
+            return _keep_ours(kit, mine, theirs, compared, together)
+        case Relation.SCRUBBED_THERE:
+            return _take_scrubbed(kit, mine, theirs, theirs_data, compared, together)
+        case Relation.DIVERGED:
+            return _diverged(kit, mine, theirs, theirs_data, compared, together, how)
+    raise UsageError(
+        f"the server has another thread of the id {mine.id}",
+        hint="nothing was changed; `treadle fork` makes one of yours with an id of its own",
+    )
+
+
+def _merged(
+    kit: Kit, ground: list[Record], count: int, ours: list[Record], theirs: list[Record]
+) -> bytes | None:
+    """The event that says what one branch lacks; `None` if it lacks nothing.
+
+    Args:
+        kit: the parts.
+        ground: the journal that stays, from record 1.
+        count: how many of its records both have.
+        ours: what is to be merged into it.
+        theirs: the records whose contents are there already.
+    """
+    common = Reader(kit.store.folders).beginning(ground[0])
+    problem = apply_records(common, ground[:count])
+    if problem:
+        raise UsageError(problem)
+    fact = merge(common, ground[count - 1], ours, known_in(theirs), kit.host)
+    return None if fact is None else encode_entry(fact)[1]
+
+
+def _behind(kit: Kit, data: bytes, last: Record, event: bytes | None) -> bytes:
+    """A journal with one more record."""
+    if event is None:
+        return data
+    return data + encode_batch(Head(last.seq, last.hash, last.at), kit.now(), [event])[0]
+
+
+def _diverged(
+    kit: Kit,
+    mine: Opened,
+    theirs: list[Record],
+    data: bytes,
+    compared: Compared,
+    together: Together,
+    how: OnConflict,
+) -> Together:
+    count, note, fork = compared.count, "", ""
+    if how == "fork":
+        made = as_fork(kit, mine, count)
+        if made is None:
+            note = "it could not become a thread of its own, so it was merged"
+        else:
+            fork = made[0]
+            make_thread(kit.store, fork, made[1], is_own=not kit.store.adopted.is_foreign(mine.id))
+    event = None if fork else _merged(kit, theirs, count, mine.records[count:], theirs)
+    new = _behind(kit, data, theirs[-1], event)
+    kept = keep_branch(kit.store.folders, mine.id, mine.head, mine.data)
+    replace_journal(kit.store, mine, new)
+    done: OnConflict = "fork" if fork else "merge"
+    conflict = Conflict(mine.id, kit.now(), done, mine.head.seq, kept, fork, note)
+    return replace(together, conflict=conflict)
+
+
+def _take_scrubbed(
+    kit: Kit,
+    mine: Opened,
+    theirs: list[Record],
+    data: bytes,
+    compared: Compared,
+    together: Together,
+) -> Together:
+    """Take the server's journal, out of which another machine has taken a text.
+
+    Our branch is kept only if a thread that was never sent goes on from it: the text is to go.
+    """
+    count = compared.count
+    event = None
+    if mine.head.seq > count:
+        event = _merged(kit, theirs, count, mine.records[count:], theirs)
+    new = _behind(kit, data, theirs[-1], event)
+    notes: tuple[str, ...] = ()
+    if forks := _forks_on(kit, mine, {(one.seq, one.hash) for one in theirs}):
+        path = keep_branch(kit.store.folders, mine.id, mine.head, mine.data)
+        notes = (
+            f"{mine.id} was scrubbed on another machine; what {', '.join(forks)} goes on from is "
+            f"kept as it was in {path}: scrub it here too",
+        )
+    replace_journal(kit.store, mine, new)
+    conflict = None
+    if event is not None:
+        why = "it was scrubbed on another machine meanwhile"
+        conflict = Conflict(mine.id, kit.now(), "merge", mine.head.seq, note=why)
+    return replace(together, conflict=conflict, notes=notes)
+
+
+def _forks_on(kit: Kit, mine: Opened, there: set[tuple[int, str]]) -> list[str]:
+    """Threads that were never sent and go on from a record of ours that the server has not got."""
+    had = {(one.seq, one.hash) for one in mine.records} - there
+    return [
+        fork
+        for fork, base in Remains(kit.store.folders, str).bases().items()
+        if base.thread == mine.id
+        and (base.version, base.hash) in had
+        and kit.cursors.get(fork) is None
+    ]
+
+
+def _keep_ours(
+    kit: Kit, mine: Opened, theirs: list[Record], compared: Compared, together: Together
+) -> Together:
+    """We have scrubbed: what the server has got since goes behind ours, which replaces theirs."""
+    extra = theirs[compared.count :]
+    event = None
+    if extra:
+        event = _merged(kit, mine.records, compared.count, extra, mine.records)
+    if event is not None:
+        new = _behind(kit, mine.data, mine.records[-1], event)
+        append(kit.store, mine, new[len(mine.data) :])
+    return replace(together, size=0, received_count=len(extra))
+
+
+def as_fork(kit: Kit, mine: Opened, count: int) -> tuple[str, bytes] | None:
+    """Our branch as a thread of its own, which goes on from the last rest both have.
+
+    Its id is made of the branch, so that doing it again makes the same.
+
+    Args:
+        kit: the parts.
+        mine: our journal.
+        count: how many of its records both have.
+
+    Returns:
+        Its id and its journal; `None` if that would not be the conversation that it was.
+    """
+    reader = Reader(kit.store.folders)
+    records = mine.records
+    try:
+        entries = [(one.seq, one.at, decode_entry(one.event)) for one in records]
+        rest = rest_at(list(rests(reader.beginning(records[0]), entries[:count])), count)
+        if rest is None:
+            return None
+        whole, _ = reader.fold_of(records)
+        ground, _ = reader.fold_of(records[: rest.version])
+        digest = sha256(f"{mine.id}@{mine.head.hash}".encode()).hexdigest()
+        fork = f"{mine.id[:_PLACE_LENGTH]}-7{digest[:3]}-8{digest[3:6]}-{digest[6:18]}"
+        header = replace(
+            ground.header,
+            format=FORMAT_VERSION,
+            thread=fork,
+            parent=None,
+            parent_call=None,
+            depth=0,
+            is_private=False,
+            base=Base(mine.id, rest.version, records[rest.version - 1].hash),
+        )
+        granted = ground.machine.config.granted
+        first: list[Entry] = [header, *(Granted(tool, risk) for tool, risk in granted.items())]
+        data, head = encode_batch(Head(), rest.at, [encode_entry(one)[1] for one in first])
+        start = sum(map(len, lines_of(mine.data)[: rest.version]))
+        written = Head(rest.version, records[rest.version - 1].hash, rest.at, 0)
+        for write in writes_of(mine.data[start:]):
+            found = scan(write, written)
+            written = replace(found.head, size=0)
+            events = [bytes(one.event) for one in found.records]
+            more, head = encode_batch(head, found.records[0].at, events)
+            data += more
+        fold, problem = reader.fold_of(scan(data).records)
+    except (UnknownEntryError, TreadleError):
+        return None
+    is_same = (
+        not problem
+        and list(fold.conversation) == list(whole.conversation)
+        and fold.state_kind == whole.state_kind
+        and (fold.queued, fold.merging) == (whole.queued, whole.merging)
+    )
+    return (fork, data) if is_same else None
+
+
+def _has(records: list[Record], mark: Mark) -> bool:
+    return mark.seq <= len(records) and records[mark.seq - 1].hash == mark.hash
+
+
+def _head(mark: Mark) -> Head:
+    return Head(mark.seq, mark.hash)

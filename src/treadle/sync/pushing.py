@@ -1,0 +1,105 @@
+"""Sending one thread that may leave: the last look at it, its large outputs, its records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from treadle.api.marks import Mark
+from treadle.errors import MissingBlobError, RemoteRefusedError, SecretFoundError
+from treadle.sync.cursors import Cursor
+from treadle.sync.kit import Kit
+from treadle.sync.outputs import send_outputs
+from treadle.sync.shareable import ShareableThread
+
+
+def refuse_secrets(kit: Kit, thread: ShareableThread, after: Mark) -> None:
+    """Look once more for secrets in what is about to leave, with the rules of today.
+
+    Raises:
+        SecretFoundError: there is one; nothing has left.
+    """
+
+    def data() -> Iterator[bytes]:
+        yield from thread.lines(after)
+        for _, ref in thread.outputs(after):
+            try:
+                yield thread.blob(ref.sha256)
+            except MissingBlobError:
+                continue
+
+    found = kit.looks(data())
+    if found:
+        raise SecretFoundError(
+            f"thread {thread.thread_id} holds what looks like a secret: {', '.join(found)}",
+            hint=f"nothing of it was sent; `treadle scrub {thread.thread_id} --found` takes it out",
+            found=found,
+        )
+
+
+def push_all(kit: Kit, thread: ShareableThread, cursor: Cursor) -> tuple[str, ...]:
+    """Send what the server lacks, and note that it has it.
+
+    That something may be there is noted before anything is: what is sent without an answer may
+    have arrived.
+
+    Args:
+        kit: the parts.
+        thread: the thread.
+        cursor: how far it is synced.
+
+    Returns:
+        What was missing, for people.
+
+    Raises:
+        RemoteConflictError: the server is elsewhere; what was acknowledged before is noted.
+        RemoteError: the same.
+        UnknownThreadError: the journal was replaced meanwhile.
+    """
+    acked = cursor.acked
+    outputs = [(seq, ref.sha256) for seq, ref in thread.outputs(acked)]
+    kit.cursors.put(thread.thread_id, replace(cursor, is_purged=False))
+    if outputs and not acked.seq:
+        # A server keeps outputs with the thread that they are of: it must have that first.
+        thread.through = max(1, outputs[0][0] - 1)
+        acked = _pushed(kit, thread, acked)
+        thread.through = thread.head.seq
+    notes = send_outputs(kit, thread, outputs)
+    while acked != thread.mark:
+        before, acked = acked, _pushed(kit, thread, acked)
+        if acked == before:
+            raise RemoteRefusedError(f"the server takes no records of thread {thread.thread_id}")
+        if acked.seq >= thread.mark.seq:
+            break
+    _note(kit, thread, cursor, acked)
+    return notes
+
+
+def replace_all(kit: Kit, thread: ShareableThread, cursor: Cursor) -> tuple[str, ...]:
+    """Put the whole journal in the place of the server's, and note that. Raises as `push_all`."""
+    outputs = [(seq, ref.sha256) for seq, ref in thread.outputs(Mark())]
+    notes = send_outputs(kit, thread, outputs)
+    answer = kit.remote.replace(thread, cursor.seen)
+    _note(kit, thread, cursor, Mark(answer.version, answer.hash))
+    return notes
+
+
+def _pushed(kit: Kit, thread: ShareableThread, base: Mark) -> Mark:
+    answer = kit.remote.push(thread, base)
+    return Mark(answer.version, answer.hash)
+
+
+def _note(kit: Kit, thread: ShareableThread, cursor: Cursor, server: Mark) -> None:
+    """All of ours is acknowledged. The server may have more: another machine was quick."""
+    head = thread.head
+    new = replace(
+        kit.cursors.new(),
+        seq=head.seq,
+        hash=head.hash,
+        size=head.size,
+        is_deleted=cursor.is_deleted,
+    )
+    if server != thread.mark:
+        new = replace(new, seen_seq=server.seq, seen_hash=server.hash)
+    kit.cursors.put(thread.thread_id, new)

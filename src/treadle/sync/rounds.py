@@ -1,0 +1,413 @@
+"""One round of a sync: what is known of each thread, what follows from it, and doing that.
+
+One thread's trouble is no other's: only a server that cannot be reached, or does not know its
+caller, ends a round. What can be asked for again is safe to be asked for again, so that a round
+that was stopped anywhere is finished by the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final
+
+from msgspec.structs import replace
+
+from treadle.api.marks import Mark
+from treadle.api.types import ThreadHead
+from treadle.errors import (
+    NotLoggedInError,
+    PrivateThreadError,
+    RemoteConflictError,
+    RemoteRefusedError,
+    RemoteUnavailableError,
+    SecretFoundError,
+    StorageBusyError,
+    ThreadBusyError,
+    TreadleError,
+    UnknownThreadError,
+)
+from treadle.sync.comparing import Relation
+from treadle.sync.conflicts import bring_together
+from treadle.sync.cursors import Cursor
+from treadle.sync.decision import Here, Operation, decide
+from treadle.sync.kit import Kit, OnConflict, Problem, Told
+from treadle.sync.pending import Conflict, Entry, Parking, Sending
+from treadle.sync.pulling import take_in
+from treadle.sync.pushing import push_all, refuse_secrets, replace_all
+from treadle.sync.shareable import shareable
+from treadle.sync.survey import Survey, Wish, end_of
+from treadle.thread.record import Head
+
+TRIES: Final = 5
+"""So often a thread is brought together with the server's within a round, while that goes on."""
+
+_SENDING: Final[Mapping[Operation, Sending]] = {
+    Operation.PUSH: "upsert",
+    Operation.REPLACE: "replace",
+    Operation.PURGE: "delete",
+    Operation.MERGE: "upsert",
+}
+_GOES_ON: Final = "another machine has gone on with it; it is brought together when it is not open"
+
+
+class Round:
+    """One round.
+
+    Args:
+        kit: the parts.
+        told: what is reported.
+        wish: how it was asked for.
+        on_conflict: what becomes of our branch where both have gone on.
+        may_write: whether threads here may be changed; otherwise they are only sent.
+    """
+
+    def __init__(
+        self,
+        kit: Kit,
+        told: Told,
+        wish: Wish,
+        on_conflict: OnConflict = "merge",
+        *,
+        may_write: bool = True,
+    ) -> None:
+        self._kit = kit
+        self._told = told
+        self._wish = wish
+        self._how = on_conflict
+        self._may_write = may_write
+        self._survey = Survey(kit.store)
+        self._failed: set[str] = set()
+        self._entries: dict[str, Entry] = {}
+        self._done: list[str] = []
+        self._at = ""
+        """The thread that is being worked on."""
+
+    def run(self, thread_ids: Iterable[str], heads: Mapping[str, ThreadHead]) -> None:
+        """Do what is to be done about these threads.
+
+        Args:
+            thread_ids: the threads.
+            heads: where the server says that threads are, if it has just said so.
+
+        Raises:
+            RemoteUnavailableError: the server cannot be reached; what is left is noted.
+            NotLoggedInError: the server does not know the caller.
+            DiskError: what is to be sent cannot be noted.
+        """
+        self._entries = self._kit.pending.entries()
+        plan = self._plan(thread_ids, heads)
+        wanted = {one: _SENDING[what] for one, what in plan.items() if what in _SENDING}
+        self._kit.pending.begin(wanted)
+        self._done += [one for one, what in plan.items() if what is Operation.NOTHING]
+        try:
+            for thread_id in self._in_order(plan):
+                self._at = thread_id
+                self._attempt(thread_id, plan[thread_id], heads.get(thread_id))
+        except RemoteUnavailableError as error:
+            self._note_failure(self._at, error.message)
+            raise
+        finally:
+            self._kit.pending.end(one for one in self._done if one not in self._failed)
+
+    def _plan(
+        self, thread_ids: Iterable[str], heads: Mapping[str, ThreadHead]
+    ) -> dict[str, Operation]:
+        plan: dict[str, Operation] = {}
+        for thread_id in dict.fromkeys(thread_ids):
+            cursor = self._kit.cursors.get(thread_id)
+            entry = self._entries.get(thread_id)
+            facts = self._survey.facts(thread_id, cursor, heads.get(thread_id), entry, self._wish)
+            plan[thread_id] = decide(facts)
+            # What was refused when it was to be fetched is not asked for again by itself.
+            if plan[thread_id] is Operation.FETCH and not (
+                self._wish.is_wanted or thread_id in heads
+            ):
+                plan[thread_id] = Operation.NOTHING
+            if facts.here is Here.PRIVATE:
+                self._told.private_count += 1
+        return plan
+
+    def _in_order(self, plan: Mapping[str, Operation]) -> Iterator[str]:
+        """First what must go from the server, then what comes, then what is told and sent.
+
+        What comes, comes for sub-agents before those they work for, so that all of them are moved
+        to the trash together; what goes on from a thread comes and is sent after it.
+        """
+        depth = {one: len(self._survey.family(one)) for one in plan if one in self._here()}
+        comes = (Operation.PULL, Operation.MERGE)
+        first = [one for one, what in plan.items() if what is Operation.PURGE]
+        fetched = [one for one, what in plan.items() if what is Operation.FETCH]
+        pulled = [one for one, what in plan.items() if what in comes]
+        rest = [one for one in plan if one not in {*first, *fetched, *pulled}]
+        yield from sorted(first)
+        yield from sorted(fetched)
+        yield from self._families(pulled)
+        yield from sorted(rest, key=lambda one: (depth.get(one, 0), one))
+
+    def _here(self) -> set[str]:
+        folders = self._kit.store.folders
+        return {*folders.ids(), *folders.ids(in_trash=True)}
+
+    def _families(self, thread_ids: list[str]) -> Iterator[str]:
+        """Each after what it goes on from, and before whom it works for."""
+        wanted, done = sorted(thread_ids), dict[str, None]()
+        above = {one: self._survey.relatives(one) for one in wanted}
+
+        def visit(one: str, path: frozenset[str]) -> None:
+            if one in done or one in path or one not in above:
+                return
+            if above[one].base:
+                visit(above[one].base, path | {one})
+            for child in wanted:
+                if above[child].parent == one:
+                    visit(child, path | {one})
+            done[one] = None
+
+        for one in wanted:
+            visit(one, frozenset())
+        return iter(done)
+
+    # ---- one thread --------------------------------------------------------------------------
+
+    def _attempt(self, thread_id: str, operation: Operation, head: ThreadHead | None) -> None:
+        act = self._ACTS.get(operation)
+        if act is None:
+            return
+        try:
+            if operation in _SENDING:
+                self._refuse_orphan(thread_id)
+            act(self, thread_id, head)
+        except (RemoteUnavailableError, NotLoggedInError):
+            raise
+        except PrivateThreadError:
+            self._told.private_count += 1
+            self._done.append(thread_id)
+        except SecretFoundError as error:
+            self._park(thread_id, "held", error.message, error.found)
+        except RemoteRefusedError as error:
+            self._remember(thread_id, head)
+            self._park(thread_id, "refused", error.message)
+        except (ThreadBusyError, StorageBusyError) as error:
+            self._remember(thread_id, head)
+            self._wait(thread_id, error.message)
+        except TreadleError as error:
+            self._remember(thread_id, head)
+            self._wait(thread_id, error.message)
+
+    def _refuse_orphan(self, thread_id: str) -> None:
+        """What a thread hangs on goes first: without it the server cannot fold the thread."""
+        for one in self._survey.relatives(thread_id).ids:
+            if one in self._failed:
+                raise StorageBusyError(f"it is sent after {one}, which it hangs on")
+
+    def _push(self, thread_id: str, head: ThreadHead | None = None) -> None:
+        for _ in range(TRIES):
+            cursor = self._kit.cursors.get(thread_id) or self._kit.cursors.new()
+            try:
+                self._push_once(thread_id, cursor)
+                self._told.add("sent", thread_id)
+                self._done.append(thread_id)
+                return
+            except RemoteConflictError as error:
+                if not error.seq and cursor.seq:
+                    self._tell_purged(thread_id, head)
+                    return
+                seen = replace(cursor, seen_seq=error.seq, seen_hash=error.hash)
+                self._kit.cursors.put(thread_id, replace(seen, is_purged=False))
+            except UnknownThreadError:
+                pass  # the journal was replaced meanwhile
+            if not self._may_write or self._kit.store.holder(thread_id) is not None:
+                raise StorageBusyError(_GOES_ON)
+            if not self._bring(thread_id):
+                return
+        raise StorageBusyError("other machines go on with it all the time")
+
+    def _push_once(self, thread_id: str, cursor: Cursor) -> None:
+        known = Head(cursor.seq, cursor.hash, "", cursor.size) if cursor.size else Head()
+        with shareable(self._kit.store, thread_id, known) as thread:
+            refuse_secrets(self._kit, thread, cursor.acked)
+            self._tell_all(push_all(self._kit, thread, cursor))
+
+    def _replace(self, thread_id: str, head: ThreadHead | None = None) -> None:
+        kit = self._kit
+        for _ in range(TRIES):
+            cursor = kit.cursors.get(thread_id) or kit.cursors.new()
+            try:
+                with shareable(kit.store, thread_id) as thread:
+                    refuse_secrets(kit, thread, Mark())
+                    self._tell_all(replace_all(kit, thread, cursor))
+                self._told.add("replaced", thread_id)
+                self._done.append(thread_id)
+                return
+            except RemoteConflictError as error:
+                seen = replace(cursor, seen_seq=error.seq, seen_hash=error.hash)
+                kit.cursors.put(thread_id, seen)
+                if not self._may_write or kit.store.holder(thread_id) is not None:
+                    raise StorageBusyError(_GOES_ON) from error
+                if not self._bring(thread_id):
+                    return
+        raise StorageBusyError("other machines go on with it all the time")
+
+    def _purge(self, thread_id: str, head: ThreadHead | None = None) -> None:
+        self._kit.remote.purge(thread_id)
+        self._kit.cursors.remove(thread_id)
+        self._told.add("removed", thread_id)
+        self._done.append(thread_id)
+
+    def _fetch(self, thread_id: str, head: ThreadHead | None = None) -> None:
+        for one in take_in(self._kit, self._told, thread_id):
+            self._told.add("received", one)
+
+    def _pull(self, thread_id: str, head: ThreadHead | None = None) -> None:
+        if not self._may_write:
+            raise StorageBusyError(_GOES_ON)
+        if self._bring(thread_id):
+            self._push(thread_id)
+
+    def _bring(self, thread_id: str) -> bool:
+        """Bring a thread together with the server's; whether ours has more then."""
+        kit = self._kit
+        cursor = kit.cursors.get(thread_id) or kit.cursors.new()
+        found = bring_together(kit, thread_id, cursor, self._how)
+        self._tell_all(found.notes)
+        self._survey = Survey(kit.store)
+        if found.received_count:
+            self._told.add("received", thread_id)
+        if found.conflict is not None:
+            self._note_conflict(found.conflict)
+        if found.relation is Relation.SCRUBBED_HERE:
+            new = replace(cursor, seen_seq=found.server.seq, seen_hash=found.server.hash)
+            kit.cursors.put(thread_id, new)
+            self._replace(thread_id)
+            return False
+        is_deleted = kit.store.load(thread_id).fold.is_trashed
+        kit.cursors.put(
+            thread_id,
+            replace(
+                kit.cursors.new(),
+                seq=found.server.seq,
+                hash=found.server.hash,
+                size=found.size,
+                is_deleted=is_deleted,
+            ),
+        )
+        if found.conflict is not None and found.conflict.fork:
+            self._push_fork(found.conflict.fork)
+        has_more = found.relation is Relation.AHEAD or (
+            found.conflict is not None and not found.conflict.fork
+        )
+        if not has_more:
+            self._done.append(thread_id)
+        return has_more
+
+    def _push_fork(self, fork: str) -> None:
+        """What became a thread of its own is sent too; if that fails, with the next round."""
+        self._kit.pending.begin({fork: "upsert"})
+        self._attempt(fork, Operation.PUSH, None)
+
+    def _tell_purged(self, thread_id: str, head: ThreadHead | None = None) -> None:
+        cursor = replace(self._kit.cursors.new(), is_purged=True)
+        self._kit.cursors.put(thread_id, cursor)
+        self._done.append(thread_id)
+        self._told.add(
+            "notes",
+            f"{thread_id} was removed from the server for good; it stays here, and is sent again "
+            f"by `treadle sync {thread_id}` only",
+        )
+
+    def _tell_unreadable(self, thread_id: str, head: ThreadHead | None = None) -> None:
+        why = f"it cannot be read: `treadle verify {thread_id}` says why"
+        self._told.add("waiting", Problem(thread_id, why))
+
+    def _tell_waiting(self, thread_id: str, head: ThreadHead | None = None) -> None:
+        self._remember(thread_id, head)
+        self._told.add("waiting", Problem(thread_id, _GOES_ON))
+
+    def _tell_parked(self, thread_id: str, head: ThreadHead | None = None) -> None:
+        entry = self._entries[thread_id]
+        self._failed.add(thread_id)
+        problem = Problem(thread_id, entry.last_error, entry.found)
+        self._told.add("held" if entry.parked == "held" else "refused", problem)
+
+    # ---- what is noted -----------------------------------------------------------------------
+
+    def _park(self, thread_id: str, how: Parking, why: str, found: tuple[str, ...] = ()) -> None:
+        """Not by itself again, before somebody asks for it or it has got further."""
+        self._failed.add(thread_id)
+        self._told.add("held" if how == "held" else "refused", Problem(thread_id, why, found))
+        known = self._kit.pending.entries().get(thread_id)
+        if known is None:
+            return
+        end = self._end(thread_id)
+        self._kit.pending.put(
+            replace(
+                known,
+                parked=how,
+                last_error=why,
+                failed_at=self._kit.now(),
+                retry_count=known.retry_count + 1,
+                next_try_at="",
+                found=found,
+                version=end.seq,
+                hash=end.hash,
+            )
+        )
+
+    def _end(self, thread_id: str) -> Head:
+        try:
+            path, _ = self._kit.store.folders.find(thread_id)
+        except UnknownThreadError:
+            return Head()
+        return end_of(self._kit.store.folders.disk, path) or Head()
+
+    def _wait(self, thread_id: str, why: str) -> None:
+        """It is tried again with the next round."""
+        self._failed.add(thread_id)
+        self._told.add("waiting", Problem(thread_id, why))
+        self._note_failure(thread_id, why)
+
+    def _note_failure(self, thread_id: str, why: str) -> None:
+        self._failed.add(thread_id)
+        known = self._kit.pending.entries().get(thread_id)
+        if known is not None:
+            count = known.retry_count + 1
+            at = self._kit.now()
+            new = replace(known, last_error=why, failed_at=at, retry_count=count, parked="")
+            self._kit.pending.put(new)
+
+    def _remember(self, thread_id: str, head: ThreadHead | None) -> None:
+        """Where the server was seen to be, for the next round: it is not told again."""
+        if head is None or head.is_purged:
+            return
+        cursor = self._kit.cursors.get(thread_id) or self._kit.cursors.new()
+        seen = replace(
+            cursor,
+            seen_seq=head.version,
+            seen_hash=head.hash,
+            is_deleted=head.is_deleted,
+            is_purged=False,
+        )
+        self._kit.cursors.put(thread_id, seen)
+
+    def _note_conflict(self, conflict: Conflict) -> None:
+        self._told.add("conflicts", conflict)
+        self._kit.pending.change_state(
+            lambda state: replace(state, conflicts=(*state.conflicts, conflict))
+        )
+
+    def _tell_all(self, notes: Iterable[str]) -> None:
+        for note in notes:
+            self._told.add("notes", note)
+
+    _ACTS: Final[Mapping[Operation, Callable[[Round, str, ThreadHead | None], None]]] = {
+        Operation.PUSH: _push,
+        Operation.REPLACE: _replace,
+        Operation.PURGE: _purge,
+        Operation.FETCH: _fetch,
+        Operation.PULL: _pull,
+        Operation.MERGE: _pull,
+        Operation.TELL_PURGED: _tell_purged,
+        Operation.TELL_UNREADABLE: _tell_unreadable,
+        Operation.WAIT: _tell_waiting,
+        Operation.PARKED: _tell_parked,
+    }

@@ -1,0 +1,325 @@
+"""The one way in which a thread can leave this machine, and the look at whether it may.
+
+A `ShareableThread` is made by `shareable` and by nothing else. That holds the locks under which a
+thread is sent, its own and those of all that it hangs on, and sees under them that none of these is
+private. Whoever makes one of them private takes the same lock first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from typing import Final
+
+from msgspec import Struct
+
+from treadle.api.marks import Mark
+from treadle.core.tools import BlobRef
+from treadle.errors import (
+    InternalError,
+    MissingBlobError,
+    PrivateThreadError,
+    ReadOnlyThreadError,
+    StorageBusyError,
+    UnknownThreadError,
+)
+from treadle.store.folders import LOCK
+from treadle.store.journal import settle, stands_on, told_as
+from treadle.store.local import LocalStore
+from treadle.store.reading import LoadedThread, header_of
+from treadle.store.sending import sending
+from treadle.store.taking_in import lines_of, writes_of
+from treadle.thread.outputs import outputs_of
+from treadle.thread.record import Condition, Head, Record, Scan, Scanner, scan
+
+PIECE_SIZE: Final = 4 * 1024 * 1024
+"""Bytes of lines that are handed out at a time; a write that is longer goes by itself."""
+
+_KEY: Final = object()
+
+
+class ShareableThread:
+    """A thread that may leave this machine: its records up to where they were durable.
+
+    Only `shareable` makes one, and it can be used only within that.
+
+    Args:
+        key: known to this module alone.
+        store: where the thread is.
+        thread_id: the thread.
+        path: its journal.
+        known: a record known to be in it, from which on it is read where that suffices.
+        head: its last durable record, and how many bytes that makes.
+    """
+
+    __slots__ = (
+        "_is_open",
+        "_known",
+        "_outputs",
+        "_path",
+        "_store",
+        "_thread_id",
+        "head",
+        "through",
+    )
+
+    def __init__(
+        self,
+        key: object,
+        store: LocalStore,
+        thread_id: str,
+        path: str,
+        known: Head,
+        head: Head,
+    ) -> None:
+        if key is not _KEY:
+            raise InternalError("only `shareable` says that a thread may leave this machine")
+        self._store = store
+        self._thread_id = thread_id
+        self._path = path
+        self._is_open = True
+        self._known = known
+        self._outputs: dict[str, BlobRef] = {}
+        self.head = head
+        """Where the thread ends, as far as it is sent."""
+        self.through = head.seq
+        """Up to which record lines are handed out for now."""
+
+    @property
+    def thread_id(self) -> str:
+        """The thread."""
+        self._check()
+        return self._thread_id
+
+    @property
+    def mark(self) -> Mark:
+        """Where it ends."""
+        return Mark(self.head.seq, self.head.hash)
+
+    def lines(self, after: Mark) -> Iterator[bytes]:
+        """Its records after a mark, as they stand in the journal, in pieces of whole writes.
+
+        Raises:
+            UnknownThreadError: the mark is not in this chain.
+            DiskError: the disk refused.
+        """
+        piece = b""
+        for write in writes_of(self._bytes(after)):
+            self._check()
+            if piece and len(piece) + len(write) > PIECE_SIZE:
+                yield piece
+                piece = b""
+            piece += write
+        if piece:
+            yield piece
+
+    def records(self, after: Mark) -> list[Record]:
+        """The same as records. Raises as `lines`."""
+        data = self._bytes(after)
+        return scan(data, Head(after.seq, after.hash)).records
+
+    def outputs(self, after: Mark) -> list[tuple[int, BlobRef]]:
+        """The large outputs that these records name, each once, with the record's number."""
+        found: dict[str, tuple[int, BlobRef]] = {}
+        for seq, ref in outputs_of(self.records(after)):
+            found.setdefault(ref.sha256, (seq, ref))
+            self._outputs[ref.sha256] = ref
+        return list(found.values())
+
+    def has(self, mark: Mark) -> bool:
+        """Whether a mark is in this chain."""
+        try:
+            self._bytes(mark)
+        except UnknownThreadError:
+            return False
+        return True
+
+    def blob(self, sha256: str) -> bytes:
+        """A large output that one of its records names.
+
+        Raises:
+            MissingBlobError: it is gone, damaged, or none of this thread's.
+            DiskError: the disk refused.
+        """
+        self._check()
+        if sha256 not in self._outputs:
+            self.outputs(Mark())
+        if sha256 not in self._outputs:
+            raise MissingBlobError(f"thread {self._thread_id} names no output {sha256!r}")
+        return self._store.blob(self._outputs[sha256])
+
+    def _bytes(self, after: Mark) -> bytes:
+        """The lines after a mark, up to `through`."""
+        self._check()
+        known = self._known if after.seq >= self._known.seq else Head()
+        with told_as("read", self._path):
+            data = self._store.folders.disk.read_range(
+                self._path, known.size, self.head.size - known.size
+            )
+        records = scan(data, Head(known.seq, known.hash, known.at, 0)).records
+        place = after.seq - known.seq
+        ends = [Mark(known.seq, known.hash), *(Mark(one.seq, one.hash) for one in records)]
+        if place >= len(ends) or ends[place] != after:
+            raise UnknownThreadError(
+                f"version {after.seq} of thread {self._thread_id} is another one here"
+            )
+        count = min(self.through - known.seq, len(records))
+        return b"".join(lines_of(data)[place:count])
+
+    def close(self) -> None:
+        """From here on nothing of it is handed out."""
+        self._is_open = False
+
+    def _check(self) -> None:
+        if not self._is_open:
+            raise InternalError(f"thread {self._thread_id} is sent after its lock was given back")
+
+
+@contextmanager
+def shareable(
+    store: LocalStore,
+    thread_id: str,
+    known: Head = Head(),  # noqa: B008  frozen
+) -> Iterator[ShareableThread]:
+    """A thread that may leave this machine, as long as this is not left.
+
+    Args:
+        store: where it is.
+        thread_id: the thread.
+        known: a record that was in its journal once: if it is still, what is before it is not
+            read.
+
+    Raises:
+        PrivateThreadError: it, what it goes on from, or whom it works for, is private.
+        UnknownThreadError: there is no such thread.
+        ReadOnlyThreadError: it is damaged, or this version cannot read it.
+        StorageBusyError: it is being sent, made private, moved or removed at this moment.
+        DiskError: the disk refused.
+    """
+    folders = store.folders
+    with ExitStack() as held:
+        family = _hold(store, thread_id, held)
+        locks = (folders.trash + LOCK, folders.path(thread_id, LOCK))
+        with told_as("read", locks[0]):
+            if all(folders.disk.is_locked(path) for path in locks):
+                raise StorageBusyError(
+                    f"another process moves, removes or scrubs thread {thread_id}",
+                    hint="it is sent when that has ended",
+                )
+        for one in family:
+            _refuse_private(store, thread_id, one)
+        path, _ = folders.find(thread_id)
+        if known.seq and not stands_on(folders.disk, path, known):
+            known = Head()
+        found = _durable(store, path, known)
+        if found.condition is Condition.CORRUPT:
+            raise _unreadable(thread_id, found.reason)
+        head = found.head
+        if not head.seq:
+            raise UnknownThreadError(f"thread {thread_id} holds no intact record")
+        thread = ShareableThread(_KEY, store, thread_id, path, known, head)
+        held.callback(thread.close)
+        yield thread
+
+
+def _hold(store: LocalStore, thread_id: str, held: ExitStack) -> list[str]:
+    """Hold the locks of a thread and of all that it hangs on, which are here; their ids."""
+    found: dict[str, None] = {}
+    todo = [thread_id]
+    while todo:
+        one = todo.pop()
+        if one in found:
+            continue
+        found[one] = None
+        held.enter_context(sending(store.folders, one))
+        todo += relatives(store, one).ids
+    return list(found)
+
+
+class Relatives(Struct, frozen=True):
+    """What a thread hangs on: what it goes on from, and whom it works for; empty if nothing."""
+
+    base: str = ""
+    parent: str = ""
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Both, as far as there are any."""
+        return tuple(filter(None, (self.base, self.parent)))
+
+
+def relatives(store: LocalStore, thread_id: str) -> Relatives:
+    """What a thread hangs on, as far as that is here.
+
+    Raises:
+        ReadOnlyThreadError: its first record cannot be read.
+        UnknownThreadError: there is no such thread.
+        DiskError: the disk refused.
+    """
+    path, _ = store.folders.find(thread_id)
+    first = first_record(store, path)
+    if first is None:
+        raise ReadOnlyThreadError(f"the first record of thread {thread_id} cannot be read")
+    header = header_of(first)
+    base = "" if header.base is None else header.base.thread
+    named = (base, header.parent or "")
+    return Relatives(*(one if one and _is_here(store, one) else "" for one in named))
+
+
+def first_record(store: LocalStore, path: str) -> Record | None:
+    """Record 1 of a journal; `None` if there is none that is intact."""
+    scanner = Scanner()
+    with told_as("read", path):
+        try:
+            with closing(store.folders.disk.pieces(path)) as pieces:
+                for piece in pieces:
+                    # A journal is mostly far longer than its first line.
+                    line, end, _ = piece.partition(b"\n")
+                    found = scanner.feed(line + end)
+                    if found or scanner.is_decided:
+                        return found[0] if found else None
+        except FileNotFoundError:
+            return None
+    return None
+
+
+def _is_here(store: LocalStore, thread_id: str) -> bool:
+    try:
+        store.folders.find(thread_id)
+    except UnknownThreadError:
+        return False
+    return True
+
+
+def _refuse_private(store: LocalStore, thread_id: str, one: str) -> None:
+    loaded: LoadedThread = store.load(one)
+    if loaded.fold.is_private:
+        of = "" if one == thread_id else f": {one}, which it hangs on, is"
+        raise PrivateThreadError(
+            f"thread {thread_id} is private{of}",
+            hint=f"nothing of it was sent; `treadle private {one} --off` lets it be sent",
+        )
+    # What cannot be read may be where it says that it is private.
+    if loaded.problem or loaded.condition is Condition.CORRUPT:
+        raise _unreadable(one, loaded.problem)
+
+
+def _unreadable(thread_id: str, why: str) -> ReadOnlyThreadError:
+    return ReadOnlyThreadError(
+        f"thread {thread_id} cannot be read whole: {why}",
+        hint=f"nothing of it was sent; `treadle verify {thread_id}` says more",
+    )
+
+
+def _durable(store: LocalStore, path: str, known: Head) -> Scan:
+    """What is durable for sure, without the records: what was there before a sync is after it."""
+    disk = store.folders.disk
+    with told_as("read", path):
+        status = disk.stat(path)
+    settle(disk, path)
+    if status is None or status.size < known.size:
+        return Scan([], Head())
+    with told_as("read", path):
+        data = disk.read_range(path, known.size, status.size - known.size)
+    found = scan(data, known)
+    return Scan([], found.head, found.condition, found.reason)

@@ -1,0 +1,239 @@
+"""What this machine has of each thread, and how that stands to what the server has. Reads only."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from msgspec import Struct
+
+from treadle.api.marks import Mark
+from treadle.api.types import ThreadHead
+from treadle.errors import DiskError, TreadleError, UnknownThreadError
+from treadle.store.disk import Disk
+from treadle.store.journal import read_journal, stands_on, told_as
+from treadle.store.local import LocalStore
+from treadle.sync.cursors import Cursor
+from treadle.sync.decision import Facts, Here, Ours, Theirs
+from treadle.sync.pending import Entry
+from treadle.sync.shareable import Relatives, relatives
+from treadle.thread.codec import UnknownEntryError, decode_entry
+from treadle.thread.facts import Scrubbed
+from treadle.thread.record import Condition, Head, Record
+
+_WINDOW: Final = 64 * 1024
+_LAST: Final = re.compile(rb'\{"seq":(\d{1,16}),"at":"([^"]{0,64})".*,"hash":"([0-9a-f]{32})"\}')
+
+
+class Wish(Struct, frozen=True):
+    """How a sync was asked for: by a person, and for which threads by name."""
+
+    is_wanted: bool = False
+    named: frozenset[str] = frozenset()
+
+
+class Survey:
+    """One look at the threads of a store. What it has seen it does not look at again.
+
+    Args:
+        store: the store.
+    """
+
+    def __init__(self, store: LocalStore) -> None:
+        self._store = store
+        self._disk = store.folders.disk
+        self._relatives: dict[str, Relatives] = {}
+        self._own_privacy: dict[str, bool] = {}
+
+    def facts(
+        self,
+        thread_id: str,
+        cursor: Cursor | None,
+        head: ThreadHead | None = None,
+        entry: Entry | None = None,
+        wish: Wish = Wish(),  # noqa: B008  frozen
+    ) -> Facts:
+        """What is known of a thread.
+
+        Args:
+            thread_id: the thread.
+            cursor: how far it is synced; `None` if it never was.
+            head: where the server says it is, if it has just said so.
+            entry: what is known of earlier attempts.
+            wish: how the sync was asked for.
+
+        Raises:
+            DiskError: the disk refused.
+        """
+        theirs = _theirs(cursor, head)
+        is_deleted = head.is_deleted if head is not None else bool(cursor and cursor.is_deleted)
+        was_sent = cursor is not None and not cursor.is_purged
+        try:
+            path, in_trash = self._store.folders.find(thread_id)
+        except UnknownThreadError:
+            was_here = cursor is not None and cursor.seq > 0
+            return Facts(Here.MISSING, theirs=theirs, was_sent=was_here, is_deleted=is_deleted)
+        end = end_of(self._disk, path)
+        acked = Mark() if cursor is None else cursor.acked
+        try:
+            if self.is_private(thread_id, is_acked=end is not None and _mark(end) == acked):
+                return Facts(Here.PRIVATE, theirs=theirs, was_sent=was_sent)
+            if end is None:
+                return Facts(Here.UNREADABLE, theirs=theirs, was_sent=was_sent)
+        except DiskError:
+            raise
+        except UnknownThreadError:
+            return Facts(Here.MISSING)  # it was being made when its process died
+        except TreadleError:
+            # A journal that has lost its end can be had from the server, whatever its snapshot
+            # makes of it; that it is not private is seen again before anything is sent.
+            if end is None or not 0 < end.seq < acked.seq:
+                return Facts(Here.UNREADABLE, theirs=theirs, was_sent=was_sent)
+        is_parked = (
+            entry is not None
+            and entry.parked != ""
+            and (entry.version, entry.hash) == (end.seq, end.hash)
+        )
+        return Facts(
+            Here.THERE,
+            self._ours(path, end, cursor),
+            theirs,
+            was_sent,
+            bool(cursor and cursor.is_purged),
+            self._store.holder(thread_id) is not None,
+            is_parked,
+            wish.is_wanted,
+            thread_id in wish.named,
+            is_deleted,
+            in_trash,
+        )
+
+    def relatives(self, thread_id: str) -> Relatives:
+        """What a thread hangs on, as far as that is here."""
+        if thread_id not in self._relatives:
+            try:
+                self._relatives[thread_id] = relatives(self._store, thread_id)
+            except DiskError:
+                raise
+            except TreadleError:
+                self._relatives[thread_id] = Relatives()
+        return self._relatives[thread_id]
+
+    def family(self, thread_id: str) -> list[str]:
+        """The thread and all that it hangs on, at any depth; itself last."""
+        found: dict[str, None] = {}
+        todo = [thread_id]
+        while todo:
+            one = todo.pop()
+            if one not in found:
+                found[one] = None
+                todo += self.relatives(one).ids
+        return list(found)[::-1]
+
+    def is_private(self, thread_id: str, *, is_acked: bool = False) -> bool:
+        """Whether a thread, or anything it hangs on, may not leave this machine.
+
+        Args:
+            thread_id: the thread.
+            is_acked: whether the server has all of its own records: then it was not private by
+                itself when the last of them was sent, and nothing has changed since.
+
+        Raises:
+            TreadleError: the thread cannot be read.
+        """
+        family = self.family(thread_id)
+        for one in family[:-1]:
+            try:
+                if self._is_private(one):
+                    return True
+            except DiskError:
+                raise
+            except TreadleError:
+                continue  # it is looked at again, and refused, before anything is sent
+        return False if is_acked else self._is_private(thread_id)
+
+    def _is_private(self, thread_id: str) -> bool:
+        if thread_id not in self._own_privacy:
+            self._own_privacy[thread_id] = self._store.load(thread_id).fold.is_private
+        return self._own_privacy[thread_id]
+
+    def _ours(self, path: str, end: Head, cursor: Cursor | None) -> Ours:
+        if cursor is None or not cursor.seq:
+            return Ours.NEVER
+        if _mark(end) == cursor.acked:
+            return Ours.SAME
+        if end.seq < cursor.seq:
+            return Ours.BEHIND
+        known = Head(cursor.seq, cursor.hash, "", cursor.size)
+        if end.seq > cursor.seq and cursor.size and stands_on(self._disk, path, known):
+            return Ours.AHEAD
+        found = read_journal(self._disk, path, Head())
+        records = found.records if found is not None else []
+        if len(records) > cursor.seq and records[cursor.seq - 1].hash == cursor.hash:
+            return Ours.AHEAD
+        is_scrubbed = any(scrubbed(one) is not None for one in records[cursor.seq :])
+        return Ours.SCRUBBED if is_scrubbed else Ours.OFF
+
+
+def _theirs(cursor: Cursor | None, head: ThreadHead | None) -> Theirs:
+    if head is not None:
+        if head.is_purged:
+            return Theirs.PURGED
+        acked = Mark() if cursor is None else cursor.acked
+        return Theirs.SAME if Mark(head.version, head.hash) == acked else Theirs.MOVED
+    if cursor is None:
+        return Theirs.UNKNOWN
+    if cursor.is_purged:
+        return Theirs.PURGED
+    if cursor.seen != cursor.acked:
+        return Theirs.MOVED
+    return Theirs.SAME if cursor.seq else Theirs.UNKNOWN
+
+
+def scrubbed(record: Record) -> Scrubbed | None:
+    """What a record says of a scrub; `None` if it says something else."""
+    if b'"scrubbed"' not in bytes(record.event):
+        return None
+    try:
+        entry = decode_entry(record.event)
+    except UnknownEntryError:
+        return None
+    return entry if isinstance(entry, Scrubbed) else None
+
+
+def end_of(disk: Disk, path: str) -> Head | None:
+    """Where a journal ends, by its last line; `None` if it is damaged or holds no record.
+
+    An unfinished write at the end is left out. That the records before the last one are intact is
+    looked at when they are sent.
+
+    Raises:
+        DiskError: the disk refused.
+    """
+    with told_as("read", path):
+        status = disk.stat(path)
+        if status is None:
+            return None
+        window = _WINDOW
+        while True:
+            start = max(0, status.size - window)
+            data = disk.read_range(path, start, status.size - start)
+            lines = data.split(b"\n")
+            # The first line may have lost its beginning, the last one lacks its end.
+            if data.endswith(b"\n") and len(lines) > (2 if start else 1):
+                found = _LAST.fullmatch(lines[-2])
+                if found is not None:
+                    digest, at = found[3].decode(), found[2].decode("utf-8", "replace")
+                    return Head(int(found[1]), digest, at, start + len(data))
+                break
+            if not start:
+                break
+            window *= 16
+    found_all = read_journal(disk, path, Head())
+    if found_all is None or found_all.condition is Condition.CORRUPT or not found_all.records:
+        return None
+    return found_all.head
+
+
+def _mark(head: Head) -> Mark:
+    return Mark(head.seq, head.hash)

@@ -1,0 +1,122 @@
+"""Texts in a text: what base64 or percent signs hide, and what was one line before it was cut.
+
+Each is a view: a text, and where each part of it stands in the one it was made of.
+"""
+
+from __future__ import annotations
+
+import re
+from binascii import Error, a2b_base64
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Final
+from urllib.parse import unquote_to_bytes
+
+from msgspec import Struct
+
+BASE64_LENGTH_MIN: Final = 24
+"""Characters of base64 that may hold a token."""
+
+PERCENT_LENGTH_MAX: Final = 16 * 1024
+
+WRAPPED_LENGTH_MAX: Final = 400
+"""Characters of a token that was cut into lines, with what was put between them."""
+
+_BASE64: Final = re.compile(rb"[A-Za-z0-9+/_-]{%d,}+" % BASE64_LENGTH_MIN)
+_FROM_URL: Final = bytes.maketrans(b"-_", b"+/")
+_RESERVED: Final = re.compile(rb"%(?:2[0-9A-Fa-f]|3[A-Fa-f]|5[B-Fb-f]|7[B-Eb-e])")
+_ENCODED: Final = re.compile(rb"%[0-9A-Fa-f]{2}|.", re.DOTALL)
+_APART: Final = re.compile(rb"[^\s\"'<>]{1,%d}" % PERCENT_LENGTH_MAX)
+_LINE_END: Final = r"(?:\\?\r?\n[ \t>|]{0,12}|\\{1,8}r\\{1,8}n|\\{1,8}n {0,12})"
+_WRAPPED: Final = re.compile(rf"[^\s\"'\\]{{1,200}}+(?:{_LINE_END}[^\s\"'\\]{{1,200}}+){{1,8}}")
+_LINE_END_AT: Final = re.compile(_LINE_END)
+
+
+class View(Struct, frozen=True):
+    """A text that stands in another one in a form of its own.
+
+    `place` says where in the other one the part of it from one character to another stands.
+    """
+
+    text: str
+    place: Callable[[int, int], tuple[int, int]]
+
+
+def _decoded(run: bytes, skip: int) -> bytes:
+    """What base64 makes of a run, from one of its first four digits on."""
+    digits = run[skip : skip + (len(run) - skip) // 4 * 4 + (len(run) - skip) % 4]
+    usable = len(digits) - (len(digits) % 4 == 1)
+    padded = digits[:usable] + b"=" * (-usable % 4)
+    try:
+        return a2b_base64(padded)
+    except Error:
+        return b""
+
+
+def glimpse(runs: bytes) -> bytes:
+    """All that the base64 and the percent signs in some bytes may hide, one after the other.
+
+    Args:
+        runs: long words, with spaces between them.
+    """
+    found = [
+        _decoded(run, skip)
+        for run in _BASE64.findall(runs.translate(_FROM_URL))
+        for skip in range(4)
+    ]
+    if _RESERVED.search(runs):
+        found.append(unquote_to_bytes(runs))
+    return b"\0".join(found)
+
+
+def in_base64(data: bytes) -> Iterator[View]:
+    """What stands in the runs of base64 in some bytes, for each way to read them."""
+    for run in _BASE64.finditer(data.translate(_FROM_URL)):
+        for skip in range(4):
+            text = _decoded(run[0], skip).decode("latin-1")
+            yield View(text, partial(_digits, run.start() + skip))
+
+
+def _digits(first: int, start: int, end: int) -> tuple[int, int]:
+    """The digits that hold some bytes: six bits each, from the first digit on."""
+    return first + start * 8 // 6, first - (-end * 8 // 6)
+
+
+def _listed(starts: list[int], ends: list[int], start: int, end: int) -> tuple[int, int]:
+    return starts[start], ends[end - 1]
+
+
+def in_percent(data: bytes) -> Iterator[View]:
+    """The words in some bytes that have characters behind percent signs, with these."""
+    done = 0
+    for sign in _RESERVED.finditer(data):
+        if sign.start() < done:
+            continue
+        floor = max(done, sign.start() - PERCENT_LENGTH_MAX // 4)
+        before = data[floor : sign.start()]
+        start = floor + 1 + max(before.rfind(one) for one in (b" ", b"\n", b"\t", b'"', b"'"))
+        word = _APART.match(data, start)
+        assert word is not None  # the sign stands in it
+        done = word.end()
+        text, starts, ends = [], [], []
+        for piece in _ENCODED.finditer(word[0]):
+            is_sign = len(piece[0]) == 3
+            text.append(chr(int(piece[0][1:], 16)) if is_sign else piece[0].decode("latin-1"))
+            starts.append(start + piece.start())
+            ends.append(start + piece.end())
+        yield View("".join(text), partial(_listed, starts, ends))
+
+
+def unwrapped(text: str, start: int) -> View | None:
+    """What begins at a place of a text without the line ends in it; `None` if it has none."""
+    found = _WRAPPED.match(text, start, start + WRAPPED_LENGTH_MAX)
+    if found is None:
+        return None
+    places: list[int] = []
+    last = start
+    for gap in _LINE_END_AT.finditer(text, start, found.end()):
+        places += range(last, gap.start())
+        last = gap.end()
+    places += range(last, found.end())
+    joined = "".join(map(text.__getitem__, places))
+    return View(joined, partial(_listed, places, [place + 1 for place in places]))

@@ -1,0 +1,171 @@
+"""The second net: tokens that nobody told this machine of, known by their format alone.
+
+A text is looked at in two steps. The first costs little and finds nothing in almost every text: its
+long words are looked through for the literals of all rules, as they stand and as base64 and percent
+signs hide them. Only where literals stand, the patterns of their rules are tried.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Final
+
+from msgspec import Struct
+
+from treadle.workspace.hidden import WRAPPED_LENGTH_MAX, glimpse, in_base64, in_percent, unwrapped
+from treadle.workspace.placeholders import is_placeholder, is_sample
+from treadle.workspace.shape_rules import NAME_DISTANCE_MAX, RULES, Rule, is_mixed, may_begin
+
+WORD_LENGTH_MIN: Final = 16
+"""Characters of a word that may hold a token, or the first line of one that was cut."""
+
+VALUE_LENGTH_MIN: Final = 27
+"""Characters, in one piece, of a value that is known by its name."""
+
+UNWRAPPED_COUNT_MAX: Final = 1_000
+"""So often in a text it is tried whether a token was cut into lines."""
+
+_IN_WORDS: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.+/=~:$%"
+_APART: Final = bytes(one if one in _IN_WORDS else 32 for one in range(256))
+_IN_TEXT: Final = tuple({one: None for rule in RULES if rule.is_whole for one in rule.literals})
+_HIDDEN: Final = tuple({one: one.encode() for rule in RULES for one in rule.literals}.items())
+_IN_NAME: Final = {one: one.encode() for rule in RULES if rule.is_named for one in rule.literals}
+_IN_WORD: Final = tuple(
+    item for item in _HIDDEN if item[0] not in _IN_TEXT and item[0] not in _IN_NAME
+)
+_VALUE: Final = re.compile(rb"[A-Za-z0-9+/_-]{%d,}+" % VALUE_LENGTH_MIN)
+
+
+class Shape(Struct, frozen=True, order=True):
+    """A secret in a text: from `start` to `end`, both in characters, and its kind."""
+
+    start: int
+    end: int
+    kind: str
+
+
+def find_shapes(text: str) -> list[Shape]:
+    """All tokens in a text that are known by their format, in order; they may overlap.
+
+    What only stands for a token (`ghp_xxxx`, documentation) is none.
+    """
+    data = text.encode("utf-8", "surrogatepass")
+    words = b" ".join([w for w in data.translate(_APART).split() if len(w) >= WORD_LENGTH_MIN])
+    plain = [one for one in _IN_TEXT if one in text]
+    plain += [one for one, found in _IN_WORD if found in words]
+    names = _names(data, words)
+    plain += [one for one, found in _IN_NAME.items() if found in names]
+    glimpsed = glimpse(words)
+    hidden = [one for one, found in _HIDDEN if found in glimpsed] if glimpsed else []
+    found = list(_find(text, plain)) if plain else []
+    if hidden:
+        found += _find_hidden(text, hidden)
+    return sorted(set(found))
+
+
+def _names(data: bytes, words: bytes) -> bytes:
+    """What stands before the values in a text that may be secrets if their names say so."""
+    found: list[bytes] = []
+    place = 0
+    for value in _VALUE.findall(words):
+        if not value.isalpha() and not value.isdigit():
+            place = data.find(value, place)
+            found.append(data[max(0, place - NAME_DISTANCE_MAX) : place])
+            place += len(value)
+    return b"\0".join(found)
+
+
+def _find_hidden(text: str, literals: Iterable[str]) -> Iterator[Shape]:
+    """What stands in base64 and behind percent signs."""
+    # One byte for each character: what is beyond ASCII stands in neither of them.
+    data = text.encode("ascii", "replace")
+    for view in chain(in_base64(data), in_percent(data)):
+        here = [one for one in literals if one in view.text]
+        for shape in _find(view.text, here) if here else ():
+            yield Shape(*view.place(shape.start, shape.end), shape.kind)
+
+
+def _find(text: str, literals: Iterable[str]) -> Iterator[Shape]:
+    wanted = frozenset(literals)
+    for rule in RULES:
+        for literal in rule.literals:
+            if literal in wanted:
+                yield from _find_one(text, rule, literal)
+
+
+def _find_one(text: str, rule: Rule, literal: str) -> Iterator[Shape]:
+    """The tokens of a rule that have one of its literals."""
+    tries = UNWRAPPED_COUNT_MAX if rule.can_wrap else 0
+    place, line_end = text.find(literal), -1
+    while place >= 0:
+        start = _start(text, rule, place)
+        done, span = _match(text, rule, start, len(literal))
+        if tries and line_end < done:
+            line_end = _line_end(text, done)
+        # It may end in the token, or right behind it.
+        if tries and line_end <= (done if span else start + WRAPPED_LENGTH_MAX):
+            tries -= 1
+            span = _match_unwrapped(text, rule, start, len(literal), span)
+        if span is not None:
+            yield Shape(*span, rule.kind)
+        place = text.find(literal, max(place + 1, done, span[1] if span else 0))
+
+
+def _start(text: str, rule: Rule, place: int) -> int:
+    """Where the token begins that has a literal of the rule at this place."""
+    start, floor = place, max(0, place - rule.head_length_max)
+    while start > floor and text[start - 1] in rule.head:
+        start -= 1
+    return start
+
+
+def _line_end(text: str, start: int) -> int:
+    """The next place where a line may end, as an escape too; what is far away is only so far."""
+    end = start + 2 * WRAPPED_LENGTH_MAX
+    plain, escaped = text.find("\n", start, end), text.find("\\", start, end)
+    return min(plain if plain >= 0 else end, escaped if escaped >= 0 else end)
+
+
+def _match(
+    text: str, rule: Rule, start: int, literal_length: int
+) -> tuple[int, tuple[int, int] | None]:
+    """How far the rule has looked, and where the secret stands that it finds, if it finds one."""
+    found = rule.pattern.match(text, start)
+    if found is None:
+        return start, None
+    group = "s" if "s" in rule.pattern.groupindex else 0
+    secret = found[group]
+    body = secret if group else secret[literal_length:]
+    is_token = rule.is_right(secret) and not is_sample(secret)
+    if not is_token or (not rule.is_long and is_placeholder(body)):
+        return found.end(), None
+    return found.end(), found.span(group)
+
+
+def _match_unwrapped(
+    text: str, rule: Rule, start: int, literal_length: int, span: tuple[int, int] | None
+) -> tuple[int, int] | None:
+    """The same for a token that has line ends in it, which are not its own.
+
+    Args:
+        text: where it stands.
+        rule: whose it is.
+        start: where it begins.
+        literal_length: characters of the literal.
+        span: what was found without leaving the line. What stands on the next one may be another
+            thing then: it must look like more of a token.
+    """
+    view = unwrapped(text, start)
+    # What stands before it decides as ever whether it may begin here.
+    if view is None or (span is None and not may_begin(text, start)):
+        return span
+    _, longer = _match(view.text, rule, 0, literal_length)
+    if longer is None:
+        return span
+    if span is not None:
+        added, after = view.text[span[1] - start : longer[1]], view.text[longer[1] : longer[1] + 1]
+        if not is_mixed(added) or after in ("=", ":"):
+            return span
+    return view.place(*longer)

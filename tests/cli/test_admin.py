@@ -1,0 +1,212 @@
+"""`treadle admin`: who runs a server makes and disables people, in its database."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+from msgspec import Struct
+from sqlalchemy import select
+
+from server.databases import Templates
+from treadle.cli.main import main
+from treadle.errors import TreadleError
+from treadle.server import schema, tokens
+from treadle.server.context import Principal
+from treadle.server.database import Database
+from treadle.server.problems import Refusal
+from treadle.store.local import utc_now
+
+PLACE: Final = Path("state", "server", "server.db")
+
+
+class Done(Struct, frozen=True):
+    """What became of a command."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+Admin = Callable[..., Done]
+
+
+@pytest.fixture
+def admin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Admin:
+    """The command, run in this process by the function that the console script calls."""
+    monkeypatch.setenv("TREADLE_HOME", str(tmp_path / "home"))
+
+    def run(*arguments: str) -> Done:
+        monkeypatch.setattr(sys, "argv", ["treadle", "admin", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        told = capsys.readouterr()
+        assert isinstance(ended.value.code, int)
+        return Done(ended.value.code, told.out, told.err)
+
+    return run
+
+
+@pytest.fixture
+def file(tmp_path: Path, templates: Templates) -> Path:
+    """The database that `treadle serve` would use."""
+    found = tmp_path / "home" / PLACE
+    found.parent.mkdir(parents=True)
+    url = templates.copy("sqlite", found.parent)
+    return Path(url.removeprefix("sqlite:///")).rename(found)
+
+
+@pytest.fixture(scope="module")
+def templates() -> Iterator[Templates]:
+    found = Templates()
+    yield found
+    found.close()
+
+
+def _whose(file: Path, token: str) -> Principal:
+    database = Database(f"sqlite:///{file}")
+    try:
+        with database.read() as db:
+            return tokens.identify(db, token, utc_now())
+    finally:
+        database.dispose()
+
+
+def test_an_operator_makes_people_and_gives_them_tokens(admin: Admin, file: Path) -> None:
+    assert admin("organizations", "add", "Acme").returncode == 0
+    made = admin("users", "add", "Ada", "--organization", "acme", "--support")
+    assert (made.returncode, made.stdout) == (0, "")
+    done = admin("tokens", "add", "ada", "--name", "laptop", "--expires", "90d")
+    token = done.stdout.strip()
+    assert done.stdout == f"{token}\n"
+    assert token not in done.stderr
+    found = _whose(file, token)
+    assert (found.user, found.organization, found.is_support) == ("ada", "acme", True)
+    assert found.token_expires_at is not None
+
+    users = json.loads(admin("users", "list", "--json").stdout)["users"]
+    assert [(user["name"], user["is_support"]) for user in users] == [("ada", True)]
+    listed = admin("tokens", "list", "--user", "ada", "--json")
+    lines = json.loads(listed.stdout)["tokens"]
+    assert [(line["name"], line["is_revoked"]) for line in lines] == [("laptop", False)]
+    assert token not in listed.stdout
+
+    assert admin("users", "disable", "ada").returncode == 0
+    with pytest.raises(Refusal):
+        _whose(file, token)
+    assert admin("users", "enable", "ada").returncode == 0
+    assert _whose(file, token).user == "ada"
+    assert admin("tokens", "revoke", str(lines[0]["id"])).returncode == 0
+    with pytest.raises(Refusal):
+        _whose(file, token)
+
+    log = json.loads(admin("audit", "--json").stdout)["lines"]
+    assert {line["actor"] for line in log} == {"operator"}
+    assert [line["action"] for line in log][::-1] == [
+        "organization_made",
+        "user_made",
+        "token_made",
+        "user_changed",
+        "user_changed",
+        "token_revoked",
+    ]
+
+
+def test_lists_are_told_in_columns_for_people(admin: Admin, file: Path) -> None:
+    admin("organizations", "add", "acme")
+    admin("users", "add", "ada", "--organization", "acme", "--admin")
+    admin("tokens", "add", "ada")
+    assert admin("organizations", "list").stdout == "acme  1 user\n"
+    assert admin("users", "list").stdout == "ada  acme  member, admin\n"
+    assert admin("tokens", "list").stdout == ("1  ada  operator  until revoked  used never\n")
+    admin("users", "change", "ada", "--role", "organization_admin", "--support")
+    told = admin("users", "list").stdout
+    assert told == "ada  acme  organization admin, admin, support\n"
+    assert len(admin("audit").stdout.splitlines()) == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["users", "add", "ada", "--organization", "elsewhere"], "no such organization"),
+        (["users", "add", "a b", "--organization", "acme"], "that is no name"),
+        (["users", "disable", "nobody"], "no such thing"),
+        (["users", "change", "nobody"], "say what is to change"),
+        (["tokens", "add", "nobody"], "no such thing"),
+        (["tokens", "add", "nobody", "--expires", "never"], "is no time"),
+        (["tokens", "revoke", "7"], "no such thing"),
+        (["tokens", "revoke", "0"], "0"),
+        (["audit", "--limit", "0"], "0"),
+        (["users", "list", "--database", "mysql://x/y"], "mysql"),
+        (["users", "list", "--database", "nonsense"], "cannot be read"),
+        (["users", "list", "--database", "sqlite:////nowhere/at/all.db"], "/nowhere/at/all.db"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_a_line(
+    admin: Admin, file: Path, arguments: list[str], said: str
+) -> None:
+    done = admin(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert _rows(file) == []
+
+
+def _rows(file: Path) -> list[object]:
+    database = Database(f"sqlite:///{file}")
+    try:
+        with database.read() as db:
+            return [*db.execute(select(schema.users)), *db.execute(select(schema.audit))]
+    finally:
+        database.dispose()
+
+
+def test_looking_for_a_database_makes_none(admin: Admin, tmp_path: Path) -> None:
+    done = admin("users", "list")
+    assert done.returncode == 2
+    assert "treadle serve" in done.stderr
+    assert not (tmp_path / "home" / "state" / "server").exists()
+
+
+def test_a_database_without_tables_is_left_as_it_is(admin: Admin, tmp_path: Path) -> None:
+    empty = tmp_path / "empty.db"
+    empty.touch(mode=0o600)
+    done = admin("users", "list", "--database", f"sqlite:///{empty}")
+    assert done.returncode == 2
+    assert "has not the tables" in done.stderr
+
+
+def test_without_the_server_installed_it_says_what_to_install() -> None:
+    program = (
+        "import sys; sys.modules['sqlalchemy'] = None\n"
+        "from treadle.cli.main import main\n"
+        "sys.argv = ['treadle', 'admin', 'users', 'list']\n"
+        "main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 5
+    assert 'pip install "treadle[server]"' in done.stderr
+
+
+def test_importing_the_command_loads_nothing_of_the_server() -> None:
+    program = (
+        "import sys, treadle.cli.admin_command\n"
+        "print([name for name in sys.modules if name.startswith(('sqlalchemy', 'treadle.server'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "[]\n"
+
+
+def test_an_error_of_the_command_is_one_of_ours() -> None:
+    """What a `Refusal` says reaches the console script as an error it knows."""
+    from treadle.cli.admin_command import _work
+
+    with pytest.raises(TreadleError):
+        _work("nonsense", lambda context: None)

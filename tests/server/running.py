@@ -1,0 +1,128 @@
+"""A server that runs in this process, on a real socket, and raw bytes sent to it."""
+
+from __future__ import annotations
+
+import json
+import socket
+from contextlib import suppress
+from threading import Event, Thread
+from types import TracebackType
+from typing import Any, Final
+
+from treadle.server.app import make_app
+from treadle.server.database import Database
+from treadle.server.process import Server, Start, listen, settings
+from treadle.server.settings import ServerConfig
+
+PATIENCE_S: Final = 20.0
+"""Nothing in these tests takes as long; who waits longer hangs."""
+
+
+class Reply:
+    """An answer, taken apart."""
+
+    def __init__(self, raw: bytes) -> None:
+        self.raw = raw
+        head, _, self.body = raw.partition(b"\r\n\r\n")
+        first, *lines = head.decode("latin-1").split("\r\n")
+        self.status = int(first.split()[1]) if first else 0
+        pairs = (line.partition(":") for line in lines)
+        self.headers = {name.lower(): value.strip() for name, _, value in pairs}
+
+    @property
+    def json(self) -> Any:
+        """The body as JSON."""
+        return json.loads(self.body)
+
+
+class Running:
+    """A server with these limits; serves until the block ends."""
+
+    def __init__(self, url: str, *, port: int = 0, **limits: Any) -> None:
+        self.config = ServerConfig(**limits)
+        self.database = Database(url)
+        self.app = make_app(self.config, self.database)
+        self._socket = listen("127.0.0.1", port)
+        self.port = self._socket.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        ready = Event()
+        start = Start(config=self.config, database=url)
+        self.server = Server(settings(start, self.app), self.app, ready.set)
+        self._thread = Thread(target=self.server.run, kwargs={"sockets": [self._socket]})
+        self._thread.start()
+        assert ready.wait(PATIENCE_S)
+
+    def __enter__(self) -> Running:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Stop as a signal would, and wait for the end."""
+        self.server.should_exit = True
+        self._thread.join(PATIENCE_S)
+        assert not self._thread.is_alive()
+        self._socket.close()
+        self.database.dispose()
+
+    def connect(self) -> socket.socket:
+        """A connection."""
+        return socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE_S)
+
+    def send(self, data: bytes) -> Reply:
+        """Send bytes, and read until the server ends the connection."""
+        with self.connect() as connection:
+            return exchange(connection, data)
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        token: str = "",
+        body: bytes | None = None,
+        **headers: str,
+    ) -> Reply:
+        """Send a request that is well formed."""
+        return self.send(request(method, path, token, body, **headers))
+
+
+def request(
+    method: str, path: str, token: str = "", body: bytes | None = None, **headers: str
+) -> bytes:
+    """The bytes of a request after which the connection ends."""
+    lines = [f"{method} {path} HTTP/1.1", "host: localhost", "connection: close"]
+    if token:
+        lines.append(f"authorization: Bearer {token}")
+    if body is not None and "transfer_encoding" not in headers:
+        lines.append(f"content-length: {len(body)}")
+    lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+    return "\r\n".join([*lines, "", ""]).encode("latin-1") + (body or b"")
+
+
+def exchange(connection: socket.socket, data: bytes) -> Reply:
+    """Send bytes, and read until the server ends the connection, which it may do while we send."""
+    with suppress(BrokenPipeError, ConnectionResetError):
+        connection.sendall(data)
+    return Reply(read_all(connection))
+
+
+def read_all(connection: socket.socket) -> bytes:
+    """All that comes until the other side ends; what came before a reset counts."""
+    found = b""
+    try:
+        while piece := connection.recv(65536):
+            found += piece
+    except ConnectionResetError:
+        pass
+    return found
+
+
+def chunked(*pieces: bytes) -> bytes:
+    """A body in pieces."""
+    return b"".join(b"%x\r\n%s\r\n" % (len(one), one) for one in pieces) + b"0\r\n\r\n"

@@ -1,0 +1,279 @@
+"""What the server itself does with threads: it says so in their chains, and tells who follows."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from sqlalchemy import inspect
+
+from core.samples import said, success
+from server.chains import GENESIS, Chain, chain, event_types, kept, push, row, rows_of, thread_id
+from server.people import People
+from thread.journals import write
+from treadle.api.codes import Code
+from treadle.api.marks import Mark
+from treadle.api.types import ThreadHead
+from treadle.core.events import ToolCompleted
+from treadle.core.tools import BlobRef
+from treadle.server import schema, threads
+from treadle.server.folding import FOLDS
+from treadle.server.problems import Refusal
+from treadle.thread.facts import Annotated, Scrubbed, Shared
+from treadle.thread.record import Head
+
+ID = thread_id(1)
+
+
+def mark_of(head: ThreadHead) -> Mark:
+    return Mark(head.version, head.hash)
+
+
+def test_visibility_is_a_record_that_clients_pull(people: People) -> None:
+    one = chain()
+    push(people, one)
+    with people.writing(now="2026-11-21T09:00:00.000000Z") as context:
+        head = threads.set_visibility(context, ID, one.mark, "public")
+        assert threads.set_visibility(context, ID, None, "public") == head
+    assert head.version == one.head.seq + 1
+    data = kept(people, ID)
+    assert data.startswith(one.data)
+    assert event_types(data)[-1] == "shared"
+    assert row(people, schema.threads, id=ID).visibility == "public"
+    with people.writing() as context, pytest.raises(Refusal) as caught:
+        threads.set_visibility(context, ID, one.mark, "private")
+    assert caught.value.code is Code.CONFLICT
+    assert caught.value.problem.server_version == head.version
+    longer = Chain(ID, data, Head(head.version, head.hash, "", len(data))).more((said("on"),))
+    push(people, longer, mark_of(head))  # who pulled it goes on from there
+
+
+def test_a_clock_that_stands_behind_the_thread_is_held_at_its_last_time(people: People) -> None:
+    push(people, chain())
+    with people.writing(now="2020-01-01T00:00:00.000000Z") as context:
+        threads.delete(context, ID, None)
+    times = [record.at for record in rows_of(people, schema.records)]
+    assert times == sorted(times)
+
+
+def test_delete_and_restore_are_records_too(people: People) -> None:
+    one = chain()
+    push(people, one)
+    with people.writing() as context:
+        gone = threads.delete(context, ID, one.head.seq)
+        assert threads.delete(context, ID, None) == gone
+    assert (gone.version, gone.is_deleted) == (one.head.seq + 1, True)
+    with people.reading() as context, pytest.raises(Refusal):
+        threads.document(context, ID)
+    with people.writing() as context:
+        back = threads.restore(context, ID, mark_of(gone))
+    assert (back.version, back.is_deleted) == (one.head.seq + 2, False)
+    assert event_types(kept(people, ID))[-2:] == ["trashed", "restored"]
+    with people.reading() as context:
+        assert threads.head(context, ID) == back
+        assert threads.document(context, ID)[0] == mark_of(back)
+
+
+def test_purged_means_gone_and_the_owner_may_begin_again(people: People) -> None:
+    one = chain()
+    push(people, one)
+    blob = b"large output"
+    name = sha256(blob).hexdigest()
+    with people.writing() as context:
+        threads.put_blob(context, ID, name, blob)
+        head = threads.purge(context, ID)
+        assert threads.purge(context, ID) == head
+    assert (head.version, head.is_purged, head.is_deleted) == (0, True, False)
+    for table in (schema.records, schema.documents, schema.blobs, schema.thread_commits):
+        assert rows_of(people, table) == []
+    for read in (threads.head, threads.document):
+        with people.reading() as context, pytest.raises(Refusal) as caught:
+            read(context, ID)
+        assert caught.value.code is Code.NOT_FOUND
+    with people.reading() as context:
+        assert threads.heads(context).heads == (head,)
+    with pytest.raises(Refusal) as caught:
+        push(people, one, one.upto(3).mark)
+    assert caught.value.problem.server_version == 0
+    with pytest.raises(Refusal) as caught:
+        push(people, one, name="member")
+    assert caught.value.code is Code.NOT_FOUND
+    again = push(people, one)
+    assert (again.version, again.is_purged, again.is_deleted) == (one.head.seq, False, False)
+    assert kept(people, ID) == one.data
+
+
+SECRET = "hunter2-is-no-password"
+
+
+def scrubbed(one: Chain) -> Chain:
+    """The same journal without the secret, chained anew, which says so."""
+    data, head = write(
+        [
+            *((said("nothing"),) for _ in range(2)),
+            (Scrubbed(2, one.head.hash),),
+        ],
+        one.upto(1).head,
+    )
+    return Chain(one.thread, one.upto(1).data + data, head)
+
+
+def with_secret() -> Chain:
+    return chain(1, [(said(f"take {SECRET}"),), (Annotated(f"{SECRET} " * 30_000),)])
+
+
+def test_a_scrubbed_chain_takes_the_place_of_the_old_one(people: People) -> None:
+    one = with_secret()
+    push(people, one)
+    new = scrubbed(one)
+    with people.writing() as context:
+        head = threads.replace_all(context, ID, one.mark, new.data)
+        again = threads.replace_all(context, ID, one.mark, new.data)
+    assert mark_of(head) == mark_of(again) == new.mark
+    assert kept(people, ID) == new.data
+    assert event_types(new.data)[-1] == "scrubbed"
+    with people.reading() as context:
+        assert SECRET.encode() not in threads.document(context, ID)[1]
+    everything = [rows_of(people, table) for table in schema.metadata.sorted_tables]
+    assert SECRET not in repr(everything)
+    push(people, new.more((said("on"),)), new.mark)
+    with pytest.raises(Refusal) as caught:
+        push(people, one.more((said("on"),)), one.mark)
+    assert caught.value.code is Code.CONFLICT
+
+
+@pytest.mark.parametrize("way", ["replaced", "purged"])
+def test_what_was_removed_is_in_no_byte_of_the_files(
+    people: People, fast_place: Path, way: str
+) -> None:
+    one = with_secret()
+    push(people, one)
+    assert SECRET.encode() in stored(people, fast_place)
+    with people.writing() as context:
+        if way == "replaced":
+            threads.replace_all(context, ID, one.mark, scrubbed(one).data)
+        else:
+            threads.purge(context, ID)
+    assert b"hunter2" not in stored(people, fast_place)
+
+
+def stored(people: People, folder: Path) -> bytes:
+    """The files of SQLite; of PostgreSQL, which vacuums when it likes, all rows of all tables."""
+    if people.database.dialect == "sqlite":
+        return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+    with people.database.read() as db:
+        names = inspect(db).get_table_names()
+        rows = [db.exec_driver_sql(f"SELECT * FROM {name}").all() for name in names]
+    return repr(rows).encode()
+
+
+def test_only_a_scrub_replaces_and_only_what_is_here(people: People) -> None:
+    one = with_secret()
+    push(people, one)
+    new = scrubbed(one)
+    cases = (
+        (one.mark, chain(1, [(said("x"),)]), "owner", Code.BAD_REQUEST),
+        (one.upto(1).mark, new, "owner", Code.CONFLICT),
+        (one.mark, new, "member", Code.FORBIDDEN),
+        (one.mark, new, "chief", Code.FORBIDDEN),
+        (one.mark, new, "outsider", Code.NOT_FOUND),
+        (one.mark, scrubbed(chain(2)), "owner", Code.BAD_REQUEST),
+    )
+    for base, journal, name, code in cases:
+        with people.writing(name) as context, pytest.raises(Refusal) as caught:
+            threads.replace_all(context, ID, base, journal.data)
+        assert caught.value.code is code
+    assert kept(people, ID) == one.data
+
+
+def test_large_outputs_that_no_record_names_any_more_go_with_a_scrub(people: People) -> None:
+    one = with_secret()
+    push(people, one)
+    blobs = [b"kept", b"holds the secret"]
+    names = [sha256(blob).hexdigest() for blob in blobs]
+    ended = ToolCompleted("a", success("a"))
+    ref = BlobRef(names[0], len(blobs[0]))
+    outcome = type(ended.outcome)(**{**asdict(ended.outcome), "blob": ref})
+    naming = ToolCompleted("a", outcome)
+    new = scrubbed(one).more((naming,))
+    with people.writing() as context:
+        for name, blob in zip(names, blobs, strict=True):
+            assert threads.put_blob(context, ID, name, blob)
+            assert not threads.put_blob(context, ID, name, blob)
+        threads.replace_all(context, ID, one.mark, new.data)
+    with people.reading() as context:
+        assert threads.get_blob(context, ID, names[0]) == blobs[0]
+        assert threads.has_blob(context, ID, names[0]) == len(blobs[0])
+        assert threads.has_blob(context, ID, names[1]) is None
+        with pytest.raises(Refusal):
+            threads.get_blob(context, ID, names[1])
+
+
+def asdict(value: object) -> dict[str, object]:
+    return {name: getattr(value, name) for name in type(value).__struct_fields__}  # type: ignore[attr-defined]
+
+
+def test_an_output_has_the_name_of_its_bytes(people: People) -> None:
+    push(people, chain())
+    for name in ("0" * 64, "x", "../../x", "A" * 64):
+        with people.writing() as context, pytest.raises(Refusal) as caught:
+            threads.put_blob(context, ID, name, b"x")
+        assert caught.value.code is Code.BAD_REQUEST
+
+
+def test_heads_are_those_of_ones_own_threads_and_each_once(people: People) -> None:
+    for number in range(1, 6):
+        push(people, chain(number).upto(3))
+    push(people, chain(8), name="member")
+    one = chain(2)
+    last = push(people, one, one.upto(3).mark)
+    with people.reading() as context:
+        first = threads.heads(context, 0, 2)
+        rest = threads.heads(context, first.change, 10)
+    found = [head.thread for head in (*first.heads, *rest.heads)]
+    assert found == [thread_id(number) for number in (1, 3, 4, 5, 2)]
+    assert (first.is_last, rest.is_last) == (False, True)
+    assert rest.change == last.change
+    with people.reading() as context:
+        assert threads.heads(context, last.change).heads == ()
+        assert threads.newest_change(context) == last.change
+
+
+def test_changes_are_told_in_order_to_those_who_may_see_the_thread(people: People) -> None:
+    push(people, chain(1))
+    push(people, chain(2, [(Shared("private"),)]))
+    push(people, chain(3, [(Shared("public"),)]))
+    with people.writing() as context:
+        threads.delete(context, thread_id(1), None)
+    seen = {}
+    for name in ("owner", "member", "outsider"):
+        with people.reading(name) as context:
+            seen[name] = [head.change for head in threads.changes(context)]
+            assert [head.change for head in threads.changes(context, 2)] == [
+                change for change in seen[name] if change > 2
+            ]
+    assert seen == {"owner": [1, 2, 3, 4], "member": [3], "outsider": [3]}
+
+
+@pytest.mark.parametrize(("after", "limit"), [(-1, 1), (2**63, 1), (0, 0), (0, 1001)])
+def test_numbers_out_of_bounds_are_refused(people: People, after: int, limit: int) -> None:
+    for read in (threads.heads, threads.changes):
+        with people.reading() as context, pytest.raises(Refusal) as caught:
+            read(context, after, limit)
+        assert caught.value.code is Code.BAD_REQUEST
+
+
+def test_the_fold_in_memory_follows_what_others_have_written(people: People) -> None:
+    """As if another process had: it finds nothing at the new mark, and reads it."""
+    one = chain()
+    push(people, one)
+    held = FOLDS.take(ID, one.mark)
+    assert held is not None
+    longer = one.more((said("by another process"),))
+    push(people, longer, one.mark)
+    FOLDS.clear()
+    FOLDS.put(ID, held)
+    with people.reading() as context:
+        assert threads.document(context, ID)[0] == longer.mark
+    assert FOLDS.take(ID, GENESIS) is None

@@ -1,0 +1,187 @@
+"""Tokens: 256 random bits, nothing of them kept, worthless the moment they are revoked."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import select
+
+from server.people import People, at
+from treadle.api.codes import Code
+from treadle.server import schema, tokens
+from treadle.server.context import ANYBODY
+from treadle.server.database import Database
+from treadle.server.problems import Refusal
+from treadle.server.times import later
+from treadle.server.tokens import Kind, Uses, digest, is_well_formed, mint
+
+
+def test_a_token_has_256_random_bits_and_a_checksum() -> None:
+    found = {mint(Kind.ACCESS) for _ in range(1000)}
+    assert len(found) == 1000
+    assert {len(token) for token in found} == {4 + 43 + 6}
+    assert all(is_well_formed(token, Kind.ACCESS) for token in found)
+    assert 43 * math.log2(62) >= 256
+    firsts = {token[5:10] for token in found}
+    assert len(firsts) > 990
+    assert len({char for token in found for char in token[4:47]}) == 62
+
+
+def test_a_link_token_is_no_access_token_and_the_other_way_round() -> None:
+    assert is_well_formed(mint(Kind.SHARE), Kind.SHARE)
+    assert not is_well_formed(mint(Kind.SHARE), Kind.ACCESS)
+    assert not is_well_formed(mint(Kind.ACCESS), Kind.SHARE)
+    changed = "trs_" + mint(Kind.ACCESS)[4:]
+    assert is_well_formed(changed, Kind.SHARE), "the prefix is not what the checksum is of"
+
+
+def test_the_checksum_is_the_one_that_scanners_compute() -> None:
+    """CRC32 in base62, as GitHub has it; gzip says the same of these 43 bytes."""
+    assert is_well_formed(f"trd_{'0' * 43}2CZclj", Kind.ACCESS)
+
+
+def test_a_mistyped_token_is_noticed_without_a_database() -> None:
+    token = mint(Kind.ACCESS)
+    for place in range(len(token)):
+        for char in "0Az_ \n\0é":
+            changed = token[:place] + char + token[place + 1 :]
+            assert is_well_formed(changed, Kind.ACCESS) == (changed == token)
+    for cut in range(len(token)):
+        assert not is_well_formed(token[:cut], Kind.ACCESS)
+    assert not is_well_formed(token + "\n", Kind.ACCESS)
+
+
+@given(st.text() | st.text("trds_0123456789azAZ", min_size=40, max_size=60))
+def test_no_text_but_a_token_is_taken_for_one(text: str) -> None:
+    assert not is_well_formed(text, Kind.ACCESS)
+    assert not is_well_formed(text, Kind.SHARE)
+
+
+def test_a_token_is_its_user_with_all_he_is(people: People, database: Database) -> None:
+    for name, principal in people.principals.items():
+        token = people.token(name)
+        with database.read() as db:
+            found = tokens.identify(db, token, at(1))
+        assert (found.user_id, found.user, found.organization) == (
+            principal.user_id,
+            name,
+            principal.organization,
+        )
+        assert (found.role, found.is_admin, found.is_support) == (
+            principal.role,
+            principal.is_admin,
+            principal.is_support,
+        )
+        assert found.token_name == "test"
+        assert found.token_id is not None
+
+
+def test_no_token_is_anybody(database: Database) -> None:
+    with database.read() as db:
+        assert tokens.identify(db, None, at()) == ANYBODY
+
+
+@pytest.mark.parametrize("text", ["", " ", "\ud800", "\0", "trd_", "é" * 53, "x" * 100_000])
+def test_what_is_no_token_is_refused_like_a_wrong_one(database: Database, text: str) -> None:
+    with database.read() as db:
+        with pytest.raises(Refusal) as garbage:
+            tokens.identify(db, text, at())
+        with pytest.raises(Refusal) as wrong:
+            tokens.identify(db, mint(Kind.ACCESS), at())
+    assert garbage.value.code is Code.UNAUTHORIZED
+    assert garbage.value.problem == wrong.value.problem
+
+
+def test_a_revoked_token_is_refused_by_the_next_transaction(
+    people: People, database: Database
+) -> None:
+    token = people.token("owner")
+    other = people.token("owner")
+    with database.read() as db:
+        token_id = tokens.identify(db, token, at()).token_id
+    assert token_id is not None
+    with people.writing("admin") as context:
+        tokens.revoke(context, token_id)
+        tokens.revoke(context, token_id)
+    with database.read() as db:
+        with pytest.raises(Refusal):
+            tokens.identify(db, token, at())
+        assert tokens.identify(db, other, at()).user == "owner"
+
+
+def test_the_database_holds_no_token_that_can_be_used(
+    people: People, database: Database, database_url: str
+) -> None:
+    """Every cell of every table, and of SQLite every byte of its files."""
+    made = [people.token(name) for name in people.principals]
+    canaries = [text for token in made for text in (token, token[4:], token[4:47])]
+    kept = []
+    with database.read() as db:
+        for table in schema.metadata.sorted_tables:
+            kept += [str(cell) for row in db.execute(select(table)) for cell in row]
+    assert all(digest(token) in kept for token in made)
+    text = "\n".join(kept)
+    assert [canary for canary in canaries if canary in text] == []
+    if database.dialect == "sqlite":
+        path = Path(database_url.removeprefix("sqlite:///"))
+        data = b"".join(file.read_bytes() for file in path.parent.glob(path.name + "*"))
+        assert digest(made[0]).encode() in data
+        assert [canary for canary in canaries if canary.encode() in data] == []
+
+
+def test_a_use_is_noted_once_a_minute(people: People, database: Database) -> None:
+    token = people.token("owner")
+    with database.read() as db:
+        caller = tokens.identify(db, token, at())
+    uses, seconds = Uses(), (0, 0, 1, 59, 59.999999, 60, 61, 119, 120, 30, 31)
+    noted = [second for second in seconds if uses.is_due(caller, at(second))]
+    assert noted == [0, 60, 120, 30], "a clock that was set back does not end it"
+    assert not uses.is_due(ANYBODY, at())
+
+
+def test_another_process_that_was_faster_is_not_overwritten(
+    people: People, database: Database
+) -> None:
+    people.token("owner")
+    for second, expected in ((0, 0), (30, 0), (59, 0), (60, 60), (61, 60), (200, 200)):
+        with database.write() as db:
+            token_id = db.execute(select(schema.tokens.c.id)).scalar_one()
+            tokens.note_use(db, token_id, at(second))
+            found = db.execute(select(schema.tokens.c.last_used_at)).scalar_one()
+        assert found == at(expected)
+
+
+def test_a_token_made_with_a_token_does_not_outlive_it(people: People) -> None:
+    from msgspec.structs import replace
+
+    limited = replace(people["owner"], token_expires_at=at(100))
+    held = People(people.database, {**people.principals, "owner": limited})
+    for wanted, expected in ((None, at(100)), (at(101), at(100)), (at(50), at(50))):
+        with held.writing() as context:
+            made = tokens.make(context, limited.user_id or 0, "t", wanted)
+        assert made.expires_at == expected
+    with people.writing() as context:
+        assert tokens.make(context, limited.user_id or 0, "t").expires_at is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "never", "2026-11-21", "2026-11-21T08:15:30", "9999-12-31T23:59:59-12:00", "0",
+     "0001-01-01T00:00:00+12:00", at(), at(-1), "\0", "2026-02-30T00:00:00Z"],
+)  # fmt: skip
+def test_a_time_that_is_none_or_is_over_makes_no_token(people: People, text: str) -> None:
+    with people.writing() as context, pytest.raises(Refusal) as caught:
+        tokens.make(context, people["owner"].user_id or 0, "t", text)
+    assert caught.value.code is Code.BAD_REQUEST
+
+
+def test_a_time_is_kept_in_the_form_of_records_whatever_its_zone(people: People) -> None:
+    for text in ("2026-11-21T09:15:01+01:00", "2026-11-21T08:15:01Z", "2026-11-21t08:15:01.0z"):
+        with people.writing() as context:
+            made = tokens.make(context, people["owner"].user_id or 0, "t", text)
+        assert made.expires_at == at(1)
+    assert later(at(), days=1, seconds=-86400) == at()

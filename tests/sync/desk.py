@@ -1,0 +1,292 @@
+"""A server in memory that keeps the contract, for tests of the engine; and machines beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from hashlib import sha256
+from itertools import count
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from lab.model_disk import ModelDisk
+from lab.script import places
+from store.shelf import CREATOR, Clock
+from treadle.api.codes import Code
+from treadle.api.marks import Mark
+from treadle.api.types import Heads, Me, ThreadHead
+from treadle.errors import RemoteConflictError, RemoteRefusedError, RemoteUnavailableError
+from treadle.store.local import LocalStore
+from treadle.store.reading import apply_records, header_of
+from treadle.store.taking_in import lines_of
+from treadle.sync.cursors import Cursors
+from treadle.sync.engine import Engine
+from treadle.sync.pending import Pending
+from treadle.sync.ports import Remote, Sendable
+from treadle.thread.codec import Entry
+from treadle.thread.facts import Scrubbed
+from treadle.thread.fold import ThreadFold
+from treadle.thread.record import Condition, Record, scan
+
+URL: Final = "https://desk.test"
+USER: Final = "ada"
+PAGE: Final = 3
+
+
+class Kept(Struct):
+    """What the server has of a thread."""
+
+    data: bytes = b""
+    change: int = 0
+    is_purged: bool = False
+    is_deleted: bool = False
+    outputs: dict[str, bytes] = {}
+
+    @property
+    def records(self) -> list[Record]:
+        return scan(self.data).records
+
+    @property
+    def mark(self) -> Mark:
+        found = scan(self.data).head
+        return Mark(found.seq, found.hash)
+
+
+class Desk:
+    """The server. `calls` holds what it was asked, `received` all bytes and names it was sent."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, Kept] = {}
+        self.change = 0
+        self.calls: list[str] = []
+        self.received: list[bytes] = []
+        self.before: Callable[[str, str], None] = lambda _what, _thread: None
+        """Called before the server does what it is asked."""
+        self.after: Callable[[str, str], None] = lambda _what, _thread: None
+        """Called after it has, before the answer arrives."""
+
+    def records(self, thread_id: str) -> list[Record]:
+        return self.kept[thread_id].records
+
+    def remote(self) -> DeskRemote:
+        return DeskRemote(self)
+
+    def fold(self, data: bytes) -> ThreadFold:
+        records = scan(data).records
+        header = header_of(records[0])
+        if header.base is None:
+            fold = ThreadFold(header)
+        else:
+            base = self.kept.get(header.base.thread)
+            known = [] if base is None else base.records[: header.base.version]
+            if not known or known[-1].hash != header.base.hash:
+                raise refused(Code.UNFOLDABLE)
+            assert base is not None
+            whole = b"".join(lines_of(base.data)[: header.base.version])
+            fold = self.fold(whole).branch(header)
+        assert not apply_records(fold, records)
+        return fold
+
+
+class DeskRemote:
+    """Implements `Remote`."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    @property
+    def url(self) -> str:
+        return URL
+
+    def me(self) -> Me:
+        return Me(USER, "looms", "member", False, False, "laptop")
+
+    def push(self, thread: Sendable, base: Mark) -> ThreadHead:
+        answer = None
+        for piece in thread.lines(base):
+            answer = self._post(thread.thread_id, piece, base)
+            base = Mark(answer.version, answer.hash)
+        if answer is None:
+            answer = self._post(thread.thread_id, b"", base)
+        return answer
+
+    def _post(self, thread_id: str, piece: bytes, base: Mark) -> ThreadHead:
+        with self._asked("push", thread_id, piece):
+            kept = self._desk.kept.get(thread_id, Kept())
+            stands = Mark() if kept.is_purged else kept.mark
+            if stands == base:
+                data = (b"" if kept.is_purged else kept.data) + piece
+                found = scan(data)
+                if found.condition is not Condition.CLEAN or not found.records:
+                    raise refused(Code.BROKEN_CHAIN)
+                fold = self._desk.fold(data)
+                if fold.is_private:
+                    raise refused(Code.REFUSED_PRIVATE)
+                if piece:
+                    self._put(thread_id, replace(kept, data=data), fold)
+            elif not piece or piece not in kept.data or not _follows(kept, base):
+                raise RemoteConflictError("it is elsewhere", seq=stands.seq, hash=stands.hash)
+            return self._head(thread_id)
+
+    def replace(self, thread: Sendable, base: Mark) -> ThreadHead:
+        data = b"".join(thread.lines(Mark()))
+        with self._asked("replace", thread.thread_id, data):
+            kept = self._desk.kept.get(thread.thread_id, Kept())
+            if kept.data == data:
+                return self._head(thread.thread_id)
+            if kept.mark != base:
+                raise RemoteConflictError("moved", seq=kept.mark.seq, hash=kept.mark.hash)
+            found = scan(data)
+            assert found.condition is Condition.CLEAN
+            assert any(b'"scrubbed"' in bytes(one.event) for one in found.records), Scrubbed
+            self._put(thread.thread_id, replace(kept, data=data), self._desk.fold(data))
+            return self._head(thread.thread_id)
+
+    def put_blob(self, thread: Sendable, sha256: str) -> None:
+        data = thread.blob(sha256)
+        with self._asked("put_blob", thread.thread_id, data):
+            if thread.thread_id not in self._desk.kept:
+                raise refused(Code.NOT_FOUND)
+            self._desk.kept[thread.thread_id].outputs[sha256] = data
+
+    def purge(self, thread_id: str) -> None:
+        with self._asked("purge", thread_id):
+            if thread_id in self._desk.kept:
+                self._desk.change += 1
+                self._desk.kept[thread_id] = Kept(change=self._desk.change, is_purged=True)
+
+    def heads(self, after: int) -> Heads:
+        with self._asked("heads", ""):
+            kept = sorted(self._desk.kept.items(), key=lambda one: one[1].change)
+            found = [self._head(name) for name, one in kept if one.change > after]
+            page = tuple(found[:PAGE])
+            is_last = len(found) <= PAGE
+            change = self._desk.change if is_last else page[-1].change
+            return Heads(page, change, is_last)
+
+    def records(self, thread_id: str, after: Mark) -> Iterator[bytes]:
+        with self._asked("records", thread_id):
+            kept = self._desk.kept.get(thread_id)
+            if kept is None or kept.is_purged:
+                raise refused(Code.NOT_FOUND)
+            if after.seq and not _follows(kept, after):
+                raise RemoteConflictError("another", seq=kept.mark.seq, hash=kept.mark.hash)
+            data = b"".join(lines_of(kept.data)[after.seq :])
+        for start in range(0, len(data), 100):
+            yield data[start : start + 100]
+
+    def get_blob(self, thread_id: str, sha256: str) -> bytes | None:
+        with self._asked("get_blob", thread_id):
+            return self._desk.kept[thread_id].outputs.get(sha256)
+
+    def _put(self, thread_id: str, kept: Kept, fold: ThreadFold) -> None:
+        self._desk.change += 1
+        self._desk.kept[thread_id] = replace(
+            kept, change=self._desk.change, is_purged=False, is_deleted=fold.is_trashed
+        )
+
+    def _head(self, thread_id: str) -> ThreadHead:
+        kept = self._desk.kept[thread_id]
+        mark = kept.mark
+        return ThreadHead(
+            thread_id, mark.seq, mark.hash, kept.change, kept.is_deleted, kept.is_purged
+        )
+
+    def _asked(self, what: str, thread_id: str, data: bytes = b"") -> _Asked:
+        self._desk.calls.append(f"{what} {thread_id}".strip())
+        self._desk.received += [thread_id.encode(), data]
+        return _Asked(self._desk, what, thread_id)
+
+
+class _Asked:
+    def __init__(self, desk: Desk, what: str, thread_id: str) -> None:
+        self.desk, self.what, self.thread_id = desk, what, thread_id
+
+    def __enter__(self) -> None:
+        self.desk.before(self.what, self.thread_id)
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            self.desk.after(self.what, self.thread_id)
+
+
+def _follows(kept: Kept, mark: Mark) -> bool:
+    records = kept.records
+    if not mark.seq:
+        return True
+    return mark.seq <= len(records) and records[mark.seq - 1].hash == mark.hash
+
+
+def refused(code: Code) -> RemoteRefusedError:
+    return RemoteRefusedError(f"the server says {code.value}", code=code.value, status=code.status)
+
+
+def unreachable(_what: str = "", _thread: str = "") -> None:
+    raise RemoteUnavailableError("no network")
+
+
+class Machine:
+    """A machine with threads: a store on a model disk, and an engine that syncs it."""
+
+    def __init__(self, remote: Remote, number: int = 1, disk: ModelDisk | None = None) -> None:
+        self.number = number
+        self.disk = disk or ModelDisk()
+        if disk is None:
+            self.disk.make_folder("/home/data")
+            self.disk.make_folder("/home/state")
+        self.clock = Clock()
+        self._remote = remote
+        self._ids = count(1)
+        self.store = LocalStore(
+            places("/home"), disk=self.disk, now=self.clock, new_id=self._next_id
+        )
+        self.cursors = Cursors(self.disk, places("/home"), URL, USER)
+        self.pending = Pending(self.disk, places("/home"))
+        self.secrets: tuple[bytes, ...] = ()
+        self.engine = Engine(
+            self.store,
+            remote,
+            self.cursors,
+            self.pending,
+            now=self.clock,
+            random=lambda: 0.5,
+            looks=self._looks,
+            host=f"machine {number}",
+        )
+
+    def _next_id(self) -> str:
+        return f"T-0190000{self.number}-0000-7000-8000-{next(self._ids):012x}"
+
+    def _looks(self, data: Iterable[bytes]) -> list[str]:
+        whole = b"".join(data)
+        return [f"kind {place}" for place, one in enumerate(self.secrets) if one in whole]
+
+    def begin(self, *batches: tuple[Entry, ...], is_private: bool = False) -> str:
+        writer = self.store.create(CREATOR, workspace="/w", is_private=is_private)
+        thread_id = writer.thread_id
+        writer.close()
+        self.go_on(thread_id, *batches)
+        return thread_id
+
+    def go_on(self, thread_id: str, *batches: tuple[Entry, ...]) -> None:
+        writer = self.store.open(thread_id)
+        for batch in batches:
+            for entry in batch:
+                writer.stage(entry)
+            writer.commit()
+        writer.close()
+
+    def journal(self, thread_id: str) -> bytes:
+        path, _ = self.store.folders.find(thread_id)
+        return self.disk.read(path)
+
+    def said(self, thread_id: str) -> list[str]:
+        return [message.content for message in self.store.load(thread_id).fold.conversation]
+
+    def hashes(self, thread_id: str) -> set[str]:
+        return {one.hash for one in scan(self.journal(thread_id)).records}
+
+
+def digest(data: bytes) -> str:
+    return sha256(data).hexdigest()

@@ -1,0 +1,84 @@
+"""Sync engines as tests have them: the real one, with what it is given around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any, Final
+
+from treadle.api.marks import Mark
+from treadle.errors import StorageBusyError
+from treadle.store.local import LocalStore
+from treadle.sync.cursors import Cursors
+from treadle.sync.engine import Engine
+from treadle.sync.kit import OnConflict
+from treadle.sync.pending import Pending
+from treadle.sync.ports import Remote
+
+SERVER: Final = "http://server"
+USER: Final = "owner"
+
+
+def give_up() -> None:
+    """Nobody waits where time stands still."""
+    raise StorageBusyError("another process has it")
+
+
+def engine_of(
+    store: LocalStore,
+    remote: Remote,
+    random: Random,
+    now: Callable[[], str] | None = None,
+    host: str = "here",
+    **pending: Any,
+) -> Engine:
+    """An engine over a store and a server."""
+    disk = store.folders.disk
+    return Engine(
+        store,
+        remote,
+        Cursors(disk, store.places, remote.url, USER),
+        Pending(disk, store.places, **pending),
+        now=now or store.now,
+        random=random.random,
+        host=host,
+    )
+
+
+def simulated(
+    store: LocalStore, remote: Remote, random: Random, host: str, on_conflict: OnConflict
+) -> Callable[[], None]:
+    """What a machine of a simulation does when it syncs, sometimes only for one thread."""
+    engine = engine_of(store, remote, random, host=host, pause=give_up)
+
+    def work() -> None:
+        ids = store.ids()
+        chance = random.random()
+        if chance < 0.15 and ids:
+            engine.send(random.choice(ids))
+        elif chance < 0.3 and ids:
+            engine.save_and_sync(random.choice(ids), on_conflict=on_conflict)
+        else:
+            engine.sync(on_conflict=on_conflict, is_wanted=random.random() < 0.5)
+
+    return work
+
+
+def whole(
+    store: LocalStore, remote: Remote, random: Random, host: str, on_conflict: OnConflict
+) -> Callable[[], None]:
+    """A sync of everything that a person has asked for."""
+    engine = engine_of(store, remote, random, host=host, pause=give_up)
+    return lambda: void(engine.sync(on_conflict=on_conflict))
+
+
+def is_acked(store: LocalStore, thread_id: str) -> bool:
+    """Whether the server has said that it has all of a thread."""
+    found = Cursors(store.folders.disk, store.places, SERVER, USER).get(thread_id)
+    records = store.scan(thread_id).records
+    last = records[-1] if records else None
+    return last is not None and found is not None and found.acked == Mark(last.seq, last.hash)
+
+
+def void(_: object) -> None:
+    """Nothing."""

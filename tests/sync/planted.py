@@ -1,0 +1,156 @@
+"""Bugs, each a small change of one function, that the simulation of sync must notice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from sync.simulated_network import Request
+from sync.simulated_server import SimulatedServer
+from treadle.server import threads
+from treadle.server.problems import Refusal
+from treadle.store import taking_in
+from treadle.sync import conflicts, rounds, shareable
+from treadle.sync.cursors import Cursors
+from treadle.thread.facts import Merged
+
+
+@contextmanager
+def changed(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """With another value of an attribute."""
+    before = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
+
+
+@contextmanager
+def _merge_drops_a_record() -> Iterator[None]:
+    merge = conflicts.merge
+
+    def shorter(*given: Any) -> Merged | None:
+        found = merge(*given)
+        return found and replace(found, records=found.records[:-1])
+
+    with changed(conflicts, "merge", shorter):
+        yield
+
+
+@contextmanager
+def _merge_is_forgotten() -> Iterator[None]:
+    with changed(conflicts, "merge", lambda *given: None):
+        yield
+
+
+@contextmanager
+def _branch_out_of_order() -> Iterator[None]:
+    merge = conflicts.merge
+
+    def backwards(*given: Any) -> Merged | None:
+        found = merge(*given)
+        return found and replace(found, records=found.records[::-1])
+
+    with changed(conflicts, "merge", backwards):
+        yield
+
+
+@contextmanager
+def _private_is_not_looked_at() -> Iterator[None]:
+    """Whoever sends believes what was planned, and does not look under the lock."""
+    with (
+        changed(shareable, "_refuse_private", lambda store, thread_id, one: None),
+        changed(rounds.Survey, "is_private", lambda self, thread_id, is_acked=False: False),
+    ):
+        yield
+
+
+@contextmanager
+def _acknowledged_before_the_commit() -> Iterator[None]:
+    """The server answers a push first, and dies before it has committed."""
+    handle = SimulatedServer.handle
+
+    def hasty(self: SimulatedServer, request: Request, *rest: Any) -> Any:
+        if request.name != "push" or self.ticks % 7:
+            return handle(self, request, *rest)
+        self.ticks += 1
+        said: list[Any] = []
+
+        def work(connection: Any) -> None:
+            context = threads_context(self, connection)
+            said.append(threads.push(context, request.thread, request.mark, request.body))
+            raise _Never
+
+        try:
+            self.database.run(work, is_write=True)
+        except _Never:
+            return said[0]
+        except Refusal:
+            return handle(self, request, *rest)
+
+    with changed(SimulatedServer, "handle", hasty):
+        yield
+
+
+class _Never(Exception):  # noqa: N818
+    pass
+
+
+def threads_context(server: SimulatedServer, connection: Any) -> Any:
+    """The owner's request."""
+    from server.people import at
+    from treadle.server.context import Context
+
+    return Context(connection, server.people["owner"], at(server.ticks))
+
+
+@contextmanager
+def _cursor_ahead_of_the_acknowledgement() -> Iterator[None]:
+    """The cursor says at once that all there is was acknowledged."""
+    push = rounds.Round._ACTS
+
+    def hasty(self: Any, thread_id: str, head: Any) -> None:
+        with shareable.shareable(self._kit.store, thread_id) as thread:
+            cursor = self._kit.cursors.get(thread_id) or self._kit.cursors.new()
+            end = thread.head
+            self._kit.cursors.put(
+                thread_id,
+                replace(cursor, seq=end.seq, hash=end.hash, size=end.size, seen_seq=end.seq,
+                        seen_hash=end.hash) if hasattr(cursor, "seen_seq")
+                else replace(cursor, seq=end.seq, hash=end.hash, size=end.size),
+            )  # fmt: skip
+        push[rounds.Operation.PUSH](self, thread_id, head)
+
+    acts = {**push, rounds.Operation.PUSH: hasty}
+    with changed(rounds.Round, "_ACTS", acts):
+        yield
+
+
+@contextmanager
+def _cursor_is_never_written() -> Iterator[None]:
+    with changed(Cursors, "put", lambda self, thread_id, cursor: None):
+        yield
+
+
+@contextmanager
+def _pull_leaves_the_last_write_out() -> Iterator[None]:
+    writes_of = taking_in.writes_of
+    with changed(taking_in, "writes_of", lambda data: list(writes_of(data))[:-1]):
+        yield
+
+
+PLANTED: Final[dict[str, Callable[[], Any]]] = {
+    "merge drops a record": _merge_drops_a_record,
+    "merge is forgotten": _merge_is_forgotten,
+    "branch out of order": _branch_out_of_order,
+    "private is not looked at": _private_is_not_looked_at,
+    "acknowledged before the commit": _acknowledged_before_the_commit,
+    "cursor ahead of the acknowledgement": _cursor_ahead_of_the_acknowledgement,
+    "cursor is never written": _cursor_is_never_written,
+    "pull leaves the last write out": _pull_leaves_the_last_write_out,
+}
+"""Each is found by some run of `Simulation`; as what, the test of it prints."""

@@ -1,0 +1,76 @@
+"""Machines that share threads over a bad network, replayable from a seed; and bugs they notice.
+
+A failure names its seed: `Simulation(SEED, templates, folder).run()` is the same run again.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from server.databases import Templates, new_folder
+from sync.checker import Violation
+from sync.planted import PLANTED
+from sync.simulation import ACTIONS, Simulation
+
+BLOCK_COUNT: Final = 4
+RUNS_PER_BLOCK: Final = 20
+TORTURE_RUN_COUNT: Final = 4_000
+RUNS_UNTIL_FOUND_MAX: Final = 60
+
+
+@pytest.fixture(scope="module")
+def place() -> Iterator[tuple[Templates, Path]]:
+    """Where servers of a run come from, and where their files go."""
+    templates, folder = Templates(), new_folder()
+    yield templates, folder
+    templates.close()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+Place = tuple[Templates, Path]
+
+
+@pytest.mark.parametrize("block", range(BLOCK_COUNT))
+def test_whatever_happens_everything_acknowledged_is_everywhere_once(
+    block: int, place: Place, record_property: Callable[[str, object], None]
+) -> None:
+    done = dict.fromkeys(ACTIONS, 0)
+    sent = faults = kills = deaths = 0
+    for number in range(RUNS_PER_BLOCK):
+        run = Simulation(block * RUNS_PER_BLOCK + number, *place).run()
+        done = {name: done[name] + run.done[name] for name in done}
+        sent += run.sent_count
+        faults += run.fault_count
+        kills += run.kill_count
+        deaths += run.server.death_count
+    record_property("lab", f"{sent} requests, {faults} faults, {kills} kills, {deaths}, {done}")
+    assert min(done.values()) > 0
+    assert min(faults, kills, deaths) > RUNS_PER_BLOCK
+
+
+def test_a_seed_is_a_run_and_another_seed_another_one(place: Place) -> None:
+    once, again, other = (Simulation(seed, *place).run() for seed in (7, 7, 8))
+    assert once.log.digest() == again.log.digest() != other.log.digest()
+
+
+@pytest.mark.parametrize("bug", PLANTED)
+def test_a_bug_planted_in_sync_is_noticed(bug: str, place: Place) -> None:
+    with PLANTED[bug]():
+        for seed in range(RUNS_UNTIL_FOUND_MAX):
+            try:
+                Simulation(seed, *place).run()
+            except Violation:
+                return
+    raise AssertionError(f"{bug} was not noticed in {RUNS_UNTIL_FOUND_MAX} runs")
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("block", range(8))
+def test_whatever_happens_in_a_long_time_all_is_everywhere_once(block: int, place: Place) -> None:
+    for number in range(TORTURE_RUN_COUNT // 8):
+        Simulation(1_000_000 + 1_000 * block + number, *place, step_count=400).run()

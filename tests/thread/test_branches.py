@@ -1,0 +1,85 @@
+"""What another branch holds, as a merge keeps it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from core.samples import said
+from thread.branching import behind
+from thread.journals import EVERY_ENTRY, HEADER, branch_record, records_of, write
+from treadle.core.llm import Usage
+from treadle.core.messages import Message
+from treadle.thread.branches import Said, brought_by, entries_of, event_of, flat, known_in
+from treadle.thread.codec import Entry, decode_entry, encode_entry
+from treadle.thread.facts import Annotated, BranchRecord, GitObserved, Merged, Renamed
+
+START = records_of(write([(HEADER,)])[0])
+
+
+def merge_of(*records: BranchRecord) -> Merged:
+    return Merged(1, "0" * 32, records)
+
+
+@pytest.mark.parametrize("entry", EVERY_ENTRY, ids=lambda entry: type(entry).__name__)
+def test_every_entry_says_within_a_branch_what_it_says_by_itself(entry: Entry) -> None:
+    (record,) = behind(START, [entry], 1)
+    (fact,) = behind(START, [merge_of(*flat([record]))], 2)
+    kept = decode_entry(fact.event)
+    assert isinstance(kept, Merged)
+    if isinstance(entry, Merged):
+        assert kept.records == entry.records
+        return
+    assert [*entries_of(kept)] == [entry]
+    assert decode_entry(event_of(kept.records[0])) == entry
+    assert (kept.records[0].seq, kept.records[0].at) == (record.seq, record.at)
+    assert kept.records[0].hash == record.hash
+
+
+def test_a_merge_among_the_records_is_what_it_merged_in_its_place() -> None:
+    inner = [branch_record(5, said("a")), branch_record(6, said("b"))]
+    records = behind(START, [said("before"), merge_of(*inner), said("after")], 1)
+    found = [*flat(records)]
+    assert found[1:3] == inner
+    assert [one.hash for one in found[::3]] == [records[0].hash, records[2].hash]
+
+
+def test_all_hashes_are_known_those_within_merges_too() -> None:
+    inner = branch_record(5, said('"merged"'))
+    records = behind(START, [merge_of(inner), said('"merged"')], 1)
+    assert known_in(records) == {inner.hash, *(record.hash for record in records)}
+    assert known_in([]) == set()
+
+
+def test_a_record_that_only_speaks_of_merging_is_none() -> None:
+    records = behind(START, [said('{"type":"merged"}')], 1)
+    assert [one.event for one in flat(records)] == [
+        json.loads(encode_entry(said('{"type":"merged"}'))[1])
+    ]
+
+
+def test_a_merge_of_a_newer_form_is_kept_as_it_is() -> None:
+    strange = BranchRecord(2, "x", "0" * 32, {"type": "merged", "records": "elsewhere"})
+    assert [*entries_of(merge_of(strange, branch_record(3, said("x"))))] == [said("x")]
+
+
+def test_what_a_branch_brings_is_what_it_used_and_saw_and_what_people_said_there() -> None:
+    brought = brought_by(
+        merge_of(
+            branch_record(2, Renamed("t", "model", Usage(9, 1))),
+            branch_record(3, Annotated("note")),
+            branch_record(4, GitObserved("main", "beef")),
+            branch_record(5, GitObserved()),
+            branch_record(6, said("x")),
+        )
+    )
+    assert brought.heads == ("beef",)
+    assert brought.usage == Usage(), "a title brings its own usage when it is taken in"
+    assert brought.said == (Renamed("t", "model", Usage(9, 1)), Annotated("note"))
+    assert all(isinstance(one, Said) for one in brought.said)
+
+
+def test_prompts_of_a_merge_come_back_as_they_were() -> None:
+    fact = Merged(1, "0" * 32, (), (Message.user("a"),), (Message.user("b"),), "loom")
+    assert decode_entry(encode_entry(fact)[1]) == fact

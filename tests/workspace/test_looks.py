@@ -1,0 +1,37 @@
+"""The third look names kinds and places, and never what it has found."""
+
+from __future__ import annotations
+
+import random
+
+from treadle.workspace.looks import Found, Looker
+from treadle.workspace.redact import Redactor
+from workspace.tokens import TOKENS
+
+TOKEN = TOKENS["github_token"](random.Random(9))
+LOOKER = Looker(Redactor({"own": "Zx9RvB47Hq2LmN0"}))
+
+
+def line(seq: int, text: str) -> bytes:
+    return b'{"seq":%d,"at":"","event":{"text":"%b"},"hash":""}\n' % (seq, text.encode())
+
+
+def test_it_says_in_which_records_secrets_are() -> None:
+    data = [line(1, "x") + line(2, TOKEN) + line(3, f"{TOKEN} Zx9RvB47Hq2LmN0"), line(4, TOKEN)]
+    assert LOOKER.find(data) == [Found("github_token", 3, (2, 3, 4)), Found("own", 1, (3,))]
+    assert LOOKER.look(data) == ["github_token in records 2, 3, 4", "own in record 3"]
+
+
+def test_it_counts_what_stands_elsewhere() -> None:
+    outputs = [f"a {TOKEN} b {TOKEN}".encode(), b"\xff" + TOKEN.encode(), b"nothing"]
+    assert LOOKER.find(outputs) == [Found("github_token", 3, (), 2)]
+    assert LOOKER.look([*outputs, line(7, TOKEN)]) == [
+        "github_token in record 7 and 2 large outputs"
+    ]
+    assert LOOKER.look(outputs[:1]) == ["github_token in a large output"]
+
+
+def test_many_records_are_counted_and_clean_ones_are_not_told() -> None:
+    told = LOOKER.look(line(seq, TOKEN) for seq in range(1, 9))
+    assert told == ["github_token in records 1, 2, 3, 4, 5 and 3 more"]
+    assert LOOKER.look([line(1, "[REDACTED:github_token]"), b""]) == []

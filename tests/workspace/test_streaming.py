@@ -1,0 +1,75 @@
+"""No secret is shown that comes in pieces, wherever it is cut, and nothing else is lost."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treadle.workspace.redact import Redactor
+from treadle.workspace.streaming import HELD_LENGTH_MAX
+from workspace.tokens import TOKENS, secret_of
+
+KNOWN = "correct horse 4711 battery"
+"""A secret with spaces in it."""
+REDACTOR = Redactor({"pass_phrase": KNOWN})
+
+
+def shown(pieces: list[str]) -> list[str]:
+    stream = REDACTOR.stream()
+    return [*map(stream.take, pieces), stream.end()]
+
+
+@pytest.mark.parametrize("kind", [*TOKENS, "pass_phrase"])
+def test_a_secret_cut_anywhere_is_never_shown(kind: str) -> None:
+    token = KNOWN if kind == "pass_phrase" else TOKENS[kind](random.Random(f"{kind} 7"))
+    text = f"It is {token} and no other.\n"
+    whole = REDACTOR.redact(text)
+    assert f"[REDACTED:{kind}]" in whole
+    for place in range(0, len(text), 1 if len(text) < 400 else 7):
+        assert "".join(shown([text[:place], text[place:]])) == whole, place
+
+
+@pytest.mark.parametrize("kind", [*TOKENS, "pass_phrase"])
+@pytest.mark.parametrize("size", [1, 3, 17])
+def test_a_secret_in_small_pieces_is_never_shown(kind: str, size: int) -> None:
+    token = KNOWN if kind == "pass_phrase" else TOKENS[kind](random.Random(f"{kind} 8"))
+    hidden = token if kind == "pass_phrase" else secret_of(token)
+    text = f'a "{token}" b'
+    told = shown([text[start : start + size] for start in range(0, len(text), size)])
+    assert hidden not in "".join(told)
+    assert "".join(told).endswith(" b")
+
+
+@given(st.lists(st.one_of(st.text(max_size=6), st.sampled_from(["correct", " ", "sk-", "://"]))))
+def test_what_holds_no_secret_comes_out_as_it_went_in(pieces: list[str]) -> None:
+    assert "".join(shown(pieces)) == "".join(pieces)
+
+
+def test_words_are_shown_when_the_next_one_begins() -> None:
+    assert shown(["The ans", "wer is", " 42", "."]) == ["The ", "answer ", "is ", "", "42."]
+
+
+def test_a_name_without_a_value_holds_nothing_back_for_long() -> None:
+    pieces = ["Discord ", "is ", "a ", "place"]
+    assert "".join(shown(pieces)[:3]) == "Discord is a "
+
+
+def test_no_text_is_held_back_for_ever() -> None:
+    stream = REDACTOR.stream()
+    edge = "-" * 5
+    told = stream.take(f"{edge}BEGIN PRIVATE KEY{edge}\n")
+    count = 0
+    while not told:
+        told = stream.take("Ab3+" * 16 + "\n")
+        count += 65
+        assert count <= HELD_LENGTH_MAX + 65
+    assert "Ab3+" not in told
+
+
+def test_escapes_and_labels_pass_as_they_are() -> None:
+    text = json.dumps({"a": "[REDACTED:pass_phrase]", "b": "x\ny"})
+    assert "".join(shown(list(text))) == text
