@@ -213,6 +213,7 @@ def test_headers_after_a_body_are_nobodys_word(server: Running, token: str) -> N
         (b"no gzip", 400),
         (b"", 400),
     ],
+    ids=["good", "bomb", "packed-twice", "cut", "more-behind", "two", "none", "empty"],
 )
 def test_packed_bodies_are_unpacked_within_limits(
     server: Running, token: str, packed: bytes, status: int
