@@ -22,7 +22,7 @@ _ROLES: Final = ("member", "organization_admin")
 _DATABASE: Final = click.option(
     "--database",
     metavar="URL",
-    envvar="TREADLE_DATABASE",
+    envvar="TREADLE_DATABASE_URL",
     help="The server's database; by default the one `treadle serve` uses.",
 )
 _JSON: Final = click.option("--json", "as_json", is_flag=True, help="JSON, as the API has it.")
