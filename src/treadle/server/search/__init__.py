@@ -7,6 +7,6 @@ only keeps lists of words and says which rows hold some of them.
 from __future__ import annotations
 
 from treadle.server.search.finding import find
-from treadle.server.search.keeping import create, forget, index, index_document
+from treadle.server.search.keeping import forget, index, index_document
 
-__all__ = ["create", "find", "forget", "index", "index_document"]
+__all__ = ["find", "forget", "index", "index_document"]

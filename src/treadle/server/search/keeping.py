@@ -59,12 +59,6 @@ class Part(Struct, frozen=True):
     words: tuple[str, ...]
 
 
-def create(connection: Connection) -> None:
-    """Make the tables of the search. Called once, by the migration that makes all others."""
-    for statement in _TABLES[connection.dialect.name]:
-        connection.execute(text(statement))
-
-
 def index(db: Connection, thread_id: str, records: Sequence[Record]) -> None:
     """Take in the texts of records that follow those that were taken in before.
 
@@ -179,12 +173,22 @@ def _part(place: int, kind: Kind, content: str, some: Sequence[Word]) -> Part:
     return Part(place, kind, content[some[0][1] : some[-1][2]], tuple(word for word, _, _ in some))
 
 
+# Made once: every push executes them, and making them costs more than executing them.
+_LAST: Final = select(func.coalesce(func.max(texts.c.id), 0))
+_INSERT_TEXTS: Final = texts.insert()
+_INSERT_WORDS: Final = text("INSERT INTO search_words (rowid, words) VALUES (:id, :words)")
+_INSERT_BOTH: Final = text(
+    "INSERT INTO search_texts (thread_id, place, kind, text, words) "
+    "VALUES (:thread, :place, :kind, :text, CAST(:words AS tsvector))"
+)
+
+
 def _into_sqlite(db: Connection, thread_id: str, parts: Sequence[Part]) -> None:
     """SQLite has one writer at a time: the next ids are ours."""
-    last: int = db.execute(select(func.coalesce(func.max(texts.c.id), 0))).scalar_one()
+    last: int = db.execute(_LAST).scalar_one()
     _insert_texts(db, thread_id, parts, last)
     db.execute(
-        text("INSERT INTO search_words (rowid, words) VALUES (:id, :words)"),
+        _INSERT_WORDS,
         [
             {"id": last + number, "words": " ".join(part.words)}
             for number, part in enumerate(parts, 1)
@@ -203,16 +207,13 @@ def _insert_texts(db: Connection, thread_id: str, parts: Sequence[Part], last: i
         }
         for number, part in enumerate(parts, 1)
     ]
-    db.execute(texts.insert(), rows)
+    db.execute(_INSERT_TEXTS, rows)
 
 
 def _into_postgresql(db: Connection, thread_id: str, parts: Sequence[Part]) -> None:
     """In one statement: ids grow in the order of the rows."""
     db.execute(
-        text(
-            "INSERT INTO search_texts (thread_id, place, kind, text, words) "
-            "VALUES (:thread, :place, :kind, :text, CAST(:words AS tsvector))"
-        ),
+        _INSERT_BOTH,
         [
             {
                 "thread": thread_id,
@@ -240,21 +241,3 @@ _INSERT: Final[Mapping[str, Callable[[Connection, str, Sequence[Part]], None]]] 
 
 # The tokenizer `ascii` takes letters, digits and all that is not ASCII for words, and nothing
 # apart. Ids are not used again on PostgreSQL; on SQLite only after their words are removed.
-_TABLES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
-    {
-        "sqlite": (
-            "CREATE TABLE search_texts (id INTEGER PRIMARY KEY, thread_id TEXT NOT NULL, "
-            "place INTEGER NOT NULL, kind INTEGER NOT NULL, text TEXT NOT NULL)",
-            "CREATE INDEX ix_search_texts_thread_id ON search_texts (thread_id)",
-            "CREATE VIRTUAL TABLE search_words USING fts5"
-            "(words, tokenize = 'ascii', prefix = '2 4', columnsize = 0)",
-        ),
-        "postgresql": (
-            "CREATE TABLE search_texts (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, "
-            'thread_id text COLLATE "C" NOT NULL, place bigint NOT NULL, kind integer NOT NULL, '
-            "text text NOT NULL, words tsvector NOT NULL)",
-            "CREATE INDEX ix_search_texts_thread_id ON search_texts (thread_id)",
-            "CREATE INDEX ix_search_texts_words ON search_texts USING gin (words)",
-        ),
-    }
-)

@@ -5,6 +5,8 @@ A copy on purpose: what the schema becomes later is for later steps.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 from alembic import op
@@ -19,10 +21,9 @@ from sqlalchemy import (
     MetaData,
     Table,
     Text,
+    text,
 )
 from sqlalchemy.dialects import postgresql
-
-from treadle.server import search
 
 revision: Final = "0001"
 down_revision: Final = None
@@ -222,9 +223,30 @@ changes: Final = Table(
 )
 
 
+_SEARCH: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "sqlite": (
+            "CREATE TABLE search_texts (id INTEGER PRIMARY KEY, thread_id TEXT NOT NULL, "
+            "place INTEGER NOT NULL, kind INTEGER NOT NULL, text TEXT NOT NULL)",
+            "CREATE INDEX ix_search_texts_thread_id ON search_texts (thread_id)",
+            "CREATE VIRTUAL TABLE search_words USING fts5"
+            "(words, tokenize = 'ascii', prefix = '2 4', columnsize = 0)",
+        ),
+        "postgresql": (
+            "CREATE TABLE search_texts (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, "
+            'thread_id text COLLATE "C" NOT NULL, place bigint NOT NULL, kind integer NOT NULL, '
+            "text text NOT NULL, words tsvector NOT NULL)",
+            "CREATE INDEX ix_search_texts_thread_id ON search_texts (thread_id)",
+            "CREATE INDEX ix_search_texts_words ON search_texts USING gin (words)",
+        ),
+    }
+)
+
+
 def upgrade() -> None:
     """Make all tables, the counter of changes, and what the search keeps beside them."""
     bind = op.get_bind()
     metadata.create_all(bind)
     bind.execute(counters.insert().values(name="change", value=0))
-    search.create(bind)
+    for statement in _SEARCH[bind.dialect.name]:
+        bind.execute(text(statement))
