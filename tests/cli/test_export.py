@@ -116,6 +116,26 @@ def test_a_private_thread_leaves_this_machine_only_by_force(
         assert "this thread is private" in done.stderr
 
 
+def test_what_a_thread_is_now_says_whether_it_is_private_at_every_version(
+    treadle: Run, script: Callable[[str], str], thread: str
+) -> None:
+    first = ("export", thread, "--format", "jsonl", "--version", "1")
+    assert treadle(*first).returncode == 0
+    assert treadle("private", thread).returncode == 0
+    held = treadle(*first)
+    assert (held.returncode, held.stdout) == (1, "")
+    assert treadle("private", thread, "--off", "--yes").returncode == 0
+    for form in FORMATS:
+        done = treadle("export", thread, "--format", form)
+        assert (done.returncode, done.stderr) == (0, "")
+    assert treadle("-p", "hush", "-m", script(HELLO), "--private").returncode == 0
+    hushed = json.loads(treadle("list", "--json").stdout)[0]["id"]
+    early = ("export", hushed, "--format", "jsonl", "--version", "1")
+    assert treadle(*early).returncode == 1
+    assert treadle("private", hushed, "--off", "--yes").returncode == 0
+    assert treadle(*early).returncode == 0, "its header still says that it began so"
+
+
 def test_a_torn_end_is_left_out_and_told(
     treadle: Run, thread: str, environment: dict[str, str]
 ) -> None:

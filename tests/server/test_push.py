@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from sqlalchemy import event
 
 from core.samples import said
 from server.chains import (
@@ -44,6 +45,10 @@ from treadle.thread.facts import (
 from treadle.thread.record import encode_batch
 
 ID = thread_id(1)
+
+STATEMENT_COUNT_MAX = 12
+"""Of a push that follows what is here, its transaction's beginning among them. Each costs a way to
+the database and back, so they are what a push takes its time for."""
 
 
 def test_a_journal_is_kept_byte_for_byte_and_folded_as_its_writer_folds_it(people: People) -> None:
@@ -430,3 +435,19 @@ def test_the_header_of_these_tests_is_the_one_of_the_others() -> None:
     assert event_types(chain().data)[0] == "thread_created"
     assert len(PLAIN) == 7
     assert Scrubbed(1, "").count == 1
+
+
+def test_a_push_is_one_transaction_of_few_statements_however_long_the_thread_is(
+    people: People,
+) -> None:
+    one = chain(batches=[(said("a"), said("b"))] * 30)
+    push(people, one.upto(31))
+    said_to_it: list[str] = []
+    commits: list[None] = []
+    engine = people.database.engine
+    event.listen(engine, "before_cursor_execute", lambda *given: said_to_it.append(given[2]))
+    event.listen(engine, "commit", lambda _: commits.append(None))
+    push(people, one.upto(51), one.upto(31).mark)
+    assert len(commits) == 1
+    assert len(said_to_it) <= STATEMENT_COUNT_MAX, said_to_it
+    assert not [text for text in said_to_it if "records.line" in text]  # nothing is folded anew

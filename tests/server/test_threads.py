@@ -240,6 +240,13 @@ def test_heads_are_those_of_ones_own_threads_and_each_once(people: People) -> No
         assert threads.newest_change(context) == last.change
 
 
+def test_who_knows_of_more_changes_than_there_are_hears_how_many_there_are(people: People) -> None:
+    head = push(people, chain())  # as after a backup was put back
+    with people.reading() as context:
+        found = threads.heads(context, head.change + 50)
+    assert (found.heads, found.change, found.is_last) == ((), head.change, True)
+
+
 def test_changes_are_told_in_order_to_those_who_may_see_the_thread(people: People) -> None:
     push(people, chain(1))
     push(people, chain(2, [(Shared("private"),)]))

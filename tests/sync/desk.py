@@ -61,6 +61,7 @@ class Desk:
         self.change = 0
         self.calls: list[str] = []
         self.received: list[bytes] = []
+        self.body_size_max = 2**30
         self.before: Callable[[str, str], None] = lambda _what, _thread: None
         """Called before the server does what it is asked."""
         self.after: Callable[[str, str], None] = lambda _what, _thread: None
@@ -113,6 +114,7 @@ class DeskRemote:
 
     def _post(self, thread_id: str, piece: bytes, base: Mark) -> ThreadHead:
         with self._asked("push", thread_id, piece):
+            self._measure(piece)
             kept = self._desk.kept.get(thread_id, Kept())
             stands = Mark() if kept.is_purged else kept.mark
             if stands == base:
@@ -132,6 +134,7 @@ class DeskRemote:
     def replace(self, thread: Sendable, base: Mark) -> ThreadHead:
         data = b"".join(thread.lines(Mark()))
         with self._asked("replace", thread.thread_id, data):
+            self._measure(data)
             kept = self._desk.kept.get(thread.thread_id, Kept())
             if kept.data == data:
                 return self._head(thread.thread_id)
@@ -185,6 +188,10 @@ class DeskRemote:
         self._desk.kept[thread_id] = replace(
             kept, change=self._desk.change, is_purged=False, is_deleted=fold.is_trashed
         )
+
+    def _measure(self, body: bytes) -> None:
+        if len(body) > self._desk.body_size_max:
+            raise refused(Code.TOO_LARGE)
 
     def _head(self, thread_id: str) -> ThreadHead:
         kept = self._desk.kept[thread_id]

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Final
 
-from treadle.api.marks import Mark
 from treadle.errors import StorageBusyError
 from treadle.store.local import LocalStore
 from treadle.sync.cursors import Cursors
@@ -72,12 +71,9 @@ def whole(
     return lambda: void(engine.sync(on_conflict=on_conflict))
 
 
-def is_acked(store: LocalStore, thread_id: str) -> bool:
-    """Whether the server has said that it has all of a thread."""
-    found = Cursors(store.folders.disk, store.places, SERVER, USER).get(thread_id)
-    records = store.scan(thread_id).records
-    last = records[-1] if records else None
-    return last is not None and found is not None and found.acked == Mark(last.seq, last.hash)
+def unscrubbed(store: LocalStore) -> tuple[str, ...]:
+    """The threads that a person is told to scrub again."""
+    return Pending(store.folders.disk, store.places).state().unscrubbed
 
 
 def void(_: object) -> None:

@@ -310,8 +310,6 @@ class Simulation:
     def scrub(self, client: Client) -> None:
         here = set(client.machine.ids())
         said = [one for one in client.machine.said if one.thread in here]
-        # A push whose answer was lost is not known again after a scrub: it is synced first.
-        said = [one for one in said if engines.is_acked(client.machine.store, one.thread)]
         if said:
             one = self.random.choice(said)
             client.machine.scrub(one.thread, one.number)
@@ -437,7 +435,7 @@ ACTIONS: Final[dict[str, tuple[int, Callable[[Simulation, Client], Any]]]] = {
     "fork": (2, Simulation.fork),
     "trash": (1, Simulation.trash),
     "restore": (2, Simulation.restore),
-    "scrub": (1, Simulation.scrub),
+    "scrub": (2, Simulation.scrub),
     "make private": (1, Simulation.make_private),
     "make public": (1, Simulation.make_public),
     "sync": (30, Simulation.begin_sync),

@@ -5,9 +5,13 @@ from __future__ import annotations
 import pytest
 
 from core.samples import answer, said
-from sync.desk import Desk
+from sync.desk import Desk, Machine, unreachable
 from sync.test_engine import machines, pair
 from treadle.store.upkeep.scrub import scrub
+from treadle.sync import shareable
+from treadle.sync.refusals import too_large_to_replace
+from treadle.thread.branches import event_of, flat
+from treadle.thread.facts import Annotated
 
 
 @pytest.fixture
@@ -65,3 +69,143 @@ def test_a_scrub_of_records_that_another_machine_never_saw_doubles_nothing(desk:
     assert sorted(texts) == sorted({*texts})
     assert {"the word is [gone]", "only there", "only here"} <= {*texts}
     assert b"hunter2" not in b"".join(one.disk.files().values())
+
+
+def take_out(machine: Machine, thread: str, text: str) -> None:
+    scrub(machine.store, [thread], lambda found: found.replace(text, "[gone]"))
+
+
+def test_a_scrub_that_another_one_undid_is_told_until_it_is_done_again(desk: Desk) -> None:
+    one, two = machines(desk)
+    thread = one.begin((said("hunter2 and sesame"),), (answer("I see"),))
+    one.engine.sync()
+    two.engine.sync()
+    take_out(one, thread, "hunter2")
+    take_out(two, thread, "sesame")
+    one.engine.sync()
+    report = two.engine.sync()
+    [problem] = report.held
+    assert problem.thread_id == thread
+    assert "scrub that text again" in problem.why
+    assert not report.is_complete
+    assert two.said(thread)[0] == "[gone] and sesame"
+    [entry] = two.engine.status().pending
+    assert (entry.thread_id, entry.parked) == (thread, "held")
+    desk.calls.clear()
+    assert two.engine.sync(is_wanted=False).held == report.held
+    assert desk.calls == ["heads"]
+    assert two.engine.sync().held == report.held
+    take_out(two, thread, "sesame")
+    report = two.engine.sync()
+    assert (report.replaced, report.held) == ((thread,), ())
+    assert two.engine.status().pending == ()
+    one.engine.sync()
+    assert b"sesame" not in desk.kept[thread].data
+    assert one.journal(thread) == two.journal(thread) == desk.kept[thread].data
+    assert one.said(thread)[0] == "[gone] and [gone]"
+
+
+@pytest.mark.parametrize("lost_at", [1, 2, 3])
+def test_what_arrived_of_a_push_before_a_scrub_is_scrubbed_too_and_not_doubled(
+    desk: Desk, lost_at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer to one of its requests was lost; another machine has gone on from there."""
+    monkeypatch.setattr(shareable, "PIECE_SIZE", 1)
+    one, two = machines(desk)
+    thread = one.begin((said("first"),), (answer("the word is hunter2"),), (said("and"),))
+    count = 0
+
+    def lose(what: str, _thread: str) -> None:
+        nonlocal count
+        count += what == "push"
+        if count == lost_at:
+            unreachable()
+
+    desk.after = lose
+    assert one.engine.sync().unreachable
+    desk.after = lambda _what, _thread: None
+    assert len(desk.records(thread)) < len(one.hashes(thread))
+    two.engine.sync()
+    two.go_on(thread, (Annotated("meanwhile"),))
+    two.engine.sync()
+    take_out(one, thread, "hunter2")
+    for machine in (one, two, one):
+        machine.engine.sync()
+    assert one.journal(thread) == two.journal(thread) == desk.kept[thread].data
+    assert b"hunter2" not in desk.kept[thread].data
+    events = [event_of(record) for record in flat(desk.records(thread))]
+    for text in (b'"first"', b"the word is [gone]", b'"and"', b"meanwhile"):
+        assert sum(text in event for event in events) == 1, text
+
+
+def long_and_scrubbed(desk: Desk, one: Machine, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A thread that the server took in pieces, and will not take at once."""
+    monkeypatch.setattr(shareable, "PIECE_SIZE", 1000)
+    thread = one.begin(
+        (said("the word is hunter2"),),
+        *((Annotated(f"{number} " + "x" * 500),) for number in range(8)),
+    )
+    one.engine.sync()
+    desk.body_size_max = 1500
+    take_out(one, thread, "hunter2")
+    assert len(one.journal(thread)) > desk.body_size_max
+    return thread
+
+
+def test_a_scrubbed_thread_that_is_too_large_to_be_replaced_goes_in_pieces(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = machines(desk)
+    thread = long_and_scrubbed(desk, one, monkeypatch)
+    two.engine.sync()
+    report = one.engine.sync()
+    assert report.replaced == (thread,)
+    assert any("too large to be replaced" in note for note in report.notes)
+    assert desk.kept[thread].data == one.journal(thread)
+    assert two.engine.sync().notes == ()
+    assert two.journal(thread) == one.journal(thread)
+    assert one.engine.sync().is_complete
+
+
+def test_one_that_went_on_elsewhere_is_not_removed_before_that_was_taken_in(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = machines(desk)
+    thread = long_and_scrubbed(desk, one, monkeypatch)
+    two.engine.sync()
+    two.go_on(thread, (Annotated("meanwhile"),))
+    two.engine.sync()
+    one.engine.save_and_sync(thread)
+    one.engine.sync()
+    two.engine.sync()
+    assert one.journal(thread) == two.journal(thread) == desk.kept[thread].data
+    assert one.journal(thread).count(b"meanwhile") == 1
+    assert b"hunter2" not in desk.kept[thread].data
+
+
+@pytest.mark.parametrize("what", ["purge", "push"])
+@pytest.mark.parametrize("has_happened", [False, True])
+def test_one_that_was_cut_while_it_was_sent_anew_is_sent_by_itself(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, what: str, has_happened: bool
+) -> None:
+    one, two = machines(desk)
+    thread = long_and_scrubbed(desk, one, monkeypatch)
+    two.engine.sync()
+
+    def cut(asked: str, _thread: str) -> None:
+        if asked == what:
+            unreachable()
+
+    setattr(desk, "after" if has_happened else "before", cut)
+    assert one.engine.sync().unreachable
+    desk.after = desk.before = lambda _what, _thread: None
+    one.clock.fixed = one.pending.state().next_try_at
+    assert one.engine.sync(is_wanted=False).notes in ((), (one_note(thread),))
+    assert desk.kept[thread].data == one.journal(thread)
+    two.engine.sync()
+    assert two.journal(thread) == one.journal(thread)
+    assert two.engine.sync().is_complete
+
+
+def one_note(thread: str) -> str:
+    return too_large_to_replace(thread)

@@ -386,7 +386,10 @@ async def test_a_file_with_a_known_secret_is_not_committed_until_it_is_gone(repo
     repo.write("a.py", "1\n")
     result = await agent.end(BASH)
     assert repo.committed == {"a.py": "M"}
-    assert result.note.splitlines()[1] == "not committed: .env (a known secret in it)"
+    assert result.note.splitlines()[1] == (
+        "not committed: .env "
+        "(a secret in it, or what looks like one; commit it yourself if it is none)"
+    )
     await agent.begin()
     repo.write(".env", "API_KEY=\n")
     assert (await agent.end(edited(".env"))).action_taken

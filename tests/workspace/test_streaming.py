@@ -73,3 +73,12 @@ def test_no_text_is_held_back_for_ever() -> None:
 def test_escapes_and_labels_pass_as_they_are() -> None:
     text = json.dumps({"a": "[REDACTED:pass_phrase]", "b": "x\ny"})
     assert "".join(shown(list(text))) == text
+
+
+@pytest.mark.parametrize("kind", sorted(TOKENS))
+def test_a_secret_before_another_line_is_never_shown_wherever_they_are_cut(kind: str) -> None:
+    """The next line may look like the rest of it; what tells that it is a secret stays with it."""
+    token = TOKENS[kind](random.Random(f"{kind} 9"))
+    text = f"It is\n{token}\nSKf89b0\n"
+    for cut in range(len(text) - 8, len(text)):
+        assert secret_of(token) not in "".join(shown([text[:20], text[20:cut], text[cut:]])), cut

@@ -39,7 +39,8 @@ def _replace(store: LocalStore, thread_ids: Sequence[str]) -> bool:
     if account is None:
         return True
     with open_engine(store, account) as (engine, cursors, *_):
-        sent = [thread_id for thread_id in thread_ids if cursors.get(thread_id) is not None]
+        known = {thread_id: cursors.get(thread_id) for thread_id in thread_ids}
+        sent = [one for one, cursor in known.items() if cursor and not cursor.is_purged]
         if not sent:
             return True
         report = engine.sync(sent)

@@ -63,7 +63,8 @@ def command(
     name of a tool, is named and left as it is, and all others are done.
 
     Exit codes: 0 done, 1 the text was found nowhere, 2 it cannot be taken out, of one thread at
-    least, 75 a thread is open.
+    least, 75 a thread is open, or all is done here but the server's copy may hold it still:
+    `treadle sync` replaces that one.
 
     \b
     treadle scrub 0190 --found
@@ -150,7 +151,7 @@ def _scrub(
     is_agreed: bool,
 ) -> int:
     """Do it, and tell it; the exit code."""
-    from treadle.cli.exits import DONE, FAILED, USAGE
+    from treadle.cli.exits import DONE, FAILED, TRY_LATER, USAGE
     from treadle.cli.state_rewriting import StateRewriting
     from treadle.errors import UsageError
     from treadle.store.upkeep.remains import Remains, change_bytes
@@ -180,12 +181,15 @@ def _scrub(
     if not was_found:
         click.echo("the text was found nowhere", err=True)
         return FAILED
+    is_gone = True
     if not is_rehearsal:
         from treadle.cli.replacing import replace_on_server
 
-        replace_on_server(store, [done.thread for done in outcome.threads])
+        is_gone = replace_on_server(store, [done.thread for done in outcome.threads])
     click.echo(BEYOND, err=True)
-    return USAGE if outcome.refused else DONE
+    if outcome.refused:
+        return USAGE
+    return DONE if is_gone else TRY_LATER
 
 
 def _has_states(store: LocalStore, thread_id: str) -> bool:

@@ -60,6 +60,7 @@ def synchronize(store: LocalStore, wanted: Wanted) -> int:
     with open_engine(store, account) as (engine, _, _):
         _progress(f"syncing with {account.url} ...")
         report = engine.sync(wanted.thread_ids or None, on_conflict=wanted.on_conflict)
+    _take_in(store, report)
     _tell(report, as_json=wanted.as_json)
     return _code(report)
 
@@ -74,6 +75,7 @@ def keep_synchronized(store: LocalStore, wanted: Wanted) -> int:
     def tell(report: Report) -> None:
         """What is as it was is not told again."""
         nonlocal before
+        _take_in(store, report)
         told = "\n".join(_lines(report))
         if told not in (before, _NOTHING):
             _tell(report, as_json=wanted.as_json)
@@ -92,6 +94,17 @@ def keep_synchronized(store: LocalStore, wanted: Wanted) -> int:
             tell,
         )
     return exits.DONE
+
+
+def _take_in(store: LocalStore, report: Report) -> None:
+    """Have the index look at what came: what another machine has scrubbed leaves it at once."""
+    if not report.received:
+        return
+    index = Index(store)
+    try:
+        index.threads(limit=1)
+    finally:
+        index.close()
 
 
 def _code(report: Report) -> int:

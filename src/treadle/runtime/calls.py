@@ -36,8 +36,9 @@ REDACTED: Final = "[REDACTED:"
 """How every mark begins that stands for a secret."""
 
 _NOT_MEANT: Final = (
-    "they hold a secret that was replaced by [REDACTED:...]. Nothing was done, because what would "
-    "be written or run is not what was meant. Leave that part out, or name the variable it is in."
+    "they hold a secret, or what looks like one, which was replaced by [REDACTED:...]. Nothing was "
+    "done, because what would be written or run is not what was meant. Leave that part out, or "
+    "name the variable it is in."
 )
 
 OUTPUT_LENGTH_MAX: Final = 32 * 1024

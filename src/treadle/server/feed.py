@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final, Literal, TypeAlias
 
-from sqlalchemy import Row, and_, insert, or_, select, update
+from sqlalchemy import Row, and_, bindparam, insert, or_, select, update
 
 from treadle.api.codes import Code
 from treadle.api.marks import Mark
@@ -26,6 +26,21 @@ Kind: TypeAlias = Literal[
 LIMIT_MAX: Final = 1000
 """Heads or changes in one answer."""
 
+# Made once: every push executes them, and making them costs more than executing them.
+_TAKE_NUMBER: Final = (
+    update(counters)
+    .where(counters.c.name == "change")
+    .values(value=counters.c.value + 1)
+    .returning(counters.c.value)
+)
+_NOTE_CHANGE: Final = insert(rows)
+_NUMBER_ROW: Final = (
+    update(threads)
+    .where(threads.c.id == bindparam("its_id"))
+    .values(change=bindparam("its_change"))
+    .returning(threads.c.deleted_at, threads.c.purged_at)
+)
+
 
 def announce(context: Context, thread_id: str, mark: Mark, kind: Kind) -> ThreadHead:
     """Give a change its number; the last thing that a transaction does.
@@ -36,22 +51,20 @@ def announce(context: Context, thread_id: str, mark: Mark, kind: Kind) -> Thread
         mark: where it is now.
         kind: what has changed.
     """
-    counter = update(counters).where(counters.c.name == "change")
-    taken = counter.values(value=counters.c.value + 1).returning(counters.c.value)
-    change = int(context.db.execute(taken).scalar_one())
+    change = int(context.db.execute(_TAKE_NUMBER).scalar_one())
     context.db.execute(
-        insert(rows).values(
-            change=change,
-            thread_id=thread_id,
-            version=mark.seq,
-            hash=mark.hash,
-            kind=kind,
-            at=context.now,
-        )
+        _NOTE_CHANGE,
+        {
+            "change": change,
+            "thread_id": thread_id,
+            "version": mark.seq,
+            "hash": mark.hash,
+            "kind": kind,
+            "at": context.now,
+        },
     )
-    its_row = update(threads).where(threads.c.id == thread_id).values(change=change)
-    columns = (threads.c.deleted_at, threads.c.purged_at)
-    deleted_at, purged_at = context.db.execute(its_row.returning(*columns)).one()
+    its = {"its_id": thread_id, "its_change": change}
+    deleted_at, purged_at = context.db.execute(_NUMBER_ROW, its).one()
     is_purged = purged_at is not None
     is_deleted = deleted_at is not None and not is_purged
     return ThreadHead(thread_id, mark.seq, mark.hash, change, is_deleted, is_purged)
@@ -89,7 +102,8 @@ def heads(context: Context, after: int = 0, limit: int = LIMIT_MAX) -> Heads:
     )
     found = context.db.execute(query).all()
     listed = tuple(map(head_of, found[:limit]))
-    last = listed[-1].change if listed else after
+    # Less than was asked for says that the end of the database was lost: a backup was put back.
+    last = listed[-1].change if listed else min(after, newest_change(context))
     return Heads(listed, last, len(found) <= limit)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from sqlalchemy import Row, insert, select, update
+from sqlalchemy import Row, bindparam, insert, select, update
 
 from treadle.api.codes import Code
 from treadle.api.marks import Mark
@@ -41,6 +41,16 @@ from treadle.thread.record import Head, encode_batch
 
 RECORDS: Final = "records"
 """The kind of a thread whose truth is its chain."""
+
+# Made once: every push executes them, and making them costs more than executing them. What is set
+# by `_MOVE` is what it is executed with.
+_MOVE: Final = (
+    update(threads)
+    .where(threads.c.id == bindparam("its_id"), threads.c.purged_at.is_(None))
+    .where(threads.c.version == bindparam("its_version"))
+    .where(threads.c.hash == bindparam("its_hash"))
+)
+_KEEP_RECORDS: Final = insert(records)
 
 
 def push(context: Context, thread_id: str, base: Mark, body: bytes) -> ThreadHead:
@@ -118,12 +128,8 @@ def append(context: Context, row: Row[Any], folded: Folded, batch: Batch, kind: 
     before = Before(folded.fold)
     entries = take_all(folded, batch)
     values = values_of(context, folded, row)
-    changed = context.db.execute(
-        update(threads)
-        .where(threads.c.id == row.id, threads.c.purged_at.is_(None))
-        .where(threads.c.version == row.version, threads.c.hash == row.hash)
-        .values(**values)
-    )
+    where = {"its_id": row.id, "its_version": row.version, "its_hash": row.hash}
+    changed = context.db.execute(_MOVE, {**values, **where})
     if changed.rowcount != 1:
         raise _moved(context, row.id, Mark(row.version, row.hash))
     keep(context, row.id, folded, batch, entries, before)
@@ -243,7 +249,7 @@ def keep(
         }
         for record, line in zip(batch.records, batch.lines, strict=True)
     ]
-    db.execute(insert(records), rows)
+    db.execute(_KEEP_RECORDS, rows)
     if folded.wants_snapshot:
         keep_snapshot(db, folded)
     if fold.git != before.git or is_new:

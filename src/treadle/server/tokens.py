@@ -15,7 +15,7 @@ from hashlib import sha256
 from hmac import compare_digest
 from typing import Final
 
-from sqlalchemy import Connection, insert, or_, select, update
+from sqlalchemy import Connection, bindparam, insert, or_, select, update
 
 from treadle.api.codes import Code
 from treadle.api.types import Token, TokenLine, Tokens
@@ -73,6 +73,28 @@ def _in_base62(number: int, length: int) -> str:
     return found
 
 
+# Made once: every request executes it, and making it costs more than executing it.
+_IDENTIFY: Final = (
+    select(
+        schema.tokens.c.id,
+        schema.tokens.c.hash,
+        schema.tokens.c.name,
+        schema.tokens.c.expires_at,
+        schema.tokens.c.revoked_at,
+        schema.users.c.id.label("user_id"),
+        schema.users.c.name.label("user"),
+        schema.users.c.role,
+        schema.users.c.is_admin,
+        schema.users.c.is_support,
+        schema.users.c.disabled_at,
+        schema.users.c.organization_id,
+        schema.organizations.c.name.label("organization"),
+    )
+    .select_from(schema.tokens.join(schema.users).join(schema.organizations))
+    .where(schema.tokens.c.hash == bindparam("hashed"))
+)
+
+
 def identify(db: Connection, bearer: str | None, now: str) -> Principal:
     """Whose token this is, as things stand now: what was revoked a moment ago is refused.
 
@@ -89,26 +111,7 @@ def identify(db: Connection, bearer: str | None, now: str) -> Principal:
     if not is_well_formed(bearer, Kind.ACCESS):
         raise unauthorized()
     hashed = digest(bearer)
-    tokens, users = schema.tokens.c, schema.users.c
-    row = db.execute(
-        select(
-            tokens.id,
-            tokens.hash,
-            tokens.name,
-            tokens.expires_at,
-            tokens.revoked_at,
-            users.id.label("user_id"),
-            users.name.label("user"),
-            users.role,
-            users.is_admin,
-            users.is_support,
-            users.disabled_at,
-            users.organization_id,
-            schema.organizations.c.name.label("organization"),
-        )
-        .select_from(schema.tokens.join(schema.users).join(schema.organizations))
-        .where(tokens.hash == hashed)
-    ).one_or_none()
+    row = db.execute(_IDENTIFY, {"hashed": hashed}).one_or_none()
     if row is None or not compare_digest(row.hash, hashed):
         raise unauthorized()
     is_over = row.expires_at is not None and row.expires_at <= now

@@ -106,6 +106,7 @@ def append(store: LocalStore, thread: Opened, data: bytes) -> ThreadFold:
     store.adopted.mark_grown(thread.id)
     disk = store.folders.disk
     if len(writes) > WRITE_COUNT_MAX:
+        _end_move(store, thread)
         replace_file(disk, thread.path, thread.data + data)
         return fold
     with told_as("write", thread.path, len(data)):
@@ -123,7 +124,8 @@ def replace_journal(store: LocalStore, thread: Opened, data: bytes) -> ThreadFol
     """Put another journal in the place of that of a thread which is held.
 
     The snapshot goes first: it may know a version that the new journal does not reach, and would
-    tell of lost records.
+    tell of lost records. Before it goes the second name that a move to the trash or out of it may
+    have left when its process died: under that the old journal would be another thread.
 
     Args:
         store: where it is.
@@ -142,6 +144,7 @@ def replace_journal(store: LocalStore, thread: Opened, data: bytes) -> ThreadFol
     thread_id = thread.id
     fold = checked(store, thread_id, data)
     disk = store.folders.disk
+    _end_move(store, thread)
     snapshot = store.folders.path(thread_id, SNAPSHOT, in_trash=thread.in_trash)
     with told_as("remove", snapshot):
         if disk.stat(snapshot) is not None:
@@ -150,6 +153,28 @@ def replace_journal(store: LocalStore, thread: Opened, data: bytes) -> ThreadFol
     store.adopted.mark_grown(thread_id)
     replace_file(disk, thread.path, data)
     return fold
+
+
+def _end_move(store: LocalStore, thread: Opened) -> None:
+    """Take away what a move that was cut has left of a thread in the other folder.
+
+    Whoever moves a thread holds it, so nobody is moving it now. Its own name is durable: a move
+    takes one away only after the other one is there.
+    """
+    disk, folders = store.folders.disk, store.folders
+    left = folders.path(thread.id, JOURNAL, in_trash=not thread.in_trash)
+    with told_as("remove", left):
+        found, own = disk.stat(left), disk.stat(thread.path)
+        if found is None or own is None:
+            return
+        # It may be a copy: a scrub writes both names anew. Its torn end was never acknowledged.
+        if found.inode != own.inode and not thread.data.startswith(whole_lines(disk.read(left))):
+            return  # two different threads: `Trash` tells of them
+        disk.sync_folder(os.path.dirname(thread.path))
+        for path in (folders.path(thread.id, SNAPSHOT, in_trash=not thread.in_trash), left):
+            if disk.stat(path) is not None:
+                disk.unlink(path)
+                disk.sync_folder(os.path.dirname(path))
 
 
 def checked(store: LocalStore, thread_id: str, data: bytes) -> ThreadFold:
@@ -216,6 +241,11 @@ def writes_of(data: bytes) -> Iterator[bytes]:
 def lines_of(data: bytes) -> list[bytes]:
     """The lines of a journal, line breaks included. Lines end at LF and nowhere else."""
     return [line + b"\n" for line in data.split(b"\n")[:-1]]
+
+
+def whole_lines(data: bytes) -> bytes:
+    """A journal without the unfinished line at its end."""
+    return data[: data.rfind(b"\n") + 1]
 
 
 def _too_new(error: UnknownEntryError) -> ReadOnlyThreadError:

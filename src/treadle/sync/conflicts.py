@@ -38,6 +38,8 @@ from treadle.sync.cursors import Cursor
 from treadle.sync.kit import Kit, OnConflict
 from treadle.sync.outputs import fetch_outputs
 from treadle.sync.pending import Conflict
+from treadle.sync.shareable import spoken_of
+from treadle.sync.survey import scrubbed
 from treadle.thread.branches import known_in
 from treadle.thread.codec import Entry, UnknownEntryError, decode_entry, encode_entry
 from treadle.thread.facts import FORMAT_VERSION, Base, Granted
@@ -54,6 +56,8 @@ class Together(Struct, frozen=True):
 
     `server` is where the server is, and `size` how many bytes of our journal end there: 0 where
     ours is to replace theirs. `received_count` counts the server's records that were new here.
+    `has_lost_scrub` says that what was scrubbed here stands in it again: another machine had
+    scrubbed it too, and was first.
     """
 
     relation: Relation
@@ -62,6 +66,7 @@ class Together(Struct, frozen=True):
     received_count: int = 0
     conflict: Conflict | None = None
     notes: tuple[str, ...] = ()
+    has_lost_scrub: bool = False
 
 
 class Fetched(Struct, frozen=True):
@@ -95,6 +100,7 @@ def bring_together(kit: Kit, thread_id: str, cursor: Cursor, how: OnConflict = "
 
     Raises:
         ThreadBusyError: another process has it open; nothing was changed.
+        PrivateThreadError: it has become private; nothing was asked, nothing was changed.
         StorageBusyError: it has changed meanwhile; do it again.
         RemoteError: nothing was changed.
         UsageError: the server has another thread of this id; nothing was changed.
@@ -102,9 +108,10 @@ def bring_together(kit: Kit, thread_id: str, cursor: Cursor, how: OnConflict = "
     """
     with opened(kit.store, thread_id) as mine:
         known = _marks(mine, cursor)
-    # The network is not waited for while the thread is held.
-    fetched = fetch(kit, thread_id, known)
-    notes = fetch_outputs(kit, thread_id, scan(fetched.data, _head(fetched.after)).records)
+    # The network is not waited for while the thread is held. Who makes it private waits.
+    with spoken_of(kit.store, thread_id):
+        fetched = fetch(kit, thread_id, known)
+        notes = fetch_outputs(kit, thread_id, scan(fetched.data, _head(fetched.after)).records)
     with opened(kit.store, thread_id) as mine:
         together = _join(kit, mine, cursor, fetched, how)
     settle_place(kit, thread_id)
@@ -234,9 +241,11 @@ def _take_scrubbed(
     """Take the server's journal, out of which another machine has taken a text.
 
     Our branch is kept only if a thread that was never sent goes on from it: the text is to go.
+    What we have scrubbed ourselves comes back with it; nobody here knows any more what that was.
     """
     count = compared.count
     event = None
+    has_lost = any(scrubbed(one) for one in mine.records[count:])
     if mine.head.seq > count:
         event = _merged(kit, theirs, count, mine.records[count:], theirs)
     new = _behind(kit, data, theirs[-1], event)
@@ -252,7 +261,7 @@ def _take_scrubbed(
     if event is not None:
         why = "it was scrubbed on another machine meanwhile"
         conflict = Conflict(mine.id, kit.now(), "merge", mine.head.seq, note=why)
-    return replace(together, conflict=conflict, notes=notes)
+    return replace(together, conflict=conflict, notes=notes, has_lost_scrub=has_lost)
 
 
 def _forks_on(kit: Kit, mine: Opened, there: set[tuple[int, str]]) -> list[str]:

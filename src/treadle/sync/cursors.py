@@ -31,7 +31,8 @@ class Cursor(Struct, frozen=True, omit_defaults=True):
     `seq`, `hash` and `size` are the last record both have, and how many bytes of this machine's
     journal end with it. `seen_seq` and `seen_hash` are where the server was seen to be, if that is
     elsewhere. `is_deleted` says that it is in the trash there, `is_purged` that the server has
-    nothing of it any more, on its owner's word.
+    nothing of it any more, on its owner's word, `is_anew` that this machine removes it there to
+    send it again from the beginning.
     """
 
     url: str
@@ -43,6 +44,7 @@ class Cursor(Struct, frozen=True, omit_defaults=True):
     seen_hash: str = GENESIS
     is_deleted: bool = False
     is_purged: bool = False
+    is_anew: bool = False
 
     @property
     def acked(self) -> Mark:

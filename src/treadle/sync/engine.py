@@ -20,6 +20,7 @@ from treadle.sync.decision import Here, Operation, decide
 from treadle.sync.kit import Kit, Looks, OnConflict, Report, Told
 from treadle.sync.pending import Conflict, Entry, Pending, State
 from treadle.sync.ports import Remote
+from treadle.sync.refusals import LOST_SCRUB
 from treadle.sync.rounds import Round
 from treadle.sync.survey import Survey, Wish
 
@@ -171,7 +172,7 @@ class Engine:
             state.failed_at,
             state.last_error,
             state.next_try_at,
-            tuple(kit.pending.entries().values()),
+            _waiting(kit.pending.entries(), state.unscrubbed),
             tuple(unsent),
             tuple(unfetched),
             private_count,
@@ -260,3 +261,12 @@ class Engine:
 
 _SENDS = frozenset((Operation.PUSH, Operation.REPLACE, Operation.MERGE, Operation.PARKED))
 _FETCHES = frozenset((Operation.FETCH, Operation.PULL, Operation.MERGE))
+
+
+def _waiting(entries: Mapping[str, Entry], unscrubbed: Iterable[str]) -> tuple[Entry, ...]:
+    """What waits, what waits for a person to scrub it again among it."""
+    again = {
+        one: Entry(one, "replace", parked="held", last_error=LOST_SCRUB, found=(LOST_SCRUB,))
+        for one in unscrubbed
+    }
+    return tuple({**entries, **again}.values())

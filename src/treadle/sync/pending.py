@@ -78,7 +78,8 @@ class State(Struct, frozen=True, omit_defaults=True):
 
     `change` is the last change that was looked at. `failures` counts how often it could not be
     reached since it was; before `next_try_at` nobody asks it unasked. `conflicts` holds the newest
-    conflicts, at most `CONFLICT_COUNT_MAX`.
+    conflicts, at most `CONFLICT_COUNT_MAX`. `unscrubbed` are the threads in which a text stands
+    again that was scrubbed here, because another machine's scrub was first.
     """
 
     url: str = ""
@@ -90,6 +91,7 @@ class State(Struct, frozen=True, omit_defaults=True):
     next_try_at: str = ""
     synced_at: str = ""
     conflicts: tuple[Conflict, ...] = ()
+    unscrubbed: tuple[str, ...] = ()
 
 
 CONFLICT_COUNT_MAX: Final = 100

@@ -7,11 +7,18 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from treadle.api.marks import Mark
-from treadle.errors import MissingBlobError, RemoteRefusedError, SecretFoundError
+from treadle.errors import (
+    MissingBlobError,
+    RemoteConflictError,
+    RemoteRefusedError,
+    SecretFoundError,
+)
 from treadle.sync.cursors import Cursor
 from treadle.sync.kit import Kit
 from treadle.sync.outputs import send_outputs
+from treadle.sync.refusals import too_large_to_replace
 from treadle.sync.shareable import ShareableThread
+from treadle.thread.record import Head, scan
 
 
 def refuse_secrets(kit: Kit, thread: ShareableThread, after: Mark) -> None:
@@ -62,7 +69,7 @@ def push_all(kit: Kit, thread: ShareableThread, cursor: Cursor) -> tuple[str, ..
     kit.cursors.put(thread.thread_id, replace(cursor, is_purged=False))
     if outputs and not acked.seq:
         # A server keeps outputs with the thread that they are of: it must have that first.
-        thread.through = max(1, outputs[0][0] - 1)
+        thread.through = thread.public_from(max(1, outputs[0][0] - 1))
         acked = _pushed(kit, thread, acked)
         thread.through = thread.head.seq
     notes = send_outputs(kit, thread, outputs)
@@ -83,6 +90,26 @@ def replace_all(kit: Kit, thread: ShareableThread, cursor: Cursor) -> tuple[str,
     answer = kit.remote.replace(thread, cursor.seen)
     _note(kit, thread, cursor, Mark(answer.version, answer.hash))
     return notes
+
+
+def send_anew(kit: Kit, thread: ShareableThread, cursor: Cursor) -> tuple[str, ...]:
+    """Remove the server's copy for good and send ours from its beginning, in pieces.
+
+    For a scrubbed journal that is too large for one request: what was scrubbed has to go. That
+    the thread is to be sent again is noted first, so that a round which is cut in between goes on
+    with that, and does not take the removal for somebody's wish. Raises as `push_all`.
+    """
+    thread_id, seen = thread.thread_id, cursor.seen
+    more = scan(b"".join(kit.remote.records(thread_id, seen)), Head(seen.seq, seen.hash))
+    if more.records:
+        raise RemoteConflictError(
+            "another machine has gone on with it", seq=more.head.seq, hash=more.head.hash
+        )
+    anew = replace(kit.cursors.new(), is_anew=True, is_deleted=cursor.is_deleted)
+    kit.cursors.put(thread_id, anew)
+    kit.remote.purge(thread_id)
+    notes = push_all(kit, thread, anew)
+    return (*notes, too_large_to_replace(thread_id))
 
 
 def _pushed(kit: Kit, thread: ShareableThread, base: Mark) -> Mark:

@@ -7,11 +7,12 @@ that was stopped anywhere is finished by the next one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Final
 
 from msgspec.structs import replace
 
+from treadle.api.codes import Code
 from treadle.api.marks import Mark
 from treadle.api.types import ThreadHead
 from treadle.errors import (
@@ -31,10 +32,11 @@ from treadle.sync.conflicts import bring_together
 from treadle.sync.cursors import Cursor
 from treadle.sync.decision import Here, Operation, decide
 from treadle.sync.kit import Kit, OnConflict, Problem, Told
-from treadle.sync.pending import Conflict, Entry, Parking, Sending
+from treadle.sync.pending import Conflict, Entry, Parking, Sending, State
 from treadle.sync.pulling import take_in
-from treadle.sync.pushing import push_all, refuse_secrets, replace_all
-from treadle.sync.shareable import shareable
+from treadle.sync.pushing import push_all, refuse_secrets, replace_all, send_anew
+from treadle.sync.refusals import LOST_SCRUB, removed_with, why_refused
+from treadle.sync.shareable import ShareableThread, shareable
 from treadle.sync.survey import Survey, Wish, end_of
 from treadle.thread.record import Head
 
@@ -103,6 +105,7 @@ class Round:
             for thread_id in self._in_order(plan):
                 self._at = thread_id
                 self._attempt(thread_id, plan[thread_id], heads.get(thread_id))
+            self._tell_unscrubbed(plan)
         except RemoteUnavailableError as error:
             self._note_failure(self._at, error.message)
             raise
@@ -113,6 +116,7 @@ class Round:
         self, thread_ids: Iterable[str], heads: Mapping[str, ThreadHead]
     ) -> dict[str, Operation]:
         plan: dict[str, Operation] = {}
+        unscrubbed = self._kit.pending.state().unscrubbed
         for thread_id in dict.fromkeys(thread_ids):
             cursor = self._kit.cursors.get(thread_id)
             entry = self._entries.get(thread_id)
@@ -122,6 +126,10 @@ class Round:
             if plan[thread_id] is Operation.FETCH and not (
                 self._wish.is_wanted or thread_id in heads
             ):
+                plan[thread_id] = Operation.NOTHING
+            # What was scrubbed in vain is sent on nobody's word but a person's.
+            is_held = thread_id in unscrubbed and not self._wish.is_wanted
+            if plan[thread_id] is Operation.PUSH and is_held:
                 plan[thread_id] = Operation.NOTHING
             if facts.here is Here.PRIVATE:
                 self._told.private_count += 1
@@ -186,7 +194,8 @@ class Round:
             self._park(thread_id, "held", error.message, error.found)
         except RemoteRefusedError as error:
             self._remember(thread_id, head)
-            self._park(thread_id, "refused", error.message)
+            base = self._survey.relatives(thread_id).base
+            self._park(thread_id, "refused", why_refused(error, base))
         except (ThreadBusyError, StorageBusyError) as error:
             self._remember(thread_id, head)
             self._wait(thread_id, error.message)
@@ -235,9 +244,10 @@ class Round:
             try:
                 with shareable(kit.store, thread_id) as thread:
                     refuse_secrets(kit, thread, Mark())
-                    self._tell_all(replace_all(kit, thread, cursor))
+                    self._tell_all(_replaced(kit, thread, cursor))
                 self._told.add("replaced", thread_id)
                 self._done.append(thread_id)
+                self._note_scrub(thread_id, is_lost=False)
                 return
             except RemoteConflictError as error:
                 seen = replace(cursor, seen_seq=error.seq, seen_hash=error.hash)
@@ -251,6 +261,9 @@ class Round:
     def _purge(self, thread_id: str, head: ThreadHead | None = None) -> None:
         self._kit.remote.purge(thread_id)
         self._kit.cursors.remove(thread_id)
+        self._note_scrub(thread_id, is_lost=False)
+        if (private := self._survey.private_above(thread_id)) is not None:
+            self._told.add("notes", removed_with(thread_id, private))
         self._told.add("removed", thread_id)
         self._done.append(thread_id)
 
@@ -291,6 +304,9 @@ class Round:
                 is_deleted=is_deleted,
             ),
         )
+        if found.has_lost_scrub:
+            self._note_scrub(thread_id, is_lost=True)
+            return False
         if found.conflict is not None and found.conflict.fork:
             self._push_fork(found.conflict.fork)
         has_more = found.relation is Relation.AHEAD or (
@@ -395,6 +411,21 @@ class Round:
             lambda state: replace(state, conflicts=(*state.conflicts, conflict))
         )
 
+    def _note_scrub(self, thread_id: str, *, is_lost: bool) -> None:
+        """Whether what was scrubbed here is to be scrubbed again: kept until that is done."""
+
+        def noted(state: State) -> State:
+            others = tuple(one for one in state.unscrubbed if one != thread_id)
+            return replace(state, unscrubbed=(*others, thread_id) if is_lost else others)
+
+        if is_lost or thread_id in self._kit.pending.state().unscrubbed:
+            self._kit.pending.change_state(noted)
+
+    def _tell_unscrubbed(self, thread_ids: Container[str]) -> None:
+        for one in self._kit.pending.state().unscrubbed:
+            if one in thread_ids:
+                self._told.add("held", Problem(one, LOST_SCRUB, (LOST_SCRUB,)))
+
     def _tell_all(self, notes: Iterable[str]) -> None:
         for note in notes:
             self._told.add("notes", note)
@@ -411,3 +442,15 @@ class Round:
         Operation.WAIT: _tell_waiting,
         Operation.PARKED: _tell_parked,
     }
+
+
+def _replaced(kit: Kit, thread: ShareableThread, cursor: Cursor) -> tuple[str, ...]:
+    """Put a scrubbed journal in the place of the server's, in pieces if it must be."""
+    try:
+        return replace_all(kit, thread, cursor)
+    except RemoteConflictError:
+        raise
+    except RemoteRefusedError as error:
+        if error.code != Code.TOO_LARGE.value:
+            raise
+        return send_anew(kit, thread, cursor)

@@ -7,15 +7,17 @@ private. Whoever makes one of them private takes the same lock first.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from treadle.api.marks import Mark
 from treadle.core.tools import BlobRef
 from treadle.errors import (
+    DamagedJournalError,
     InternalError,
     MissingBlobError,
     PrivateThreadError,
@@ -99,19 +101,34 @@ class ShareableThread:
     def lines(self, after: Mark) -> Iterator[bytes]:
         """Its records after a mark, as they stand in the journal, in pieces of whole writes.
 
+        A piece ends where the thread is not private: one that was, and may be sent since, is
+        longer. A server takes no other.
+
         Raises:
             UnknownThreadError: the mark is not in this chain.
             DiskError: the disk refused.
         """
-        piece = b""
+        parts: list[bytes] = []
+        size, is_private = 0, False
         for write in writes_of(self._bytes(after)):
             self._check()
-            if piece and len(piece) + len(write) > PIECE_SIZE:
-                yield piece
-                piece = b""
-            piece += write
-        if piece:
-            yield piece
+            if parts and not is_private and size + len(write) > PIECE_SIZE:
+                yield b"".join(parts)
+                parts, size = [], 0
+            parts.append(write)
+            size += len(write)
+            is_private = privacy_after(write, is_private)
+        if parts:
+            yield b"".join(parts)
+
+    def public_from(self, seq: int) -> int:
+        """The first record from `seq` on after which the thread is not private."""
+        is_private = False
+        for record in self.records(Mark()):
+            is_private = privacy_after(record.event, is_private)
+            if record.seq >= seq and not is_private:
+                return record.seq
+        return self.head.seq
 
     def records(self, after: Mark) -> list[Record]:
         """The same as records. Raises as `lines`."""
@@ -222,6 +239,28 @@ def shareable(
         yield thread
 
 
+@contextmanager
+def spoken_of(store: LocalStore, thread_id: str) -> Iterator[None]:
+    """A server may be asked about a thread, as long as this is not left: its id is named there.
+
+    A thread that has lost its end may be asked for: what is left of it does not say that it is
+    private.
+
+    Raises:
+        PrivateThreadError: it, what it goes on from, or whom it works for, is private.
+        UnknownThreadError: there is no such thread.
+        StorageBusyError: it is being sent, or made private, at this moment.
+        DiskError: the disk refused.
+    """
+    with ExitStack() as held:
+        for one in _hold(store, thread_id, held):
+            try:
+                _refuse_private(store, thread_id, one)
+            except (DamagedJournalError, ReadOnlyThreadError):
+                continue
+        yield
+
+
 def _hold(store: LocalStore, thread_id: str, held: ExitStack) -> list[str]:
     """Hold the locks of a thread and of all that it hangs on, which are here; their ids."""
     found: dict[str, None] = {}
@@ -302,6 +341,21 @@ def _refuse_private(store: LocalStore, thread_id: str, one: str) -> None:
     # What cannot be read may be where it says that it is private.
     if loaded.problem or loaded.condition is Condition.CORRUPT:
         raise _unreadable(one, loaded.problem)
+
+
+_PRIVACY: Final = re.compile(
+    rb'^(?:\{"seq":[^{]*"event":)?\{"type":"(?:thread_created|privacy_set)"'
+    rb'(?:[^\n]*?"is_private":(true|false))?',
+    re.MULTILINE,
+)
+"""A record, or its event alone. What a merged branch has said about itself does not count."""
+
+
+def privacy_after(data: bytes | Raw, is_private: bool) -> bool:
+    """Whether a thread is private after records, by what they say of it, if they say anything."""
+    for found in _PRIVACY.finditer(bytes(data)):
+        is_private = found[1] == b"true"
+    return is_private
 
 
 def _unreadable(thread_id: str, why: str) -> ReadOnlyThreadError:

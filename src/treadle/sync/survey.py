@@ -25,6 +25,13 @@ _WINDOW: Final = 64 * 1024
 _LAST: Final = re.compile(rb'\{"seq":(\d{1,16}),"at":"([^"]{0,64})".*,"hash":"([0-9a-f]{32})"\}')
 
 
+TAIL_SIZE_MAX: Final = 1024 * 1024
+"""Bytes after the last acknowledged record in which words about privacy are looked for."""
+
+_PRIVACY_WORDS: Final = (b'"privacy_set"', b'"merged"')
+"""A branch that was merged may have become private."""
+
+
 class Wish(Struct, frozen=True):
     """How a sync was asked for: by a person, and for which threads by name."""
 
@@ -76,7 +83,10 @@ class Survey:
         end = end_of(self._disk, path)
         acked = Mark() if cursor is None else cursor.acked
         try:
-            if self.is_private(thread_id, is_acked=end is not None and _mark(end) == acked):
+            is_acked = end is not None and (
+                _mark(end) == acked or self._is_plain(path, end, cursor)
+            )
+            if self.is_private(thread_id, is_acked=is_acked):
                 return Facts(Here.PRIVATE, theirs=theirs, was_sent=was_sent)
             if end is None:
                 return Facts(Here.UNREADABLE, theirs=theirs, was_sent=was_sent)
@@ -135,8 +145,9 @@ class Survey:
 
         Args:
             thread_id: the thread.
-            is_acked: whether the server has all of its own records: then it was not private by
-                itself when the last of them was sent, and nothing has changed since.
+            is_acked: whether the server has all of its own records, or those it has not say nothing
+                of privacy: then it was not private by itself when the last of them was sent, and
+                nothing has changed since. Before anything is sent all of it is looked at again.
 
         Raises:
             TreadleError: the thread cannot be read.
@@ -151,6 +162,30 @@ class Survey:
             except TreadleError:
                 continue  # it is looked at again, and refused, before anything is sent
         return False if is_acked else self._is_private(thread_id)
+
+    def _is_plain(self, path: str, end: Head, cursor: Cursor | None) -> bool:
+        """Whether what follows the last acknowledged record is short and no word about privacy."""
+        size = 0 if cursor is None else end.size - cursor.size
+        if cursor is None or not cursor.size or not 0 < size <= TAIL_SIZE_MAX:
+            return False
+        if not stands_on(self._disk, path, Head(cursor.seq, cursor.hash, "", cursor.size)):
+            return False
+        with told_as("read", path):
+            data = self._disk.read_range(path, cursor.size, size)
+        return not any(word in data for word in _PRIVACY_WORDS)
+
+    def private_above(self, thread_id: str) -> str | None:
+        """What a thread hangs on that is private, if the thread is not so by itself."""
+        *above, own = self.family(thread_id)
+        for one in (own, *above[::-1]):
+            try:
+                if self._is_private(one):
+                    return None if one == own else one
+            except DiskError:
+                raise
+            except TreadleError:
+                continue
+        return None
 
     def _is_private(self, thread_id: str) -> bool:
         if thread_id not in self._own_privacy:
@@ -178,7 +213,7 @@ class Survey:
 def _theirs(cursor: Cursor | None, head: ThreadHead | None) -> Theirs:
     if head is not None:
         if head.is_purged:
-            return Theirs.PURGED
+            return Theirs.UNKNOWN if cursor is not None and cursor.is_anew else Theirs.PURGED
         acked = Mark() if cursor is None else cursor.acked
         return Theirs.SAME if Mark(head.version, head.hash) == acked else Theirs.MOVED
     if cursor is None:

@@ -266,7 +266,7 @@ class GitWorkspace:
 
 _LARGE: Final = f"(new, and larger than {LOOK_SIZE_MAX >> 20} MiB)"
 _UNTRACKED: Final = "(taken out of the index, but still there)"
-_TELLING: Final = "(a known secret in it)"
+_TELLING: Final = "(a secret in it, or what looks like one; commit it yourself if it is none)"
 _NOT_SEEN: Final = "it is not known how the repository stood before"
 _TOO_MUCH: Final = (
     f"more than {CHANGED_COUNT_MAX} changed files: yours and the agent's cannot be told apart"

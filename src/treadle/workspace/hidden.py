@@ -23,6 +23,9 @@ WRAPPED_LENGTH_MAX: Final = 400
 """Characters of a token that was cut into lines, with what was put between them."""
 
 _BASE64: Final = re.compile(rb"[A-Za-z0-9+/_-]{%d,}+" % BASE64_LENGTH_MIN)
+_WORDS: Final = re.compile(rb"[\t\n\r -~]{12,}+")
+"""What may hold a token: the shortest is a password of 8 characters in a URL, with its marks."""
+
 _FROM_URL: Final = bytes.maketrans(b"-_", b"+/")
 _RESERVED: Final = re.compile(rb"%(?:2[0-9A-Fa-f]|3[A-Fa-f]|5[B-Fb-f]|7[B-Eb-e])")
 _ENCODED: Final = re.compile(rb"%[0-9A-Fa-f]{2}|.", re.DOTALL)
@@ -59,22 +62,24 @@ def glimpse(runs: bytes) -> bytes:
     Args:
         runs: long words, with spaces between them.
     """
-    found = [
-        _decoded(run, skip)
-        for run in _BASE64.findall(runs.translate(_FROM_URL))
-        for skip in range(4)
-    ]
+    found: list[bytes] = []
+    for run in _BASE64.findall(runs.translate(_FROM_URL)):
+        for skip in range(4):
+            # Chance makes hardly a word of bytes: what is left to be looked through is short.
+            found += _WORDS.findall(_decoded(run, skip))
     if _RESERVED.search(runs):
-        found.append(unquote_to_bytes(runs))
+        signed = [word for word in runs.split() if b"%" in word]
+        found.append(unquote_to_bytes(b" ".join(signed)))
     return b"\0".join(found)
 
 
 def in_base64(data: bytes) -> Iterator[View]:
-    """What stands in the runs of base64 in some bytes, for each way to read them."""
+    """What stands in the runs of base64 in some bytes, for each way to read them as a text."""
     for run in _BASE64.finditer(data.translate(_FROM_URL)):
         for skip in range(4):
-            text = _decoded(run[0], skip).decode("latin-1")
-            yield View(text, partial(_digits, run.start() + skip))
+            text = _decoded(run[0], skip)
+            if _WORDS.search(text):
+                yield View(text.decode("latin-1"), partial(_digits, run.start() + skip))
 
 
 def _digits(first: int, start: int, end: int) -> tuple[int, int]:
@@ -112,11 +117,15 @@ def unwrapped(text: str, start: int) -> View | None:
     found = _WRAPPED.match(text, start, start + WRAPPED_LENGTH_MAX)
     if found is None:
         return None
+    return View(_LINE_END_AT.sub("", found[0]), partial(_between_lines, found[0], start))
+
+
+def _between_lines(text: str, place: int, start: int, end: int) -> tuple[int, int]:
+    """Where in a text with line ends a part of it without them stands; the text is at `place`."""
     places: list[int] = []
-    last = start
-    for gap in _LINE_END_AT.finditer(text, start, found.end()):
+    last = 0
+    for gap in _LINE_END_AT.finditer(text):
         places += range(last, gap.start())
         last = gap.end()
-    places += range(last, found.end())
-    joined = "".join(map(text.__getitem__, places))
-    return View(joined, partial(_listed, places, [place + 1 for place in places]))
+    places += range(last, len(text))
+    return place + places[start], place + places[end - 1] + 1

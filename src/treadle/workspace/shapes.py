@@ -35,6 +35,7 @@ _IN_NAME: Final = {one: one.encode() for rule in RULES if rule.is_named for one 
 _IN_WORD: Final = tuple(
     item for item in _HIDDEN if item[0] not in _IN_TEXT and item[0] not in _IN_NAME
 )
+_LONG_WORD: Final = re.compile(rb"[^ ]{%d,}+" % WORD_LENGTH_MIN)
 _VALUE: Final = re.compile(rb"[A-Za-z0-9+/_-]{%d,}+" % VALUE_LENGTH_MIN)
 
 
@@ -52,7 +53,7 @@ def find_shapes(text: str) -> list[Shape]:
     What only stands for a token (`ghp_xxxx`, documentation) is none.
     """
     data = text.encode("utf-8", "surrogatepass")
-    words = b" ".join([w for w in data.translate(_APART).split() if len(w) >= WORD_LENGTH_MIN])
+    words = b" ".join(_LONG_WORD.findall(data.translate(_APART)))
     plain = [one for one in _IN_TEXT if one in text]
     plain += [one for one, found in _IN_WORD if found in words]
     names = _names(data, words)

@@ -8,7 +8,7 @@ the end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from treadle.workspace.shape_rules import OPEN
@@ -76,14 +76,14 @@ class Stream:
 
     Args:
         redact: replaces the secrets in a text.
-        places: says from where to where they stand in it.
+        places: says from where to where they stand in it, in order.
         openings: says where one may have begun.
     """
 
     def __init__(
         self,
         redact: Callable[[str], str],
-        places: Callable[[str], Iterable[tuple[int, int]]],
+        places: Callable[[str], Sequence[tuple[int, int]]],
         openings: Openings,
     ) -> None:
         self._redact = redact
@@ -97,9 +97,10 @@ class Stream:
         first = self._openings.first(text)
         if len(text) - first > HELD_LENGTH_MAX:
             first = len(text)
-        for start, end in self._places(text) if first else ():
+        for start, end in reversed(self._places(text)) if first else ():
             if start < first < end:
-                first = start
+                # What says that it is a secret may stand before it, and is held back with it.
+                first = min(start, self._openings.first(text[: start + 1]))
         self._held = text[first:]
         return self._redact(text[:first])
 

@@ -29,6 +29,7 @@ from treadle.store.folders import JOURNAL, LOCK, SNAPSHOT
 from treadle.store.journal import told_as
 from treadle.store.local import LocalStore
 from treadle.store.second_names import add_name
+from treadle.store.taking_in import whole_lines
 from treadle.store.writer import ThreadWriter
 from treadle.thread.codec import UnknownEntryError
 from treadle.thread.facts import Restored, Trashed
@@ -320,7 +321,7 @@ class Trash:
     def _drop_leftovers(self, thread_id: str) -> None:
         """Where a thread has two journals and not one under two names, that of the threads counts.
 
-        The other one is dropped if all of it is in there too.
+        The other one is dropped if all of it is in there too, but for an unfinished write.
 
         Raises:
             StoreError: it is not; nothing was touched.
@@ -331,7 +332,7 @@ class Trash:
         mine, leftover = self._disk.stat(path), self._disk.stat(other)
         if mine is None or leftover is None or mine.inode == leftover.inode:
             return
-        if not self._disk.read(path).startswith(self._disk.read(other)):
+        if not self._disk.read(path).startswith(whole_lines(self._disk.read(other))):
             raise StoreError(
                 f"thread {thread_id} is there twice, with different contents: {path} and {other}",
                 hint="nothing was touched; move away the one that is not wanted",

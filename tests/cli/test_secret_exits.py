@@ -1,0 +1,217 @@
+"""Secrets that get into a session come out of it nowhere: neither known values nor known formats.
+
+The same is done with plain words, which must come out everywhere: so each look can fail.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from cli.teams import Machine, Team
+from treadle.server.logs import LOGGER, JsonLines
+from workspace.tokens import TOKENS, secret_of
+
+KNOWN_COUNT: Final = 10
+CANARY_COUNT: Final = 50
+
+IN_SEVERAL_LINES: Final = "private_key"
+
+LOGGING: Final = """
+import logging, sys
+from treadle.cli.unsaid import begin_log, tell_bug
+word = sys.stdin.read()
+begin_log(logging.INFO)
+sys.excepthook = tell_bug
+logging.getLogger("treadle.runtime").info("it said %s", word)
+try:
+    raise ValueError(word)
+except ValueError:
+    logging.getLogger("treadle.runtime").exception("the tool raised")
+raise RuntimeError(word)
+"""
+
+
+def canaries() -> tuple[list[str], dict[str, str]]:
+    """What is written into a session, and the environment that knows some of it."""
+    dice = random.Random(50)
+    known = {
+        f"CANARY_{number}_API_KEY": f"Zq{dice.randbytes(9).hex()}Vw{number}"
+        for number in range(KNOWN_COUNT)
+    }
+    kinds = [kind for kind in TOKENS if kind != IN_SEVERAL_LINES]
+    shapes = [TOKENS[kind](dice) for kind in dice.sample(kinds, CANARY_COUNT - KNOWN_COUNT)]
+    return [*known.values(), *shapes], known
+
+
+def plain_words() -> list[str]:
+    """As many words that are no secrets."""
+    dice = random.Random(51)
+    letters = "bcdfghklmnprst"
+    return ["".join(dice.choices(letters, k=14)) for _ in range(CANARY_COUNT)]
+
+
+def needle(word: str) -> bytes:
+    """What must not be seen of it, as an index too may keep it: in small letters, in one piece."""
+    pieces = re.findall(rb"[a-z0-9]+", secret_of(word).lower().encode())
+    return max(pieces, key=len)
+
+
+def seen(words: list[str], data: bytes) -> list[str]:
+    """Those of the words that stand in some bytes."""
+    small = data.lower()
+    return [word for word in words if needle(word) in small]
+
+
+def script(words: list[str]) -> str:
+    """A model that says them, reads files with them, and names them in calls."""
+    text = "\n".join(words)
+    read = [{"tool": "read_file", "arguments": {"path": name}} for name in ("notes", "big")]
+    read += [{"tool": "read_file", "arguments": {"path": f"x/{word} "}} for word in words[::10]]
+    read.append({"tool": "bash", "arguments": {"command": "cat big"}})
+    write = {"tool": "write_file", "arguments": {"path": "made", "content": text}}
+    said = f"They are:\n{text}\n"
+    replies = [{"text": said, "calls": [*read, write]}, {"text": f"Once more:\n{text}\n"}]
+    return json.dumps({"replies": replies})
+
+
+def bytes_of(folder: Path, pattern: str) -> bytes:
+    """All that files hold, with their names."""
+    files = [path for path in sorted(folder.rglob(pattern)) if path.is_file()]
+    assert files, pattern
+    return b"\n".join(path.name.encode() + b"\n" + path.read_bytes() for path in files)
+
+
+def exits(
+    team: Team, machine: Machine, words: list[str], known: dict[str, str]
+) -> Iterator[tuple[str, bytes]]:
+    """Every way out of a session in which the words were met: its name, and what came out."""
+    text = "\n".join(words)
+    (machine.folder / "notes").write_text(text)
+    filler = "nothing to see here\n" * 1000
+    (machine.folder / "big").write_text(f"{filler}{text}\n{filler}")
+    (machine.folder / "script.json").write_text(script(words))
+    token = team.token()
+    machine.login(team, token)
+
+    def said(*arguments: str, stdin: str | None = None) -> bytes:
+        return machine.ok(*arguments, stdin=stdin, **known).encode()
+
+    model = ("-m", f"scripted:{machine.folder / 'script.json'}", "--approval-mode", "auto")
+    yield "stream-json", said("-p", text, *model, "--output-format", "stream-json")
+    thread = machine.threads()[0]["id"]
+    yield "title", machine.threads()[0]["title"].encode()
+    yield "text", said("-p", f"{words[-1]} again", *model)
+    said("rename", thread, f"about {words[0]} {words[-1]}")
+    said("tag", thread, *words[:2])
+    said("note", thread, "-", stdin=text)
+    said("sync")
+    data = machine.home / "data"
+    yield "journal", bytes_of(data / "threads", f"{thread}.jsonl")
+    yield "snapshot", bytes_of(data / "threads", f"{thread}.json")
+    said("list")
+    yield "index", bytes_of(data, "index.sqlite*")
+    yield "outputs", bytes_of(data / "blobs", "*")
+    yield "all files", bytes_of(machine.home, "*")
+    yield "list", said("list", "--json")
+    yield "show", said("show", thread)
+    yield "show --json", said("show", thread, "--json")
+    yield "search", said("search", "made", "--json")
+    yield "watch", said("watch", thread, "--json", "--from", "1")
+    for form in ("json", "jsonl", "markdown", "html"):
+        yield f"export {form}", said("export", thread, "--format", form)
+    link = said("share", thread, "--link").decode().strip()
+    yield "share page", team.running.ask("GET", link.removeprefix(team.url)).body
+    secret = link.rpartition("/")[2]
+    shared = team.running.ask("GET", f"/api/threads/{thread}/share/{secret}")
+    assert shared.status == 200
+    yield "share as JSON", shared.body
+    records = team.running.ask("GET", f"/api/threads/{thread}/records", token)
+    assert records.status == 200
+    yield "synced records", records.body
+    yield "document", team.running.ask("GET", f"/api/threads/{thread}", token).body
+    database = Path(team.database.removeprefix("sqlite:///"))
+    yield "server's database", bytes_of(database.parent, f"{database.name}*")
+    yield from processes(machine, text, known)
+
+
+def processes(machine: Machine, text: str, known: dict[str, str]) -> Iterator[tuple[str, bytes]]:
+    """What is said on stderr of failures, in processes of their own."""
+    commands = {
+        "error": ["-m", "treadle", "-vv", "show", text],
+        "usage": ["-m", "treadle", "-vv", "-p", "x", "--output-format", text],
+        "model": [
+            "-m",
+            "treadle",
+            "-v",
+            "-p",
+            "x",
+            "-m",
+            f"scripted:{' '.join(text.split()[-3:])}",
+        ],
+        "log and crash": ["-c", LOGGING],
+    }
+    environment = {**machine.environment, "TREADLE_HOME": str(machine.home), **known}
+    for name, arguments in commands.items():
+        ended = subprocess.run(
+            [sys.executable, *arguments],
+            cwd=machine.folder,
+            env=environment,
+            input=text.encode(),
+            capture_output=True,
+            timeout=60,
+        )
+        assert ended.returncode != 0
+        yield name, ended.stdout + ended.stderr
+
+
+def test_secrets_come_out_nowhere(team: Team, laptop: Machine) -> None:
+    words, known = canaries()
+    assert len({needle(word) for word in words}) == CANARY_COUNT
+    found = {name: seen(words, data) for name, data in exits(team, laptop, words, known)}
+    assert len(found) >= 12
+    assert {name: leaked for name, leaked in found.items() if leaked} == {}
+
+
+def test_plain_words_come_out_everywhere(team: Team, laptop: Machine) -> None:
+    words = plain_words()
+    found = {name: seen(words, data) for name, data in exits(team, laptop, words, {})}
+    assert [name for name, shown in found.items() if not shown] == []
+
+
+def test_nothing_that_was_sent_is_in_the_logs_of_the_server(
+    team: Team, laptop: Machine, caplog: pytest.LogCaptureFixture
+) -> None:
+    words, _ = canaries()
+    caplog.set_level(logging.DEBUG, LOGGER.name)
+    token = team.token()
+    for word in words:
+        team.running.ask("GET", f"/api/threads/{needle(word).decode()}", token)
+        team.running.ask("GET", f"/api/threads/search?q={needle(word).decode()}", token)
+        team.running.ask("PUT", "/api/threads/x/records", token, word.encode())
+    told = [record for record in caplog.records if record.name == LOGGER.name]
+    lines = "\n".join(map(JsonLines().format, told)).encode()
+    assert lines.count(b"/api/threads/search") >= len(words)
+    assert seen([*words, token], lines) == []
+
+
+def test_neither_the_model_nor_the_journal_is_given_a_token_of_a_prompt(laptop: Machine) -> None:
+    token = TOKENS["github_token"](random.Random(5))
+    mark = "[REDACTED:github_token]"
+    seen_clean = {"when": {"user": "^use .REDACTED:github_token. now$"}, "text": "It is hidden."}
+    told = json.dumps({"replies": [seen_clean, {"when": {"user": "gh._"}, "text": "I saw it."}]})
+    (laptop.folder / "script.json").write_text(told)
+    script_file = f"scripted:{laptop.folder / 'script.json'}"
+    assert laptop.ok("-p", f"use {token} now", "-m", script_file) == "It is hidden.\n"
+    journal = laptop.journal(laptop.threads()[0]["id"])
+    assert mark.encode() in journal
+    assert needle(token) not in journal.lower()

@@ -1,0 +1,54 @@
+"""What is said of failures holds no secret, and all the rest of it."""
+
+from __future__ import annotations
+
+import logging
+import random
+
+import pytest
+
+from treadle.cli.unsaid import begin_log, tell_bug, unsaid
+from workspace.tokens import TOKENS, secret_of
+
+TOKEN = TOKENS["github_token"](random.Random(4))
+MARK = "[REDACTED:github_token]"
+
+
+def test_lines_of_the_log_and_their_tracebacks_hold_none(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = logging.getLogger()
+    monkeypatch.setattr(root, "handlers", [])
+    level = root.level
+    try:
+        begin_log(logging.INFO)
+        logging.getLogger("treadle.x").info("it is %s", TOKEN)
+        try:
+            raise ValueError(f"no {TOKEN}")
+        except ValueError:
+            logging.getLogger("treadle.x").exception("failed")
+        logging.getLogger("treadle.x").debug("not said")
+    finally:
+        root.setLevel(level)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[:3] == [
+        f"treadle.x: it is {MARK}",
+        "treadle.x: failed",
+        "Traceback (most recent call last):",
+    ]
+    assert lines[-1] == f"ValueError: no {MARK}"
+    assert secret_of(TOKEN) not in "".join(lines)
+
+
+def test_the_last_words_hold_none(capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        raise RuntimeError(f"{TOKEN} \x1b[2J")
+    except RuntimeError as error:
+        tell_bug(RuntimeError, error, error.__traceback__)
+    told = capsys.readouterr().err
+    assert told.splitlines()[-1] == f"RuntimeError: {MARK} �[2J"
+    assert secret_of(TOKEN) not in told
+
+
+def test_a_text_without_secrets_is_said_as_it_is() -> None:
+    assert unsaid("no thread 0190\n") == "no thread 0190\n"
