@@ -34,8 +34,8 @@ MAY_USE: Final = {
     "tools/list_files.py": {"time"},  # deadlines
     "models/failures.py": {"time"},  # a server may name the moment to come back
     "config/command.py": {"time"},  # the deadline of a key command
-    "server/times.py": {"datetime"},  # reads the times of requests, asks no clock
-    "server/tokens.py": {"secrets"},  # nobody can guess them
+    "server/people/times.py": {"datetime"},  # reads the times of requests, asks no clock
+    "server/people/tokens.py": {"secrets"},  # nobody can guess them
     "cli/checks.py": {"time"},  # how long a sync takes
     "cli/filters.py": {"datetime"},  # `7d` is counted from now, days are those of this place
     "sync/wire.py": {"time"},  # nobody drips for ever
@@ -43,10 +43,10 @@ MAY_USE: Final = {
     "cli/listening.py": {"random"},  # so are those of the stream of changes
     "cli/share_command.py": {"datetime"},  # when a link expires, counted from now
     "cli/render.py": {"time"},  # the pace of a terminal
-    "server/logs.py": {"datetime"},  # the times of lines, which the log has taken
-    "server/observing.py": {"secrets", "time"},  # numbers of requests, how long they take
-    "server/process.py": {"time"},  # how long a worker has lived
-    "server/services.py": {"time"},  # how fast a caller asks
+    "server/http/logs.py": {"datetime"},  # the times of lines, which the log has taken
+    "server/http/observing.py": {"secrets", "time"},  # numbers of requests, how long they take
+    "server/http/process.py": {"time"},  # how long a worker has lived
+    "server/http/services.py": {"time"},  # how fast a caller asks
 }
 """Where the program may look at a clock or throw dice, under `src/treadle`, and what for."""
 

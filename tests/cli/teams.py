@@ -16,8 +16,8 @@ from msgspec import Struct
 
 from server.running import Running
 from treadle.cli.main import main
-from treadle.server import accounts
-from treadle.server.database import Database
+from treadle.server.data.database import Database
+from treadle.server.people import accounts
 from treadle.store.local import utc_now
 
 SCRIPT: Final = """

@@ -18,7 +18,7 @@ from typing import Final
 import pytest
 
 from cli.teams import Machine, Team
-from treadle.server.logs import LOGGER, JsonLines
+from treadle.server.http.logs import LOGGER, JsonLines
 from workspace.tokens import TOKENS, secret_of
 
 KNOWN_COUNT: Final = 10

@@ -16,10 +16,10 @@ from server.people import People, at
 from thread.journals import HEADER, PLAIN, write
 from treadle.api.marks import Mark
 from treadle.api.types import ThreadHead
-from treadle.server import threads
 from treadle.server.context import Context
+from treadle.server.data.schema import metadata, records
+from treadle.server.kept import threads
 from treadle.server.problems import Refusal
-from treadle.server.schema import metadata, records
 from treadle.thread.codec import Entry
 from treadle.thread.facts import Base
 from treadle.thread.record import Head, Record, scan

@@ -9,7 +9,7 @@ import pytest
 
 from server.databases import Postgres, Templates, new_folder
 from server.people import People, populate
-from treadle.server.database import Database
+from treadle.server.data.database import Database
 
 DIALECTS = ("sqlite", "postgresql")
 

@@ -211,7 +211,7 @@ class Templates:
 
 def migrate(url: str) -> None:
     """Bring a database up to date."""
-    from treadle.server.database import Database
+    from treadle.server.data.database import Database
 
     database = Database(url)
     try:

@@ -10,9 +10,9 @@ from typing import Any, Final
 from msgspec import Struct
 from sqlalchemy import insert
 
-from treadle.server import schema
 from treadle.server.context import ANYBODY, Context, Principal
-from treadle.server.database import Database
+from treadle.server.data import schema
+from treadle.server.data.database import Database
 
 START: Final = datetime(2026, 11, 21, 8, 15, tzinfo=UTC)
 
@@ -57,7 +57,7 @@ class People(Struct, frozen=True):
 
     def token(self, name: str, **rest: Any) -> str:
         """A new token of this person."""
-        from treadle.server import tokens
+        from treadle.server.people import tokens
 
         with self.writing(name) as context:
             made = tokens.make(context, self[name].user_id, "test", **rest)

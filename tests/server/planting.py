@@ -10,8 +10,8 @@ from sqlalchemy import Connection, insert
 
 from server.people import at
 from thread.journals import ID, PLAIN, records_of, write
-from treadle.server import schema
 from treadle.server.context import Principal
+from treadle.server.data import schema
 from treadle.thread.codec import Entry
 from treadle.thread.facts import ThreadCreated
 

@@ -13,9 +13,10 @@ from server.people import at
 from thread.journals import write
 from treadle.api.codes import Code
 from treadle.api.marks import Mark
-from treadle.server import schema, threads
 from treadle.server.context import Context, Principal
-from treadle.server.database import Database
+from treadle.server.data import schema
+from treadle.server.data.database import Database
+from treadle.server.kept import threads
 from treadle.server.problems import Refusal
 from treadle.thread.record import Head
 

@@ -9,10 +9,10 @@ from threading import Event, Thread
 from types import TracebackType
 from typing import Any, Final
 
-from treadle.server.app import make_app
-from treadle.server.database import Database
-from treadle.server.process import Server, Start, listen, settings
-from treadle.server.settings import ServerConfig
+from treadle.server.data.database import Database
+from treadle.server.http.app import make_app
+from treadle.server.http.process import Server, Start, listen, settings
+from treadle.server.http.settings import ServerConfig
 
 PATIENCE_S: Final = 20.0
 """Nothing in these tests takes as long; who waits longer hangs."""

@@ -13,12 +13,13 @@ from sqlalchemy import insert, select, update
 from server.people import People, at
 from server.planting import MISSING, id_of, plant
 from treadle.api.codes import Code
-from treadle.server import schema, tokens
-from treadle.server.access import READING, RULES, Life, check_creator, find, visible
 from treadle.server.context import Context, Principal, Verb
-from treadle.server.database import Database
+from treadle.server.data import schema
+from treadle.server.data.database import Database
+from treadle.server.people import tokens
+from treadle.server.people.access import READING, RULES, Life, check_creator, find, visible
+from treadle.server.people.times import later
 from treadle.server.problems import Refusal
-from treadle.server.times import later
 
 VERBS: Final = (
     (Verb.LIST, Verb.SEARCH, Verb.GET, Verb.PULL),

@@ -12,9 +12,10 @@ from sqlalchemy import func, select
 from server.people import People, at
 from treadle.api.codes import Code
 from treadle.api.types import ChangedUser, Me, NewOrganization, NewToken, NewUser
-from treadle.server import accounts, audit, schema, tokens
 from treadle.server.context import Context, Principal
-from treadle.server.database import Database
+from treadle.server.data import schema
+from treadle.server.data.database import Database
+from treadle.server.people import accounts, audit, tokens
 from treadle.server.problems import Refusal
 
 ADMINS_WORK: Final[dict[str, Callable[[Context], object]]] = {

@@ -11,8 +11,10 @@ from sqlalchemy import select
 from server.people import People, at
 from server.planting import THREAD, plant_records
 from treadle.api.types import AuditLine, ChangedUser, NewOrganization, NewShare, NewToken, NewUser
-from treadle.server import accounts, audit, schema, sharing, support, threads
 from treadle.server.context import Context
+from treadle.server.data import schema
+from treadle.server.kept import threads
+from treadle.server.people import accounts, audit, sharing, support
 from treadle.server.problems import Refusal
 
 Work = Callable[[Context], object]

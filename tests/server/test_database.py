@@ -21,9 +21,9 @@ from server.pushing_process import HEADER, race
 from treadle.api.codes import Code
 from treadle.api.marks import Mark
 from treadle.errors import ConfigError, StoreError
-from treadle.server import schema
-from treadle.server.database import ATTEMPT_COUNT_MAX, Database
-from treadle.server.failures import AgainError
+from treadle.server.data import schema
+from treadle.server.data.database import ATTEMPT_COUNT_MAX, Database
+from treadle.server.data.failures import AgainError
 from treadle.server.problems import Refusal
 from treadle.thread.record import scan
 

@@ -14,8 +14,8 @@ from sqlalchemy import func, select, text
 
 from server.databases import Postgres, clean_up, new_folder
 from server.people import ROLES, People, populate
-from treadle.server import schema
-from treadle.server.database import Database
+from treadle.server.data import schema
+from treadle.server.data.database import Database
 
 
 def test_a_test_has_an_up_to_date_database_of_its_own(database: Database) -> None:

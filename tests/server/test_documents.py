@@ -11,7 +11,8 @@ from server.chains import chain, push, row, rows_of, thread_id
 from server.people import People
 from treadle.api.codes import Code
 from treadle.api.marks import Mark
-from treadle.server import schema, threads
+from treadle.server.data import schema
+from treadle.server.kept import threads
 from treadle.server.problems import Refusal
 
 ID = thread_id(1)

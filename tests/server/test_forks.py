@@ -9,8 +9,9 @@ from core.samples import answer, said
 from server.chains import chain, document, kept, push, refused, thread_id
 from server.people import People
 from treadle.api.codes import Code
-from treadle.server import schema, threads
-from treadle.server.folding import FOLDS
+from treadle.server.data import schema
+from treadle.server.data.folding import FOLDS
+from treadle.server.kept import threads
 from treadle.thread.facts import Shared
 
 

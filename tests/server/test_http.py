@@ -12,9 +12,9 @@ import pytest
 
 from server.people import People
 from server.running import Reply, Running, chunked, request
-from treadle.server import logs
-from treadle.server.app import ENDPOINTS
-from treadle.server.endpoints import Endpoint
+from treadle.server.http import logs
+from treadle.server.http.app import ENDPOINTS
+from treadle.server.http.endpoints import Endpoint
 
 THREAD: Final = "T-0199aa00-0000-7000-8000-000000000001"
 RECORDS: Final = f"/api/threads/{THREAD}/records"

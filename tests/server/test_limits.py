@@ -29,8 +29,8 @@ from server.running import (
     request,
 )
 from server.serving import Served
-from treadle.server.database import Database
-from treadle.server.limits import Rates, address_of
+from treadle.server.data.database import Database
+from treadle.server.http.limits import Rates, address_of
 from treadle.server.problems import Refusal
 
 MIB = 1024 * 1024

@@ -11,9 +11,10 @@ from sqlalchemy import insert
 from server.people import People, at
 from server.search.corpus import EMPTY, add, id_of
 from treadle.api.codes import Code
-from treadle.server import listing, schema
-from treadle.server.listing import Filters, filters_of
+from treadle.server.data import schema
 from treadle.server.problems import Refusal
+from treadle.server.search import listing
+from treadle.server.search.listing import Filters, filters_of
 
 
 def listed(people: People, who: str = "owner", **given: str) -> list[int]:

@@ -13,8 +13,8 @@ from sqlalchemy import inspect, text
 
 from server.databases import Postgres
 from treadle.errors import ConfigError
-from treadle.server.database import Database
-from treadle.server.schema import metadata
+from treadle.server.data.database import Database
+from treadle.server.data.schema import metadata
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -8,10 +8,10 @@ import re
 from jsonschema import Draft202012Validator
 
 from treadle.api.codes import Code
-from treadle.server.answering import OWN
-from treadle.server.app import ENDPOINTS
-from treadle.server.asking import PATTERNS
-from treadle.server.openapi import document
+from treadle.server.http.answering import OWN
+from treadle.server.http.app import ENDPOINTS
+from treadle.server.http.asking import PATTERNS
+from treadle.server.http.openapi import document
 
 FOUND = json.loads(json.dumps(document(ENDPOINTS)))
 

@@ -29,9 +29,10 @@ from thread.journals import EVERY_ENTRY, HEADER, PLAIN, fold_of, random_batches,
 from treadle.api.codes import Code
 from treadle.api.marks import Mark
 from treadle.core.llm import Usage
-from treadle.server import schema, threads
 from treadle.server.context import Context
-from treadle.server.folding import FOLDS
+from treadle.server.data import schema
+from treadle.server.data.folding import FOLDS
+from treadle.server.kept import threads
 from treadle.server.problems import Refusal
 from treadle.thread.facts import (
     GitObserved,

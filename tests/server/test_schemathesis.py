@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from server.people import People
 from server.running import Running
-from treadle.server.app import ENDPOINTS
+from treadle.server.http.app import ENDPOINTS
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

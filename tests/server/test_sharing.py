@@ -19,13 +19,15 @@ from treadle.api.codes import Code
 from treadle.api.marks import Mark
 from treadle.api.types import NewShare, SharedThread
 from treadle.core.messages import Message, Native, OpaquePart
-from treadle.server import schema, sharing, threads
 from treadle.server.context import Context
-from treadle.server.database import Database
-from treadle.server.folding import FOLDS
+from treadle.server.data import schema
+from treadle.server.data.database import Database
+from treadle.server.data.folding import FOLDS
+from treadle.server.kept import threads
+from treadle.server.people import sharing
+from treadle.server.people.times import later
+from treadle.server.people.tokens import Kind, digest, mint
 from treadle.server.problems import Refusal
-from treadle.server.times import later
-from treadle.server.tokens import Kind, digest, mint
 from treadle.thread.codec import encode_entry
 from treadle.thread.facts import (
     Annotated,
@@ -315,7 +317,7 @@ def test_what_is_no_link_leads_nowhere(planted: People, text: str) -> None:
 
 def test_a_link_is_no_token_and_its_holder_nobody(planted: People, database: Database) -> None:
     """It opens its page and nothing else, and nothing of it is kept."""
-    from treadle.server import tokens
+    from treadle.server.people import tokens
 
     token = _create(planted)
     with database.read() as db:

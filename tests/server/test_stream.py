@@ -13,7 +13,7 @@ import pytest
 from server.people import People
 from server.running import PATIENCE_S, Reply, Running, exchange, read_all, request
 from treadle.api.types import NewToken
-from treadle.server import accounts, tokens
+from treadle.server.people import accounts, tokens
 
 THREAD = "T-0199aa00-0000-7000-8000-00000000000{}"
 

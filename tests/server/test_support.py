@@ -12,11 +12,12 @@ from server.people import People, at
 from server.planting import id_of, plant
 from treadle.api.codes import Code
 from treadle.api.types import SupportAccess
-from treadle.server import schema, support
-from treadle.server.access import find
 from treadle.server.context import Context, Principal, Verb
+from treadle.server.data import schema
+from treadle.server.people import support
+from treadle.server.people.access import find
+from treadle.server.people.times import later
 from treadle.server.problems import Refusal
-from treadle.server.times import later
 
 THREAD: Final = id_of(1)
 

@@ -17,8 +17,9 @@ from treadle.api.marks import Mark
 from treadle.api.types import ThreadHead
 from treadle.core.events import ToolCompleted
 from treadle.core.tools import BlobRef
-from treadle.server import schema, threads
-from treadle.server.folding import FOLDS
+from treadle.server.data import schema
+from treadle.server.data.folding import FOLDS
+from treadle.server.kept import threads
 from treadle.server.problems import Refusal
 from treadle.thread.facts import Annotated, Scrubbed, Shared
 from treadle.thread.record import Head

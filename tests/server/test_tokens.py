@@ -12,12 +12,13 @@ from sqlalchemy import select
 
 from server.people import People, at
 from treadle.api.codes import Code
-from treadle.server import schema, tokens
 from treadle.server.context import ANYBODY
-from treadle.server.database import Database
+from treadle.server.data import schema
+from treadle.server.data.database import Database
+from treadle.server.people import tokens
+from treadle.server.people.times import later
+from treadle.server.people.tokens import Kind, Uses, digest, is_well_formed, mint
 from treadle.server.problems import Refusal
-from treadle.server.times import later
-from treadle.server.tokens import Kind, Uses, digest, is_well_formed, mint
 
 
 def test_a_token_has_256_random_bits_and_a_checksum() -> None:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from sync.simulated_network import Request
 from sync.simulated_server import SimulatedServer
-from treadle.server import threads
+from treadle.server.kept import threads
 from treadle.server.problems import Refusal
 from treadle.store import taking_in
 from treadle.sync import conflicts, rounds, shareable

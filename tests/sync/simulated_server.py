@@ -20,10 +20,12 @@ from sync.simulated_network import Request, stopped
 from treadle.api.codes import Code
 from treadle.api.marks import Mark
 from treadle.errors import RemoteConflictError, RemoteRefusedError, RemoteUnavailableError
-from treadle.server import accounts, schema, threads
 from treadle.server.context import Context
-from treadle.server.database import Database
-from treadle.server.folding import FOLDS
+from treadle.server.data import schema
+from treadle.server.data.database import Database
+from treadle.server.data.folding import FOLDS
+from treadle.server.kept import threads
+from treadle.server.people import accounts
 from treadle.server.problems import Refusal
 
 HEADS_MAX: Final = 5

@@ -12,7 +12,7 @@ from server.people import populate
 from server.running import Running
 from sync.conformance import BODY_SIZE_MAX, RULES
 from sync.desk import Desk
-from treadle.server.database import Database
+from treadle.server.data.database import Database
 from treadle.sync.client import HttpRemote
 from treadle.sync.credentials import Account
 from treadle.sync.ports import Remote

@@ -58,7 +58,7 @@ def organizations() -> None:
 @_JSON
 def list_organizations(database: str | None, as_json: bool) -> None:
     """List all organizations."""
-    from treadle.server import accounts
+    from treadle.server.people import accounts
 
     found = _work(database, accounts.organizations, is_write=False)
     rows = [(one.name, _count(one.user_count, "user")) for one in found.organizations]
@@ -71,7 +71,7 @@ def list_organizations(database: str | None, as_json: bool) -> None:
 def add_organization(name: str, database: str | None) -> None:
     """Make an organization."""
     from treadle.api.types import NewOrganization
-    from treadle.server import accounts
+    from treadle.server.people import accounts
 
     new = NewOrganization(name)
     made = _work(database, lambda context: accounts.make_organization(context, new))
@@ -88,7 +88,7 @@ def users() -> None:
 @_JSON
 def list_users(database: str | None, as_json: bool) -> None:
     """List all users."""
-    from treadle.server import accounts
+    from treadle.server.people import accounts
 
     found = _work(database, accounts.users, is_write=False)
     rows = []
@@ -109,7 +109,7 @@ def list_users(database: str | None, as_json: bool) -> None:
 def add_user(database: str | None, **chosen: Any) -> None:
     """Make a user; he can do nothing before he has a token."""
     from treadle.api.types import NewUser
-    from treadle.server import accounts
+    from treadle.server.people import accounts
 
     new = NewUser(**chosen)
     made = _work(database, lambda context: accounts.make_user(context, new))
@@ -160,7 +160,7 @@ def tokens() -> None:
 @_JSON
 def list_tokens(user: str | None, database: str | None, as_json: bool) -> None:
     """List tokens: what they are called and when they were used, never the tokens themselves."""
-    from treadle.server import accounts
+    from treadle.server.people import accounts
 
     found = _work(
         database,
@@ -190,7 +190,7 @@ def list_tokens(user: str | None, database: str | None, as_json: bool) -> None:
 def add_token(user: str, name: str, expires: str | None, database: str | None) -> None:
     """Make a token for a user, and print it. It is shown this once."""
     from treadle.api.types import NewToken
-    from treadle.server import accounts
+    from treadle.server.people import accounts
 
     until = None if expires is None else _moment_of(expires)
     new = NewToken(name, until)
@@ -210,7 +210,7 @@ def add_token(user: str, name: str, expires: str | None, database: str | None) -
 @_DATABASE
 def revoke_token(token_id: int, database: str | None) -> None:
     """Make a token worthless, from the next request on."""
-    from treadle.server import accounts
+    from treadle.server.people import accounts
 
     _work(database, lambda context: accounts.revoke_token(context, token_id))
     click.echo(f"revoked token {token_id}", err=True)
@@ -223,7 +223,7 @@ def revoke_token(token_id: int, database: str | None) -> None:
 @_JSON
 def show_audit(limit: int, before: int | None, database: str | None, as_json: bool) -> None:
     """Show who changed what about who may see or do something, newest first."""
-    from treadle.server import audit
+    from treadle.server.people import audit
 
     found = _work(database, lambda context: audit.lines(context, limit, before), is_write=False)
     rows = [
@@ -235,7 +235,7 @@ def show_audit(limit: int, before: int | None, database: str | None, as_json: bo
 
 def _change(database: str | None, name: str, **given: Any) -> None:
     from treadle.api.types import ChangedUser
-    from treadle.server import accounts
+    from treadle.server.people import accounts
 
     change = ChangedUser(**given)
     _work(database, lambda context: accounts.change_user(context, name, change))
@@ -251,9 +251,9 @@ def _work(url: str | None, work: Callable[[Context], Result], *, is_write: bool 
     """
     from treadle.api.codes import Code
     from treadle.errors import ConfigError, StoreError, UsageError
-    from treadle.server import accounts
     from treadle.server.context import Context
-    from treadle.server.database import Database
+    from treadle.server.data.database import Database
+    from treadle.server.people import accounts
     from treadle.server.problems import Refusal
     from treadle.store.local import utc_now
 
@@ -307,7 +307,7 @@ def _moment_of(text: str) -> str:
     import re
 
     from treadle.cli.filters import parse_moment
-    from treadle.server.times import later
+    from treadle.server.people.times import later
     from treadle.store.local import utc_now
 
     days = re.fullmatch(r"(\d{1,5})d", text.strip(), re.ASCII)

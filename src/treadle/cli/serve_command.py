@@ -90,7 +90,7 @@ def command(**given: Any) -> None:
         if given["workers"] > 1:
             _share_numbers(stack)
         try:
-            from treadle.server.process import listen
+            from treadle.server.http.process import listen
         except ModuleNotFoundError as error:
             raise NotConfiguredError(
                 f"the server needs {error.name}, which is not installed",
@@ -102,10 +102,10 @@ def command(**given: Any) -> None:
 
 
 def _serve(given: dict[str, Any], listening: socket.socket) -> int:
-    from treadle.server import accounts
-    from treadle.server.database import Database
-    from treadle.server.process import Start, serve
-    from treadle.server.settings import ServerConfig
+    from treadle.server.data.database import Database
+    from treadle.server.http.process import Start, serve
+    from treadle.server.http.settings import ServerConfig
+    from treadle.server.people import accounts
     from treadle.store.local import utc_now
 
     url = given["database"] or _own_database()

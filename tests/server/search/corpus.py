@@ -11,7 +11,8 @@ from sqlalchemy import Connection, insert
 
 from server.people import People, at
 from thread.journals import records_of, write
-from treadle.server import schema, search
+from treadle.server import search
+from treadle.server.data import schema
 from treadle.thread.codec import Entry
 from treadle.thread.facts import FORMAT_VERSION, ThreadCreated
 from treadle.thread.model import ThreadSummary

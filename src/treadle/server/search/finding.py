@@ -29,12 +29,12 @@ from sqlalchemy.exc import DBAPIError
 
 from treadle.api.codes import Code
 from treadle.api.types import SearchHit, SearchResult
-from treadle.server import access
 from treadle.server.context import Context, Verb
-from treadle.server.listing import check_page, in_workspace, lines, threads_with_id
+from treadle.server.data.schema import threads
+from treadle.server.people import access
 from treadle.server.problems import Refusal
-from treadle.server.schema import threads
 from treadle.server.search.keeping import PLACE_SHIFT, texts
+from treadle.server.search.listing import check_page, in_workspace, lines, threads_with_id
 from treadle.server.search.query import Query, in_fts5, in_tsquery, parse
 from treadle.server.search.snippets import snippet_of
 from treadle.store.index.search import WEIGHTS

@@ -15,7 +15,7 @@ from typing import Final
 from msgspec import Struct
 from sqlalchemy import Column, Connection, Integer, MetaData, Table, func, select, text
 
-from treadle.server.schema import Number, Plain
+from treadle.server.data.schema import Number, Plain
 from treadle.server.search.query import PHRASE_LENGTH_MAX
 from treadle.server.search.words import COMMIT_SIGN, Word, cleaned, words_of
 from treadle.thread.model import Thread

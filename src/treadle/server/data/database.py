@@ -1,0 +1,380 @@
+"""The database: SQLite or PostgreSQL, its transactions, and what is asked of its settings."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Lock
+from typing import Any, Final, Literal, TypeVar
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError
+from sqlalchemy.pool import QueuePool
+
+from treadle.errors import ConfigError, StoreError
+from treadle.server.data.failures import AgainError, told, unavailable
+from treadle.server.data.migrating import migrate_to_newest, state_of
+from treadle.server.problems import Refusal
+
+Result = TypeVar("Result")
+
+ATTEMPT_COUNT_MAX: Final = 8
+"""So often a transaction is begun that others stand in the way of."""
+
+LOCK_TIMEOUT_S: Final = 10
+"""So long a transaction waits for others, and a request for a connection."""
+
+_WRITES: Final = "treadle_writes"
+_TRUNCATES: Final = "treadle_truncates"
+
+_SQLITE_VERSION_MIN: Final = (3, 35, 0)
+"""The first one that answers `RETURNING`."""
+
+_SQLITE_OPTIONS: Final = ("journal_mode", "synchronous")
+"""What a URL may say; whatever it says is measured (`Database.check`)."""
+
+_DURABLE: Final = {
+    "synchronous_commit": ("on", "remote_write", "remote_apply"),
+    "fsync": ("on",),
+    "full_page_writes": ("on",),
+}
+"""The values with which PostgreSQL loses nothing that it has acknowledged."""
+
+
+class Database:
+    """A pool of connections for threads.
+
+    Nothing is opened before it is needed. Times out, refuses and comes back by itself: a database
+    that was restarted is used again with the next request.
+
+    Args:
+        url: `postgresql://...`, `postgres://...` or `sqlite:///PATH`.
+        pool_size: how many connections are kept; twice as many are opened at most.
+
+    Raises:
+        ConfigError: the URL names no database that can be used.
+    """
+
+    def __init__(self, url: str, *, pool_size: int = 8) -> None:
+        parsed = _parse(url)
+        self.dialect: Literal["sqlite", "postgresql"]
+        self._writing = Lock()
+        if parsed.get_backend_name() == "sqlite":
+            self.dialect = "sqlite"
+            self.engine = _sqlite_engine(parsed, pool_size)
+        else:
+            self.dialect = "postgresql"
+            self.engine = _postgresql_engine(parsed, pool_size)
+        self.name: str = parsed.render_as_string(hide_password=True)
+        """The URL without its password, for people."""
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A transaction that sees one state of the database throughout.
+
+        Raises:
+            Refusal: unavailable.
+        """
+        with self._transaction(writes=False) as connection:
+            yield connection
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """A transaction that is committed at the end, and undone if an error leaves the block.
+
+        When the block has been left without an error, what was written is durable. After
+        `unavailable` it may be durable or not: ask again, every change can be repeated.
+
+        Raises:
+            Refusal: unavailable.
+        """
+        with self._transaction(writes=True) as connection:
+            yield connection
+
+    def run(self, work: Callable[[Connection], Result], *, is_write: bool) -> Result:
+        """One transaction, begun anew when the database ended it because of others.
+
+        Args:
+            work: what is done; may be called several times, each time in a new transaction.
+            is_write: whether it writes.
+
+        Raises:
+            Refusal: unavailable, or what `work` raises.
+        """
+        for _ in range(ATTEMPT_COUNT_MAX - 1):
+            try:
+                with self._transaction(writes=is_write) as connection:
+                    return work(connection)
+            except AgainError:
+                continue
+        with self._transaction(writes=is_write) as connection:
+            return work(connection)
+
+    @contextmanager
+    def _transaction(self, *, writes: bool) -> Iterator[Connection]:
+        with told(), self._turn(writes=writes), self.engine.connect() as connection:
+            connection.execution_options(**{_WRITES: writes})
+            if self.dialect == "postgresql" and not writes:
+                connection.execution_options(isolation_level="REPEATABLE READ")
+            try:
+                with connection.begin():
+                    yield connection
+            finally:
+                truncates = not connection.invalidated and connection.info.pop(_TRUNCATES, False)
+            if truncates and self.dialect == "sqlite":
+                _truncate_log(connection)
+
+    @contextmanager
+    def _turn(self, *, writes: bool) -> Iterator[None]:
+        """SQLite has one writer at a time: threads of this process queue up instead of polling."""
+        if not writes or self.dialect != "sqlite":
+            yield
+            return
+        if not self._writing.acquire(timeout=LOCK_TIMEOUT_S):
+            raise unavailable("the database is busy")
+        try:
+            yield
+        finally:
+            self._writing.release()
+
+    def check(self) -> None:
+        """Look whether the database keeps what it acknowledges.
+
+        Raises:
+            ConfigError: it does not; the message names the setting.
+            StoreError: it cannot be reached.
+        """
+        with self._plainly() as connection:
+            if self.dialect == "sqlite":
+                _check_sqlite(connection)
+            else:
+                _check_postgresql(connection)
+
+    def state(self) -> Literal["empty", "older", "current"]:
+        """What the tables are to this version.
+
+        Raises:
+            ConfigError: a newer Treadle has made them.
+            StoreError: the database cannot be reached.
+        """
+        with self._plainly() as connection:
+            return state_of(connection)
+
+    def is_current(self) -> bool:
+        """Whether the tables are those of this version. Raises as `state`."""
+        return self.state() == "current"
+
+    def migrate(self) -> None:
+        """Make the tables, or bring them up to this version; one process at a time does it.
+
+        Raises: as `state`; nothing was changed.
+        """
+        with self._plainly(writes=True) as connection:
+            migrate_to_newest(connection)
+
+    def prepare(self, *, is_migrating: bool = False) -> None:
+        """What a server does first: check the settings, make the tables of an empty database.
+
+        Args:
+            is_migrating: whether older tables may be brought up to this version.
+
+        Raises:
+            ConfigError: a setting loses data, or the tables are of another version.
+            StoreError: the database cannot be reached.
+        """
+        self.check()
+        state = self.state()
+        if state == "older" and not is_migrating:
+            raise ConfigError(
+                f"the tables in {self.name} are of an older Treadle",
+                hint="back the database up, then run `treadle serve --migrate` once",
+            )
+        if state != "current":
+            self.migrate()
+
+    @contextmanager
+    def _plainly(self, *, writes: bool = False) -> Iterator[Connection]:
+        """A transaction at start: errors are for who starts the server."""
+        try:
+            with self._transaction(writes=writes) as connection:
+                yield connection
+        except Refusal as refusal:
+            if isinstance(refusal.__cause__, ConfigError):
+                raise refusal.__cause__ from None
+            raise StoreError(
+                f"the database {self.name} cannot be used: {refusal}",
+                hint="start it, or name another one with --database",
+            ) from refusal
+
+    def dispose(self) -> None:
+        """Close all connections that nobody works with; the database can be used again."""
+        self.engine.dispose()
+
+
+def truncates_the_log(connection: Connection) -> None:
+    """Let no old bytes stay in the write-ahead log of SQLite once this transaction is committed.
+
+    PostgreSQL removes them by itself with its next vacuum.
+    """
+    connection.info[_TRUNCATES] = True
+
+
+def _truncate_log(connection: Connection) -> None:
+    """Best effort: readers that see an older state keep the log, and the next one tries again."""
+    raw = connection.connection.dbapi_connection
+    if raw is not None:
+        cursor = raw.cursor()
+        cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        cursor.close()
+
+
+def _parse(url: str) -> URL:
+    try:
+        parsed = make_url(url)
+        parsed.port  # noqa: B018  it is read here or nowhere
+    except (ArgumentError, ValueError):
+        raise _unusable("the URL of the database cannot be read") from None
+    name = parsed.drivername
+    if name in ("postgresql", "postgres", "postgresql+psycopg"):
+        return parsed.set(drivername="postgresql+psycopg")
+    if name not in ("sqlite", "sqlite+pysqlite"):
+        raise _unusable(f"{name} is no database that Treadle works with")
+    if not parsed.database or parsed.database == ":memory:" or parsed.host:
+        raise _unusable("the URL names no file for SQLite")
+    unknown = sorted(set(parsed.query) - set(_SQLITE_OPTIONS))
+    if unknown:
+        raise _unusable(f"the URL has the option {unknown[0]!r}, which SQLite has not got")
+    return parsed
+
+
+def _unusable(why: str) -> ConfigError:
+    return ConfigError(
+        why,
+        hint="postgresql://USER:PASSWORD@HOST/NAME, or sqlite:////srv/treadle/server.sqlite",
+    )
+
+
+def _sqlite_engine(url: URL, pool_size: int) -> Engine:
+    path = Path(url.database or "").absolute()
+    mode = str(url.query.get("journal_mode", "WAL"))
+    synchronous = str(url.query.get("synchronous", "FULL"))
+    for value in (mode, synchronous):
+        if not value.isalnum():
+            raise _unusable("an option of the URL has a value that SQLite has not got")
+
+    def connect() -> sqlite3.Connection:
+        # 0600 from the first byte: the log beside it takes its mode from it.
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        connection = sqlite3.connect(
+            path,
+            timeout=LOCK_TIMEOUT_S,
+            isolation_level=None,  # transactions begin where this module says so
+            check_same_thread=False,
+            cached_statements=256,
+        )
+        for pragma in (
+            f"journal_mode={mode}",
+            f"synchronous={synchronous}",
+            "foreign_keys=ON",
+            "secure_delete=ON",
+            "journal_size_limit=67108864",
+        ):
+            connection.execute(f"PRAGMA {pragma}").fetchall()
+        return connection
+
+    def connect_or_tell() -> sqlite3.Connection:
+        try:
+            return connect()
+        except OSError as error:
+            raise unavailable(f"the database file cannot be opened: {error.strerror}") from error
+
+    engine = create_engine(
+        "sqlite+pysqlite://",
+        creator=connect_or_tell,
+        pool_size=pool_size,
+        max_overflow=pool_size,
+        pool_timeout=LOCK_TIMEOUT_S,
+        poolclass=QueuePool,
+    )
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        is_write = connection.get_execution_options().get(_WRITES, False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if is_write else "BEGIN")
+
+    return engine
+
+
+def _postgresql_engine(url: URL, pool_size: int) -> Engine:
+    engine = create_engine(
+        url,
+        pool_size=pool_size,
+        max_overflow=pool_size,
+        pool_timeout=LOCK_TIMEOUT_S,
+        pool_recycle=1800,
+        pool_pre_ping=True,
+        isolation_level="READ COMMITTED",
+        connect_args={"connect_timeout": LOCK_TIMEOUT_S, "client_encoding": "UTF8"},
+    )
+
+    @event.listens_for(engine, "connect")
+    def look(raw: Any, _: Any) -> None:
+        """An operator may change what holds for new sessions while the server runs."""
+        raw.autocommit = True
+        row = raw.execute("SELECT current_setting('synchronous_commit')").fetchone()
+        raw.execute(f"SET lock_timeout = '{LOCK_TIMEOUT_S}s'")
+        raw.execute("SET idle_in_transaction_session_timeout = '60s'")
+        raw.autocommit = False
+        problem = _problem_of("synchronous_commit", row[0])
+        if problem is not None:
+            raw.close()
+            raise problem
+
+    return engine
+
+
+def _check_sqlite(connection: Connection) -> None:
+    def pragma(name: str) -> str:
+        return str(connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()).lower()
+
+    if sqlite3.sqlite_version_info < _SQLITE_VERSION_MIN:
+        raise ConfigError(
+            f"SQLite {sqlite3.sqlite_version} is too old; the server needs 3.35",
+            hint="use a newer Python, or PostgreSQL",
+        )
+    if (mode := pragma("journal_mode")) != "wal":
+        raise _loses("journal_mode", mode, "leave it out of the URL, and use a local disk")
+    if int(level := pragma("synchronous")) < 2:
+        raise _loses("synchronous", level, "leave it out of the URL, or say FULL")
+
+
+def _check_postgresql(connection: Connection) -> None:
+    for name in _DURABLE:
+        query = f"SELECT current_setting('{name}', true)"
+        problem = _problem_of(name, connection.exec_driver_sql(query).scalar_one())
+        if problem is not None:
+            raise problem
+    encoding = connection.exec_driver_sql("SHOW server_encoding").scalar_one()
+    if encoding != "UTF8":
+        raise ConfigError(
+            f"the database has the encoding {encoding}; not every text could be kept",
+            hint="CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0",
+        )
+
+
+def _problem_of(name: str, value: str | None) -> ConfigError | None:
+    if value is None or value in _DURABLE[name]:
+        return None
+    mend = f"say {name} = on in postgresql.conf; ALTER ROLE and ALTER DATABASE may say it too"
+    return _loses(name, value, mend)
+
+
+def _loses(name: str, value: str, hint: str) -> ConfigError:
+    return ConfigError(
+        f"the database has {name} = {value}: a power cut would lose what was acknowledged",
+        hint=hint,
+    )

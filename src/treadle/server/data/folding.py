@@ -1,0 +1,320 @@
+"""Folds of threads: from memory if they are there, or from a snapshot and the records after it.
+
+What a fold is made of is told by the mark it stands at, whose hash covers every record up to
+there. So a fold in memory is right for its mark for ever, whether or not the transaction that made
+it was committed; a thread that stands at another mark does not find it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from threading import Lock
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+from sqlalchemy import Connection, and_, delete, insert, or_, select
+
+from treadle.api.codes import Code
+from treadle.api.marks import Mark
+from treadle.server.data.schema import documents, records
+from treadle.server.problems import Refusal
+from treadle.thread.codec import Entry, UnknownEntryError, decode_entry
+from treadle.thread.facts import Base, ThreadCreated
+from treadle.thread.fold import ThreadFold
+from treadle.thread.record import Head, Record
+from treadle.thread.snapshot import decode_snapshot, encode_snapshot, restore_fold
+
+CACHE_SIZE_MAX: Final = 64 * 1024 * 1024
+"""The bytes of the records whose folds are kept in memory."""
+
+SNAPSHOT_TAIL_SIZE_MIN: Final = 256 * 1024
+SNAPSHOT_TAIL_FRACTION: Final = 4
+"""As on the machine of a client: a snapshot is made anew when the records after it are longer than
+both 256 KiB and a quarter of it."""
+
+BASE_COUNT_MAX: Final = 1000
+"""A fork of a fork of a fork ... goes on no deeper."""
+
+READ_COUNT: Final = 500
+"""So many records are read from the database at a time."""
+
+_decode_record: Final = msgspec.json.Decoder(Record).decode
+
+USAGE_MAX: Final = 2**53
+"""More tokens than this were never used; no sum of them leaves 64 bits."""
+
+
+class Folded(Struct):
+    """A fold, and how far it is ahead of its snapshot. Whoever has it, has it alone.
+
+    `size` counts the bytes of all records in it, `tail_size` those after the snapshot.
+    """
+
+    fold: ThreadFold
+    mark: Mark
+    size: int = 0
+    tail_size: int = 0
+    snapshot_size: int = 0
+
+    def take(self, record: Record, size: int) -> Entry:
+        """Apply one more record of so many bytes.
+
+        Raises:
+            Refusal: unfoldable; the fold must not be used any more.
+        """
+        try:
+            entry = decode_entry(record.event)
+            if isinstance(entry, ThreadCreated) and record.seq > 1:
+                raise UnknownEntryError("a thread is created twice")
+            self.fold.apply(record.seq, record.at, entry)
+        except UnknownEntryError as error:
+            raise unfoldable(record.seq, error.message) from None
+        except (ArithmeticError, LookupError, TypeError, ValueError, RecursionError) as error:
+            # What a forged record does to a fold; no program that folds before it writes made it.
+            raise unfoldable(record.seq, f"it makes no sense ({type(error).__name__})") from error
+        used = self.fold.usage
+        if max(used.input_tokens, used.output_tokens, used.unpriced_tokens) > USAGE_MAX:
+            raise unfoldable(record.seq, "it uses more tokens than there are")
+        self.mark = Mark(record.seq, record.hash)
+        self.size += size
+        self.tail_size += size
+        return entry
+
+    @property
+    def wants_snapshot(self) -> bool:
+        """Whether reading the records after the snapshot takes longer than it should."""
+        least = max(SNAPSHOT_TAIL_SIZE_MIN, self.snapshot_size // SNAPSHOT_TAIL_FRACTION)
+        return self.tail_size > least
+
+
+class FoldCache:
+    """Folds by thread and mark, the least recently used leaving first. Safe for threads.
+
+    Args:
+        size_max: how many bytes of records they may stand for.
+    """
+
+    def __init__(self, size_max: int = CACHE_SIZE_MAX) -> None:
+        self._size_max = size_max
+        self._lock = Lock()
+        self._folds: OrderedDict[tuple[str, Mark], Folded] = OrderedDict()
+        self._size = 0
+
+    def take(self, thread_id: str, mark: Mark) -> Folded | None:
+        """The fold at this mark, which leaves the cache with it."""
+        with self._lock:
+            found = self._folds.pop((thread_id, mark), None)
+            self._size -= 0 if found is None else found.size
+            return found
+
+    def put(self, thread_id: str, folded: Folded) -> None:
+        """Keep a fold that the caller uses no longer; too large ones are not kept."""
+        with self._lock:
+            old = self._folds.pop((thread_id, folded.mark), None)
+            self._size -= 0 if old is None else old.size
+            if folded.size > self._size_max:
+                return
+            self._folds[thread_id, folded.mark] = folded
+            self._size += folded.size
+            while self._size > self._size_max:
+                _, dropped = self._folds.popitem(last=False)
+                self._size -= dropped.size
+
+    def clear(self) -> None:
+        """Forget all."""
+        with self._lock:
+            self._folds.clear()
+            self._size = 0
+
+
+FOLDS: Final = FoldCache()
+"""The folds that this process has in memory."""
+
+
+def fold_at(db: Connection, thread_id: str, mark: Mark) -> Folded:
+    """The fold of a thread of records at a mark that it has.
+
+    The caller has it alone, and puts it into `FOLDS` when he needs it no longer.
+
+    Raises:
+        Refusal: unfoldable; a newer version of the server has taken it, or its base is gone.
+    """
+    return FOLDS.take(thread_id, mark) or _read(db, thread_id, mark)
+
+
+def begun(db: Connection, header: ThreadCreated) -> Folded:
+    """The fold before the first record of a thread: empty, or the base's for a fork.
+
+    Raises:
+        Refusal: unfoldable; the base is not what the fork knew, or this version cannot fold it.
+    """
+    if header.base is None:
+        return _above(None, header)
+    base = header.base
+    mark = Mark(base.version, base.hash)
+    if base.thread == header.thread or not has_mark(db, base.thread, mark):
+        raise base_is_missing()
+    below = fold_at(db, base.thread, mark)
+    folded = _above(below, header)
+    FOLDS.put(base.thread, below)
+    return folded
+
+
+def has_mark(db: Connection, thread_id: str, mark: Mark) -> bool:
+    """Whether a thread has this record."""
+    return mark_at(db, thread_id, mark.seq) == mark
+
+
+def mark_at(db: Connection, thread_id: str, seq: int) -> Mark | None:
+    """The mark of a thread's record; `None` if it has no such one."""
+    at = and_(records.c.thread_id == thread_id, records.c.seq == seq)
+    found = db.execute(select(records.c.hash).where(at)).scalar_one_or_none()
+    return None if found is None else Mark(seq, found)
+
+
+def keep_snapshot(db: Connection, folded: Folded) -> None:
+    """Store the snapshot of a fold in place of the last one; the one at version 1 stays.
+
+    A fork has one there, so that it stands by itself if its base is removed.
+    """
+    seq, chain_hash = folded.mark.seq, folded.mark.hash
+    fold = folded.fold
+    body = encode_snapshot(fold, Head(seq, chain_hash, fold.updated_at, max(1, folded.size)))
+    mine = documents.c.thread_id == fold.header.thread
+    is_old = or_(documents.c.version > 1, documents.c.version == seq)
+    db.execute(delete(documents).where(mine, is_old))
+    db.execute(
+        insert(documents).values(
+            thread_id=fold.header.thread, version=seq, hash=chain_hash, body=body.decode()
+        )
+    )
+    folded.tail_size, folded.snapshot_size = 0, len(body)
+
+
+def _read(db: Connection, thread_id: str, mark: Mark) -> Folded:
+    """From the database, base by base: the lowest one that has a snapshot comes first."""
+    way: list[tuple[Mark, ThreadCreated]] = []
+    folded = None
+    while folded is None:
+        folded = _from_snapshot(db, thread_id, mark.seq)
+        header = _header(db, thread_id) if folded is None else folded.fold.header
+        way.append((mark, header))
+        if folded is not None or header.base is None:
+            break
+        base: Base = header.base
+        thread_id, mark = base.thread, Mark(base.version, base.hash)
+        if len(way) > BASE_COUNT_MAX or not has_mark(db, thread_id, mark):
+            raise base_is_missing()
+    for at, header in reversed(way):
+        if folded is None or folded.fold.header.thread != header.thread:
+            folded = _above(folded, header)
+        for record, size in _records_between(db, header.thread, folded.mark.seq, at.seq):
+            folded.take(record, size)
+    assert folded is not None
+    return folded
+
+
+def _above(below: Folded | None, header: ThreadCreated) -> Folded:
+    """The fold before the first record: empty, or that of the base."""
+    try:
+        if below is None:
+            return Folded(ThreadFold(header), Mark())
+        return Folded(below.fold.branch(header), Mark(), below.size)
+    except UnknownEntryError as error:
+        raise unfoldable(1, error.message) from None
+
+
+def _from_snapshot(db: Connection, thread_id: str, seq: int) -> Folded | None:
+    """The fold of the newest snapshot up to there; `None` if there is none that can be used."""
+    query = (
+        select(documents.c.version, documents.c.hash, documents.c.body)
+        .join(
+            records,
+            and_(
+                records.c.thread_id == documents.c.thread_id,
+                records.c.seq == documents.c.version,
+                records.c.hash == documents.c.hash,
+            ),
+        )
+        .where(documents.c.thread_id == thread_id, documents.c.version <= seq)
+        .order_by(documents.c.version.desc())
+    )
+    for version, chain_hash, body in db.execute(query):
+        data = body.encode()
+        snapshot = decode_snapshot(data)
+        fold = None if snapshot is None else restore_fold(snapshot)
+        if snapshot is not None and fold is not None:
+            return Folded(fold, Mark(version, chain_hash), snapshot.head.size, 0, len(data))
+    return None
+
+
+def _header(db: Connection, thread_id: str) -> ThreadCreated:
+    for record, _ in _records_between(db, thread_id, 0, 1):
+        return header_of(record)
+    raise base_is_missing()
+
+
+def header_of(first: Record) -> ThreadCreated:
+    """What record 1 says.
+
+    Raises:
+        Refusal: unfoldable; it creates no thread.
+    """
+    try:
+        header = decode_entry(first.event)
+    except UnknownEntryError as error:
+        raise unfoldable(1, error.message) from None
+    if not isinstance(header, ThreadCreated):
+        raise unfoldable(1, "it does not create a thread")
+    return header
+
+
+def _records_between(
+    db: Connection, thread_id: str, after: int, through: int
+) -> Iterator[tuple[Record, int]]:
+    """Records as the database has them, each with its size as a line."""
+    for line in lines_between(db, thread_id, after, through):
+        yield record_of(line), len(line) + 1
+
+
+def lines_between(db: Connection, thread_id: str, after: int, through: int) -> Iterable[bytes]:
+    """The lines of a thread's records, a few at a time."""
+    seq = after
+    while seq < through:
+        query = (
+            select(records.c.seq, records.c.line)
+            .where(records.c.thread_id == thread_id)
+            .where(records.c.seq > seq, records.c.seq <= through)
+            .order_by(records.c.seq)
+            .limit(READ_COUNT)
+        )
+        rows = db.execute(query).all()
+        if not rows:
+            return
+        yield from (line.encode() for _, line in rows)
+        seq = rows[-1].seq
+
+
+def record_of(line: bytes) -> Record:
+    """A record that was verified when it was taken."""
+    return _decode_record(line)
+
+
+def base_is_missing() -> Refusal:
+    """What is said of a base that is not here, is another one, or may not be seen."""
+    return Refusal(
+        Code.UNFOLDABLE,
+        "what this thread was forked from is not here as the fork knew it",
+        hint="send that thread first; its owner can",
+    )
+
+
+def unfoldable(seq: int, why: str) -> Refusal:
+    """What is said of a record that this version cannot take in."""
+    return Refusal(
+        Code.UNFOLDABLE,
+        f"record {seq} cannot be folded: {why}",
+        hint="nothing was taken; the server may be older than the client",
+    )

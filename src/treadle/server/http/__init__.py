@@ -1,0 +1,1 @@
+"""The server to those who ask: connections, limits, endpoints, answers, live changes."""

@@ -1,0 +1,281 @@
+"""One path of the API: takes a request apart, has one function answer it, and sends the answer."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from typing import Any, Final
+
+import msgspec
+from anyio import move_on_after
+from sqlalchemy import Connection
+
+from treadle import __version__
+from treadle.api.codes import Code
+from treadle.api.types import Health
+from treadle.errors import TreadleError
+from treadle.server.context import Context
+from treadle.server.http import asking, sending
+from treadle.server.http.asking import Head
+from treadle.server.http.endpoints import JSON, Answer, Asked, Endpoint
+from treadle.server.http.limits import BodyReader
+from treadle.server.http.metrics import MEDIA
+from treadle.server.http.observing import Seen
+from treadle.server.http.routes.health import OWN
+from treadle.server.http.sending import Send
+from treadle.server.http.services import Services
+from treadle.server.http.stream import PAGE_COUNT, Look
+from treadle.server.kept import threads
+from treadle.server.people import tokens
+from treadle.server.problems import Refusal, not_found, unauthorized
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+
+HEALTH_TIME_S: Final = 5.0
+"""A database that has not answered by then does not work."""
+
+
+class Resource:
+    """The ASGI application of one path.
+
+    Args:
+        services: of the process.
+        endpoints: what can be done there, by method.
+        document: the OpenAPI document, encoded.
+    """
+
+    def __init__(
+        self, services: Services, endpoints: Mapping[str, Endpoint], document: bytes
+    ) -> None:
+        self._services = services
+        self._endpoints = dict(endpoints)
+        self._document = document
+        allowed = {*endpoints, "OPTIONS"} | ({"HEAD"} if "GET" in endpoints else set())
+        self._allow = {"allow": ", ".join(sorted(allowed))}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, or refuse as the API refuses."""
+        try:
+            await self._answer(scope, receive, send)
+        except Refusal as refusal:
+            seen: Seen = scope["treadle"]
+            if seen.has_begun:
+                raise
+            seen.code = refusal.code
+            await sending.refusal(send, refusal)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        seen: Seen = scope["treadle"]
+        method = "GET" if scope["method"] == "HEAD" else scope["method"]
+        endpoint = self._endpoints.get(method)
+        if method == "OPTIONS":
+            await sending.whole(send, 204, "", b"", self._allow)
+            return
+        if endpoint is None:
+            raise Refusal(Code.METHOD_NOT_ALLOWED, "that cannot be done here", headers=self._allow)
+        seen.route, seen.name = endpoint.path, endpoint.name
+        head = asking.read_head(scope, self._services.config)
+        if endpoint.name in OWN:
+            await self._own(endpoint, head, send)
+            return
+        digest = hashlib.sha256((head.bearer or "").encode()).hexdigest() if head.bearer else ""
+        self._services.rates.take(head.address, digest)
+        if head.bearer is None and not endpoint.is_open:
+            raise unauthorized()
+        request = _Request(self._services, endpoint, head, seen)
+        with self._services.room.shared() as held:
+            body = b""
+            if endpoint.body is not None:
+                asking.check_media(endpoint, head.headers)
+                reader = BodyReader(receive, head.headers, self._services.config, held)
+                body = await reader.read()
+                seen.body_size = len(body)
+            answer = await request.ask(scope, body)
+        if digest:
+            self._services.rates.prove(digest)
+        if endpoint.is_stream:
+            await request.stream(asking.last_event(head.headers), receive, send)
+        else:
+            await request.send(answer, send, is_whole=scope["method"] != "HEAD")
+
+    async def _own(self, endpoint: Endpoint, head: Head, send: Send) -> None:
+        """What the application knows by itself."""
+        services = self._services
+        if endpoint.name == "openapi":
+            await sending.whole(send, 200, JSON, self._document)
+        elif endpoint.name == "metrics":
+            await self._check_metrics(head)
+            await sending.whole(send, 200, MEDIA, services.metrics.text())
+        else:
+            health = await _health(services, is_ready=endpoint.name == "ready")
+            status = 200 if health.status == "healthy" else 503
+            await sending.whole(send, status, JSON, msgspec.json.encode(health))
+
+    async def _check_metrics(self, head: Head) -> None:
+        """Numbers tell how much a team works: they are for who runs the server.
+
+        Raises:
+            Refusal: the caller is not who may see them.
+        """
+        if self._services.config.has_public_metrics or (head.is_local and head.bearer is None):
+            return
+        if head.bearer is None:
+            raise not_found()
+        caller = await self._services.work(
+            lambda db: self._services.context(db, head.bearer).caller, is_write=False
+        )
+        if not caller.is_admin:
+            raise not_found()
+
+
+class _Request:
+    """A request of one endpoint, with what of it has been read."""
+
+    def __init__(self, services: Services, endpoint: Endpoint, head: Head, seen: Seen) -> None:
+        self._services = services
+        self._endpoint = endpoint
+        self._head = head
+        self._seen = seen
+        self._query: Any = None
+
+    async def ask(self, scope: Scope, body: bytes) -> Answer:
+        """The answer of the endpoint's function; its transaction is committed.
+
+        Raises:
+            Refusal: the request has not the form of the endpoint, or the function refuses.
+        """
+        endpoint, bearer = self._endpoint, self._head.bearer
+
+        def work(db: Connection) -> tuple[Context, Answer]:
+            # Who asks is looked at first: nobody else is told what is wrong with a request.
+            context = self._services.context(db, bearer, is_open=endpoint.is_open)
+            return context, endpoint.do(self._asked(context, scope, body))
+
+        context, answer = await self._services.work(work, is_write=endpoint.is_write)
+        self._seen.user_id = context.caller.user_id
+        if endpoint.is_write:
+            self._services.changes.poke()
+            if endpoint.name == "push_records":
+                self._services.metrics.pushes.inc()
+                self._services.metrics.pushed_size.inc(len(body))
+        await self._note_use(context)
+        return answer
+
+    def _asked(self, context: Context, scope: Scope, body: bytes) -> Asked:
+        """The request in the form of the endpoint."""
+        endpoint, headers = self._endpoint, self._head.headers
+        path = asking.check_path(scope["path_params"])
+        self._query = asking.read_query(scope["query_string"], endpoint.query)
+        return Asked(
+            context,
+            path,
+            self._query,
+            asking.read_body(endpoint, body) if endpoint.body is not None else None,
+            asking.read_base(endpoint, headers),
+            asking.read_known(headers) if endpoint.has_tag else frozenset(),
+            self._head.origin,
+        )
+
+    async def _note_use(self, context: Context) -> None:
+        """Note that a token was used; a database that is busy fails only this."""
+        caller = context.caller
+        if not self._services.uses.is_due(caller, context.now):
+            return
+        token_id = caller.token_id
+        assert token_id is not None
+        try:
+            await self._services.work(
+                lambda db: tokens.note_use(db, token_id, context.now), is_write=True
+            )
+        except Refusal:
+            self._services.metrics.database_errors.inc()
+
+    async def send(self, answer: Answer, send: Send, *, is_whole: bool) -> None:
+        """Send the answer; what follows its first part is made while that is on its way."""
+        endpoint = self._endpoint
+        status = answer.status or endpoint.status
+        if answer.raw is None:
+            data = b"" if answer.value is None else msgspec.json.encode(answer.value)
+        else:
+            data = answer.raw
+        has_body = status not in (204, 304)
+        media = (answer.media or endpoint.answer_media) if has_body else ""
+        if answer.rest is None:
+            await sending.whole(send, status, media, data, answer.headers)
+            return
+        await sending.start(send, status, media, answer.headers)
+        while is_whole:
+            await sending.body(send, data, is_last=answer.rest is None)
+            rest = answer.rest
+            if rest is None:
+                return
+            answer = await self._services.work(
+                lambda db, rest=rest: rest(  # type: ignore[misc]
+                    self._services.context(db, self._head.bearer, is_open=endpoint.is_open)
+                ),
+                is_write=False,
+            )
+            data = answer.raw or b""
+        await sending.body(send, b"", is_last=True)
+
+    async def stream(self, last: int | None, receive: Receive, send: Send) -> None:
+        """Send changes for as long as the caller listens and may.
+
+        Args:
+            last: the change that the caller has seen last, if it says so.
+            receive: says when the caller has gone.
+            send: of ASGI.
+
+        Raises:
+            Refusal: there are too many streams.
+        """
+        services = self._services
+        after = last if last is not None else self._query.after
+        if not isinstance(after, int):
+            after = await services.work(services.newest, is_write=False)
+        assert self._seen.user_id is not None
+        with services.changes.listener(self._seen.user_id) as wake:
+            services.metrics.streams.inc()
+            try:
+                await sending.start(send, 200, self._endpoint.answer_media, {})
+                async with services.changes.watch(receive, wake) as gone:
+                    async for text in services.changes.events(wake, after, self._look, gone):
+                        await sending.body(send, text, is_last=False)
+                await sending.body(send, b"", is_last=True)
+            finally:
+                services.metrics.streams.dec()
+
+    async def _look(self, after: int) -> Look:
+        def work(db: Connection) -> Look:
+            context = self._services.context(db, self._head.bearer)
+            # What was committed before the look is in it; what comes later has a larger number.
+            seen = threads.newest_change(context)
+            heads = tuple(threads.changes(context, after, PAGE_COUNT))
+            if len(heads) >= PAGE_COUNT:
+                return Look(heads, heads[-1].change)
+            return Look(heads, max([after, seen, *(head.change for head in heads)]))
+
+        return await self._services.work(work, is_write=False)
+
+
+async def _health(services: Services, *, is_ready: bool) -> Health:
+    """Whether the parts work; one that does not answer in time does not."""
+
+    def look() -> str:
+        services.database.run(services.newest, is_write=False)
+        return "healthy" if not is_ready or services.database.is_current() else "not migrated"
+
+    found = "does not answer"
+    try:
+        with move_on_after(HEALTH_TIME_S):
+            found = await services.seldom(look)
+    except Refusal as refusal:
+        found = str(refusal)
+    except TreadleError as error:
+        found = error.message
+    components = {"database": found}
+    if is_ready:
+        components["server"] = "stopping" if services.changes.is_stopping else "healthy"
+    is_healthy = all(one == "healthy" for one in components.values())
+    return Health("healthy" if is_healthy else "unhealthy", __version__, components)

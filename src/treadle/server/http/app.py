@@ -1,0 +1,89 @@
+"""The server as an ASGI application: its paths, and what answers where there is none."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.routing import Route
+
+from treadle.server.data.database import Database
+from treadle.server.http import openapi, sending
+from treadle.server.http.answering import Resource
+from treadle.server.http.endpoints import Endpoint
+from treadle.server.http.observing import observed
+from treadle.server.http.routes import admin, health, people, records, sharing
+from treadle.server.http.routes import threads as documents
+from treadle.server.http.sending import Send
+from treadle.server.http.services import Services
+from treadle.server.http.settings import ServerConfig
+from treadle.server.problems import not_found
+from treadle.store.local import utc_now
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+
+ENDPOINTS: Final[tuple[Endpoint, ...]] = (
+    *health.ENDPOINTS,
+    *documents.ENDPOINTS,
+    *records.ENDPOINTS,
+    *sharing.ENDPOINTS,
+    *people.ENDPOINTS,
+    *admin.ENDPOINTS,
+)
+"""All that the server can be asked. A path that names something stands before one with a name."""
+
+
+class Application:
+    """The ASGI application of one process."""
+
+    def __init__(self, services: Services) -> None:
+        self.services = services
+        document = msgspec.json.encode(openapi.document(ENDPOINTS))
+        paths: dict[str, dict[str, Endpoint]] = {}
+        for endpoint in ENDPOINTS:
+            paths.setdefault(endpoint.path, {})[endpoint.method] = endpoint
+        self._starlette = Starlette(
+            routes=[
+                Route(path, Resource(services, found, document)) for path, found in paths.items()
+            ],
+            lifespan=self._lifespan,
+        )
+        self._starlette.router.redirect_slashes = False
+        self._starlette.router.default = _nowhere
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request; what is no HTTP is not spoken here."""
+        if scope["type"] == "http":
+            await observed(self._starlette.router, scope, receive, send, self.services.metrics)
+        elif scope["type"] == "lifespan":
+            await self._starlette(scope, receive, send)
+
+    def stop(self) -> None:
+        """End every stream: the server is about to stop. Other requests are answered."""
+        self.services.changes.stop()
+
+    @asynccontextmanager
+    async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
+        yield
+        self.stop()
+
+
+def make_app(
+    config: ServerConfig, database: Database, *, now: Callable[[], str] = utc_now
+) -> Application:
+    """The server as an ASGI application.
+
+    Args:
+        config: its limits.
+        database: with tables of this version; whoever opened it closes it.
+        now: the clock, in the form of records.
+    """
+    return Application(Services(config, database, now))
+
+
+async def _nowhere(scope: Scope, receive: Receive, send: Send) -> None:
+    await sending.refusal(send, not_found())

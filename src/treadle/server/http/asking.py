@@ -1,0 +1,236 @@
+"""A request as its endpoint wants it, or why it is none; looks at no database."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import parse_qsl
+
+import msgspec
+from msgspec import Struct
+
+from treadle.api.codes import Code
+from treadle.api.marks import SEQ_MAX, Mark, parse_tag, parse_version
+from treadle.server.http.endpoints import Base, Endpoint
+from treadle.server.http.limits import address_of
+from treadle.server.http.settings import ServerConfig
+from treadle.server.kept.validation import check_json
+from treadle.server.problems import Refusal, not_found
+
+ONCE: Final = frozenset(
+    ("authorization", "content-encoding", "content-type", "if-match", "accept", "last-event-id")
+)
+"""Headers that mean nothing when they stand twice."""
+
+QUERY_FIELDS_MAX: Final = 20
+
+_HOST: Final = re.compile(r"[A-Za-z0-9._\-:\[\]]{1,255}")
+_TAGS: Final = re.compile(r'(?:W/)?"([^"]{0,100})"')
+_CHARSETS: Final = ("", "charset=utf-8", 'charset="utf-8"')
+
+PATTERNS: Final = {
+    "thread_id": r"T-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}",
+    "sha256": r"[0-9a-f]{64}",
+    "token": r"[A-Za-z0-9_]{1,200}",
+    "token_id": r"[1-9][0-9]{0,17}",
+    "name": r"[A-Za-z0-9][A-Za-z0-9._@\-]{0,99}",
+}
+"""What stands in a path; what does not fit names nothing that there could be."""
+
+
+class Head(Struct, frozen=True):
+    """What stands in a request before its body, once each.
+
+    Args:
+        method: in upper case; `GET` also for `HEAD`.
+        headers: names in lower case.
+        bearer: the token it brings; `None` for none.
+        address: where it comes from.
+        origin: what it was asked under: scheme and host.
+        is_local: the caller is on this machine, and no proxy stands between.
+    """
+
+    method: str
+    headers: dict[str, str]
+    bearer: str | None
+    address: str
+    origin: str
+    is_local: bool
+
+
+def read_head(scope: Mapping[str, Any], config: ServerConfig) -> Head:
+    """The head of an ASGI request.
+
+    Raises:
+        Refusal: a header stands twice that may not, or `Authorization` is no bearer token.
+    """
+    headers: dict[str, str] = {}
+    for raw_name, raw_value in scope["headers"]:
+        name, value = raw_name.decode("latin-1"), raw_value.decode("latin-1").strip()
+        if name not in headers:
+            headers[name] = value
+        elif name in ONCE:
+            raise Refusal(Code.BAD_REQUEST, f"the header {name} stands twice")
+        else:
+            headers[name] += f", {value}"
+    client = scope.get("client")
+    is_proxied = config.is_behind_proxy or bool({"x-forwarded-for", "forwarded"} & headers.keys())
+    method = scope["method"]
+    return Head(
+        "GET" if method == "HEAD" else method,
+        headers,
+        _bearer(headers.get("authorization")),
+        address_of(client, headers, is_behind_proxy=config.is_behind_proxy),
+        _origin(scope, headers, config),
+        not is_proxied and client is not None and client[0] in ("127.0.0.1", "::1"),
+    )
+
+
+def _bearer(told: str | None) -> str | None:
+    if told is None:
+        return None
+    scheme, _, token = told.partition(" ")
+    if scheme.lower() != "bearer" or not re.fullmatch(r"[\x21-\x7e]{1,500}", token.strip()):
+        raise Refusal(Code.UNAUTHORIZED, "`Authorization` holds no bearer token")
+    return token.strip()
+
+
+def _origin(scope: Mapping[str, Any], headers: dict[str, str], config: ServerConfig) -> str:
+    if config.base_url:
+        return config.base_url.rstrip("/")
+    scheme, host = scope.get("scheme", "http"), headers.get("host", "")
+    if config.is_behind_proxy:
+        told = headers.get("x-forwarded-proto", scheme)
+        scheme = told if told in ("http", "https") else scheme
+        host = headers.get("x-forwarded-host", host)
+    return f"{scheme}://{host if _HOST.fullmatch(host) else 'localhost'}"
+
+
+def check_path(values: Mapping[str, Any]) -> dict[str, str]:
+    """The values of a path.
+
+    Raises:
+        Refusal: one of them names nothing that there could be.
+    """
+    for name, value in values.items():
+        if not re.fullmatch(PATTERNS[name], value, re.ASCII):
+            raise not_found()
+    return dict(values)
+
+
+def read_query(raw: bytes, kind: type[Struct] | None) -> Any:
+    """What stands behind the `?`, as an object of this type; `None` without a type.
+
+    Raises:
+        Refusal: it has not the form that the type wants, a name stands twice or is not known.
+    """
+    try:
+        pairs = parse_qsl(
+            raw.decode("ascii"),
+            keep_blank_values=True,
+            errors="strict",
+            max_num_fields=QUERY_FIELDS_MAX,
+        )
+    except (UnicodeError, ValueError):
+        raise Refusal(Code.BAD_REQUEST, "what stands behind the `?` cannot be read") from None
+    fields = () if kind is None else msgspec.structs.fields(kind)
+    known = {one.encode_name: one.default == () for one in fields}
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if known.get(name):
+            found.setdefault(name, []).append(value)
+        elif name in known and name not in found:
+            found[name] = value
+        else:
+            raise Refusal(
+                Code.BAD_REQUEST,
+                "behind the `?` a name stands twice, or is not known here",
+                hint=f"known are: {', '.join(sorted(known)) or 'none'}",
+            )
+    if any("\0" in value for _, value in pairs):
+        raise Refusal(Code.BAD_REQUEST, "what stands behind the `?` holds NUL")
+    if kind is None:
+        return None
+    try:
+        return msgspec.convert(found, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise Refusal(Code.BAD_REQUEST, f"what stands behind the `?`: {error}") from None
+
+
+def read_base(endpoint: Endpoint, headers: Mapping[str, str]) -> Mark | int | None:
+    """The place that `If-Match` names.
+
+    Raises:
+        Refusal: it names none, or is missing where it must be.
+    """
+    told = headers.get("if-match")
+    if endpoint.base is Base.NONE or (told is None and endpoint.base is Base.MAY):
+        return None
+    if told is None:
+        raise Refusal(
+            Code.PRECONDITION_REQUIRED,
+            "`If-Match` is missing: a change must say what it changes",
+            hint='it is the `ETag` of what you have; of a thread that is not there yet, "0-000..."',
+        )
+    found = parse_tag(told) or parse_version(told)
+    if found is None:
+        raise Refusal(Code.BAD_REQUEST, "`If-Match` names no version")
+    return found
+
+
+def read_known(headers: Mapping[str, str]) -> frozenset[str]:
+    """The tags that `If-None-Match` names, without quotes; `*` stands for any."""
+    told = headers.get("if-none-match", "")
+    return frozenset(("*",)) if told.strip() == "*" else frozenset(_TAGS.findall(told))
+
+
+def check_media(endpoint: Endpoint, headers: Mapping[str, str]) -> None:
+    """Whether the body says that it is what the endpoint takes.
+
+    Raises:
+        Refusal: it says something else, or nothing.
+    """
+    media, _, rest = headers.get("content-type", "").partition(";")
+    is_empty = headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers
+    if endpoint.is_body_optional and is_empty:
+        return
+    if media.strip().lower() != endpoint.body_media or rest.strip().lower() not in _CHARSETS:
+        raise Refusal(
+            Code.UNSUPPORTED_MEDIA,
+            "the body is not of the kind that is taken here",
+            hint=f"Content-Type: {endpoint.body_media}",
+            headers={"accept": endpoint.body_media},
+        )
+
+
+def read_body(endpoint: Endpoint, body: bytes) -> Any:
+    """The body as the endpoint wants it.
+
+    Raises:
+        Refusal: it has not the form of the endpoint's type.
+    """
+    if isinstance(endpoint.body, str):
+        return body
+    if not body and endpoint.is_body_optional:
+        return endpoint.body()
+    check_json(body)
+    try:
+        return msgspec.json.decode(body, type=endpoint.body)
+    except msgspec.ValidationError as error:
+        # What the library says names the place and the expected type, and nothing of the body.
+        raise Refusal(Code.BAD_REQUEST, f"the body is not what is expected: {error}") from None
+
+
+def last_event(headers: Mapping[str, str]) -> int | None:
+    """The change that `Last-Event-ID` names; `None` without it.
+
+    Raises:
+        Refusal: it names none.
+    """
+    told = headers.get("last-event-id", "")
+    if not told:
+        return None
+    if not re.fullmatch(r"[0-9]{1,16}", told) or int(told) > SEQ_MAX:
+        raise Refusal(Code.BAD_REQUEST, "`Last-Event-ID` names no change")
+    return int(told)

@@ -1,0 +1,258 @@
+"""What a request may cost: the size and time of its body, and how many may come."""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from treadle.api.codes import Code
+from treadle.server.http.settings import ServerConfig
+from treadle.server.problems import Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+
+BUCKETS_MAX: Final = 10_000
+"""Callers whose rate is remembered; the one that has not called for longest is forgotten."""
+
+_GZIP: Final = 16 + zlib.MAX_WBITS
+
+
+class Disconnected(Exception):  # noqa: N818  nobody is at fault
+    """The caller has gone; there is nobody to answer."""
+
+
+class Room:
+    """How many bytes of bodies a process holds at a time, of all requests together."""
+
+    def __init__(self, size_max: int) -> None:
+        self.free = size_max
+
+    def take(self, size: int) -> None:
+        """Hold so many more.
+
+        Raises:
+            Refusal: there is no room; it is not held.
+        """
+        if size > self.free:
+            raise Refusal(
+                Code.UNAVAILABLE,
+                "too much is being sent at this moment",
+                hint="send it again in a moment",
+                headers={"retry-after": "1"},
+            )
+        self.free -= size
+
+    @contextmanager
+    def shared(self) -> Iterator[_Held]:
+        """What one request holds; free again at the end."""
+        held = _Held(self)
+        try:
+            yield held
+        finally:
+            self.free += held.size
+
+
+class _Held:
+    """What one request holds of the room."""
+
+    def __init__(self, room: Room) -> None:
+        self._room = room
+        self.size = 0
+
+    def add(self, size: int) -> None:
+        """Hold so many more bytes."""
+        self._room.take(size)
+        self.size += size
+
+
+class BodyReader:
+    """Reads the body of one request within the limits.
+
+    Args:
+        receive: of ASGI.
+        headers: of the request, names in lower case.
+        config: the limits.
+        held: what is held counts there.
+    """
+
+    def __init__(
+        self, receive: Receive, headers: dict[str, str], config: ServerConfig, held: _Held
+    ) -> None:
+        self._receive = receive
+        self._config = config
+        self._held = held
+        self._packed = _gunzip(headers.get("content-encoding", ""))
+        self._told_size = _told_size(headers.get("content-length"))
+        self.received_size = 0
+
+    async def read(self) -> bytes:
+        """The body, unpacked.
+
+        Raises:
+            Refusal: it is too large, packed or unpacked; it came too slowly; it is no gzip, or is
+                packed in another way.
+            Disconnected: the caller has gone.
+        """
+        limit = self._config.body_size_max
+        if self._told_size is not None and self._told_size > limit:
+            raise _too_large(limit)
+        body = bytearray()
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        while True:
+            message = await self._next(began)
+            if message["type"] == "http.disconnect":
+                raise Disconnected
+            piece = message.get("body", b"")
+            self.received_size += len(piece)
+            if self.received_size > limit:
+                raise _too_large(limit)
+            unpacked = self._unpack(piece, limit - len(body))
+            self._held.add(len(unpacked))
+            body += unpacked
+            if not message.get("more_body", False):
+                break
+        if self._packed is not None and not self._packed.eof:
+            raise _no_gzip()
+        return bytes(body)
+
+    async def _next(self, began: float) -> MutableMapping[str, Any]:
+        """The next piece. What comes at an honest pace may take longer than what drips."""
+        config = self._config
+        time_s = max(config.body_time_s, self.received_size / config.body_rate_min)
+        try:
+            async with asyncio.timeout_at(began + time_s):
+                return await self._receive()
+        except TimeoutError:
+            raise Refusal(
+                Code.TIMEOUT,
+                f"the body was not there after {time_s:g} seconds",
+                headers={"connection": "close"},
+            ) from None
+
+    def _unpack(self, piece: bytes, room: int) -> bytes:
+        """The next bytes of the body, at most one more than there is room for."""
+        if self._packed is None:
+            return piece
+        try:
+            unpacked: bytes = self._packed.decompress(piece, room + 1)
+        except zlib.error:
+            raise _no_gzip() from None
+        if len(unpacked) > room:
+            raise _too_large(self._config.body_size_max)
+        if self._packed.unused_data:
+            raise _no_gzip()
+        return unpacked
+
+
+def _told_size(text: str | None) -> int | None:
+    """What `Content-Length` says; the parser below lets digits through, and nothing else."""
+    return int(text[:20]) if text is not None and text.isdecimal() else None
+
+
+def _gunzip(encoding: str) -> Any:
+    """What unpacks a body; `None` for one that is not packed."""
+    named = encoding.strip().lower()
+    if named in ("", "identity"):
+        return None
+    if named in ("gzip", "x-gzip"):
+        return zlib.decompressobj(_GZIP)
+    raise Refusal(
+        Code.UNSUPPORTED_MEDIA,
+        "the body is packed in a way that is not understood here",
+        hint="send it plain, or as gzip",
+        headers={"accept-encoding": "gzip"},
+    )
+
+
+def _too_large(limit: int) -> Refusal:
+    return Refusal(
+        Code.TOO_LARGE,
+        f"the body is larger than the {limit} bytes that are taken here",
+        hint="send less at a time",
+        headers={"connection": "close"},
+    )
+
+
+def _no_gzip() -> Refusal:
+    return Refusal(Code.BAD_REQUEST, "the body is no whole gzip stream, or has bytes after it")
+
+
+class Rates:
+    """A bucket of requests per caller, that fills again at a steady rate.
+
+    A token has a bucket of its own only when it has proved to be one: before that, and without a
+    token, requests count for the address they come from. So nobody gets more by inventing tokens.
+
+    Args:
+        rate: requests per second; 0: nothing is limited.
+        burst: how many a bucket holds.
+        clock: seconds that only grow.
+    """
+
+    def __init__(self, rate: float, burst: int, clock: Callable[[], float]) -> None:
+        self._rate = rate
+        self._burst = burst
+        self._clock = clock
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, address: str, token: str = "") -> str:
+        """Count a request; gives whose bucket it counted for.
+
+        Args:
+            address: where the request comes from.
+            token: a digest of the token it brings.
+
+        Raises:
+            Refusal: there were too many; it says when to come back.
+        """
+        who = f"token {token}" if token and f"token {token}" in self._buckets else address
+        if not self._rate:
+            return who
+        now = self._clock()
+        level, at = self._buckets.get(who, (float(self._burst), now))
+        level = min(float(self._burst), level + (now - at) * self._rate)
+        if level < 1:
+            self._put(who, level, now)
+            wait_s = max(1, round((1 - level) / self._rate + 0.5))
+            raise Refusal(
+                Code.TOO_MANY,
+                "too many requests",
+                hint=f"come back in {wait_s} s",
+                headers={"retry-after": str(wait_s)},
+            )
+        self._put(who, level - 1, now)
+        return who
+
+    def prove(self, token: str) -> None:
+        """The token is one: from now on it has a bucket of its own."""
+        if self._rate and f"token {token}" not in self._buckets:
+            self._put(f"token {token}", float(self._burst), self._clock())
+
+    def _put(self, who: str, level: float, now: float) -> None:
+        self._buckets[who] = (level, now)
+        self._buckets.move_to_end(who)
+        if len(self._buckets) > BUCKETS_MAX:
+            self._buckets.popitem(last=False)
+
+
+def address_of(
+    client: tuple[str, int] | None, headers: dict[str, str], *, is_behind_proxy: bool
+) -> str:
+    """Where a request comes from. What a caller writes about itself counts for nothing.
+
+    Args:
+        client: the other end of the connection.
+        headers: of the request.
+        is_behind_proxy: the other end is a proxy, whose word stands last in `X-Forwarded-For`.
+    """
+    if is_behind_proxy and (told := headers.get("x-forwarded-for", "")):
+        return told.rpartition(",")[2].strip()[:100]
+    return client[0] if client else ""

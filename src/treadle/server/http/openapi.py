@@ -1,0 +1,152 @@
+"""The OpenAPI document, made of the same table as the routes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from treadle import __version__
+from treadle.api.codes import Code
+from treadle.api.types import Problem
+from treadle.server.http.asking import PATTERNS
+from treadle.server.http.endpoints import JSON, Base, Endpoint
+
+VERSION: Final = "3.1.0"
+
+_REFERENCE: Final = "#/components/schemas/{name}"
+_TAG: Final = {
+    "description": "Which version this is; `If-Match` and `If-None-Match` take it.",
+    "schema": {"type": "string"},
+}
+_ABOUT_PATH: Final = {
+    "thread_id": "The id of a thread.",
+    "sha256": "The SHA-256 of an output, in hex.",
+    "token": "What stands at the end of a link.",
+    "token_id": "The number of a token.",
+    "name": "The name of a user.",
+}
+_ANY: Final[dict[str, Any]] = {"type": "object"}
+
+
+def document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
+    """The document, as values of JSON.
+
+    Args:
+        endpoints: all there are.
+    """
+    types = [kind for one in endpoints for kind in _types(one)] + [Problem]
+    unique = list({repr(kind): kind for kind in types}.values())
+    schemas, components = msgspec.json.schema_components(
+        unique, schema_hook=_anything, ref_template=_REFERENCE
+    )
+    named = dict(zip(map(repr, unique), schemas, strict=True))
+    paths: dict[str, dict[str, Any]] = {}
+    for one in endpoints:
+        paths.setdefault(one.path, {})[one.method.lower()] = _operation(one, named, components)
+    return {
+        "openapi": VERSION,
+        "info": {
+            "title": "Treadle",
+            "version": __version__,
+            "description": "Threads of many machines and people.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+        "security": [{"token": []}],
+    }
+
+
+def _anything(_: type) -> dict[str, Any]:
+    """Of what has no shape of its own (`object`, raw JSON) nothing is said."""
+    return {"description": "Any JSON."}
+
+
+def _types(endpoint: Endpoint) -> list[Any]:
+    found = [endpoint.body, endpoint.answer, endpoint.query]
+    return [kind for kind in found if kind is not None and not isinstance(kind, str)]
+
+
+def _operation(
+    endpoint: Endpoint, named: dict[str, Any], components: dict[str, Any]
+) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "operationId": endpoint.name,
+        "summary": endpoint.about,
+        "parameters": [*_parameters(endpoint, components)],
+        "responses": _responses(endpoint, named),
+    }
+    if endpoint.body is not None:
+        schema = named.get(repr(endpoint.body), _ANY if endpoint.body == JSON else {})
+        told["requestBody"] = {
+            "required": not endpoint.is_body_optional,
+            "content": {endpoint.body_media: {"schema": schema} if schema else {}},
+        }
+    if endpoint.is_open:
+        told["security"] = [{}, {"token": []}] if Code.UNAUTHORIZED in endpoint.all_codes else []
+    return told
+
+
+def _parameters(endpoint: Endpoint, components: dict[str, Any]) -> Iterable[dict[str, Any]]:
+    for name in re.findall(r"\{(\w+)\}", endpoint.path):
+        yield {
+            "name": name,
+            "in": "path",
+            "required": True,
+            "description": _ABOUT_PATH[name],
+            "schema": {"type": "string", "pattern": f"^{PATTERNS[name]}$"},
+        }
+    if endpoint.query is not None:
+        yield from _query_parameters(endpoint.query, components)
+    if endpoint.base is not Base.NONE:
+        yield {
+            "name": "If-Match",
+            "in": "header",
+            "required": endpoint.base is Base.MUST,
+            "description": "The version that the change is about.",
+            "schema": {"type": "string"},
+        }
+
+
+def _query_parameters(kind: type[Struct], components: dict[str, Any]) -> Iterable[dict[str, Any]]:
+    properties = components[kind.__name__]["properties"]
+    for field in msgspec.structs.fields(kind):
+        schema = dict(properties[field.encode_name])
+        if schema.get("default") == []:
+            del schema["default"]
+        yield {
+            "name": field.encode_name,
+            "in": "query",
+            "required": field.default is msgspec.NODEFAULT,
+            "schema": schema,
+        }
+
+
+def _responses(endpoint: Endpoint, named: dict[str, Any]) -> dict[str, Any]:
+    told: dict[str, Any] = {}
+    for status in (endpoint.status, *endpoint.more_statuses):
+        one: dict[str, Any] = {"description": "As asked."}
+        if endpoint.answer is not None and status not in (204, 304):
+            schema = named.get(repr(endpoint.answer))
+            one["content"] = {endpoint.answer_media: {"schema": schema} if schema else {}}
+        if endpoint.has_tag:
+            one["headers"] = {"ETag": _TAG}
+        told[str(status)] = one
+    refusals: dict[int, list[str]] = {}
+    for code in sorted(endpoint.all_codes, key=lambda code: code.value):
+        refusals.setdefault(code.status, []).append(code.value)
+    for status, codes in sorted(refusals.items()):
+        told.setdefault(
+            str(status),
+            {
+                "description": f"Refused: {', '.join(codes)}.",
+                "content": {JSON: {"schema": named[repr(Problem)]}},
+            },
+        )
+    return told

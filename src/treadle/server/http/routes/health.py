@@ -1,0 +1,61 @@
+"""Endpoints about the server itself; the application answers them, in no transaction."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from treadle.api.codes import Code
+from treadle.api.types import Health
+from treadle.server.http.endpoints import JSON, Answer, Asked, Endpoint
+
+TEXT: Final = "text/plain"
+
+OWN: Final = frozenset(("health", "ready", "metrics", "openapi"))
+"""The names of what the application answers by itself; these count for no rate."""
+
+
+def _nothing(_: Asked) -> Answer:
+    return Answer()
+
+
+ENDPOINTS: Final = (
+    Endpoint(
+        method="GET",
+        path="/health",
+        name="health",
+        about="Whether the server and its database work.",
+        do=_nothing,
+        is_open=True,
+        more_statuses=(503,),
+        answer=Health,
+    ),
+    Endpoint(
+        method="GET",
+        path="/ready",
+        name="ready",
+        about="Whether requests are to be sent here: the tables are there, it is not stopping.",
+        do=_nothing,
+        is_open=True,
+        more_statuses=(503,),
+        answer=Health,
+    ),
+    Endpoint(
+        method="GET",
+        path="/metrics",
+        name="metrics",
+        about="Numbers for Prometheus: for admins, and for callers on this machine.",
+        do=_nothing,
+        is_open=True,
+        answer=TEXT,
+        codes=(Code.UNAUTHORIZED, Code.NOT_FOUND),
+    ),
+    Endpoint(
+        method="GET",
+        path="/api/openapi.json",
+        name="openapi",
+        about="This document.",
+        do=_nothing,
+        is_open=True,
+        answer=JSON,
+    ),
+)

@@ -1,0 +1,161 @@
+"""Endpoints of links and of support's access to a thread."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from treadle.api.codes import Code
+from treadle.api.types import NewShare, Share, SharedThread, Shares, SupportAccess
+from treadle.server.http.endpoints import HTML, Answer, Asked, Endpoint
+from treadle.server.people import sharing, support
+
+_SHARE: Final = "/api/threads/{thread_id}/share"
+_SUPPORT: Final = "/api/threads/{thread_id}/support-access"
+
+
+def _share(asked: Asked) -> Answer:
+    return Answer(sharing.create(asked.context, asked.thread_id, asked.body, asked.origin))
+
+
+def _shares(asked: Asked) -> Answer:
+    return Answer(sharing.links(asked.context, asked.thread_id))
+
+
+def _unshare(asked: Asked) -> Answer:
+    sharing.revoke(asked.context, asked.thread_id)
+    return Answer()
+
+
+def _opened(asked: Asked) -> Answer:
+    return Answer(sharing.opened(asked.context, asked.path["token"], asked.thread_id))
+
+
+def _page(asked: Asked) -> Answer:
+    return Answer(raw=sharing.page(asked.context, asked.path["token"]).encode())
+
+
+def _status(asked: Asked) -> Answer:
+    return Answer(support.status(asked.context, asked.thread_id))
+
+
+def _grant(asked: Asked) -> Answer:
+    return Answer(support.grant(asked.context, asked.thread_id))
+
+
+def _end(asked: Asked) -> Answer:
+    return Answer(support.end(asked.context, asked.thread_id))
+
+
+def _request(asked: Asked) -> Answer:
+    return Answer(support.request(asked.context, asked.thread_id))
+
+
+def _approve(asked: Asked) -> Answer:
+    return Answer(support.approve(asked.context, asked.thread_id))
+
+
+ENDPOINTS: Final = (
+    Endpoint(
+        method="POST",
+        path=_SHARE,
+        name="share",
+        about="Make a link that shows the thread to whoever has it; the one before it ends.",
+        do=_share,
+        is_write=True,
+        body=NewShare,
+        is_body_optional=True,
+        status=201,
+        answer=Share,
+        codes=(Code.FORBIDDEN,),
+    ),
+    Endpoint(
+        method="GET",
+        path=_SHARE,
+        name="list_shares",
+        about="The links that were made, without what opens them.",
+        do=_shares,
+        answer=Shares,
+        codes=(Code.FORBIDDEN,),
+    ),
+    Endpoint(
+        method="DELETE",
+        path=_SHARE,
+        name="unshare",
+        about="End every link of the thread.",
+        do=_unshare,
+        is_write=True,
+        status=204,
+        codes=(Code.FORBIDDEN,),
+    ),
+    Endpoint(
+        method="GET",
+        path=_SHARE + "/{token}",
+        name="open_share",
+        about="What the holder of a link sees.",
+        do=_opened,
+        is_open=True,
+        answer=SharedThread,
+        codes=(Code.UNAUTHORIZED, Code.GONE),
+    ),
+    Endpoint(
+        method="GET",
+        path="/share/{token}",
+        name="share_page",
+        about="The same as a page.",
+        do=_page,
+        is_open=True,
+        answer=HTML,
+        codes=(Code.UNAUTHORIZED, Code.GONE),
+    ),
+    Endpoint(
+        method="GET",
+        path=_SUPPORT,
+        name="support_access",
+        about="Whether support may read the thread.",
+        do=_status,
+        answer=SupportAccess,
+        codes=(Code.FORBIDDEN,),
+    ),
+    Endpoint(
+        method="POST",
+        path=_SUPPORT,
+        name="grant_support_access",
+        about="Let support read the thread for 31 days.",
+        do=_grant,
+        is_write=True,
+        status=201,
+        answer=SupportAccess,
+        codes=(Code.FORBIDDEN,),
+    ),
+    Endpoint(
+        method="DELETE",
+        path=_SUPPORT,
+        name="end_support_access",
+        about="End support's access, or refuse it.",
+        do=_end,
+        is_write=True,
+        answer=SupportAccess,
+        codes=(Code.FORBIDDEN,),
+    ),
+    Endpoint(
+        method="POST",
+        path=_SUPPORT + "/request",
+        name="request_support_access",
+        about="Support asks the owner for access.",
+        do=_request,
+        is_write=True,
+        status=201,
+        answer=SupportAccess,
+        codes=(Code.FORBIDDEN,),
+    ),
+    Endpoint(
+        method="POST",
+        path=_SUPPORT + "/approve",
+        name="approve_support_access",
+        about="The owner says yes, for 31 days.",
+        do=_approve,
+        is_write=True,
+        answer=SupportAccess,
+        codes=(Code.FORBIDDEN, Code.BAD_REQUEST),
+    ),
+)

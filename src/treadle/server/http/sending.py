@@ -1,0 +1,86 @@
+"""Answers on their way out: headers that every answer has, bodies in pieces, refusals as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from typing import Any, Final
+
+import msgspec
+
+from treadle.api.codes import Code
+from treadle.api.types import Problem
+from treadle.server.http.endpoints import HTML, JSON
+from treadle.server.problems import Refusal
+
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+PIECE_SIZE: Final = 64 * 1024
+"""What is given to a connection at a time: a reader is timed by piece, however long the answer."""
+
+ALWAYS: Final = {
+    "cache-control": "no-store",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "x-robots-tag": "noindex, nofollow",
+}
+"""What is said here is for who asked: not for caches, frames, search engines, other sites."""
+
+POLICY: Final = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'; sandbox allow-popups"
+)
+"""A page of a thread shows foreign text: nothing in it is run, loaded, sent or framed."""
+
+
+async def start(send: Send, status: int, media: str, headers: dict[str, str]) -> None:
+    """Send the head of an answer."""
+    told = {**ALWAYS, **{name.lower(): value for name, value in headers.items()}}
+    if media:
+        told["content-type"] = f"{media}; charset=utf-8" if media == HTML else media
+    if media == HTML:
+        told["content-security-policy"] = POLICY
+    raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in told.items()]
+    await send({"type": "http.response.start", "status": status, "headers": raw})
+
+
+async def body(send: Send, data: bytes, *, is_last: bool) -> None:
+    """Send a part of the body."""
+    for piece in _pieces(data):
+        await send({"type": "http.response.body", "body": piece, "more_body": True})
+    if is_last:
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def whole(
+    send: Send, status: int, media: str, data: bytes, headers: dict[str, str] | None = None
+) -> None:
+    """Send a whole answer."""
+    told = {**(headers or {})}
+    if status not in (204, 304):
+        told["content-length"] = str(len(data))
+    await start(send, status, media, told)
+    await body(send, data, is_last=True)
+
+
+async def refusal(send: Send, why: Refusal) -> None:
+    """Say no."""
+    headers = why.headers
+    if why.code is Code.UNAUTHORIZED:
+        headers = {"www-authenticate": "Bearer", **headers}
+    await whole(send, why.code.status, JSON, msgspec.json.encode(why.problem), headers)
+
+
+async def failure(send: Send, request_id: str) -> None:
+    """Say that the server has a fault, and nothing about it."""
+    problem = Problem(
+        Code.INTERNAL.value,
+        "the server has a fault; it is in its log",
+        f"give this to who runs it: {request_id}",
+    )
+    await whole(send, Code.INTERNAL.status, JSON, msgspec.json.encode(problem))
+
+
+def _pieces(data: bytes) -> Iterator[bytes]:
+    view = memoryview(data)
+    for start_at in range(0, len(data), PIECE_SIZE):
+        yield bytes(view[start_at : start_at + PIECE_SIZE])

@@ -1,0 +1,1 @@
+"""Threads as the server keeps them: what comes in, is changed, told."""

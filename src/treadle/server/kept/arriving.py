@@ -1,0 +1,67 @@
+"""The records of a push, judged by themselves: a chain that goes on from the base, as JSON."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from treadle.api.codes import Code
+from treadle.api.marks import Mark
+from treadle.server.kept.validation import check_json
+from treadle.server.problems import Refusal
+from treadle.thread.record import Condition, Head, Record, Scanner
+
+_TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
+
+
+class Batch(Struct, frozen=True):
+    """Records in order, with the line of each as it was sent, without its LF; at least one."""
+
+    records: Sequence[Record]
+    lines: Sequence[bytes]
+
+    @property
+    def mark(self) -> Mark:
+        """The last of them."""
+        return Mark(self.records[-1].seq, self.records[-1].hash)
+
+    @property
+    def size(self) -> int:
+        """The bytes of the lines, LFs included."""
+        return sum(map(len, self.lines)) + len(self.lines)
+
+
+def read_batch(base: Mark, body: bytes) -> Batch:
+    """The records of a body.
+
+    Args:
+        base: what they go on from.
+        body: lines of a journal, byte for byte.
+
+    Raises:
+        Refusal: bad request, if it is not lines of JSON that everybody reads the same way;
+            broken chain, if a number, a time or a hash is not what must follow the base.
+    """
+    if not body.endswith(b"\n"):
+        raise Refusal(Code.BAD_REQUEST, "the body holds no whole lines of a journal")
+    scanner = Scanner(Head(base.seq, base.hash))
+    records = scanner.feed(body)
+    if scanner.end().condition is not Condition.CLEAN:
+        raise _broken(scanner.head.seq + 1, "it does not follow the record before it")
+    lines = body[:-1].split(b"\n")
+    for record, line in zip(records, lines, strict=True):
+        check_json(line)
+        if not _TIME.fullmatch(record.at):
+            raise _broken(record.seq, "its time is not in the form of records")
+    return Batch(records, lines)
+
+
+def _broken(seq: int, why: str) -> Refusal:
+    return Refusal(
+        Code.BROKEN_CHAIN,
+        f"record {seq} cannot be taken: {why}",
+        hint="nothing was taken; `treadle verify` says whether the journal is intact",
+    )

@@ -1,0 +1,99 @@
+"""Which commits of which repositories a thread has seen, as rows that can be looked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from sqlalchemy import Connection, Table, insert, literal, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from treadle.server.data.schema import repos, thread_commits
+from treadle.server.kept.columns import commit, short
+from treadle.thread.facts import GitObserved
+from treadle.thread.model import GitFields
+
+
+def insert_if_absent(db: Connection, table: Table, values: Mapping[str, Any]) -> bool:
+    """Insert a row if none is there that has its key; gives whether it did."""
+    kind = postgresql if db.dialect.name == "postgresql" else sqlite
+    made = kind.insert(table).values(**values).on_conflict_do_nothing()
+    return db.execute(made.returning(literal(1))).one_or_none() is not None
+
+
+def repo_of(db: Connection, slug: str | None, now: str) -> int | None:
+    """The number of a repository, by its `host/path`; `None` for one without a remote."""
+    slug = short(slug)
+    if not slug:
+        return None
+    query = select(repos.c.id).where(repos.c.slug == slug)
+    found = db.execute(query).scalar_one_or_none()
+    if found is None:
+        insert_if_absent(db, repos, {"slug": slug, "created_at": now})
+        found = db.execute(query).scalar_one()
+    return int(found)
+
+
+def keep_commits(
+    db: Connection,
+    thread_id: str,
+    git: GitFields,
+    repo_id: int | None,
+    seen: Mapping[str, tuple[str, GitObserved]],
+    at: str,
+) -> None:
+    """Bring a thread's commits up to what its repository was seen to be.
+
+    One without a remote has rows as well: commits are looked for by their name alone.
+
+    Args:
+        db: a transaction that writes.
+        thread_id: the thread.
+        git: its repository now.
+        repo_id: that repository's number.
+        seen: commits as they were observed just now, with the time.
+        at: the time of those that nobody observed: another branch has brought them.
+    """
+    mine = thread_commits.c.thread_id == thread_id
+    known = set(db.execute(select(thread_commits.c.commit_sha).where(mine)).scalars())
+    new = [sha for sha in git.git_commits if sha not in known and commit(sha) is not None]
+    rows = [_row(thread_id, sha, git, seen.get(sha), at) for sha in dict.fromkeys(new)]
+    if rows:
+        db.execute(insert(thread_commits), rows)
+    db.execute(
+        update(thread_commits)
+        .where(mine)
+        .values(
+            repo_id=repo_id,
+            is_initial=thread_commits.c.commit_sha == (git.git_initial_commit_sha or ""),
+            is_final=thread_commits.c.commit_sha == (git.git_current_commit_sha or ""),
+        )
+    )
+
+
+def observed(entries: Iterable[tuple[str, Any]]) -> dict[str, tuple[str, GitObserved]]:
+    """Each commit that was seen, by the first observation of it, with its time."""
+    found: dict[str, tuple[str, GitObserved]] = {}
+    for at, entry in entries:
+        if isinstance(entry, GitObserved) and entry.head is not None:
+            found.setdefault(entry.head, (at, entry))
+    return found
+
+
+def _row(
+    thread_id: str, sha: str, git: GitFields, seen: tuple[str, GitObserved] | None, at: str
+) -> dict[str, Any]:
+    when, branch, is_dirty = at, git.git_branch, False
+    if seen is not None:
+        when, branch, is_dirty = seen[0], seen[1].branch, seen[1].dirty
+    elif sha == git.git_current_commit_sha:
+        is_dirty = bool(git.git_end_dirty)
+    return {
+        "thread_id": thread_id,
+        "commit_sha": sha,
+        "branch": short(branch),
+        "is_dirty": is_dirty,
+        "is_initial": False,
+        "is_final": False,
+        "observed_at": when,
+    }

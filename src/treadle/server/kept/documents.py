@@ -1,0 +1,238 @@
+"""Threads of simple clients: whole documents, every version kept as it was sent."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+from sqlalchemy import Row, delete, insert, select, update
+
+from treadle.api.codes import Code
+from treadle.api.marks import SEQ_MAX, Mark
+from treadle.api.types import ThreadHead
+from treadle.server import search
+from treadle.server.context import Context, Verb
+from treadle.server.data.schema import documents, thread_commits, threads
+from treadle.server.kept.columns import columns_of_document
+from treadle.server.kept.commits import insert_if_absent, keep_commits, repo_of
+from treadle.server.kept.feed import Kind, announce
+from treadle.server.kept.pushing import check_id, conflict
+from treadle.server.kept.validation import check_json
+from treadle.server.people import access, audit, sharing
+from treadle.server.people.times import parse_time
+from treadle.server.problems import Refusal
+from treadle.thread.facts import Visibility
+from treadle.thread.model import GitFields, Thread
+
+DOCUMENT: Final = "document"
+"""The kind of a thread whose truth is the newest document."""
+
+_decode: Final = msgspec.json.Decoder(Thread).decode
+
+
+def put_document(
+    context: Context, thread_id: str, body: bytes, expected: Mark | int | None
+) -> tuple[Mark, bytes, bool]:
+    """Keep a document as the newest version of a thread; asking again is safe.
+
+    Args:
+        context: a transaction that writes.
+        thread_id: the thread; a new one of the caller's if nobody has it.
+        body: the document as JSON, with a greater version than the one here.
+        expected: the version that the caller knows to be here; `None` for a new thread.
+
+    Returns:
+        Its mark, the document as it is kept, and whether the thread is new.
+
+    Raises:
+        Refusal: bad request; it says that it is private; conflict; precondition required; the
+            thread is kept as records; or this may not be done by the caller.
+    """
+    access.check_creator(context.caller)
+    check_id(thread_id)
+    document, mark = _read(thread_id, body)
+    query = select(threads.c.id).where(threads.c.id == thread_id)
+    row = None
+    if context.db.execute(query).one_or_none() is not None:
+        row = access.find(context, thread_id, Verb.PUSH, for_update=True)
+    if row is None or row.purged_at is not None:
+        _create(context, row, document, mark, body, expected)
+        return mark, body, True
+    if row.kind != DOCUMENT:
+        raise Refusal(
+            Code.KEPT_AS_RECORDS,
+            "this thread is kept as records; a document cannot replace them",
+            hint="push records, or make a new thread",
+            stands_at=Mark(row.version, row.hash),
+        )
+    stands_at = Mark(row.version, row.hash)
+    if mark == stands_at:
+        return mark, body, False  # its answer was lost
+    check_expected(row, expected)
+    if document.version <= row.version:
+        raise Refusal(
+            Code.BAD_REQUEST,
+            f"the document says version {document.version}; the next one is greater than "
+            f"{row.version}",
+        )
+    _replace(context, row, document, mark, body, "document")
+    return mark, body, False
+
+
+def check_expected(row: Row[Any], expected: Mark | int | None) -> None:
+    """That the thread is where the caller takes it to be.
+
+    Raises:
+        Refusal: it is not, or the caller does not say where that is.
+    """
+    if expected is None:
+        raise Refusal(
+            Code.PRECONDITION_REQUIRED,
+            "say which version this is to replace",
+            hint="send its ETag, or the version, as If-Match",
+        )
+    check_if_expected(row, expected)
+
+
+def check_if_expected(row: Row[Any], expected: Mark | int | None) -> None:
+    """As `check_expected`, for changes that may be made whatever the version."""
+    stands_at = Mark(row.version, row.hash)
+    found = stands_at.seq if isinstance(expected, int) else stands_at
+    if expected is not None and expected != found:
+        raise conflict(stands_at, expected)
+
+
+def document_of(context: Context, row: Row[Any], version: int | None) -> tuple[Mark, bytes] | None:
+    """A version of a thread of documents, by default the newest; `None` if it never was."""
+    at = row.version if version is None else version
+    query = select(documents.c.hash, documents.c.body)
+    mine = (documents.c.thread_id == row.id, documents.c.version == at)
+    found = context.db.execute(query.where(*mine)).one_or_none()
+    return None if found is None else (Mark(at, found.hash), found.body.encode())
+
+
+def set_document_visibility(context: Context, row: Row[Any], visibility: Visibility) -> ThreadHead:
+    """Make the next version of a document, which says who may see it."""
+    found = document_of(context, row, None)
+    assert found is not None
+    value = msgspec.json.decode(found[1])
+    value["visibility"] = visibility
+    value["version"] = row.version + 1
+    value["updated_at"] = context.now
+    body = msgspec.json.encode(value)
+    document, mark = _read(row.id, body)
+    return _replace(context, row, document, mark, body, "visibility")
+
+
+def _read(thread_id: str, body: bytes) -> tuple[Thread, Mark]:
+    """The document of a body, checked by itself."""
+    check_json(body)
+    try:
+        document = _decode(body)
+    except msgspec.ValidationError as error:
+        raise Refusal(Code.BAD_REQUEST, f"that is no document of a thread: {error}") from None
+    except (ArithmeticError, ValueError, RecursionError):
+        raise Refusal(Code.BAD_REQUEST, "that is no document of a thread") from None
+    if document.id != thread_id:
+        raise Refusal(Code.BAD_REQUEST, "the document is that of another thread")
+    if not 1 <= document.version <= SEQ_MAX:
+        raise Refusal(Code.BAD_REQUEST, f"a version is a number from 1 to {SEQ_MAX}")
+    if document.is_private:
+        raise Refusal(
+            Code.REFUSED_PRIVATE,
+            "this document says that it is private; nothing of it was kept",
+            hint="it should not have left its machine: look at what has sent it",
+        )
+    return document, Mark(document.version, sha256(body).hexdigest()[:32])
+
+
+def _create(
+    context: Context,
+    purged: Row[Any] | None,
+    document: Thread,
+    mark: Mark,
+    body: bytes,
+    expected: Mark | int | None,
+) -> None:
+    if expected not in (None, 0, Mark()):
+        assert expected is not None
+        raise conflict(Mark(), expected)
+    values = {
+        **_values(context, document, mark),
+        "kind": DOCUMENT,
+        "change": 0,
+        "deleted_at": None,
+        "purged_at": None,
+        "is_shared_with_support": False,
+    }
+    if purged is None:
+        owner = {
+            "id": document.id,
+            "owner_id": context.caller.user_id,
+            "organization_id": context.caller.organization_id,
+        }
+        is_made = insert_if_absent(context.db, threads, {**values, **owner})
+    else:
+        again = update(threads).where(threads.c.id == document.id, threads.c.purged_at.is_not(None))
+        is_made = context.db.execute(again.values(**values)).rowcount == 1
+    if not is_made:
+        row = access.find(context, document.id, Verb.PUSH)
+        raise conflict(Mark(row.version, row.hash), expected or 0)
+    audit.note(context, "thread_made", document.id, document.visibility)
+    _keep(context, document, mark, body, values["repo_id"])
+    announce(context, document.id, mark, "document")
+
+
+def _replace(
+    context: Context, row: Row[Any], document: Thread, mark: Mark, body: bytes, kind: Kind
+) -> ThreadHead:
+    values = _values(context, document, mark)
+    changed = context.db.execute(
+        update(threads)
+        .where(threads.c.id == row.id, threads.c.hash == row.hash)
+        .where(threads.c.version == row.version, threads.c.purged_at.is_(None))
+        .values(**values)
+    )
+    if changed.rowcount != 1:
+        now = access.find(context, row.id, Verb.PUSH)
+        raise conflict(Mark(now.version, now.hash), row.version)
+    sharing.follow_visibility(context, row.id, row.visibility, document.visibility)
+    _keep(context, document, mark, body, values["repo_id"])
+    return announce(context, row.id, mark, kind)
+
+
+def _values(context: Context, document: Thread, mark: Mark) -> dict[str, Any]:
+    try:
+        times = tuple(
+            map(parse_time, (document.created_at, document.updated_at, document.last_activity_at))
+        )
+    except Refusal:
+        raise Refusal(
+            Code.BAD_REQUEST,
+            "a time of the document is none",
+            hint="times are like 2026-11-21T08:15:30Z",
+        ) from None
+    return {
+        **columns_of_document(document, (times[0], times[1], times[2])),
+        "hash": mark.hash,
+        "repo_id": repo_of(context.db, document.git_remote_url, context.now),
+    }
+
+
+def _keep(context: Context, document: Thread, mark: Mark, body: bytes, repo_id: int | None) -> None:
+    context.db.execute(
+        insert(documents).values(
+            thread_id=document.id, version=mark.seq, hash=mark.hash, body=body.decode()
+        )
+    )
+    context.db.execute(delete(thread_commits).where(thread_commits.c.thread_id == document.id))
+    names = GitFields.__struct_fields__
+    git = GitFields(**{name: getattr(document, name) for name in names})
+    known = dict.fromkeys(
+        (*git.git_commits, *filter(None, (git.git_initial_commit_sha, git.git_current_commit_sha)))
+    )
+    git = replace(git, git_commits=tuple(known))
+    keep_commits(context.db, document.id, git, repo_id, {}, context.now)
+    search.index_document(context.db, document.id, document)

@@ -1,0 +1,151 @@
+"""The changes of all threads, in one order: machines and watchers follow it from where they were.
+
+A change takes its number last in its transaction, and holds the counter until the end of it. So
+whoever has seen a number has seen every smaller one, and the counter is held for a moment only.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal, TypeAlias
+
+from sqlalchemy import Row, and_, bindparam, insert, or_, select, update
+
+from treadle.api.codes import Code
+from treadle.api.marks import Mark
+from treadle.api.types import Heads, ThreadHead
+from treadle.server.context import Context, Verb
+from treadle.server.data.schema import changes as rows
+from treadle.server.data.schema import counters, threads
+from treadle.server.people import access
+from treadle.server.problems import Refusal, unauthorized
+
+Kind: TypeAlias = Literal[
+    "records", "document", "deleted", "restored", "visibility", "purged", "rewritten"
+]
+
+LIMIT_MAX: Final = 1000
+"""Heads or changes in one answer."""
+
+# Made once: every push executes them, and making them costs more than executing them.
+_TAKE_NUMBER: Final = (
+    update(counters)
+    .where(counters.c.name == "change")
+    .values(value=counters.c.value + 1)
+    .returning(counters.c.value)
+)
+_NOTE_CHANGE: Final = insert(rows)
+_NUMBER_ROW: Final = (
+    update(threads)
+    .where(threads.c.id == bindparam("its_id"))
+    .values(change=bindparam("its_change"))
+    .returning(threads.c.deleted_at, threads.c.purged_at)
+)
+
+
+def announce(context: Context, thread_id: str, mark: Mark, kind: Kind) -> ThreadHead:
+    """Give a change its number; the last thing that a transaction does.
+
+    Args:
+        context: the request that changed the thread; its row stands as it is to be seen.
+        thread_id: the thread.
+        mark: where it is now.
+        kind: what has changed.
+    """
+    change = int(context.db.execute(_TAKE_NUMBER).scalar_one())
+    context.db.execute(
+        _NOTE_CHANGE,
+        {
+            "change": change,
+            "thread_id": thread_id,
+            "version": mark.seq,
+            "hash": mark.hash,
+            "kind": kind,
+            "at": context.now,
+        },
+    )
+    its = {"its_id": thread_id, "its_change": change}
+    deleted_at, purged_at = context.db.execute(_NUMBER_ROW, its).one()
+    is_purged = purged_at is not None
+    is_deleted = deleted_at is not None and not is_purged
+    return ThreadHead(thread_id, mark.seq, mark.hash, change, is_deleted, is_purged)
+
+
+def head_of(row: Row[Any]) -> ThreadHead:
+    """Where a thread is, by its row."""
+    is_purged = row.purged_at is not None
+    is_deleted = row.deleted_at is not None and not is_purged
+    return ThreadHead(row.id, row.version, row.hash, row.change, is_deleted, is_purged)
+
+
+def heads(context: Context, after: int = 0, limit: int = LIMIT_MAX) -> Heads:
+    """The caller's own threads of records that changed after a change, each as it is now.
+
+    Deleted and purged ones are among them, so that other machines learn of it.
+
+    Args:
+        context: whose request it is.
+        after: a change that the caller has seen; 0 for none.
+        limit: how many, 1 to `LIMIT_MAX`.
+
+    Raises:
+        Refusal: it is nobody in particular; a number is out of bounds.
+    """
+    if context.caller.user_id is None:
+        raise unauthorized()
+    _check(after, limit)
+    query = (
+        select(threads)
+        .where(threads.c.owner_id == context.caller.user_id, threads.c.change > after)
+        .where(threads.c.kind == "records")
+        .order_by(threads.c.change)
+        .limit(limit + 1)
+    )
+    found = context.db.execute(query).all()
+    listed = tuple(map(head_of, found[:limit]))
+    # Less than was asked for says that the end of the database was lost: a backup was put back.
+    last = listed[-1].change if listed else min(after, newest_change(context))
+    return Heads(listed, last, len(found) <= limit)
+
+
+def changes(context: Context, after: int = 0, limit: int = LIMIT_MAX) -> list[ThreadHead]:
+    """Changes of threads that the caller may see now, oldest first.
+
+    What was deleted, or is not to be seen any more, is told to its owner alone.
+
+    Args:
+        context: whose request it is.
+        after: the last change that the caller has seen; 0 for none.
+        limit: how many, 1 to `LIMIT_MAX`.
+
+    Raises: as `heads`.
+    """
+    if context.caller.user_id is None:
+        raise unauthorized()
+    _check(after, limit)
+    is_own = threads.c.owner_id == context.caller.user_id
+    may_see = access.visible(context.caller, context.now, verb=Verb.PULL)
+    query = (
+        select(rows, threads.c.deleted_at, threads.c.purged_at)
+        .join(threads, and_(threads.c.id == rows.c.thread_id))
+        .where(rows.c.change > after, or_(is_own, may_see))
+        .order_by(rows.c.change)
+        .limit(limit)
+    )
+    found: list[ThreadHead] = []
+    for row in context.db.execute(query):
+        is_purged = row.purged_at is not None
+        is_deleted = row.deleted_at is not None and not is_purged
+        head = ThreadHead(row.thread_id, row.version, row.hash, row.change, is_deleted, is_purged)
+        found.append(head)
+    return found
+
+
+def newest_change(context: Context) -> int:
+    """The number of the last change; who follows from there hears of what happens from now on."""
+    query = select(counters.c.value).where(counters.c.name == "change")
+    return int(context.db.execute(query).scalar_one())
+
+
+def _check(after: int, limit: int) -> None:
+    if not 0 <= after < 2**63 or not 1 <= limit <= LIMIT_MAX:
+        raise Refusal(Code.BAD_REQUEST, f"limit is a number from 1 to {LIMIT_MAX}")

@@ -1,0 +1,67 @@
+"""Large outputs, kept whole beside their threads under the SHA-256 of their bytes."""
+
+from __future__ import annotations
+
+import re
+from hashlib import sha256 as sha256_of
+from typing import Final
+
+from sqlalchemy import select
+
+from treadle.api.codes import Code
+from treadle.server.context import Context, Verb
+from treadle.server.data.schema import blobs
+from treadle.server.kept.commits import insert_if_absent
+from treadle.server.people import access
+from treadle.server.problems import Refusal, not_found
+
+_NAME: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
+
+
+def put_blob(context: Context, thread_id: str, sha256: str, body: bytes) -> bool:
+    """Keep an output beside a thread of the caller's; asking again is safe.
+
+    Returns:
+        Whether it is new.
+
+    Raises:
+        Refusal: the bytes have another name; there is no such thread, or it was purged.
+    """
+    _check(sha256)
+    row = access.find(context, thread_id, Verb.PUSH, for_update=True)
+    if row.purged_at is not None:
+        raise not_found()
+    if sha256_of(body).hexdigest() != sha256:
+        raise Refusal(Code.BAD_REQUEST, "the bytes are not those that the name says")
+    values = {"thread_id": thread_id, "sha256": sha256, "size": len(body), "body": body}
+    return insert_if_absent(context.db, blobs, values)
+
+
+def get_blob(context: Context, thread_id: str, sha256: str) -> bytes:
+    """An output of a thread that the caller may read.
+
+    Raises:
+        Refusal: there is no such thread, or no such output beside it.
+    """
+    access.find(context, thread_id, Verb.PULL)
+    mine = (blobs.c.thread_id == thread_id, blobs.c.sha256 == sha256)
+    found = context.db.execute(select(blobs.c.body).where(*mine)).scalar_one_or_none()
+    if found is None:
+        raise not_found()
+    return bytes(found)
+
+
+def has_blob(context: Context, thread_id: str, sha256: str) -> int | None:
+    """The size of an output in bytes; `None` if it is not there.
+
+    Raises:
+        Refusal: there is no such thread.
+    """
+    access.find(context, thread_id, Verb.PULL)
+    mine = (blobs.c.thread_id == thread_id, blobs.c.sha256 == sha256)
+    return context.db.execute(select(blobs.c.size).where(*mine)).scalar_one_or_none()
+
+
+def _check(sha256: str) -> None:
+    if not _NAME.fullmatch(sha256):
+        raise Refusal(Code.BAD_REQUEST, "an output is named by the SHA-256 of its bytes in hex")

@@ -1,0 +1,314 @@
+"""Records come in: checked, folded and kept in one transaction, if they follow what is here.
+
+Ids are the clients' own. Who pushes to an id that is somebody else's hears what he would hear of
+any thread he asked for: that it is not there if he may not see it, that he may not if he may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from sqlalchemy import Row, bindparam, insert, select, update
+
+from treadle.api.codes import Code
+from treadle.api.marks import Mark
+from treadle.api.types import ThreadHead
+from treadle.server import search
+from treadle.server.context import Context, Verb
+from treadle.server.data.folding import (
+    FOLDS,
+    Folded,
+    base_is_missing,
+    begun,
+    fold_at,
+    has_mark,
+    header_of,
+    keep_snapshot,
+)
+from treadle.server.data.schema import records, threads
+from treadle.server.kept.arriving import Batch, read_batch
+from treadle.server.kept.columns import columns_of_fold
+from treadle.server.kept.commits import insert_if_absent, keep_commits, observed, repo_of
+from treadle.server.kept.feed import Kind, announce, head_of
+from treadle.server.people import access, audit, sharing, support
+from treadle.server.problems import Refusal
+from treadle.thread.codec import Entry, encode_entry
+from treadle.thread.facts import Fact, ThreadCreated
+from treadle.thread.fold import ThreadFold
+from treadle.thread.ids import is_thread_id
+from treadle.thread.model import GitFields
+from treadle.thread.record import Head, encode_batch
+
+RECORDS: Final = "records"
+"""The kind of a thread whose truth is its chain."""
+
+# Made once: every push executes them, and making them costs more than executing them. What is set
+# by `_MOVE` is what it is executed with.
+_MOVE: Final = (
+    update(threads)
+    .where(threads.c.id == bindparam("its_id"), threads.c.purged_at.is_(None))
+    .where(threads.c.version == bindparam("its_version"))
+    .where(threads.c.hash == bindparam("its_hash"))
+)
+_KEEP_RECORDS: Final = insert(records)
+
+
+def push(context: Context, thread_id: str, base: Mark, body: bytes) -> ThreadHead:
+    """Append records to a thread, or make it.
+
+    Asking again is safe: who sends what is here already hears where the thread is.
+
+    Args:
+        context: a transaction that writes; nothing is kept if this raises.
+        thread_id: the thread; a new one of the caller's if nobody has it.
+        base: the last record that the caller knows to be here; `Mark()` for none.
+        body: the journal's lines after the base, byte for byte; at least one.
+
+    Returns:
+        Where the thread is now.
+
+    Raises:
+        Refusal: conflict, if the thread is somewhere else; broken chain; unfoldable; it says that
+            it is private; bad request; or this may not be done by the caller.
+    """
+    access.check_creator(context.caller)
+    check_id(thread_id)
+    query = select(threads.c.id).where(threads.c.id == thread_id)
+    row = None
+    if context.db.execute(query).one_or_none() is not None:
+        row = access.find(context, thread_id, Verb.PUSH, for_update=True)
+    batch = read_batch(base, body)
+    if row is None or row.purged_at is not None:
+        if base != Mark():
+            raise conflict(Mark(), base)
+        return _create(context, thread_id, row, batch)
+    stands_at = Mark(row.version, row.hash)
+    if row.kind != RECORDS:
+        raise conflict(stands_at, base)
+    if stands_at != base:
+        if batch.mark.seq <= row.version and has_mark(context.db, thread_id, batch.mark):
+            return head_of(row)  # its answer was lost: the chain says that all of it is here
+        raise conflict(stands_at, base)
+    folded = fold_at(context.db, thread_id, base)
+    return append(context, row, folded, batch, RECORDS)
+
+
+def append_facts(context: Context, row: Row[Any], facts: Sequence[Fact], kind: Kind) -> ThreadHead:
+    """Append what the server itself says about a thread, as a writer of it would.
+
+    Args:
+        context: a transaction that writes.
+        row: the thread's, found for this.
+        facts: what is said.
+        kind: as watchers are told.
+
+    Raises:
+        Refusal: conflict, if somebody else was faster.
+    """
+    base = Mark(row.version, row.hash)
+    folded = fold_at(context.db, row.id, base)
+    head = Head(base.seq, base.hash, folded.fold.updated_at)
+    data, _ = encode_batch(head, context.now, [encode_entry(fact)[1] for fact in facts])
+    return append(context, row, folded, read_batch(base, data), kind)
+
+
+def append(context: Context, row: Row[Any], folded: Folded, batch: Batch, kind: Kind) -> ThreadHead:
+    """Keep records that follow what is here.
+
+    Args:
+        context: a transaction that writes.
+        row: the thread's, as it stands.
+        folded: the fold at the base; it is taken over.
+        batch: what follows.
+        kind: as watchers are told.
+
+    Raises:
+        Refusal: as `push`.
+    """
+    before = Before(folded.fold)
+    entries = take_all(folded, batch)
+    values = values_of(context, folded, row)
+    where = {"its_id": row.id, "its_version": row.version, "its_hash": row.hash}
+    changed = context.db.execute(_MOVE, {**values, **where})
+    if changed.rowcount != 1:
+        raise _moved(context, row.id, Mark(row.version, row.hash))
+    keep(context, row.id, folded, batch, entries, before)
+    head = announce(context, row.id, batch.mark, kind)
+    FOLDS.put(row.id, folded)
+    return head
+
+
+def _create(context: Context, thread_id: str, purged: Row[Any] | None, batch: Batch) -> ThreadHead:
+    """Make a thread from its first records, or make one again that was purged."""
+    header = check_header(context, thread_id, batch)
+    folded = begun(context.db, header)
+    before = Before(folded.fold)
+    entries = take_all(folded, batch)
+    values = {
+        **values_of(context, folded, None),
+        "kind": RECORDS,
+        "change": 0,
+        "purged_at": None,
+        "is_shared_with_support": False,
+    }
+    if purged is None:
+        owner = {
+            "id": thread_id,
+            "owner_id": context.caller.user_id,
+            "organization_id": context.caller.organization_id,
+        }
+        if not insert_if_absent(context.db, threads, {**values, **owner}):
+            raise _moved(context, thread_id, Mark())
+        audit.note(context, "thread_made", thread_id, folded.fold.visibility)
+    else:
+        again = update(threads).where(threads.c.id == thread_id, threads.c.purged_at.is_not(None))
+        if context.db.execute(again.values(**values)).rowcount != 1:
+            raise _moved(context, thread_id, Mark())
+    keep_beginning(context, header, batch)
+    keep(context, thread_id, folded, batch, entries, before, is_new=True)
+    head = announce(context, thread_id, batch.mark, RECORDS)
+    FOLDS.put(thread_id, folded)
+    return head
+
+
+def keep_beginning(context: Context, header: ThreadCreated, batch: Batch) -> None:
+    """Keep what a fork begins with, so that it stands by itself if its base is removed."""
+    if header.base is not None:
+        first = begun(context.db, header)
+        first.take(batch.records[0], len(batch.lines[0]) + 1)
+        keep_snapshot(context.db, first)
+
+
+class Before:
+    """What of a fold decides what else is to be done, before records were applied to it."""
+
+    __slots__ = ("git", "is_shared_with_support", "is_trashed", "visibility")
+
+    def __init__(self, fold: ThreadFold) -> None:
+        self.git: GitFields = fold.git
+        self.visibility = fold.visibility
+        self.is_trashed = fold.is_trashed
+        self.is_shared_with_support = fold.is_shared_with_support
+
+
+def take_all(folded: Folded, batch: Batch) -> list[Entry]:
+    """Apply all records.
+
+    Raises:
+        Refusal: unfoldable, or the thread is private with them.
+    """
+    entries = [
+        folded.take(record, len(line) + 1)
+        for record, line in zip(batch.records, batch.lines, strict=True)
+    ]
+    if folded.fold.is_private:
+        raise Refusal(
+            Code.REFUSED_PRIVATE,
+            "this thread says that it is private; nothing of it was kept",
+            hint="it should not have left its machine: look at what has sent it",
+        )
+    return entries
+
+
+def values_of(context: Context, folded: Folded, row: Row[Any] | None) -> dict[str, Any]:
+    """The columns of a thread's row that follow from its fold.
+
+    Whether support is let in is not among them: it ends by itself, so `support` keeps it.
+    """
+    fold = folded.fold
+    deleted_at = None
+    if fold.is_trashed:
+        deleted_at = context.now if row is None else row.deleted_at or context.now
+    return {
+        **columns_of_fold(fold),
+        "hash": folded.mark.hash,
+        "deleted_at": deleted_at,
+        "repo_id": repo_of(context.db, fold.git.git_remote_url, context.now),
+    }
+
+
+def keep(
+    context: Context,
+    thread_id: str,
+    folded: Folded,
+    batch: Batch,
+    entries: Sequence[Entry],
+    before: Before,
+    *,
+    is_new: bool = False,
+) -> None:
+    """Everything of a batch besides the thread's row."""
+    db, fold = context.db, folded.fold
+    rows = [
+        {
+            "thread_id": thread_id,
+            "seq": record.seq,
+            "hash": record.hash,
+            "at": record.at,
+            "line": line.decode(),
+        }
+        for record, line in zip(batch.records, batch.lines, strict=True)
+    ]
+    db.execute(_KEEP_RECORDS, rows)
+    if folded.wants_snapshot:
+        keep_snapshot(db, folded)
+    if fold.git != before.git or is_new:
+        times = ((record.at, entry) for record, entry in zip(batch.records, entries, strict=True))
+        slug = fold.git.git_remote_url
+        repo_id = repo_of(db, slug, context.now)
+        keep_commits(db, thread_id, fold.git, repo_id, observed(times), fold.updated_at)
+    search.index(db, thread_id, batch.records)
+    if not is_new:
+        sharing.follow_visibility(context, thread_id, before.visibility, fold.visibility)
+        if fold.is_trashed != before.is_trashed:
+            said: audit.Action = "thread_deleted" if fold.is_trashed else "thread_restored"
+            audit.note(context, said, thread_id)
+    if fold.is_shared_with_support != before.is_shared_with_support:
+        support.follow(context, thread_id, is_shared=fold.is_shared_with_support)
+
+
+def check_header(context: Context, thread_id: str, batch: Batch) -> ThreadCreated:
+    """What record 1 of a whole journal says, if the caller may have such a thread.
+
+    Raises:
+        Refusal: it is another thread's; it goes on from a base the caller may not see.
+    """
+    header = header_of(batch.records[0])
+    if header.thread != thread_id:
+        raise Refusal(Code.BAD_REQUEST, "the records are those of another thread")
+    if header.base is not None:
+        try:
+            row = access.find(context, header.base.thread, Verb.PULL)
+        except Refusal:
+            raise base_is_missing() from None
+        if row.kind != RECORDS:
+            raise base_is_missing()
+    return header
+
+
+def check_id(thread_id: str) -> None:
+    """That the text can be a thread's id.
+
+    Raises:
+        Refusal: it cannot.
+    """
+    if not is_thread_id(thread_id):
+        raise Refusal(Code.BAD_REQUEST, "that is no id of a thread")
+
+
+def conflict(stands_at: Mark, base: Mark | int) -> Refusal:
+    """The answer to who takes the thread to be where it is not."""
+    return Refusal(
+        Code.CONFLICT,
+        f"the thread is at version {stands_at.seq}",
+        hint="fetch what is new, merge, and try again",
+        stands_at=stands_at,
+        client_version=base if isinstance(base, int) else base.seq,
+    )
+
+
+def _moved(context: Context, thread_id: str, base: Mark) -> Refusal:
+    """What is said when somebody was faster, between the look and the write."""
+    row = access.find(context, thread_id, Verb.PUSH)
+    return conflict(Mark(row.version, row.hash), base)

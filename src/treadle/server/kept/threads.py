@@ -1,0 +1,177 @@
+"""All that can be done with threads, in one place: each is one function and one transaction."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import Row, update
+
+from treadle.api.marks import SEQ_MAX, Mark
+from treadle.api.types import ThreadHead
+from treadle.server.context import Context, Verb
+from treadle.server.data.folding import FOLDS, fold_at, has_mark, lines_between, mark_at
+from treadle.server.data.schema import threads
+from treadle.server.kept.documents import (
+    check_if_expected,
+    document_of,
+    put_document,
+    set_document_visibility,
+)
+from treadle.server.kept.feed import announce, changes, head_of, heads, newest_change
+from treadle.server.kept.outputs import get_blob, has_blob, put_blob
+from treadle.server.kept.pushing import RECORDS, append_facts, conflict, push
+from treadle.server.kept.rewriting import purge, replace_all
+from treadle.server.people import access, audit
+from treadle.server.problems import not_found
+from treadle.thread.facts import Restored, Shared, Trashed, Visibility
+
+__all__ = [
+    "changes",
+    "delete",
+    "document",
+    "get_blob",
+    "has_blob",
+    "head",
+    "heads",
+    "newest_change",
+    "purge",
+    "push",
+    "put_blob",
+    "put_document",
+    "records",
+    "replace_all",
+    "restore",
+    "set_visibility",
+]
+
+PIECE_SIZE: Final = 4 * 1024 * 1024
+"""Bytes of records in one answer, if one record alone is not larger."""
+
+
+def head(context: Context, thread_id: str) -> ThreadHead:
+    """Where a thread is that the caller may read; of own ones also deleted ones.
+
+    Raises:
+        Refusal: there is no such thread.
+    """
+    return head_of(access.find(context, thread_id, Verb.PULL))
+
+
+def records(context: Context, thread_id: str, after: Mark | int, limit: int) -> list[bytes]:
+    """Lines of a thread's journal, byte for byte, without their LF.
+
+    Ask again with the last record there was until nothing is left: an answer is empty at the end,
+    and may hold fewer than `limit` before. A thread of documents has none.
+
+    Args:
+        context: whose request it is.
+        thread_id: the thread.
+        after: the record before the first that is wanted; with its hash, it is looked at.
+        limit: how many at most.
+
+    Raises:
+        Refusal: there is no such thread; conflict, if the record `after` is another one here.
+    """
+    row = access.find(context, thread_id, Verb.PULL)
+    if row.kind != RECORDS or limit < 1:
+        return []
+    if isinstance(after, Mark):
+        if after != Mark() and not has_mark(context.db, thread_id, after):
+            raise conflict(Mark(row.version, row.hash), after)
+        after = after.seq
+    found: list[bytes] = []
+    size = 0
+    for line in lines_between(context.db, thread_id, min(after, SEQ_MAX), row.version):
+        size += len(line) + 1
+        if found and size > PIECE_SIZE:
+            break
+        found.append(line)
+        if len(found) >= limit:
+            break
+    return found
+
+
+def document(context: Context, thread_id: str, version: int | None = None) -> tuple[Mark, bytes]:
+    """The thread document as JSON, and the mark it stands at.
+
+    Args:
+        context: whose request it is.
+        thread_id: the thread.
+        version: an earlier one; by default the newest.
+
+    Raises:
+        Refusal: there is no such thread, or it has no such version.
+    """
+    row = access.find(context, thread_id, Verb.GET)
+    if row.kind != RECORDS:
+        found = document_of(context, row, version)
+        if found is None:
+            raise not_found()
+        return found
+    at: Mark | None = Mark(row.version, row.hash)
+    if version is not None and version != row.version:
+        at = mark_at(context.db, thread_id, version) if 0 < version < row.version else None
+    if at is None:
+        raise not_found()
+    folded = fold_at(context.db, thread_id, at)
+    body = msgspec.json.encode(folded.fold.document())
+    if at.seq == row.version:
+        FOLDS.put(thread_id, folded)
+    return at, body
+
+
+def set_visibility(
+    context: Context, thread_id: str, expected: Mark | int | None, visibility: Visibility
+) -> ThreadHead:
+    """Say who may see a thread; fine if it is so already.
+
+    Args:
+        context: a transaction that writes.
+        thread_id: the thread.
+        expected: where the caller knows it to be; `None` for wherever it is.
+        visibility: who may see it.
+
+    Raises:
+        Refusal: the caller may not; conflict.
+    """
+    row = _found(context, thread_id, expected, Verb.SET_VISIBILITY)
+    if row.visibility == visibility:
+        return head_of(row)
+    if row.kind != RECORDS:
+        return set_document_visibility(context, row, visibility)
+    return append_facts(context, row, [Shared(visibility=visibility)], "visibility")
+
+
+def delete(context: Context, thread_id: str, expected: Mark | int | None) -> ThreadHead:
+    """Put a thread away; fine if it is already. Arguments and errors as `set_visibility`."""
+    row = _found(context, thread_id, expected, Verb.DELETE)
+    if row.deleted_at is not None:
+        return head_of(row)
+    if row.kind == RECORDS:
+        return append_facts(context, row, [Trashed()], "deleted")
+    audit.note(context, "thread_deleted", thread_id)
+    _set_deleted(context, thread_id, context.now)
+    return announce(context, thread_id, Mark(row.version, row.hash), "deleted")
+
+
+def restore(context: Context, thread_id: str, expected: Mark | int | None) -> ThreadHead:
+    """Bring a thread back; fine if it is there. Arguments and errors as `set_visibility`."""
+    row = _found(context, thread_id, expected, Verb.RESTORE)
+    if row.deleted_at is None:
+        return head_of(row)
+    if row.kind == RECORDS:
+        return append_facts(context, row, [Restored()], "restored")
+    audit.note(context, "thread_restored", thread_id)
+    _set_deleted(context, thread_id, None)
+    return announce(context, thread_id, Mark(row.version, row.hash), "restored")
+
+
+def _found(context: Context, thread_id: str, expected: Mark | int | None, verb: Verb) -> Row[Any]:
+    row = access.find(context, thread_id, verb, for_update=True)
+    check_if_expected(row, expected)
+    return row
+
+
+def _set_deleted(context: Context, thread_id: str, at: str | None) -> None:
+    context.db.execute(update(threads).where(threads.c.id == thread_id).values(deleted_at=at))

@@ -1,0 +1,233 @@
+"""Who may do what with which thread: one table, read by every path to a thread.
+
+A caller stands to a thread in one or more relations. What any of them allows is allowed; nothing
+else is. `find` asks the table about one thread, `visible` says the same of all threads in SQL.
+
+What is not allowed is refused so that it tells nothing: who brings no token is asked for one,
+whatever he asks for; who may not read a thread hears what he would hear if it did not exist; who
+may read it, but not do this with it, hears that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum
+from typing import Any, Final
+
+from msgspec import Struct
+from sqlalchemy import ColumnElement, Row, and_, exists, false, or_, select, true
+
+from treadle.api.codes import Code
+from treadle.server.context import Context, Principal, Verb
+from treadle.server.data import schema
+from treadle.server.problems import Refusal, not_found, unauthorized
+from treadle.thread.facts import Visibility
+from treadle.thread.ids import is_thread_id
+
+
+class Relation(Enum):
+    """How a caller stands to a thread. Several may hold at once."""
+
+    EVERYONE = "everyone"
+    """Whoever asks, also without a token."""
+    OWNER = "owner"
+    """Who made it."""
+    MEMBER = "member"
+    """A user of its organization."""
+    ORGANIZATION_ADMIN = "organization_admin"
+    """A user of its organization whose role that is."""
+    SUPPORT = "support"
+    """Support staff, of whatever organization."""
+    GRANTED = "granted"
+    """Support staff whom the owner lets read it, for as long as he does."""
+
+
+class Life(Enum):
+    """Whether a thread is there."""
+
+    LIVE = "live"
+    DELETED = "deleted"
+    """Put away; it can be restored."""
+    PURGED = "purged"
+    """What was said in it is gone for good; its id is still its owner's."""
+
+
+class Rule(Struct, frozen=True):
+    """Who stands like this to such a thread may do this with it."""
+
+    relation: Relation
+    visibilities: frozenset[Visibility]
+    life: Life
+    verbs: frozenset[Verb]
+
+
+READING: Final = frozenset((Verb.LIST, Verb.SEARCH, Verb.GET, Verb.PULL))
+TENDING: Final = frozenset((Verb.DELETE, Verb.RESTORE, Verb.UNSHARE))
+"""What an admin of the organization does for colleagues who left."""
+
+_ANY: Final = frozenset[Visibility](("organization", "private", "public"))
+_TEAM: Final = frozenset[Visibility](("organization", "public"))
+_ALL: Final = frozenset[Visibility](("public",))
+
+_OWN_LIVE: Final = frozenset(Verb) - {Verb.REQUEST_SUPPORT}
+_OWN_DELETED: Final = _OWN_LIVE - {Verb.LIST, Verb.SEARCH, Verb.GET, Verb.SHARE}
+"""Machines of the owner pull a deleted thread, so that they learn of it and can restore it."""
+_OWN_PURGED: Final = frozenset((Verb.CREATE, Verb.PUSH, Verb.PURGE))
+
+RULES: Final = (
+    Rule(Relation.OWNER, _ANY, Life.LIVE, _OWN_LIVE),
+    Rule(Relation.OWNER, _ANY, Life.DELETED, _OWN_DELETED),
+    Rule(Relation.OWNER, _ANY, Life.PURGED, _OWN_PURGED),
+    Rule(Relation.ORGANIZATION_ADMIN, _TEAM, Life.LIVE, TENDING),
+    Rule(Relation.ORGANIZATION_ADMIN, _TEAM, Life.DELETED, TENDING),
+    Rule(Relation.MEMBER, _TEAM, Life.LIVE, READING),
+    Rule(Relation.EVERYONE, _ALL, Life.LIVE, READING),
+    Rule(Relation.SUPPORT, _ANY, Life.LIVE, frozenset((Verb.REQUEST_SUPPORT,))),
+    Rule(Relation.GRANTED, _ANY, Life.LIVE, frozenset((Verb.GET, Verb.PULL))),
+)
+"""The table. An admin of the server manages people, and is a member like others where he reads."""
+
+
+def allowed(relations: frozenset[Relation], visibility: Visibility, life: Life) -> frozenset[Verb]:
+    """All that who stands so to such a thread may do with it."""
+    return frozenset[Verb]().union(
+        *(
+            rule.verbs
+            for rule in RULES
+            if rule.relation in relations and rule.life is life and visibility in rule.visibilities
+        )
+    )
+
+
+def refusal(caller: Principal, may: frozenset[Verb], verb: Verb) -> Refusal | None:
+    """Why a caller may not do this, given all that he may; `None` if he may."""
+    if verb in may:
+        return None
+    if caller.user_id is None:
+        return unauthorized()
+    if Verb.PULL in may and verb not in READING:
+        return Refusal(Code.FORBIDDEN, "you may read this thread, but not do this with it")
+    return not_found()
+
+
+def find(context: Context, thread_id: str, verb: Verb, *, for_update: bool = False) -> Row[Any]:
+    """The row of a thread, for who may do this with it.
+
+    Args:
+        context: whose request it is.
+        thread_id: the thread; any text.
+        verb: what is to be done.
+        for_update: hold the row until the transaction ends, so that nobody changes it meanwhile.
+
+    Returns:
+        The columns of `schema.threads`, and behind them those this was judged by.
+
+    Raises:
+        Refusal: there is no such thread, or this caller may not do this with it.
+    """
+    row = None
+    conditions = dict(_relations(context.caller, context.now))
+    if is_thread_id(thread_id):
+        columns = (is_so.label(_label(relation)) for relation, is_so in conditions.items())
+        query = select(schema.threads, *columns).where(schema.threads.c.id == thread_id)
+        query = query.with_for_update(of=schema.threads) if for_update else query
+        row = context.db.execute(query).one_or_none()
+    may: frozenset[Verb] = frozenset()
+    if row is not None:
+        told = row._mapping
+        relations = frozenset(relation for relation in conditions if told[_label(relation)])
+        may = allowed(relations, row.visibility, life_of(row))
+    refused = refusal(context.caller, may, verb)
+    if refused is not None:
+        raise refused
+    assert row is not None
+    return row
+
+
+def check_creator(caller: Principal) -> None:
+    """That the caller may make threads of his own, as every user may.
+
+    Raises:
+        Refusal: it is nobody in particular.
+    """
+    if caller.user_id is None:
+        raise unauthorized()
+
+
+def life_of(row: Row[Any]) -> Life:
+    """Whether a thread is there, by its row."""
+    if row.purged_at is not None:
+        return Life.PURGED
+    return Life.LIVE if row.deleted_at is None else Life.DELETED
+
+
+def _label(relation: Relation) -> str:
+    return f"relation_{relation.value}"
+
+
+def visible(
+    caller: Principal,
+    now: str,
+    *,
+    verb: Verb = Verb.LIST,
+    include_deleted: bool = False,
+) -> ColumnElement[bool]:
+    """The threads that a caller may list, as a condition on `schema.threads`.
+
+    Args:
+        caller: who asks.
+        now: the time, which support's access ends with.
+        verb: of the reading ones; `GET` and `PULL` let support in.
+        include_deleted: the caller's own deleted threads as well.
+    """
+    threads = schema.threads.c
+    lives = {
+        Life.LIVE: and_(threads.deleted_at.is_(None), threads.purged_at.is_(None)),
+        Life.DELETED: and_(threads.deleted_at.is_not(None), threads.purged_at.is_(None)),
+        Life.PURGED: threads.purged_at.is_not(None),
+    }
+    conditions = dict(_relations(caller, now))
+    found = [
+        and_(
+            conditions[rule.relation],
+            threads.visibility.in_(sorted(rule.visibilities)),
+            lives[rule.life],
+        )
+        for rule in RULES
+        if rule.relation in conditions and verb in rule.verbs
+    ]
+    if include_deleted and Relation.OWNER in conditions:
+        found.append(and_(conditions[Relation.OWNER], lives[Life.DELETED]))
+    return or_(false(), *found)
+
+
+def _relations(caller: Principal, now: str) -> Iterator[tuple[Relation, ColumnElement[bool]]]:
+    """The relations this caller can stand in, each with the threads for which he does."""
+    threads = schema.threads.c
+    yield Relation.EVERYONE, true()
+    if caller.user_id is None:
+        return
+    in_organization = threads.organization_id == caller.organization_id
+    yield Relation.OWNER, threads.owner_id == caller.user_id
+    yield Relation.MEMBER, in_organization
+    if caller.role == "organization_admin":
+        yield Relation.ORGANIZATION_ADMIN, in_organization
+    if caller.is_support:
+        yield Relation.SUPPORT, true()
+        grants = schema.support_access.c
+        yield (
+            Relation.GRANTED,
+            exists().where(
+                grants.thread_id == threads.id,
+                active_grant(now),
+                or_(grants.requested_by.is_(None), grants.requested_by == caller.user_id),
+            ),
+        )
+
+
+def active_grant(now: str) -> ColumnElement[bool]:
+    """Of `schema.support_access`: the rows by which support may read at this time."""
+    grants = schema.support_access.c
+    return and_(
+        grants.approved_at.is_not(None), grants.revoked_at.is_(None), grants.expires_at > now
+    )

@@ -1,0 +1,356 @@
+"""Organizations, users, and the tokens of users: who is made, changed and disabled, and by whom.
+
+Names are kept in small letters, so that no two differ in that alone. Nobody is deleted: a user who
+is disabled can do nothing, and his threads stay.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from typing import Any, Final, get_args
+
+from msgspec import UNSET
+from sqlalchemy import Connection, Row, Select, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from treadle.api.codes import Code
+from treadle.api.types import (
+    ChangedUser,
+    Me,
+    NewOrganization,
+    NewToken,
+    NewUser,
+    Organization,
+    Organizations,
+    RoleName,
+    Token,
+    Tokens,
+    User,
+    Users,
+)
+from treadle.server.context import Context, Principal
+from treadle.server.data import schema
+from treadle.server.people import audit, tokens
+from treadle.server.problems import Refusal, not_found, unauthorized
+
+OPERATOR: Final = Principal(is_admin=True)
+"""Who works on the database itself, on the server's machine: an admin who is no user."""
+
+FIRST_ORGANIZATION: Final = "team"
+FIRST_USER: Final = "owner"
+FIRST_TOKEN: Final = "first"  # noqa: S105  its name
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,99}")
+
+
+def make_owner(db: Connection, now: str) -> str | None:
+    """The token of the first user, an admin; `None` if there are users already.
+
+    Of several processes that start at once on an empty database one makes him.
+    """
+    if db.execute(select(schema.users.c.id).limit(1)).first() is not None:
+        return None
+    context = Context(db, OPERATOR, now)
+    with suppress(Refusal):  # an operator, or another process, has made it
+        make_organization(context, NewOrganization(FIRST_ORGANIZATION))
+    try:
+        user = NewUser(FIRST_USER, FIRST_ORGANIZATION, "organization_admin", is_admin=True)
+        make_user(context, user)
+    except Refusal:
+        return None
+    return make_token_of(context, FIRST_USER, NewToken(FIRST_TOKEN)).token
+
+
+def me(context: Context) -> Me:
+    """Who the caller is.
+
+    Raises:
+        Refusal: nobody in particular.
+    """
+    caller = context.caller
+    _own_id(context)
+    return Me(
+        caller.user,
+        caller.organization,
+        caller.role,
+        caller.is_admin,
+        caller.is_support,
+        caller.token_name,
+        caller.token_expires_at,
+    )
+
+
+def own_tokens(context: Context) -> Tokens:
+    """The caller's tokens, newest first.
+
+    Raises:
+        Refusal: the caller is nobody in particular.
+    """
+    return tokens.lines(context, _own_id(context))
+
+
+def make_own_token(context: Context, new: NewToken) -> Token:
+    """Another token for the caller; see `tokens.make`.
+
+    Raises:
+        Refusal: the caller is nobody in particular; the name or the time is none.
+    """
+    return tokens.make(context, _own_id(context), _checked(new.name), new.expires_at)
+
+
+def revoke_own_token(context: Context, token_id: int) -> None:
+    """Make one of the caller's tokens worthless, also the one he asks with.
+
+    Raises:
+        Refusal: the caller is nobody in particular, or has no such token.
+    """
+    tokens.revoke(context, token_id, _own_id(context))
+
+
+def organizations(context: Context) -> Organizations:
+    """All organizations, by name.
+
+    Raises:
+        Refusal: the caller is no admin.
+    """
+    _check_admin(context)
+    table = schema.organizations
+    count = func.count(schema.users.c.id)
+    query = (
+        select(table.c.name, table.c.created_at, count.label("user_count"))
+        .select_from(table.outerjoin(schema.users))
+        .group_by(table.c.id, table.c.name, table.c.created_at)
+        .order_by(table.c.name)
+    )
+    rows = context.db.execute(query)
+    return Organizations(
+        tuple(Organization(row.name, row.created_at, row.user_count) for row in rows)
+    )
+
+
+def make_organization(context: Context, new: NewOrganization) -> Organization:
+    """Make an organization.
+
+    Raises:
+        Refusal: the caller is no admin; the name is none, or taken.
+    """
+    _check_admin(context)
+    name = _checked(new.name)
+    _insert(context.db, insert(schema.organizations).values(name=name, created_at=context.now))
+    audit.note(context, "organization_made", detail=name)
+    return Organization(name, context.now)
+
+
+def users(context: Context) -> Users:
+    """All users, by name.
+
+    Raises:
+        Refusal: the caller is no admin.
+    """
+    _check_admin(context)
+    rows = context.db.execute(_select_users().order_by(schema.users.c.name))
+    return Users(tuple(_user(row) for row in rows))
+
+
+def user(context: Context, name: str) -> User:
+    """A user.
+
+    Raises:
+        Refusal: the caller is no admin, or there is no such user.
+    """
+    _check_admin(context)
+    return _user(_row_of(context.db, name))
+
+
+def make_user(context: Context, new: NewUser) -> User:
+    """Make a user, who can do nothing until he has a token.
+
+    Raises:
+        Refusal: the caller is no admin; the name is none, or taken; there is no such organization.
+    """
+    _check_admin(context)
+    name, organization = _checked(new.name), _checked(new.organization)
+    if name == audit.OPERATOR:
+        raise Refusal(Code.BAD_REQUEST, "that name stands for who runs the server")
+    query = select(schema.organizations.c.id).where(schema.organizations.c.name == organization)
+    organization_id = context.db.execute(query).scalar_one_or_none()
+    if organization_id is None:
+        raise Refusal(
+            Code.BAD_REQUEST, "there is no such organization", hint="it is to be made first"
+        )
+    values = {
+        "name": name,
+        "organization_id": organization_id,
+        "role": _role(new.role),
+        "is_admin": new.is_admin,
+        "is_support": new.is_support,
+        "created_at": context.now,
+    }
+    _insert(context.db, insert(schema.users).values(**values))
+    made = User(name, organization, new.role, new.is_admin, new.is_support, False, context.now)
+    audit.note(context, "user_made", detail=f"{name} in {organization}: {_rights(made)}")
+    return made
+
+
+def change_user(context: Context, name: str, change: ChangedUser) -> User:
+    """Change what a user is, or disable or enable him; his tokens feel it with their next request.
+
+    The last admin stays one: nobody could make another over HTTP.
+
+    Raises:
+        Refusal: the caller is no admin; there is no such user; nobody would be left to manage.
+    """
+    _check_admin(context)
+    row = _row_of(context.db, name, for_update=True)
+    before = _user(row)
+    values: dict[str, Any] = {}
+    if change.role is not UNSET:
+        values["role"] = _role(change.role)
+    if change.is_admin is not UNSET:
+        values["is_admin"] = change.is_admin
+    if change.is_support is not UNSET:
+        values["is_support"] = change.is_support
+    if change.is_disabled is not UNSET and change.is_disabled != before.is_disabled:
+        values["disabled_at"] = context.now if change.is_disabled else None
+    if values:
+        context.db.execute(update(schema.users).where(schema.users.c.id == row.id).values(**values))
+    after = _user(_row_of(context.db, name))
+    if after == before:
+        return after
+    if _is_managing(before) and not _is_managing(after) and not _has_admins(context.db):
+        raise Refusal(
+            Code.FORBIDDEN,
+            "this is the last admin of the server",
+            hint="make another one first",
+        )
+    audit.note(
+        context, "user_changed", detail=f"{after.name}: {_rights(before)} -> {_rights(after)}"
+    )
+    return after
+
+
+def tokens_of(context: Context, name: str) -> Tokens:
+    """The tokens of a user, newest first.
+
+    Raises:
+        Refusal: the caller is no admin, or there is no such user.
+    """
+    _check_admin(context)
+    return tokens.lines(context, _row_of(context.db, name).id)
+
+
+def all_tokens(context: Context) -> Tokens:
+    """Everybody's tokens, newest first.
+
+    Raises:
+        Refusal: the caller is no admin.
+    """
+    _check_admin(context)
+    return tokens.lines(context)
+
+
+def make_token_of(context: Context, name: str, new: NewToken) -> Token:
+    """A token for a user; see `tokens.make`.
+
+    Raises:
+        Refusal: the caller is no admin; there is no such user; the token's name or time is none.
+    """
+    _check_admin(context)
+    row = _row_of(context.db, name)
+    return tokens.make(context, row.id, _checked(new.name), new.expires_at)
+
+
+def revoke_token(context: Context, token_id: int) -> None:
+    """Make anybody's token worthless.
+
+    Raises:
+        Refusal: the caller is no admin, or there is no such token.
+    """
+    _check_admin(context)
+    tokens.revoke(context, token_id)
+
+
+def _own_id(context: Context) -> int:
+    if context.caller.user_id is None:
+        raise unauthorized()
+    return context.caller.user_id
+
+
+def _check_admin(context: Context) -> None:
+    if context.caller.is_admin:
+        return
+    if context.caller.user_id is None:
+        raise unauthorized()
+    raise Refusal(Code.FORBIDDEN, "only admins of this server may do this")
+
+
+def _checked(name: str) -> str:
+    """A name as it is kept."""
+    if _NAME.fullmatch(name) is None:
+        raise Refusal(
+            Code.BAD_REQUEST,
+            "that is no name",
+            hint="a name is 1 to 100 letters, digits and . _ @ -; a letter or a digit is first",
+        )
+    return name.lower()
+
+
+def _role(role: str) -> str:
+    if role not in get_args(RoleName):
+        raise Refusal(Code.BAD_REQUEST, f"a role is one of {', '.join(get_args(RoleName))}")
+    return role
+
+
+def _insert(db: Connection, statement: Any) -> None:
+    try:
+        with db.begin_nested():
+            db.execute(statement)
+    except IntegrityError:
+        raise Refusal(Code.BAD_REQUEST, "that name is taken") from None
+
+
+def _select_users() -> Select[Any]:
+    table = schema.users.c
+    organization = schema.organizations.c.name.label("organization")
+    return select(schema.users, organization).where(
+        table.organization_id == schema.organizations.c.id
+    )
+
+
+def _row_of(db: Connection, name: str, *, for_update: bool = False) -> Row[Any]:
+    row = None
+    if _NAME.fullmatch(name):
+        query = _select_users().where(schema.users.c.name == name.lower())
+        query = query.with_for_update(of=schema.users) if for_update else query
+        row = db.execute(query).one_or_none()
+    if row is None:
+        raise not_found()
+    return row
+
+
+def _user(row: Row[Any]) -> User:
+    return User(
+        row.name,
+        row.organization,
+        row.role,
+        row.is_admin,
+        row.is_support,
+        row.disabled_at is not None,
+        row.created_at,
+    )
+
+
+def _rights(user: User) -> str:
+    flags = {"admin": user.is_admin, "support": user.is_support, "disabled": user.is_disabled}
+    return " ".join([user.role, *(name for name, is_set in flags.items() if is_set)])
+
+
+def _is_managing(user: User) -> bool:
+    return user.is_admin and not user.is_disabled
+
+
+def _has_admins(db: Connection) -> bool:
+    table = schema.users.c
+    query = select(table.id).where(table.is_admin, table.disabled_at.is_(None)).limit(1)
+    return db.execute(query).first() is not None

@@ -1,0 +1,97 @@
+"""The audit log: one line for every change of who may see or do something."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, TypeAlias
+
+from sqlalchemy import insert, select
+
+from treadle.api.codes import Code
+from treadle.api.types import Audit, AuditLine
+from treadle.server.context import Context
+from treadle.server.data import schema
+from treadle.server.problems import Refusal, unauthorized
+
+Action: TypeAlias = Literal[
+    "organization_made",
+    "user_made",
+    "user_changed",
+    "token_made",
+    "token_revoked",
+    "thread_made",
+    "visibility_set",
+    "thread_deleted",
+    "thread_restored",
+    "thread_purged",
+    "thread_rewritten",
+    "share_made",
+    "share_revoked",
+    "support_requested",
+    "support_granted",
+    "support_ended",
+]
+"""All that is noted. What was said in a thread, its title, and tokens are in no line."""
+
+LINE_COUNT_MAX: Final = 1000
+"""Of one answer."""
+
+OPERATOR: Final = "operator"
+"""Who works on the database itself, on the server's machine; no user has done it."""
+
+
+def note(context: Context, action: Action, thread_id: str | None = None, detail: str = "") -> None:
+    """Write a line, in the transaction of what it tells: both are there, or neither.
+
+    Args:
+        context: whose request it is.
+        action: what was done.
+        thread_id: with which thread, if with one.
+        detail: names, numbers and settings only.
+    """
+    context.db.execute(
+        insert(schema.audit).values(
+            at=context.now,
+            actor_id=context.caller.user_id,
+            action=action,
+            thread_id=thread_id,
+            detail=detail,
+        )
+    )
+
+
+def lines(context: Context, limit: int = 100, before: int | None = None) -> Audit:
+    """The newest lines of the log, for admins.
+
+    Args:
+        context: whose request it is.
+        limit: how many, 1 to `LINE_COUNT_MAX`.
+        before: only lines with a smaller id, to go on where an answer ended.
+
+    Raises:
+        Refusal: the caller is no admin, or `limit` is out of bounds.
+    """
+    if not context.caller.is_admin:
+        raise _refusal(context)
+    if not 1 <= limit <= LINE_COUNT_MAX:
+        raise Refusal(Code.BAD_REQUEST, f"limit is a number from 1 to {LINE_COUNT_MAX}")
+    log, users = schema.audit.c, schema.users.c
+    query = (
+        select(log.id, log.at, users.name, log.action, log.thread_id, log.detail)
+        .select_from(schema.audit.outerjoin(schema.users))
+        .order_by(log.id.desc())
+        .limit(limit)
+    )
+    if before is not None:
+        query = query.where(log.id < before)
+    return Audit(
+        tuple(
+            AuditLine(row.id, row.at, row.name or OPERATOR, row.action, row.thread_id, row.detail)
+            for row in context.db.execute(query)
+        )
+    )
+
+
+def _refusal(context: Context) -> Refusal:
+    if context.caller.user_id is None:
+        return unauthorized()
+    return Refusal(Code.FORBIDDEN, "only admins of this server may do this")

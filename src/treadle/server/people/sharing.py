@@ -1,0 +1,180 @@
+"""Links that show one thread to whoever holds them, until they expire or are revoked.
+
+A thread has one link that works: a new one revokes the one before it. A link shows the
+conversation as it stands when it is opened, and nothing of the machine it was had on. Its token is
+in the link alone; the database keeps a hash of it. That a thread becomes private revokes its
+links; one that the owner makes after that is his word, and works.
+"""
+
+from __future__ import annotations
+
+from hmac import compare_digest
+from typing import Final
+
+from sqlalchemy import Row, insert, select, update
+
+from treadle.api.codes import Code
+from treadle.api.types import NewShare, Share, SharedThread, ShareLine, Shares
+from treadle.server.context import Context, Verb
+from treadle.server.data import schema
+from treadle.server.people import access, audit
+from treadle.server.people.shown import conversation_of, page_of, story_of
+from treadle.server.people.times import later, parse_time
+from treadle.server.people.tokens import Kind, digest, is_well_formed, mint
+from treadle.server.problems import Refusal, not_found
+from treadle.thread.facts import Visibility
+
+DAYS: Final = 30
+"""How long a link is good if nobody says how long."""
+DAYS_MAX: Final = 365
+
+
+def create(context: Context, thread_id: str, new: NewShare, base_url: str) -> Share:
+    """Make a link, and revoke the one before it.
+
+    Args:
+        context: whose request it is.
+        thread_id: the thread.
+        new: until when it is good; `DAYS_MAX` at most.
+        base_url: where this server is, without a slash at the end.
+
+    Raises:
+        Refusal: the caller is not the owner; the thread is deleted; the time is none, is over or is
+            too far away.
+    """
+    access.find(context, thread_id, Verb.SHARE, for_update=True)
+    until = later(context.now, days=DAYS) if new.expires_at is None else parse_time(new.expires_at)
+    if not context.now < until <= later(context.now, days=DAYS_MAX):
+        raise Refusal(
+            Code.BAD_REQUEST, f"a link is good for {DAYS_MAX} days at most, and not for no time"
+        )
+    withdraw(context, thread_id)
+    token = mint(Kind.SHARE)
+    context.db.execute(
+        insert(schema.shares).values(
+            thread_id=thread_id,
+            hash=digest(token),
+            created_by=context.caller.user_id,
+            created_at=context.now,
+            expires_at=until,
+        )
+    )
+    audit.note(context, "share_made", thread_id, f"until {until}")
+    return Share(f"{base_url}/share/{token}", context.now, until)
+
+
+def links(context: Context, thread_id: str) -> Shares:
+    """The links a thread has had, newest first.
+
+    Raises:
+        Refusal: the caller is not the owner.
+    """
+    access.find(context, thread_id, Verb.SHARE)
+    shares = schema.shares.c
+    query = select(schema.shares).where(shares.thread_id == thread_id).order_by(shares.id.desc())
+    return Shares(
+        tuple(
+            ShareLine(row.created_at, row.expires_at, not _is_over(row, context.now))
+            for row in context.db.execute(query)
+        )
+    )
+
+
+def revoke(context: Context, thread_id: str) -> None:
+    """Revoke every link of a thread; fine if there is none.
+
+    Raises:
+        Refusal: the caller is neither the owner nor an admin of the organization who sees it.
+    """
+    access.find(context, thread_id, Verb.UNSHARE, for_update=True)
+    withdraw(context, thread_id)
+
+
+def withdraw(context: Context, thread_id: str) -> int:
+    """Revoke every link of a thread that becomes private; asks nobody whether the caller may.
+
+    Returns:
+        How many were good until now.
+    """
+    shares = schema.shares.c
+    over = (
+        update(schema.shares)
+        .where(shares.thread_id == thread_id, shares.revoked_at.is_(None))
+        .where(shares.expires_at > context.now)
+        .values(revoked_at=context.now)
+    )
+    count = context.db.execute(over).rowcount
+    if count:
+        audit.note(context, "share_revoked", thread_id)
+    return count
+
+
+def follow_visibility(
+    context: Context, thread_id: str, before: Visibility, after: Visibility
+) -> None:
+    """Do what follows from a thread's new visibility, wherever it was said: note it, end links."""
+    if after == before:
+        return
+    audit.note(context, "visibility_set", thread_id, f"{before} -> {after}")
+    if after == "private":
+        withdraw(context, thread_id)
+
+
+def opened(context: Context, token: str, thread_id: str | None = None) -> SharedThread:
+    """What the holder of a link sees.
+
+    Args:
+        context: the request, whoever asks.
+        token: the end of the link; any text.
+        thread_id: the thread it must be a link of, if that is said.
+
+    Raises:
+        Refusal: there is no such link, or its thread is gone; it has expired or was revoked.
+    """
+    thread = _followed(context, token, thread_id)
+    story = story_of(context.db, thread)
+    document = story.document
+    return SharedThread(
+        document.id,
+        document.metadata.title,
+        document.created_at,
+        document.updated_at,
+        conversation_of(story),
+    )
+
+
+def page(context: Context, token: str) -> str:
+    """The same, as a page of HTML that needs nothing else.
+
+    Raises:
+        Refusal: as `opened`.
+    """
+    return page_of(story_of(context.db, _followed(context, token, None)))
+
+
+def _followed(context: Context, token: str, thread_id: str | None) -> Row[tuple[object, ...]]:
+    """The row of the thread that a link leads to."""
+    if not is_well_formed(token, Kind.SHARE):
+        raise not_found()
+    hashed = digest(token)
+    shares = schema.shares.c
+    link = context.db.execute(select(schema.shares).where(shares.hash == hashed)).one_or_none()
+    if link is None or not compare_digest(link.hash, hashed):
+        raise not_found()
+    if thread_id is not None and thread_id != link.thread_id:
+        raise not_found()
+    query = select(schema.threads).where(schema.threads.c.id == link.thread_id)
+    thread = context.db.execute(query).one()
+    if access.life_of(thread) is not access.Life.LIVE:
+        raise not_found()
+    if _is_over(link, context.now):
+        raise Refusal(
+            Code.GONE,
+            "this link does not work any more",
+            hint="ask who gave it to you for another one",
+        )
+    return thread
+
+
+def _is_over(link: Row[tuple[object, ...]], now: str) -> bool:
+    return link.revoked_at is not None or link.expires_at <= now

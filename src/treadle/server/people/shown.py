@@ -1,0 +1,127 @@
+"""What a link shows of a thread: its conversation, and nothing of the machine it was had on.
+
+Folder, repository, commits, notes of people and what the program noted beside the conversation
+stay behind, as do the blocks that only models read. A fork is shown with the history it goes on
+from, as its owner sees it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+from sqlalchemy import Connection, Row, select
+
+from treadle.api.codes import Code
+from treadle.api.marks import Mark
+from treadle.core.messages import NOTE, Message
+from treadle.exchange.page import to_page
+from treadle.exchange.story import Called, Item, Said, Story, Turn
+from treadle.models.prices.words import describe_usage
+from treadle.server.data import schema
+from treadle.server.data.folding import FOLDS, fold_at
+from treadle.server.problems import Refusal, not_found
+from treadle.thread.legible import legible
+from treadle.thread.model import AgentStateSnapshot, Thread, ThreadMetadata
+
+_decode_thread: Final = msgspec.json.Decoder(Thread).decode
+
+
+def story_of(db: Connection, thread: Row[Any]) -> Story:
+    """The conversation of a thread, as it is told to who holds a link.
+
+    Args:
+        db: the transaction.
+        thread: its row of `schema.threads`.
+
+    Raises:
+        Refusal: what it goes on from is not here any more.
+    """
+    if thread.kind == "document":
+        kept = schema.documents.c
+        query = select(kept.body).where(kept.thread_id == thread.id, kept.version == thread.version)
+        document = _decode_thread(db.execute(query).scalar_one())
+    else:
+        document = _folded(db, thread.id, Mark(thread.version, thread.hash))
+    bare = Thread(
+        id=document.id,
+        version=document.version,
+        created_at=document.created_at,
+        updated_at=document.updated_at,
+        last_activity_at=document.last_activity_at,
+        conversation=document.conversation,
+        agent_state=AgentStateSnapshot(document.agent_state.kind),
+        metadata=ThreadMetadata(document.metadata.title),
+    )
+    return Story(bare, tuple(_turns_of(bare)))
+
+
+def _folded(db: Connection, thread_id: str, mark: Mark) -> Thread:
+    try:
+        folded = fold_at(db, thread_id, mark)
+    except Refusal as refusal:
+        raise (not_found() if refusal.code is Code.UNFOLDABLE else refusal) from None
+    document = folded.fold.document()
+    FOLDS.put(thread_id, folded)
+    return document
+
+
+def conversation_of(story: Story) -> dict[str, object]:
+    """The conversation as JSON has it."""
+    conversation = story.document.conversation
+    messages = tuple(replace(message, native=None) for message in conversation.messages)
+    told: dict[str, object] = msgspec.to_builtins(replace(conversation, messages=messages))
+    return told
+
+
+def page_of(story: Story) -> str:
+    """The conversation as a page of HTML."""
+    return to_page(story, describe_usage)
+
+
+def _turns_of(document: Thread) -> Iterator[Turn]:
+    """The turns of a conversation; when they were is said for the thread as a whole."""
+    items: list[Item] = []
+    number = 0
+    for item in _items_of(document):
+        if isinstance(item, Said) and item.who == "user":
+            if items:
+                yield Turn(number, "", tuple(items))
+            items, number = [], number + 1
+        items.append(item)
+    if items:
+        yield Turn(number, "", tuple(items))
+
+
+def _items_of(document: Thread) -> Iterator[Item]:
+    """Every message and call; a result stands with its call, or by itself if it has none."""
+    messages = document.conversation.messages
+    hidden = document.conversation.hidden
+    results = {message.tool_call_id: message for message in messages if message.role == "tool"}
+    called = {call.id for message in messages for call in message.tool_calls}
+    for index, message in enumerate(messages):
+        is_hidden = any(start <= index < end for start, end in hidden)
+        if message.role == "tool":
+            if message.tool_call_id not in called:
+                yield Said("", "tool", legible(message.content), index, False, is_hidden)
+            continue
+        if message.content or not message.tool_calls:
+            who, text = _who(message), legible(message.content)
+            yield Said("", who, text, index, message.interrupted, is_hidden)
+        for call in message.tool_calls:
+            result = results.get(call.id)
+            yield Called(
+                "",
+                legible(call.id),
+                legible(call.tool_name),
+                legible(call.arguments_json),
+                index,
+                None if result is None else legible(result.content),
+                is_hidden,
+            )
+
+
+def _who(message: Message) -> str:
+    return NOTE if message.name == NOTE else message.role

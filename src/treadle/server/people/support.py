@@ -1,0 +1,197 @@
+"""Support's access to a thread: asked for by support, given by the owner, over after 31 days.
+
+An approved request lets in who asked; what the owner grants by himself lets in all support staff.
+`threads.is_shared_with_support` says whether somebody was let in and has not been shown out; when
+the days are over nobody is let in any more, whatever it says.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from sqlalchemy import Row, insert, select, update
+
+from treadle.api.codes import Code
+from treadle.api.types import SupportAccess
+from treadle.server.context import Context, Verb
+from treadle.server.data import schema
+from treadle.server.people import access, audit
+from treadle.server.people.times import later
+from treadle.server.problems import Refusal
+
+DAYS: Final = 31
+
+
+def request(context: Context, thread_id: str) -> SupportAccess:
+    """Ask the owner to be let in, as support staff may; fine if one has asked already.
+
+    Raises:
+        Refusal: the caller is no support staff; there is no such thread.
+    """
+    access.find(context, thread_id, Verb.REQUEST_SUPPORT, for_update=True)
+    grants = schema.support_access.c
+    own = grants.requested_by == context.caller.user_id
+    standing = _newest(context, thread_id, own)
+    if standing is None or _status(standing, context.now) == "none":
+        values = {
+            "thread_id": thread_id,
+            "requested_by": context.caller.user_id,
+            "requested_at": context.now,
+        }
+        context.db.execute(insert(schema.support_access).values(**values))
+        audit.note(context, "support_requested", thread_id)
+        standing = _newest(context, thread_id, own)
+    return _told(context, thread_id, standing)
+
+
+def approve(context: Context, thread_id: str) -> SupportAccess:
+    """Let in everybody who has asked.
+
+    Raises:
+        Refusal: the caller is not the owner; nobody has asked.
+    """
+    access.find(context, thread_id, Verb.GRANT_SUPPORT, for_update=True)
+    grants = schema.support_access.c
+    waiting = (
+        update(schema.support_access)
+        .where(grants.thread_id == thread_id)
+        .where(grants.approved_at.is_(None), grants.revoked_at.is_(None))
+    )
+    if not context.db.execute(waiting.values(**_approval(context))).rowcount:
+        raise Refusal(Code.BAD_REQUEST, "support has not asked to read this thread")
+    _mark(context, thread_id, is_shared=True)
+    audit.note(context, "support_granted", thread_id, f"as asked, {DAYS} days")
+    return _told(context, thread_id, _newest(context, thread_id))
+
+
+def grant(context: Context, thread_id: str) -> SupportAccess:
+    """Let in all support staff from now on, for `DAYS`; anew, if they are already.
+
+    Raises:
+        Refusal: the caller is not the owner.
+    """
+    access.find(context, thread_id, Verb.GRANT_SUPPORT, for_update=True)
+    open_to(context, thread_id)
+    return _told(context, thread_id, _newest(context, thread_id))
+
+
+def end(context: Context, thread_id: str) -> SupportAccess:
+    """Let nobody in any more, and turn down who has asked; fine if there is nobody.
+
+    Raises:
+        Refusal: the caller is not the owner.
+    """
+    access.find(context, thread_id, Verb.GRANT_SUPPORT, for_update=True)
+    close_to(context, thread_id)
+    return SupportAccess(thread_id, "none")
+
+
+def status(context: Context, thread_id: str) -> SupportAccess:
+    """How it stands: for the owner altogether, for support staff with themselves.
+
+    Raises:
+        Refusal: the caller is neither, or there is no such thread.
+    """
+    grants = schema.support_access.c
+    if not context.caller.is_support:
+        access.find(context, thread_id, Verb.GRANT_SUPPORT)
+        return _told(context, thread_id, _newest(context, thread_id))
+    row = access.find(context, thread_id, Verb.REQUEST_SUPPORT)
+    if row.owner_id == context.caller.user_id:
+        return _told(context, thread_id, _newest(context, thread_id))
+    own = grants.requested_by.is_(None) | (grants.requested_by == context.caller.user_id)
+    return _told(context, thread_id, _newest(context, thread_id, own))
+
+
+def follow(context: Context, thread_id: str, *, is_shared: bool) -> None:
+    """Do what a record of the thread says about support, as if its owner had asked for it here.
+
+    Args:
+        context: the request of the owner that brought the record.
+        thread_id: the thread, whose row is held by the transaction.
+        is_shared: what the record says.
+    """
+    if is_shared:
+        open_to(context, thread_id)
+    else:
+        close_to(context, thread_id)
+
+
+def open_to(context: Context, thread_id: str) -> None:
+    """Let in all support staff; asks nobody whether the caller may."""
+    _end_all(context, thread_id)
+    values = {"thread_id": thread_id, **_approval(context)}
+    context.db.execute(insert(schema.support_access).values(**values))
+    _mark(context, thread_id, is_shared=True)
+    audit.note(context, "support_granted", thread_id, f"{DAYS} days")
+
+
+def close_to(context: Context, thread_id: str) -> None:
+    """Let nobody in; asks nobody whether the caller may."""
+    count = _end_all(context, thread_id)
+    _mark(context, thread_id, is_shared=False)
+    if count:
+        audit.note(context, "support_ended", thread_id)
+
+
+def _approval(context: Context) -> dict[str, Any]:
+    return {
+        "approved_by": context.caller.user_id,
+        "approved_at": context.now,
+        "expires_at": later(context.now, days=DAYS),
+    }
+
+
+def _end_all(context: Context, thread_id: str) -> int:
+    """End what is open or asked for; gives how many were."""
+    grants = schema.support_access.c
+    over = (
+        update(schema.support_access)
+        .where(grants.thread_id == thread_id, grants.revoked_at.is_(None))
+        .values(revoked_at=context.now)
+    )
+    return context.db.execute(over).rowcount
+
+
+def _mark(context: Context, thread_id: str, *, is_shared: bool) -> None:
+    context.db.execute(
+        update(schema.threads)
+        .where(schema.threads.c.id == thread_id)
+        .values(is_shared_with_support=is_shared)
+    )
+
+
+def _newest(context: Context, thread_id: str, *conditions: Any) -> Row[Any] | None:
+    """What counts of the rows of a thread: who is let in, before who waits, before what is over."""
+    grants = schema.support_access
+    query = (
+        select(grants, schema.users.c.name.label("requester"))
+        .select_from(grants.outerjoin(schema.users, grants.c.requested_by == schema.users.c.id))
+        .where(grants.c.thread_id == thread_id, *conditions)
+        .order_by(grants.c.id.desc())
+    )
+    rank = {"active": 0, "pending": 1, "none": 2}
+    rows = context.db.execute(query).all()
+    return min(rows, key=lambda row: rank[_status(row, context.now)], default=None)
+
+
+def _status(row: Row[Any], now: str) -> str:
+    if row.revoked_at is not None:
+        return "none"
+    if row.approved_at is None:
+        return "pending"
+    return "active" if row.expires_at > now else "none"
+
+
+def _told(context: Context, thread_id: str, row: Row[Any] | None) -> SupportAccess:
+    standing = "none" if row is None else _status(row, context.now)
+    if row is None or standing == "none":
+        return SupportAccess(thread_id, "none")
+    return SupportAccess(
+        thread_id,
+        "active" if standing == "active" else "pending",
+        row.requester,
+        row.requested_at,
+        row.approved_at,
+        row.expires_at,
+    )

@@ -1,0 +1,269 @@
+"""Tokens: how they are made, why most wrong ones cost nothing, and whose they are.
+
+A token is a prefix that says what it is, 43 base62 digits of 256 random bits, and 6 of their CRC32:
+the scheme that scanners for lost secrets know. The database keeps the SHA-256 of it, which is
+worth nothing to who reads it there: 256 random bits cannot be guessed.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from binascii import crc32
+from enum import Enum
+from hashlib import sha256
+from hmac import compare_digest
+from typing import Final
+
+from sqlalchemy import Connection, bindparam, insert, or_, select, update
+
+from treadle.api.codes import Code
+from treadle.api.types import Token, TokenLine, Tokens
+from treadle.server.context import ANYBODY, Context, Principal
+from treadle.server.data import schema
+from treadle.server.people import audit
+from treadle.server.people.times import later, parse_time
+from treadle.server.problems import Refusal, not_found, unauthorized
+
+_DIGITS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_RANDOM_LENGTH: Final = 43
+"""62**43 is just over 2**256."""
+_CHECK_LENGTH: Final = 6
+
+USE_TOLD_EVERY_S: Final = 60
+"""A use is noted if the last one noted is older: a read is not to become a write each time."""
+
+_USE_COUNT_MAX: Final = 10_000
+
+
+class Kind(Enum):
+    """What a token opens. The value is what it begins with."""
+
+    ACCESS = "trd_"
+    """All that its user may do."""
+    SHARE = "trs_"
+    """One thread, to read; the end of a link."""
+
+
+def mint(kind: Kind) -> str:
+    """A new token, of 256 random bits."""
+    body = _in_base62(secrets.randbits(256), _RANDOM_LENGTH)
+    return f"{kind.value}{body}{_check_of(body)}"
+
+
+def is_well_formed(text: str, kind: Kind) -> bool:
+    """Whether a text can be a token of this kind; what was mistyped or cut off is not."""
+    found = re.fullmatch(r"(tr[ds]_)([0-9A-Za-z]{43})([0-9A-Za-z]{6})", text)
+    return found is not None and found[1] == kind.value and found[3] == _check_of(found[2])
+
+
+def digest(token: str) -> str:
+    """What the database keeps of a token."""
+    return sha256(token.encode()).hexdigest()
+
+
+def _check_of(body: str) -> str:
+    return _in_base62(crc32(body.encode()), _CHECK_LENGTH)
+
+
+def _in_base62(number: int, length: int) -> str:
+    found = ""
+    for _ in range(length):
+        number, digit = divmod(number, 62)
+        found = _DIGITS[digit] + found
+    return found
+
+
+# Made once: every request executes it, and making it costs more than executing it.
+_IDENTIFY: Final = (
+    select(
+        schema.tokens.c.id,
+        schema.tokens.c.hash,
+        schema.tokens.c.name,
+        schema.tokens.c.expires_at,
+        schema.tokens.c.revoked_at,
+        schema.users.c.id.label("user_id"),
+        schema.users.c.name.label("user"),
+        schema.users.c.role,
+        schema.users.c.is_admin,
+        schema.users.c.is_support,
+        schema.users.c.disabled_at,
+        schema.users.c.organization_id,
+        schema.organizations.c.name.label("organization"),
+    )
+    .select_from(schema.tokens.join(schema.users).join(schema.organizations))
+    .where(schema.tokens.c.hash == bindparam("hashed"))
+)
+
+
+def identify(db: Connection, bearer: str | None, now: str) -> Principal:
+    """Whose token this is, as things stand now: what was revoked a moment ago is refused.
+
+    Args:
+        db: a transaction that may be one that only reads.
+        bearer: the token, without the word `Bearer`; `None` if there is none.
+        now: the time.
+
+    Raises:
+        Refusal: there is such a token no more, or never was; its user is disabled.
+    """
+    if bearer is None:
+        return ANYBODY
+    if not is_well_formed(bearer, Kind.ACCESS):
+        raise unauthorized()
+    hashed = digest(bearer)
+    row = db.execute(_IDENTIFY, {"hashed": hashed}).one_or_none()
+    if row is None or not compare_digest(row.hash, hashed):
+        raise unauthorized()
+    is_over = row.expires_at is not None and row.expires_at <= now
+    if is_over or row.revoked_at is not None or row.disabled_at is not None:
+        raise unauthorized()
+    return Principal(
+        user_id=row.user_id,
+        user=row.user,
+        organization_id=row.organization_id,
+        organization=row.organization,
+        role=row.role,
+        is_admin=row.is_admin,
+        is_support=row.is_support,
+        token_id=row.id,
+        token_name=row.name,
+        token_expires_at=row.expires_at,
+    )
+
+
+class Uses:
+    """When this process last noted the use of each token, so that it asks nobody in between."""
+
+    def __init__(self) -> None:
+        self._noted: dict[int, str] = {}
+
+    def is_due(self, caller: Principal, now: str) -> bool:
+        """Whether the caller's use is to be noted now with `note_use`; says so once a minute."""
+        if caller.token_id is None:
+            return False
+        noted = self._noted.get(caller.token_id)
+        if noted is not None and noted <= now < later(noted, seconds=USE_TOLD_EVERY_S):
+            return False
+        if len(self._noted) >= _USE_COUNT_MAX:
+            self._noted.clear()
+        self._noted[caller.token_id] = now
+        return True
+
+
+def note_use(db: Connection, token_id: int, now: str) -> None:
+    """Note that a token was used, unless another process did so less than a minute ago.
+
+    Args:
+        db: a transaction of its own that writes; what the token is used for does not wait for it.
+        token_id: the token.
+        now: the time.
+    """
+    tokens = schema.tokens.c
+    before = later(now, seconds=-USE_TOLD_EVERY_S)
+    db.execute(
+        update(schema.tokens)
+        .where(tokens.id == token_id)
+        .where(or_(tokens.last_used_at.is_(None), tokens.last_used_at <= before))
+        .values(last_used_at=now)
+    )
+
+
+def make(context: Context, user_id: int, name: str, expires_at: str | None = None) -> Token:
+    """Make a token for a user; the answer is the only place where it stands.
+
+    One that is made with a token does not outlive it: who has got hold of a token for a day must
+    not make another one of it that is good for ever.
+
+    Args:
+        context: whose request it is; who may do it for whom is the caller's business.
+        user_id: whose token it becomes.
+        name: what people call it.
+        expires_at: from when on it is refused; by default never.
+
+    Raises:
+        Refusal: the time is none, or is over.
+    """
+    until = None if expires_at is None else parse_time(expires_at)
+    if until is not None and until <= context.now:
+        raise Refusal(Code.BAD_REQUEST, "that time is over: the token would never be good")
+    limit = context.caller.token_expires_at
+    if limit is not None and (until is None or until > limit):
+        until = limit
+    token = mint(Kind.ACCESS)
+    token_id = context.db.execute(
+        insert(schema.tokens)
+        .values(
+            user_id=user_id,
+            name=name,
+            hash=digest(token),
+            created_at=context.now,
+            expires_at=until,
+        )
+        .returning(schema.tokens.c.id)
+    ).scalar_one()
+    owner = _name_of(context.db, user_id)
+    audit.note(context, "token_made", detail=f"token {token_id} of {owner}, until {until or '-'}")
+    return Token(token_id, name, token, context.now, until)
+
+
+def lines(context: Context, user_id: int | None = None) -> Tokens:
+    """The tokens of a user, or of all; newest first, those that were revoked among them."""
+    tokens, users = schema.tokens.c, schema.users.c
+    query = (
+        select(
+            tokens.id,
+            tokens.name,
+            users.name.label("user"),
+            tokens.created_at,
+            tokens.expires_at,
+            tokens.last_used_at,
+            tokens.revoked_at,
+        )
+        .select_from(schema.tokens.join(schema.users))
+        .order_by(tokens.id.desc())
+    )
+    if user_id is not None:
+        query = query.where(tokens.user_id == user_id)
+    return Tokens(
+        tuple(
+            TokenLine(
+                row.id,
+                row.name,
+                row.user,
+                row.created_at,
+                row.expires_at,
+                row.last_used_at,
+                row.revoked_at is not None,
+            )
+            for row in context.db.execute(query)
+        )
+    )
+
+
+def revoke(context: Context, token_id: int, user_id: int | None = None) -> None:
+    """Make a token worthless, with the next request; fine if it is already.
+
+    Args:
+        context: whose request it is.
+        token_id: the token.
+        user_id: whose it must be; by default anybody's.
+
+    Raises:
+        Refusal: there is no such token, or it is somebody else's.
+    """
+    tokens = schema.tokens.c
+    query = select(tokens.user_id, tokens.revoked_at).where(tokens.id == token_id)
+    row = context.db.execute(query.with_for_update()).one_or_none()
+    if row is None or (user_id is not None and row.user_id != user_id):
+        raise not_found()
+    if row.revoked_at is None:
+        change = update(schema.tokens).where(tokens.id == token_id)
+        context.db.execute(change.values(revoked_at=context.now))
+        owner = _name_of(context.db, row.user_id)
+        audit.note(context, "token_revoked", detail=f"token {token_id} of {owner}")
+
+
+def _name_of(db: Connection, user_id: int) -> str:
+    query = select(schema.users.c.name).where(schema.users.c.id == user_id)
+    return str(db.execute(query).scalar_one())

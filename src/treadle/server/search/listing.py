@@ -1,0 +1,334 @@
+"""Lists of threads: which the caller may see, which of them a filter fits, and what is shown."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final, get_args
+
+import msgspec
+from msgspec import Struct
+from sqlalchemy import ColumnElement, Connection, and_, exists, false, func, or_, select, true
+
+from treadle.api.codes import Code
+from treadle.api.types import ListedThread, ThreadList
+from treadle.exchange.times import utc
+from treadle.server.context import Context
+from treadle.server.data.schema import organizations, repos, thread_commits, threads, users
+from treadle.server.people import access
+from treadle.server.problems import Refusal
+from treadle.store.index.filters import UNFINISHED, WAITING, state_of
+from treadle.thread.facts import Visibility
+from treadle.thread.model import ThreadSummary
+
+LIMIT_DEFAULT: Final = 50
+LIMIT_MAX: Final = 200
+OFFSET_MAX: Final = 10_000
+VALUE_LENGTH_MAX: Final = 4096
+TAG_COUNT_MAX: Final = 16
+
+_decode: Final = msgspec.json.Decoder(ThreadSummary).decode
+_LOWER: Final = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
+
+
+class Filters(Struct, frozen=True, omit_defaults=True):
+    """All that is set must hold; nothing set is every live thread that the caller may see.
+
+    `workspace` is a folder: threads that work in it or below it. `branch` is the one a thread was
+    last on; `*` and `?` stand for any characters. `commit` is the beginning of a hash that the
+    thread has seen or made. `repo` is the remote, as host and path. All `tags` must be there.
+    `state` is a state, or `waiting` (for a person's yes), or `unfinished` (that too). `owner` is a
+    user. `machine` is `chat` or `task`; `model` a part of the name. `since` and `until` bound the
+    last activity; `until` itself is outside. `is_deleted` asks for the caller's own deleted threads
+    instead, `is_imported` for those that another program recorded.
+    """
+
+    workspace: str | None = None
+    branch: str | None = None
+    commit: str | None = None
+    repo: str | None = None
+    tags: tuple[str, ...] = ()
+    state: str | None = None
+    owner: str | None = None
+    visibility: Visibility | None = None
+    machine: str | None = None
+    model: str | None = None
+    since: str | None = None
+    until: str | None = None
+    is_deleted: bool = False
+    is_imported: bool = False
+
+
+EVERYTHING: Final = Filters()
+
+
+def filters_of(given: Mapping[str, Sequence[str]]) -> Filters:
+    """The filters that the parameters of a request name.
+
+    Args:
+        given: the values of each parameter. The names are those of `Filters`, but `tag` for each
+            of `tags`, and `deleted` and `imported`, which are `true` or `false`. Others are not
+            looked at; an empty value is none.
+
+    Raises:
+        Refusal: `bad_request`; a value has not the form it must have, or stands there twice.
+    """
+    found: dict[str, object] = {}
+    for parameter, (field, read) in _PARAMETERS.items():
+        values = [value for value in given.get(parameter, ()) if value]
+        if parameter == "tag":
+            if len(values) > TAG_COUNT_MAX:
+                raise _bad("tag", f"at most {TAG_COUNT_MAX}")
+            found[field] = tuple(read(parameter, value) for value in values)
+        elif len(values) > 1:
+            raise _bad(parameter, "given once")
+        elif values:
+            found[field] = read(parameter, values[0])
+    return Filters(**found)  # type: ignore[arg-type]
+
+
+def _bad(parameter: str, wanted: str) -> Refusal:
+    return Refusal(Code.BAD_REQUEST, f"the parameter `{parameter}` must be {wanted}")
+
+
+def _text(parameter: str, value: str) -> str:
+    is_text = "\0" not in value and not any("\ud800" <= sign <= "\udfff" for sign in value)
+    if len(value) > VALUE_LENGTH_MAX or not is_text:
+        raise _bad(parameter, f"text of at most {VALUE_LENGTH_MAX} characters")
+    return value
+
+
+def _commit(parameter: str, value: str) -> str:
+    if not 0 < len(value) <= 64 or not {*value} <= {*string.hexdigits}:
+        raise _bad(parameter, "1 to 64 hex digits")
+    return value.translate(_LOWER)
+
+
+def _time(parameter: str, value: str) -> str:
+    found = utc(value)
+    if not found:
+        raise _bad(parameter, "a time as in RFC 3339")
+    return found
+
+
+def _flag(parameter: str, value: str) -> bool:
+    return _one_of("true", "false")(parameter, value) == "true"
+
+
+def _one_of(*allowed: str) -> Callable[[str, str], str]:
+    def read(parameter: str, value: str) -> str:
+        if value not in allowed:
+            raise _bad(parameter, f"one of {', '.join(allowed)}")
+        return value
+
+    return read
+
+
+_PARAMETERS: Final[Mapping[str, tuple[str, Callable[[str, str], object]]]] = MappingProxyType(
+    {
+        "workspace": ("workspace", _text),
+        "branch": ("branch", _text),
+        "commit": ("commit", _commit),
+        "repo": ("repo", _text),
+        "tag": ("tags", _text),
+        "state": ("state", _text),
+        "owner": ("owner", _text),
+        "visibility": ("visibility", _one_of(*get_args(Visibility))),
+        "machine": ("machine", _one_of("chat", "task")),
+        "model": ("model", _text),
+        "since": ("since", _time),
+        "until": ("until", _time),
+        "deleted": ("is_deleted", _flag),
+        "imported": ("is_imported", _flag),
+    }
+)
+PARAMETERS: Final = tuple(_PARAMETERS)
+"""What a list can be asked for, as requests name it; besides `limit` and `offset`."""
+
+
+def check_page(limit: int, offset: int) -> None:
+    """See that a page has bounds.
+
+    Raises:
+        Refusal: `bad_request`; it has not.
+    """
+    if not 1 <= limit <= LIMIT_MAX:
+        raise _bad("limit", f"1 to {LIMIT_MAX}")
+    if not 0 <= offset <= OFFSET_MAX:
+        raise _bad("offset", f"0 to {OFFSET_MAX}")
+
+
+def page(
+    context: Context, filters: Filters = EVERYTHING, limit: int = LIMIT_DEFAULT, offset: int = 0
+) -> ThreadList:
+    """The threads that the caller may see, those with the newest activity first.
+
+    Args:
+        context: the request; its transaction may be one that only reads.
+        filters: which of them.
+        limit: how many at most, 1 to 200.
+        offset: how many to pass over, 0 to 10,000.
+
+    Raises:
+        Refusal: `bad_request`; a bound is passed.
+    """
+    check_page(limit, offset)
+    fitting = _where(context, filters)
+    total: int = context.db.execute(
+        select(func.count()).select_from(threads).where(fitting)
+    ).scalar_one()
+    rows = context.db.execute(
+        select(threads.c.id)
+        .where(fitting)
+        .order_by(threads.c.last_activity_at.desc(), threads.c.id.desc())
+        .limit(limit)
+        .offset(offset)
+    )
+    ids = [row[0] for row in rows]
+    shown = lines(context.db, ids)
+    return ThreadList(tuple(shown[one][0] for one in ids), total, limit, offset)
+
+
+def lines(db: Connection, ids: Sequence[str]) -> dict[str, tuple[ListedThread, int | None]]:
+    """What lists show of threads; with it the version, if the thread is kept as a document.
+
+    Args:
+        db: a transaction.
+        ids: threads that the caller may see; at most `LIMIT_MAX`.
+    """
+    rows = db.execute(
+        select(
+            threads.c.id,
+            threads.c.kind,
+            threads.c.version,
+            threads.c.summary,
+            threads.c.deleted_at,
+            users.c.name.label("owner"),
+            organizations.c.name.label("organization"),
+        )
+        .join(users, users.c.id == threads.c.owner_id)
+        .join(organizations, organizations.c.id == threads.c.organization_id)
+        .where(threads.c.id.in_(ids))
+    )
+    return {
+        row.id: (
+            ListedThread(
+                _decode(row.summary), row.owner, row.organization, row.deleted_at is not None
+            ),
+            row.version if row.kind == "document" else None,
+        )
+        for row in rows
+    }
+
+
+def threads_with_id(
+    db: Connection, prefix: str, may: ColumnElement[bool], limit: int, offset: int
+) -> tuple[list[str], int]:
+    """A page of the threads whose id begins so, newest activity first, and how many there are."""
+    fitting = and_(threads.c.id.startswith(prefix, autoescape=True), may)
+    total: int = db.execute(select(func.count()).select_from(threads).where(fitting)).scalar_one()
+    rows = db.execute(
+        select(threads.c.id)
+        .where(fitting)
+        .order_by(threads.c.last_activity_at.desc(), threads.c.id.desc())
+        .limit(limit)
+        .offset(offset)
+    )
+    return [row[0] for row in rows], total
+
+
+def _where(context: Context, filters: Filters) -> ColumnElement[bool]:
+    visible = access.visible(context.caller, context.now, include_deleted=filters.is_deleted)
+    conditions = [visible]
+    if filters.is_deleted:
+        conditions.append(threads.c.deleted_at.is_not(None))
+    if filters.branch:
+        conditions.append(_on_branch(filters.branch, context.db.dialect.name))
+    for name, condition_of in _CONDITIONS.items():
+        value = getattr(filters, name)
+        if value:
+            conditions.append(condition_of(value))
+    return and_(*conditions)
+
+
+def in_workspace(folder: str) -> ColumnElement[bool]:
+    """Threads that work in a folder or below it."""
+    own = folder.rstrip("/") or "/"
+    # What is below a folder sorts between "folder/" and "folder0": 0 is the character after /.
+    start = folder.rstrip("/") + "/"
+    root = threads.c.workspace_root
+    return or_(root == own, and_(root >= start, root < start[:-1] + "0"))
+
+
+def _on_branch(pattern: str, dialect: str) -> ColumnElement[bool]:
+    """As `GLOB` of SQLite has it; its LIKE does not tell small letters from capitals."""
+    branch = threads.c.git_branch
+    if not {*pattern} & {"*", "?"}:
+        return branch == pattern
+    if dialect == "sqlite":
+        return branch.op("GLOB")(pattern.replace("[", "[[]"))
+    for sign in "\\%_":
+        pattern = pattern.replace(sign, "\\" + sign)
+    return branch.like(pattern.replace("*", "%").replace("?", "_"), escape="\\")
+
+
+def _with_commit(prefix: str) -> ColumnElement[bool]:
+    # A hash is hex digits: g sorts after all of them.
+    seen = thread_commits.c.commit_sha
+    return exists().where(
+        thread_commits.c.thread_id == threads.c.id, seen >= prefix, seen < prefix + "g"
+    )
+
+
+def _with_tags(tags: tuple[str, ...]) -> ColumnElement[bool]:
+    """As JSON has them: a quote within a tag has a backslash before it, its last one none."""
+    conditions: list[ColumnElement[bool]] = [true()]
+    for tag in tags:
+        written = msgspec.json.encode(tag).decode()
+        conditions.append(or_(*(_holds(threads.c.tags, sign + written) for sign in "[,")))
+    return and_(*conditions)
+
+
+def _holds(column: ColumnElement[Any], part: str) -> ColumnElement[bool]:
+    """Whether a text holds another, byte for byte; LIKE of SQLite would be more generous."""
+    return func.replace(column, part, "") != column
+
+
+def _in_state(given: str) -> ColumnElement[bool]:
+    """The summary's JSON tells what the columns do not; what is not so is left out of it."""
+    state = state_of(given)
+    waiting = _holds(threads.c.summary, '"questions":')
+    if state == WAITING:
+        return waiting
+    if state == UNFINISHED:
+        return or_(waiting, _holds(threads.c.summary, '"is_unfinished":true'))
+    return threads.c.agent_state_kind == state
+
+
+def _of_model(part: str) -> ColumnElement[bool]:
+    if not part:
+        return false()
+    return func.lower(threads.c.model).contains(part.translate(_LOWER), autoescape=True)
+
+
+_CONDITIONS: Final[Mapping[str, Callable[[Any], ColumnElement[bool]]]] = MappingProxyType(
+    {
+        "workspace": in_workspace,
+        "commit": _with_commit,
+        "repo": lambda value: threads.c.repo_id.in_(
+            select(repos.c.id).where(repos.c.slug == value)
+        ),
+        "tags": _with_tags,
+        "state": _in_state,
+        "owner": lambda value: threads.c.owner_id.in_(
+            select(users.c.id).where(users.c.name == value)
+        ),
+        "visibility": lambda value: threads.c.visibility == value,
+        "machine": lambda value: threads.c.machine == value,
+        "model": _of_model,
+        "since": lambda value: threads.c.last_activity_at >= value,
+        "until": lambda value: threads.c.last_activity_at < value,
+        "is_imported": lambda _: _holds(threads.c.summary, '"imported_from":"'),
+    }
+)
