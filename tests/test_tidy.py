@@ -46,6 +46,7 @@ MAY_USE: Final = {
     "server/http/logs.py": {"datetime"},  # the times of lines, which the log has taken
     "server/http/observing.py": {"secrets", "time"},  # numbers of requests, how long they take
     "server/http/process.py": {"time"},  # how long a worker has lived
+    "server/data/database.py": {"time"},  # how long a transaction has waited for others
     "server/http/services.py": {"time"},  # how fast a caller asks
 }
 """Where the program may look at a clock or throw dice, under `src/treadle`, and what for."""

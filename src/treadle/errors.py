@@ -171,6 +171,10 @@ class RemoteUnavailableError(RemoteError):
         self.retry_after_s = retry_after_s
 
 
+class RemoteBrokenError(RemoteUnavailableError):
+    """The server began to answer and broke off. It may be there for all else."""
+
+
 class RemoteRefusedError(RemoteError):
     """The server says no, and would say it again: ask differently.
 

@@ -130,12 +130,12 @@ class Machine(Struct, frozen=True):
         assert done.returncode == 0, (arguments, done.returncode, done.stdout, done.stderr)
         return done.stdout
 
-    def say(self, prompt: str, *more: str, script: str = SCRIPT) -> str:
+    def say(self, prompt: str, *more: str, script: str = SCRIPT, **extra: str) -> str:
         """One turn; the thread."""
         name = self.folder / "script.toml"
         name.write_text(script)
         model = () if "-r" in more else ("-m", f"scripted:{name}")
-        self.ok("-p", prompt, *model, *more)
+        self.ok("-p", prompt, *model, *more, **extra)
         return self.threads()[0]["id"] if "-r" not in more else more[more.index("-r") + 1]
 
     def threads(self) -> list[dict[str, Any]]:

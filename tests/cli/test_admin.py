@@ -136,13 +136,16 @@ def test_lists_are_told_in_columns_for_people(admin: Admin, file: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["users", "add", "ada", "--organization", "elsewhere"], "no such organization"),
+        (
+            ["users", "add", "ada", "--organization", "elsewhere"],
+            "admin organizations add elsewhere",
+        ),
         (["users", "add", "a b", "--organization", "acme"], "that is no name"),
-        (["users", "disable", "nobody"], "no such thing"),
+        (["users", "disable", "nobody"], "there is no user 'nobody'"),
         (["users", "change", "nobody"], "say what is to change"),
-        (["tokens", "add", "nobody"], "no such thing"),
+        (["tokens", "add", "nobody"], "treadle admin users list"),
         (["tokens", "add", "nobody", "--expires", "never"], "is no time"),
-        (["tokens", "revoke", "7"], "no such thing"),
+        (["tokens", "revoke", "7"], "there is no token 7"),
         (["tokens", "revoke", "0"], "0"),
         (["audit", "--limit", "0"], "0"),
         (["users", "list", "--database", "mysql://x/y"], "mysql"),

@@ -25,10 +25,12 @@ def test_who_one_is_is_told_and_the_token_is_kept_for_oneself(team: Team, laptop
 
 def test_what_is_here_already_waits_for_a_word(team: Team, laptop: Machine) -> None:
     laptop.say("hello")
+    laptop.say("by myself", "--private")
     token = team.token()
     done = laptop("login", team.url, "--token-stdin", "--json", stdin=token)
     assert json.loads(done.stdout)["organization"] == "team"
     assert "one thread is here already" in done.stderr
+    assert "one private thread stays on this machine" in done.stderr
     assert team.ask("GET", "/api/heads", token)["heads"] == []
 
 
@@ -37,7 +39,7 @@ def test_a_token_that_is_none_there_changes_nothing(team: Team, laptop: Machine)
     before = (laptop.home / "config" / "remote.json").read_bytes()
     done = laptop("login", team.url, "--token-stdin", stdin="trd_wrong")
     assert (done.returncode, done.stdout) == (5, "")
-    assert "does not know this user" in done.stderr
+    assert "the token is not valid at" in done.stderr
     assert "trd_wrong" not in done.stderr
     assert (laptop.home / "config" / "remote.json").read_bytes() == before
 
@@ -89,6 +91,18 @@ def test_logging_out_makes_the_token_worthless(team: Team, laptop: Machine) -> N
     assert laptop("sync").returncode == 5
 
 
+def test_logging_out_revokes_this_token_and_none_of_the_others_of_its_name(
+    team: Team, laptop: Machine
+) -> None:
+    first = team.token()
+    laptop.login(team, first)
+    name = team.ask("GET", "/api/me", first)["user"]
+    others = [team.token(name) for _ in range(2)]
+    laptop.ok("logout")
+    assert team.status("GET", "/api/me", first) == 401
+    assert [team.status("GET", "/api/me", one) for one in others] == [200, 200]
+
+
 def test_a_token_that_is_used_elsewhere_can_be_kept(team: Team, laptop: Machine) -> None:
     token = team.token()
     laptop.login(team, token)
@@ -101,6 +115,7 @@ def test_logging_out_works_without_the_server_and_says_what_stays(laptop: Machin
     with WireServer(reply(body={**me, "is_support": False, "token_name": "t"})) as server:
         laptop.ok("login", server.url, "--token-stdin", stdin="x")
     done = laptop("logout")
-    assert done.returncode == 0
+    assert done.returncode == 1
     assert "the token stays valid" in done.stderr
+    assert "treadle admin tokens revoke NUMBER" in done.stderr
     assert not (laptop.home / "config" / "remote.json").exists()

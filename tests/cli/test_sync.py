@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.teams import Machine, Team, machine
+from cli.teams import EDITS, Machine, Team, machine
 from sync.wire_server import WireServer, reply
 
 
@@ -32,11 +33,12 @@ def test_the_first_sync_says_what_it_will_send_and_to_whom(
     token = team.token()
     laptop.login(team, token)
     asked = laptop("sync")
-    assert (asked.returncode, asked.stdout) == (2, "")
-    assert "one thread is here that" in asked.stderr
+    assert asked.returncode == 1
+    assert f"{first}  not sent: nobody could be asked" in asked.stdout
+    assert "one thread from before the login would be sent" in asked.stderr
     assert "everybody in your organization" in asked.stderr
     assert "one private thread stays on this machine" in asked.stderr
-    assert "--yes" in asked.stderr
+    assert "--yes" in asked.stdout
     assert team.ask("GET", "/api/heads", token)["heads"] == []
     told = laptop.ok("sync", "--yes")
     assert told.splitlines()[0] == "1 sent"
@@ -46,6 +48,29 @@ def test_the_first_sync_says_what_it_will_send_and_to_whom(
     assert [one["id"] for one in desktop.threads()] == [first]
     assert second not in desktop.ok("list", "--json")
     assert "nothing new" in laptop.ok("sync"), "asked once"
+
+
+def test_what_nobody_could_be_asked_about_stays_and_all_others_are_synced(
+    team: Team, laptop: Machine
+) -> None:
+    old = laptop.say("before the login")
+    token = team.token()
+    laptop.login(team, token)
+    status = laptop("sync", "--status")
+    assert status.returncode == 0, "nothing waits that was ever to be sent"
+    assert "1  from before the login: `treadle sync` asks" in status.stdout
+    laptop.say("after it", TREADLE_SYNC="manual")
+    fork = laptop.ok("fork", old).split()[0]
+    done = laptop("sync", "--json")
+    assert done.returncode == 1
+    told = json.loads(done.stdout)
+    assert told["unasked"] == [old]
+    [new] = told["sent"]
+    assert [one["thread_id"] for one in told["waiting"]] == [fork]
+    assert [one["thread"] for one in team.ask("GET", "/api/heads", token)["heads"]] == [new]
+    assert new not in (old, fork)
+    assert laptop("sync", old).returncode == 0
+    assert laptop("sync").returncode == 0
 
 
 def test_who_wants_to_be_alone_is_alone_with_old_threads_too(team: Team, laptop: Machine) -> None:
@@ -76,6 +101,56 @@ def test_a_new_thread_is_sent_beside_its_session_and_an_old_one_is_not(
     assert [one["thread"] for one in heads] == [new]
     assert heads[0]["version"] == laptop.journal(new).count(b"\n"), "to the last record"
     assert f"synced   version {heads[0]['version']} at {team.url}" in laptop.ok("show", new)
+
+
+def waiting(team: Team, laptop: Machine, desktop: Machine) -> str:
+    """A thread of the laptop that waits for a yes, and has come to the desktop."""
+    token = team.token()
+    laptop.login(team, token)
+    desktop.login(team, token)
+    script = laptop.folder / "script.toml"
+    script.write_text(EDITS)
+    assert laptop("-p", "x", "-m", f"scripted:{script}", "--approval-mode", "ask").returncode == 4
+    thread: str = laptop.threads()[0]["id"]
+    desktop.ok("sync")
+    return thread
+
+
+def test_a_yes_on_another_machine_is_refused_before_anything_is_changed_or_counts(
+    team: Team, laptop: Machine, desktop: Machine
+) -> None:
+    thread = waiting(team, laptop, desktop)
+    before = desktop.journal(thread)
+    mode = {"TREADLE_APPROVAL_MODE": "plan"}
+    assert "a yes needs --approval-mode ask" in desktop.ok("approve", thread, **mode)
+    refused = desktop("approve", thread, "--yes", **mode)
+    assert refused.returncode == 2
+    assert f"treadle approve {thread} --yes --approval-mode ask" in refused.stderr
+    assert desktop.journal(thread) == before
+    done = desktop("approve", thread, "--yes", "--approval-mode", "ask", **mode)
+    assert done.returncode == 0, done
+    assert f"approval mode ask; it works in {laptop.folder}" in done.stderr
+    assert (laptop.folder / "new.txt").read_text() == "new"
+
+
+def test_where_the_folder_is_not_here_the_same_repository_is_named(
+    team: Team, laptop: Machine, desktop: Machine
+) -> None:
+    for one in (laptop, desktop):
+        for command in ("init -q", "remote add origin https://example.org/loom.git"):
+            subprocess.run(["git", *command.split()], cwd=one.folder, check=True)
+    thread = waiting(team, laptop, desktop)
+    shutil.rmtree(laptop.folder)
+    before = desktop.journal(thread)
+    done = desktop("resume", thread)
+    assert done.returncode == 2
+    assert "this folder is in the same repository" in done.stderr
+    assert f"treadle resume {thread} -C ." in done.stderr
+    assert desktop.journal(thread) == before
+    strange = desktop.home.parent / "strange"
+    strange.mkdir()
+    elsewhere = Machine(desktop.home, strange, desktop.environment)
+    assert "the same repository" not in elsewhere("resume", thread).stderr
 
 
 def test_a_session_works_without_the_server_and_says_so_in_one_line(
@@ -136,7 +211,16 @@ def test_two_machines_that_went_on_keep_what_both_said(
     assert len(said) == (1 if how == "merge" else 2)
     assert any("from the laptop" in one for one in said)
     assert any("from the desktop" in one for one in said)
-    assert "another machine had gone on" in desktop.ok("show", thread)
+    shown = desktop("show", thread)
+    assert "another machine had gone on" in shown.stdout
+    assert "damaged" not in shown.stderr
+    if how == "merge":
+        lines = shown.stdout.splitlines()
+        head = next(n for n, one in enumerate(lines) if one.endswith("joined here"))
+        assert lines[head].startswith("── from ")
+        assert "conflict, merged" in lines[head + 1]
+        assert "from the desktop" in lines[head + 4]
+        assert f"`treadle show {thread}`; what was here before: " in desktop.ok("sync", "--status")
 
 
 def test_a_secret_holds_a_thread_back_and_a_scrub_lets_it_go(team: Team, laptop: Machine) -> None:
@@ -181,7 +265,7 @@ def test_a_token_that_was_revoked_is_said_to_be_so(team: Team, laptop: Machine) 
         team.ask("DELETE", f"/api/tokens/{one['id']}", token)
     done = laptop("sync")
     assert done.returncode == 5
-    assert "does not know this user" in done.stderr
+    assert "the token is not valid at" in done.stderr
 
 
 def test_a_watcher_sends_and_fetches_until_it_is_interrupted(

@@ -173,9 +173,9 @@ class FaultyDisk:
         self._pass("list", path)
         return self.disk.stat(path)
 
-    def lock(self, path: str, note: bytes = b"") -> int | None:
+    def lock(self, path: str, note: bytes = b"", *, is_shared: bool = False) -> int | None:
         self._pass("lock", path)
-        return self.disk.lock(path, note)
+        return self.disk.lock(path, note, is_shared=is_shared)
 
     def is_locked(self, path: str) -> bool:
         self._pass("read", path)

@@ -138,6 +138,7 @@ class ModelDisk:
         _, file = self._opened(handle)
         if file.holder == handle:
             file.holder = None
+        file.sharers.discard(handle)
         del self._handles[handle]
 
     def read(self, path: str, offset: int = 0) -> bytes:
@@ -202,14 +203,18 @@ class ModelDisk:
             return None
         return FileStat(len(file.content), file.touched_ns + crc32(file.content), id(file))
 
-    def lock(self, path: str, note: bytes = b"") -> int | None:
+    def lock(self, path: str, note: bytes = b"", *, is_shared: bool = False) -> int | None:
         folder, name = self._place(path)
         if name not in folder.names:
             folder.bind(name, File())
             self._changed("create", path)
         file = self._file(path)
-        if file.holder is not None:
+        if file.holder is not None or (file.sharers and not is_shared):
             return None
+        if is_shared:
+            handle = self._handle(path, file)
+            file.sharers.add(handle)
+            return handle
         file.holder = self._handle(path, file)
         if note:  # nothing hangs on it: no cut need be tried for what is left of it
             file.base = file.content = note

@@ -77,13 +77,14 @@ def _record_ends(data: bytes) -> list[int]:
 
 
 class File:
-    __slots__ = ("base", "changes", "content", "holder", "link_count", "touched_ns")
+    __slots__ = ("base", "changes", "content", "holder", "link_count", "sharers", "touched_ns")
 
     def __init__(self, content: bytes = b"") -> None:
         self.base = self.content = content
         self.changes: list[Change] = []
         self.link_count = 0
         self.holder: int | None = None
+        self.sharers: set[int] = set()
         self.touched_ns = 0
 
     def change(self, change: Change) -> None:

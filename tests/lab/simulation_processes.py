@@ -96,9 +96,9 @@ class ProcessDisk:
         self._handles.discard(handle)
         self._world.disk.close(handle)
 
-    def lock(self, path: str, note: bytes = b"") -> int | None:
+    def lock(self, path: str, note: bytes = b"", *, is_shared: bool = False) -> int | None:
         self._may("lock", path)
-        handle = self._world.disk.lock(path, b"")
+        handle = self._world.disk.lock(path, b"", is_shared=is_shared)
         return None if handle is None else self._opened(handle)
 
     def pieces(self, path: str, offset: int = 0) -> Generator[bytes, None, None]:

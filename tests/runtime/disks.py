@@ -95,9 +95,9 @@ class WatchedDisk(PosixDisk):
         self._begin("rename", target)
         super().rename(source, target)
 
-    def lock(self, path: str, note: bytes = b"") -> int | None:
+    def lock(self, path: str, note: bytes = b"", *, is_shared: bool = False) -> int | None:
         self._begin("lock", path)
-        handle = super().lock(path, note)
+        handle = super().lock(path, note, is_shared=is_shared)
         if handle is not None:
             self._paths[handle] = path
         return handle

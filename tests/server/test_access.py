@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 from msgspec import Struct, json
-from sqlalchemy import insert, select, update
+from sqlalchemy import insert, or_, select, update
 
 from server.people import People, at
 from server.planting import MISSING, id_of, plant
@@ -17,7 +17,17 @@ from treadle.server.context import Context, Principal, Verb
 from treadle.server.data import schema
 from treadle.server.data.database import Database
 from treadle.server.people import tokens
-from treadle.server.people.access import READING, RULES, Life, check_creator, find, visible
+from treadle.server.people.access import (
+    READING,
+    RULES,
+    Life,
+    Place,
+    check_creator,
+    find,
+    hears,
+    life_of,
+    visible,
+)
 from treadle.server.people.times import later
 from treadle.server.problems import Refusal
 
@@ -221,6 +231,24 @@ def test_lists_and_searches_hold_the_same_threads_as_the_table(world: People) ->
             if not found == wanted == single:
                 wrong.append((caller, verb, found, wanted, single))
     assert wrong == []
+
+
+def test_who_hears_of_a_change_is_who_the_database_would_tell(world: People) -> None:
+    """`hears` and the condition of the feed say the same of every cell, but for support staff."""
+    answers: set[bool] = set()
+    for caller in ALL_CALLERS:
+        if caller == "nobody" or world[caller].is_support:
+            continue
+        with world.reading(caller) as context:
+            is_own = schema.threads.c.owner_id == context.caller.user_id
+            sees = visible(context.caller, context.now, verb=Verb.PULL)
+            query = select(schema.threads, or_(is_own, sees).label("is_told"))
+            rows = context.db.execute(query).all()
+            answers |= {row.is_told for row in rows}
+            for row in rows:
+                place = Place(row.owner_id, row.organization_id, row.visibility, life_of(row))
+                assert hears(context.caller, place) == row.is_told, (caller, row)
+    assert answers == {True, False}
 
 
 def test_deleted_threads_are_listed_for_their_owner_alone(world: People) -> None:

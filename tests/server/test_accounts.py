@@ -83,7 +83,9 @@ def test_me_is_what_the_token_says(people: People, database: Database) -> None:
     with database.read() as db:
         caller = tokens.identify(db, token, at())
         found = accounts.me(Context(db, caller, at()))
-    assert found == Me("chief", "acme", "organization_admin", False, False, "test", at(9))
+    assert found == Me(
+        "chief", "acme", "organization_admin", False, False, "test", at(9), caller.token_id or 0
+    )
 
 
 def test_names_differ_in_more_than_the_size_of_letters(people: People) -> None:

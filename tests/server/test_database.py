@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Barrier
 
 import pytest
-from sqlalchemy import Connection, insert, select, text
+from sqlalchemy import Connection, event, insert, select, text, update
 
 from server import pushing_process
 from server.chains import chain, kept, push, row, rows_of
@@ -137,6 +137,33 @@ def test_a_transaction_that_others_ended_is_begun_anew(database: Database) -> No
     with pytest.raises(Refusal) as caught:
         database.run(lambda _: _raise(AgainError()), is_write=False)
     assert caught.value.code is Code.UNAVAILABLE
+
+
+def test_all_attempts_together_wait_no_longer_than_one(
+    database: Database, database_url: str
+) -> None:
+    """Another process holds what is wanted, longer than anybody waits."""
+    impatient = Database(database_url, lock_timeout_s=0.2)
+    populate(database)
+    begun: list[Connection] = []
+    event.listen(impatient.engine, "begin", begun.append, insert=True)
+    try:
+        with database.write() as holder:
+            holder.execute(update(schema.users).values(role="member"))
+            for wait_s in (None, 0):
+                begun.clear()
+                with pytest.raises(Refusal) as caught:
+                    impatient.run(
+                        lambda db: db.execute(update(schema.users).values(role="member")),
+                        is_write=True,
+                        wait_s=wait_s,
+                    )
+                assert caught.value.code is Code.UNAVAILABLE
+                assert len(begun) <= 2
+        with impatient.write() as db:
+            db.execute(update(schema.users).values(role="member"))
+    finally:
+        impatient.dispose()
 
 
 def _raise(error: Exception) -> None:

@@ -10,7 +10,8 @@ import pytest
 from server.chains import chain, push, row, rows_of, thread_id
 from server.people import People
 from treadle.api.codes import Code
-from treadle.api.marks import Mark
+from treadle.api.marks import SEQ_MAX, Mark
+from treadle.core.llm import Usage
 from treadle.server.data import schema
 from treadle.server.kept import threads
 from treadle.server.problems import Refusal
@@ -39,6 +40,8 @@ DOCUMENT: dict[str, Any] = {
     "metadata": {"title": "a\0title", "tags": ["red"]},
     "of_another_program": {"kept": [1, 2.5, None]},
 }
+
+USED = [name for name in Usage.__struct_fields__ if name.endswith("_tokens")]
 
 
 def body_of(**changed: Any) -> bytes:
@@ -142,12 +145,23 @@ def test_what_is_not_here_cannot_be_replaced(people: People) -> None:
         body_of(id="../../etc/passwd"),
         body_of(version=0),
         body_of(version=-1),
+        body_of(version=2**52),
         body_of(version=2**53),
         body_of(version=2**64),
         body_of(version=1.5),
         body_of(version="1"),
         body_of(version=True),
         body_of(conversation="gone"),
+        *(
+            body_of(conversation={**DOCUMENT["conversation"], "hidden": spans})
+            for spans in (
+                *([[0, 0]], [[0, 0]] * 20_000, [[1, 0]], [[-1, 1]], [[1, 3]], [[1, 2], [0, 1]]),
+                *([[0, 2], [1, 2]], [[5, -9], [2**62, 2**63]]),
+            )
+        ),
+        body_of(conversation={**DOCUMENT["conversation"], "tokens": -1}),
+        *(body_of(usage={name: -1}) for name in USED),
+        *(body_of(usage={name: 2**53 + 1}) for name in USED),
         body_of(conversation={"messages": [{"role": "oracle", "content": ""}]}),
         body_of(created_at="yesterday"),
         body_of(created_at="2026-11-21T08:15:30"),
@@ -167,6 +181,14 @@ def test_what_is_not_here_cannot_be_replaced(people: People) -> None:
 )
 def test_what_is_no_document_is_refused(people: People, body: bytes) -> None:
     assert refused(people, body).code is Code.BAD_REQUEST
+
+
+def test_the_greatest_version_of_a_client_can_still_be_made_private(people: People) -> None:
+    hidden = {**DOCUMENT["conversation"], "hidden": [[0, 1], [1, 2]]}
+    put(people, body_of(version=SEQ_MAX // 2, conversation=hidden, usage={USED[0]: 2**53}))
+    with people.writing() as context:
+        head = threads.set_visibility(context, ID, None, "private")
+    assert head.version == SEQ_MAX // 2 + 1
 
 
 def test_a_private_document_is_refused(people: People) -> None:

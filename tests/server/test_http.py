@@ -6,12 +6,15 @@ import gzip
 import json
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 import pytest
 
+from server.databases import Templates
 from server.people import People
 from server.running import Reply, Running, chunked, request
+from treadle.server.data.database import Database
 from treadle.server.http import logs
 from treadle.server.http.app import ENDPOINTS
 from treadle.server.http.endpoints import Endpoint
@@ -308,6 +311,19 @@ def test_a_head_has_the_headers_of_a_get_and_no_body(server: Running, token: str
         one, two = server.ask("HEAD", path, token), server.ask("GET", path, token)
         assert (one.status, one.body) == (two.status, b"")
         assert one.headers["content-length"] == two.headers["content-length"]
+    stream = server.ask("HEAD", "/api/changes", token)
+    assert (stream.status, stream.body) == (200, b"")
+    assert stream.headers["content-type"] == "text/event-stream"
+
+
+@pytest.mark.parametrize("path", [TOKENS, "/api/threads", "/nowhere"])
+def test_who_is_refused_before_his_body_is_read_is_told_that_the_connection_ends(
+    server: Running, path: str
+) -> None:
+    keeping = request("POST", path, body=b"{}", **JSON).replace(b"connection: close\r\n", b"")
+    reply = server.send(keeping)
+    assert reply.status in (401, 404, 405)
+    assert reply.headers["connection"] == "close"
 
 
 def test_a_connection_serves_several_requests_one_after_another(
@@ -333,7 +349,11 @@ def test_numbers_are_for_admins_and_for_this_machine(people: People, database_ur
         )
     with Running(database_url) as server:
         assert server.ask("GET", "/metrics").status == 200
-        assert server.ask("GET", "/metrics", x_forwarded_for="1.1.1.1").status == 404
+        for name in ("x_forwarded_for", "x_forwarded_host", "x_real_ip", "via", "forwarded"):
+            assert server.ask("GET", "/metrics", **{name: "1.1.1.1"}).status == 404, name
+        for host, status in ((b"127.0.0.1:8080", 200), (b"[::1]:8080", 200), (b"team.org", 404)):
+            asked = request("GET", "/metrics").replace(b"localhost", host)
+            assert server.send(asked).status == status
     with Running(database_url, is_behind_proxy=True, has_public_metrics=True) as server:
         assert server.ask("GET", "/metrics").status == 200
 
@@ -364,7 +384,7 @@ def test_a_fault_of_the_server_tells_its_number_and_nothing_else(
     caplog.set_level(logging.INFO, "treadle.server")
     token = people.token("owner")
     with Running(database_url) as server:
-        server.app.services.uses = None  # type: ignore[assignment]
+        server.app.services.rates = None  # type: ignore[assignment]
         reply = server.ask("GET", "/api/me", token)
         assert reply.status == 500
         assert reply.json["error"] == "internal_error"
@@ -394,3 +414,20 @@ def test_a_database_that_is_away_is_said_and_comes_back(people: People, database
 def test_a_reply_is_taken_apart_as_it_was_sent() -> None:
     reply = Reply(b"HTTP/1.1 404 Not Found\r\nX-A: b\r\n\r\n{}")
     assert (reply.status, reply.headers, reply.json) == (404, {"x-a": "b"}, {})
+
+
+def test_a_database_that_does_not_answer_is_said_in_time(templates: Templates) -> None:
+    url = templates.copy("postgresql", Path())
+    locking = Database(url)
+    with Running(url, health_time_s=0.2) as server:
+        with locking.write() as db:
+            db.exec_driver_sql("LOCK TABLE counters IN ACCESS EXCLUSIVE MODE")
+            for path in ("/health", "/ready"):
+                reply = server.ask("GET", path)
+                assert (reply.status, reply.json["components"]["database"]) == (
+                    503,
+                    "does not answer",
+                )
+        assert server.ask("GET", "/health").status == 200
+    locking.dispose()
+    templates.remove(url)

@@ -30,7 +30,8 @@ from server.running import (
 )
 from server.serving import Served
 from treadle.server.data.database import Database
-from treadle.server.http.limits import Rates, address_of
+from treadle.server.http.limits import Rates, Room, address_of
+from treadle.server.people.tokens import Kind, mint
 from treadle.server.problems import Refusal
 
 MIB = 1024 * 1024
@@ -313,8 +314,44 @@ def test_tokens_that_nobody_has_proved_share_the_bucket_of_their_address() -> No
     assert {rates.take("here", f"token{n}") for n in range(3)} == {"here"}
     with pytest.raises(Refusal):
         rates.take("here", "token9")
-    rates.prove("token9")
-    assert rates.take("here", "token9") == "token token9"
+    rates.prove("token9", 7)
+    assert rates.take("here", "token9") == "user 7"
+    rates.disprove("token9")
+    with pytest.raises(Refusal):
+        rates.take("here", "token9")
+
+
+def test_all_tokens_of_a_user_share_one_bucket() -> None:
+    rates = Rates(1, 3, lambda: 0.0)
+    for number in range(3):
+        rates.prove(f"token{number}", 7)
+        assert rates.take("here", f"token{number}") == "user 7"
+    rates.prove("token3", 7)
+    with pytest.raises(Refusal):
+        rates.take("here", "token3")
+
+
+def test_one_user_fills_a_part_of_the_room_for_bodies_and_no_more() -> None:
+    room = Room(10, 4)
+    with room.shared(1) as first, room.shared(1) as second, room.shared(2) as other:
+        first.add(3)
+        second.add(1)
+        with pytest.raises(Refusal):
+            second.add(1)
+        other.add(4)
+        assert room.free == 2
+    assert room.free == 10
+    with room.shared(1) as again:
+        again.add(4)
+
+
+@pytest.mark.parametrize("bearer", ["nonsense", mint(Kind.ACCESS)])
+def test_no_body_is_read_for_a_token_that_is_none(server: Running, bearer: str) -> None:
+    with server.connect() as connection:
+        headers = {"content_type": "application/json", "content_length": str(MIB)}
+        connection.sendall(request("POST", TOKENS, bearer, **headers))
+        reply = Reply(read_all(connection))
+    assert (reply.status, reply.headers["connection"]) == (401, "close")
 
 
 def test_an_address_is_believed_of_a_proxy_alone() -> None:

@@ -364,9 +364,13 @@ def test_records_are_handed_out_in_pieces_from_any_place(people: People) -> None
         assert threads.records(context, ID, 3, 2) == lines[3:5]
         assert threads.records(context, ID, one.upto(3).mark, 1000) == lines[3:]
         assert threads.records(context, ID, one.mark, 1000) == []
-        with pytest.raises(Refusal) as caught:
-            threads.records(context, ID, Mark(3, "0" * 32), 1000)
-    assert caught.value.code is Code.CONFLICT
+        wrong = (Mark(3, "0" * 32), Mark(one.head.seq, "0" * 32), Mark(99, one.head.hash), 99)
+        for after in wrong:
+            for limit in (0, 1000):
+                with pytest.raises(Refusal) as caught:
+                    threads.records(context, ID, after, limit)
+                assert caught.value.code is Code.CONFLICT
+                assert caught.value.problem.server_hash == one.head.hash
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -73,6 +73,7 @@ def serve(home: Path, *options: str) -> subprocess.CompletedProcess[str]:
 
 def test_the_first_start_tells_a_token_and_the_second_does_not(tmp_path: Path) -> None:
     with Process(tmp_path) as server:
+        assert "user owner of the organization team" in server.said[0]
         code, out, _ = server.end()
     token = out.strip()
     assert (code, token[:4], out.count("\n")) == (0, "trd_", 1)
@@ -147,10 +148,40 @@ def test_a_port_in_use_is_said_in_a_line(tmp_path: Path) -> None:
     assert "Traceback" not in found.stderr
 
 
-def test_without_its_libraries_it_says_how_to_install_them(tmp_path: Path) -> None:
+def test_workers_that_are_told_to_stop_while_they_are_forked_stop(tmp_path: Path) -> None:
+    """The signal comes between the fork and the line that notes the worker."""
     program = (
-        "import sys; sys.modules['uvicorn'] = None\n"
-        "sys.argv = ['treadle', 'serve', '--port', '0']\n"
+        "import os, signal, sys\n"
+        "os.register_at_fork(after_in_parent=lambda: os.kill(os.getpid(), signal.SIGTERM))\n"
+        "sys.argv = ['treadle', 'serve', '--port', '0', '--workers', '2']\n"
+        "from treadle.cli.start import main; main()"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "TREADLE_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+    )
+    assert found.returncode == 0, found.stderr
+
+
+def test_workers_that_cannot_serve_do_not_say_that_they_listen(tmp_path: Path) -> None:
+    no_certificate = ("--certificate", __file__, "--key", __file__)
+    found = serve(tmp_path, "--port", "0", "--workers", "2", *no_certificate)
+    assert found.returncode == 1
+    assert "worker_ended" in found.stderr
+    assert "listening on" not in found.stderr
+
+
+@pytest.mark.parametrize("library", ["uvicorn", "sqlalchemy"])
+@pytest.mark.parametrize("command", ["'serve', '--port', '0'", "'admin', 'users', 'list'"])
+def test_without_its_libraries_it_says_how_to_install_them(
+    tmp_path: Path, library: str, command: str
+) -> None:
+    program = (
+        f"import sys; sys.modules['{library}'] = None\n"
+        f"sys.argv = ['treadle', {command}]\n"
         "from treadle.cli.start import main; main()"
     )
     found = subprocess.run(
@@ -160,4 +191,5 @@ def test_without_its_libraries_it_says_how_to_install_them(tmp_path: Path) -> No
         text=True,
     )
     assert found.returncode == 5
+    assert f"the team server is not installed: {library} is missing" in found.stderr
     assert 'pip install "treadle[server]"' in found.stderr

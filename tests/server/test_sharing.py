@@ -264,6 +264,23 @@ def test_a_thread_that_becomes_private_has_no_links_and_may_get_new_ones(planted
         assert isinstance(_open(planted, _create(planted)), SharedThread)
 
 
+def test_a_link_that_a_wrong_clock_took_for_expired_is_revoked_too(planted: People) -> None:
+    for end in (_unshare, _make_private):
+        token = _create(planted)
+        end(planted, later(at(), days=40))
+        assert _open(planted, token) is Code.GONE, "the clock was put right"
+
+
+def _unshare(people: People, now: str) -> None:
+    with people.writing(now=now) as context:
+        sharing.revoke(context, THREAD)
+
+
+def _make_private(people: People, now: str) -> None:
+    with people.writing(now=now) as context:
+        threads.set_visibility(context, THREAD, None, "private")
+
+
 def _here(people: People, visibility: Visibility) -> None:
     with people.writing() as context:
         threads.set_visibility(context, THREAD, None, visibility)

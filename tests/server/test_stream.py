@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import select
 import socket
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from typing import Any
 
 import pytest
+from msgspec import structs
+from sqlalchemy import event
 
 from server.people import People
 from server.running import PATIENCE_S, Reply, Running, exchange, read_all, request
-from treadle.api.types import NewToken
+from treadle.api.codes import Code
+from treadle.api.types import NewToken, ThreadHead
+from treadle.server.context import Principal
+from treadle.server.http.settings import ServerConfig
+from treadle.server.http.stream import Changes, Look
+from treadle.server.kept.watching import News, Told
 from treadle.server.people import accounts, tokens
+from treadle.server.people.access import Life, Place
+from treadle.server.problems import Refusal
 
 THREAD = "T-0199aa00-0000-7000-8000-00000000000{}"
 
@@ -227,3 +237,95 @@ def test_a_listener_that_does_not_read_is_left_and_costs_no_memory(
             assert slow.recv(12)
             put(server, token, 1)
         assert server.ask("GET", "/health").status == 200
+
+
+def test_one_look_serves_all_who_listen(database_url: str, people: People) -> None:
+    token = people.token("owner")
+    with Running(database_url, poll_time_s=PATIENCE_S, rate=0) as server:
+        listeners = [Listener(server, token) for _ in range(20)]
+        put(server, token, 1)
+        assert {one.event()["version"] for one in listeners} == {1}
+        begun: list[object] = []
+        event.listen(server.database.engine, "begin", begun.append)
+        put(server, token, 1, version=2)
+        assert {one.event()["version"] for one in listeners} == {2}
+        assert len(begun) <= 3, "what is written, and one look"
+        for one in listeners:
+            one.close()
+
+
+def test_what_one_may_not_see_any_more_is_told_to_its_owner_alone(
+    server: Running, people: People
+) -> None:
+    owner, member = people.token("owner"), people.token("member")
+    mine, theirs = Listener(server, owner), Listener(server, member)
+    put(server, owner, 1, visibility="organization")
+    assert (mine.event()["version"], theirs.event()["version"]) == (1, 1)
+    put(server, owner, 1, 2, visibility="private")
+    put(server, owner, 2, visibility="organization")
+    assert [mine.event()["version"] for _ in range(2)] == [2, 1]
+    assert theirs.event()["thread"] == THREAD.format(2)
+    mine.close()
+    theirs.close()
+
+
+def test_support_hears_of_what_it_was_let_into(server: Running, people: People) -> None:
+    owner, support = people.token("owner"), people.token("support")
+    listener = Listener(server, support)
+    for number in (1, 2):
+        put(server, owner, number, visibility="private")
+    path = f"/api/threads/{THREAD.format(2)}/support-access"
+    assert server.ask("POST", path, owner).status < 300
+    put(server, owner, 1, 2, visibility="private")
+    put(server, owner, 2, 2, visibility="private")
+    assert listener.event()["thread"] == THREAD.format(2)
+    listener.close()
+
+
+HEAD = ThreadHead(THREAD.format(1), 1, "0" * 32, 1)
+CALLER = Principal(user_id=1, user="owner", organization_id=1, token_id=1)
+PUBLIC = Place(2, 2, "public", Life.LIVE)
+
+
+async def first_event(changes: Changes, read: Callable[[int], Awaitable[Look]]) -> bytes:
+    """What a listener hears first that is no sign of life."""
+    gone = asyncio.get_running_loop().create_future()
+    with changes.listener(CALLER) as listener:
+        async for text in changes.events(listener, 0, read, gone):
+            if b"data: " in text:
+                return text
+    return b""
+
+
+async def nothing_yet(after: int) -> Look:
+    return Look((), after)
+
+
+def test_a_look_that_fails_is_not_the_last_one() -> None:
+    failures = [ValueError("a fault"), Refusal(Code.UNAVAILABLE, "away"), None]
+
+    async def look(after: int | None, token_ids: Collection[int]) -> News:
+        if (failure := failures.pop(0) if failures else None) is not None:
+            raise failure
+        told = () if after is None else (Told(HEAD, PUBLIC),)
+        return News(len(told), told, 0, frozenset(token_ids), {1: CALLER})
+
+    changes = Changes(ServerConfig(poll_time_s=0.01), look)
+    assert b"id: 1" in asyncio.run(first_event(changes, nothing_yet))
+
+
+def test_who_is_behind_what_is_kept_reads_it_from_the_database() -> None:
+    asked: list[int] = []
+
+    async def look(after: int | None, token_ids: Collection[int]) -> News:
+        floor = 0 if after is None else 5000  # more was written than one look brings
+        told = (Told(structs.replace(HEAD, change=5001), PUBLIC),) if floor else ()
+        return News(floor + len(told), told, floor, frozenset(token_ids), {1: CALLER})
+
+    async def read(after: int) -> Look:
+        asked.append(after)
+        return Look((HEAD,) if len(asked) == 2 else (), after)
+
+    changes = Changes(ServerConfig(poll_time_s=0.01), look)
+    assert b"id: 1" in asyncio.run(first_event(changes, read))
+    assert asked == [0, 0]

@@ -11,15 +11,17 @@ from sqlalchemy import inspect
 from core.samples import said, success
 from server.chains import GENESIS, Chain, chain, event_types, kept, push, row, rows_of, thread_id
 from server.people import People
+from server.planting import plant
 from thread.journals import write
 from treadle.api.codes import Code
 from treadle.api.marks import Mark
-from treadle.api.types import ThreadHead
+from treadle.api.types import NewShare, ThreadHead
 from treadle.core.events import ToolCompleted
 from treadle.core.tools import BlobRef
 from treadle.server.data import schema
 from treadle.server.data.folding import FOLDS
 from treadle.server.kept import threads
+from treadle.server.people import sharing, support
 from treadle.server.problems import Refusal
 from treadle.thread.facts import Annotated, Scrubbed, Shared
 from treadle.thread.record import Head
@@ -241,11 +243,141 @@ def test_heads_are_those_of_ones_own_threads_and_each_once(people: People) -> No
         assert threads.newest_change(context) == last.change
 
 
-def test_who_knows_of_more_changes_than_there_are_hears_how_many_there_are(people: People) -> None:
+def test_who_knows_of_more_changes_than_there_are_hears_all_from_the_beginning(
+    people: People,
+) -> None:
     head = push(people, chain())  # as after a backup was put back
     with people.reading() as context:
         found = threads.heads(context, head.change + 50)
-    assert (found.heads, found.change, found.is_last) == ((), head.change, True)
+        assert threads.heads(context, head.change).is_reset is False
+    assert (found.heads, found.change, found.is_last) == ((head,), head.change, True)
+    assert found.is_reset
+
+
+def test_a_change_that_is_another_one_now_is_noticed_by_its_stamp(people: People) -> None:
+    """An older backup was put back, and others have gone on until the number was reached again."""
+    with people.reading() as context:
+        empty = threads.heads(context)
+        assert threads.heads(context, empty.change, stamp=empty.stamp) == empty
+    one = chain()
+    head = push(people, one)
+    with people.reading() as context:
+        told = threads.heads(context)
+        same = threads.heads(context, told.change, stamp=told.stamp)
+    assert (same.heads, same.change, same.stamp, same.is_reset) == ((), 1, told.stamp, False)
+    with people.writing() as context:
+        rows = schema.changes
+        context.db.execute(rows.update().values(thread_id=thread_id(9)))
+    with people.reading() as context:
+        found = threads.heads(context, told.change, stamp=told.stamp)
+        assert threads.heads(context, found.change, stamp=found.stamp).is_reset is False
+    assert (found.heads, found.is_reset) == ((head,), True)
+    assert found.stamp not in (told.stamp, "")
+
+
+def test_heads_are_of_threads_of_records_alone(people: People) -> None:
+    head = push(people, chain())
+    with people.writing() as context:
+        plant(context.db, thread_id(2), people["owner"], kind="document", version=1, change=2)
+    with people.reading() as context:
+        assert threads.heads(context).heads == (head,)
+
+
+def test_the_owner_alone_hears_of_what_is_gone(people: People) -> None:
+    push(people, chain())
+    with people.writing() as context:
+        threads.purge(context, ID)
+    for name, count in (("owner", 2), ("member", 0)):
+        with people.reading(name) as context:
+            assert len(threads.changes(context)) == count
+
+
+def said_to_support() -> Chain:
+    return chain(1, [(said("go"),), (Shared(with_support=True),)])
+
+
+def is_open_to_support(people: People) -> bool:
+    with people.reading("support") as context:
+        try:
+            threads.head(context, ID)
+        except Refusal:
+            return False
+    return True
+
+
+def scrubbed_of(one: Chain, *last: Shared) -> Chain:
+    return one.more((Scrubbed(2, one.head.hash),), *((fact,) for fact in last))
+
+
+def test_a_scrub_shows_support_out_and_never_in_again(people: People) -> None:
+    one = said_to_support()
+    push(people, one)
+    assert is_open_to_support(people)
+    with people.writing() as context:
+        support.end(context, ID)  # as when the days are over
+    again = scrubbed_of(one)
+    with people.writing() as context:
+        threads.replace_all(context, ID, one.mark, again.data)
+    assert not is_open_to_support(people)
+    with people.writing() as context:
+        support.grant(context, ID)
+    kept_open = scrubbed_of(again)
+    with people.writing() as context:
+        threads.replace_all(context, ID, again.mark, kept_open.data)
+    assert is_open_to_support(people)
+    ended = scrubbed_of(kept_open, Shared(with_support=False))
+    with people.writing() as context:
+        threads.replace_all(context, ID, kept_open.mark, ended.data)
+    assert not is_open_to_support(people)
+
+
+def test_a_scrub_that_makes_a_thread_private_ends_its_links(people: People) -> None:
+    one = chain(1, [(Shared("public"),)])
+    push(people, one)
+    with people.writing() as context:
+        sharing.create(context, ID, NewShare(), "https://treadle.example")
+    new = scrubbed_of(one, Shared("private"))
+    with people.writing() as context:
+        threads.replace_all(context, ID, one.mark, new.data)
+    assert row(people, schema.shares).revoked_at is not None
+
+
+def test_a_thread_that_comes_again_after_a_purge_is_closed_to_support(people: People) -> None:
+    one = said_to_support()
+    push(people, one)
+    with people.writing() as context:
+        threads.purge(context, ID)
+    assert rows_of(people, schema.support_access) == []
+    push(people, one)
+    assert not is_open_to_support(people)
+    assert rows_of(people, schema.support_access) == []
+
+
+def test_a_scrubbed_or_purged_thread_is_not_in_memory_any_more(people: People) -> None:
+    one = with_secret()
+    push(people, one)
+    with people.writing() as context:
+        threads.replace_all(context, ID, one.mark, scrubbed(one).data)
+    assert FOLDS.take(ID, one.mark) is None
+    with people.writing() as context:
+        threads.purge(context, ID)
+    assert FOLDS.take(ID, scrubbed(one).mark) is None
+
+
+def test_the_end_of_support_is_said_in_the_thread_once(people: People) -> None:
+    one = said_to_support()
+    push(people, one)
+    for _ in range(2):
+        with people.writing() as context:
+            assert threads.end_support(context, ID).status == "none"
+    assert event_types(kept(people, ID))[one.head.seq :] == ["shared"]
+    assert row(people, schema.threads).version == one.head.seq + 1
+    assert not is_open_to_support(people)
+    push(people, chain(2))
+    with people.writing() as context:
+        support.grant(context, thread_id(2))
+        threads.end_support(context, thread_id(2))
+    assert kept(people, thread_id(2)) == chain(2).data, "it has never said otherwise"
 
 
 def test_changes_are_told_in_order_to_those_who_may_see_the_thread(people: People) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import select
+from sqlalchemy import insert, select
 
 from server.people import People, at
 from treadle.api.codes import Code
@@ -154,6 +154,23 @@ def test_another_process_that_was_faster_is_not_overwritten(
             tokens.note_use(db, token_id, at(second))
             found = db.execute(select(schema.tokens.c.last_used_at)).scalar_one()
         assert found == at(expected)
+
+
+def test_a_user_has_so_many_good_tokens_and_no_more(people: People) -> None:
+    with people.writing() as context:
+        user_id = people["owner"].user_id
+        assert user_id is not None
+        row = {"user_id": user_id, "name": "x", "created_at": at(), "expires_at": at(10)}
+        rows = [{**row, "hash": str(n)} for n in range(tokens.LIVE_COUNT_MAX - 1)]
+        context.db.execute(insert(schema.tokens), rows)
+        last = tokens.make(context, user_id, "last")
+        with pytest.raises(Refusal) as caught:
+            tokens.make(context, user_id, "more")
+        assert "revoke" in caught.value.problem.hint
+        tokens.revoke(context, last.id)
+        tokens.make(context, user_id, "instead")
+    with people.writing(now=at(10)) as context:
+        tokens.make(context, user_id, "when the others are over")
 
 
 def test_a_token_made_with_a_token_does_not_outlive_it(people: People) -> None:

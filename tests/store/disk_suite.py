@@ -265,6 +265,21 @@ class DiskSuite:
         assert again is not None
         disk.close(again)
 
+    def test_a_lock_that_is_shared_is_held_by_many_or_by_one_alone(
+        self, disk: Disk, folder: str
+    ) -> None:
+        path = f"{folder}/a.lock"
+        shared = [disk.lock(path, is_shared=True) for _ in range(2)]
+        assert None not in shared
+        for one in shared:
+            assert disk.lock(path) is None
+            assert one is not None
+            disk.close(one)
+        alone = disk.lock(path)
+        assert alone is not None
+        assert disk.lock(path, is_shared=True) is None
+        disk.close(alone)
+
     def test_locks_of_other_files_are_other_locks(self, disk: Disk, folder: str) -> None:
         one, other = disk.lock(f"{folder}/a.lock"), disk.lock(f"{folder}/b.lock")
         assert one is not None

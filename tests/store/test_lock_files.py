@@ -84,7 +84,7 @@ class LocklessDisk(PosixDisk):
         super().__init__()
         self.number = number
 
-    def lock(self, path: str, note: bytes = b"") -> int | None:
+    def lock(self, path: str, note: bytes = b"", *, is_shared: bool = False) -> int | None:
         raise OSError(self.number, os.strerror(self.number), path)
 
 

@@ -24,6 +24,7 @@ from treadle.sync.cursors import Cursors
 from treadle.sync.engine import Engine
 from treadle.sync.pending import Pending
 from treadle.sync.ports import Remote, Sendable
+from treadle.thread.branches import branch_through
 from treadle.thread.codec import Entry
 from treadle.thread.facts import Scrubbed
 from treadle.thread.fold import ThreadFold
@@ -59,6 +60,7 @@ class Desk:
     def __init__(self) -> None:
         self.kept: dict[str, Kept] = {}
         self.change = 0
+        self.stamps: dict[int, str] = {0: ""}
         self.calls: list[str] = []
         self.received: list[bytes] = []
         self.body_size_max = 2**30
@@ -73,19 +75,38 @@ class Desk:
     def remote(self) -> DeskRemote:
         return DeskRemote(self)
 
+    def backup(self) -> Callable[[], None]:
+        """A backup of all that is here now; calling it puts that back."""
+        old = dict(self.kept), self.change, dict(self.stamps)
+
+        def put_back() -> None:
+            self.kept, self.change, self.stamps = dict(old[0]), old[1], dict(old[2])
+
+        return put_back
+
+    def keep(self, thread_id: str, kept: Kept) -> None:
+        """Something has changed; what it was tells its number from any other of that number."""
+        self.change += 1
+        self.kept[thread_id] = replace(kept, change=self.change)
+        self.stamps[self.change] = digest(thread_id.encode() + kept.data)[:16]
+
     def fold(self, data: bytes) -> ThreadFold:
-        records = scan(data).records
+        return self._fold(scan(data).records)
+
+    def _fold(self, records: list[Record]) -> ThreadFold:
         header = header_of(records[0])
         if header.base is None:
             fold = ThreadFold(header)
         else:
             base = self.kept.get(header.base.thread)
-            known = [] if base is None else base.records[: header.base.version]
+            records_of_base = [] if base is None else base.records
+            known = records_of_base[: header.base.version]
             if not known or known[-1].hash != header.base.hash:
-                raise refused(Code.UNFOLDABLE)
-            assert base is not None
-            whole = b"".join(lines_of(base.data)[: header.base.version])
-            fold = self.fold(whole).branch(header)
+                merged = branch_through(records_of_base, header.base.version, header.base.hash)
+                if merged is None:
+                    raise refused(Code.UNFOLDABLE)
+                known = merged
+            fold = self._fold(known).branch(header)
         assert not apply_records(fold, records)
         return fold
 
@@ -156,17 +177,19 @@ class DeskRemote:
     def purge(self, thread_id: str) -> None:
         with self._asked("purge", thread_id):
             if thread_id in self._desk.kept:
-                self._desk.change += 1
-                self._desk.kept[thread_id] = Kept(change=self._desk.change, is_purged=True)
+                self._desk.keep(thread_id, Kept(is_purged=True))
 
-    def heads(self, after: int) -> Heads:
+    def heads(self, after: int, stamp: str = "") -> Heads:
         with self._asked("heads", ""):
+            known = self._desk.stamps.get(after)
+            is_reset = after > self._desk.change or bool(stamp and stamp != known)
+            after = 0 if is_reset else after
             kept = sorted(self._desk.kept.items(), key=lambda one: one[1].change)
             found = [self._head(name) for name, one in kept if one.change > after]
             page = tuple(found[:PAGE])
             is_last = len(found) <= PAGE
             change = self._desk.change if is_last else page[-1].change
-            return Heads(page, change, is_last)
+            return Heads(page, change, is_last, self._desk.stamps[change], is_reset)
 
     def records(self, thread_id: str, after: Mark) -> Iterator[bytes]:
         with self._asked("records", thread_id):
@@ -184,10 +207,7 @@ class DeskRemote:
             return self._desk.kept[thread_id].outputs.get(sha256)
 
     def _put(self, thread_id: str, kept: Kept, fold: ThreadFold) -> None:
-        self._desk.change += 1
-        self._desk.kept[thread_id] = replace(
-            kept, change=self._desk.change, is_purged=False, is_deleted=fold.is_trashed
-        )
+        self._desk.keep(thread_id, replace(kept, is_purged=False, is_deleted=fold.is_trashed))
 
     def _measure(self, body: bytes) -> None:
         if len(body) > self._desk.body_size_max:

@@ -41,6 +41,7 @@ class Request(Struct, frozen=True):
     thread: str = ""
     mark: Mark = Mark()
     number: int = 0
+    stamp: str = ""
     body: bytes = b""
 
 
@@ -58,6 +59,7 @@ class Work:
     def __init__(self, job: Callable[[], None]) -> None:
         self.request: Request | None = None
         self.error: BaseException | None = None
+        self.violation: AssertionError | None = None
         self.is_over = False
         self._job = job
         self._answer: Any = None
@@ -92,6 +94,7 @@ class Work:
             self._job()
         except BaseException as error:  # noqa: BLE001  told to the run
             self.error = error
+        self.error = self.violation or self.error
         self.is_over = True
         self._back.release()
 
@@ -121,8 +124,12 @@ class Wire:
         self.work: Work | None = None
 
     def _ask(self, request: Request) -> Any:
-        self._watch(request)
         assert self.work is not None
+        try:
+            self._watch(request)
+        except AssertionError as error:
+            self.work.violation = error  # the engine takes it for a fault in one thread
+            raise
         return self.work.ask(request)
 
     def me(self) -> Me:
@@ -152,8 +159,8 @@ class Wire:
     def purge(self, thread_id: str) -> None:
         self._ask(Request("purge", thread_id))
 
-    def heads(self, after: int) -> Heads:
-        found: Heads = self._ask(Request("heads", number=after))
+    def heads(self, after: int, stamp: str = "") -> Heads:
+        found: Heads = self._ask(Request("heads", number=after, stamp=stamp))
         return found
 
     def records(self, thread_id: str, after: Mark) -> Iterator[bytes]:

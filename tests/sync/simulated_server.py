@@ -163,6 +163,6 @@ _HANDLERS: Final[dict[str, Callable[[Context, Request], Any]]] = {
     "push": lambda context, one: threads.push(context, one.thread, one.mark, one.body),
     "replace": lambda context, one: threads.replace_all(context, one.thread, one.mark, one.body),
     "purge": _purge,
-    "heads": lambda context, one: threads.heads(context, one.number, HEADS_MAX),
+    "heads": lambda context, one: threads.heads(context, one.number, HEADS_MAX, one.stamp or None),
     "records": _records,
 }

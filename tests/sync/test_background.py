@@ -99,7 +99,8 @@ def test_no_trouble_reaches_the_session(shelf: Shelf, error: Exception) -> None:
     sync = Background(lambda: engine(shelf, desk), shelf.create((said("one"),)))
     sync.poke()
     assert not sync.close(WAIT_S)
-    assert str(error) in sync.problem
+    told = sync.problem or (sync.report is not None and sync.report.waiting[0].why)
+    assert str(error) in str(told)
 
 
 def test_what_could_not_be_sent_is_told_and_noted(shelf: Shelf) -> None:

@@ -36,6 +36,7 @@ def crashes(
         where = f"after {operation} of {path} ({len(found)})"
         server = Desk()
         server.kept, server.change = deepcopy(desk.kept), desk.change
+        server.stamps = dict(desk.stamps)
         found.append((f"killed {where}", machine.disk.after_kill(), server))
         if "/state/" in path:
             return
@@ -51,6 +52,7 @@ def crashes(
     for where, disk, server in found:
         copy = Desk()
         copy.kept, copy.change = deepcopy(server.kept), server.change
+        copy.stamps = dict(server.stamps)
         yield where, Machine(copy.remote(), machine.number, disk), copy
 
 

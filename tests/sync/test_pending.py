@@ -13,7 +13,7 @@ from store.shelf import Shelf
 from treadle.api.marks import Mark
 from treadle.errors import StorageBusyError
 from treadle.store.disk import PosixDisk
-from treadle.sync.cursors import Cursor, Cursors
+from treadle.sync.cursors import OUTPUT_COUNT_MAX, Cursor, Cursors, Missing
 from treadle.sync.pending import (
     CONFLICT_COUNT_MAX,
     ERROR_LENGTH_MAX,
@@ -46,13 +46,13 @@ def test_what_is_begun_is_there_until_it_has_ended(shelf: Shelf) -> None:
         OTHER: Entry(OTHER, "delete"),
     }
     failed = Entry(THREAD, "upsert", "2026", 3, "x" * 5000, parked="held", version=4)
-    found.put(failed)
+    found.settle({THREAD: failed}, [])
     found.begin({THREAD: "upsert"})
     kept = found.entries()[THREAD]
     assert (kept.retry_count, len(kept.last_error)) == (3, ERROR_LENGTH_MAX)
     found.begin({THREAD: "delete"})
     assert found.entries()[THREAD] == Entry(THREAD, "delete")
-    found.end([THREAD])
+    found.settle({}, [THREAD])
     assert list(found.entries()) == [OTHER]
     path = Path(found.folder) / "pending.json"
     assert path.stat().st_mode & 0o777 == 0o600
@@ -134,9 +134,44 @@ def test_a_cursor_counts_for_one_server_and_one_user(shelf: Shelf) -> None:
     before = path.stat().st_ino
     mine.put(THREAD, cursor)
     assert path.stat().st_ino == before
-    for data in (b"", b"{}", b"\xff", b"[" * 5000):
+    whole = path.read_bytes()
+    spoilt = (
+        whole.replace(*pair)
+        for pair in (
+            (b'"seq":3', b'"seq":-1'),
+            (b'"size":300', b'"size":-300'),
+            (b'"seen_seq":5', b'"seen_seq":99999999999999999'),
+            (b"aaaa", b"zzzz"),
+            (b"bbbb", b""),
+        )
+    )
+    for data in (b"", b"{}", b"\xff", b"[" * 5000, *spoilt):
+        assert data != whole
         path.write_bytes(data)
         assert mine.get(THREAD) is None
     mine.remove(THREAD)
     mine.remove(THREAD)
     assert mine.ids() == []
+
+
+def test_what_one_server_has_is_not_forgotten_for_another(shelf: Shelf) -> None:
+    mine, other = (Cursors(PosixDisk(), shelf.places, f"https://{one}", "ada") for one in "ab")
+    mine.put(THREAD, mine.new())
+    other.put(THREAD, Cursor("https://b", "ada", 3, "a" * 32))
+    assert mine.get(THREAD) == mine.new()
+    assert mine.elsewhere(THREAD) == [other.get(THREAD)]
+    assert [one.url for one in other.elsewhere(THREAD)] == ["https://a"]
+    other.put(THREAD, Cursor("https://b", "ada", is_purged=True))
+    assert mine.elsewhere(THREAD) == []
+
+
+def test_outputs_that_are_looked_for_again_are_kept_and_bounded(shelf: Shelf) -> None:
+    mine = Cursors(PosixDisk(), shelf.places, "https://a", "ada")
+    assert mine.missing() == frozenset()
+    names = [Missing(THREAD, f"{number:064x}") for number in range(OUTPUT_COUNT_MAX + 1)]
+    mine.set_missing(names)
+    assert mine.missing() == frozenset(names[1:])
+    assert mine.ids() == []
+    for data in (b"", b"[1]", b'[{"thread_id":"../x","sha256":"%064d"}]' % 0):
+        (Path(mine.folder) / "outputs.json").write_bytes(data)
+        assert mine.missing() == frozenset()

@@ -43,7 +43,7 @@ def test_a_fork_of_a_branch_that_only_this_machine_keeps_is_told_with_what_it_ne
     fill(writer, (Annotated("on"),))
     writer.close()
     one.engine.sync()
-    [problem] = two.engine.sync().refused
+    [problem] = two.engine.sync(on_conflict="fork").refused
     assert problem.thread_id == writer.thread_id
     assert f"a branch of {thread} which was merged" in problem.why
     assert "`treadle export`" in problem.why

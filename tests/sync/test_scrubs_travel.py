@@ -9,7 +9,7 @@ from sync.desk import Desk, Machine, unreachable
 from sync.test_engine import machines, pair
 from treadle.store.upkeep.scrub import scrub
 from treadle.sync import shareable
-from treadle.sync.refusals import too_large_to_replace
+from treadle.sync.refusals import scrubbed_there, too_large_to_replace
 from treadle.thread.branches import event_of, flat
 from treadle.thread.facts import Annotated
 
@@ -162,7 +162,7 @@ def test_a_scrubbed_thread_that_is_too_large_to_be_replaced_goes_in_pieces(
     assert report.replaced == (thread,)
     assert any("too large to be replaced" in note for note in report.notes)
     assert desk.kept[thread].data == one.journal(thread)
-    assert two.engine.sync().notes == ()
+    assert two.engine.sync().notes == (scrubbed_there(thread),)
     assert two.journal(thread) == one.journal(thread)
     assert one.engine.sync().is_complete
 

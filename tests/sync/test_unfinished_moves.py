@@ -72,4 +72,5 @@ def _copy(desk: Desk) -> Desk:
 
     found = Desk()
     found.kept, found.change = deepcopy(desk.kept), desk.change
+    found.stamps = dict(desk.stamps)
     return found

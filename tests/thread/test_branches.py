@@ -11,7 +11,15 @@ from thread.branching import behind
 from thread.journals import EVERY_ENTRY, HEADER, branch_record, records_of, write
 from treadle.core.llm import Usage
 from treadle.core.messages import Message
-from treadle.thread.branches import Said, brought_by, entries_of, event_of, flat, known_in
+from treadle.thread.branches import (
+    Said,
+    branch_through,
+    brought_by,
+    entries_of,
+    event_of,
+    flat,
+    known_in,
+)
 from treadle.thread.codec import Entry, decode_entry, encode_entry
 from treadle.thread.facts import Annotated, BranchRecord, GitObserved, Merged, Renamed
 
@@ -83,3 +91,25 @@ def test_what_a_branch_brings_is_what_it_used_and_saw_and_what_people_said_there
 def test_prompts_of_a_merge_come_back_as_they_were() -> None:
     fact = Merged(1, "0" * 32, (), (Message.user("a"),), (Message.user("b"),), "loom")
     assert decode_entry(encode_entry(fact)[1]) == fact
+
+
+def test_a_branch_that_was_merged_is_known_up_to_each_of_its_records() -> None:
+    ours = behind(START, [said("a"), said("b"), said("c")], 1)
+    theirs = [*START, *behind(START, [said("other")], 2)]
+    merged = Merged(1, START[0].hash, tuple(flat(ours)))
+    whole = [*theirs, *behind(theirs, [merged], 3)]
+    for last in ours:
+        found = branch_through(whole, last.seq, last.hash)
+        assert found == [*START, *ours[: last.seq - 1]]
+    for version, chain_hash in ((1, START[0].hash), (2, ours[1].hash), (5, "0" * 32), (0, "")):
+        assert branch_through(whole, version, chain_hash) is None
+    other_start = Merged(1, "0" * 32, merged.records)
+    assert branch_through([*theirs, *behind(theirs, [other_start], 3)], 3, ours[1].hash) is None
+
+
+def test_a_branch_of_which_a_part_is_elsewhere_is_not_put_together() -> None:
+    ours = behind(START, [said("a"), said("b"), said("c")], 1)
+    gapped = Merged(1, START[0].hash, tuple(flat([ours[0], ours[2]])))
+    whole = [*START, *behind(START, [gapped], 2)]
+    assert branch_through(whole, 4, ours[2].hash) is None
+    assert branch_through(whole, 2, ours[0].hash) == [*START, ours[0]]

@@ -13,6 +13,7 @@ from treadle.core.events import CancelRequested, ToolStarted, UserInput
 from treadle.core.llm import Usage
 from treadle.core.messages import Message
 from treadle.core.tools import RiskLevel
+from treadle.thread.additions import TITLE_LENGTH_MAX
 from treadle.thread.codec import Entry, UnknownEntryError
 from treadle.thread.facts import (
     FORMAT_VERSION,
@@ -22,7 +23,7 @@ from treadle.thread.facts import (
     InputQueued,
     Recovered,
 )
-from treadle.thread.fold import TITLE_LENGTH_MAX, ThreadFold
+from treadle.thread.fold import ThreadFold
 from treadle.thread.model import GitFields, Thread
 
 

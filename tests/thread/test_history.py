@@ -12,9 +12,9 @@ from treadle.core.llm import LlmErrorKind
 from treadle.core.task.events import TaskGiven
 from treadle.thread.asides import asides
 from treadle.thread.codec import Entry
-from treadle.thread.facts import Annotated, Configured, FilesSaved, Recovered, Renamed
+from treadle.thread.facts import Annotated, Configured, FilesSaved, Merged, Recovered, Renamed
 from treadle.thread.fold import ThreadFold
-from treadle.thread.history import Numbered, Rest, rest_after, rest_at, rests, turns
+from treadle.thread.history import Numbered, Rest, joins, rest_after, rest_at, rests, turns
 
 STORY: tuple[Entry, ...] = (
     HEADER,  # 1
@@ -110,3 +110,15 @@ def test_what_happened_between_messages_is_told_before_the_message_that_follows(
         "stopped: enough",
         "gone back to version 2",
     ]
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_a_merge_is_told_where_its_messages_join(*, is_open: bool) -> None:
+    theirs = (said("there").message, said("more").message)
+    merged = Merged(3, "0" * 32, (), theirs, host="desktop")
+    rest: tuple[Entry, ...] = (merged, answer("done")) if is_open else (answer("done"), merged)
+    story = numbered(HEADER, Configured(CONFIG), said("one"), *rest, said("two"))
+    [told] = asides(ThreadFold(HEADER), story)
+    assert told.text.startswith("conflict, merged: what was done on desktop")
+    assert told.index == 2, "behind the prompt and its answer, before what joins"
+    assert list(joins(ThreadFold(HEADER), story)) == [(2, "desktop")]

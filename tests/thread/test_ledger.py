@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from decimal import Decimal
 
 from treadle.core.config import AgentConfig
 from treadle.core.events import LlmEvent, PostToolsHookCompleted, UserInput
 from treadle.core.llm import LlmError, LlmErrorKind, LlmResponse, Usage
 from treadle.core.messages import Message
-from treadle.thread.codec import Entry
-from treadle.thread.facts import FORMAT_VERSION, Configured, ThreadCreated
+from treadle.thread.codec import Entry, encode_entry
+from treadle.thread.facts import (
+    FORMAT_VERSION,
+    BranchRecord,
+    Configured,
+    Merged,
+    Renamed,
+    ThreadCreated,
+)
 from treadle.thread.fold import ThreadFold
 from treadle.thread.ledger import Spent, by_turn, spending
 
@@ -48,3 +56,25 @@ def test_the_turns_add_up_to_what_the_fold_says_of_the_thread() -> None:
     assert set(turns) == {1, 2}
     assert turns[1] + turns[2] == fold.usage
     assert turns[2] == fold.turn_usage
+
+
+def test_what_was_merged_is_told_once_and_is_of_no_turn() -> None:
+    theirs: list[Entry] = [
+        UserInput(Message.user("there")),
+        LlmEvent.Completed(LlmResponse(Message.assistant("w"), Usage(7, 3))),
+        Renamed("Weft", "model", Usage(2, 1), "a:small"),
+    ]
+    branch = tuple(
+        BranchRecord(seq, "then", f"{seq:032x}", json.loads(encode_entry(entry)[1]))
+        for seq, entry in enumerate(theirs, 9)
+    )
+    records = [*RECORDS, (12, "at 12", Merged(8, "0" * 32, branch, host="desktop"))]
+    header = ENTRIES[0]
+    assert isinstance(header, ThreadCreated)
+    fold = ThreadFold(header)
+    for record in records:
+        fold.apply(*record)
+    found = list(spending(records))
+    assert found[-1] == Spent(12, "at 12", 2, "merged", "", Usage(9, 4))
+    assert sum((one.usage for one in found), Usage()) == fold.usage
+    assert by_turn(found) == by_turn(spending(RECORDS))

@@ -12,6 +12,7 @@ from treadle.core.events import CancelRequested, Rewound
 from treadle.core.llm import Usage
 from treadle.core.task.events import TaskGiven
 from treadle.core.tools import RiskLevel
+from treadle.thread.additions import TITLE_LENGTH_MAX
 from treadle.thread.codec import Entry, UnknownEntryError
 from treadle.thread.facts import (
     Annotated,
@@ -31,7 +32,7 @@ from treadle.thread.facts import (
     ThreadCreated,
     Trashed,
 )
-from treadle.thread.fold import TITLE_LENGTH_MAX, ThreadFold
+from treadle.thread.fold import ThreadFold
 from treadle.thread.model import Annotation, ThreadMetadata
 
 FORK = ThreadCreated(

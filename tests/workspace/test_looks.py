@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import random
 
+from hypothesis import example, given
+from hypothesis import strategies as st
+
 from treadle.workspace.looks import Found, Looker
 from treadle.workspace.redact import Redactor
 from workspace.tokens import TOKENS
@@ -35,3 +38,10 @@ def test_many_records_are_counted_and_clean_ones_are_not_told() -> None:
     told = LOOKER.look(line(seq, TOKEN) for seq in range(1, 9))
     assert told == ["github_token in records 1, 2, 3, 4, 5 and 3 more"]
     assert LOOKER.look([line(1, "[REDACTED:github_token]"), b""]) == []
+
+
+@example(data=[b"<https%3A%2F%2Fexample.org/a>"])
+@example(data=[b'{"seq":1,\xff\xfe%3A%2F%2F\x00'])
+@given(data=st.lists(st.one_of(st.binary(max_size=40), st.text(max_size=20).map(str.encode))))
+def test_no_bytes_are_too_odd_to_be_looked_at(data: list[bytes]) -> None:
+    assert LOOKER.look([*data, line(7, f" {TOKEN} ")])[-1:] == ["github_token in record 7"]

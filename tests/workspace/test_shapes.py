@@ -15,7 +15,7 @@ from typing import Final
 from urllib.parse import quote
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from treadle.workspace.redact import Redactor
@@ -236,6 +236,33 @@ def test_redacting_twice_is_redacting_once(text: str) -> None:
     redact = Redactor({"own": "Zx9RvB47Hq2LmN0"}).redact
     once = redact(text)
     assert redact(once) == once
+
+
+ODD: Final = st.lists(
+    st.one_of(
+        st.text("<>%\"' \r\f\v\n\t:/@3A2FhtpsSsk-_AKI", max_size=24),
+        st.sampled_from(["%3A%2F%2F", "https%3A", "sk-", "AKIA", "://", "%%", "%2", "eyJ"]),
+        st.text(max_size=6),
+    ),
+    max_size=6,
+).map("".join)
+
+
+@example(text="see <https%3A%2F%2Fexample.org/a> there")
+@example(text="a\rhttps%3A%2F%2F\fb")
+@given(text=ODD)
+def test_no_text_is_too_odd_to_be_looked_at(text: str) -> None:
+    redact = Redactor({"own": "Zx9RvB47Hq2LmN0"}).redact
+    once = redact(text)
+    assert redact(once) == once
+
+
+@pytest.mark.parametrize("between", ["<", ">", "\r", "\f", "\v", "%", "%%", "%4"])
+def test_a_token_behind_percent_signs_is_found_next_to_any_mark(between: str) -> None:
+    token = tokens("github_token")[0]
+    form = f"{between}%3A%22{token[:9]}%{ord(token[9]):02X}{token[10:]}%2F{between}"
+    assert form.startswith(cleaned := Redactor({}).redact(form).partition("[REDACTED:github_")[0])
+    assert len(cleaned) == len(between) + 6
 
 
 @given(text=PIECES)

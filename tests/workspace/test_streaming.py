@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import random
 
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.workspace.redact import Redactor
-from treadle.workspace.streaming import HELD_LENGTH_MAX
+from treadle.workspace.streaming import HELD_LENGTH_MAX, WORD_LENGTH_MAX
 from workspace.tokens import TOKENS, secret_of
 
 KNOWN = "correct horse 4711 battery"
@@ -82,3 +83,58 @@ def test_a_secret_before_another_line_is_never_shown_wherever_they_are_cut(kind:
     text = f"It is\n{token}\nSKf89b0\n"
     for cut in range(len(text) - 8, len(text)):
         assert secret_of(token) not in "".join(shown([text[:20], text[20:cut], text[cut:]])), cut
+
+
+@pytest.mark.parametrize("before", [0, 1, 2030, 2100, 5000])
+@pytest.mark.parametrize("kind", ["github_token", "anthropic_key", "jwt", "url_password"])
+def test_a_secret_cut_in_a_word_without_end_is_never_shown(kind: str, before: int) -> None:
+    """JSON without spaces is one word, and longer than any token."""
+    token = TOKENS[kind](random.Random(f"{kind} 10"))
+    text = json.dumps({"a": "x,y;" * (before // 4), "b": token, "c": "z." * 1500})
+    text = text.replace(" ", "")
+    start = text.index(token)
+    for cut in range(start + 1, start + len(token), 9):
+        told = shown([text[: start // 2], text[start // 2 : cut], text[cut:]])
+        assert "".join(told) == REDACTOR.redact(text), cut
+
+
+def test_a_word_without_end_is_shown_but_for_its_last_characters() -> None:
+    stream = REDACTOR.stream()
+    count = sum(len(stream.take('{"a":[1,2,3]},')) for _ in range(1000))
+    assert 0 <= 14 * 1000 - WORD_LENGTH_MAX - count < 256
+
+
+def long_key(end: str, line: str = "\n") -> str:
+    """As PGP writes them; far longer than what is held back, its last line a short one."""
+    dice, edge = random.Random(11), "-" * 5
+    data = base64.b64encode(dice.randbytes(43_000)).decode()
+    lines = [data[start : start + 64] for start in range(0, len(data), 64)]
+    head = f"{edge}BEGIN PGP PRIVATE KEY BLOCK{edge}"
+    foot = f"{edge}END PGP PRIVATE KEY BLOCK{edge}" if end else ""
+    return line.join([head, "", *lines, "Ab3=", "=x9Yz", foot]) + end
+
+
+@pytest.mark.parametrize("size", [61, 4096, 40_000])
+@pytest.mark.parametrize("line", ["\n", "\\n"])
+def test_of_a_key_too_long_to_be_held_back_its_label_is_shown(size: int, line: str) -> None:
+    key, token = long_key(" ", line), TOKENS["private_key"](random.Random(12))
+    text = f"It is\n{key}and {long_key(' ', line)}also\n{token}\nand no other.\n"
+    told = "".join(shown([text[start : start + size] for start in range(0, len(text), size)]))
+    label = "[REDACTED:private_key]"
+    assert told == f"It is\n{label} and {label} also\n{label}\nand no other.\n"
+    assert told == REDACTOR.redact(text)
+
+
+def test_a_long_key_without_an_end_is_swallowed_and_what_follows_is_shown() -> None:
+    text = long_key("") + " \nThat is it. " + "x" * 80_000
+    told = "".join(shown([text[start : start + 500] for start in range(0, len(text), 500)]))
+    assert told.startswith("[REDACTED:private_key]")
+    assert told.endswith(" \nThat is it. " + "x" * 80_000)
+    assert len(told) < 80_100
+
+
+def test_nothing_is_shown_of_a_long_key_that_goes_on() -> None:
+    stream, key = REDACTOR.stream(), long_key("")
+    assert stream.take(key[:40_000]) == "[REDACTED:private_key]"
+    assert {stream.take(key[place : place + 7]) for place in range(40_000, 41_400, 7)} == {""}
+    assert stream.end() == ""

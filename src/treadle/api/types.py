@@ -49,12 +49,17 @@ class ThreadHead(Struct, frozen=True):
 class Heads(Struct, frozen=True):
     """The caller's own threads that changed after a `change`, oldest change first.
 
-    `is_last` says that there are no more; otherwise ask again with the last `change`.
+    `is_last` says that there are no more; otherwise ask again with the last `change`. `stamp` says
+    which change that was: send it back with it. `is_reset` says that the server has not got the
+    change that was named, or another one in its place (an older backup was put back): these are
+    the heads from the beginning, and what was known of the server before is not so.
     """
 
     heads: tuple[ThreadHead, ...]
     change: int
     is_last: bool
+    stamp: str = ""
+    is_reset: bool = False
 
 
 class ListedThread(Struct, frozen=True):
@@ -151,7 +156,7 @@ class SupportAccess(Struct, frozen=True):
 
 
 class Me(Struct, frozen=True):
-    """Who the caller is."""
+    """Who the caller is. `token_id` is the number of the token that was asked with."""
 
     user: str
     organization: str
@@ -160,6 +165,7 @@ class Me(Struct, frozen=True):
     is_support: bool
     token_name: str
     token_expires_at: str | None = None
+    token_id: int = 0
 
 
 class NewUser(Struct, frozen=True, forbid_unknown_fields=True):

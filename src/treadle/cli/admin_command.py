@@ -38,14 +38,9 @@ def command() -> None:
     treadle admin tokens add ada --expires 90d      prints the token, this once
     treadle admin users disable ada                 her tokens stop working at once
     """  # noqa: D301  click reads the backspace
-    from importlib.util import find_spec
+    from treadle.cli.server_extra import need_server
 
-    from treadle.errors import NotConfiguredError
-
-    if find_spec("sqlalchemy") is None:
-        raise NotConfiguredError(
-            "the team server is not installed", hint='pip install "treadle[server]"'
-        )
+    need_server()
 
 
 @command.group("organizations")
@@ -168,6 +163,7 @@ def list_tokens(user: str | None, database: str | None, as_json: bool) -> None:
             accounts.all_tokens(context) if user is None else accounts.tokens_of(context, user)
         ),
         is_write=False,
+        about=_user_named(user or ""),
     )
     rows = [
         (
@@ -198,7 +194,7 @@ def add_token(user: str, name: str, expires: str | None, database: str | None) -
     def make(context: Context) -> Token:
         return accounts.make_token_of(context, user, new)
 
-    made = _work(database, make)
+    made = _work(database, make, about=_user_named(user))
     click.echo(made.token)
     until_day = _day(made.expires_at, "somebody revokes it")
     click.echo(f"token {made.id} of {user}, good until {until_day}; keep it, it is not shown again",
@@ -212,7 +208,8 @@ def revoke_token(token_id: int, database: str | None) -> None:
     """Make a token worthless, from the next request on."""
     from treadle.server.people import accounts
 
-    _work(database, lambda context: accounts.revoke_token(context, token_id))
+    about = f"token {token_id}", "treadle admin tokens list"
+    _work(database, lambda context: accounts.revoke_token(context, token_id), about=about)
     click.echo(f"revoked token {token_id}", err=True)
 
 
@@ -238,11 +235,28 @@ def _change(database: str | None, name: str, **given: Any) -> None:
     from treadle.server.people import accounts
 
     change = ChangedUser(**given)
-    _work(database, lambda context: accounts.change_user(context, name, change))
+    about = _user_named(name)
+    _work(database, lambda context: accounts.change_user(context, name, change), about=about)
 
 
-def _work(url: str | None, work: Callable[[Context], Result], *, is_write: bool = True) -> Result:
+def _user_named(name: str) -> tuple[str, str]:
+    return f"user {name!r}", "treadle admin users list"
+
+
+def _work(
+    url: str | None,
+    work: Callable[[Context], Result],
+    *,
+    is_write: bool = True,
+    about: tuple[str, str] = ("", ""),
+) -> Result:
     """Do something in the database as its operator.
+
+    Args:
+        url: the database; `None` for the one `treadle serve` uses.
+        work: what is done.
+        is_write: whether it changes something.
+        about: what it is done to, and the command that lists what there is.
 
     Raises:
         UsageError: it cannot be done like this; nothing was changed.
@@ -269,11 +283,11 @@ def _work(url: str | None, work: Callable[[Context], Result], *, is_write: bool 
         )
     except Refusal as refusal:
         kind = StoreError if refusal.code is Code.UNAVAILABLE else UsageError
-        message = (
-            "there is no such thing in this database" if refusal.code is Code.NOT_FOUND else None
-        )
-        problem = refusal.problem
-        raise kind(message or problem.message, hint=problem.hint) from refusal
+        message, hint = refusal.problem.message, refusal.problem.hint
+        if refusal.code is Code.NOT_FOUND and all(about):
+            what, listing = about
+            message, hint = f"there is no {what}", f"`{listing}` lists those that there are"
+        raise kind(message, hint=hint) from refusal
     finally:
         database.dispose()
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="What waits, as a JSON array; not answered.")
 @options.model_option("Go on with another model.")
 @options.folder_option
+@options.mode_option("Go on with another mode: plan, ask, auto-edit, auto. Default: as before.")
 @options.format_option
 @options.limit_options("the rest of this turn")
 @options.run_options
@@ -74,6 +75,19 @@ def _show(thread: str, call: str | None, *, as_json: bool) -> None:
         click.echo(msgspec.json.format(msgspec.json.encode(questions), indent=2))
     else:
         show_waiting(fold.header.thread, questions, err=False)
+        if store.adopted.is_foreign(fold.header.thread):
+            _show_mode(fold.header.thread)
+
+
+def _show_mode(thread: str) -> None:
+    """What is to be said besides a yes, in a thread that was gone on with on another machine."""
+    from treadle.cli.owning import to_be_left_out
+    from treadle.cli.setup import Choice
+    from treadle.cli.wiring import make_setup
+
+    mode, tool = to_be_left_out(make_setup(Choice(), thread=thread, is_for_fork=True))
+    if tool:
+        click.echo(f"a yes needs --approval-mode ask: the mode here, {mode}, leaves {tool} out")
 
 
 def _answer(thread: str, call: str | None, **given: Any) -> int:
@@ -86,10 +100,11 @@ def _answer(thread: str, call: str | None, **given: Any) -> int:
     from treadle.runtime.outputs import TurnFinished
 
     setup = make_setup(
-        Choice(given["model"], record=given["record"]),
+        Choice(given["model"], given["approval_mode"], record=given["record"]),
         folder=given["cwd"],
         no_commit=given["no_commit"],
         thread=thread,
+        before_owning=None if given["reason"] is not None else _refuse_to_be_left_out,
     )
     budget = options.budget_of(given["max_tokens"], given["max_cost"], given["time_limit"])
     if setup.is_task and budget is not None:
@@ -137,17 +152,33 @@ def _decide(
     return {chosen[0].call.id: Modified(arguments)}, ()
 
 
+def _refuse_to_be_left_out(setup: Setup) -> None:
+    """The same for a thread of another machine, before anything of it is changed here."""
+    from treadle.cli.owning import to_be_left_out
+    from treadle.errors import UsageError
+
+    mode, tool = to_be_left_out(setup)
+    if tool:
+        raise UsageError(
+            f"the approval mode of this machine, {mode}, leaves {tool} out; nothing was changed",
+            hint=f"treadle approve {setup.thread_id} --yes --approval-mode ask",
+        )
+
+
 def _refuse_left_out(setup: Setup, chosen: Sequence[Question]) -> None:
     """A yes to a tool that the thread's mode leaves out would be used up by "tool not found"."""
     from treadle.errors import UsageError
 
     assert setup.thread is not None
+    mode = setup.choice.mode
+    if mode not in (None, "plan"):
+        return
     offered = {tool.name for tool in setup.thread.machine.config.tools}
     for question in chosen:
-        if question.call.tool_name not in offered:
+        if mode == "plan" or question.call.tool_name not in offered:
             raise UsageError(
                 f"the approval mode of this thread leaves {question.call.tool_name} out",
-                hint=f"treadle resume {setup.thread_id} --approval-mode ask, then approve it",
+                hint=f"treadle approve {setup.thread_id} --yes --approval-mode ask",
             )
 
 

@@ -46,10 +46,10 @@ def command(
     It says what and how much, and asks. Nothing else is ever removed, and nothing by itself. A
     thread that a fork goes on from stays, and so does what is named anywhere. With a thread go the
     states of its files that are kept in its git repository, unless another copy of the thread has
-    gone on there.
+    gone on there. What a server does not know yet to be in the trash stays: it would come back.
     """
     from treadle.cli.ask import is_somebody_there
-    from treadle.cli.letting_go import LettingGo
+    from treadle.cli.letting_go import LettingGo, unsynced
     from treadle.cli.sizes import human_size
     from treadle.errors import UsageError
     from treadle.store.local import LocalStore
@@ -57,7 +57,7 @@ def command(
     from treadle.store.upkeep.garbage import Choice, Garbage
 
     store = LocalStore(Places.find(), program="treadle gc")
-    garbage = Garbage(store)
+    garbage = Garbage(store, unsynced(store))
     choice = Choice(days_min, has_quarantine)
     plan = garbage.plan(choice)
     letting_go = LettingGo(store)

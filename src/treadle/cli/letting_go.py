@@ -1,9 +1,10 @@
-"""The states of files that git keeps for a thread: what becomes of them when it is removed."""
+"""What becomes of what is kept for a thread elsewhere when it is removed: in git, on a server."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
@@ -12,8 +13,40 @@ from treadle.store.folders import JOURNAL
 from treadle.store.journal import told_as
 from treadle.store.local import LocalStore
 from treadle.store.upkeep.trash import TrashedThread
+from treadle.sync.credentials import find_account, is_logged_in
 from treadle.workspace.files.states import FileStates
 from treadle.workspace.git import Absence, Absent, Repository
+
+
+def unsynced(store: LocalStore) -> Callable[[str], str]:
+    """Says why a thread must stay until a sync: the server has a copy, and takes it for wanted.
+
+    Only the server that this machine is logged in to counts; without one nothing stays for that.
+    """
+    if not is_logged_in(store.places, os.environ):
+        return lambda _: ""
+    from treadle.sync.cursors import Cursors
+    from treadle.sync.survey import end_of
+
+    try:
+        account = find_account(store.places, os.environ)
+    except TreadleError as error:
+        why = f"the server may have a copy: {error.message}"
+        return lambda _: why
+    if account is None:
+        return lambda _: ""
+    disk = store.folders.disk
+    cursors = Cursors(disk, store.places, account.url, account.user)
+
+    def why_not(thread_id: str) -> str:
+        cursor = cursors.get(thread_id)
+        if cursor is None or cursor.is_purged:
+            return ""
+        end = end_of(disk, store.folders.find(thread_id)[0])
+        is_known = end is None or (end.seq, end.hash) == (cursor.seq, cursor.hash)
+        return "" if is_known else f"{account.url} does not know yet: `treadle sync` first"
+
+    return why_not
 
 
 class States(Struct, frozen=True):

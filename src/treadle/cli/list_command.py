@@ -20,6 +20,7 @@ from treadle.cli.filters import (
     local_time,
     title_of,
 )
+from treadle.cli.login_command import VISIBILITIES
 
 if TYPE_CHECKING:
     from treadle.thread.model import ThreadSummary
@@ -35,13 +36,35 @@ _TITLE_WIDTH_MIN: Final = 20
 @click.command("list")
 @filter_options
 @limit_options(LIMIT)
+@click.option("--team", "wants_team", is_flag=True, help="Those on the server that you may see.")
+@click.option("--owner", metavar="USER", help="With --team: whose they are.")
+@click.option(
+    "--visibility",
+    type=click.Choice(VISIBILITIES),
+    help="With --team: who may see them.",
+)
 @click.option("--json", "as_json", is_flag=True, help="A JSON array, in the same order.")
-def command(as_json: bool, limit: int | None, wants_all: bool, **chosen: Any) -> None:
+def command(
+    as_json: bool,
+    limit: int | None,
+    wants_all: bool,
+    wants_team: bool,
+    owner: str | None,
+    visibility: str | None,
+    **chosen: Any,
+) -> None:
     """List the threads on this machine: pinned ones (★), then those that changed last.
 
     What is asked for must all hold. Tasks and forks are marked as such; so is what waits for
-    approval, which `treadle approve ID` shows.
+    approval, which `treadle approve ID` shows. With --team the server is asked: those that changed
+    last stand first, --remote is the whole host/path, and --trashed lists your own.
     """
+    most = limit_of(limit, LIMIT, wants_all=wants_all, as_json=as_json)
+    if wants_team:
+        _list_team({**chosen, "owner": owner, "visibility": visibility}, most, as_json=as_json)
+        return
+    if owner or visibility:
+        raise click.UsageError("--owner and --visibility are about the server: add --team")
     from treadle.store.index.filters import Filters
     from treadle.store.index.lookup import Index
     from treadle.store.local import LocalStore
@@ -51,7 +74,6 @@ def command(as_json: bool, limit: int | None, wants_all: bool, **chosen: Any) ->
     index = Index(LocalStore(Places.find()), partial(click.echo, err=True))
     try:
         check_state(index, filters)
-        most = limit_of(limit, LIMIT, wants_all=wants_all, as_json=as_json)
         threads, count = index.page(filters, most)
         is_unfiltered = filters == Filters()
         trashed_count = 0
@@ -74,11 +96,35 @@ def command(as_json: bool, limit: int | None, wants_all: bool, **chosen: Any) ->
         click.echo(f"{count - len(threads)} more; --all shows them", err=True)
 
 
-def _shown(threads: Sequence[ThreadSummary], width: int | None) -> Iterator[str]:
+def _list_team(chosen: dict[str, Any], most: int | None, *, as_json: bool) -> None:
+    from treadle.cli.team import list_team
+
+    lines, count = list_team(chosen, most)
+    if as_json:
+        import msgspec
+
+        data = msgspec.json.encode([line.plain() for line in lines])
+        click.echo(msgspec.json.format(data, indent=2))
+        return
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    owners = [line.owner for line in lines]
+    for shown in _shown([line.thread for line in lines], width, owners):
+        click.echo(shown)
+    if not lines:
+        click.echo("the server has no such thread that you may see", err=True)
+    elif count > len(lines):
+        how = "narrow it down" if most is None else "--all shows them"
+        click.echo(f"{count - len(lines)} more; {how}", err=True)
+
+
+def _shown(
+    threads: Sequence[ThreadSummary], width: int | None, owners: Sequence[str] | None = None
+) -> Iterator[str]:
     """A line for each; no wider than a terminal of that width, if there is one.
 
     Where it is narrow the count of messages is left out, and the ids are cut to what commands take.
     """
+    whose = [()] * len(threads) if owners is None else [(f"{owner:<12}",) for owner in owners]
     rows = [
         (
             line.id,
@@ -86,9 +132,10 @@ def _shown(threads: Sequence[ThreadSummary], width: int | None) -> Iterator[str]
             f"{line.message_count:>4} messages",
             f"{_kind(line):<9}",
             f"{_state(line):<22}",
+            *owner,
             title_of(line),
         )
-        for line in threads
+        for line, owner in zip(threads, whose, strict=True)
     ]
     if width is None:
         yield from ("  ".join(row) for row in rows)

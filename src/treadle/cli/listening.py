@@ -23,6 +23,9 @@ from treadle.sync.kit import Report
 LOOK_S: Final = 1.0
 """Seconds between two looks at the journals of this machine."""
 
+AGAIN_LOOKS: Final = 15
+"""Looks after which what waits, as for a thread that is open, is tried again."""
+
 
 class Listener:
     """Hears of changes on the server, in a thread of its own, and says when there is news.
@@ -75,6 +78,7 @@ def watch(
     tell: Callable[[Report], None],
     *,
     news: threading.Event | None = None,
+    look_s: float = LOOK_S,
 ) -> None:
     """Sync for ever; ends when it is interrupted.
 
@@ -85,6 +89,7 @@ def watch(
         sync: syncs once.
         tell: is given what was done.
         news: set whenever there is something to look at.
+        look_s: seconds between two looks at the journals of this machine.
     """
     news = threading.Event() if news is None else news
     listener: Listener | None = None
@@ -99,9 +104,12 @@ def watch(
                 listener.begin()
             # A server that cannot be reached is not asked more often for what is new here.
             while report.next_try_at and store.now() < report.next_try_at:
-                news.wait(LOOK_S)
-            while not (report.next_try_at or news.wait(LOOK_S)) and _look(store) == seen:
-                continue
+                news.wait(look_s)
+            looks = 0
+            while not (report.next_try_at or news.wait(look_s)) and _look(store) == seen:
+                looks += 1
+                if report.waiting and looks >= AGAIN_LOOKS:
+                    break
     finally:
         if listener is not None:
             listener.end()

@@ -91,6 +91,7 @@ def _token(url: str, *, from_stdin: bool) -> str:
 
 def _tell(account: Account, me: Me, before: str | None, *, as_json: bool) -> None:
     from treadle.cli.render import printable
+    from treadle.cli.synchronizing import never_sent
     from treadle.runtime.own import own_store
 
     if as_json:
@@ -103,12 +104,15 @@ def _tell(account: Account, me: Me, before: str | None, *, as_json: bool) -> Non
         click.echo(printable(f"this machine synced with {before} before"), err=True)
     if me.token_expires_at is not None:
         click.echo(printable(f"the token expires at {me.token_expires_at}"), err=True)
-    count = len(own_store().ids())
-    if count:
+    found = never_sent(own_store(), account)
+    if count := len(found.lines):
         threads = "one thread is" if count == 1 else f"{count} threads are"
         click.echo(
             f"{threads} here already; nothing of that is sent before `treadle sync`", err=True
         )
+    if count := found.private_count:
+        stay = "one private thread stays" if count == 1 else f"{count} private threads stay"
+        click.echo(f"{stay} on this machine", err=True)
     click.echo(f"who may see new threads there: {_WHO[account.visibility]}", err=True)
 
 

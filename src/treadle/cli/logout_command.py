@@ -7,12 +7,14 @@ import click
 
 @click.command("logout")
 @click.option("--keep-token", is_flag=True, help="Leave the token valid: it is used elsewhere too.")
-def command(keep_token: bool) -> None:
+@click.pass_context
+def command(ctx: click.Context, keep_token: bool) -> None:
     """Log out: the token is revoked at the server, and its file is removed.
 
-    The file is removed in any case. If the server cannot be reached, the token stays valid, and
-    that is said. Threads stay as they are, here and there.
+    The file is removed in any case. If the server cannot be reached, the token stays valid: that is
+    said, with who can revoke it, and the exit code is 1. Threads stay as they are, here and there.
     """
+    from treadle.cli import exits
     from treadle.cli.render import printable
     from treadle.errors import NotLoggedInError, TreadleError, UsageError
     from treadle.store.places import Places
@@ -27,19 +29,25 @@ def command(keep_token: bool) -> None:
         account = None
     if account is None and not places.remote.exists():
         raise UsageError("this machine is logged in to no server")
-    said = "the token could not be read, and stays valid until its administrator revokes it"
+    said = f"the token could not be read, and stays valid: {_ELSEWHERE}"
+    is_valid = not keep_token
     if account is not None and keep_token:
         said = f"the token stays valid at {account.url}"
     elif account is not None:
         try:
             with HttpRemote(account) as remote:
-                is_revoked = remote.revoke_own_token()
-            said = f"the token is worthless now at {account.url}"
-            if not is_revoked:
-                said = f"the token stays valid at {account.url}: several there have its name"
+                remote.revoke_own_token()
+            said, is_valid = f"the token is worthless now at {account.url}", False
         except NotLoggedInError:
-            said = f"the token was no longer valid at {account.url}"
+            said, is_valid = f"the token was no longer valid at {account.url}", False
         except TreadleError as error:
-            said = f"the token stays valid: {error.message}"
+            said = f"the token stays valid: {error.message}; {_ELSEWHERE}"
     remove_account(places)
     click.echo(printable(f"logged out; {said}"), err=True)
+    ctx.exit(exits.FAILED if is_valid else exits.DONE)
+
+
+_ELSEWHERE = (
+    "whoever runs the server can revoke it: `treadle admin tokens list --user NAME`, then "
+    "`treadle admin tokens revoke NUMBER`"
+)

@@ -18,11 +18,12 @@ from treadle.core.config import AgentConfig
 from treadle.core.conversation import Conversation
 from treadle.core.events import CancelRequested, Rewound
 from treadle.core.task.machine import TaskMachine
-from treadle.core.tools import EffectClass
+from treadle.core.tools import EffectClass, ToolDefinition
 from treadle.errors import UsageError
 from treadle.runtime.own import own_redactor
 from treadle.store.writer import ThreadWriter
 from treadle.thread.facts import Configured, TakenOver
+from treadle.thread.legible import legible
 from treadle.tools.builtin import builtin_tools
 
 REASON: Final = "the thread was taken in from elsewhere; what was open in it is not gone on with"
@@ -60,6 +61,7 @@ def make_own(setup: Setup) -> Setup:
             hint="--approval-mode ask goes on with it, and asks before any of them runs here",
         )
     config = _config(setup, approval)
+    folder = setup.workspace()
     writer = setup.store.open(thread)
     try:
         was_open = _take_over(writer) if is_mine else _give_up(writer)
@@ -73,9 +75,9 @@ def make_own(setup: Setup) -> Setup:
     origin = "was gone on with on another machine" if is_mine else "was taken in from elsewhere"
     text = (
         f"thread {thread} {origin}: {given_up}nothing that was allowed there counts here; "
-        f"approval mode {approval.name}"
+        f"approval mode {approval.name}; it works in {folder}"
     )
-    click.echo(text, err=True)
+    click.echo(legible(text), err=True)
     return replace(setup, thread=setup.store.load(thread).fold)
 
 
@@ -84,13 +86,7 @@ def _config(setup: Setup, approval: Approval) -> AgentConfig:
     assert setup.thread is not None
     machine, settings = setup.thread.machine, setup.loaded.settings
     is_task = isinstance(machine, TaskMachine)
-    offered = {tool.name for tool in machine.config.tools}
-    tools = tuple(
-        tool.definition
-        for tool in builtin_tools()
-        if (not is_task or tool.definition.name in offered)
-        and (not approval.only_reads or tool.definition.effect is EffectClass.READ)
-    )
+    tools = _tools(setup, approval)
     if is_task:
         return replace(machine.config, tools=tools, approval=approval.policy, granted={})
     return AgentConfig(
@@ -103,6 +99,33 @@ def _config(setup: Setup, approval: Approval) -> AgentConfig:
         approval=approval.policy,
         context_tokens_max=machine.config.context_tokens_max,
     )
+
+
+def _tools(setup: Setup, approval: Approval) -> tuple[ToolDefinition, ...]:
+    assert setup.thread is not None
+    machine = setup.thread.machine
+    offered = {tool.name for tool in machine.config.tools}
+    return tuple(
+        tool.definition
+        for tool in builtin_tools()
+        if (not isinstance(machine, TaskMachine) or tool.definition.name in offered)
+        and (not approval.only_reads or tool.definition.effect is EffectClass.READ)
+    )
+
+
+def to_be_left_out(setup: Setup) -> tuple[str, str]:
+    """The mode the thread will have when it becomes this user's own, and a tool that it leaves out.
+
+    Of the tools whose calls wait; empty if there is none. Nothing waits any more in a thread that
+    somebody else has made.
+    """
+    assert setup.thread is not None
+    approval = setup.new_approval()
+    if not setup.store.adopted.is_mine(setup.thread.header.thread):
+        return approval.name, ""
+    offered = {tool.name for tool in _tools(setup, approval)}
+    waiting = (one.call.tool_name for one in setup.thread.machine.questions)
+    return approval.name, next((name for name in waiting if name not in offered), "")
 
 
 def _take_over(writer: ThreadWriter) -> bool:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import click
+from msgspec import Struct
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from treadle.store.local import LocalStore
     from treadle.sync.credentials import Account
     from treadle.thread.fold import ThreadFold
@@ -37,10 +38,11 @@ def command(ctx: click.Context, thread: str, off: bool, yes: bool) -> None:
 
     Commits of a private thread do not name it. The model's provider sees prompts, as ever.
     """
+    from treadle.cli.everywhere import resolve_anywhere
     from treadle.runtime.own import own_store
 
     store = own_store("treadle private")
-    thread_id = store.resolve(thread)
+    thread_id = resolve_anywhere(store, thread)
     fold = store.load(thread_id).fold
     _refuse_child(store, fold)
     ctx.exit(_let_go(store, fold, yes=yes) if off else _keep(store, fold))
@@ -84,22 +86,28 @@ def _keep(store: LocalStore, fold: ThreadFold) -> int:
         click.echo(f"  {len(below)} {what} here too: {' '.join(sorted(below))}", err=True)
     try:
         account = find_account(store.places, os.environ)
-        sent, stranded = _sent(store, account, [thread_id, *below])
+        copies = find_copies(store, account, [thread_id, *below])
     except TreadleError as error:
         # It is private already; what was sent is found again by the next sync.
         click.echo(f"treadle: what was sent before is not removed: {error.message}", err=True)
         return exits.TRY_LATER
-    if stranded:
+    for where, count in copies.elsewhere.items():
+        what = "a copy" if count == 1 else f"{count} copies"
         click.echo(
-            f"treadle: {len(stranded)} of it had been sent to a server that this machine is not "
-            "logged in to now; log in there and say this again",
+            f"treadle: {where} has {what} too, and this machine is not logged in there: what is "
+            "private is removed there by the first sync after a login",
             err=True,
         )
-    if account is None or not sent:
-        return exits.FAILED if stranded else exits.DONE
+    if copies.problem:
+        click.echo(f"treadle: whether {copies.problem}", err=True)
+    code = exits.FAILED if copies.elsewhere else exits.DONE
+    if copies.problem:
+        code = exits.TRY_LATER
+    if account is None or not copies.here:
+        return code
     could = _COULD_SEE[fold.visibility]
     click.echo(f"copies had been sent to {account.url}: {could}, and may have copied it", err=True)
-    return _remove(store, account, sent)
+    return _remove(store, account, copies.here) or code
 
 
 def _remove(store: LocalStore, account: Account, sent: Sequence[str]) -> int:
@@ -111,11 +119,11 @@ def _remove(store: LocalStore, account: Account, sent: Sequence[str]) -> int:
 
     # Noted before the first attempt, so that it is known to wait whatever becomes of that.
     Pending(store.folders.disk, store.places).begin(dict.fromkeys(sent, "delete"))
-    with open_engine(store, account) as (engine, _, _):
+    with open_engine(store, account) as (engine, cursors, _):
         report = engine.sync(sent)
-    left = [one for one in sent if one not in report.removed]
-    if report.removed:
-        count = len(report.removed)
+        known = {one: cursors.get(one) for one in sent}
+    left = [one for one, cursor in known.items() if cursor is not None and not cursor.is_purged]
+    if count := len(sent) - len(left):
         click.echo(f"removed from the server: {count} thread{'' if count == 1 else 's'}", err=True)
     if not left:
         return exits.DONE
@@ -140,8 +148,8 @@ def _let_go(store: LocalStore, fold: ThreadFold, *, yes: bool) -> int:
     if not fold.is_private:
         click.echo(f"{thread_id}: is not private", err=True)
         return exits.DONE
-    children = [one for one, line in _below(store, thread_id).items() if line.parent is not None]
-    _tell_what_goes(store, fold, len(children))
+    goes = _goes_with(_below(store, thread_id), thread_id)
+    _tell_what_goes(store, fold, goes)
     if not yes:
         if not is_somebody_there():
             raise UsageError("nobody can be asked whether this is meant", hint="add --yes")
@@ -149,16 +157,55 @@ def _let_go(store: LocalStore, fold: ThreadFold, *, yes: bool) -> int:
             click.echo("it stays private", err=True)
             return exits.FAILED
     # Sub-agents' threads first: they hang on this one, so that nothing goes before all may.
-    for one in children:
-        set_private(store, one, is_private=False)
+    for one, line in goes.items():
+        if line.is_private:
+            set_private(store, one, is_private=False)
+    _allow(store, [thread_id, *goes])
     set_private(store, thread_id, is_private=False)
     click.echo(f"{thread_id}: may leave this machine")
     return exits.DONE
 
 
-def _tell_what_goes(store: LocalStore, fold: ThreadFold, child_count: int) -> None:
+def _goes_with(below: Mapping[str, ThreadSummary], thread_id: str) -> dict[str, ThreadSummary]:
+    """What of all that hangs on a thread may leave with it; each before what it hangs on.
+
+    Sub-agents' threads do. A fork does, unless it was made private by itself.
+    """
+    found: dict[str, ThreadSummary] = {}
+    todo = [thread_id]
+    while todo:
+        above = todo.pop()
+        for one, line in below.items():
+            is_its = line.parent == above or (line.forked_from == above and not line.is_private)
+            if is_its and one not in found:
+                found[one] = line
+                todo.append(one)
+    return dict(reversed(found.items()))
+
+
+def _allow(store: LocalStore, thread_ids: Sequence[str]) -> None:
+    """Note that these may be sent, though the server says that they were removed there.
+
+    They were, because they were private; nobody else has to be asked about that.
+    """
+    from msgspec.structs import replace
+
     from treadle.sync.credentials import find_account
     from treadle.sync.cursors import Cursors
+
+    account = find_account(store.places, os.environ)
+    if account is None:
+        return
+    cursors = Cursors(store.folders.disk, store.places, account.url, account.user)
+    for one in thread_ids:
+        if cursors.get(one) is None:
+            cursors.put(one, replace(cursors.new(), is_purged=True, is_anew=True))
+
+
+def _tell_what_goes(store: LocalStore, fold: ThreadFold, goes: Mapping[str, ThreadSummary]) -> None:
+    from treadle.sync.credentials import find_account
+    from treadle.sync.cursors import Cursors
+    from treadle.thread.legible import legible
 
     account = find_account(store.places, os.environ)
     where = "a server, once this machine is logged in to one" if account is None else account.url
@@ -168,15 +215,20 @@ def _tell_what_goes(store: LocalStore, fold: ThreadFold, child_count: int) -> No
         cursors = Cursors(store.folders.disk, store.places, account.url, account.user)
         cursor = cursors.get(fold.header.thread)
         # What was removed there on its owner's word goes back on that word alone.
-        if cursor is not None and cursor.is_purged:
+        if cursor is not None and cursor.is_purged and not cursor.is_anew:
             when = f"`treadle sync {fold.header.thread}`"
     count = fold.summary().message_count
-    also = f", with {child_count} sub-agents' threads" if child_count else ""
     click.echo(
         f"with {when} all of it goes to {where}: {count} messages, all commands and their "
-        f"outputs, names of files and folders{also}; {who}",
+        f"outputs, names of files and folders; {who}",
         err=True,
     )
+    if goes:
+        click.echo("and so do these, which hang on it, each as its own visibility says:", err=True)
+    for one, line in reversed(list(goes.items())):
+        what = "sub-agent" if line.parent is not None else "fork"
+        title = f"  {line.title}" if line.title else ""
+        click.echo(legible(f"  {one}  {what}, {line.visibility}{title}"), err=True)
 
 
 def _refuse_under_private_base(store: LocalStore, fold: ThreadFold) -> None:
@@ -223,15 +275,73 @@ def _below(store: LocalStore, thread_id: str) -> Mapping[str, ThreadSummary]:
     return found
 
 
-def _sent(
-    store: LocalStore, account: Account | None, thread_ids: Sequence[str]
-) -> tuple[list[str], list[str]]:
-    """Those of which the server may have something, and those of which another one may."""
+class Copies(Struct, frozen=True):
+    """Who may have copies: the threads of which this server has one, how many others have.
+
+    `problem` says why it is not known of all threads what this server has, if it is not.
+    """
+
+    here: tuple[str, ...]
+    elsewhere: Mapping[str, int]
+    problem: str = ""
+
+
+def find_copies(store: LocalStore, account: Account | None, thread_ids: Sequence[str]) -> Copies:
+    """Who may have copies of threads: as far as this machine has noted, and the server says.
+
+    No thread is named to the server. What has been private from its beginning is nowhere.
+
+    Raises:
+        DiskError: the disk refused.
+    """
+    from treadle.errors import DiskError, TreadleError
     from treadle.sync.cursors import Cursors
 
     url, user = ("", "") if account is None else (account.url, account.user)
     cursors = Cursors(store.folders.disk, store.places, url, user)
-    ever = set(cursors.ids())
+    elsewhere: Counter[str] = Counter()
+    for one in thread_ids:
+        others = cursors.elsewhere(one)
+        elsewhere.update(f"{it.url} as {it.user}" if it.user else it.url for it in others)
+    if account is None:
+        return Copies((), elsewhere)
     known = {one: cursors.get(one) for one in thread_ids}
     sent = [one for one, cursor in known.items() if cursor is not None and not cursor.is_purged]
-    return sent, [one for one, cursor in known.items() if cursor is None and one in ever]
+    asked = [one for one in thread_ids if one not in sent and _may_have_left(store, one)]
+    problem = ""
+    try:
+        there = _there(account) if asked else frozenset[str]()
+    except DiskError:
+        raise
+    except TreadleError as error:
+        there = frozenset()
+        # With cursors it is known what was sent; without any they may have been lost.
+        if not cursors.ids():
+            problem = f"{account.url} has a copy is not known: {error.message}; say this again"
+    for one in asked:
+        if one in there:
+            cursors.put(one, cursors.new())
+            sent.append(one)
+    return Copies(tuple(sent), elsewhere, problem)
+
+
+def _may_have_left(store: LocalStore, thread_id: str) -> bool:
+    """Whether a thread was not private at some time."""
+    path, _ = store.folders.find(thread_id)
+    data = store.folders.disk.read(path)
+    return b'"is_private":true' not in data.partition(b"\n")[0] or b'"privacy_set"' in data
+
+
+def _there(account: Account) -> frozenset[str]:
+    """All threads of which the server has records of this user."""
+    from treadle.sync.client import HttpRemote
+
+    found: dict[str, bool] = {}
+    after = 0
+    with HttpRemote(account) as remote:
+        while True:
+            page = remote.heads(after)
+            found.update((one.thread, one.is_purged) for one in page.heads)
+            if page.is_last or page.change <= after:
+                return frozenset(one for one, is_purged in found.items() if not is_purged)
+            after = page.change

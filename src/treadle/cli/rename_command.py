@@ -17,8 +17,8 @@ def command(thread: str, title: str) -> None:
     treadle rename 0190 "The flaky login test"
     """  # noqa: D301  click reads the backspace
     from treadle.cli.marking import mark, plain_line
+    from treadle.thread.additions import TITLE_LENGTH_MAX
     from treadle.thread.facts import Renamed
-    from treadle.thread.fold import TITLE_LENGTH_MAX
 
     wanted = plain_line(title, "a title", TITLE_LENGTH_MAX)
     fold = mark(

@@ -1,4 +1,4 @@
-"""After a scrub: the server's copy of the thread is replaced too, and it is said if it was not."""
+"""Around a scrub: what the server has more comes first, and its copy is replaced afterwards."""
 
 from __future__ import annotations
 
@@ -12,7 +12,45 @@ from treadle.store.local import LocalStore
 from treadle.sync.credentials import find_account, is_logged_in
 from treadle.thread.legible import legible
 
+_NOT_YET = "a text that is being scrubbed"
 _LATER = "the server's copy may hold it still; `treadle sync` replaces it"
+
+
+def fetch_first(store: LocalStore, thread_ids: Sequence[str]) -> bool:
+    """Take in what other machines have sent of these threads, so that a scrub sees that too.
+
+    Nothing is sent meanwhile: it is not scrubbed yet. What failed is told.
+
+    Returns:
+        Whether this machine has a server that has, or may have, a copy of one of them.
+    """
+    if not is_logged_in(store.places, os.environ):
+        return False
+    try:
+        return _fetch(store, thread_ids)
+    except TreadleError as error:
+        why = legible(error.message)
+        click.echo(f"treadle: what other machines have sent was not looked at: {why}", err=True)
+        return True
+
+
+def _fetch(store: LocalStore, thread_ids: Sequence[str]) -> bool:
+    from treadle.cli.syncing import open_engine
+
+    account = find_account(store.places, os.environ)
+    if account is None:
+        return False
+    with open_engine(store, account, looks=lambda _: [_NOT_YET]) as (engine, cursors, *_):
+        known = {thread_id: cursors.get(thread_id) for thread_id in thread_ids}
+        sent = [one for one, cursor in known.items() if cursor and not cursor.is_purged]
+        if not sent:
+            return False
+        report = engine.sync(sent)
+    for problem in (*report.refused, *report.waiting):
+        click.echo(f"treadle: thread {problem.thread_id}: {legible(problem.why)}", err=True)
+    if report.unreachable:
+        click.echo(f"treadle: {legible(report.unreachable)}", err=True)
+    return True
 
 
 def replace_on_server(store: LocalStore, thread_ids: Sequence[str]) -> bool:

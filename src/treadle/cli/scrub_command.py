@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 LENGTH_MIN: Final = 4
 """Characters of a text that can be taken out; shorter ones stand everywhere."""
 
+AGAIN_COUNT_MAX: Final = 3
+"""So often it is taken out again if the server has it again."""
+
 FORGET_COUNT_MAX: Final = 100
 """Of more threads than this only the changed ones are taken out of the index."""
 
@@ -57,7 +60,7 @@ def command(
     and saved states of files, those of sub-agents too; snapshot and index are made anew. Threads
     that were forked from it are chained anew as well; what they hold themselves is only told.
     Stopped anywhere, it is finished by running it again. Of a thread that is synced, the server's
-    copy is replaced.
+    copy is replaced; what other machines have sent of it comes first, and is scrubbed too.
 
     With --all-threads, a thread that has the text where it cannot be taken out, such as in the
     name of a tool, is named and left as it is, and all others are done.
@@ -93,7 +96,7 @@ def command(
     ids = every_thread(store) if all_threads else [resolve_anywhere(store, thread or "")]
     redact = _redact_found() if found else _redact(_read(text), kind or "scrubbed")
     work = partial(scrub, store, ids, redact, wants_rest=all_threads)
-    ctx.exit(_scrub(store, work, redact, is_rehearsal=dry_run, is_agreed=yes or dry_run))
+    ctx.exit(_scrub(store, ids, work, redact, is_rehearsal=dry_run, is_agreed=yes or dry_run))
 
 
 def _is_somebody_there() -> bool:
@@ -144,6 +147,7 @@ def _redact(text: str, kind: str) -> Callable[[str], str]:
 
 def _scrub(
     store: LocalStore,
+    thread_ids: Sequence[str],
     scrub: Callable[..., Outcome],
     redact: Callable[[str], str],
     *,
@@ -152,6 +156,7 @@ def _scrub(
 ) -> int:
     """Do it, and tell it; the exit code."""
     from treadle.cli.exits import DONE, FAILED, TRY_LATER, USAGE
+    from treadle.cli.replacing import fetch_first, replace_on_server
     from treadle.cli.state_rewriting import StateRewriting
     from treadle.errors import UsageError
     from treadle.store.upkeep.remains import Remains, change_bytes
@@ -169,6 +174,7 @@ def _scrub(
             question = "Look through the saved states of their files, and take it out there?"
         if not click.confirm(question, err=True):
             raise UsageError("not agreed; nothing was changed")
+    is_kept_there = False if is_rehearsal else fetch_first(store, thread_ids)
     states = None if is_rehearsal else StateRewriting(lambda data: change_bytes(data, redact))
     outcome = scrub(is_rehearsal=is_rehearsal, states=states)
     if not is_rehearsal:
@@ -181,15 +187,40 @@ def _scrub(
     if not was_found:
         click.echo("the text was found nowhere", err=True)
         return FAILED
-    is_gone = True
-    if not is_rehearsal:
-        from treadle.cli.replacing import replace_on_server
-
-        is_gone = replace_on_server(store, [done.thread for done in outcome.threads])
+    is_gone = is_rehearsal or replace_on_server(store, [done.thread for done in outcome.threads])
+    came_back = _once_more(store, scrub, redact) if is_kept_there else []
+    for thread_id in came_back:
+        click.echo(
+            f"treadle: thread {thread_id} holds it again: other machines go on with it all the "
+            "time; scrub it again when they have ended",
+            err=True,
+        )
     click.echo(BEYOND, err=True)
     if outcome.refused:
         return USAGE
-    return DONE if is_gone else TRY_LATER
+    return DONE if is_gone and not came_back else TRY_LATER
+
+
+def _once_more(
+    store: LocalStore, scrub: Callable[..., Outcome], redact: Callable[[str], str]
+) -> list[str]:
+    """Take out what came from the server while its copy was replaced; the threads that hold it.
+
+    Another machine may have gone on with a thread meanwhile, and said it again.
+    """
+    from treadle.cli.replacing import replace_on_server
+    from treadle.cli.state_rewriting import StateRewriting
+    from treadle.store.upkeep.remains import change_bytes
+
+    for is_last in (*[False] * AGAIN_COUNT_MAX, True):
+        found = [one.thread for one in scrub(is_rehearsal=True).threads if one.count]
+        if is_last or not found:
+            return found
+        states = StateRewriting(lambda data: change_bytes(data, redact))
+        outcome = scrub(is_rehearsal=False, states=states)
+        _forget(store, outcome)
+        replace_on_server(store, [done.thread for done in outcome.threads])
+    return []
 
 
 def _has_states(store: LocalStore, thread_id: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import click
 
@@ -20,6 +20,9 @@ from treadle.cli.filters import (
 if TYPE_CHECKING:
     from treadle.store.index.search import Hit
 
+    _Shown: TypeAlias = tuple[Hit, str, object]
+    """A hit, whose it is if that is not this user alone, and the same for programs."""
+
 LIMIT: Final = 20
 
 # Words may begin with a minus, `-h` among them.
@@ -34,9 +37,15 @@ _SETTINGS: Final = {
 @click.argument("query", nargs=-1, required=True)
 @filter_options
 @limit_options(LIMIT)
+@click.option("--team", "wants_team", is_flag=True, help="Ask the server; also of others' threads.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON array, best first.")
 def command(
-    query: tuple[str, ...], as_json: bool, limit: int | None, wants_all: bool, **chosen: Any
+    query: tuple[str, ...],
+    as_json: bool,
+    limit: int | None,
+    wants_all: bool,
+    wants_team: bool,
+    **chosen: Any,
 ) -> None:
     """Find threads: in titles, tags, notes, messages, tool calls and output, paths, branches.
 
@@ -44,49 +53,67 @@ def command(
     '"in quotes"' is a phrase, weav* a beginning, -word must not stand there. Four or more hex
     digits find commits that begin so, the beginning of an id finds the thread. What a fork shares
     with the thread it was made from is found there. Exits with 1 if nothing is found.
+    With --team the query is sent to the server; of the other options it knows --workspace.
     """
     from treadle.cli.exits import FAILED
     from treadle.errors import UsageError
-    from treadle.store.index.lookup import Index
-    from treadle.store.local import LocalStore
-    from treadle.store.places import Places
 
     for word in query:
         if word.startswith("--"):
             raise UsageError(
                 f"there is no option {word}", hint=f"to look for it, quote it twice: '\"{word}\"'"
             )
-    index = Index(LocalStore(Places.find()), partial(click.echo, err=True))
-    try:
-        most = limit_of(limit, LIMIT, wants_all=wants_all, as_json=as_json)
-        # One more than is shown tells whether there are more.
-        filters = filters_of(chosen)
-        check_state(index, filters)
-        hits = index.search(" ".join(query), filters, None if most is None else most + 1)
-    finally:
-        index.close()
+    most = limit_of(limit, LIMIT, wants_all=wants_all, as_json=as_json)
+    # One more than is shown tells whether there are more.
+    asked = None if most is None else most + 1
+    search = _search_team if wants_team else _search
+    hits = search(" ".join(query), chosen, asked)
     shown = hits[:most]
     if as_json:
         import msgspec
 
-        click.echo(msgspec.json.format(msgspec.json.encode(shown), indent=2))
+        plain = [plain for _, _, plain in shown]
+        click.echo(msgspec.json.format(msgspec.json.encode(plain), indent=2))
     else:
-        for hit in shown:
-            _show(hit)
+        for hit, owner, _ in shown:
+            _show(hit, owner)
     if not shown:
         click.echo("nothing was found", err=True)
         raise SystemExit(FAILED)
     if len(hits) > len(shown):
         click.echo("there are more; --all shows them", err=True)
     if not as_json:
-        first = shown[0]
-        click.echo(f"to look at it: treadle show {first.thread.id} --version N", err=True)
+        first = shown[0][0].thread.id
+        team = " --team" if wants_team else ""
+        click.echo(f"to look at it: treadle show {first}{team} --version N", err=True)
 
 
-def _show(hit: Hit) -> None:
+def _search(query: str, chosen: dict[str, Any], most: int | None) -> list[_Shown]:
+    from treadle.store.index.lookup import Index
+    from treadle.store.local import LocalStore
+    from treadle.store.places import Places
+
+    index = Index(LocalStore(Places.find()), partial(click.echo, err=True))
+    try:
+        filters = filters_of(chosen)
+        check_state(index, filters)
+        return [(hit, "", hit) for hit in index.search(query, filters, most)]
+    finally:
+        index.close()
+
+
+def _search_team(query: str, chosen: dict[str, Any], most: int | None) -> list[_Shown]:
+    from treadle.cli.team import search_team
+
+    found = search_team(query, chosen, most)
+    return [(one.hit, one.line.owner, one.plain()) for one in found]
+
+
+def _show(hit: Hit, owner: str) -> None:
     line = hit.thread
+    whose = f"{owner}  " if owner else ""
     more = f" ({hit.count} places)" if hit.count > 1 else ""
-    click.echo(f"{line.id}  {local_time(line.updated_at)}  {title_of(line)}{more}")
+    click.echo(f"{line.id}  {local_time(line.updated_at)}  {whose}{title_of(line)}{more}")
     click.echo(f"    {f'version {hit.version}':<13} {hit.kind:<7} {_highlighted(hit)}")
 
 

@@ -54,7 +54,7 @@ MIB: Final = 1024 * 1024
     type=click.FloatRange(0, 100_000),
     default=100.0,
     show_default=True,
-    help="Requests per second and token, after a burst of ten times as many; 0: any number.",
+    help="Requests per second and user, after a burst of ten times as many; 0: any number.",
 )
 @click.option("--certificate", metavar="FILE", type=click.Path(exists=True, dir_okay=False))
 @click.option(
@@ -83,19 +83,15 @@ def command(**given: Any) -> None:
     treadle serve --database postgresql://treadle@db/treadle --workers 4 --behind-proxy \\
         --host 0.0.0.0 --base-url https://treadle.example.com
     """  # noqa: D301  click reads the backspace
-    from treadle.errors import NotConfiguredError
+    from treadle.cli.server_extra import need_server
 
     _check_reach(given)
+    need_server()
     with ExitStack() as stack:
         if given["workers"] > 1:
             _share_numbers(stack)
-        try:
-            from treadle.server.http.process import listen
-        except ModuleNotFoundError as error:
-            raise NotConfiguredError(
-                f"the server needs {error.name}, which is not installed",
-                hint='pip install "treadle[server]"',
-            ) from None
+        from treadle.server.http.process import listen
+
         listening = stack.enter_context(listen(given["host"], given["port"]))
         code = _serve(given, listening)
     click.get_current_context().exit(code)
@@ -116,7 +112,11 @@ def _serve(given: dict[str, Any], listening: socket.socket) -> int:
     finally:
         database.dispose()
     if token is not None:
-        click.echo("The first user is an admin. Its token, which is told this once:", err=True)
+        click.echo(
+            f"Made the user {accounts.FIRST_USER} of the organization "
+            f"{accounts.FIRST_ORGANIZATION}, an admin. The token of it, which is told this once:",
+            err=True,
+        )
         click.echo(token)
     config = ServerConfig(
         base_url=given["base_url"],

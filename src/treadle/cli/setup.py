@@ -249,10 +249,25 @@ class Setup(Struct, frozen=True):
             return self.folder
         if not Path(recorded).is_dir():
             raise UsageError(
-                f"the folder of thread {self.thread_id} is gone: {recorded}",
-                hint="-C FOLDER goes on in another one; `treadle show` works without it",
+                f"the folder of thread {self.thread_id} is not here: {recorded}",
+                hint=self._hint_where(),
             )
         return recorded
+
+    def _hint_where(self) -> str:
+        """What to do where the folder is not: it may lie elsewhere on this machine."""
+        from treadle.cli.moved import has_same_remote
+
+        assert self.thread is not None
+        if has_same_remote(self.folder, self.thread.git.git_remote_url):
+            return (
+                "this folder is in the same repository: "
+                f"`treadle resume {self.thread_id} -C .` goes on here"
+            )
+        return (
+            f"`treadle resume {self.thread_id} -C FOLDER` goes on in another one; `treadle show` "
+            "works without it"
+        )
 
 
 def _nothing() -> tuple[None, str]:

@@ -12,14 +12,15 @@ if TYPE_CHECKING:
     from treadle.store.local import LocalStore
     from treadle.sync.client import HttpRemote
     from treadle.sync.credentials import Account
+    from treadle.sync.cursors import Cursors
     from treadle.sync.engine import Engine
     from treadle.thread.facts import Visibility
     from treadle.thread.fold import ThreadFold
 
 _WHO: Final = {
-    "organization": "everybody in your organization can read it",
+    "organization": "everybody in your organization can read it: {}",
     "private": "you alone can read it",
-    "public": "everybody can read it, with or without an account",
+    "public": "everybody can read it, at this address without an account: with one, {}",
 }
 
 
@@ -60,6 +61,7 @@ def command(
     from treadle.errors import UsageError
     from treadle.runtime.own import own_store
     from treadle.sync.credentials import needed_account
+    from treadle.sync.shareable import spoken_of
 
     if sum((visibility is not None, link, support)) != 1:
         raise UsageError(
@@ -70,13 +72,16 @@ def command(
     store = own_store("treadle share")
     thread_id = store.resolve(thread)
     account = needed_account(store.places, os.environ)
-    _refuse_private(store, thread_id)
+    refuse_private(store, thread_id)
     expires_at = None if expires is None else expiry(expires, store.now())
-    with open_engine(store, account) as (engine, _, remote):
+    with open_engine(store, account) as (engine, cursors, remote):
+        # What was sent before is looked at as well: more is known today.
+        engine.look(thread_id)
         if visibility is not None or support:
             _record(thread_id, visibility, with_support=support)
-        _send(engine, thread_id)
-        told = _share(remote, account, thread_id, visibility, expires_at, with_support=support)
+        _send(engine, cursors, thread_id)
+        with spoken_of(store, thread_id):
+            told = _share(remote, account, thread_id, visibility, expires_at, with_support=support)
     if as_json:
         import msgspec
 
@@ -101,7 +106,8 @@ def _share(
 
     url = f"{account.url}/api/threads/{thread_id}"
     if visibility is not None:
-        return {"thread": thread_id, "url": url, "visibility": visibility, "told": _WHO[visibility]}
+        told = _WHO[visibility].format(f"`treadle show {thread_id} --team`")
+        return {"thread": thread_id, "url": url, "visibility": visibility, "told": told}
     if with_support:
         access = remote.grant_support(thread_id)
         until = access.expires_at or ""
@@ -138,18 +144,22 @@ def expiry(text: str, now: str) -> str:
     return at
 
 
-def _refuse_private(store: LocalStore, thread_id: str) -> None:
+def refuse_private(store: LocalStore, thread_id: str) -> None:
     """Nothing of a private thread leaves, not even the question whether it may.
 
     Raises:
-        PrivateThreadError: it is private.
+        PrivateThreadError: it is private, or hangs on one that is.
     """
     from treadle.errors import PrivateThreadError
+    from treadle.sync.survey import Survey
 
-    if store.load(thread_id).fold.is_private:
+    survey = Survey(store)
+    if survey.is_private(thread_id):
+        above = survey.private_above(thread_id)
+        why = "" if above is None else f", as {above} is, which it hangs on"
         raise PrivateThreadError(
-            f"thread {thread_id} is private: it never leaves this machine; nothing was sent",
-            hint=f"`treadle private {thread_id} --off` takes that back",
+            f"thread {thread_id} is private{why}: it never leaves this machine; nothing was sent",
+            hint=f"`treadle private {above or thread_id} --off` takes that back",
         )
 
 
@@ -166,11 +176,11 @@ def _record(thread_id: str, visibility: Visibility | None, *, with_support: bool
     mark(thread_id, wanted)
 
 
-def _send(engine: Engine, thread_id: str) -> None:
+def _send(engine: Engine, cursors: Cursors, thread_id: str) -> None:
     """Bring the thread to the server, and wait for it.
 
     Raises:
-        HeldBackError: a secret was found in it.
+        HeldBackError: a secret was found in it, or it has become private.
         RemoteRefusedError: the server says no.
         RemoteUnavailableError: it cannot be reached; it is tried again.
     """
@@ -193,4 +203,11 @@ def _send(engine: Engine, thread_id: str) -> None:
         raise RemoteUnavailableError(
             f"thread {thread_id} is not shared yet: {why or report.unreachable}",
             hint="who may see it is recorded; it is sent with the next sync",
+        )
+    cursor = cursors.get(thread_id)
+    if cursor is None or cursor.is_purged or not cursor.seq:
+        note = next((one for one in report.notes if one.startswith(thread_id)), "")
+        raise HeldBackError(
+            f"thread {thread_id} was not sent, so that nothing of it is shared",
+            hint=note or f"`treadle sync {thread_id}` says why",
         )

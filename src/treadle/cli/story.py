@@ -8,7 +8,7 @@ import click
 from msgspec import Struct
 
 from treadle.cli.filters import local_time
-from treadle.cli.questions import show_waiting
+from treadle.cli.questions import show_question, show_waiting
 from treadle.cli.render import describe_call, head, printable
 from treadle.core.budget import TokenBudget
 from treadle.core.events import ToolCompleted
@@ -22,7 +22,7 @@ from treadle.thread.codec import decode_entry
 from treadle.thread.commits import made_commits
 from treadle.thread.facts import Base, ThreadCreated
 from treadle.thread.fold import ThreadFold
-from treadle.thread.history import Numbered, Turn, beginnings
+from treadle.thread.history import Numbered, Turn, beginnings, joins
 from treadle.thread.ledger import Spent, by_turn, spending
 from treadle.thread.model import Thread
 
@@ -33,7 +33,8 @@ class Past(Struct, frozen=True):
     `entries` are its own records, `said` is what happened between the messages, by the index of the
     message it stands before, `spent` what each request used, `inherited` how many messages a fork
     has from its base. `begun` holds its own turns by the index of the message that began each,
-    `kept` the thread that has the whole output of a call, for calls whose message has only a part.
+    `joined` the machine whose messages joined, by the index of the first of them, `kept` the thread
+    that has the whole output of a call, for calls whose message has only a part.
     """
 
     entries: Sequence[Numbered] = ()
@@ -41,10 +42,13 @@ class Past(Struct, frozen=True):
     spent: Sequence[Spent] = ()
     inherited: int = 0
     begun: Mapping[int, Turn] = {}
+    joined: Mapping[int, str] = {}
     kept: Mapping[str, str] = {}
 
 
-def tell(fold: ThreadFold, document: Thread, past: Past, synced: str = "") -> None:
+def tell(
+    fold: ThreadFold, document: Thread, past: Past, synced: str = "", *, is_here: bool = True
+) -> None:
     """Print a thread.
 
     Args:
@@ -52,6 +56,7 @@ def tell(fold: ThreadFold, document: Thread, past: Past, synced: str = "") -> No
         document: its document.
         past: what its records tell.
         synced: how it stands with the server; empty if there is none.
+        is_here: whether what it waits for can be answered on this machine.
     """
     for name, value in (*_facts(fold, document, past.entries), ("synced", synced)):
         if value:
@@ -62,9 +67,13 @@ def tell(fold: ThreadFold, document: Thread, past: Past, synced: str = "") -> No
     for call in document.agent_state.pending_tool_calls:
         if call.call_id not in asked:
             click.echo(f"\nnot finished: {printable(call.tool_name)} ({printable(call.call_id)})")
-    if questions:
+    if questions and is_here:
         click.echo()
         show_waiting(document.id, questions, err=False)
+    elif questions:
+        click.echo()
+        for question in questions:
+            show_question(question, err=False)
 
 
 def read_past(store: LocalStore, thread_id: str, version: int, used: Usage) -> Past:
@@ -84,16 +93,18 @@ def read_past(store: LocalStore, thread_id: str, version: int, used: Usage) -> P
     while (base := _base_of(parts[-1][1])) is not None:
         parts.append((base.thread, _entries(store, base.thread, base.version)))
     said: dict[int, list[Aside]] = {}
+    joined: dict[int, str] = {}
     for part, entries in reversed(parts):
         for aside in asides(store.beginning(part), entries):
             said.setdefault(aside.index, []).append(aside)
+        joined.update(joins(store.beginning(part), entries))
     kept = {call: part for part, entries in reversed(parts) for call in _kept(entries)}
     own, beginning = parts[0][1], store.beginning(thread_id)
     inherited = len(beginning.conversation)
     spent = list(spending(own))
     is_whole = sum((one.usage for one in spent), beginning.usage) == used
     begun = dict(beginnings(store.beginning(thread_id), own))
-    return Past(own, said, spent if is_whole else (), inherited, begun, kept)
+    return Past(own, said, spent if is_whole else (), inherited, begun, joined, kept)
 
 
 def _kept(entries: Sequence[Numbered]) -> Iterator[str]:
@@ -209,13 +220,17 @@ def _show_messages(fold: ThreadFold, past: Past) -> None:
             _show_turn(number, turns)
             number = turn.number
             _show_head(turn)
+        if (host := past.joined.get(index)) is not None:
+            _show_turn(number, turns)
+            number = 0  # what joined was said in turns of another machine
+            _show_rule(f"from {host}, joined here")
         for aside in past.said.get(index, ()):
             _show_aside(aside.text)
         if index in hidden:
             _show_aside(f"the next {hidden[index] - index} messages are out of the model's view")
         click.echo()
         who = "answer" if is_done and index == last else message.role
-        _show_message(message, who, past.kept)
+        show_message(message, who, past.kept)
     if compaction is not None and compaction.through > last:
         _show_compaction(last + 1)
     if 0 <= last < past.inherited:
@@ -237,8 +252,11 @@ def _show_compaction(count: int) -> None:
 
 def _show_head(turn: Turn) -> None:
     """The numbers that other commands ask for."""
-    words = f"── turn {turn.number}, version {turn.version}, {local_time(turn.at)}"
-    click.echo(click.style(f"\n{words}", dim=True))
+    _show_rule(f"turn {turn.number}, version {turn.version}, {local_time(turn.at)}")
+
+
+def _show_rule(words: str) -> None:
+    click.echo(click.style(f"\n── {printable(words)}", dim=True))
 
 
 def _show_turn(turn: int, turns: Mapping[int, Usage]) -> None:
@@ -246,7 +264,14 @@ def _show_turn(turn: int, turns: Mapping[int, Usage]) -> None:
         click.echo(click.style(f"  (turn {turn}: {describe_usage(turns[turn])})", dim=True))
 
 
-def _show_message(message: Message, who: str, kept: Mapping[str, str]) -> None:
+def show_message(message: Message, who: str, kept: Mapping[str, str]) -> None:
+    """Print a message.
+
+    Args:
+        message: the message.
+        who: who has said it, unless it has a name.
+        kept: the calls whose message is only a part, and the thread that has all of it.
+    """
     if message.role == "tool":
         asked = message.tool_call_id or ""
         lines = head(message.content, is_whole=asked not in kept).splitlines() or ["(no output)"]

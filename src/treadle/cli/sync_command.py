@@ -42,8 +42,10 @@ def command(
 
     A merge keeps all that was said on both machines; the agent goes on where the server stands.
 
-    Exit codes: 0 all is synced, 1 something is held back or refused, 5 not logged in, 75 the server
-    cannot be reached, or something is tried again later.
+    Where nobody can be asked, those threads stay, all others are synced, and --yes sends them.
+
+    Exit codes: 0 all is synced, 1 something is held back, refused, or nobody could be asked about
+    it, 5 not logged in, 75 the server cannot be reached, or something is tried again later.
 
     \b
     treadle sync --status

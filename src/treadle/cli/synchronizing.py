@@ -11,25 +11,30 @@ from typing import Any, Final
 import click
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from treadle.cli import exits
 from treadle.cli.ask import is_somebody_there
 from treadle.cli.filters import local_time
 from treadle.cli.listening import watch
 from treadle.cli.syncing import open_engine
-from treadle.errors import TreadleError, UsageError
+from treadle.errors import TreadleError
 from treadle.store.index.lookup import Index
 from treadle.store.local import LocalStore
 from treadle.sync.credentials import Account, needed_account
 from treadle.sync.cursors import Cursors
-from treadle.sync.engine import Status
 from treadle.sync.kit import OnConflict, Problem, Report
 from treadle.sync.pending import Conflict, Entry, Pending
+from treadle.sync.standing import Status, standing
 from treadle.thread.facts import Shared
 from treadle.thread.legible import legible
 from treadle.thread.model import ThreadSummary
 
-_NOTHING: Final = "nothing new"
+COUNTED_MIN: Final = 50
+"""Threads from which on it is told how far a sync is; in a log, so many between two lines."""
+
+NAMED_MAX: Final = 20
+"""Threads that are named one by one."""
 
 _WHO: Final = {
     "organization": "everybody in your organization",
@@ -52,34 +57,51 @@ def synchronize(store: LocalStore, wanted: Wanted) -> int:
 
     Raises:
         NotLoggedInError: there is no server, or it does not know this user.
-        UsageError: nobody can be asked whether threads may be sent for the first time.
     """
     account = needed_account(store.places, os.environ)
-    if not wanted.thread_ids and not _may_begin(store, account, wanted):
+    left = () if wanted.thread_ids else _not_to_be_sent(store, account, wanted)
+    if left is None:
         return exits.FAILED
-    with open_engine(store, account) as (engine, _, _):
+    with open_engine(store, account, progress=_count) as (engine, _, _):
         _progress(f"syncing with {account.url} ...")
-        report = engine.sync(wanted.thread_ids or None, on_conflict=wanted.on_conflict)
+        report = engine.sync(
+            wanted.thread_ids or None, on_conflict=wanted.on_conflict, without=left
+        )
     _take_in(store, report)
-    _tell(report, as_json=wanted.as_json)
-    return _code(report)
+    _tell(report, as_json=wanted.as_json, left=left)
+    return exits.FAILED if left else _code(report)
 
 
 def keep_synchronized(store: LocalStore, wanted: Wanted) -> int:
     """Sync until interrupted, and tell of everything that was done. Raises as `synchronize`."""
     account = needed_account(store.places, os.environ)
-    if not wanted.thread_ids and not _may_begin(store, account, wanted):
+    left = () if wanted.thread_ids else _not_to_be_sent(store, account, wanted)
+    if left is None:
         return exits.FAILED
+    for line in _left_lines(left):
+        click.echo(legible(line), err=True)
     before = ""
 
     def tell(report: Report) -> None:
         """What is as it was is not told again."""
         nonlocal before
         _take_in(store, report)
-        told = "\n".join(_lines(report))
-        if told not in (before, _NOTHING):
-            _tell(report, as_json=wanted.as_json)
+        told = "\n".join(_news(report))
+        if told and told != before:
+            _tell(report, as_json=wanted.as_json, is_watching=True)
         before = told
+
+    cursors = Cursors(store.folders.disk, store.places, account.url, account.user)
+
+    def sync() -> Report:
+        # What has been named since is sent like all others.
+        still = [one for one in left if cursors.get(one) is None]
+        return engine.sync(
+            wanted.thread_ids or None,
+            on_conflict=wanted.on_conflict,
+            is_wanted=False,
+            without=still,
+        )
 
     with open_engine(store, account) as (engine, _, _):
         _progress(f"syncing with {account.url}; Ctrl-C ends it")
@@ -88,9 +110,7 @@ def keep_synchronized(store: LocalStore, wanted: Wanted) -> int:
             store,
             account,
             lambda: pending.state().change,
-            lambda: engine.sync(
-                wanted.thread_ids or None, on_conflict=wanted.on_conflict, is_wanted=False
-            ),
+            sync,
             tell,
         )
     return exits.DONE
@@ -119,43 +139,65 @@ def _progress(text: str) -> None:
         click.echo(legible(text), err=True)
 
 
+def _count(done: int, count: int) -> None:
+    """How far a long sync is: in a terminal as it goes, in a log now and then."""
+    if count < COUNTED_MIN:
+        return
+    is_last = done == count
+    if sys.stderr.isatty():
+        click.echo(f"\r{done} of {count} threads", err=True, nl=is_last)
+    elif is_last or done % COUNTED_MIN == 0:
+        click.echo(f"{done} of {count} threads", err=True)
+
+
 # ---- the first time ------------------------------------------------------------------------------
 
 
-class _Waiting(Struct, frozen=True):
+class Unasked(Struct, frozen=True):
     """Threads from before the login that were never sent, and how many others stay."""
 
     lines: Sequence[ThreadSummary]
     private_count: int
 
 
-def _may_begin(store: LocalStore, account: Account, wanted: Wanted) -> bool:
-    """Whether threads from before the login may be sent, if there are any: asked once."""
-    found = _never_sent(store, account)
+def _not_to_be_sent(store: LocalStore, account: Account, wanted: Wanted) -> tuple[str, ...] | None:
+    """The threads from before the login that are left alone: nobody can be asked about them.
+
+    `None` if somebody was asked, and said no.
+    """
+    found = never_sent(store, account)
     if not found.lines:
-        return True
+        return ()
     # A person who wants to be alone with new threads does not want the old ones to be seen more.
     is_alone = account.visibility == "private"
     seen: Counter[str] = Counter("private" if is_alone else one.visibility for one in found.lines)
     count = len(found.lines)
-    threads = "one thread is" if count == 1 else f"{count} threads are"
-    click.echo(f"{threads} here that {account.url} has never seen. There can read them:", err=True)
+    threads, them = ("one thread", "it") if count == 1 else (f"{count} threads", "them")
+    click.echo(
+        f"{threads} from before the login would be sent to {account.url}. There can read {them}:",
+        err=True,
+    )
     for visibility, number in sorted(seen.items()):
         click.echo(f"  {number:>6}  {_WHO[visibility]}", err=True)
     if found.private_count:
-        stay = (
-            "one private thread stays"
-            if found.private_count == 1
-            else (f"{found.private_count} private threads stay")
-        )
+        stay = _private_words(found.private_count)
         click.echo(f"{stay} on this machine.", err=True)
     if not wanted.is_sure:
         if not is_somebody_there():
-            raise UsageError("nobody can be asked whether they may be sent", hint="add --yes")
-        if not click.confirm("Send them?", err=True):
+            return tuple(line.id for line in found.lines)
+        if not click.confirm(f"Send {them}?", err=True):
             click.echo("nothing was sent", err=True)
-            return False
-    return not is_alone or _narrow(store, found.lines)
+            return None
+    return None if is_alone and not _narrow(store, found.lines) else ()
+
+
+def _left_lines(left: Sequence[str]) -> Iterator[str]:
+    how = "nobody could be asked whether it may be sent"
+    for one in left[:NAMED_MAX]:
+        yield f"{one}  not sent: {how}: `treadle sync {one}` sends it"
+    if left:
+        more = len(left) - NAMED_MAX
+        yield (f"{more} more like these; " if more > 0 else "") + "`treadle sync --yes` sends all"
 
 
 def _narrow(store: LocalStore, lines: Sequence[ThreadSummary]) -> bool:
@@ -176,7 +218,7 @@ def _narrow(store: LocalStore, lines: Sequence[ThreadSummary]) -> bool:
     return True
 
 
-def _never_sent(store: LocalStore, account: Account) -> _Waiting:
+def never_sent(store: LocalStore, account: Account) -> Unasked:
     """What would be sent for the first time. What hangs on a private thread is private."""
     from treadle.store.index.filters import Filters
 
@@ -196,7 +238,7 @@ def _never_sent(store: LocalStore, account: Account) -> _Waiting:
         and not line.problem
         and cursors.get(line.id) is None
     ]
-    return _Waiting(never, len(private))
+    return Unasked(never, len(private))
 
 
 def _hangs_on_private(lines: Mapping[str, ThreadSummary], thread_id: str) -> bool:
@@ -217,16 +259,29 @@ def _hangs_on_private(lines: Mapping[str, ThreadSummary], thread_id: str) -> boo
 # ---- telling -------------------------------------------------------------------------------------
 
 
-def _tell(report: Report, *, as_json: bool) -> None:
+def _tell(
+    report: Report, *, as_json: bool, left: Sequence[str] = (), is_watching: bool = False
+) -> None:
+    """What was done; while it is watched, only that, and JSON in one line."""
     if as_json:
         plain: dict[str, Any] = msgspec.to_builtins(report)
-        _print_json({"is_complete": report.is_complete, **plain})
+        found = {"is_complete": report.is_complete and not left, **plain, "unasked": left}
+        if is_watching:
+            click.echo(msgspec.json.encode(found))
+        else:
+            _print_json(found)
         return
-    for line in _lines(report):
+    lines = list(_news(report))
+    if not is_watching:
+        is_quiet = not (report.sent or report.replaced or report.received or report.removed)
+        lines = [*(["nothing new"] if is_quiet else []), *lines, *_left_lines(left)]
+        if report.private_count:
+            lines.append(f"{_private_words(report.private_count)} here")
+    for line in lines:
         click.echo(legible(line))
 
 
-def _lines(report: Report) -> Iterator[str]:
+def _news(report: Report) -> Iterator[str]:
     counted = (
         (len(report.sent), "sent"),
         (len(report.replaced), "replaced after a scrub"),
@@ -234,7 +289,8 @@ def _lines(report: Report) -> Iterator[str]:
         (len(report.removed), "removed from the server"),
     )
     done = [f"{count} {what}" for count, what in counted if count]
-    yield ", ".join(done) if done else _NOTHING
+    if done:
+        yield ", ".join(done)
     yield from (_conflict_line(one) for one in report.conflicts)
     yield from report.notes
     for one in report.held:
@@ -243,16 +299,13 @@ def _lines(report: Report) -> Iterator[str]:
         yield f"{one.thread_id}  refused: {one.why}"
     for one in report.waiting:
         yield f"{one.thread_id}  waits: {one.why}"
-    if report.private_count:
-        count = report.private_count
-        yield (
-            "one private thread stays here"
-            if count == 1
-            else (f"{count} private threads stay here")
-        )
     if report.unreachable:
         again = f"; it is tried again at {local_time(report.next_try_at)}"
         yield f"not all is synced: {report.unreachable}" + (again if report.next_try_at else "")
+
+
+def _private_words(count: int) -> str:
+    return "one private thread stays" if count == 1 else f"{count} private threads stay"
 
 
 def _held_line(one: Problem) -> str:
@@ -275,20 +328,24 @@ def show_status(store: LocalStore, *, as_json: bool) -> int:
         NotLoggedInError: there is no server.
     """
     account = needed_account(store.places, os.environ)
-    with open_engine(store, account) as (engine, _, _):
-        status = engine.status()
+    disk = store.folders.disk
+    cursors = Cursors(disk, store.places, account.url, account.user)
+    status = standing(store, cursors, Pending(disk, store.places), store.now())
+    # What nobody was asked about yet waits for a person, and not to be sent.
+    unasked = {one.id for one in never_sent(store, account).lines} & set(status.unsent)
+    unsent = [one for one in status.unsent if one not in unasked]
     if as_json:
-        _print_json(status)
+        _print_json({**msgspec.to_builtins(status), "unsent": unsent, "unasked": sorted(unasked)})
     else:
-        for line in _status_lines(account, status):
+        for line in _status_lines(account, replace(status, unsent=tuple(unsent)), len(unasked)):
             click.echo(legible(line))
     if any(one.parked for one in status.pending):
         return exits.FAILED
-    is_waiting = status.pending or status.unsent or status.unfetched
+    is_waiting = status.pending or unsent or status.unfetched
     return exits.TRY_LATER if is_waiting else exits.DONE
 
 
-def _status_lines(account: Account, status: Status) -> Iterator[str]:
+def _status_lines(account: Account, status: Status, unasked_count: int) -> Iterator[str]:
     who = f" as {account.user} of {account.organization}" if account.user else ""
     yield f"{account.url}{who}"
     yield f"last synced: {local_time(status.synced_at)}" if status.synced_at else "not synced yet"
@@ -302,10 +359,13 @@ def _status_lines(account: Account, status: Status) -> Iterator[str]:
     counted = (
         (len(set(status.unsent) - told), "to be sent"),
         (len(set(status.unfetched) - told), "to be fetched"),
+        (unasked_count, "from before the login: `treadle sync` asks before it sends them"),
         (status.private_count, "private: never sent"),
     )
     yield from (f"{count:>6}  {what}" for count, what in counted if count)
-    yield from (f"{_conflict_line(one)}; {local_time(one.at)}" for one in status.conflicts)
+    for one in status.conflicts:
+        kept = f"; what was here before: {one.kept}" if one.kept else ""
+        yield f"{_conflict_line(one)}; {local_time(one.at)}; `treadle show {one.thread_id}`{kept}"
     if not (status.pending or status.unsent or status.unfetched):
         yield "nothing waits"
 
@@ -319,10 +379,9 @@ def _entry_words(one: Entry) -> str:
     doing = {"upsert": "waits to be sent", "delete": "waits to be removed from the server"}
     words = doing.get(one.operation, "waits to be replaced after a scrub")
     if one.last_error:
-        words += f"; failed {one.retry_count} times, last at {local_time(one.failed_at)}: "
+        often = "once" if one.retry_count == 1 else f"{one.retry_count} times, last"
+        words += f"; failed {often} at {local_time(one.failed_at)}: "
         words += one.last_error
-    if one.next_try_at:
-        words += f"; tried again from {local_time(one.next_try_at)} on"
     return words
 
 

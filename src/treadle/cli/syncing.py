@@ -12,13 +12,18 @@ from treadle.sync.client import HttpRemote
 from treadle.sync.credentials import Account
 from treadle.sync.cursors import Cursors
 from treadle.sync.engine import Engine
+from treadle.sync.kit import Looks, Progress
 from treadle.sync.pending import Pending
 from treadle.workspace.looks import Looker
 
 
 @contextmanager
 def open_engine(
-    store: LocalStore, account: Account
+    store: LocalStore,
+    account: Account,
+    *,
+    progress: Progress = lambda _done, _all: None,
+    looks: Looks | None = None,
 ) -> Generator[tuple[Engine, Cursors, HttpRemote], None, None]:
     """The engine of this user, how far each thread is synced, and the server.
 
@@ -28,6 +33,8 @@ def open_engine(
     Args:
         store: the threads.
         account: the server.
+        progress: is told how far a sync is.
+        looks: what looks for secrets; by default for those that this machine knows.
     """
     disk = store.folders.disk
     cursors = Cursors(disk, store.places, account.url, account.user)
@@ -39,6 +46,7 @@ def open_engine(
             Pending(disk, store.places),
             now=store.now,
             random=random.random,
-            looks=Looker(own_redactor()).look,
+            looks=looks or Looker(own_redactor()).look,
+            progress=progress,
         )
         yield engine, cursors, remote

@@ -24,42 +24,45 @@ def command(thread: str, link: bool, support: bool, wants_all: bool) -> None:
     """
     import os
 
+    from treadle.cli.share_command import refuse_private
     from treadle.cli.syncing import open_engine
-    from treadle.errors import PrivateThreadError
     from treadle.runtime.own import own_store
     from treadle.sync.credentials import needed_account
+    from treadle.sync.shareable import spoken_of
 
     wants_all = wants_all or not (link or support)
     store = own_store("treadle unshare")
     thread_id = store.resolve(thread)
     account = needed_account(store.places, os.environ)
     # Not even its id leaves; what was shared of it ended when the server's copy was removed.
-    if store.load(thread_id).fold.is_private:
-        raise PrivateThreadError(
-            f"thread {thread_id} is private: nothing of it is on a server, and nothing was asked",
-            hint=f"`treadle private {thread_id} --off` takes that back",
-        )
+    refuse_private(store, thread_id)
     done = []
     with open_engine(store, account) as (engine, _, remote):
-        if link or wants_all:
-            count = sum(one.is_active for one in remote.shares(thread_id).shares)
-            remote.unshare(thread_id)
-            done.append(f"{count} link{'' if count == 1 else 's'} ended")
+        with spoken_of(store, thread_id):
+            if link or wants_all:
+                count = sum(one.is_active for one in remote.shares(thread_id).shares)
+                remote.unshare(thread_id)
+                done.append(f"{count} link{'' if count == 1 else 's'} ended")
+            if support or wants_all:
+                remote.revoke_support(thread_id)
+                done.append("support cannot read it")
         if support or wants_all:
-            remote.revoke_support(thread_id)
-            done.append("support cannot read it")
             _record(engine, thread_id)
     click.echo(f"{thread_id}: {', '.join(done)}", err=True)
 
 
 def _record(engine: Engine, thread_id: str) -> None:
-    """Say in the thread too that support cannot read it; the server has ended it already."""
+    """Say in the thread too that support cannot read it, if the server has not said it there.
+
+    It has ended it already.
+    """
     from treadle.cli.marking import mark
     from treadle.errors import TreadleError
     from treadle.thread.facts import Shared
     from treadle.thread.legible import legible
 
     try:
+        engine.save_and_sync(thread_id)
         fold = mark(
             thread_id,
             lambda fold: Shared(with_support=False) if fold.is_shared_with_support else None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -25,6 +26,7 @@ def make_setup(
     thread: str | None = None,
     latest: bool = False,
     is_for_fork: bool = False,
+    before_owning: Callable[[Setup], None] | None = None,
 ) -> Setup:
     """The setup of this user for a thread.
 
@@ -38,6 +40,7 @@ def make_setup(
         latest: whether to take the last conversation of the folder.
         is_for_fork: whether the thread is only forked, and stays as it is. By default one that was
             made elsewhere becomes this user's own.
+        before_owning: looks at the setup before that; what it raises leaves the thread as it was.
 
     Raises:
         UsageError: the folder is none, there is no such thread, or a setting is not valid.
@@ -70,6 +73,8 @@ def make_setup(
     )
     if thread_id is None or is_for_fork or not store.adopted.is_foreign(thread_id):
         return setup
+    if before_owning is not None:
+        before_owning(setup)
     return make_own(setup)
 
 

@@ -47,10 +47,11 @@ from treadle.runtime.subagents import (
     run_sub_agent,
 )
 from treadle.runtime.surroundings import Surroundings
+from treadle.runtime.unreadable import closed, closed_streams
 from treadle.runtime.verdict import Verdict
 from treadle.thread.codec import Event, encode_entry
 from treadle.thread.facts import ChildStarted, Configured, ContextObserved, Granted
-from treadle.thread.fold import model_of
+from treadle.thread.task_state import model_of
 
 
 class Driver(RecoveringLoop):
@@ -95,7 +96,8 @@ class Driver(RecoveringLoop):
         on_output: Callable[[Output], None] | None = None,
     ) -> None:
         self._writer = writer
-        self._redact = redactor.redact if redactor is not None else None
+        self._redact = closed(redactor.redact) if redactor is not None else None
+        streams = getattr(redactor, "stream", None)
         self._sub_agents = {agent.name: agent for agent in sub_agents}
         self._at_work: dict[str, Child] = {}
         hands = Performer(
@@ -104,7 +106,7 @@ class Driver(RecoveringLoop):
             tools,
             workspace=workspace,
             redact=self._redact,
-            streams=getattr(redactor, "stream", None),
+            streams=closed_streams(streams) if streams is not None else None,
             hook_usage=hook_usage,
             fault_of=fault_of,
             delegate=self._delegate,

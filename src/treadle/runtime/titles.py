@@ -7,8 +7,8 @@ from typing import Final
 
 from treadle.runtime.brief import ask_briefly
 from treadle.runtime.ports import Provider
+from treadle.thread.additions import TITLE_LENGTH_MAX
 from treadle.thread.facts import Renamed
-from treadle.thread.fold import TITLE_LENGTH_MAX
 
 SYSTEM_PROMPT: Final = """\
 Give the conversation that begins with this prompt a title: three to seven words that say what it is

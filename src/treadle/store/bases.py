@@ -13,7 +13,7 @@ from itertools import islice
 from treadle.errors import DamagedJournalError, StorageBusyError, UnknownThreadError
 from treadle.store.folders import JOURNAL, LOCK, Folders
 from treadle.store.journal import Reading, told_as
-from treadle.store.kept_branches import journal_with
+from treadle.store.kept_branches import journal_with, merged_branch
 from treadle.store.reading import header_of
 from treadle.thread.facts import Base, ThreadCreated
 from treadle.thread.record import Record
@@ -68,6 +68,9 @@ def _ends_of(folders: Folders, base: Base) -> tuple[Record | None, Record | None
     last: Record | None = None
     for last in islice(Reading(folders.disk, path), min(max(base.version, 0), sys.maxsize)):
         first = first or last
+    if last is not None and (last.seq, last.hash) != (base.version, base.hash):
+        branch = merged_branch(folders, base, path)
+        last = last if branch is None else branch[-1]
     return first, last
 
 

@@ -127,7 +127,7 @@ class Disk(Protocol):
         """The same of one file; `None` if there is no plain file of that name."""
         ...
 
-    def lock(self, path: str, note: bytes = b"") -> int | None:
+    def lock(self, path: str, note: bytes = b"", *, is_shared: bool = False) -> int | None:
         """Hold the lock file exclusively, or `None` at once if another process does.
 
         The kernel frees it when the process dies. The file is made if missing, never removed. It
@@ -137,6 +137,8 @@ class Disk(Protocol):
             path: the file.
             note: what it holds from now on, for whoever finds it held; its contents stay if empty.
                 A convenience: no lock fails for its sake, and it is not durable.
+            is_shared: whether others may hold it at the same time, if they share it too; then
+                nothing is noted, and `is_locked` knows nothing of it.
         """
         ...
 
@@ -281,7 +283,7 @@ class PosixDisk:
             return None
         return _stat_of(status) if stat.S_ISREG(status.st_mode) else None
 
-    def lock(self, path: str, note: bytes = b"") -> int | None:
+    def lock(self, path: str, note: bytes = b"", *, is_shared: bool = False) -> int | None:
         """See `Disk`.
 
         `flock`, never `lockf`: a `lockf` lock is lost when any descriptor of the file is closed.
@@ -289,9 +291,11 @@ class PosixDisk:
         for _ in range(LOCK_TRIES_MAX):
             handle = _plain(os.open(path, os.O_RDWR | os.O_CREAT | _CAREFULLY, FILE_MODE), path)
             try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                kind = fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX
+                fcntl.flock(handle, kind | fcntl.LOCK_NB)
                 if _has_name(handle, path):
-                    _announce(handle, note)
+                    if not is_shared:
+                        _announce(handle, note)
                     return handle
             except BlockingIOError:
                 os.close(handle)

@@ -19,8 +19,9 @@ from msgspec import Struct
 from treadle.store.drafts import replace_file
 from treadle.store.folders import JOURNAL, Folders
 from treadle.store.journal import Reading, told_as
+from treadle.thread.branches import branch_through
 from treadle.thread.facts import Base
-from treadle.thread.record import Head
+from treadle.thread.record import Head, Record
 
 _NAME: Final = re.compile(r"(?P<thread>[^.@]+)@(?P<seq>\d{1,16})-(?P<hash>[0-9a-f]{32})\.jsonl")
 
@@ -85,6 +86,22 @@ def journal_with(folders: Folders, base: Base, path: str) -> str:
         if _holds(folders, one, base):
             return one
     return path
+
+
+def merged_branch(folders: Folders, base: Base, path: str) -> list[Record] | None:
+    """What a fork goes on from, if no journal holds it but a merge in that of the thread does.
+
+    So it is on a machine that has never had the branch, and took in how it ended.
+
+    Args:
+        folders: where the thread is.
+        base: what the fork knows.
+        path: the thread's own journal.
+
+    Raises:
+        DiskError: the disk refused.
+    """
+    return branch_through(Reading(folders.disk, path), base.version, base.hash)
 
 
 def _holds(folders: Folders, path: str, base: Base) -> bool:

@@ -13,7 +13,7 @@ from msgspec import Struct
 from treadle.errors import DamagedJournalError, TreadleError, UnknownThreadError
 from treadle.store.folders import JOURNAL, SNAPSHOT, Folders
 from treadle.store.journal import Reading, read_journal, stands_on
-from treadle.store.kept_branches import journal_with
+from treadle.store.kept_branches import journal_with, merged_branch
 from treadle.thread.codec import UnknownEntryError, decode_entry
 from treadle.thread.facts import Base, ThreadCreated
 from treadle.thread.fold import ThreadFold
@@ -115,11 +115,24 @@ class Reader:
 
         Raises: as `fold_of`.
         """
+        try:
+            return self._beginning(first, looks_in_merges=False)
+        except DamagedJournalError:
+            # Seldom: a base that another branch has taken the place of. It is not looked for
+            # before it is missed, so that no other fork reads its base twice.
+            return self._beginning(first, looks_in_merges=True)
+
+    def _beginning(self, first: Record, *, looks_in_merges: bool) -> ThreadFold:
         headers = [header_of(first)]
         parts: list[Iterator[Record]] = []
         while (base := headers[-1].base) is not None:
             seen = {header.thread for header in headers}
-            records = self._records_of(base, seen, headers[0].thread)
+            branch = self._merged(base) if looks_in_merges else None
+            records = (
+                self._records_of(base, seen, headers[0].thread)
+                if branch is None or base.thread in seen
+                else iter(branch)
+            )
             of_base = next(records)
             parts.append(chain((of_base,), records))
             headers.append(header_of(of_base))
@@ -130,6 +143,16 @@ class Reader:
                 raise UnknownEntryError(f"thread {fold.header.thread}: {problem}")
             fold = fold.branch(headers.pop())
         return fold
+
+    def _merged(self, base: Base) -> list[Record] | None:
+        """What a fork goes on from, if only a merge in the base has it."""
+        try:
+            path, _ = self._folders.find(base.thread)
+        except UnknownThreadError:
+            return None
+        if journal_with(self._folders, base, path) != path:
+            return None
+        return merged_branch(self._folders, base, path)
 
     def _records_of(self, base: Base, seen: set[str], fork: str) -> Iterator[Record]:
         """The base's records up to where the fork begins, read one after the other; at least one.

@@ -32,14 +32,20 @@ def _pause() -> None:
 
 
 @contextmanager
-def sending(folders: Folders, thread_id: str) -> Iterator[None]:
+def sending(folders: Folders, thread_id: str, *, is_shared: bool = False) -> Iterator[None]:
     """Hold the lock under which a thread is sent.
+
+    Args:
+        folders: where it is.
+        thread_id: the thread.
+        is_shared: whether others may hold it too, as of a thread that several sub-agents work for:
+            it is not sent itself, and must not become private meanwhile.
 
     Raises:
         StorageBusyError: somebody else sends it at this moment, or makes it private.
         DiskError: there can be no lock here.
     """
-    lock = _try(folders, thread_id)
+    lock = _try(folders, thread_id, is_shared=is_shared)
     if lock is None:
         raise _busy(thread_id)
     try:
@@ -99,12 +105,12 @@ def _wait(folders: Folders, thread_id: str, pause: Callable[[], object]) -> int:
     raise _busy(thread_id)
 
 
-def _try(folders: Folders, thread_id: str) -> int | None:
+def _try(folders: Folders, thread_id: str, *, is_shared: bool = False) -> int | None:
     path = folders.path(thread_id, SENDING)
     with told_as("make", folders.threads):
         folders.disk.make_folder(folders.threads)
     with told_as("lock", path):
-        return folders.disk.lock(path)
+        return folders.disk.lock(path, is_shared=is_shared)
 
 
 def _busy(thread_id: str) -> StorageBusyError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Final
 from urllib.parse import quote
@@ -17,24 +17,27 @@ from treadle.api.codes import Code
 from treadle.api.marks import Mark, parse_tag
 from treadle.api.types import (
     Heads,
+    ListedThread,
     Me,
     NewShare,
+    SearchResult,
     Share,
     Shares,
     SupportAccess,
     ThreadHead,
-    Tokens,
+    ThreadList,
 )
 from treadle.errors import (
+    RemoteBrokenError,
     RemoteRefusedError,
-    RemoteUnavailableError,
     UsageError,
 )
 from treadle.sync.credentials import Account
 from treadle.sync.ports import Sendable
 from treadle.sync.wire import BYTES_TYPE, JSON_TYPE, LINES_TYPE, Wire
 from treadle.thread.ids import is_thread_id
-from treadle.thread.record import RECORD_SIZE_MAX
+from treadle.thread.model import Thread
+from treadle.thread.record import Head, Scanner
 
 PUSH_SIZE: Final = 4 * 1024 * 1024
 """Bytes of records in one request; a write that is longer goes by itself."""
@@ -44,8 +47,15 @@ PLAIN_SIZE_MAX: Final = 1024
 
 BLOB_SIZE_MAX: Final = 1024 * 1024 * 1024
 
+RECORDS_SIZE_MAX: Final = 512 * 1024 * 1024
+"""Bytes of a thread's records that are fetched at a time."""
+
 HEADS_MAX: Final = 500
 """Heads asked for at a time."""
+
+PAGE_MAX: Final = 200
+OFFSET_MAX: Final = 10_000
+"""Of lists and searches: lines of an answer, and how many can be passed over."""
 
 EVENT_SIZE_MAX: Final = 1024 * 1024
 QUIET_S_MAX: Final = 90.0
@@ -54,7 +64,6 @@ QUIET_S_MAX: Final = 90.0
 _SEAL: Final = re.compile(rb'\A\{"seq":(\d{1,16}),.*,"hash":"([0-9a-f]{32})"\}\Z', re.DOTALL)
 _HASH: Final = re.compile(r"[0-9a-f]{32}")
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
-_SEAL_SIZE: Final = 64
 
 
 class HttpRemote:
@@ -148,9 +157,11 @@ class HttpRemote:
             if error.code != Code.NOT_FOUND.value:
                 raise
 
-    def heads(self, after: int) -> Heads:
+    def heads(self, after: int, stamp: str = "") -> Heads:
         """Where the caller's own threads are that changed after a change number."""
-        params = {"after": after, "limit": HEADS_MAX}
+        params: dict[str, str | int] = {"after": after, "limit": HEADS_MAX}
+        if stamp:
+            params["stamp"] = stamp
         found = self._wire.value("GET", "/api/heads", Heads, params=params)
         if not all(_is_head(one) for one in found.heads):
             raise self._wire.stranger("it names threads that cannot be")
@@ -159,11 +170,13 @@ class HttpRemote:
     def records(self, thread_id: str, after: Mark) -> Iterator[bytes]:
         """The server's records after a mark, as bytes of a journal, in pieces of any size.
 
-        What comes is as untrusted as any journal from elsewhere; its length is bounded by line.
+        What comes is as untrusted as any journal from elsewhere: it is verified as it comes, and
+        read no further than to its first bad line, `RECORDS_SIZE_MAX` bytes, or the record that
+        was promised to be the last.
 
         Raises:
             RemoteConflictError: the mark is not in the server's chain.
-            RemoteUnavailableError: the answer ended before the record it had promised.
+            RemoteBrokenError: the answer ended before the record it had promised.
         """
         params = {"after": after.seq, "hash": after.hash}
         path = f"{_path(thread_id)}/records"
@@ -172,18 +185,19 @@ class HttpRemote:
             promised = parse_tag(response.headers.get("etag", ""))
             if promised is None:
                 raise self._wire.stranger("it does not say up to where its records go")
-            seal = b'"hash":"%b"}\n' % promised.hash.encode()
-            is_whole, tail, line_size = promised == after, b"", 0
+            scanner, size = Scanner(Head(after.seq, after.hash)), 0
             for piece in self._wire.pieces(response):
-                is_whole = is_whole or seal in tail + piece
-                tail = (tail + piece)[-_SEAL_SIZE:]
-                end = piece.rfind(b"\n")
-                line_size = line_size + len(piece) if end < 0 else len(piece) - end - 1
-                if line_size > RECORD_SIZE_MAX:
-                    raise self._wire.stranger("one of its records never ends")
+                size += len(piece)
+                scanner.feed(piece)
+                if scanner.is_bad:
+                    raise self._wire.stranger(f"what it sends of {thread_id} is no journal")
+                if scanner.head.seq > promised.seq:
+                    raise self._wire.stranger(f"it sends more of {thread_id} than there is")
+                if size > RECORDS_SIZE_MAX:
+                    raise self._wire.stranger(f"what it sends of {thread_id} has no end")
                 yield piece
-        if not is_whole:
-            raise RemoteUnavailableError(f"{self.url} broke off in the middle of {thread_id}")
+        if Mark(scanner.head.seq, scanner.head.hash) != promised:
+            raise RemoteBrokenError(f"{self.url} broke off in the middle of {thread_id}")
 
     def changes(self, after: int) -> Iterator[ThreadHead]:
         """The caller's threads as they change on the server, for as long as the stream lasts.
@@ -198,6 +212,51 @@ class HttpRemote:
             for event in httpx2.EventSource(response, max_event_size=EVENT_SIZE_MAX):
                 if event.data:
                     yield self._head_in(event.data)
+
+    # ---- what the caller may read, of others too -------------------------------------------------
+
+    def threads(
+        self, filters: Mapping[str, str | tuple[str, ...]], limit: int, offset: int
+    ) -> ThreadList:
+        """A page of the threads that the caller may see, newest activity first.
+
+        Args:
+            filters: which of them; names and values as `GET /api/threads` has them.
+            limit: how many at most, up to `PAGE_MAX`.
+            offset: how many to pass over, up to `OFFSET_MAX`.
+        """
+        params = {**filters, "limit": limit, "offset": offset}
+        page = self._wire.value("GET", "/api/threads", ThreadList, params=params)
+        self._check_lines(page.threads, limit)
+        return page
+
+    def search(self, query: str, workspace: str | None, limit: int, offset: int) -> SearchResult:
+        """A page of the threads that the caller may see in which something was said, best first.
+
+        Args:
+            query: what a person typed.
+            workspace: only threads that work in this folder or below it.
+            limit: how many at most, up to `PAGE_MAX`.
+            offset: how many to pass over, up to `OFFSET_MAX`.
+        """
+        params: dict[str, str | int] = {"q": query, "limit": limit, "offset": offset}
+        if workspace is not None:
+            params["workspace"] = workspace
+        page = self._wire.value("GET", "/api/threads/search", SearchResult, params=params)
+        self._check_lines([hit.thread for hit in page.hits], limit)
+        return page
+
+    def document(self, thread_id: str, version: int | None = None) -> Thread:
+        """A thread as one document, by default its newest version."""
+        params = {} if version is None else {"version": version}
+        found = self._wire.value("GET", _path(thread_id), Thread, params=params)
+        if found.id != thread_id:
+            raise self._wire.stranger("its answer is about another thread")
+        return found
+
+    def _check_lines(self, lines: Sequence[ListedThread], limit: int) -> None:
+        if len(lines) > limit or not all(is_thread_id(one.summary.id) for one in lines):
+            raise self._wire.stranger("it lists what was not asked for")
 
     # ---- what people do --------------------------------------------------------------------------
 
@@ -231,15 +290,12 @@ class HttpRemote:
         """Let support read a thread no more."""
         self._wire.done("DELETE", f"{_path(thread_id)}/support-access")
 
-    def revoke_own_token(self) -> bool:
-        """Make the token that is used here worthless; `False` if it cannot be told from others."""
-        name = self.me().token_name
-        lines = self._wire.value("GET", "/api/tokens", Tokens).tokens
-        mine = [line for line in lines if line.name == name and not line.is_revoked]
-        if len(mine) != 1:
-            return False
-        self._wire.done("DELETE", f"/api/tokens/{mine[0].id}")
-        return True
+    def revoke_own_token(self) -> None:
+        """Make the token that is used here worthless, and no other one."""
+        number = self.me().token_id
+        if number < 1:
+            raise self._wire.stranger("it does not say which token this is")
+        self._wire.done("DELETE", f"/api/tokens/{number}")
 
     # ---- the forms of things ---------------------------------------------------------------------
 

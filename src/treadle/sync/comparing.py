@@ -52,14 +52,15 @@ def compare(ours: Sequence[Record], theirs: Sequence[Record], acked: Mark) -> Co
         return Compared(Relation.SAME if count == len(theirs) else Relation.BEHIND, count)
     if count == len(theirs):
         return Compared(Relation.AHEAD, count)
-    # A scrub leaves the number of records as it was, and says which one was the last. That one may
-    # never have been sent before; then it is seen by what a scrub does not touch.
+    # A scrub leaves numbers, times and kinds of records as they were, up to the last one before it.
+    # That another machine says so is no proof: what has not that shape is another branch, and what
+    # is ours is kept.
     said_there = [said for one in theirs[count:] if (said := scrubbed(one))]
     places = {record.hash: record.seq for record in ours}
     if said_there:
+        alike = _alike(ours, theirs, count)
         known = [places[said.before] for said in said_there if said.before in places]
-        alike = max([*known, _alike(ours, theirs, count)])
-        if alike > count:
+        if alike > count and alike >= max(known, default=0):
             return Compared(Relation.SCRUBBED_THERE, alike)
     if any(scrubbed(one) for one in ours[count:]):
         alike = _alike(ours, theirs, count)

@@ -38,6 +38,7 @@ from treadle.sync.cursors import Cursor
 from treadle.sync.kit import Kit, OnConflict
 from treadle.sync.outputs import fetch_outputs
 from treadle.sync.pending import Conflict
+from treadle.sync.refusals import scrubbed_there
 from treadle.sync.shareable import spoken_of
 from treadle.sync.survey import scrubbed
 from treadle.thread.branches import known_in
@@ -221,6 +222,7 @@ def _diverged(
         else:
             fork = made[0]
             make_thread(kit.store, fork, made[1], is_own=not kit.store.adopted.is_foreign(mine.id))
+            settle_place(kit, fork)
     event = None if fork else _merged(kit, theirs, count, mine.records[count:], theirs)
     new = _behind(kit, data, theirs[-1], event)
     kept = keep_branch(kit.store.folders, mine.id, mine.head, mine.data)
@@ -249,13 +251,11 @@ def _take_scrubbed(
     if mine.head.seq > count:
         event = _merged(kit, theirs, count, mine.records[count:], theirs)
     new = _behind(kit, data, theirs[-1], event)
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = (scrubbed_there(mine.id),)
     if forks := _forks_on(kit, mine, {(one.seq, one.hash) for one in theirs}):
         path = keep_branch(kit.store.folders, mine.id, mine.head, mine.data)
-        notes = (
-            f"{mine.id} was scrubbed on another machine; what {', '.join(forks)} goes on from is "
-            f"kept as it was in {path}: scrub it here too",
-        )
+        why = f"what {', '.join(forks)} goes on from is kept as it was in {path}: scrub it here too"
+        notes = (*notes, why)
     replace_journal(kit.store, mine, new)
     conflict = None
     if event is not None:
@@ -287,6 +287,11 @@ def _keep_ours(
     if event is not None:
         new = _behind(kit, mine.data, mine.records[-1], event)
         append(kit.store, mine, new[len(mine.data) :])
+        note = (
+            f"{mine.id} was scrubbed here, and another machine had gone on with it: what it said "
+            "came in behind the scrub; look whether the text stands there, and scrub it again then"
+        )
+        together = replace(together, notes=(*together.notes, note))
     return replace(together, size=0, received_count=len(extra))
 
 

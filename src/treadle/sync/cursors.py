@@ -1,18 +1,22 @@
 """How far each thread is synced: one small file per thread. A cache, but for what it says is gone.
 
 A file that is lost costs a question to the server. It is written before a thread is sent for the
-first time, so that what may have left this machine is known from then on.
+first time, so that what may have left this machine is known from then on. Every server, and every
+user of one, has a folder of its own: what one of them has is not forgotten for another.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from contextlib import suppress
+from hashlib import sha256
 from typing import Final
 
 import msgspec
 from msgspec import Struct
 
-from treadle.api.marks import Mark
+from treadle.api.marks import SEQ_MAX, Mark
 from treadle.store.disk import Disk
 from treadle.store.drafts import replace_file
 from treadle.store.journal import told_as
@@ -24,6 +28,14 @@ _ENDING: Final = ".json"
 CURSOR_SIZE_MAX: Final = 4096
 """Bytes of a cursor's file that are read; what is longer was not written here."""
 
+OUTPUT_COUNT_MAX: Final = 1000
+"""Large outputs that are looked for again; more are told once and not kept."""
+
+_OUTPUTS: Final = "outputs.json"
+_OUTPUTS_SIZE_MAX: Final = 1024 * 1024
+_HASH: Final = re.compile(r"[0-9a-f]{32}")
+_SHA256: Final = re.compile(r"[0-9a-f]{64}")
+
 
 class Cursor(Struct, frozen=True, omit_defaults=True):
     """How far a thread is synced with a server.
@@ -32,7 +44,9 @@ class Cursor(Struct, frozen=True, omit_defaults=True):
     journal end with it. `seen_seq` and `seen_hash` are where the server was seen to be, if that is
     elsewhere. `is_deleted` says that it is in the trash there, `is_purged` that the server has
     nothing of it any more, on its owner's word, `is_anew` that this machine removes it there to
-    send it again from the beginning.
+    send it again from the beginning (with `is_purged`: that it was private and may be sent again),
+    `is_refused` that it was not given out when it was asked for.
+    `change` is the server's number of what was sent last; 0 if that is not known.
     """
 
     url: str
@@ -45,6 +59,8 @@ class Cursor(Struct, frozen=True, omit_defaults=True):
     is_deleted: bool = False
     is_purged: bool = False
     is_anew: bool = False
+    is_refused: bool = False
+    change: int = 0
 
     @property
     def acked(self) -> Mark:
@@ -57,7 +73,15 @@ class Cursor(Struct, frozen=True, omit_defaults=True):
         return Mark(self.seen_seq, self.seen_hash) if self.seen_seq else self.acked
 
 
+class Missing(Struct, frozen=True, order=True):
+    """A large output of a thread that could not be sent or fetched: it was missing there."""
+
+    thread_id: str
+    sha256: str
+
+
 _decode: Final = msgspec.json.Decoder(Cursor).decode
+_decode_missing: Final = msgspec.json.Decoder(tuple[Missing, ...]).decode
 
 
 class Cursors:
@@ -72,7 +96,9 @@ class Cursors:
 
     def __init__(self, disk: Disk, places: Places, url: str, user: str) -> None:
         self._disk = disk
-        self.folder = str(places.state / "sync" / "cursors")
+        self._root = str(places.state / "sync" / "cursors")
+        digest = sha256(f"{url}\n{user}".encode()).hexdigest()
+        self.folder = f"{self._root}/{digest[:16]}"
         self.url = url
         self.user = user
 
@@ -86,17 +112,21 @@ class Cursors:
         Raises:
             DiskError: the disk refused.
         """
-        path = self._path(thread_id)
-        with told_as("read", path):
-            try:
-                data = self._disk.read_range(path, 0, CURSOR_SIZE_MAX)
-            except FileNotFoundError:
-                return None
-        try:
-            found = _decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return None
-        return found if (found.url, found.user) == (self.url, self.user) else None
+        found = self._read(self._path(thread_id))
+        is_own = found is not None and (found.url, found.user) == (self.url, self.user)
+        return found if is_own else None
+
+    def elsewhere(self, thread_id: str) -> list[Cursor]:
+        """Its cursors at other servers, and of other users, that may have a copy of it still.
+
+        Raises:
+            DiskError: the disk refused.
+        """
+        with told_as("list", self._root):
+            folders = [f"{self._root}/{name}" for name in self._disk.list(self._root)]
+        others = [one for one in folders if one != self.folder]
+        found = (self._read(f"{one}/{thread_id}{_ENDING}") for one in others)
+        return [one for one in found if one is not None and not one.is_purged]
 
     def put(self, thread_id: str, cursor: Cursor) -> None:
         """Keep a cursor, durably; nothing is written if it is kept already.
@@ -115,11 +145,55 @@ class Cursors:
             self._disk.sync_folder(self.folder)
 
     def ids(self) -> list[str]:
-        """The threads of which there is a file, of whatever server, newest first."""
+        """The threads of which there is a file, newest first."""
         with told_as("list", self.folder):
             names = self._disk.list(self.folder)
         found = [name.removesuffix(_ENDING) for name in names if name.endswith(_ENDING)]
         return sorted(filter(is_thread_id, found), reverse=True)
+
+    def missing(self) -> frozenset[Missing]:
+        """The large outputs that are to be looked for again. Raises `DiskError`."""
+        path = f"{self.folder}/{_OUTPUTS}"
+        with told_as("read", path):
+            try:
+                data = self._disk.read_range(path, 0, _OUTPUTS_SIZE_MAX)
+            except FileNotFoundError:
+                return frozenset()
+        try:
+            found = _decode_missing(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return frozenset()
+        return frozenset(
+            one for one in found if is_thread_id(one.thread_id) and _SHA256.fullmatch(one.sha256)
+        )
+
+    def set_missing(self, missing: Iterable[Missing]) -> None:
+        """Keep which outputs are to be looked for again: `OUTPUT_COUNT_MAX` at most, durably.
+
+        Raises:
+            DiskError: the old ones stand.
+        """
+        new = frozenset(sorted(missing)[-OUTPUT_COUNT_MAX:])
+        if new != self.missing():
+            data = msgspec.json.encode(sorted(new)) + b"\n"
+            replace_file(self._disk, f"{self.folder}/{_OUTPUTS}", data)
+
+    def _read(self, path: str) -> Cursor | None:
+        """A cursor that can be one; `None` if there is none: one that cannot be is lost."""
+        with told_as("read", path):
+            try:
+                data = self._disk.read_range(path, 0, CURSOR_SIZE_MAX)
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+        try:
+            found = _decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return None
+        numbers = (found.seq, found.size, found.seen_seq)
+        is_one = all(0 <= one <= SEQ_MAX for one in numbers) and all(
+            _HASH.fullmatch(one) for one in (found.hash, found.seen_hash)
+        )
+        return found if is_one else None
 
     def _path(self, thread_id: str) -> str:
         assert is_thread_id(thread_id), thread_id

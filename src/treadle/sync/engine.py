@@ -6,47 +6,30 @@ It knows of no network, clock or chance but through what it is given.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from msgspec import Struct
 from msgspec.structs import replace
 
+from treadle.api.marks import Mark
 from treadle.api.types import ThreadHead
 from treadle.errors import RemoteUnavailableError
 from treadle.store.local import LocalStore
 from treadle.sync.backoff import is_due, later, pause_s
 from treadle.sync.cursors import Cursors
-from treadle.sync.decision import Here, Operation, decide
-from treadle.sync.kit import Kit, Looks, OnConflict, Report, Told
-from treadle.sync.pending import Conflict, Entry, Pending, State
+from treadle.sync.heads import news
+from treadle.sync.kit import Kit, Looks, OnConflict, Progress, Report, Told
+from treadle.sync.outputs import look_again
+from treadle.sync.pending import Pending, State
 from treadle.sync.ports import Remote
-from treadle.sync.refusals import LOST_SCRUB
+from treadle.sync.pushing import refuse_secrets
 from treadle.sync.rounds import Round
+from treadle.sync.shareable import shareable
+from treadle.sync.standing import Status, all_known, standing
 from treadle.sync.survey import Survey, Wish
 
 
 def _sees_nothing(_: Iterable[bytes]) -> list[str]:
     return []
-
-
-class Status(Struct, frozen=True):
-    """How a home stands to its server, as far as this machine knows; asked of nobody.
-
-    `pending` are the entries of what waits, with what went wrong; `unsent` the threads that have
-    something the server has not got, `unfetched` those of which it was seen to have more.
-    """
-
-    url: str
-    user: str
-    synced_at: str
-    failed_at: str
-    last_error: str
-    next_try_at: str
-    pending: tuple[Entry, ...]
-    unsent: tuple[str, ...]
-    unfetched: tuple[str, ...]
-    private_count: int
-    conflicts: tuple[Conflict, ...]
 
 
 class Engine:
@@ -61,6 +44,7 @@ class Engine:
         random: a number from 0 to 1; spreads retries.
         looks: what looks for secrets in what is about to leave.
         host: what people call this machine; by default its name.
+        progress: is told how many of the threads in question are done.
     """
 
     def __init__(
@@ -74,9 +58,10 @@ class Engine:
         random: Callable[[], float],
         looks: Looks = _sees_nothing,
         host: str | None = None,
+        progress: Progress = lambda _done, _all: None,
     ) -> None:
         name = os.uname().nodename if host is None else host
-        self._kit = Kit(store, remote, cursors, pending, now, random, looks, name)
+        self._kit = Kit(store, remote, cursors, pending, now, random, looks, name, progress)
 
     def sync(
         self,
@@ -84,6 +69,7 @@ class Engine:
         *,
         on_conflict: OnConflict = "merge",
         is_wanted: bool = True,
+        without: Collection[str] = (),
     ) -> Report:
         """Send and fetch all that there is, or all about some threads and what they hang on.
 
@@ -94,6 +80,8 @@ class Engine:
             on_conflict: what becomes of our branch where two machines have gone on with a thread.
             is_wanted: whether a person has asked for it: then what was held back or refused is
                 tried again, and a server that could not be reached is asked at once.
+            without: threads that are left alone, with what hangs on them, unless the server has
+                them already.
 
         Raises:
             NotLoggedInError: the server does not know this user.
@@ -107,15 +95,22 @@ class Engine:
         work = Round(self._kit, told, Wish(is_wanted, named), on_conflict)
 
         def run() -> None:
-            heads, change = self._heads()
+            found = news(self._kit)
             if thread_ids is None:
-                work.run(self._all(heads), heads)
-                url, user = self._kit.cursors.url, self._kit.cursors.user
+                look_again(self._kit)
+                work.leave(one for one in without if one not in found.heads)
+                work.run(self._all(found.heads), found.heads)
                 self._kit.pending.change_state(
-                    lambda state: replace(state, change=change, url=url, user=user)
+                    lambda state: replace(
+                        state,
+                        change=found.change,
+                        stamp=found.stamp,
+                        url=self._kit.cursors.url,
+                        user=self._kit.cursors.user,
+                    )
                 )
             else:
-                work.run(self._families(thread_ids), heads)
+                work.run(self._families(thread_ids), found.heads)
 
         self._guarded(told, run, is_full=thread_ids is None)
         return told.report()
@@ -145,6 +140,21 @@ class Engine:
         self._guarded(told, lambda: work.run(named, {}))
         return told.report()
 
+    def look(self, thread_id: str) -> None:
+        """Look for secrets in all of a thread and of what it goes on from. Asks nobody.
+
+        Raises:
+            SecretFoundError: there is one.
+            PrivateThreadError: it, or what it hangs on, is private.
+            StoreError: it cannot be read, or is being sent at this moment.
+        """
+        survey = Survey(self._kit.store)
+        one = thread_id
+        while one:
+            with shareable(self._kit.store, one) as thread:
+                refuse_secrets(self._kit, thread, Mark())
+            one = survey.relatives(one).base
+
     def status(self) -> Status:
         """How this machine stands to the server. Asks nobody.
 
@@ -152,72 +162,17 @@ class Engine:
             DiskError: the disk refused.
         """
         kit = self._kit
-        state = kit.pending.state()
-        survey = Survey(kit.store)
-        unsent: list[str] = []
-        unfetched: list[str] = []
-        private_count = 0
-        for thread_id in self._all({}):
-            facts = survey.facts(thread_id, kit.cursors.get(thread_id))
-            private_count += facts.here is Here.PRIVATE
-            operation = decide(replace(facts, is_busy=False))
-            if operation in _SENDS:
-                unsent.append(thread_id)
-            if operation in _FETCHES:
-                unfetched.append(thread_id)
-        return Status(
-            kit.cursors.url,
-            kit.cursors.user,
-            state.synced_at,
-            state.failed_at,
-            state.last_error,
-            state.next_try_at,
-            _waiting(kit.pending.entries(), state.unscrubbed),
-            tuple(unsent),
-            tuple(unfetched),
-            private_count,
-            state.conflicts,
-        )
+        return standing(kit.store, kit.cursors, kit.pending, kit.now())
 
     # ---- inside --------------------------------------------------------------------------------
 
     def _all(self, heads: Mapping[str, ThreadHead]) -> list[str]:
         """Every thread that is here, on the server, or was synced once."""
-        folders = self._kit.store.folders
-        found = (*folders.ids(), *folders.ids(in_trash=True), *self._kit.cursors.ids(), *heads)
-        return list(dict.fromkeys(found))
+        return all_known(self._kit.store, self._kit.cursors, heads)
 
     def _families(self, thread_ids: Iterable[str]) -> list[str]:
         survey = Survey(self._kit.store)
         return list(dict.fromkeys(one for name in thread_ids for one in survey.family(name)))
-
-    def _heads(self) -> tuple[dict[str, ThreadHead], int]:
-        """Where the server's threads are that have changed since they were looked at."""
-        state = self._kit.pending.state()
-        is_known = (state.url, state.user) == (self._kit.cursors.url, self._kit.cursors.user)
-        # Without cursors nobody knows what was looked at.
-        after = state.change if is_known and self._kit.cursors.ids() else 0
-        found, change = self._listed(after)
-        if change < after:  # the server has lost its end: a backup was put back
-            found, change = self._listed(0)
-            self._forget_what_is_gone(found)
-        return found, change
-
-    def _listed(self, after: int) -> tuple[dict[str, ThreadHead], int]:
-        found: dict[str, ThreadHead] = {}
-        while True:
-            page = self._kit.remote.heads(after)
-            found.update((head.thread, head) for head in page.heads)
-            if page.is_last or page.change <= after:
-                return found, page.change
-            after = page.change
-
-    def _forget_what_is_gone(self, heads: Mapping[str, ThreadHead]) -> None:
-        cursors = self._kit.cursors
-        for thread_id in cursors.ids():
-            cursor = cursors.get(thread_id)
-            if cursor is not None and thread_id not in heads and not cursor.is_purged:
-                cursors.put(thread_id, cursors.new())
 
     def _is_too_early(self, told: Told) -> bool:
         state = self._kit.pending.state()
@@ -253,20 +208,7 @@ class Engine:
             new = replace(state, failures=0, failed_at="", last_error="", next_try_at="")
             new = replace(new, url=kit.cursors.url, user=kit.cursors.user)
             if (new.url, new.user) != (state.url, state.user) and not is_full:
-                new = replace(new, change=0)
+                new = replace(new, change=0, stamp="")
             return replace(new, synced_at=kit.now()) if is_full else new
 
         kit.pending.change_state(reached)
-
-
-_SENDS = frozenset((Operation.PUSH, Operation.REPLACE, Operation.MERGE, Operation.PARKED))
-_FETCHES = frozenset((Operation.FETCH, Operation.PULL, Operation.MERGE))
-
-
-def _waiting(entries: Mapping[str, Entry], unscrubbed: Iterable[str]) -> tuple[Entry, ...]:
-    """What waits, what waits for a person to scrub it again among it."""
-    again = {
-        one: Entry(one, "replace", parked="held", last_error=LOST_SCRUB, found=(LOST_SCRUB,))
-        for one in unscrubbed
-    }
-    return tuple({**entries, **again}.values())

@@ -15,6 +15,9 @@ from treadle.sync.ports import Remote
 Looks: TypeAlias = Callable[[Iterable[bytes]], list[str]]
 """(what is about to leave) -> what secrets were found in it, in words that hold none of them."""
 
+Progress: TypeAlias = Callable[[int, int], None]
+"""(threads that are done, threads in question): for whoever looks on."""
+
 OnConflict: TypeAlias = Literal["merge", "fork"]
 
 
@@ -33,6 +36,7 @@ class Kit(Struct, frozen=True):
     random: Callable[[], float]
     looks: Looks
     host: str = ""
+    progress: Progress = lambda _done, _all: None
 
 
 class Problem(Struct, frozen=True):
@@ -46,10 +50,11 @@ class Problem(Struct, frozen=True):
 class Report(Struct, frozen=True):
     """What a sync did. Threads are named by their ids.
 
-    `sent` have new records on the server, `received` have new records here. `merged` and `forked`
-    were both. `removed` are gone from the server, because they are private now. `held` hold
-    secrets, `refused` were refused by the server: neither is tried by itself again. `waiting` are
-    tried again. `unreachable` says why the server could not be asked for all; empty if it could,
+    `sent` have new records on the server, `received` have new records here. `replaced` were put in
+    the place of the server's after a scrub. `removed` are gone from the server, because they are
+    private now. `conflicts` had gone on elsewhere too. `held` hold secrets, `refused` were refused
+    by the server: neither is tried by itself again. `waiting` are tried again. `notes` are words
+    for people. `unreachable` says why the server could not be asked for all; empty if it could,
     `next_try_at` when it is tried next. `private_count` counts threads that stay.
     """
 

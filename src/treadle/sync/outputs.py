@@ -1,6 +1,7 @@
 """The large outputs of threads on their way: before the records that name them, in both directions.
 
-One that is missing is told, and stops nothing: its message has its beginning and its end.
+One that is missing is told, and stops nothing: its message has its beginning and its end. It is
+looked for again with every sync of all threads, until both have it.
 """
 
 from __future__ import annotations
@@ -8,10 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 from hashlib import sha256
 
-from treadle.errors import MissingBlobError, RemoteConflictError, RemoteRefusedError
+from treadle.api.marks import Mark
+from treadle.errors import (
+    DiskError,
+    MissingBlobError,
+    NotLoggedInError,
+    PrivateThreadError,
+    RemoteConflictError,
+    RemoteRefusedError,
+    RemoteUnavailableError,
+    TreadleError,
+    UnknownThreadError,
+)
 from treadle.store.blobs import Blobs
+from treadle.sync.cursors import Missing
 from treadle.sync.kit import Kit
-from treadle.sync.shareable import ShareableThread
+from treadle.sync.shareable import ShareableThread, shareable, spoken_of
 from treadle.thread.outputs import outputs_of
 from treadle.thread.record import Record
 
@@ -29,6 +42,7 @@ def fetch_outputs(kit: Kit, thread_id: str, records: Iterable[Record]) -> tuple[
     blobs = Blobs(kit.store.folders)
     notes: list[str] = []
     seen: set[str] = set()
+    lacking: list[str] = []
     for seq, ref in outputs_of(records):
         if ref.sha256 in seen:
             continue
@@ -44,11 +58,14 @@ def fetch_outputs(kit: Kit, thread_id: str, records: Iterable[Record]) -> tuple[
             raise
         except RemoteRefusedError as error:
             notes.append(f"{thread_id}: the output that record {seq} names: {error.message}")
+            lacking.append(ref.sha256)
             continue
         if data is None or sha256(data).hexdigest() != ref.sha256:
             notes.append(f"{thread_id}: the server has not got the output that record {seq} names")
+            lacking.append(ref.sha256)
             continue
         blobs.keep(data)
+    _note_missing(kit, thread_id, lacking)
     return tuple(notes)
 
 
@@ -66,11 +83,67 @@ def send_outputs(
         RemoteError: some may be there by now.
     """
     notes: list[str] = []
+    lacking: list[str] = []
     for seq, name in names:
         try:
             thread.blob(name)
         except MissingBlobError as error:
             notes.append(f"{thread.thread_id}: record {seq}: {error.message}")
+            lacking.append(name)
             continue
         kit.remote.put_blob(thread, name)
+    _note_missing(kit, thread.thread_id, lacking)
     return tuple(notes)
+
+
+def look_again(kit: Kit) -> None:
+    """Look again for the outputs that were missing when they were to be sent or fetched.
+
+    What is found is sent, or fetched; what is private by now, or gone, is looked for no more.
+
+    Raises:
+        RemoteUnavailableError: what was not looked for yet is, with the next sync.
+        NotLoggedInError: the same.
+        DiskError: the disk refused.
+    """
+    missing = kit.cursors.missing()
+    for one in sorted(missing):
+        try:
+            is_over = _has_both(kit, one)
+        except (RemoteUnavailableError, NotLoggedInError, DiskError):
+            raise
+        except (PrivateThreadError, UnknownThreadError):
+            is_over = True
+        except TreadleError:
+            continue
+        if is_over:
+            missing -= {one}
+            kit.cursors.set_missing(missing)
+
+
+def _has_both(kit: Kit, one: Missing) -> bool:
+    """Whether this machine and the server have the output now; what one has the other is given."""
+    with shareable(kit.store, one.thread_id) as thread:
+        ref = {ref.sha256: ref for _, ref in thread.outputs(Mark())}.get(one.sha256)
+        if ref is None:
+            return True
+        try:
+            data = thread.blob(one.sha256)
+        except MissingBlobError:
+            data = None
+        if data is not None:
+            if kit.looks([data]):
+                return False
+            kit.remote.put_blob(thread, one.sha256)
+            return True
+    with spoken_of(kit.store, one.thread_id):
+        found = kit.remote.get_blob(one.thread_id, one.sha256)
+    if found is None or sha256(found).hexdigest() != one.sha256:
+        return False
+    Blobs(kit.store.folders).keep(found)
+    return True
+
+
+def _note_missing(kit: Kit, thread_id: str, names: Iterable[str]) -> None:
+    if new := {Missing(thread_id, name) for name in names}:
+        kit.cursors.set_missing(kit.cursors.missing() | new)

@@ -50,7 +50,6 @@ class Entry(Struct, frozen=True, omit_defaults=True):
     failed_at: str = ""
     retry_count: int = 0
     last_error: str = ""
-    next_try_at: str = ""
     parked: Parking = ""
     version: int = 0
     hash: str = GENESIS
@@ -76,15 +75,17 @@ class Conflict(Struct, frozen=True):
 class State(Struct, frozen=True, omit_defaults=True):
     """What is known of the server.
 
-    `change` is the last change that was looked at. `failures` counts how often it could not be
-    reached since it was; before `next_try_at` nobody asks it unasked. `conflicts` holds the newest
-    conflicts, at most `CONFLICT_COUNT_MAX`. `unscrubbed` are the threads in which a text stands
-    again that was scrubbed here, because another machine's scrub was first.
+    `change` is the last change that was looked at, `stamp` what the server calls it. `failures`
+    counts how often it could not be reached since it was; before `next_try_at` nobody asks it
+    unasked. `conflicts` holds the newest conflicts, at most `CONFLICT_COUNT_MAX`. `unscrubbed` are
+    the threads in which a text stands again that was scrubbed here, because another machine's scrub
+    was first.
     """
 
     url: str = ""
     user: str = ""
     change: int = 0
+    stamp: str = ""
     failures: int = 0
     failed_at: str = ""
     last_error: str = ""
@@ -133,10 +134,13 @@ class Pending:
             return {}
         return {entry.thread_id: entry for entry in found.entries}
 
-    def begin(self, wanted: Mapping[str, Sending]) -> None:
+    def begin(self, wanted: Mapping[str, Sending]) -> dict[str, Entry]:
         """Note, durably and before the first attempt, what is about to be sent.
 
         What is known of failures stays, if the same is to be done.
+
+        Returns:
+            All entries, by thread.
 
         Raises:
             StorageBusyError: other processes write all the time; nothing was noted.
@@ -149,20 +153,26 @@ class Pending:
                 if known is None or known.operation != operation:
                     entries[thread_id] = Entry(thread_id, operation)
             self._write(entries)
+        return entries
 
-    def put(self, entry: Entry) -> None:
-        """Note an entry in the place of the thread's own. Raises as `begin`."""
-        entry = replace(entry, last_error=entry.last_error[:ERROR_LENGTH_MAX])
-        with self._held():
-            self._write({**self.entries(), entry.thread_id: entry})
+    def settle(self, changed: Mapping[str, Entry], done: Iterable[str]) -> None:
+        """Note what became of entries, of many at once.
 
-    def end(self, thread_ids: Iterable[str]) -> None:
-        """These are done. Raises as `begin`."""
-        gone = set(thread_ids)
-        if not gone & self.entries().keys():
+        Args:
+            changed: entries in the place of the threads' own, of threads that wait still.
+            done: threads that wait no more.
+
+        Raises: as `begin`.
+        """
+        gone = set(done)
+        if not (gone | changed.keys()) & self.entries().keys():
             return
         with self._held():
-            self._write({one: entry for one, entry in self.entries().items() if one not in gone})
+            left = {one: entry for one, entry in self.entries().items() if one not in gone}
+            for one, entry in changed.items():
+                if one in left:
+                    left[one] = replace(entry, last_error=entry.last_error[:ERROR_LENGTH_MAX])
+            self._write(left)
 
     def state(self) -> State:
         """What is known of the server. Raises `DiskError`."""

@@ -66,8 +66,11 @@ class Remote(Protocol):
         """Remove all that the server has of a thread, for good; fine if it has nothing."""
         ...
 
-    def heads(self, after: int) -> Heads:
-        """Where the caller's own threads are that changed after a change number."""
+    def heads(self, after: int, stamp: str = "") -> Heads:
+        """Where the caller's own threads are that changed after a change number.
+
+        `stamp` is what the answer with that number had; empty if that is not known.
+        """
         ...
 
     def records(self, thread_id: str, after: Mark) -> Iterator[bytes]:

@@ -2,47 +2,136 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from msgspec import Struct
 from msgspec.structs import replace
 
 from treadle.api.marks import Mark
 from treadle.errors import (
+    DiskError,
     RemoteConflictError,
     RemoteRefusedError,
+    TreadleError,
     UnknownThreadError,
 )
 from treadle.store.reading import header_of
 from treadle.sync.conflicts import settle_place
 from treadle.sync.kit import Kit, Told
 from treadle.sync.outputs import fetch_outputs
+from treadle.sync.survey import Survey
 from treadle.thread.codec import UnknownEntryError
+from treadle.thread.facts import ThreadCreated
 from treadle.thread.ids import is_thread_id
-from treadle.thread.record import Condition, scan
+from treadle.thread.record import Condition, Scan, scan
+
+DEPTH_MAX: Final = 1000
+"""Forks of forks that are taken in at once."""
+
+SIZE_MAX: Final = 512 * 1024 * 1024
+"""Bytes of them before the last one."""
 
 
-def take_in(kit: Kit, told: Told, thread_id: str, above: frozenset[str] = frozenset()) -> list[str]:
+class _Fetched(Struct, frozen=True):
+    """A journal as the server has it."""
+
+    data: bytes
+    found: Scan
+    header: ThreadCreated
+
+
+def take_in(kit: Kit, told: Told, thread_id: str) -> list[str]:
     """Take in a thread of the server, and what it goes on from, if that is not here.
 
-    Nothing that was allowed in it counts here, as with every thread that was made elsewhere.
+    Nothing that was allowed in it counts here, as with every thread that was made elsewhere. What
+    hangs on a thread that is private here is not taken in: removing it from the server would tell
+    that the private one is here.
 
     Args:
         kit: the parts.
         told: what is reported.
         thread_id: the thread.
-        above: the threads that lead here.
 
     Returns:
         The threads that were taken in.
 
     Raises:
-        RemoteRefusedError: the server will not give it, or gives no journal of it.
-        RemoteUnavailableError: it was not taken in; what it goes on from may have been.
-        StoreError: as `LocalStore.adopt`.
+        RemoteRefusedError: the server will not give it, gives no journal of it, or it hangs on
+            what is private here; nothing was taken in.
+        RemoteUnavailableError: nothing was taken in.
+        StoreError: as `LocalStore.adopt`; what it goes on from may have been taken in.
         UsageError: the same.
     """
+    taken: list[str] = []
+    for journal in reversed(_fetched(kit, thread_id)):
+        one = journal.header.thread
+        if _is_here(kit, one):
+            continue  # the thread, or what it goes on from, has come meanwhile, or was made here
+        for note in fetch_outputs(kit, one, journal.found.records):
+            told.add("notes", note)
+        kit.store.adopt(journal.data, is_mine=True)
+        taken.append(one)
+        settle_place(kit, one)
+        last = journal.found.head
+        cursor = replace(kit.cursors.new(), seq=last.seq, hash=last.hash, size=last.size)
+        kit.cursors.put(one, cursor)
+    return taken
+
+
+def _fetched(kit: Kit, thread_id: str) -> list[_Fetched]:
+    """A thread, then what it goes on from, up to what this machine has from the server already.
+
+    What is here and was never synced is asked for as what is not: the server learns nothing.
+    """
+    found: list[_Fetched] = []
+    seen: set[str] = set()
+    hangs_on: set[str] = set()
+    size, wanted = 0, thread_id
+    while wanted:
+        if wanted in seen or len(found) >= DEPTH_MAX or size > SIZE_MAX:
+            raise _no_journal(thread_id, "it goes on from too many others")
+        seen.add(wanted)
+        try:
+            data = b"".join(kit.remote.records(wanted, Mark()))
+        except RemoteConflictError as error:
+            raise RemoteRefusedError(error.message, code=error.code, status=error.status) from error
+        size += len(data)
+        scanned, header = read_journal(wanted, data)
+        found.append(_Fetched(data, scanned, header))
+        base = "" if header.base is None else header.base.thread
+        hangs_on |= {base, header.parent or ""}
+        wanted = base if is_thread_id(base) and not _is_synced(kit, base) else ""
+    survey = Survey(kit.store)
+    for one in filter(is_thread_id, hangs_on):
+        if _is_here(kit, one) and _may_be_private(survey, one):
+            raise RemoteRefusedError(
+                f"thread {thread_id} of the server hangs on {one}, which is private here",
+                hint="it was not taken in",
+            )
+    return found
+
+
+def _is_synced(kit: Kit, thread_id: str) -> bool:
+    """Whether a thread is here, and the server knows that."""
+    cursor = kit.cursors.get(thread_id)
+    return cursor is not None and cursor.seq > 0 and _is_here(kit, thread_id)
+
+
+def _may_be_private(survey: Survey, thread_id: str) -> bool:
     try:
-        data = b"".join(kit.remote.records(thread_id, Mark()))
-    except RemoteConflictError as error:
-        raise RemoteRefusedError(error.message, code=error.code, status=error.status) from error
+        return survey.is_private(thread_id)
+    except DiskError:
+        raise
+    except TreadleError:
+        return True
+
+
+def read_journal(thread_id: str, data: bytes) -> tuple[Scan, ThreadCreated]:
+    """What a server has sent as the journal of a thread: its records, the chain verified.
+
+    Raises:
+        RemoteRefusedError: it is no intact journal of this thread.
+    """
     found = scan(data)
     if found.condition is not Condition.CLEAN or not found.records:
         raise _no_journal(thread_id, found.reason or "it holds no record")
@@ -52,19 +141,7 @@ def take_in(kit: Kit, told: Told, thread_id: str, above: frozenset[str] = frozen
         raise _no_journal(thread_id, error.message) from error
     if header.thread != thread_id:
         raise _no_journal(thread_id, "it is another thread's")
-    taken: list[str] = []
-    base = None if header.base is None else header.base.thread
-    if base is not None and base not in above and is_thread_id(base) and not _is_here(kit, base):
-        taken += take_in(kit, told, base, above | {thread_id})
-    for note in fetch_outputs(kit, thread_id, found.records):
-        told.add("notes", note)
-    kit.store.adopt(data, is_mine=True)
-    taken.append(thread_id)
-    settle_place(kit, thread_id)
-    last = found.head
-    cursor = replace(kit.cursors.new(), seq=last.seq, hash=last.hash, size=last.size)
-    kit.cursors.put(thread_id, cursor)
-    return taken
+    return found, header
 
 
 def _is_here(kit: Kit, thread_id: str) -> bool:

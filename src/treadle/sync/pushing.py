@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from treadle.api.marks import Mark
+from treadle.api.types import ThreadHead
 from treadle.errors import (
     MissingBlobError,
     RemoteConflictError,
@@ -70,16 +71,18 @@ def push_all(kit: Kit, thread: ShareableThread, cursor: Cursor) -> tuple[str, ..
     if outputs and not acked.seq:
         # A server keeps outputs with the thread that they are of: it must have that first.
         thread.through = thread.public_from(max(1, outputs[0][0] - 1))
-        acked = _pushed(kit, thread, acked)
+        acked = mark_of(kit.remote.push(thread, acked))
         thread.through = thread.head.seq
     notes = send_outputs(kit, thread, outputs)
+    change = cursor.change
     while acked != thread.mark:
-        before, acked = acked, _pushed(kit, thread, acked)
+        answer = kit.remote.push(thread, acked)
+        before, acked, change = acked, mark_of(answer), answer.change
         if acked == before:
             raise RemoteRefusedError(f"the server takes no records of thread {thread.thread_id}")
         if acked.seq >= thread.mark.seq:
             break
-    _note(kit, thread, cursor, acked)
+    _note(kit, thread, cursor, acked, change)
     return notes
 
 
@@ -88,7 +91,7 @@ def replace_all(kit: Kit, thread: ShareableThread, cursor: Cursor) -> tuple[str,
     outputs = [(seq, ref.sha256) for seq, ref in thread.outputs(Mark())]
     notes = send_outputs(kit, thread, outputs)
     answer = kit.remote.replace(thread, cursor.seen)
-    _note(kit, thread, cursor, Mark(answer.version, answer.hash))
+    _note(kit, thread, cursor, mark_of(answer), answer.change)
     return notes
 
 
@@ -112,12 +115,12 @@ def send_anew(kit: Kit, thread: ShareableThread, cursor: Cursor) -> tuple[str, .
     return (*notes, too_large_to_replace(thread_id))
 
 
-def _pushed(kit: Kit, thread: ShareableThread, base: Mark) -> Mark:
-    answer = kit.remote.push(thread, base)
-    return Mark(answer.version, answer.hash)
+def mark_of(head: ThreadHead) -> Mark:
+    """Where a server's thread ends."""
+    return Mark(head.version, head.hash)
 
 
-def _note(kit: Kit, thread: ShareableThread, cursor: Cursor, server: Mark) -> None:
+def _note(kit: Kit, thread: ShareableThread, cursor: Cursor, server: Mark, change: int) -> None:
     """All of ours is acknowledged. The server may have more: another machine was quick."""
     head = thread.head
     new = replace(
@@ -126,6 +129,7 @@ def _note(kit: Kit, thread: ShareableThread, cursor: Cursor, server: Mark) -> No
         hash=head.hash,
         size=head.size,
         is_deleted=cursor.is_deleted,
+        change=change,
     )
     if server != thread.mark:
         new = replace(new, seen_seq=server.seq, seen_hash=server.hash)

@@ -40,6 +40,14 @@ def too_large_to_replace(thread_id: str) -> str:
     )
 
 
+def scrubbed_there(thread_id: str) -> str:
+    """What is said of a thread out of which a text was taken because the server's copy lacks it."""
+    return (
+        f"{thread_id} was scrubbed on another machine: what was taken out there is gone here too; "
+        "if nobody has done that, ask whoever runs the server"
+    )
+
+
 def removed_with(thread_id: str, private: str) -> str:
     """What is said of a thread that is removed because of another one."""
     return (

@@ -7,7 +7,7 @@ that was stopped anywhere is finished by the next one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Final
 
 from msgspec.structs import replace
@@ -18,6 +18,7 @@ from treadle.api.types import ThreadHead
 from treadle.errors import (
     NotLoggedInError,
     PrivateThreadError,
+    RemoteBrokenError,
     RemoteConflictError,
     RemoteRefusedError,
     RemoteUnavailableError,
@@ -31,8 +32,11 @@ from treadle.sync.comparing import Relation
 from treadle.sync.conflicts import bring_together
 from treadle.sync.cursors import Cursor
 from treadle.sync.decision import Here, Operation, decide
+from treadle.sync.heads import is_purged
 from treadle.sync.kit import Kit, OnConflict, Problem, Told
-from treadle.sync.pending import Conflict, Entry, Parking, Sending, State
+from treadle.sync.noting import Notes
+from treadle.sync.ordering import in_order
+from treadle.sync.pending import Conflict, Entry, Sending, State
 from treadle.sync.pulling import take_in
 from treadle.sync.pushing import push_all, refuse_secrets, replace_all, send_anew
 from treadle.sync.refusals import LOST_SCRUB, removed_with, why_refused
@@ -42,6 +46,9 @@ from treadle.thread.record import Head
 
 TRIES: Final = 5
 """So often a thread is brought together with the server's within a round, while that goes on."""
+
+BROKEN_MAX: Final = 3
+"""So many answers may break off in a round, each for its own thread; then it is the server."""
 
 _SENDING: Final[Mapping[Operation, Sending]] = {
     Operation.PUSH: "upsert",
@@ -78,11 +85,17 @@ class Round:
         self._how = on_conflict
         self._may_write = may_write
         self._survey = Survey(kit.store)
-        self._failed: set[str] = set()
+        self._notes = Notes(kit, told)
         self._entries: dict[str, Entry] = {}
-        self._done: list[str] = []
+        self._broken_count = 0
+        self._left: frozenset[str] = frozenset()
         self._at = ""
         """The thread that is being worked on."""
+
+    def leave(self, thread_ids: Iterable[str]) -> None:
+        """These are left alone in this round; what hangs on them waits."""
+        self._left = frozenset(thread_ids)
+        self._notes.failed |= self._left
 
     def run(self, thread_ids: Iterable[str], heads: Mapping[str, ThreadHead]) -> None:
         """Do what is to be done about these threads.
@@ -97,20 +110,29 @@ class Round:
             DiskError: what is to be sent cannot be noted.
         """
         self._entries = self._kit.pending.entries()
-        plan = self._plan(thread_ids, heads)
+        plan = self._plan((one for one in thread_ids if one not in self._left), heads)
+        busy = [one for one, what in plan.items() if what is not Operation.NOTHING]
         wanted = {one: _SENDING[what] for one, what in plan.items() if what in _SENDING}
-        self._kit.pending.begin(wanted)
-        self._done += [one for one, what in plan.items() if what is Operation.NOTHING]
+        self._notes.begin(wanted)
+        for one, what in plan.items():
+            if what is Operation.NOTHING:
+                self._notes.done(one)
+        folders = self._kit.store.folders
+        here = {*folders.ids(), *folders.ids(in_trash=True)}
+        done = 0
         try:
-            for thread_id in self._in_order(plan):
+            for thread_id in in_order(plan, here, self._survey):
                 self._at = thread_id
                 self._attempt(thread_id, plan[thread_id], heads.get(thread_id))
+                if plan[thread_id] is not Operation.NOTHING:
+                    done += 1
+                    self._kit.progress(done, len(busy))
             self._tell_unscrubbed(plan)
         except RemoteUnavailableError as error:
-            self._note_failure(self._at, error.message)
+            self._notes.fail(self._at, error.message)
             raise
         finally:
-            self._kit.pending.end(one for one in self._done if one not in self._failed)
+            self._notes.end()
 
     def _plan(
         self, thread_ids: Iterable[str], heads: Mapping[str, ThreadHead]
@@ -123,9 +145,8 @@ class Round:
             facts = self._survey.facts(thread_id, cursor, heads.get(thread_id), entry, self._wish)
             plan[thread_id] = decide(facts)
             # What was refused when it was to be fetched is not asked for again by itself.
-            if plan[thread_id] is Operation.FETCH and not (
-                self._wish.is_wanted or thread_id in heads
-            ):
+            is_refused = cursor is not None and cursor.is_refused and thread_id not in heads
+            if plan[thread_id] is Operation.FETCH and is_refused and not self._wish.is_wanted:
                 plan[thread_id] = Operation.NOTHING
             # What was scrubbed in vain is sent on nobody's word but a person's.
             is_held = thread_id in unscrubbed and not self._wish.is_wanted
@@ -134,46 +155,6 @@ class Round:
             if facts.here is Here.PRIVATE:
                 self._told.private_count += 1
         return plan
-
-    def _in_order(self, plan: Mapping[str, Operation]) -> Iterator[str]:
-        """First what must go from the server, then what comes, then what is told and sent.
-
-        What comes, comes for sub-agents before those they work for, so that all of them are moved
-        to the trash together; what goes on from a thread comes and is sent after it.
-        """
-        depth = {one: len(self._survey.family(one)) for one in plan if one in self._here()}
-        comes = (Operation.PULL, Operation.MERGE)
-        first = [one for one, what in plan.items() if what is Operation.PURGE]
-        fetched = [one for one, what in plan.items() if what is Operation.FETCH]
-        pulled = [one for one, what in plan.items() if what in comes]
-        rest = [one for one in plan if one not in {*first, *fetched, *pulled}]
-        yield from sorted(first)
-        yield from sorted(fetched)
-        yield from self._families(pulled)
-        yield from sorted(rest, key=lambda one: (depth.get(one, 0), one))
-
-    def _here(self) -> set[str]:
-        folders = self._kit.store.folders
-        return {*folders.ids(), *folders.ids(in_trash=True)}
-
-    def _families(self, thread_ids: list[str]) -> Iterator[str]:
-        """Each after what it goes on from, and before whom it works for."""
-        wanted, done = sorted(thread_ids), dict[str, None]()
-        above = {one: self._survey.relatives(one) for one in wanted}
-
-        def visit(one: str, path: frozenset[str]) -> None:
-            if one in done or one in path or one not in above:
-                return
-            if above[one].base:
-                visit(above[one].base, path | {one})
-            for child in wanted:
-                if above[child].parent == one:
-                    visit(child, path | {one})
-            done[one] = None
-
-        for one in wanted:
-            visit(one, frozenset())
-        return iter(done)
 
     # ---- one thread --------------------------------------------------------------------------
 
@@ -185,28 +166,37 @@ class Round:
             if operation in _SENDING:
                 self._refuse_orphan(thread_id)
             act(self, thread_id, head)
+        except RemoteBrokenError as error:
+            self._broken_count += 1
+            if self._broken_count > BROKEN_MAX:
+                raise
+            self._remember(thread_id, head)
+            self._notes.wait(thread_id, error.message)
         except (RemoteUnavailableError, NotLoggedInError):
             raise
         except PrivateThreadError:
             self._told.private_count += 1
-            self._done.append(thread_id)
+            self._notes.done(thread_id)
         except SecretFoundError as error:
-            self._park(thread_id, "held", error.message, error.found)
+            self._notes.park(thread_id, "held", error.message, self._end(thread_id), error.found)
         except RemoteRefusedError as error:
-            self._remember(thread_id, head)
-            base = self._survey.relatives(thread_id).base
-            self._park(thread_id, "refused", why_refused(error, base))
+            self._remember(thread_id, head, is_refused=operation is Operation.FETCH)
+            why = why_refused(error, self._survey.relatives(thread_id).base)
+            self._notes.park(thread_id, "refused", why, self._end(thread_id))
         except (ThreadBusyError, StorageBusyError) as error:
             self._remember(thread_id, head)
-            self._wait(thread_id, error.message)
+            self._notes.wait(thread_id, error.message, is_failure=False)
         except TreadleError as error:
             self._remember(thread_id, head)
-            self._wait(thread_id, error.message)
+            self._notes.wait(thread_id, error.message)
+        except Exception as error:  # noqa: BLE001  a fault of ours in one thread is no other's
+            self._remember(thread_id, head)
+            self._notes.wait(thread_id, f"a fault in Treadle: {type(error).__name__}: {error}")
 
     def _refuse_orphan(self, thread_id: str) -> None:
         """What a thread hangs on goes first: without it the server cannot fold the thread."""
         for one in self._survey.relatives(thread_id).ids:
-            if one in self._failed:
+            if one in self._notes.failed:
                 raise StorageBusyError(f"it is sent after {one}, which it hangs on")
 
     def _push(self, thread_id: str, head: ThreadHead | None = None) -> None:
@@ -215,12 +205,13 @@ class Round:
             try:
                 self._push_once(thread_id, cursor)
                 self._told.add("sent", thread_id)
-                self._done.append(thread_id)
+                self._notes.done(thread_id)
                 return
             except RemoteConflictError as error:
                 if not error.seq and cursor.seq:
-                    self._tell_purged(thread_id, head)
-                    return
+                    if not self._begins_anew(thread_id):
+                        return
+                    continue
                 seen = replace(cursor, seen_seq=error.seq, seen_hash=error.hash)
                 self._kit.cursors.put(thread_id, replace(seen, is_purged=False))
             except UnknownThreadError:
@@ -246,10 +237,14 @@ class Round:
                     refuse_secrets(kit, thread, Mark())
                     self._tell_all(_replaced(kit, thread, cursor))
                 self._told.add("replaced", thread_id)
-                self._done.append(thread_id)
+                self._notes.done(thread_id)
                 self._note_scrub(thread_id, is_lost=False)
                 return
             except RemoteConflictError as error:
+                if not error.seq and cursor.seq:
+                    if self._begins_anew(thread_id):
+                        self._push(thread_id)
+                    return
                 seen = replace(cursor, seen_seq=error.seq, seen_hash=error.hash)
                 kit.cursors.put(thread_id, seen)
                 if not self._may_write or kit.store.holder(thread_id) is not None:
@@ -265,7 +260,7 @@ class Round:
         if (private := self._survey.private_above(thread_id)) is not None:
             self._told.add("notes", removed_with(thread_id, private))
         self._told.add("removed", thread_id)
-        self._done.append(thread_id)
+        self._notes.done(thread_id)
 
     def _fetch(self, thread_id: str, head: ThreadHead | None = None) -> None:
         for one in take_in(self._kit, self._told, thread_id):
@@ -274,8 +269,25 @@ class Round:
     def _pull(self, thread_id: str, head: ThreadHead | None = None) -> None:
         if not self._may_write:
             raise StorageBusyError(_GOES_ON)
-        if self._bring(thread_id):
+        try:
+            has_more = self._bring(thread_id)
+        except RemoteRefusedError as error:
+            if error.code != Code.NOT_FOUND.value:
+                raise
+            has_more = self._begins_anew(thread_id)
+        if has_more:
             self._push(thread_id)
+
+    def _begins_anew(self, thread_id: str) -> bool:
+        """The server has nothing of what it had. Unless it was removed, all of it is sent again.
+
+        An older backup that was put back has not got it; only its head says that it was removed.
+        """
+        if is_purged(self._kit, thread_id):
+            self._tell_purged(thread_id)
+            return False
+        self._kit.cursors.put(thread_id, self._kit.cursors.new())
+        return True
 
     def _bring(self, thread_id: str) -> bool:
         """Bring a thread together with the server's; whether ours has more then."""
@@ -313,18 +325,18 @@ class Round:
             found.conflict is not None and not found.conflict.fork
         )
         if not has_more:
-            self._done.append(thread_id)
+            self._notes.done(thread_id)
         return has_more
 
     def _push_fork(self, fork: str) -> None:
         """What became a thread of its own is sent too; if that fails, with the next round."""
-        self._kit.pending.begin({fork: "upsert"})
+        self._notes.begin({fork: "upsert"})
         self._attempt(fork, Operation.PUSH, None)
 
     def _tell_purged(self, thread_id: str, head: ThreadHead | None = None) -> None:
         cursor = replace(self._kit.cursors.new(), is_purged=True)
         self._kit.cursors.put(thread_id, cursor)
-        self._done.append(thread_id)
+        self._notes.done(thread_id)
         self._told.add(
             "notes",
             f"{thread_id} was removed from the server for good; it stays here, and is sent again "
@@ -341,33 +353,11 @@ class Round:
 
     def _tell_parked(self, thread_id: str, head: ThreadHead | None = None) -> None:
         entry = self._entries[thread_id]
-        self._failed.add(thread_id)
+        self._notes.failed.add(thread_id)
         problem = Problem(thread_id, entry.last_error, entry.found)
         self._told.add("held" if entry.parked == "held" else "refused", problem)
 
     # ---- what is noted -----------------------------------------------------------------------
-
-    def _park(self, thread_id: str, how: Parking, why: str, found: tuple[str, ...] = ()) -> None:
-        """Not by itself again, before somebody asks for it or it has got further."""
-        self._failed.add(thread_id)
-        self._told.add("held" if how == "held" else "refused", Problem(thread_id, why, found))
-        known = self._kit.pending.entries().get(thread_id)
-        if known is None:
-            return
-        end = self._end(thread_id)
-        self._kit.pending.put(
-            replace(
-                known,
-                parked=how,
-                last_error=why,
-                failed_at=self._kit.now(),
-                retry_count=known.retry_count + 1,
-                next_try_at="",
-                found=found,
-                version=end.seq,
-                hash=end.hash,
-            )
-        )
 
     def _end(self, thread_id: str) -> Head:
         try:
@@ -376,32 +366,22 @@ class Round:
             return Head()
         return end_of(self._kit.store.folders.disk, path) or Head()
 
-    def _wait(self, thread_id: str, why: str) -> None:
-        """It is tried again with the next round."""
-        self._failed.add(thread_id)
-        self._told.add("waiting", Problem(thread_id, why))
-        self._note_failure(thread_id, why)
-
-    def _note_failure(self, thread_id: str, why: str) -> None:
-        self._failed.add(thread_id)
-        known = self._kit.pending.entries().get(thread_id)
-        if known is not None:
-            count = known.retry_count + 1
-            at = self._kit.now()
-            new = replace(known, last_error=why, failed_at=at, retry_count=count, parked="")
-            self._kit.pending.put(new)
-
-    def _remember(self, thread_id: str, head: ThreadHead | None) -> None:
+    def _remember(
+        self, thread_id: str, head: ThreadHead | None, *, is_refused: bool = False
+    ) -> None:
         """Where the server was seen to be, for the next round: it is not told again."""
-        if head is None or head.is_purged:
-            return
         cursor = self._kit.cursors.get(thread_id) or self._kit.cursors.new()
+        if head is None or head.is_purged:
+            if is_refused:
+                self._kit.cursors.put(thread_id, replace(cursor, is_refused=True))
+            return
         seen = replace(
             cursor,
             seen_seq=head.version,
             seen_hash=head.hash,
             is_deleted=head.is_deleted,
             is_purged=False,
+            is_refused=is_refused,
         )
         self._kit.cursors.put(thread_id, seen)
 

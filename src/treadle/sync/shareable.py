@@ -40,6 +40,13 @@ PIECE_SIZE: Final = 4 * 1024 * 1024
 _KEY: Final = object()
 
 
+class _Lines(Struct, frozen=True):
+    """Lines of a journal, and the records that they are."""
+
+    lines: list[bytes]
+    records: list[Record]
+
+
 class ShareableThread:
     """A thread that may leave this machine: its records up to where they were durable.
 
@@ -59,6 +66,7 @@ class ShareableThread:
         "_known",
         "_outputs",
         "_path",
+        "_read",
         "_store",
         "_thread_id",
         "head",
@@ -81,6 +89,7 @@ class ShareableThread:
         self._path = path
         self._is_open = True
         self._known = known
+        self._read: dict[int, _Lines] = {}
         self._outputs: dict[str, BlobRef] = {}
         self.head = head
         """Where the thread ends, as far as it is sent."""
@@ -110,7 +119,8 @@ class ShareableThread:
         """
         parts: list[bytes] = []
         size, is_private = 0, False
-        for write in writes_of(self._bytes(after)):
+        found, first, last = self._part(after)
+        for write in writes_of(b"".join(found.lines[first:last])):
             self._check()
             if parts and not is_private and size + len(write) > PIECE_SIZE:
                 yield b"".join(parts)
@@ -132,8 +142,8 @@ class ShareableThread:
 
     def records(self, after: Mark) -> list[Record]:
         """The same as records. Raises as `lines`."""
-        data = self._bytes(after)
-        return scan(data, Head(after.seq, after.hash)).records
+        lines, first, last = self._part(after)
+        return lines.records[first:last]
 
     def outputs(self, after: Mark) -> list[tuple[int, BlobRef]]:
         """The large outputs that these records name, each once, with the record's number."""
@@ -146,7 +156,7 @@ class ShareableThread:
     def has(self, mark: Mark) -> bool:
         """Whether a mark is in this chain."""
         try:
-            self._bytes(mark)
+            self._part(mark)
         except UnknownThreadError:
             return False
         return True
@@ -165,23 +175,29 @@ class ShareableThread:
             raise MissingBlobError(f"thread {self._thread_id} names no output {sha256!r}")
         return self._store.blob(self._outputs[sha256])
 
-    def _bytes(self, after: Mark) -> bytes:
-        """The lines after a mark, up to `through`."""
+    def _part(self, after: Mark) -> tuple[_Lines, int, int]:
+        """What was read, and which part of that is after a mark and up to `through`."""
         self._check()
         known = self._known if after.seq >= self._known.seq else Head()
+        found = self._read.get(known.size)
+        if found is None:
+            found = self._read[known.size] = self._read_from(known)
+        records, place = found.records, after.seq - known.seq
+        end = known.hash if place == 0 else records[place - 1].hash if place <= len(records) else ""
+        if end != after.hash:
+            raise UnknownThreadError(
+                f"version {after.seq} of thread {self._thread_id} is another one here"
+            )
+        return found, place, min(self.through - known.seq, len(records))
+
+    def _read_from(self, known: Head) -> _Lines:
+        """All after a record: what is durable stays as it is, and is read and verified once."""
         with told_as("read", self._path):
             data = self._store.folders.disk.read_range(
                 self._path, known.size, self.head.size - known.size
             )
         records = scan(data, Head(known.seq, known.hash, known.at, 0)).records
-        place = after.seq - known.seq
-        ends = [Mark(known.seq, known.hash), *(Mark(one.seq, one.hash) for one in records)]
-        if place >= len(ends) or ends[place] != after:
-            raise UnknownThreadError(
-                f"version {after.seq} of thread {self._thread_id} is another one here"
-            )
-        count = min(self.through - known.seq, len(records))
-        return b"".join(lines_of(data)[place:count])
+        return _Lines(lines_of(data), records)
 
     def close(self) -> None:
         """From here on nothing of it is handed out."""
@@ -262,7 +278,10 @@ def spoken_of(store: LocalStore, thread_id: str) -> Iterator[None]:
 
 
 def _hold(store: LocalStore, thread_id: str, held: ExitStack) -> list[str]:
-    """Hold the locks of a thread and of all that it hangs on, which are here; their ids."""
+    """Hold the locks of a thread and of all that it hangs on, which are here; their ids.
+
+    What it hangs on, others hold too who send what hangs on the same.
+    """
     found: dict[str, None] = {}
     todo = [thread_id]
     while todo:
@@ -270,7 +289,7 @@ def _hold(store: LocalStore, thread_id: str, held: ExitStack) -> list[str]:
         if one in found:
             continue
         found[one] = None
-        held.enter_context(sending(store.folders, one))
+        held.enter_context(sending(store.folders, one, is_shared=one != thread_id))
         todo += relatives(store, one).ids
     return list(found)
 

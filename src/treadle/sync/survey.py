@@ -74,7 +74,9 @@ class Survey:
         """
         theirs = _theirs(cursor, head)
         is_deleted = head.is_deleted if head is not None else bool(cursor and cursor.is_deleted)
-        was_sent = cursor is not None and not cursor.is_purged
+        # A cursor that was lost says nothing; what the server says that it has was sent.
+        has_copy = head is not None and not head.is_purged
+        was_sent = has_copy or (cursor is not None and not cursor.is_purged)
         try:
             path, in_trash = self._store.folders.find(thread_id)
         except UnknownThreadError:
@@ -219,7 +221,7 @@ def _theirs(cursor: Cursor | None, head: ThreadHead | None) -> Theirs:
     if cursor is None:
         return Theirs.UNKNOWN
     if cursor.is_purged:
-        return Theirs.PURGED
+        return Theirs.UNKNOWN if cursor.is_anew else Theirs.PURGED
     if cursor.seen != cursor.acked:
         return Theirs.MOVED
     return Theirs.SAME if cursor.seq else Theirs.UNKNOWN

@@ -23,6 +23,7 @@ from treadle.api.codes import Code
 from treadle.api.types import Problem
 from treadle.errors import (
     NotLoggedInError,
+    RemoteBrokenError,
     RemoteConflictError,
     RemoteRefusedError,
     RemoteUnavailableError,
@@ -103,6 +104,7 @@ class Wire:
                 says; what goes wrong while the body is read too.
         """
         timeout = httpx2.Timeout(silence_s, connect=CONNECT_S_MAX)
+        has_begun = False
         try:
             with self._client.stream(
                 method, path, content=body, headers=headers, params=params, timeout=timeout
@@ -112,9 +114,13 @@ class Wire:
                 encoding = response.headers.get("content-encoding", "identity")
                 if encoding.lower() != "identity":
                     raise self.stranger("it compresses what nobody asked it to compress")
+                has_begun = True
                 yield response
         except (httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL, ssl.SSLError) as error:
-            raise self._failure(error) from error
+            failure = self._failure(error)
+            if has_begun and isinstance(failure, RemoteUnavailableError):
+                raise RemoteBrokenError(failure.message, hint=failure.hint) from error
+            raise failure from error
 
     def value(self, method: str, path: str, kind: type[T], **how: Any) -> T:
         """What an answer holds: one JSON document of a type. Raises as `answer`."""
@@ -182,8 +188,8 @@ class Wire:
             )
         if status == 401:
             return NotLoggedInError(
-                f"{self.url} does not know this user: {said}",
-                hint=f"`treadle login {self.url}` with a token that is valid",
+                f"the token is not valid at {self.url}: {said}",
+                hint=f"ask whoever runs the server for one; `treadle login {self.url}` takes it",
             )
         if problem is None:
             return self.stranger(f"it answers {status} {_phrase(status)}", status)

@@ -6,10 +6,19 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from treadle.core.events import Compacted, CompactionRequested, ToolUncertain
 from treadle.core.task.events import StateCompleted, StateFailed, TimeRanOut
-from treadle.thread.facts import ChildStarted, InputQueued, Renamed, Restored, TaskEnded, Trashed
+from treadle.thread.facts import (
+    ChildStarted,
+    InputQueued,
+    Merged,
+    Renamed,
+    Restored,
+    TaskEnded,
+    Trashed,
+)
 from treadle.thread.fold import ThreadFold
 from treadle.thread.history import Numbered
 from treadle.thread.words import words_of
@@ -31,16 +40,28 @@ class Aside(Struct, frozen=True):
 
 
 def asides(fold: ThreadFold, entries: Iterable[Numbered]) -> Iterator[Aside]:
-    """The lines of some records, in order.
+    """The lines of some records, in order; that of a merge stands before the messages that join.
 
     Args:
         fold: the thread before the first of them; it is used up.
         entries: the records.
     """
+    waiting: list[Aside] = []
     for seq, at, entry in entries:
         names = {one.call.id: one.call.tool_name for one in fold.machine.questions}
         is_told = not isinstance(entry, _SHOWN_ELSEWHERE)
         words = words_of(entry, lambda call_id: names.get(call_id, call_id))  # noqa: B023  at once
+        joining = len(fold.merging)
         fold.apply(seq, at, entry)
         if words is not None and is_told:
-            yield Aside(len(fold.conversation), seq, at, words.whole)
+            told = Aside(len(fold.conversation), seq, at, words.whole)
+            if isinstance(entry, Merged) and entry.messages:
+                joining += len(entry.messages)
+                waiting.append(told)
+            else:
+                yield told
+        if waiting and not fold.merging:
+            index = len(fold.conversation) - joining
+            yield from (replace(one, index=index) for one in waiting)
+            waiting.clear()
+    yield from waiting  # a call is still open: they join when it is over

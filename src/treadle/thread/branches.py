@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from treadle.core.llm import Usage
 from treadle.thread.codec import Entry, UnknownEntryError, decode_entry, usage_of
@@ -87,6 +87,42 @@ def _as_merge(record: Record) -> Merged | None:
     except UnknownEntryError:
         return None
     return entry if isinstance(entry, Merged) else None
+
+
+def branch_through(records: Iterable[Record], version: int, last_hash: str) -> list[Record] | None:
+    """A branch that was merged into a thread, from record 1, as whoever forked it knew it.
+
+    Args:
+        records: the thread's own, in order from the first.
+        version: the last record that is wanted.
+        last_hash: its hash.
+
+    Returns:
+        The records both have, and the branch's own; the hashes of these are what the merge says.
+        `None` if no merge holds all of the branch up to there.
+    """
+    known: list[Record] = []
+    for record in records:
+        merged = _as_merge(record) if b'"merged"' in bytes(record.event) else None
+        if merged is not None and 1 <= merged.version <= len(known):
+            branch = _upto(merged, version, last_hash)
+            if branch is not None and known[merged.version - 1].hash == merged.hash:
+                return known[: merged.version] + branch
+        known.append(record)
+    return None
+
+
+def _upto(merged: Merged, version: int, last_hash: str) -> list[Record] | None:
+    """The records of a branch up to one; `None` if some of them are elsewhere."""
+    some = merged.records[: max(0, version - merged.version)]
+    numbers = [one.seq for one in some]
+    if (
+        not some
+        or numbers != [*range(merged.version + 1, version + 1)]
+        or some[-1].hash != last_hash
+    ):
+        return None
+    return [Record(one.seq, one.at, Raw(event_of(one)), one.hash) for one in some]
 
 
 def known_in(records: Iterable[Record]) -> set[str]:

@@ -5,7 +5,8 @@ The live runtime and a replay run the same `ThreadFold.apply`, so they cannot di
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, Self
 
@@ -23,6 +24,7 @@ from treadle.core.task.events import TaskEvent
 from treadle.core.task.machine import TaskMachine, TaskState
 from treadle.core.tools import ToolExecutionStatus
 from treadle.errors import AgentError
+from treadle.thread.additions import Additions, title_of
 from treadle.thread.branches import brought_by
 from treadle.thread.chat_state import in_snake_case, snapshot_conversation, snapshot_state
 from treadle.thread.codec import Entry, Event, UnknownEntryError, usage_of
@@ -50,22 +52,22 @@ from treadle.thread.facts import (
     Trashed,
     Visibility,
 )
-from treadle.thread.git_fields import after, with_heads
+from treadle.thread.git_fields import GitSeen
 from treadle.thread.model import (
     AgentStateSnapshot,
-    Annotation,
     GitFields,
-    PendingToolCall,
     Thread,
     ThreadMetadata,
     ThreadSummary,
 )
+from treadle.thread.task_state import model_of, snapshot_task
 
 CHAT: Final = "chat"
 TASK: Final = "task"
 """The machines, as headers name them."""
 
-TITLE_LENGTH_MAX: Final = 80
+GRANT_COUNT_MAX: Final = 1000
+"""So many tools may be allowed in a thread; further ones are asked for. No agent has as many."""
 
 
 class ThreadFold:
@@ -79,12 +81,14 @@ class ThreadFold:
     """
 
     __slots__ = (
+        "_added",
+        "_git",
         "_machine",
+        "_queued",
         "children",
         "context",
         "created_at",
         "files",
-        "git",
         "header",
         "imported_from",
         "is_named_by_person",
@@ -93,10 +97,8 @@ class ThreadFold:
         "is_trashed",
         "last_activity_at",
         "merging",
-        "metadata",
         "observed",
         "provider",
-        "queued",
         "turn_steps",
         "turn_usage",
         "updated_at",
@@ -120,9 +122,9 @@ class ThreadFold:
         self.version = 0
         self.created_at = self.updated_at = self.last_activity_at = ""
         self.provider = ""
-        self.git = GitFields()
+        self._git = GitSeen(GitFields())
         self.observed: GitObserved | None = None
-        self.queued: tuple[Message, ...] = ()
+        self._queued: deque[Message] = deque()
         self.usage = Usage()
         self.turn_usage = Usage()
         """What the current turn has used, failed requests included."""
@@ -130,8 +132,7 @@ class ThreadFold:
         """Model responses of the current turn."""
         self.children: dict[str, str] = {}
         """The threads of sub-agents, by the call they work for."""
-        self.metadata = ThreadMetadata()
-        """What people and programs have added; the title only if somebody has set one."""
+        self._added = Additions(ThreadMetadata())
         self.is_named_by_person = False
         self.context: ContextObserved | None = None
         self.files: FilesSaved | None = None
@@ -191,6 +192,36 @@ class ThreadFold:
         return self._machine.conversation
 
     @property
+    def metadata(self) -> ThreadMetadata:
+        """What people and programs have added; the title only if somebody has set one.
+
+        Costs time in proportion to it, as `git` and `queued` do to theirs.
+        """
+        return self._added.metadata(self._added.title)
+
+    @metadata.setter
+    def metadata(self, metadata: ThreadMetadata) -> None:
+        self._added = Additions(metadata)
+
+    @property
+    def git(self) -> GitFields:
+        """The repository over the thread's life."""
+        return self._git.fields()
+
+    @git.setter
+    def git(self, fields: GitFields) -> None:
+        self._git = GitSeen(fields)
+
+    @property
+    def queued(self) -> tuple[Message, ...]:
+        """Prompts that are not delivered yet, oldest first."""
+        return tuple(self._queued)
+
+    @queued.setter
+    def queued(self, messages: Iterable[Message]) -> None:
+        self._queued = deque(messages)
+
+    @property
     def is_idle(self) -> bool:
         """Whether nothing is unfinished: neither work nor a question to a person."""
         return self._machine.is_at_rest and not self._machine.questions
@@ -245,12 +276,12 @@ class ThreadFold:
         state = self._machine.state
         action = self._machine.handle_event(event)
         if isinstance(event, Rewound) and self._machine.state is not state:
-            self.queued = ()  # it was said to what one has gone back from
+            self._queued.clear()  # it was said to what one has gone back from
         elif isinstance(event, UserInput):
             self.turn_steps = 0
             self.turn_usage = Usage()
-            if self.queued and self.queued[0] == event.message:
-                self.queued = self.queued[1:]
+            if self._queued and self._queued[0] == event.message:
+                self._queued.popleft()
         elif isinstance(event, LlmEvent.Completed):
             self.turn_steps += 1
         self.usage = self.usage + used
@@ -266,15 +297,17 @@ class ThreadFold:
 
     def _take_grant(self, entry: Granted) -> None:
         config = self._machine.config
+        if len(config.granted) >= GRANT_COUNT_MAX and entry.tool_name not in config.granted:
+            return
         up_to = max(entry.risk, config.granted.get(entry.tool_name, entry.risk))
         granted = {**config.granted, entry.tool_name: up_to}
         self._machine = self._machine.with_config(replace(config, granted=granted))
 
     def _take_child(self, entry: ChildStarted) -> None:
-        self.children = {**self.children, entry.call_id: entry.thread}
+        self.children[entry.call_id] = entry.thread
 
     def _take_queued(self, entry: InputQueued) -> None:
-        self.queued = (*self.queued, entry.message)
+        self._queued.append(entry.message)
 
     def _take_title(self, entry: Renamed) -> None:
         if entry.usage is not None:
@@ -282,24 +315,19 @@ class ThreadFold:
         if entry.by == "model" and (self.is_named_by_person or not entry.title):
             return
         self.is_named_by_person = entry.by == "person" and bool(entry.title)
-        self.metadata = replace(self.metadata, title=entry.title or None)
+        self._added.title = entry.title or None
 
     def _take_tags(self, entry: Tagged) -> None:
-        tags = dict.fromkeys((*self.metadata.tags, *entry.added))
-        left = tuple(tag for tag in tags if tag not in entry.removed)
-        self.metadata = replace(self.metadata, tags=left)
+        self._added.take_tags(entry)
 
     def _take_pin(self, entry: Pinned) -> None:
-        self.metadata = replace(self.metadata, is_pinned=entry.is_pinned)
+        self._added.is_pinned = entry.is_pinned
 
     def _take_annotation(self, entry: Annotated) -> None:
-        added = Annotation(self.updated_at, entry.text)
-        self.metadata = replace(self.metadata, annotations=(*self.metadata.annotations, added))
+        self._added.take_annotation(self.updated_at, entry.text)
 
     def _take_extra(self, entry: ExtraSet) -> None:
-        extra = {**self.metadata.extra, **entry.extra}
-        left = {key: value for key, value in extra.items() if value is not None}
-        self.metadata = replace(self.metadata, extra=left)
+        self._added.take_extra(entry)
 
     def _take_context(self, entry: ContextObserved) -> None:
         self.context = entry
@@ -333,10 +361,10 @@ class ThreadFold:
         self.usage = self.usage + brought.usage
         for said in brought.said:
             _TAKE[type(said)](self, said)
-        self.git = replace(self.git, git_commits=with_heads(self.git, brought.heads))
+        self._git.add_commits(brought.heads)
         if entry.messages:
             self.is_trashed = False
-        self.queued = (*self.queued, *entry.queued)
+        self._queued.extend(entry.queued)
         self.merging = (*self.merging, *entry.messages)
         self._join()
 
@@ -348,7 +376,7 @@ class ThreadFold:
                 self._machine, self.merging = joined, ()
 
     def _take_git(self, seen: GitObserved) -> None:
-        self.git = after(self.git, seen, is_first=self.observed is None)
+        self._git.take(seen, is_first=self.observed is None)
         self.observed = seen
 
     def resume(self, config: AgentConfig, state: AgentState | TaskState) -> None:
@@ -381,7 +409,7 @@ class ThreadFold:
             visibility="private" if self.is_private else self.visibility,
             is_private=self.is_private,
             is_shared_with_support=self.is_shared_with_support,
-            metadata=replace(self.metadata, title=self.title()),
+            metadata=self._added.metadata(self.title()),
             project_name=None if self.context is None else self.context.project_name or None,
             directory=None if self.context is None else self.context.directory or None,
             worker_count=0 if self.context is None else self.context.workers,
@@ -399,7 +427,7 @@ class ThreadFold:
         Args:
             problem: what is wrong with the thread on disk; empty if nothing.
         """
-        machine, header, git = self._machine, self.header, self.git
+        machine, header, git, queued = self._machine, self.header, self.git, self._queued
         done = ToolExecutionStatus.Completed
         return ThreadSummary(
             id=header.thread,
@@ -426,11 +454,11 @@ class ThreadFold:
             parent=header.parent,
             forked_from=None if header.base is None else header.base.thread,
             imported_from=self.imported_from,
-            tags=self.metadata.tags,
-            is_pinned=self.metadata.is_pinned,
+            tags=self._added.tags,
+            is_pinned=self._added.is_pinned,
             open_calls=sum(not isinstance(status, done) for _, status in machine.round),
-            queued=len(self.queued),
-            is_unfinished=not machine.is_at_rest or bool(self.queued and not machine.questions),
+            queued=len(queued),
+            is_unfinished=not machine.is_at_rest or bool(queued and not machine.questions),
             is_trashed=self.is_trashed,
         )
 
@@ -438,29 +466,11 @@ class ThreadFold:
         machine = self._machine
         if isinstance(machine, ConversationMachine):
             return snapshot_state(machine.state)
-        pending = [
-            PendingToolCall(call.id, call.tool_name)
-            for call, status in machine.round
-            if not isinstance(status, ToolExecutionStatus.Completed)
-        ]
-        waiting = [PendingToolCall(one.call.id, one.call.tool_name) for one in machine.questions]
-        return AgentStateSnapshot(
-            self.state_kind,
-            last_error=machine.gave_up.text if machine.gave_up else machine.memory.error,
-            pending_tool_calls=(*pending, *waiting),
-        )
+        return snapshot_task(machine, self.state_kind)
 
     def title(self) -> str | None:
         """What somebody set, or the first line of the first prompt; `TITLE_LENGTH_MAX` at most."""
-        if self.metadata.title:
-            return self.metadata.title[:TITLE_LENGTH_MAX]
-        for message in self.conversation:
-            if message.role == "user":
-                line = message.content.strip().partition("\n")[0].strip()
-                if len(line) > TITLE_LENGTH_MAX:
-                    line = line[: TITLE_LENGTH_MAX - 1] + "…"
-                return line or None
-        return None
+        return title_of(self._added.title, self.conversation)
 
 
 _TAKE: Final[Mapping[type, Callable[[ThreadFold, Any], None]]] = MappingProxyType(
@@ -488,10 +498,3 @@ _TAKE: Final[Mapping[type, Callable[[ThreadFold, Any], None]]] = MappingProxyTyp
     }
 )
 """What each fact does to the fold; those that are not here are for readers only."""
-
-
-def model_of(machine: ConversationMachine | TaskMachine, config: AgentConfig) -> str:
-    """The model that answers with this configuration: a task may have one for its kind."""
-    if isinstance(machine, TaskMachine):
-        return machine.with_config(config).model_name
-    return config.model_name

@@ -10,25 +10,43 @@ from treadle.thread.facts import GitObserved
 from treadle.thread.model import GitFields
 
 
-def with_heads(git: GitFields, heads: Iterable[str]) -> tuple[str, ...]:
-    """The commits seen so far and these, each once, in the order they were seen; never fewer."""
-    return tuple(dict.fromkeys((*git.git_commits, *heads)))
+class GitSeen:
+    """The fields so far. One more observation costs the same, however many there were.
 
+    Args:
+        fields: what they begin with; it stays as it is.
+    """
 
-def after(git: GitFields, seen: GitObserved, *, is_first: bool) -> GitFields:
-    """The fields after an observation: initial ones are set by the first, the others by each."""
-    if is_first:
-        git = replace(
+    __slots__ = ("_commits", "_others")
+
+    def __init__(self, fields: GitFields) -> None:
+        self._commits = dict.fromkeys(fields.git_commits)
+        self._others = replace(fields, git_commits=())
+
+    def add_commits(self, heads: Iterable[str]) -> None:
+        """Commits that were seen: each stands once, in the order they came; never fewer."""
+        self._commits.update(dict.fromkeys(heads))
+
+    def take(self, seen: GitObserved, *, is_first: bool) -> None:
+        """An observation: initial fields are set by the first, the others by each."""
+        git = self._others
+        if is_first:
+            git = replace(
+                git,
+                git_initial_branch=seen.branch,
+                git_initial_commit_sha=seen.head,
+                git_start_dirty=seen.dirty,
+            )
+        self._others = replace(
             git,
-            git_initial_branch=seen.branch,
-            git_initial_commit_sha=seen.head,
-            git_start_dirty=seen.dirty,
+            git_branch=seen.branch,
+            git_remote_url=git.git_remote_url or seen.remote,
+            git_current_commit_sha=seen.head or git.git_current_commit_sha,
+            git_end_dirty=seen.dirty,
         )
-    return replace(
-        git,
-        git_branch=seen.branch,
-        git_remote_url=git.git_remote_url or seen.remote,
-        git_current_commit_sha=seen.head or git.git_current_commit_sha,
-        git_end_dirty=seen.dirty,
-        git_commits=with_heads(git, () if seen.head is None else (seen.head,)),
-    )
+        if seen.head is not None:
+            self._commits[seen.head] = None
+
+    def fields(self) -> GitFields:
+        """The fields as they are now. Costs time in proportion to the commits."""
+        return replace(self._others, git_commits=tuple(self._commits))

@@ -11,7 +11,7 @@ from treadle.core.conversation import View
 from treadle.core.events import Rewound, UserInput
 from treadle.core.task.events import TaskGiven
 from treadle.thread.codec import Entry, Event
-from treadle.thread.facts import FilesSaved
+from treadle.thread.facts import FilesSaved, Merged
 from treadle.thread.fold import ThreadFold
 
 Numbered: TypeAlias = tuple[int, str, Entry]
@@ -67,6 +67,28 @@ def beginnings(fold: ThreadFold, entries: Iterable[Numbered]) -> Iterator[tuple[
         fold.apply(seq, at, entry)
         if seq in begun:  # a task is given before its first message is there
             yield max(before, len(fold.conversation) - 1), begun[seq]
+
+
+def joins(fold: ThreadFold, entries: Iterable[Numbered]) -> Iterator[tuple[int, str]]:
+    """Where messages of other machines have joined: the index of the first, and which machine.
+
+    Args:
+        fold: the thread before the first of the entries; it is used up.
+        entries: the thread's records.
+    """
+    waiting: list[Merged] = []
+    for seq, at, entry in entries:
+        count = len(fold.merging)
+        fold.apply(seq, at, entry)
+        if isinstance(entry, Merged) and entry.messages:
+            waiting.append(entry)
+            count += len(entry.messages)
+        if waiting and not fold.merging:
+            index = len(fold.conversation) - count
+            for merged in waiting:
+                yield index, merged.host or "another machine"
+                index += len(merged.messages)
+            waiting.clear()
 
 
 def rests(fold: ThreadFold, entries: Iterable[Numbered]) -> Iterator[Rest]:

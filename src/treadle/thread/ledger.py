@@ -19,8 +19,12 @@ from treadle.core.events import (
 )
 from treadle.core.llm import Usage
 from treadle.core.task.events import StateCompleted, StateFailed, TaskGiven
+from treadle.thread.branches import entries_of
 from treadle.thread.codec import Entry, usage_of
-from treadle.thread.facts import Configured, Renamed
+from treadle.thread.facts import Configured, Merged, Renamed
+
+MERGED: Final = "merged"
+"""The purpose of what was used on another machine, in turns that are not counted here."""
 
 _PURPOSES: Final[Mapping[type, str]] = MappingProxyType(
     {
@@ -33,15 +37,16 @@ _PURPOSES: Final[Mapping[type, str]] = MappingProxyType(
         StateCompleted: "custom state",
         StateFailed: "failed custom state",
         Renamed: "title",
+        Merged: MERGED,
     }
 )
 
 
 class Spent(Struct, frozen=True):
-    """What one request to a model used.
+    """What one request to a model used, or all those of a branch that was merged.
 
     `seq` and `at` are those of the record, `turn` counts from 1, `purpose` says what for, `model`
-    who was asked.
+    who was asked; empty for what was merged.
     """
 
     seq: int
@@ -66,11 +71,18 @@ def spending(entries: Iterable[tuple[int, str, Entry]]) -> Iterator[Spent]:
         elif isinstance(entry, Configured):
             settings = entry.config
         else:
-            usage = usage_of(entry)
+            usage = _merged(entry) if isinstance(entry, Merged) else usage_of(entry)
             chosen = choose_model(task.config.models, task.task_type) or settings.model_name
+            chosen = "" if isinstance(entry, Merged) else chosen
             by = getattr(entry, "model", "") or chosen
             if usage is not None:
                 yield Spent(seq, at, turn, _purpose(entry), by, usage)
+
+
+def _merged(entry: Merged) -> Usage | None:
+    """All that was used on the other branch, titles too; `None` if nothing was."""
+    used = sum((usage_of(one) or Usage() for one in entries_of(entry)), Usage())
+    return None if used == Usage() else used
 
 
 def _purpose(entry: Entry) -> str:
@@ -81,8 +93,10 @@ def _purpose(entry: Entry) -> str:
 
 
 def by_turn(spent: Iterable[Spent]) -> dict[int, Usage]:
-    """The sum of each turn that used something."""
+    """The sum of each turn that used something, without what was merged: no turn used it."""
     sums: dict[int, Usage] = {}
     for one in spent:
+        if one.purpose == MERGED:
+            continue
         sums[one.turn] = sums.get(one.turn, Usage()) + one.usage
     return sums

@@ -70,7 +70,7 @@ class _Branch:
 
     def take(self, record: Record, *, is_added: bool) -> None:
         fold, entry = self._fold, decode_entry(record.event)
-        start, queued = len(fold.conversation), fold.queued
+        start, queued = len(fold.conversation), () if is_added else fold.queued
         fold.apply(record.seq, record.at, entry)
         if isinstance(entry, Merged):
             self._held += [is_added] * len(entry.messages)

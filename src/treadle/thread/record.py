@@ -184,6 +184,11 @@ class Scanner:
         """Whether further bytes change nothing: acknowledged records are damaged."""
         return bool(self._reason)
 
+    @property
+    def is_bad(self) -> bool:
+        """Whether bytes have come that are no record; none is handed out after them."""
+        return self._is_bad
+
     def feed(self, data: bytes) -> list[Record]:
         """Take in the next bytes; the records that are complete with them, in order."""
         if self._is_bad:

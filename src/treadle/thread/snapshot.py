@@ -169,7 +169,7 @@ def restore_fold(snapshot: Snapshot) -> ThreadFold | None:
     fold.usage = thread.usage
     fold.turn_steps = snapshot.turn_steps
     fold.turn_usage = snapshot.turn_usage or Usage()
-    fold.children = snapshot.children
+    fold.children = dict(snapshot.children)
     fold.metadata = snapshot.metadata
     fold.is_named_by_person = snapshot.is_named_by_person
     fold.context, fold.files = snapshot.context, snapshot.files

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from binascii import Error, a2b_base64
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final
@@ -28,8 +29,9 @@ _WORDS: Final = re.compile(rb"[\t\n\r -~]{12,}+")
 
 _FROM_URL: Final = bytes.maketrans(b"-_", b"+/")
 _RESERVED: Final = re.compile(rb"%(?:2[0-9A-Fa-f]|3[A-Fa-f]|5[B-Fb-f]|7[B-Eb-e])")
-_ENCODED: Final = re.compile(rb"%[0-9A-Fa-f]{2}|.", re.DOTALL)
-_APART: Final = re.compile(rb"[^\s\"'<>]{1,%d}" % PERCENT_LENGTH_MAX)
+_ENCODED: Final = re.compile(rb"%[0-9A-Fa-f]{2}")
+_BETWEEN: Final = b" \n\t\"'"
+_APART: Final = re.compile(rb"[^%b]{1,%d}" % (_BETWEEN, PERCENT_LENGTH_MAX))
 _LINE_END: Final = r"(?:\\?\r?\n[ \t>|]{0,12}|\\{1,8}r\\{1,8}n|\\{1,8}n {0,12})"
 _WRAPPED: Final = re.compile(rf"[^\s\"'\\]{{1,200}}+(?:{_LINE_END}[^\s\"'\\]{{1,200}}+){{1,8}}")
 _LINE_END_AT: Final = re.compile(_LINE_END)
@@ -87,8 +89,19 @@ def _digits(first: int, start: int, end: int) -> tuple[int, int]:
     return first + start * 8 // 6, first - (-end * 8 // 6)
 
 
-def _listed(starts: list[int], ends: list[int], start: int, end: int) -> tuple[int, int]:
-    return starts[start], ends[end - 1]
+def _signed(first: int, signs: list[int], start: int, end: int) -> tuple[int, int]:
+    """Where a part of a word stands: each percent sign before its end has two digits behind it.
+
+    Args:
+        first: where the word begins.
+        signs: which characters of the word stood behind percent signs, in order.
+        start: the first character of the part, in the word as it reads.
+        end: the one behind it.
+    """
+    return (
+        first + start + 2 * bisect_left(signs, start),
+        first + end + 2 * bisect_left(signs, end),
+    )
 
 
 def in_percent(data: bytes) -> Iterator[View]:
@@ -99,17 +112,15 @@ def in_percent(data: bytes) -> Iterator[View]:
             continue
         floor = max(done, sign.start() - PERCENT_LENGTH_MAX // 4)
         before = data[floor : sign.start()]
-        start = floor + 1 + max(before.rfind(one) for one in (b" ", b"\n", b"\t", b'"', b"'"))
+        start = floor + 1 + max(before.rfind(_BETWEEN[n : n + 1]) for n in range(len(_BETWEEN)))
         word = _APART.match(data, start)
-        assert word is not None  # the sign stands in it
+        if word is None:
+            continue
         done = word.end()
-        text, starts, ends = [], [], []
-        for piece in _ENCODED.finditer(word[0]):
-            is_sign = len(piece[0]) == 3
-            text.append(chr(int(piece[0][1:], 16)) if is_sign else piece[0].decode("latin-1"))
-            starts.append(start + piece.start())
-            ends.append(start + piece.end())
-        yield View("".join(text), partial(_listed, starts, ends))
+        places = enumerate(_ENCODED.finditer(word[0]))
+        signs = [piece.start() - 2 * number for number, piece in places]
+        text = unquote_to_bytes(word[0]).decode("latin-1")
+        yield View(text, partial(_signed, start, signs))
 
 
 def unwrapped(text: str, start: int) -> View | None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
+from time import monotonic
 from typing import Any, Final, Literal, TypeVar
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
@@ -24,10 +25,12 @@ Result = TypeVar("Result")
 ATTEMPT_COUNT_MAX: Final = 8
 """So often a transaction is begun that others stand in the way of."""
 
-LOCK_TIMEOUT_S: Final = 10
-"""So long a transaction waits for others, and a request for a connection."""
+LOCK_TIMEOUT_S: Final = 10.0
+"""So long a transaction waits for others, all its attempts together, and a request for a
+connection."""
 
 _WRITES: Final = "treadle_writes"
+_WAITS_MS: Final = "treadle_waits_ms"
 _TRUNCATES: Final = "treadle_truncates"
 
 _SQLITE_VERSION_MIN: Final = (3, 35, 0)
@@ -53,13 +56,17 @@ class Database:
     Args:
         url: `postgresql://...`, `postgres://...` or `sqlite:///PATH`.
         pool_size: how many connections are kept; twice as many are opened at most.
+        lock_timeout_s: how long a transaction waits for others.
 
     Raises:
         ConfigError: the URL names no database that can be used.
     """
 
-    def __init__(self, url: str, *, pool_size: int = 8) -> None:
+    def __init__(
+        self, url: str, *, pool_size: int = 8, lock_timeout_s: float = LOCK_TIMEOUT_S
+    ) -> None:
         parsed = _parse(url)
+        self._lock_timeout_s = lock_timeout_s
         self.dialect: Literal["sqlite", "postgresql"]
         self._writing = Lock()
         if parsed.get_backend_name() == "sqlite":
@@ -94,29 +101,41 @@ class Database:
         with self._transaction(writes=True) as connection:
             yield connection
 
-    def run(self, work: Callable[[Connection], Result], *, is_write: bool) -> Result:
+    def run(
+        self,
+        work: Callable[[Connection], Result],
+        *,
+        is_write: bool,
+        wait_s: float | None = None,
+    ) -> Result:
         """One transaction, begun anew when the database ended it because of others.
 
         Args:
             work: what is done; may be called several times, each time in a new transaction.
             is_write: whether it writes.
+            wait_s: how long it waits for others, all attempts together; by default as long as any.
 
         Raises:
             Refusal: unavailable, or what `work` raises.
         """
+        until = monotonic() + (self._lock_timeout_s if wait_s is None else wait_s)
         for _ in range(ATTEMPT_COUNT_MAX - 1):
             try:
-                with self._transaction(writes=is_write) as connection:
+                with self._transaction(writes=is_write, until=until) as connection:
                     return work(connection)
             except AgainError:
-                continue
-        with self._transaction(writes=is_write) as connection:
+                if monotonic() >= until:
+                    raise
+        with self._transaction(writes=is_write, until=until) as connection:
             return work(connection)
 
     @contextmanager
-    def _transaction(self, *, writes: bool) -> Iterator[Connection]:
-        with told(), self._turn(writes=writes), self.engine.connect() as connection:
-            connection.execution_options(**{_WRITES: writes})
+    def _transaction(self, *, writes: bool, until: float | None = None) -> Iterator[Connection]:
+        if until is None:
+            until = monotonic() + self._lock_timeout_s
+        with told(), self._turn(until, writes=writes), self.engine.connect() as connection:
+            waits_ms = max(1, int((until - monotonic()) * 1000))
+            connection.execution_options(**{_WRITES: writes, _WAITS_MS: waits_ms})
             if self.dialect == "postgresql" and not writes:
                 connection.execution_options(isolation_level="REPEATABLE READ")
             try:
@@ -128,12 +147,12 @@ class Database:
                 _truncate_log(connection)
 
     @contextmanager
-    def _turn(self, *, writes: bool) -> Iterator[None]:
+    def _turn(self, until: float, *, writes: bool) -> Iterator[None]:
         """SQLite has one writer at a time: threads of this process queue up instead of polling."""
         if not writes or self.dialect != "sqlite":
             yield
             return
-        if not self._writing.acquire(timeout=LOCK_TIMEOUT_S):
+        if not self._writing.acquire(timeout=max(0.0, until - monotonic())):
             raise unavailable("the database is busy")
         try:
             yield
@@ -303,7 +322,9 @@ def _sqlite_engine(url: URL, pool_size: int) -> Engine:
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
-        is_write = connection.get_execution_options().get(_WRITES, False)
+        options = connection.get_execution_options()
+        is_write = options.get(_WRITES, False)
+        connection.exec_driver_sql(f"PRAGMA busy_timeout={options.get(_WAITS_MS, 0)}")
         connection.exec_driver_sql("BEGIN IMMEDIATE" if is_write else "BEGIN")
 
     return engine
@@ -318,7 +339,7 @@ def _postgresql_engine(url: URL, pool_size: int) -> Engine:
         pool_recycle=1800,
         pool_pre_ping=True,
         isolation_level="READ COMMITTED",
-        connect_args={"connect_timeout": LOCK_TIMEOUT_S, "client_encoding": "UTF8"},
+        connect_args={"connect_timeout": int(LOCK_TIMEOUT_S), "client_encoding": "UTF8"},
     )
 
     @event.listens_for(engine, "connect")
@@ -326,13 +347,20 @@ def _postgresql_engine(url: URL, pool_size: int) -> Engine:
         """An operator may change what holds for new sessions while the server runs."""
         raw.autocommit = True
         row = raw.execute("SELECT current_setting('synchronous_commit')").fetchone()
-        raw.execute(f"SET lock_timeout = '{LOCK_TIMEOUT_S}s'")
+        raw.execute(f"SET lock_timeout = '{LOCK_TIMEOUT_S * 1000:.0f}ms'")
         raw.execute("SET idle_in_transaction_session_timeout = '60s'")
         raw.autocommit = False
         problem = _problem_of("synchronous_commit", row[0])
         if problem is not None:
             raw.close()
             raise problem
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        """What every session has is said again only where a transaction has less time left."""
+        waits_ms = connection.get_execution_options().get(_WAITS_MS, LOCK_TIMEOUT_S * 1000)
+        if connection.get_execution_options().get(_WRITES) and waits_ms < LOCK_TIMEOUT_S * 900:
+            connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{waits_ms}ms'")
 
     return engine
 

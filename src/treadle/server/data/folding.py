@@ -17,9 +17,10 @@ from msgspec import Struct
 from sqlalchemy import Connection, and_, delete, insert, or_, select
 
 from treadle.api.codes import Code
-from treadle.api.marks import Mark
+from treadle.api.marks import SEQ_MAX, Mark
 from treadle.server.data.schema import documents, records
 from treadle.server.problems import Refusal
+from treadle.thread.branches import branch_through
 from treadle.thread.codec import Entry, UnknownEntryError, decode_entry
 from treadle.thread.facts import Base, ThreadCreated
 from treadle.thread.fold import ThreadFold
@@ -122,6 +123,12 @@ class FoldCache:
                 _, dropped = self._folds.popitem(last=False)
                 self._size -= dropped.size
 
+    def forget(self, thread_id: str) -> None:
+        """Drop all folds of a thread, those of its earlier versions too."""
+        with self._lock:
+            for key in [key for key in self._folds if key[0] == thread_id]:
+                self._size -= self._folds.pop(key).size
+
     def clear(self) -> None:
         """Forget all."""
         with self._lock:
@@ -154,8 +161,10 @@ def begun(db: Connection, header: ThreadCreated) -> Folded:
         return _above(None, header)
     base = header.base
     mark = Mark(base.version, base.hash)
-    if base.thread == header.thread or not has_mark(db, base.thread, mark):
+    if base.thread == header.thread:
         raise base_is_missing()
+    if not has_mark(db, base.thread, mark):
+        return _above(_read(db, base.thread, mark), header)
     below = fold_at(db, base.thread, mark)
     folded = _above(below, header)
     FOLDS.put(base.thread, below)
@@ -195,25 +204,52 @@ def keep_snapshot(db: Connection, folded: Folded) -> None:
 
 def _read(db: Connection, thread_id: str, mark: Mark) -> Folded:
     """From the database, base by base: the lowest one that has a snapshot comes first."""
-    way: list[tuple[Mark, ThreadCreated]] = []
+    way: list[tuple[Mark, ThreadCreated, list[Record] | None]] = []
     folded = None
     while folded is None:
-        folded = _from_snapshot(db, thread_id, mark.seq)
-        header = _header(db, thread_id) if folded is None else folded.fold.header
-        way.append((mark, header))
-        if folded is not None or header.base is None:
+        if len(way) > BASE_COUNT_MAX:
+            raise base_is_missing()
+        branch = None
+        if not has_mark(db, thread_id, mark):
+            branch = _branch_through(db, thread_id, mark)
+        elif (folded := _from_snapshot(db, thread_id, mark.seq)) is not None:
+            way.append((mark, folded.fold.header, None))
+            break
+        header = _header(db, thread_id)
+        way.append((mark, header, branch))
+        if header.base is None:
             break
         base: Base = header.base
         thread_id, mark = base.thread, Mark(base.version, base.hash)
-        if len(way) > BASE_COUNT_MAX or not has_mark(db, thread_id, mark):
-            raise base_is_missing()
-    for at, header in reversed(way):
+    for at, header, branch in reversed(way):
         if folded is None or folded.fold.header.thread != header.thread:
             folded = _above(folded, header)
-        for record, size in _records_between(db, header.thread, folded.mark.seq, at.seq):
+        own = _records_between(db, header.thread, folded.mark.seq, at.seq)
+        for record, size in own if branch is None else _sized(branch):
             folded.take(record, size)
+        if folded.mark != at:  # it was removed while it was read
+            raise base_is_missing()
     assert folded is not None
     return folded
+
+
+def _branch_through(db: Connection, thread_id: str, mark: Mark) -> list[Record]:
+    """The records up to one that is on a branch which gave way: a merge in the thread has them.
+
+    Raises:
+        Refusal: unfoldable; there is no such branch.
+    """
+    own = (record for record, _ in _records_between(db, thread_id, 0, SEQ_MAX))
+    branch = branch_through(own, mark.seq, mark.hash)
+    if branch is None:
+        raise base_is_missing()
+    return branch
+
+
+def _sized(branch: Iterable[Record]) -> Iterator[tuple[Record, int]]:
+    """What they took as lines is not known any more; their events are nearly all of it."""
+    for record in branch:
+        yield record, len(bytes(record.event))
 
 
 def _above(below: Folded | None, header: ThreadCreated) -> Folded:

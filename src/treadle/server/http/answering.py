@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 from anyio import move_on_after
@@ -14,7 +14,7 @@ from treadle import __version__
 from treadle.api.codes import Code
 from treadle.api.types import Health
 from treadle.errors import TreadleError
-from treadle.server.context import Context
+from treadle.server.context import Context, Principal
 from treadle.server.http import asking, sending
 from treadle.server.http.asking import Head
 from treadle.server.http.endpoints import JSON, Answer, Asked, Endpoint
@@ -31,9 +31,6 @@ from treadle.server.problems import Refusal, not_found, unauthorized
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-
-HEALTH_TIME_S: Final = 5.0
-"""A database that has not answered by then does not work."""
 
 
 class Resource:
@@ -63,7 +60,8 @@ class Resource:
             if seen.has_begun:
                 raise
             seen.code = refusal.code
-            await sending.refusal(send, refusal)
+            is_left = not seen.has_read and asking.has_body(scope)
+            await sending.refusal(send, refusal, is_last=is_left)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         seen: Seen = scope["treadle"]
@@ -84,20 +82,50 @@ class Resource:
         if head.bearer is None and not endpoint.is_open:
             raise unauthorized()
         request = _Request(self._services, endpoint, head, seen)
-        with self._services.room.shared() as held:
-            body = b""
-            if endpoint.body is not None:
-                asking.check_media(endpoint, head.headers)
-                reader = BodyReader(receive, head.headers, self._services.config, held)
-                body = await reader.read()
-                seen.body_size = len(body)
-            answer = await request.ask(scope, body)
-        if digest:
-            self._services.rates.prove(digest)
-        if endpoint.is_stream:
-            await request.stream(asking.last_event(head.headers), receive, send)
+        try:
+            user_id = None if endpoint.body is None else await self._sender(head, digest)
+            with self._services.room.shared(user_id) as held:
+                body = b""
+                if endpoint.body is not None:
+                    asking.check_media(endpoint, head.headers)
+                    reader = BodyReader(receive, head.headers, self._services.config, held)
+                    body = await reader.read()
+                    seen.has_read, seen.body_size = True, len(body)
+                context, answer = await request.ask(scope, body)
+        except Refusal as refusal:
+            if refusal.code is Code.UNAUTHORIZED:
+                self._services.rates.disprove(digest)
+            raise
+        caller = context.caller
+        if caller.user_id is not None:
+            self._services.rates.prove(digest, caller.user_id)
+        is_whole = scope["method"] != "HEAD"
+        if endpoint.is_stream and is_whole:
+            await request.stream(caller, asking.last_event(head.headers), receive, send)
         else:
-            await request.send(answer, send, is_whole=scope["method"] != "HEAD")
+            await request.send(answer, send, is_whole=is_whole)
+        self._services.later(request.note_use(context))
+
+    async def _sender(self, head: Head, digest: str) -> int | None:
+        """Who sends a body, before any of it is held; the request asks again when it is there.
+
+        A token that has proved to be one is believed so far: what one user can hold is bounded.
+
+        Raises:
+            Refusal: the token is none.
+        """
+        services = self._services
+        known = services.rates.user_of(digest)
+        if known is not None or head.bearer is None:
+            return known
+        if not tokens.is_well_formed(head.bearer, tokens.Kind.ACCESS):
+            raise unauthorized()
+        found = await services.work(
+            lambda db: services.context(db, head.bearer).caller.user_id, is_write=False
+        )
+        assert found is not None
+        services.rates.prove(digest, found)
+        return found
 
     async def _own(self, endpoint: Endpoint, head: Head, send: Send) -> None:
         """What the application knows by itself."""
@@ -139,8 +167,8 @@ class _Request:
         self._seen = seen
         self._query: Any = None
 
-    async def ask(self, scope: Scope, body: bytes) -> Answer:
-        """The answer of the endpoint's function; its transaction is committed.
+    async def ask(self, scope: Scope, body: bytes) -> tuple[Context, Answer]:
+        """Who asks, and the answer of the endpoint's function; its transaction is committed.
 
         Raises:
             Refusal: the request has not the form of the endpoint, or the function refuses.
@@ -159,8 +187,7 @@ class _Request:
             if endpoint.name == "push_records":
                 self._services.metrics.pushes.inc()
                 self._services.metrics.pushed_size.inc(len(body))
-        await self._note_use(context)
-        return answer
+        return context, answer
 
     def _asked(self, context: Context, scope: Scope, body: bytes) -> Asked:
         """The request in the form of the endpoint."""
@@ -177,19 +204,20 @@ class _Request:
             self._head.origin,
         )
 
-    async def _note_use(self, context: Context) -> None:
-        """Note that a token was used; a database that is busy fails only this."""
+    async def note_use(self, context: Context) -> None:
+        """Note that a token was used, if nobody has to wait for it: the next use is noted too."""
         caller = context.caller
-        if not self._services.uses.is_due(caller, context.now):
+        services = self._services
+        if not services.uses.is_due(caller, context.now):
             return
         token_id = caller.token_id
         assert token_id is not None
         try:
-            await self._services.work(
-                lambda db: tokens.note_use(db, token_id, context.now), is_write=True
+            await services.work(
+                lambda db: tokens.note_use(db, token_id, context.now), is_write=True, wait_s=0
             )
         except Refusal:
-            self._services.metrics.database_errors.inc()
+            services.uses.forget(token_id)
 
     async def send(self, answer: Answer, send: Send, *, is_whole: bool) -> None:
         """Send the answer; what follows its first part is made while that is on its way."""
@@ -219,10 +247,13 @@ class _Request:
             data = answer.raw or b""
         await sending.body(send, b"", is_last=True)
 
-    async def stream(self, last: int | None, receive: Receive, send: Send) -> None:
+    async def stream(
+        self, caller: Principal, last: int | None, receive: Receive, send: Send
+    ) -> None:
         """Send changes for as long as the caller listens and may.
 
         Args:
+            caller: who listens.
             last: the change that the caller has seen last, if it says so.
             receive: says when the caller has gone.
             send: of ASGI.
@@ -234,13 +265,12 @@ class _Request:
         after = last if last is not None else self._query.after
         if not isinstance(after, int):
             after = await services.work(services.newest, is_write=False)
-        assert self._seen.user_id is not None
-        with services.changes.listener(self._seen.user_id) as wake:
+        with services.changes.listener(caller) as listener:
             services.metrics.streams.inc()
             try:
                 await sending.start(send, 200, self._endpoint.answer_media, {})
-                async with services.changes.watch(receive, wake) as gone:
-                    async for text in services.changes.events(wake, after, self._look, gone):
+                async with services.changes.watch(receive, listener) as gone:
+                    async for text in services.changes.events(listener, after, self._look, gone):
                         await sending.body(send, text, is_last=False)
                 await sending.body(send, b"", is_last=True)
             finally:
@@ -256,19 +286,21 @@ class _Request:
                 return Look(heads, heads[-1].change)
             return Look(heads, max([after, seen, *(head.change for head in heads)]))
 
-        return await self._services.work(work, is_write=False)
+        return await self._services.look(work)
 
 
 async def _health(services: Services, *, is_ready: bool) -> Health:
     """Whether the parts work; one that does not answer in time does not."""
 
     def look() -> str:
-        services.database.run(services.newest, is_write=False)
+        # Once: what is begun anew would wait for a locked database again and again.
+        with services.database.read() as db:
+            services.newest(db)
         return "healthy" if not is_ready or services.database.is_current() else "not migrated"
 
     found = "does not answer"
     try:
-        with move_on_after(HEALTH_TIME_S):
+        with move_on_after(services.config.health_time_s):
             found = await services.seldom(look)
     except Refusal as refusal:
         found = str(refusal)

@@ -11,7 +11,7 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 from treadle.server.data.database import Database
-from treadle.server.http import openapi, sending
+from treadle.server.http import asking, openapi, sending
 from treadle.server.http.answering import Resource
 from treadle.server.http.endpoints import Endpoint
 from treadle.server.http.observing import observed
@@ -86,4 +86,4 @@ def make_app(
 
 
 async def _nowhere(scope: Scope, receive: Receive, send: Send) -> None:
-    await sending.refusal(send, not_found())
+    await sending.refusal(send, not_found(), is_last=asking.has_body(scope))

@@ -26,6 +26,8 @@ ONCE: Final = frozenset(
 QUERY_FIELDS_MAX: Final = 20
 
 _HOST: Final = re.compile(r"[A-Za-z0-9._\-:\[\]]{1,255}")
+_HERE: Final = re.compile(r"(localhost|127(\.[0-9]{1,3}){3}|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE)
+_OF_PROXIES: Final = frozenset(("forwarded", "via", "x-real-ip", "x-client-ip", "true-client-ip"))
 _TAGS: Final = re.compile(r'(?:W/)?"([^"]{0,100})"')
 _CHARSETS: Final = ("", "charset=utf-8", 'charset="utf-8"')
 
@@ -75,7 +77,6 @@ def read_head(scope: Mapping[str, Any], config: ServerConfig) -> Head:
         else:
             headers[name] += f", {value}"
     client = scope.get("client")
-    is_proxied = config.is_behind_proxy or bool({"x-forwarded-for", "forwarded"} & headers.keys())
     method = scope["method"]
     return Head(
         "GET" if method == "HEAD" else method,
@@ -83,8 +84,27 @@ def read_head(scope: Mapping[str, Any], config: ServerConfig) -> Head:
         _bearer(headers.get("authorization")),
         address_of(client, headers, is_behind_proxy=config.is_behind_proxy),
         _origin(scope, headers, config),
-        not is_proxied and client is not None and client[0] in ("127.0.0.1", "::1"),
+        not _is_proxied(headers, config)
+        and client is not None
+        and client[0] in ("127.0.0.1", "::1"),
     )
+
+
+def has_body(scope: Mapping[str, Any]) -> bool:
+    """Whether a request says that a body follows its headers."""
+    told = dict(scope["headers"])
+    return b"transfer-encoding" in told or told.get(b"content-length", b"0") != b"0"
+
+
+def _is_proxied(headers: Mapping[str, str], config: ServerConfig) -> bool:
+    """Whether a proxy stands between, or may: then the other end tells nothing of the caller.
+
+    Who asks on this machine calls it by a name of this machine; a proxy passes on another one, or
+    adds a header of its own.
+    """
+    is_passed_on = any(name in _OF_PROXIES or name.startswith("x-forwarded-") for name in headers)
+    is_here = _HERE.fullmatch(headers.get("host", "")) is not None
+    return config.is_behind_proxy or is_passed_on or not is_here
 
 
 def _bearer(told: str | None) -> str | None:

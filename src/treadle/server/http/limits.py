@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -29,18 +29,25 @@ class Disconnected(Exception):  # noqa: N818  nobody is at fault
 
 
 class Room:
-    """How many bytes of bodies a process holds at a time, of all requests together."""
+    """How many bytes of bodies a process holds at a time, of all requests together.
 
-    def __init__(self, size_max: int) -> None:
+    Args:
+        size_max: of all.
+        size_max_of_one: of the requests of one user.
+    """
+
+    def __init__(self, size_max: int, size_max_of_one: int) -> None:
         self.free = size_max
+        self._size_max_of_one = size_max_of_one
+        self._held: Counter[int | None] = Counter()
 
-    def take(self, size: int) -> None:
-        """Hold so many more.
+    def take(self, user_id: int | None, size: int) -> None:
+        """Hold so many more for a user.
 
         Raises:
             Refusal: there is no room; it is not held.
         """
-        if size > self.free:
+        if size > self.free or self._held[user_id] + size > self._size_max_of_one:
             raise Refusal(
                 Code.UNAVAILABLE,
                 "too much is being sent at this moment",
@@ -48,27 +55,32 @@ class Room:
                 headers={"retry-after": "1"},
             )
         self.free -= size
+        self._held[user_id] += size
 
     @contextmanager
-    def shared(self) -> Iterator[_Held]:
-        """What one request holds; free again at the end."""
-        held = _Held(self)
+    def shared(self, user_id: int | None) -> Iterator[_Held]:
+        """What one request of a user holds; free again at the end."""
+        held = _Held(self, user_id)
         try:
             yield held
         finally:
             self.free += held.size
+            self._held[user_id] -= held.size
+            if not self._held[user_id]:
+                del self._held[user_id]
 
 
 class _Held:
     """What one request holds of the room."""
 
-    def __init__(self, room: Room) -> None:
+    def __init__(self, room: Room, user_id: int | None) -> None:
         self._room = room
+        self._user_id = user_id
         self.size = 0
 
     def add(self, size: int) -> None:
         """Hold so many more bytes."""
-        self._room.take(size)
+        self._room.take(self._user_id, size)
         self.size += size
 
 
@@ -188,8 +200,9 @@ def _no_gzip() -> Refusal:
 class Rates:
     """A bucket of requests per caller, that fills again at a steady rate.
 
-    A token has a bucket of its own only when it has proved to be one: before that, and without a
-    token, requests count for the address they come from. So nobody gets more by inventing tokens.
+    A token counts for its user only when it has proved to be one: before that, and without a
+    token, requests count for the address they come from. So nobody gets more by inventing tokens,
+    or by making many.
 
     Args:
         rate: requests per second; 0: nothing is limited.
@@ -202,6 +215,11 @@ class Rates:
         self._burst = burst
         self._clock = clock
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._users: OrderedDict[str, int] = OrderedDict()
+
+    def user_of(self, token: str) -> int | None:
+        """Whose token it has proved to be; `None` if it has not. It may be good no more."""
+        return self._users.get(token)
 
     def take(self, address: str, token: str = "") -> str:
         """Count a request; gives whose bucket it counted for.
@@ -213,7 +231,8 @@ class Rates:
         Raises:
             Refusal: there were too many; it says when to come back.
         """
-        who = f"token {token}" if token and f"token {token}" in self._buckets else address
+        user_id = self._users.get(token)
+        who = address if user_id is None else f"user {user_id}"
         if not self._rate:
             return who
         now = self._clock()
@@ -231,10 +250,16 @@ class Rates:
         self._put(who, level - 1, now)
         return who
 
-    def prove(self, token: str) -> None:
-        """The token is one: from now on it has a bucket of its own."""
-        if self._rate and f"token {token}" not in self._buckets:
-            self._put(f"token {token}", float(self._burst), self._clock())
+    def prove(self, token: str, user_id: int) -> None:
+        """The token is this user's: from now on it counts for him."""
+        self._users[token] = user_id
+        self._users.move_to_end(token)
+        if len(self._users) > BUCKETS_MAX:
+            self._users.popitem(last=False)
+
+    def disprove(self, token: str) -> None:
+        """The token is none, or is one no more."""
+        self._users.pop(token, None)
 
     def _put(self, who: str, level: float, now: float) -> None:
         self._buckets[who] = (level, now)

@@ -34,6 +34,7 @@ class Seen:
         self.user_id: int | None = None
         self.code: Code | None = None
         self.status = 0
+        self.has_read = False
         self.body_size = 0
         self.sent_size = 0
 

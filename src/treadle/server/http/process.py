@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager, suppress
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import msgspec
 import uvicorn
@@ -225,42 +225,66 @@ class _Workers:
         self._is_stopping = False
         self._short_lives = 0
         self._lifeline = os.pipe()
+        self._first: int
+        self._on_ready: Callable[[], None] = _nothing
 
     def run(self, on_ready: Callable[[], None]) -> int:
-        """Start them, and stay until all have ended."""
+        """Start them, and stay until all have ended; the first that serves says so."""
+        self._first, end = os.pipe()
+        os.write(end, b"1")
+        os.close(end)
+        self._on_ready = on_ready
         before = {one: signal.signal(one, self._stop) for one in _STOPPING}
         try:
             for _ in range(self._start.workers):
                 self._fork()
-            on_ready()
             while self._born:
                 pid, _ = os.waitpid(-1, 0)
                 self._ended(pid)
         finally:
             for one, handler in before.items():
                 signal.signal(one, handler)
-            for end in self._lifeline:
+            for end in (*self._lifeline, self._first):
                 os.close(end)
         return 1 if self._short_lives >= SHORT_LIVES_MAX else 0
 
     def _fork(self) -> None:
+        """One more worker, unless they are to stop.
+
+        A signal to stop waits until the worker is noted: it would not be told to stop otherwise.
+        """
         sys.stdout.flush()
         sys.stderr.flush()
-        pid = os.fork()
-        if pid:
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPPING)
+        try:
+            if self._is_stopping:
+                return
+            pid = os.fork()
+            if not pid:
+                self._work(before)
             self._born[pid] = time.monotonic()
-            return
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def _work(self, mask: set[int | signal.Signals]) -> NoReturn:
+        """Be a worker, from the fork to the end of the process."""
         code = 1
         try:
             for one in _STOPPING:
                 signal.signal(one, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             os.close(self._lifeline[1])
-            code = _serve_here(self._start, self._listening, _nothing, self._lifeline[0])
+            code = _serve_here(self._start, self._listening, self._ready, self._lifeline[0])
         except BaseException as error:  # noqa: BLE001  nothing may go on as the parent would
             logs.say("worker_failed", level=40, error=error)
         finally:
             sys.stderr.flush()
             os._exit(code)
+
+    def _ready(self) -> None:
+        """This worker serves. The pipe holds one byte: who gets it was the first."""
+        if os.read(self._first, 1):
+            self._on_ready()
 
     def _ended(self, pid: int) -> None:
         born = self._born.pop(pid, None)

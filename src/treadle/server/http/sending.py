@@ -62,11 +62,19 @@ async def whole(
     await body(send, data, is_last=True)
 
 
-async def refusal(send: Send, why: Refusal) -> None:
-    """Say no."""
+async def refusal(send: Send, why: Refusal, *, is_last: bool = False) -> None:
+    """Say no.
+
+    Args:
+        send: of ASGI.
+        why: what is said.
+        is_last: whether the connection ends with it, because what was sent was not read to its end.
+    """
     headers = why.headers
     if why.code is Code.UNAUTHORIZED:
         headers = {"www-authenticate": "Bearer", **headers}
+    if is_last:
+        headers = {**headers, "connection": "close"}
     await whole(send, why.code.status, JSON, msgspec.json.encode(why.problem), headers)
 
 

@@ -47,11 +47,11 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     """How long a refused sender has to read the refusal before the connection ends."""
 
     rate: float = 100.0
-    """Requests per second and token, or address without one; 0: not limited."""
+    """Requests per second and user, or address without a token; 0: not limited."""
     burst: int = 1000
     """How many requests may come at once before the rate counts."""
     worker_count: int = 16
-    """Requests that use the database at a time."""
+    """Requests that read in the database at a time; as many more may write."""
     queue_max: int = 512
     """Requests that wait for one of these; more are asked to come back."""
 
@@ -59,8 +59,13 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     """Streams of changes that are open at a time."""
     stream_count_max_per_user: int = 20
     heartbeat_time_s: float = 15.0
-    """Between two signs of life in a stream; its reader's rights are looked at as often."""
+    """Between two signs of life in a stream."""
     poll_time_s: float = 1.0
-    """How often a process asks the database what others have changed, while somebody listens."""
+    """How often a process asks the database what others have changed, while somebody listens.
+
+    The rights of all who listen are looked at as often.
+    """
+    health_time_s: float = 5.0
+    """A database that has not answered by then does not work."""
     stop_time_s: float = 5.0
     """How long requests may go on when the server is asked to stop."""

@@ -1,16 +1,23 @@
 """Changes as they happen: one look at the database for all who listen, and no queue for anybody.
 
-A listener has no buffer: it is woken, and reads what is new for it from the database, as far as its
-caller may see it at that moment. So a slow one costs nothing but its connection, which ends when it
-does not read; and one whose token was revoked ends with its next look.
+A process looks when something was written in it, a moment later, so that many writes are one look;
+and once in a while for what other processes write. A look brings the new changes, with what says
+who may hear of them, and whose the listeners' tokens are now. For each listener that is decided
+without the database: he hears what he may see at the time of the look, and one whose token is good
+no more ends with it.
+
+Nothing is kept for a listener but its place: the newest changes are kept once, for all. Who is
+further behind, has just come, or may be let in by what stands only in the database (support staff)
+reads from there. So a slow one costs nothing but its connection, which ends when it does not read.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+import logging
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final
 
 import msgspec
@@ -18,20 +25,51 @@ from msgspec import Struct
 
 from treadle.api.codes import Code
 from treadle.api.types import ThreadHead
+from treadle.server.context import Principal
+from treadle.server.http import logs
 from treadle.server.http.settings import ServerConfig
+from treadle.server.kept.watching import NEW_MAX, News
+from treadle.server.people.access import Place, hears
 from treadle.server.problems import Refusal
 
 PAGE_COUNT: Final = 100
-"""Changes that a listener reads at a time."""
+"""Changes that a listener reads at a time from the database."""
+
+GATHER_TIME_S: Final = 0.05
+"""Between a write and the look that it causes."""
 
 HEARTBEAT: Final = b": still here\n\n"
 
+LookAtNews = Callable[[int | None, Collection[int]], Awaitable[News]]
+
 
 class Look(Struct, frozen=True):
-    """What a listener found: changes after its place, and up to where it has looked."""
+    """What a listener found in the database: changes after its place, and where it is now."""
 
     heads: tuple[ThreadHead, ...]
     change: int
+
+
+class Listener:
+    """Somebody who listens.
+
+    Args:
+        caller: whose token it has brought; `None` when that is good no more.
+    """
+
+    def __init__(self, caller: Principal) -> None:
+        assert caller.token_id is not None
+        self.token_id = caller.token_id
+        self.caller: Principal | None = caller
+        self.wake = asyncio.Event()
+
+
+class _Kept(Struct, frozen=True):
+    """One of the newest changes, ready to be sent."""
+
+    change: int
+    thread_id: str
+    text: bytes
 
 
 class Changes:
@@ -39,17 +77,25 @@ class Changes:
 
     Args:
         config: how many may listen, and how often is looked.
-        look_newest: asks the database for the newest change.
+        look: asks the database for the changes after one, and whose these tokens are.
     """
 
-    def __init__(self, config: ServerConfig, look_newest: Callable[[], Awaitable[int]]) -> None:
+    def __init__(self, config: ServerConfig, look: LookAtNews) -> None:
         self._config = config
-        self._look_newest = look_newest
-        self._listeners: dict[asyncio.Event, int] = {}
-        self._per_user: Counter[int] = Counter()
-        self._seen = 0
+        self._look = look
+        self._listeners: set[Listener] = set()
+        self._per_user: Counter[int | None] = Counter()
         self._poller: asyncio.Task[None] | None = None
+        self._poked = asyncio.Event()
+        self._forget()
         self.is_stopping = False
+
+    def _forget(self) -> None:
+        """Nothing is known of the database."""
+        self._seen: int | None = None
+        self._floor = 0
+        self._newest: deque[_Kept] = deque()
+        self._places: dict[str, Place] = {}
 
     @property
     def count(self) -> int:
@@ -57,26 +103,33 @@ class Changes:
         return len(self._listeners)
 
     def poke(self) -> None:
-        """Something was written in this process: whoever listens looks now."""
-        for wake in self._listeners:
-            wake.set()
+        """Something was written in this process: there is a look soon."""
+        self._poked.set()
 
     def stop(self) -> None:
         """End every stream, now; none begins after that."""
         self.is_stopping = True
-        self.poke()
+        self._wake_all()
+        self._stop_looking()
+
+    def _wake_all(self) -> None:
+        for one in self._listeners:
+            one.wake.set()
+
+    def _stop_looking(self) -> None:
         if self._poller is not None:
             self._poller.cancel()
             self._poller = None
+        self._forget()
 
     @contextmanager
-    def listener(self, user_id: int) -> Iterator[asyncio.Event]:
-        """One more listener; the event is set when there may be something new.
+    def listener(self, caller: Principal) -> Iterator[Listener]:
+        """One more listener; its event is set when there may be something new.
 
         Raises:
             Refusal: there are too many, of this user or of all; or the server stops.
         """
-        config = self._config
+        config, user_id = self._config, caller.user_id
         if self.is_stopping:
             raise Refusal(Code.UNAVAILABLE, "the server is stopping", headers=_LATER)
         if self._per_user[user_id] >= config.stream_count_max_per_user:
@@ -88,32 +141,31 @@ class Changes:
             )
         if self.count >= config.stream_count_max:
             raise Refusal(Code.UNAVAILABLE, "too many streams are open", headers=_LATER)
-        wake = asyncio.Event()
-        self._listeners[wake] = user_id
+        listener = Listener(caller)
+        self._listeners.add(listener)
         self._per_user[user_id] += 1
         if self._poller is None:
-            self._poller = asyncio.get_running_loop().create_task(self._poll())
+            self._poller = asyncio.get_running_loop().create_task(self._look_on())
         try:
-            yield wake
+            yield listener
         finally:
-            del self._listeners[wake]
+            self._listeners.remove(listener)
             self._per_user[user_id] -= 1
             if not self._per_user[user_id]:
                 del self._per_user[user_id]
-            if not self._listeners and self._poller is not None:
-                self._poller.cancel()
-                self._poller = None
+            if not self._listeners:
+                self._stop_looking()
 
     @asynccontextmanager
     async def watch(
-        self, receive: Callable[[], Awaitable[Any]], wake: asyncio.Event
+        self, receive: Callable[[], Awaitable[Any]], listener: Listener
     ) -> AsyncIterator[asyncio.Task[None]]:
         """A task that is done when the caller has gone; the listener is woken then."""
 
         async def wait() -> None:
             while (await receive())["type"] != "http.disconnect":
                 pass
-            wake.set()
+            listener.wake.set()
 
         task = asyncio.get_running_loop().create_task(wait())
         try:
@@ -121,19 +173,66 @@ class Changes:
         finally:
             task.cancel()
 
-    async def _poll(self) -> None:
-        """Notice what other processes write; a database that is away is asked again."""
+    async def _look_on(self) -> None:
+        """Look whenever something was written here, and for what other processes write.
+
+        Whatever goes wrong, it goes on: a database that is away comes back, and a fault that ended
+        the looking would leave every listener waiting for ever.
+        """
         while True:
-            await asyncio.sleep(self._config.poll_time_s)
-            with suppress(Refusal):
-                found = await self._look_newest()
-                if found != self._seen:
-                    self._seen = found
-                    self.poke()
+            self._poked.clear()
+            try:
+                self._take(await self._look(self._seen, {one.token_id for one in self._listeners}))
+            except Refusal:
+                pass
+            except Exception as error:  # noqa: BLE001  it is in the log; the next look may succeed
+                logs.say("look_failed", level=logging.ERROR, error=error)
+            try:
+                async with asyncio.timeout(self._config.poll_time_s):
+                    await self._poked.wait()
+            except TimeoutError:
+                continue
+            await asyncio.sleep(GATHER_TIME_S)
+
+    def _take(self, news: News) -> None:
+        """Keep what a look has brought, and wake those whom it may concern."""
+        if news.floor != self._seen:
+            self._newest.clear()
+            self._places.clear()
+            self._floor = news.floor
+        self._seen = news.change
+        for one in news.told:
+            self._newest.append(_Kept(one.head.change, one.head.thread, event_of(one.head)))
+            self._places[one.head.thread] = one.place
+        while len(self._newest) > NEW_MAX:
+            self._floor = self._newest.popleft().change
+        if len(self._places) > 2 * NEW_MAX:
+            still = {one.thread_id for one in self._newest}
+            self._places = {name: self._places[name] for name in still}
+        for listener in self._listeners:
+            # Who has come during the look was not asked for, and has shown his token just now.
+            if listener.token_id in news.callers:
+                listener.caller = news.callers[listener.token_id]
+            elif listener.token_id in news.asked:
+                listener.caller = None
+            if news.told or listener.caller is None:
+                listener.wake.set()
+
+    def _found(self, caller: Principal, after: int) -> tuple[bytes, int] | None:
+        """What is new for a caller and where he is then; `None`: only the database knows."""
+        if self._seen is None or after < self._floor or caller.is_support:
+            return None
+        found: list[bytes] = []
+        for one in reversed(self._newest):
+            if one.change <= after:
+                break
+            if hears(caller, self._places[one.thread_id]):
+                found.append(one.text)
+        return b"".join(reversed(found)), max(after, self._seen)
 
     async def events(
         self,
-        wake: asyncio.Event,
+        listener: Listener,
         after: int,
         look: Callable[[int], Awaitable[Look]],
         gone: asyncio.Task[None],
@@ -141,28 +240,39 @@ class Changes:
         """The text of a stream; ends when the server stops or the caller may not listen any more.
 
         Args:
-            wake: of `listener`.
+            listener: of `listener`.
             after: the last change that the caller knows.
-            look: reads the changes after one, as the caller may see them now.
+            look: reads the changes after one from the database, as the caller may see them now.
             gone: of `watch`.
         """
         yield b"retry: 2000\n\n"
+        is_first = True
         while not self.is_stopping and not gone.done():
-            wake.clear()
+            listener.wake.clear()
+            if listener.caller is None:
+                return
+            wait_s = self._config.heartbeat_time_s
+            known = None if is_first else self._found(listener.caller, after)
+            if known is not None:
+                text, after = known
+            else:
+                try:
+                    found = await look(after)
+                except Refusal as refusal:
+                    if refusal.code is not Code.UNAVAILABLE:
+                        return
+                    found, wait_s = Look((), after), self._config.poll_time_s
+                else:
+                    is_first = False
+                after = found.change
+                text = b"".join(map(event_of, found.heads))
+                if len(found.heads) >= PAGE_COUNT:
+                    listener.wake.set()
+            if text:
+                yield text
             try:
-                found = await look(after)
-            except Refusal as refusal:
-                if refusal.code is not Code.UNAVAILABLE:
-                    return
-                found = Look((), after)
-            after = found.change
-            if found.heads:
-                yield b"".join(map(event_of, found.heads))
-            if len(found.heads) >= PAGE_COUNT:
-                continue
-            try:
-                async with asyncio.timeout(self._config.heartbeat_time_s):
-                    await wake.wait()
+                async with asyncio.timeout(wait_s):
+                    await listener.wake.wait()
             except TimeoutError:
                 yield HEARTBEAT
 

@@ -16,6 +16,11 @@ from treadle.thread.model import GitFields, Thread, ThreadSummary
 
 _COMMIT: Final = re.compile(r"[0-9a-f]{4,64}", re.ASCII)
 
+LISTED_TEXT_SIZE_MAX: Final = 600
+LISTED_TEXTS_SIZE_MAX: Final = 4096
+"""Bytes of JSON that a text, and tags or commits together, may take in a line of a list: with its
+twelve texts a line has at most 16 KiB."""
+
 INDEXED_SIZE_MAX: Final = 1000
 """Bytes of a text in an index; PostgreSQL takes 2704, and half of a pair of columns is ours."""
 
@@ -96,7 +101,7 @@ def _columns(summary: ThreadSummary, git: GitFields) -> dict[str, Any]:
         "git_current_commit_sha": commit(git.git_current_commit_sha),
         "git_start_dirty": git.git_start_dirty,
         "git_end_dirty": git.git_end_dirty,
-        "summary": msgspec.json.encode(summary).decode(),
+        "summary": msgspec.json.encode(listed(summary)).decode(),
     }
 
 
@@ -117,6 +122,41 @@ BLANK: Final[dict[str, Any]] = {
     "visibility": "private",
 }
 """What the row of a thread says when all that was said in it is gone."""
+
+
+def listed(summary: ThreadSummary) -> ThreadSummary:
+    """A thread's line in a list, cut to a size that two hundred of them may have.
+
+    Of tags the first stay, of commits the last.
+    """
+    cut: dict[str, Any] = {}
+    for name in ThreadSummary.__struct_fields__:
+        value = getattr(summary, name)
+        cut[name] = _cut(value) if isinstance(value, str) else value
+    cut["tags"] = _first(summary.tags)
+    cut["git_commits"] = _first(summary.git_commits[::-1])[::-1]
+    return ThreadSummary(**cut)
+
+
+def _cut(text: str) -> str:
+    """The beginning of a text, or all of it."""
+    if len(text) * 6 <= LISTED_TEXT_SIZE_MAX:  # a character has at most 6 bytes in JSON
+        return text
+    text = text[:LISTED_TEXT_SIZE_MAX]
+    while len(msgspec.json.encode(text)) > LISTED_TEXT_SIZE_MAX:
+        text = text[: len(text) * 3 // 4]
+    return text
+
+
+def _first(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """As many of the texts as fit, whole ones only."""
+    size = 0
+    for count, text in enumerate(texts):
+        size += len(text) if len(text) > LISTED_TEXTS_SIZE_MAX else len(msgspec.json.encode(text))
+        size += 1
+        if size > LISTED_TEXTS_SIZE_MAX:
+            return texts[:count]
+    return texts
 
 
 def commit(text: str | None) -> str | None:

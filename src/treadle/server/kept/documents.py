@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hashlib import sha256
+from operator import eq, gt
 from typing import Any, Final
 
 import msgspec
@@ -29,6 +30,12 @@ from treadle.thread.model import GitFields, Thread
 DOCUMENT: Final = "document"
 """The kind of a thread whose truth is the newest document."""
 
+VERSION_MAX: Final = SEQ_MAX // 2
+"""The rest is for the versions that the server makes: a thread can always be made private again."""
+
+TOKENS_MAX: Final = 2**53
+"""More were never used."""
+
 _decode: Final = msgspec.json.Decoder(Thread).decode
 
 
@@ -53,6 +60,7 @@ def put_document(
     access.check_creator(context.caller)
     check_id(thread_id)
     document, mark = _read(thread_id, body)
+    _check(document)
     query = select(threads.c.id).where(threads.c.id == thread_id)
     row = None
     if context.db.execute(query).one_or_none() is not None:
@@ -146,6 +154,25 @@ def _read(thread_id: str, body: bytes) -> tuple[Thread, Mark]:
             hint="it should not have left its machine: look at what has sent it",
         )
     return document, Mark(document.version, sha256(body).hexdigest()[:32])
+
+
+def _check(document: Thread) -> None:
+    """What a document of a client must hold to besides; what the server has made does already."""
+    if document.version > VERSION_MAX:
+        raise Refusal(Code.BAD_REQUEST, f"a version is a number from 1 to {VERSION_MAX}")
+    edges = [0]
+    for start, end in document.conversation.hidden:
+        edges += (start, end)
+    edges.append(len(document.conversation.messages))
+    if any(map(gt, edges, edges[1:])) or any(map(eq, edges[1:-1:2], edges[2:-1:2])):
+        raise Refusal(Code.BAD_REQUEST, "the hidden spans are not those of its messages, in order")
+    used = document.usage
+    counts = (
+        *(used.input_tokens, used.output_tokens, used.unpriced_tokens, used.reasoning_tokens),
+        *(used.cache_read_tokens, used.cache_write_tokens, document.conversation.tokens),
+    )
+    if not all(0 <= count <= TOKENS_MAX for count in counts):
+        raise Refusal(Code.BAD_REQUEST, f"a number of tokens is one from 0 to {TOKENS_MAX}")
 
 
 def _create(

@@ -6,6 +6,7 @@ whoever has seen a number has seen every smaller one, and the counter is held fo
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Any, Final, Literal, TypeAlias
 
 from sqlalchemy import Row, and_, bindparam, insert, or_, select, update
@@ -77,7 +78,7 @@ def head_of(row: Row[Any]) -> ThreadHead:
     return ThreadHead(row.id, row.version, row.hash, row.change, is_deleted, is_purged)
 
 
-def heads(context: Context, after: int = 0, limit: int = LIMIT_MAX) -> Heads:
+def heads(context: Context, after: int = 0, limit: int = LIMIT_MAX, stamp: str = "") -> Heads:
     """The caller's own threads of records that changed after a change, each as it is now.
 
     Deleted and purged ones are among them, so that other machines learn of it.
@@ -86,6 +87,9 @@ def heads(context: Context, after: int = 0, limit: int = LIMIT_MAX) -> Heads:
         context: whose request it is.
         after: a change that the caller has seen; 0 for none.
         limit: how many, 1 to `LIMIT_MAX`.
+        stamp: what the answer with that change had; empty if that is not known. If the change is
+            not here, or is another one, an older backup was put back: the answer begins anew, and
+            says so.
 
     Raises:
         Refusal: it is nobody in particular; a number is out of bounds.
@@ -93,6 +97,10 @@ def heads(context: Context, after: int = 0, limit: int = LIMIT_MAX) -> Heads:
     if context.caller.user_id is None:
         raise unauthorized()
     _check(after, limit)
+    is_another = bool(stamp) and stamp != _stamp_of(context, after)
+    is_reset = after > 0 and (after > newest_change(context) or is_another)
+    if is_reset:
+        after = 0
     query = (
         select(threads)
         .where(threads.c.owner_id == context.caller.user_id, threads.c.change > after)
@@ -102,9 +110,20 @@ def heads(context: Context, after: int = 0, limit: int = LIMIT_MAX) -> Heads:
     )
     found = context.db.execute(query).all()
     listed = tuple(map(head_of, found[:limit]))
-    # Less than was asked for says that the end of the database was lost: a backup was put back.
-    last = listed[-1].change if listed else min(after, newest_change(context))
-    return Heads(listed, last, len(found) <= limit)
+    last = listed[-1].change if listed else after
+    return Heads(listed, last, len(found) <= limit, _stamp_of(context, last), is_reset)
+
+
+def _stamp_of(context: Context, change: int) -> str:
+    """What tells a change from any other that may take its number; empty if there is none.
+
+    The ids and hashes in it cannot be guessed, so it tells nothing of threads of others.
+    """
+    query = select(rows.c.thread_id, rows.c.version, rows.c.hash).where(rows.c.change == change)
+    found = context.db.execute(query).one_or_none()
+    if found is None:
+        return ""
+    return sha256(f"{found.thread_id} {found.version} {found.hash}".encode()).hexdigest()[:16]
 
 
 def changes(context: Context, after: int = 0, limit: int = LIMIT_MAX) -> list[ThreadHead]:

@@ -145,6 +145,8 @@ def _create(context: Context, thread_id: str, purged: Row[Any] | None, batch: Ba
     folded = begun(context.db, header)
     before = Before(folded.fold)
     entries = take_all(folded, batch)
+    if purged is not None:
+        before = Before(folded.fold)  # the purge has shown support out: an old word is none again
     values = {
         **values_of(context, folded, None),
         "kind": RECORDS,
@@ -282,7 +284,10 @@ def check_header(context: Context, thread_id: str, batch: Batch) -> ThreadCreate
             row = access.find(context, header.base.thread, Verb.PULL)
         except Refusal:
             raise base_is_missing() from None
-        if row.kind != RECORDS:
+        # What a merge says of another branch is its owner's word, and counts for him alone.
+        base = Mark(header.base.version, header.base.hash)
+        is_own = row.owner_id == context.caller.user_id
+        if row.kind != RECORDS or not (is_own or has_mark(context.db, row.id, base)):
             raise base_is_missing()
     return header
 

@@ -76,8 +76,8 @@ def replace_all(context: Context, thread_id: str, base: Mark, body: bytes) -> Th
         raise conflict(stands_at, base)
     header = check_header(context, thread_id, batch)
     folded = begun(context.db, header)
-    before = Before(folded.fold)
     entries = take_all(folded, batch)
+    before = Before(folded.fold)  # an old word lets nobody in again: it was ended, or is over
     if not any(isinstance(entry, Scrubbed) for entry in entries):
         raise Refusal(
             Code.BAD_REQUEST,
@@ -100,7 +100,7 @@ def replace_all(context: Context, thread_id: str, base: Mark, body: bytes) -> Th
     audit.note(context, "thread_rewritten", thread_id, f"version {row.version} -> {batch.mark.seq}")
     truncates_the_log(context.db)
     head = announce(context, thread_id, batch.mark, "rewritten")
-    FOLDS.take(thread_id, stands_at)
+    FOLDS.forget(thread_id)
     FOLDS.put(thread_id, folded)
     return head
 
@@ -133,12 +133,12 @@ def purge(context: Context, thread_id: str) -> ThreadHead:
     )
     audit.note(context, "thread_purged", thread_id, f"version {row.version}")
     truncates_the_log(context.db)
-    FOLDS.take(thread_id, Mark(row.version, row.hash))
+    FOLDS.forget(thread_id)
     return announce(context, thread_id, gone, "purged")
 
 
 def _follow(context: Context, row: Any, fold: Any) -> None:
-    """A scrub takes no decision back, unless the new records say so."""
+    """A scrub takes no decision back, unless the new records say so; it lets nobody in."""
     sharing.follow_visibility(context, row.id, row.visibility, fold.visibility)
     if row.is_shared_with_support and not fold.is_shared_with_support:
         support.follow(context, row.id, is_shared=False)

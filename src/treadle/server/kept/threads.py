@@ -7,8 +7,8 @@ from typing import Any, Final
 import msgspec
 from sqlalchemy import Row, update
 
-from treadle.api.marks import SEQ_MAX, Mark
-from treadle.api.types import ThreadHead
+from treadle.api.marks import Mark
+from treadle.api.types import SupportAccess, ThreadHead
 from treadle.server.context import Context, Verb
 from treadle.server.data.folding import FOLDS, fold_at, has_mark, lines_between, mark_at
 from treadle.server.data.schema import threads
@@ -22,14 +22,15 @@ from treadle.server.kept.feed import announce, changes, head_of, heads, newest_c
 from treadle.server.kept.outputs import get_blob, has_blob, put_blob
 from treadle.server.kept.pushing import RECORDS, append_facts, conflict, push
 from treadle.server.kept.rewriting import purge, replace_all
-from treadle.server.people import access, audit
-from treadle.server.problems import not_found
+from treadle.server.people import access, audit, support
+from treadle.server.problems import Refusal, not_found
 from treadle.thread.facts import Restored, Shared, Trashed, Visibility
 
 __all__ = [
     "changes",
     "delete",
     "document",
+    "end_support",
     "get_blob",
     "has_blob",
     "head",
@@ -71,18 +72,21 @@ def records(context: Context, thread_id: str, after: Mark | int, limit: int) -> 
         limit: how many at most.
 
     Raises:
-        Refusal: there is no such thread; conflict, if the record `after` is another one here.
+        Refusal: there is no such thread; conflict, if the record `after` is not here, or is
+            another one.
     """
     row = access.find(context, thread_id, Verb.PULL)
-    if row.kind != RECORDS or limit < 1:
+    if row.kind != RECORDS:
         return []
-    if isinstance(after, Mark):
-        if after != Mark() and not has_mark(context.db, thread_id, after):
-            raise conflict(Mark(row.version, row.hash), after)
-        after = after.seq
+    is_here = not isinstance(after, Mark) or after == Mark() or has_mark(context.db, row.id, after)
+    after_seq = after.seq if isinstance(after, Mark) else after
+    if not is_here or after_seq > row.version:
+        raise conflict(Mark(row.version, row.hash), after)
+    if limit < 1:
+        return []
     found: list[bytes] = []
     size = 0
-    for line in lines_between(context.db, thread_id, min(after, SEQ_MAX), row.version):
+    for line in lines_between(context.db, thread_id, after_seq, row.version):
         size += len(line) + 1
         if found and size > PIECE_SIZE:
             break
@@ -116,8 +120,7 @@ def document(context: Context, thread_id: str, version: int | None = None) -> tu
         raise not_found()
     folded = fold_at(context.db, thread_id, at)
     body = msgspec.json.encode(folded.fold.document())
-    if at.seq == row.version:
-        FOLDS.put(thread_id, folded)
+    FOLDS.put(thread_id, folded)
     return at, body
 
 
@@ -165,6 +168,31 @@ def restore(context: Context, thread_id: str, expected: Mark | int | None) -> Th
     audit.note(context, "thread_restored", thread_id)
     _set_deleted(context, thread_id, None)
     return announce(context, thread_id, Mark(row.version, row.hash), "restored")
+
+
+def end_support(context: Context, thread_id: str) -> SupportAccess:
+    """Let nobody of support in any more; a thread of records says so too, if it said otherwise.
+
+    So no machine of the owner brings back, with what it knows, that support may read it.
+
+    Raises:
+        Refusal: the caller is not the owner.
+    """
+    row = access.find(context, thread_id, Verb.GRANT_SUPPORT, for_update=True)
+    ended = support.end(context, thread_id)
+    if row.kind == RECORDS and _is_said_to_be_shared(context, row):
+        append_facts(context, row, [Shared(with_support=False)], "records")
+    return ended
+
+
+def _is_said_to_be_shared(context: Context, row: Row[Any]) -> bool:
+    """Whether its records let support in; access is ended also where they cannot be folded."""
+    try:
+        folded = fold_at(context.db, row.id, Mark(row.version, row.hash))
+    except Refusal:
+        return False
+    FOLDS.put(row.id, folded)
+    return folded.fold.is_shared_with_support
 
 
 def _found(context: Context, thread_id: str, expected: Mark | int | None, verb: Verb) -> Row[Any]:

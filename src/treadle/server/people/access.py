@@ -99,6 +99,31 @@ def allowed(relations: frozenset[Relation], visibility: Visibility, life: Life) 
     )
 
 
+class Place(Struct, frozen=True):
+    """What of a thread says who may do what with it."""
+
+    owner_id: int
+    organization_id: int
+    visibility: Visibility
+    life: Life
+
+
+def hears(caller: Principal, place: Place) -> bool:
+    """Whether a caller hears of a thread's changes, judged without the database.
+
+    Its owner hears of all of them. Support staff may be let in by a grant, which stands only in the
+    database: of them this is not to be asked.
+    """
+    relations = {Relation.EVERYONE}
+    if caller.user_id is not None and caller.user_id == place.owner_id:
+        return True
+    if caller.user_id is not None and caller.organization_id == place.organization_id:
+        relations.add(Relation.MEMBER)
+        if caller.role == "organization_admin":
+            relations.add(Relation.ORGANIZATION_ADMIN)
+    return Verb.PULL in allowed(frozenset(relations), place.visibility, place.life)
+
+
 def refusal(caller: Principal, may: frozenset[Verb], verb: Verb) -> Refusal | None:
     """Why a caller may not do this, given all that he may; `None` if he may."""
     if verb in may:

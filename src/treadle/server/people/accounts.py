@@ -78,6 +78,7 @@ def me(context: Context) -> Me:
         caller.is_support,
         caller.token_name,
         caller.token_expires_at,
+        caller.token_id or 0,
     )
 
 
@@ -177,7 +178,9 @@ def make_user(context: Context, new: NewUser) -> User:
     organization_id = context.db.execute(query).scalar_one_or_none()
     if organization_id is None:
         raise Refusal(
-            Code.BAD_REQUEST, "there is no such organization", hint="it is to be made first"
+            Code.BAD_REQUEST,
+            f"there is no organization {organization!r}",
+            hint=f"`treadle admin organizations add {organization}` makes it",
         )
     values = {
         "name": name,

@@ -98,11 +98,11 @@ def _turns_of(document: Thread) -> Iterator[Turn]:
 def _items_of(document: Thread) -> Iterator[Item]:
     """Every message and call; a result stands with its call, or by itself if it has none."""
     messages = document.conversation.messages
-    hidden = document.conversation.hidden
+    hidden = _hidden(document)
     results = {message.tool_call_id: message for message in messages if message.role == "tool"}
     called = {call.id for message in messages for call in message.tool_calls}
     for index, message in enumerate(messages):
-        is_hidden = any(start <= index < end for start, end in hidden)
+        is_hidden = bool(hidden[index])
         if message.role == "tool":
             if message.tool_call_id not in called:
                 yield Said("", "tool", legible(message.content), index, False, is_hidden)
@@ -121,6 +121,18 @@ def _items_of(document: Thread) -> Iterator[Item]:
                 None if result is None else legible(result.content),
                 is_hidden,
             )
+
+
+def _hidden(document: Thread) -> bytearray:
+    """Of each message, whether a rewind took it out of view: one pass, whatever the spans are."""
+    found = bytearray(len(document.conversation.messages))
+    reached = 0
+    for start, end in sorted(document.conversation.hidden):
+        first, last = max(start, reached), min(end, len(found))
+        if first < last:
+            found[first:last] = b"\1" * (last - first)
+            reached = last
+    return found
 
 
 def _who(message: Message) -> str:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import re
 import secrets
 from binascii import crc32
+from collections.abc import Collection
 from enum import Enum
 from hashlib import sha256
 from hmac import compare_digest
-from typing import Final
+from typing import Any, Final
 
-from sqlalchemy import Connection, bindparam, insert, or_, select, update
+from sqlalchemy import Connection, Row, Select, bindparam, func, insert, or_, select, update
 
 from treadle.api.codes import Code
 from treadle.api.types import Token, TokenLine, Tokens
@@ -34,6 +35,9 @@ USE_TOLD_EVERY_S: Final = 60
 """A use is noted if the last one noted is older: a read is not to become a write each time."""
 
 _USE_COUNT_MAX: Final = 10_000
+
+LIVE_COUNT_MAX: Final = 100
+"""Tokens of a user that are good at a time."""
 
 
 class Kind(Enum):
@@ -74,26 +78,25 @@ def _in_base62(number: int, length: int) -> str:
     return found
 
 
+_WHOSE: Final[Select[Any]] = select(
+    schema.tokens.c.id,
+    schema.tokens.c.hash,
+    schema.tokens.c.name,
+    schema.tokens.c.expires_at,
+    schema.tokens.c.revoked_at,
+    schema.users.c.id.label("user_id"),
+    schema.users.c.name.label("user"),
+    schema.users.c.role,
+    schema.users.c.is_admin,
+    schema.users.c.is_support,
+    schema.users.c.disabled_at,
+    schema.users.c.organization_id,
+    schema.organizations.c.name.label("organization"),
+).select_from(schema.tokens.join(schema.users).join(schema.organizations))
+
 # Made once: every request executes it, and making it costs more than executing it.
-_IDENTIFY: Final = (
-    select(
-        schema.tokens.c.id,
-        schema.tokens.c.hash,
-        schema.tokens.c.name,
-        schema.tokens.c.expires_at,
-        schema.tokens.c.revoked_at,
-        schema.users.c.id.label("user_id"),
-        schema.users.c.name.label("user"),
-        schema.users.c.role,
-        schema.users.c.is_admin,
-        schema.users.c.is_support,
-        schema.users.c.disabled_at,
-        schema.users.c.organization_id,
-        schema.organizations.c.name.label("organization"),
-    )
-    .select_from(schema.tokens.join(schema.users).join(schema.organizations))
-    .where(schema.tokens.c.hash == bindparam("hashed"))
-)
+_IDENTIFY: Final = _WHOSE.where(schema.tokens.c.hash == bindparam("hashed"))
+_IDENTIFY_ALL: Final = _WHOSE.where(schema.tokens.c.id.in_(bindparam("ids", expanding=True)))
 
 
 def identify(db: Connection, bearer: str | None, now: str) -> Principal:
@@ -115,9 +118,25 @@ def identify(db: Connection, bearer: str | None, now: str) -> Principal:
     row = db.execute(_IDENTIFY, {"hashed": hashed}).one_or_none()
     if row is None or not compare_digest(row.hash, hashed):
         raise unauthorized()
-    is_over = row.expires_at is not None and row.expires_at <= now
-    if is_over or row.revoked_at is not None or row.disabled_at is not None:
+    if not _is_good(row, now):
         raise unauthorized()
+    return _principal_of(row)
+
+
+def callers(db: Connection, token_ids: Collection[int], now: str) -> dict[int, Principal]:
+    """Whose these tokens are, as things stand now; those that are not good are left out."""
+    if not token_ids:
+        return {}
+    found = db.execute(_IDENTIFY_ALL, {"ids": list(token_ids)})
+    return {row.id: _principal_of(row) for row in found if _is_good(row, now)}
+
+
+def _is_good(row: Row[Any], now: str) -> bool:
+    is_over = row.expires_at is not None and row.expires_at <= now
+    return not is_over and row.revoked_at is None and row.disabled_at is None
+
+
+def _principal_of(row: Row[Any]) -> Principal:
     return Principal(
         user_id=row.user_id,
         user=row.user,
@@ -149,6 +168,10 @@ class Uses:
             self._noted.clear()
         self._noted[caller.token_id] = now
         return True
+
+    def forget(self, token_id: int) -> None:
+        """The use was not noted after all: the next one is due."""
+        self._noted.pop(token_id, None)
 
 
 def note_use(db: Connection, token_id: int, now: str) -> None:
@@ -182,11 +205,17 @@ def make(context: Context, user_id: int, name: str, expires_at: str | None = Non
         expires_at: from when on it is refused; by default never.
 
     Raises:
-        Refusal: the time is none, or is over.
+        Refusal: the time is none, or is over; the user has too many tokens.
     """
     until = None if expires_at is None else parse_time(expires_at)
     if until is not None and until <= context.now:
         raise Refusal(Code.BAD_REQUEST, "that time is over: the token would never be good")
+    if _live_count(context, user_id) >= LIVE_COUNT_MAX:
+        raise Refusal(
+            Code.BAD_REQUEST,
+            f"this user has {LIVE_COUNT_MAX} tokens that are good",
+            hint="revoke one that is not used any more",
+        )
     limit = context.caller.token_expires_at
     if limit is not None and (until is None or until > limit):
         until = limit
@@ -203,8 +232,22 @@ def make(context: Context, user_id: int, name: str, expires_at: str | None = Non
         .returning(schema.tokens.c.id)
     ).scalar_one()
     owner = _name_of(context.db, user_id)
-    audit.note(context, "token_made", detail=f"token {token_id} of {owner}, until {until or '-'}")
+    by = context.caller.token_id
+    detail = f"token {token_id} of {owner}, until {until or '-'}"
+    audit.note(
+        context, "token_made", detail=detail if by is None else f"{detail}, made with token {by}"
+    )
     return Token(token_id, name, token, context.now, until)
+
+
+def _live_count(context: Context, user_id: int) -> int:
+    tokens = schema.tokens.c
+    query = select(func.count()).where(
+        tokens.user_id == user_id,
+        tokens.revoked_at.is_(None),
+        or_(tokens.expires_at.is_(None), tokens.expires_at > context.now),
+    )
+    return int(context.db.execute(query).scalar_one())
 
 
 def lines(context: Context, user_id: int | None = None) -> Tokens:

@@ -31,6 +31,9 @@ YOUNG: Final = timedelta(hours=1)
 _NO_CONTENTS: Final = frozenset(suffix[1:] for suffix in (LOCK, ADOPTED, SENDING))
 """Files beside a thread that name nothing."""
 
+Keeps = Callable[[str], str]
+"""(thread) -> why it must not go yet, for people; empty if it may."""
+
 Drop = Callable[[TrashedThread], str]
 """(thread) -> why what else is kept for it could not be let go of; empty if it is gone."""
 
@@ -85,10 +88,12 @@ class Garbage:
 
     Args:
         store: where to look.
+        keeps: asked of each thread in the trash, too.
     """
 
-    def __init__(self, store: LocalStore) -> None:
+    def __init__(self, store: LocalStore, keeps: Keeps = lambda _: "") -> None:
         self._store = store
+        self._keeps = keeps
         self._folders = store.folders
         self._disk = store.folders.disk
         self._trash = Trash(store)
@@ -135,6 +140,9 @@ class Garbage:
                 return False
         if self._store.holder(line.id) is not None:
             kept.append(f"thread {line.id}: another process has it open")
+            return False
+        if why := self._keeps(line.id):
+            kept.append(f"thread {line.id}: {why}")
             return False
         return True
 

@@ -33,9 +33,10 @@ class AfterQuery(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class HeadsQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """Changes after which one, and how many."""
+    """Changes after which one, and how many; `stamp` is that of the answer that named it."""
 
     after: Annotated[int, _NUMBER] = 0
+    stamp: Annotated[str, Meta(pattern="^([0-9a-f]{16})?$")] | UnsetType = UNSET
     limit: Annotated[int, Meta(ge=1, le=HEADS_MAX)] = 500
 
 
@@ -96,12 +97,14 @@ def _page(context: Context, thread_id: str, after: Mark | int, end: int) -> Answ
 
 
 def _heads(asked: Asked) -> Answer:
-    return Answer(threads.heads(asked.context, asked.query.after, asked.query.limit))
+    query = asked.query
+    stamp = "" if query.stamp is UNSET else query.stamp
+    return Answer(threads.heads(asked.context, query.after, query.limit, stamp))
 
 
 def _changes(asked: Asked) -> Answer:
     """That the caller may listen; the application goes on."""
-    threads.heads(asked.context, SEQ_MAX, 1)
+    threads.heads(asked.context, 0, 1)
     return Answer()
 
 

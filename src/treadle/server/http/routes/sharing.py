@@ -7,6 +7,7 @@ from typing import Final
 from treadle.api.codes import Code
 from treadle.api.types import NewShare, Share, SharedThread, Shares, SupportAccess
 from treadle.server.http.endpoints import HTML, Answer, Asked, Endpoint
+from treadle.server.kept import threads
 from treadle.server.people import sharing, support
 
 _SHARE: Final = "/api/threads/{thread_id}/share"
@@ -43,7 +44,7 @@ def _grant(asked: Asked) -> Answer:
 
 
 def _end(asked: Asked) -> Answer:
-    return Answer(support.end(asked.context, asked.thread_id))
+    return Answer(threads.end_support(asked.context, asked.thread_id))
 
 
 def _request(asked: Asked) -> Answer:

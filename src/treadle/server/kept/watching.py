@@ -1,0 +1,83 @@
+"""What one look at the database brings for all who listen: what is new, and who they are now."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from msgspec import Struct
+from sqlalchemy import Connection, and_, select
+
+from treadle.api.types import ThreadHead
+from treadle.server.context import ANYBODY, Context, Principal
+from treadle.server.data.schema import changes, threads
+from treadle.server.kept.feed import newest_change
+from treadle.server.people import tokens
+from treadle.server.people.access import Place, life_of
+
+NEW_MAX: Final = 1000
+"""Changes that one look brings; what was before them, each listener reads for itself."""
+
+
+class Told(Struct, frozen=True):
+    """A change, and what says who may hear of it: the thread as it is at the time of the look."""
+
+    head: ThreadHead
+    place: Place
+
+
+class News(Struct, frozen=True):
+    """What a look found.
+
+    Args:
+        change: the newest one; nothing after it was seen.
+        told: the changes after the last look, oldest first, at most `NEW_MAX`: the newest ones.
+        floor: `told` is complete after this change.
+        asked: the tokens that were looked for.
+        callers: whose they are, of those that are good.
+    """
+
+    change: int
+    told: tuple[Told, ...]
+    floor: int
+    asked: frozenset[int]
+    callers: dict[int, Principal]
+
+
+def look(db: Connection, now: str, after: int | None, token_ids: Collection[int]) -> News:
+    """Look once for all listeners of a process.
+
+    Args:
+        db: a transaction that reads.
+        now: the time.
+        after: the change up to which the last look went; `None`: there was none.
+        token_ids: what the listeners have brought.
+    """
+    asked = frozenset(token_ids)
+    callers = tokens.callers(db, asked, now)
+    newest = newest_change(Context(db, ANYBODY, now))
+    if after is None or newest <= after:
+        # Fewer than there were: an older backup was put back, and numbers begin anew from there.
+        return News(newest, (), newest, asked, callers)
+    floor = max(after, newest - NEW_MAX)
+    query = (
+        select(
+            changes,
+            threads.c.owner_id,
+            threads.c.organization_id,
+            threads.c.visibility,
+            threads.c.deleted_at,
+            threads.c.purged_at,
+        )
+        .join(threads, and_(threads.c.id == changes.c.thread_id))
+        .where(changes.c.change > floor, changes.c.change <= newest)
+        .order_by(changes.c.change)
+    )
+    found = []
+    for row in db.execute(query):
+        is_purged = row.purged_at is not None
+        is_deleted = row.deleted_at is not None and not is_purged
+        head = ThreadHead(row.thread_id, row.version, row.hash, row.change, is_deleted, is_purged)
+        place = Place(row.owner_id, row.organization_id, row.visibility, life_of(row))
+        found.append(Told(head, place))
+    return News(newest, tuple(found), floor, asked, callers)

@@ -1,0 +1,109 @@
+"""Where the server's threads are: asked for page by page, from the last change that was seen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from treadle.api.types import ThreadHead
+from treadle.errors import RemoteRefusedError
+from treadle.sync.kit import Kit
+from treadle.sync.ports import Remote
+
+HEAD_COUNT_MAX: Final = 1_000_000
+"""Heads in one listing; nobody has so many threads."""
+
+
+class Listing(Struct, frozen=True):
+    """The heads, the change they go up to, and its stamp.
+
+    `is_reset` says that they are all there are: an older backup was put back on the server.
+    """
+
+    heads: dict[str, ThreadHead]
+    change: int
+    stamp: str
+    is_reset: bool
+
+
+def list_heads(remote: Remote, after: int = 0, stamp: str = "") -> Listing:
+    """Where the threads are that have changed after a change.
+
+    Args:
+        remote: the server.
+        after: the last change that was looked at.
+        stamp: what it was; empty if that is not known.
+
+    Raises:
+        RemoteUnavailableError: it cannot be asked for all of them.
+        RemoteRefusedError: its answers have no end.
+    """
+    found: dict[str, ThreadHead] = {}
+    count, is_reset = 0, False
+    while True:
+        page = remote.heads(after, stamp)
+        if page.is_reset:
+            if is_reset:
+                raise _endless(remote)
+            is_reset, after = True, 0
+            found.clear()
+        count += len(page.heads)
+        found.update((head.thread, head) for head in page.heads)
+        if count > HEAD_COUNT_MAX or (not page.is_last and page.change <= after):
+            raise _endless(remote)
+        if page.is_last:
+            return Listing(found, page.change, page.stamp, is_reset)
+        if not page.heads:
+            raise _endless(remote)
+        after, stamp = page.change, page.stamp
+
+
+def news(kit: Kit) -> Listing:
+    """Where the threads are that have changed since a sync of all of them. Raises as `list_heads`.
+
+    What an older backup has not got is forgotten: the next push begins anew.
+    """
+    state = kit.pending.state()
+    is_known = (state.url, state.user) == (kit.cursors.url, kit.cursors.user)
+    # Without cursors nobody knows what was looked at.
+    after, stamp = (state.change, state.stamp) if is_known and kit.cursors.ids() else (0, "")
+    found = list_heads(kit.remote, after, stamp)
+    if not found.is_reset and _has_lost(kit, after, found.heads):
+        found = replace(list_heads(kit.remote), is_reset=True)
+    if found.is_reset:
+        _forget_what_is_gone(kit, found.heads)
+    return found
+
+
+def is_purged(kit: Kit, thread_id: str) -> bool:
+    """Whether the server says that a thread was removed there for good; it may have lost it."""
+    found = list_heads(kit.remote).heads.get(thread_id)
+    return found is not None and found.is_purged
+
+
+def _has_lost(kit: Kit, after: int, heads: Mapping[str, ThreadHead]) -> bool:
+    """Whether the server took something from here, after that change, and does not list it."""
+    for thread_id in kit.cursors.ids():
+        cursor = kit.cursors.get(thread_id)
+        if cursor is not None and cursor.change > after:
+            head = heads.get(thread_id)
+            if head is None or head.change < cursor.change:
+                return True
+    return False
+
+
+def _forget_what_is_gone(kit: Kit, heads: Mapping[str, ThreadHead]) -> None:
+    for thread_id in kit.cursors.ids():
+        cursor = kit.cursors.get(thread_id)
+        if cursor is not None and thread_id not in heads and not cursor.is_purged:
+            kit.cursors.put(thread_id, kit.cursors.new())
+
+
+def _endless(remote: Remote) -> RemoteRefusedError:
+    return RemoteRefusedError(
+        f"{remote.url} does not look like a Treadle server: its list of threads has no end",
+        hint="look at the address, and at what stands between; `treadle login URL` changes it",
+    )

@@ -1,0 +1,55 @@
+"""In which order the threads of a round are gone through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from treadle.sync.decision import Operation
+from treadle.sync.survey import Survey
+
+_COMES = (Operation.PULL, Operation.MERGE)
+
+
+def in_order(plan: Mapping[str, Operation], here: set[str], survey: Survey) -> Iterator[str]:
+    """First what must go from the server, then what comes, then what is told and sent.
+
+    What comes, comes for sub-agents before those they work for, so that all of them are moved
+    to the trash together; what goes on from a thread comes and is sent after it.
+
+    Args:
+        plan: what is to be done about each thread.
+        here: the threads that are here.
+        survey: what they hang on.
+    """
+    depth = {one: len(survey.family(one)) for one in plan if one in here}
+    first = [one for one, what in plan.items() if what is Operation.PURGE]
+    fetched = [one for one, what in plan.items() if what is Operation.FETCH]
+    pulled = [one for one, what in plan.items() if what in _COMES]
+    earlier = {*first, *fetched, *pulled}
+    rest = [one for one in plan if one not in earlier]
+    yield from sorted(first)
+    yield from sorted(fetched)
+    yield from _families(pulled, survey)
+    yield from sorted(rest, key=lambda one: (depth.get(one, 0), one))
+
+
+def _families(thread_ids: list[str], survey: Survey) -> Iterator[str]:
+    """Each after what it goes on from, and before whom it works for."""
+    wanted, done = sorted(thread_ids), dict[str, None]()
+    above = {one: survey.relatives(one) for one in wanted}
+    below: dict[str, list[str]] = {}
+    for one in wanted:
+        below.setdefault(above[one].parent, []).append(one)
+
+    def visit(one: str, path: frozenset[str]) -> None:
+        if one in done or one in path or one not in above:
+            return
+        if above[one].base:
+            visit(above[one].base, path | {one})
+        for child in below.get(one, ()):
+            visit(child, path | {one})
+        done[one] = None
+
+    for one in wanted:
+        visit(one, frozenset())
+    return iter(done)
