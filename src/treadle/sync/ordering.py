@@ -13,6 +13,7 @@ _COMES = (Operation.PULL, Operation.MERGE)
 def in_order(plan: Mapping[str, Operation], here: set[str], survey: Survey) -> Iterator[str]:
     """First what must go from the server, then what comes, then what is told and sent.
 
+    What has grown comes before what is new: a new fork may go on from what has been merged into it.
     What comes, comes for sub-agents before those they work for, so that all of them are moved
     to the trash together; what goes on from a thread comes and is sent after it.
 
@@ -28,8 +29,8 @@ def in_order(plan: Mapping[str, Operation], here: set[str], survey: Survey) -> I
     earlier = {*first, *fetched, *pulled}
     rest = [one for one in plan if one not in earlier]
     yield from sorted(first)
-    yield from sorted(fetched)
     yield from _families(pulled, survey)
+    yield from sorted(fetched)
     yield from sorted(rest, key=lambda one: (depth.get(one, 0), one))
 
 
