@@ -345,7 +345,7 @@ def test_one_user_fills_a_part_of_the_room_for_bodies_and_no_more() -> None:
         again.add(4)
 
 
-@pytest.mark.parametrize("bearer", ["nonsense", mint(Kind.ACCESS)])
+@pytest.mark.parametrize("bearer", ["nonsense", mint(Kind.ACCESS)], ids=["nonsense", "well-formed"])
 def test_no_body_is_read_for_a_token_that_is_none(server: Running, bearer: str) -> None:
     with server.connect() as connection:
         headers = {"content_type": "application/json", "content_length": str(MIB)}
