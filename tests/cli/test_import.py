@@ -424,4 +424,4 @@ def test_a_secret_in_a_large_output_holds_it_back(treadle: Run, counted: tuple[s
     key = {"SOME_API_KEY": "zq81-4711-plugh"}
     done = treadle("export", thread, "--format", "jsonl", **key)
     assert (done.returncode, done.stdout) == (1, "")
-    assert "stands in 1 large output of" in done.stderr
+    assert "some_api_key in a large output" in done.stderr
