@@ -79,9 +79,10 @@ def take_in(kit: Kit, told: Told, thread_id: str) -> list[str]:
 
 
 def _fetched(kit: Kit, thread_id: str) -> list[_Fetched]:
-    """A thread, then what it goes on from, up to what this machine has from the server already.
+    """A thread, then what it goes on from, up to what is here.
 
-    What is here and was never synced is asked for as what is not: the server learns nothing.
+    What is here is never asked for, private or not: so no id of a private thread leaves, and that
+    it was not asked for says no more than that it is here.
     """
     found: list[_Fetched] = []
     seen: set[str] = set()
@@ -100,7 +101,7 @@ def _fetched(kit: Kit, thread_id: str) -> list[_Fetched]:
         found.append(_Fetched(data, scanned, header))
         base = "" if header.base is None else header.base.thread
         hangs_on |= {base, header.parent or ""}
-        wanted = base if is_thread_id(base) and not _is_synced(kit, base) else ""
+        wanted = base if is_thread_id(base) and not _is_here(kit, base) else ""
     survey = Survey(kit.store)
     for one in filter(is_thread_id, hangs_on):
         if _is_here(kit, one) and _may_be_private(survey, one):
@@ -109,12 +110,6 @@ def _fetched(kit: Kit, thread_id: str) -> list[_Fetched]:
                 hint="it was not taken in",
             )
     return found
-
-
-def _is_synced(kit: Kit, thread_id: str) -> bool:
-    """Whether a thread is here, and the server knows that."""
-    cursor = kit.cursors.get(thread_id)
-    return cursor is not None and cursor.seq > 0 and _is_here(kit, thread_id)
 
 
 def _may_be_private(survey: Survey, thread_id: str) -> bool:
