@@ -124,7 +124,7 @@ def what_was_scrubbed_replaces_what_was_there(remote: Remote) -> None:
     one = Machine(remote)
     thread = one.begin((said(f"it is {SECRET}"),), (answer("I see"),))
     base = mark_of(push(remote, one, thread))
-    scrub(one.store, [thread], lambda text: text.replace(SECRET, "[gone]"))
+    scrub(one.store, [thread], lambda text: text.replace(SECRET, "[REDACTED:x]"))
     with sent(one, thread) as found:
         other = Mark(base.seq, "0" * 31 + "1")
         assert conflict(lambda: remote.replace(found, other)) == base
@@ -287,7 +287,7 @@ def a_scrubbed_thread_that_is_longer_than_a_body_may_be_goes_in_pieces(remote: R
     with small_pieces():
         assert one.engine.sync().sent == (thread,)
         two.engine.sync()
-        scrub(one.store, [thread], lambda text: text.replace(SECRET, "[gone]"))
+        scrub(one.store, [thread], lambda text: text.replace(SECRET, "[REDACTED:x]"))
         report = one.engine.sync()
         assert (report.replaced, report.unreachable) == ((thread,), "")
         assert stored(remote, thread) == one.journal(thread)

@@ -223,7 +223,7 @@ class Machine:
 
     def scrub(self, thread_id: str, number: int) -> None:
         """Take what was said under a number out of a thread."""
-        secret, left = SECRET.format(number), f"gone-{number:06}"
+        secret, left = SECRET.format(number), f"[REDACTED:gone-{number:06}]"
         scrub(self.store, [thread_id], lambda text: text.replace(secret, left), wants_rest=True)
 
     def set_private(self, thread_id: str, is_private: bool) -> None:

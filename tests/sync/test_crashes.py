@@ -167,9 +167,9 @@ def test_a_scrub_gets_to_the_server_whatever_happens_on_the_way() -> None:
     two.engine.sync()
     two.go_on(thread, (said("later"),))
     two.engine.sync()
-    scrub(one.store, [thread], lambda text: text.replace("hunter2", "[gone]"))
+    scrub(one.store, [thread], lambda text: text.replace("hunter2", "[REDACTED:x]"))
     for where, left, server in crashes(one, desk, one.engine.sync):
         left.engine.sync()
         assert b"hunter2" not in server.kept[thread].data, where
         assert left.journal(thread) == server.kept[thread].data, where
-        assert left.said(thread) == ["the word is [gone]", "I see", "later"], where
+        assert left.said(thread) == ["the word is [REDACTED:x]", "I see", "later"], where

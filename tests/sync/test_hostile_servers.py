@@ -47,10 +47,10 @@ def test_a_scrub_of_the_server_is_told_to_whoever_takes_it_over(desk: Desk) -> N
     from treadle.store.upkeep.scrub import scrub
 
     one, two, thread = pair(desk)
-    scrub(one.store, [thread], lambda text: text.replace("first", "[gone]"))
+    scrub(one.store, [thread], lambda text: text.replace("first", "[REDACTED:x]"))
     one.engine.sync()
     assert two.engine.sync().notes == (scrubbed_there(thread),)
-    assert two.said(thread) == ["one", "[gone]"]
+    assert two.said(thread) == ["one", "[REDACTED:x]"]
 
 
 # ---- answers without an end ----------------------------------------------------------------------

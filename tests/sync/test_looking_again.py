@@ -73,7 +73,7 @@ def test_what_comes_in_behind_a_scrub_is_told() -> None:
     one, two, thread = pair(desk)
     two.go_on(thread, (said("the first again"),), (answer("yes"),))
     two.engine.sync()
-    scrub(one.store, [thread], lambda text: text.replace("first", "[gone]"))
+    scrub(one.store, [thread], lambda text: text.replace("first", "[REDACTED:x]"))
     report = one.engine.sync()
     assert report.replaced == (thread,)
     assert [note for note in report.notes if "scrub it again" in note]

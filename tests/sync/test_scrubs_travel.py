@@ -25,12 +25,12 @@ def test_a_scrub_reaches_the_server_and_the_other_machines(desk: Desk) -> None:
     one.engine.sync()
     two.engine.sync()
     two.go_on(thread, (said("later"),), (answer("fine"),))
-    scrub(one.store, [thread], lambda text: text.replace("hunter2", "[gone]"))
+    scrub(one.store, [thread], lambda text: text.replace("hunter2", "[REDACTED:x]"))
     assert one.engine.sync().replaced == (thread,)
     assert b"hunter2" not in desk.kept[thread].data
     report = two.engine.sync()
     assert report.sent == (thread,)
-    assert "the word is [gone]" in two.said(thread)
+    assert "the word is [REDACTED:x]" in two.said(thread)
     assert "later" in two.said(thread)
     one.engine.sync()
     assert one.journal(thread) == two.journal(thread) == desk.kept[thread].data
@@ -45,9 +45,9 @@ def test_what_came_before_a_scrub_was_sent_is_kept_behind_it(desk: Desk) -> None
     two.engine.sync()
     two.go_on(thread, (said("later"),), (answer("fine"),))
     two.engine.sync()
-    scrub(one.store, [thread], lambda text: text.replace("hunter2", "[gone]"))
+    scrub(one.store, [thread], lambda text: text.replace("hunter2", "[REDACTED:x]"))
     assert one.engine.sync().replaced == (thread,)
-    assert one.said(thread) == ["the word is [gone]", "I see", "later", "fine"]
+    assert one.said(thread) == ["the word is [REDACTED:x]", "I see", "later", "fine"]
     assert b"hunter2" not in desk.kept[thread].data
     two.engine.sync()
     assert two.journal(thread) == one.journal(thread) == desk.kept[thread].data
@@ -60,19 +60,19 @@ def test_a_scrub_of_records_that_another_machine_never_saw_doubles_nothing(desk:
     one.engine.sync()
     two.go_on(thread, (answer("only there"),))
     one.go_on(thread, (answer("only here"),))
-    scrub(two.store, [thread], lambda text: text.replace("hunter2", "[gone]"))
+    scrub(two.store, [thread], lambda text: text.replace("hunter2", "[REDACTED:x]"))
     two.engine.sync()
     one.engine.sync()
     two.engine.sync()
     assert one.journal(thread) == two.journal(thread) == desk.kept[thread].data
     texts = one.said(thread)
     assert sorted(texts) == sorted({*texts})
-    assert {"the word is [gone]", "only there", "only here"} <= {*texts}
+    assert {"the word is [REDACTED:x]", "only there", "only here"} <= {*texts}
     assert b"hunter2" not in b"".join(one.disk.files().values())
 
 
 def take_out(machine: Machine, thread: str, text: str) -> None:
-    scrub(machine.store, [thread], lambda found: found.replace(text, "[gone]"))
+    scrub(machine.store, [thread], lambda found: found.replace(text, "[REDACTED:x]"))
 
 
 def test_a_scrub_that_another_one_undid_is_told_until_it_is_done_again(desk: Desk) -> None:
@@ -88,7 +88,7 @@ def test_a_scrub_that_another_one_undid_is_told_until_it_is_done_again(desk: Des
     assert problem.thread_id == thread
     assert "scrub that text again" in problem.why
     assert not report.is_complete
-    assert two.said(thread)[0] == "[gone] and sesame"
+    assert two.said(thread)[0] == "[REDACTED:x] and sesame"
     [entry] = two.engine.status().pending
     assert (entry.thread_id, entry.parked) == (thread, "held")
     desk.calls.clear()
@@ -102,7 +102,7 @@ def test_a_scrub_that_another_one_undid_is_told_until_it_is_done_again(desk: Des
     one.engine.sync()
     assert b"sesame" not in desk.kept[thread].data
     assert one.journal(thread) == two.journal(thread) == desk.kept[thread].data
-    assert one.said(thread)[0] == "[gone] and [gone]"
+    assert one.said(thread)[0] == "[REDACTED:x] and [REDACTED:x]"
 
 
 @pytest.mark.parametrize("lost_at", [1, 2, 3])
@@ -134,7 +134,7 @@ def test_what_arrived_of_a_push_before_a_scrub_is_scrubbed_too_and_not_doubled(
     assert one.journal(thread) == two.journal(thread) == desk.kept[thread].data
     assert b"hunter2" not in desk.kept[thread].data
     events = [event_of(record) for record in flat(desk.records(thread))]
-    for text in (b'"first"', b"the word is [gone]", b'"and"', b"meanwhile"):
+    for text in (b'"first"', b"the word is [REDACTED:x]", b'"and"', b"meanwhile"):
         assert sum(text in event for event in events) == 1, text
 
 

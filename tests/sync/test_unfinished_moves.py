@@ -37,7 +37,7 @@ def many_writes(desk: Desk, one: Machine, thread: str) -> None:
 
 
 def take_out(desk: Desk, one: Machine, thread: str) -> None:
-    scrub(one.store, [thread], lambda text: text.replace("first", "[gone]"))
+    scrub(one.store, [thread], lambda text: text.replace("first", "[REDACTED:x]"))
 
 
 @pytest.mark.parametrize("what", [merge_with, many_writes, take_out])

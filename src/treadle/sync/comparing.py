@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
+from typing import Final
 
 from msgspec import Struct
 
@@ -74,10 +75,23 @@ def compare(ours: Sequence[Record], theirs: Sequence[Record], acked: Mark) -> Co
 def _alike(ours: Sequence[Record], theirs: Sequence[Record], count: int) -> int:
     """How many records are the same but for what a scrub takes out, from the first on."""
     for mine, other in zip(ours[count:], theirs[count:], strict=False):
-        if (mine.at, _kind(mine)) != (other.at, _kind(other)):
+        if (mine.at, _kind(mine)) != (other.at, _kind(other)) or not _may_be_one(mine, other):
             break
         count += 1
     return count
+
+
+def _may_be_one(mine: Record, other: Record) -> bool:
+    """Whether two records are the same, or one of them may be what a scrub has made of the other.
+
+    Two machines may record something of one kind at one time; then neither bears a scrub's marks.
+    """
+    one, two = bytes(mine.event), bytes(other.event)
+    return one == two or any(mark in one or mark in two for mark in _MARKS)
+
+
+_MARKS: Final = (b"[REDACTED:", b'"sha256"', b'"commit"', b'"base"')
+"""What stands in a record that a scrub has changed: its label, or the name of what has moved."""
 
 
 def _kind(record: Record) -> bytes:
