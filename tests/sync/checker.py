@@ -41,7 +41,7 @@ def must(holds: bool, kind: str, text: str = "") -> None:
 def journals_of(machine: Machine) -> dict[str, bytes]:
     """The journals of a machine, those in the trash among them.
 
-    One without a whole line is none: its process died while it made the thread.
+    One without an intact record is none: its process died while it made the thread.
     """
     folders = machine.store.folders
     found = {
@@ -50,7 +50,7 @@ def journals_of(machine: Machine) -> dict[str, bytes]:
         for name in machine.disk.list(folder)
         if name.endswith(JOURNAL)
     }
-    return {thread: data for thread, data in found.items() if b"\n" in data}
+    return {thread: data for thread, data in found.items() if scan(data).records}
 
 
 def state_of(run: Simulation) -> object:

@@ -7,7 +7,8 @@ arguments; it comes in with the event that brings the call. Policies read it:
 - `AskAbove(level)` asks for this level and everything above it.
 - `ToolBased(levels)` gives tools other levels than they declare, and asks from high risk on.
 
-A tool that was granted is not asked about again in its thread.
+A person's yes to one call is bound to its `Scope`: what else was true when they said it. A grant,
+a yes for the rest of the thread, is for calls of one kind, under the same ground.
 """
 
 from __future__ import annotations
@@ -46,12 +47,45 @@ class ToolBased(Struct, frozen=True, tag="tool_based"):
 Policy: TypeAlias = AlwaysAsk | NeverAsk | AskAbove | ToolBased
 
 
-class Question(Struct, frozen=True):
+class Scope(Struct, frozen=True, omit_defaults=True):
+    """What a yes to a call covers, as its tool sees it; it comes in with the event of the call.
+
+    `reasons` say in words what is dangerous about it. `kinds` are what grants name: for a command
+    the beginnings of its parts (`git status`, `npm test`), for a file its folder (`src/`). A grant
+    covers a call if each of its kinds was granted; one without kinds can only be allowed by itself.
+    `ground` is a digest of what a yes and a grant stand on: folder, environment, sandbox. `content`
+    is a digest of what a yes alone stands on: the file that would be edited. `confined` says in
+    words what holds the call when it runs (`workspace-write, no network, bubblewrap`). A call that
+    `must_ask` is asked about under every policy, because nothing would hold it.
+    """
+
+    reasons: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    ground: str = ""
+    content: str = ""
+    confined: str = ""
+    must_ask: bool = False
+
+
+class Grant(Struct, frozen=True, omit_defaults=True):
+    """A person's yes for the rest of a thread: to calls of one kind of a tool, up to a risk.
+
+    Without a `kind` it is for the whole tool. It holds under the `ground` it was given on only.
+    """
+
+    tool_name: str
+    risk: RiskLevel
+    kind: str = ""
+    ground: str = ""
+
+
+class Question(Struct, frozen=True, omit_defaults=True):
     """A call that waits for a person: what would run, how risky it is, why it is asked about."""
 
     call: ToolCall
     risk: RiskLevel
     reason: str
+    scope: Scope = Scope()
 
 
 class Approved(Struct, frozen=True, tag="approved"):

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Literal, Protocol
 
 from treadle.core.actions import AgentAction
+from treadle.core.approval import Scope
 from treadle.core.events import ModelEvent
 from treadle.core.llm import LlmRequest, ModelTraits
 from treadle.core.messages import ToolCall
@@ -62,6 +63,14 @@ class Tools(Protocol):
 
     def risk_of(self, call: ToolCall) -> RiskLevel | None:
         """The risk seen in the arguments of a call, if it is above the tool's own. Never raises."""
+        ...
+
+    def scope_of(self, call: ToolCall) -> Scope | None:
+        """What a yes to a call covers, as things stand now. Never raises.
+
+        Looked at when a model asks for the call, and again when it is about to begin: a yes holds
+        if `ground` and `content` are still the same. `None` if there is nothing to say.
+        """
         ...
 
     async def execute(

@@ -35,6 +35,7 @@ from typing import Any, Final, Generic, ParamSpec, TypeAlias, TypeVar
 import msgspec
 from msgspec import Struct
 
+from treadle.core.approval import Scope
 from treadle.core.messages import ToolCall
 from treadle.core.tools import (
     EffectClass,
@@ -64,6 +65,8 @@ Arguments: TypeAlias = Mapping[str, Any]
 """The validated arguments of a call by parameter, with the defaults filled in."""
 RiskOf: TypeAlias = Callable[[Arguments], RiskLevel]
 """How risky a call with these arguments is. Pure: the same arguments, the same risk."""
+ScopeOf: TypeAlias = "Callable[[Arguments, ToolContext], Scope]"
+"""What a yes to a call with these arguments covers, as things stand now."""
 
 _log: Final = logging.getLogger("treadle.tools")
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
@@ -108,7 +111,7 @@ class ToolReturn(Struct, frozen=True):
 class Tool(Generic[P, R]):
     """A function that a model may call; still a function to everybody else."""
 
-    __slots__ = ("_risk_of", "definition", "function", "is_async", "signature")
+    __slots__ = ("_risk_of", "_scope_of", "definition", "function", "is_async", "signature")
 
     def __init__(
         self,
@@ -116,13 +119,17 @@ class Tool(Generic[P, R]):
         effect: EffectClass,
         risk: RiskLevel,
         risk_of: RiskOf | None = None,
+        scope_of: ScopeOf | None = None,
     ) -> None:
         name = function.__name__
         if not is_tool_name(name):
             raise UsageError(f"{name!r} cannot be the name of a tool")
         if inspect.iscoroutinefunction(risk_of):
             raise UsageError(f"the tool {name} needs a risk_of that is not async: it is pure")
+        if inspect.iscoroutinefunction(scope_of):
+            raise UsageError(f"the tool {name} needs a scope_of that is not async")
         self._risk_of: Final = risk_of
+        self._scope_of: Final = scope_of
         self.function: Final = function
         self.signature: Final = Signature(function, ToolContext)
         self.is_async: Final = inspect.iscoroutinefunction(function)
@@ -151,12 +158,26 @@ class Tool(Generic[P, R]):
             _log.error("risk_of of the tool %s failed: %s", self.definition.name, what)
         return found if found > self.definition.risk else None
 
+    def scope_of(self, arguments_json: str, context: ToolContext) -> Scope | None:
+        """See `Registry.scope_of`."""
+        if self._scope_of is None:
+            return None
+        try:
+            return self._scope_of(self.signature.parse(arguments_json), context)
+        except ToolFailure:  # the call will fail by itself
+            return None
+        except (Exception, SystemExit) as broken:  # noqa: BLE001  nobody knows, so ask, each time
+            what = type(broken).__name__
+            _log.error("scope_of of the tool %s failed: %s", self.definition.name, what)
+            return Scope(reasons=("nobody can tell what it does",), must_ask=True)
+
 
 def tool(
     *,
     effect: EffectClass = EffectClass.MUTATE,
     risk: RiskLevel = RiskLevel.MEDIUM,
     risk_of: RiskOf | None = None,
+    scope_of: ScopeOf | None = None,
 ) -> Callable[[Callable[P, R]], Tool[P, R]]:
     """Declare a typed function, sync or async, to be a tool; its name is the tool's name.
 
@@ -169,11 +190,13 @@ def tool(
         risk_of: a pure function from the arguments of a call, by parameter and with the defaults
             filled in, to the risk of this very call. It can only raise `risk`: a lower level
             counts as `risk`. One that raises, or returns no level, counts as critical.
+        scope_of: a function from the same arguments, and the context of the call, to what a
+            person's yes to it covers. One that raises has the call asked about each time.
 
     Raises:
         UsageError: the function cannot be a tool; the message says what is missing.
     """
-    return lambda function: Tool(function, effect, risk, risk_of)
+    return lambda function: Tool(function, effect, risk, risk_of, scope_of)
 
 
 AnyTool: TypeAlias = Tool[..., Any]
@@ -223,6 +246,15 @@ class Registry:
         """
         tool = self._tools.get(call.tool_name)
         return None if tool is None else tool.risk_of(call.arguments_json)
+
+    def scope_of(self, call: ToolCall) -> Scope | None:
+        """What a person's yes to a call covers, as things stand now; `None` if nobody says.
+
+        Never raises. A tool that cannot tell has its calls asked about each time.
+        """
+        tool = self._tools.get(call.tool_name)
+        context = ToolContext("", lambda progress: None, self._root)
+        return None if tool is None else tool.scope_of(call.arguments_json, context)
 
     async def execute(
         self, call: ToolCall, *, key: str, progress: Callable[[ToolProgress], None]

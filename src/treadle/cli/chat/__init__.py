@@ -1,0 +1,1 @@
+"""The interactive terminal: one keyboard, one screen, one conversation at a time."""

@@ -1,0 +1,196 @@
+"""What the parts of a chat ask of each other.
+
+The way of a key: the terminal turns it into a call of `Keys`, which the chat is; the chat works on
+its session; what the session tells goes to the view, which commits finished blocks to the
+terminal's scrollback and draws the rest live, above the input.
+
+There are two terminals: `DrawnTerminal` (prompt_toolkit), and `PlainTerminal` (lines only, for
+screen readers and for terminals that know nothing else). One suite of tests holds both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+T = TypeVar("T")
+
+StyledLine: TypeAlias = Sequence[tuple[str, str]]
+"""One line as (style, text) pieces; styles are those of `STYLES`."""
+
+STYLES: Final = ("", "dim", "bold", "accent", "good", "warn", "bad", "code", "added", "removed")
+"""All that a live line can look like. Both kinds of drawing know each name."""
+
+
+class Choice(Struct, frozen=True):
+    """One way to answer a question: the key that takes it, and its words."""
+
+    key: str
+    words: str
+
+
+class Row(Struct, frozen=True):
+    """One line of a list to pick from: `value` is what picking it gives."""
+
+    value: str
+    text: str
+    detail: str = ""
+
+
+class Queued(Struct, frozen=True):
+    """Something said while the agent works.
+
+    It `steers` if it is heard after the current round of tools, not only when the turn is over.
+    """
+
+    text: str
+    steers: bool
+
+
+class Facts(Struct, frozen=True):
+    """What the status line tells. What is unknown is `None` or empty, and left out."""
+
+    model: str = ""
+    mode: str = ""
+    branch: str = ""
+    is_dirty: bool = False
+    context_share: float | None = None
+    tokens: int = 0
+    cost_usd: Decimal | None = None
+    sync: str = ""
+    is_private: bool = False
+    sandbox: str = ""
+
+
+class Keys(Protocol):
+    """What a keyboard asks of the conversation. None of these blocks or raises."""
+
+    def submit(self, text: str, *, steers: bool) -> None:
+        """The person has sent a line: a prompt, a `/command`, or a `!command`.
+
+        While the agent works a prompt is queued: heard after the current round of tools if it
+        `steers`, else when the turn is over.
+        """
+        ...
+
+    def interrupt(self) -> bool:
+        """Esc, or Ctrl+C on an empty input: end the turn; false if nothing was running."""
+        ...
+
+    def rewind(self) -> None:
+        """Esc Esc on an empty input while nothing runs: choose an earlier prompt to go back to."""
+        ...
+
+    def cycle_mode(self) -> None:
+        """Shift+Tab: the next approval mode."""
+        ...
+
+    def expand(self) -> None:
+        """Ctrl+O: the whole of the last output."""
+        ...
+
+    def leave(self) -> None:
+        """Ctrl+D, or Ctrl+C twice: settle the thread and end."""
+        ...
+
+
+class Terminal(Protocol):
+    """Where a chat is shown and heard."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether only lines can be shown: no live drawing, no boxes."""
+        ...
+
+    @property
+    def width(self) -> int:
+        """Columns, as they are now."""
+        ...
+
+    async def run(self, keys: Keys) -> None:
+        """Show the input and hear the keyboard until `stop`."""
+        ...
+
+    def stop(self) -> None:
+        """End `run`; the screen is left tidy, below what was committed."""
+        ...
+
+    def commit(self, *blocks: RenderableType) -> None:
+        """Print finished blocks above the input, once and for ever: they are scrollback."""
+        ...
+
+    def refresh(self) -> None:
+        """What is live has changed: draw it again soon. Cheap; many calls are one drawing."""
+        ...
+
+    def show_facts(self, facts: Facts) -> None:
+        """What the status line tells from now on."""
+        ...
+
+    def show_queue(self, queued: Sequence[Queued]) -> None:
+        """What waits to be heard, shown above the input."""
+        ...
+
+    def fill(self, text: str) -> None:
+        """Put a text into the input, to be edited and sent."""
+        ...
+
+    async def choose(self, question: RenderableType, choices: Sequence[Choice]) -> str:
+        """Show a question and wait for one of its keys.
+
+        Keys that were typed before the question was shown are not taken for its answer.
+
+        Raises:
+            EOFError: nobody is there any more.
+        """
+        ...
+
+    async def enter(self, label: str, text: str = "", *, is_long: bool = False) -> str | None:
+        """A text from the person, beginning with `text`; `None` if they think better of it (Esc).
+
+        Args:
+            label: what is asked for.
+            text: what stands there already.
+            is_long: whether it may have several lines.
+        """
+        ...
+
+    async def pick(self, title: str, search: Callable[[str], Sequence[Row]]) -> str | None:
+        """One row of a list; `search` gives the rows for what was typed. `None` for none (Esc)."""
+        ...
+
+    async def away(self, work: Callable[[], T]) -> T:
+        """Run something that prints and asks by itself, in a thread, with the screen to itself.
+
+        What it prints becomes scrollback. What it raises is raised here.
+        """
+        ...
+
+
+class View(Protocol):
+    """Shows what a session tells. `live` is called by the terminal whenever it draws."""
+
+    def live(self, width: int) -> Sequence[StyledLine]:
+        """What is not finished: the text that is still being written, calls that run, a spinner."""
+        ...
+
+
+Slash: TypeAlias = Callable[[str], Awaitable[None]]
+"""What a slash command does with the words behind it."""
+
+
+class SlashCommand(Struct, frozen=True):
+    """A command of the chat: `name` without the slash, `words` for /help, `argument` its hint."""
+
+    name: str
+    words: str
+    run: Slash
+    argument: str = ""
+    needs_rest: bool = True
+    """Whether it waits until no turn is running; the others may be used any time."""

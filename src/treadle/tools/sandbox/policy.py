@@ -1,0 +1,51 @@
+"""What a command may do. Chosen by the person, never by a repository or a model. Pure."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from msgspec import Struct
+
+
+class Level(Enum):
+    """What of the file system a command may change."""
+
+    READ_ONLY = "read-only"
+    """Nothing that lasts: not even the workspace."""
+    WORKSPACE_WRITE = "workspace-write"
+    """The workspace, but not what runs programs later: git's hooks and settings, `.treadle`."""
+    OFF = "off"
+    """Whatever the person may."""
+
+
+class Network(Enum):
+    """Whether a command reaches the network."""
+
+    OFF = "off"
+    ASK = "ask"
+    """A command that says it needs it is asked about, under every approval mode."""
+    ON = "on"
+
+
+class Limits(Struct, frozen=True):
+    """What one command may use up. Sizes in bytes."""
+
+    processes_max: int = 512
+    memory_size_max: int = 4 * 2**30
+    file_size_max: int = 2 * 2**30
+    """Of one file that it writes."""
+
+
+class Policy(Struct, frozen=True):
+    """All that bounds a command, besides its time.
+
+    `writable` and `readable` are folders outside the workspace that the person lets it change or
+    see; `hidden` are paths nobody in a sandbox sees: this program's own threads and settings.
+    """
+
+    level: Level = Level.WORKSPACE_WRITE
+    network: Network = Network.ASK
+    writable: tuple[str, ...] = ()
+    readable: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+    limits: Limits = Limits()
