@@ -13,7 +13,7 @@ from config.conftest import Desk
 from treadle.cli.main import COMMANDS, cli
 from treadle.config.approval import APPROVAL_MODES
 from treadle.config.load import ENVIRONMENT
-from treadle.config.settings import PROVIDER, TABLES, TOP, TRAITS, Settings
+from treadle.config.settings import HOOK, PROVIDER, TABLES, TOP, TRAITS, Settings
 from treadle.core.approval import question_about
 from treadle.core.messages import ToolCall
 from treadle.core.tools import EffectClass
@@ -51,10 +51,11 @@ def test_the_complete_example_has_every_key() -> None:
     assert tables["providers"]["gateway"].keys() == PROVIDER.keys()
     (traits,) = tables["model_traits"].values()
     assert traits.keys() == TRAITS.keys()
+    assert tables["hooks"]["guard"].keys() == HOOK.keys()
 
 
 def test_every_key_has_a_row_and_every_row_a_key() -> None:
-    assert [*TOP, *TABLES, *PROVIDER, *TRAITS] == ROWS
+    assert [*TOP, *TABLES, *PROVIDER, *TRAITS, *HOOK] == ROWS
 
 
 def test_every_variable_and_every_built_in_provider_is_on_the_page() -> None:

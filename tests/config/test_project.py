@@ -198,6 +198,11 @@ def test_a_project_with_a_file_in_the_place_of_the_folder_has_no_settings(desk: 
         (f'{OWN}needs_key = false\nbase_url_env = "X"\n', 5, "may not set base_url_env"),
         (OWN, 1, "providers.mine needs `needs_key = false`"),
         (f"{OWN}needs_key = true\n", 1, "providers.mine needs `needs_key = false`"),
+        (
+            '[hooks.mine]\non = "before_turn"\ncommand = "rm -r ."\n',
+            1,
+            "may not set hooks.mine",
+        ),
         ("max_steps = 11\n", 1, "may not raise max_steps above its user's 10"),
         ("max_tokens = 1001\n", 1, "may not raise max_tokens above its user's 1000"),
         ("max_steps = 0\n", 1, "max_steps must be a whole number"),

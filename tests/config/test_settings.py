@@ -14,11 +14,13 @@ from config.conftest import Desk
 from treadle.config.approval import APPROVAL_MODES
 from treadle.config.load import ENVIRONMENT, _Layers
 from treadle.config.settings import (
+    HOOK,
     PROVIDER,
     TABLES,
     TOP,
     TRAITS,
     ApprovalMode,
+    Hook,
     Settings,
     Thinking,
     dotted,
@@ -34,7 +36,8 @@ LOCAL = '[providers.local]\napi = "openai-chat"\nbase_url = "http://localhost:1/
 
 
 def test_every_field_has_a_rule_and_every_rule_a_field() -> None:
-    assert set(Settings.__struct_fields__) == {*TOP, "models"}
+    assert set(Settings.__struct_fields__) == {*TOP, "models", "hooks"}
+    assert set(Hook.__struct_fields__) == set(HOOK)
     assert set(ProviderEntry.__struct_fields__) == set(PROVIDER)
     assert set(ModelTraits.__struct_fields__) == set(TRAITS)
     assert get_type_hints(ModelTraits)["reasoning"] == Thinking
@@ -188,7 +191,7 @@ def test_a_path_is_written_as_toml_writes_it(path: tuple[str, ...], text: str) -
 
 def test_the_rules_name_every_table(desk: Desk) -> None:
     tables: dict[str, Any] = read_defaults()
-    assert set(tables) | {"models"} == set(TABLES)
+    assert set(tables) | {"models", "hooks"} == set(TABLES)
     assert desk.load().values.keys() >= TOP.keys()
 
 

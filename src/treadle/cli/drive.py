@@ -73,9 +73,11 @@ async def _drive(
         closing.push_async_callback(opened.close)
         background.begin(opened)
         renderer.begin(opened.thread_id, opened.model_name, setup.notices)
+        setup.hooks.tell = lambda text: renderer.show(Notice(text))
         signalled = _listen(opened)
         try:
             finished = _as_document(opened, await work(opened))
+            await setup.hooks.after_turn(finished)
         except click.Abort:  # nobody answers any more; what was asked about waits on
             click.echo(f"\nto go on: treadle resume {opened.thread_id}", err=True)
             raise
@@ -84,11 +86,11 @@ async def _drive(
     if wants_trace and isinstance(opened, AgentEngine):
         click.echo(printable(opened.trace.to_table()), err=True)
     renderer.end(finished, questions, is_over=is_over)
-    _tell_index(setup, opened.thread_id)
+    tell_index(setup, opened.thread_id)
     return signalled.get("code", _code_of(finished))
 
 
-def _tell_index(setup: Setup, thread_id: str) -> None:
+def tell_index(setup: Setup, thread_id: str) -> None:
     """Take the thread into the index while it is small news; whoever reads next would do it too."""
     index = Index(setup.store)
     with suppress(TreadleError, OSError):

@@ -63,6 +63,8 @@ def command(ctx: click.Context, /, task: str, **given: Any) -> None:
 
 
 def _run(text: str, **given: Any) -> int:
+    import asyncio
+
     from treadle.cli.drive import drive
     from treadle.cli.prompt import read_prompt
     from treadle.cli.render import make_renderer
@@ -98,6 +100,7 @@ def _run(text: str, **given: Any) -> int:
     async def work(opened: Opened) -> TurnFinished:
         return await opened.resume()
 
+    asyncio.run(setup.hooks.heard(text))
     return drive(setup, renderer, begin, work, wants_trace=given["wants_trace"])
 
 

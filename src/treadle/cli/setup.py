@@ -10,6 +10,8 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from treadle.cli.hooked_tools import HookedTools
+from treadle.cli.hooks import Hooks
 from treadle.cli.modes import Approval, approval_of, recorded_approval
 from treadle.cli.providers import Models, is_played
 from treadle.config.load import DEFAULT, Loaded
@@ -20,7 +22,7 @@ from treadle.core.task.machine import TaskMachine
 from treadle.core.tools import EffectClass
 from treadle.errors import UsageError
 from treadle.runtime.commit_message import Composer
-from treadle.runtime.ports import Provider
+from treadle.runtime.ports import Provider, Tools
 from treadle.runtime.titles import Titler
 from treadle.store.local import LocalStore
 from treadle.thread.facts import ContextObserved
@@ -65,7 +67,7 @@ class Parts(Struct, frozen=True):
     folder: str
     config: AgentConfig
     provider: Provider
-    tools: Registry
+    tools: Tools
     workspace: GitWorkspace
     redactor: Redactor
     hook_usage: Callable[[], tuple[Usage | None, str]]
@@ -101,6 +103,7 @@ class Setup(Struct, frozen=True):
     models: Models
     auto_commit: bool
     notices: list[str]
+    hooks: Hooks
 
     @property
     def thread_id(self) -> str | None:
@@ -133,11 +136,12 @@ class Setup(Struct, frozen=True):
             tools = tools.only({EffectClass.READ})
         if approval.notice:
             self.notices.append(approval.notice)
+        is_hooked = self.hooks.has("before_tool", "after_tool")
         return Parts(
             folder=folder,
             config=config,
             provider=provider,
-            tools=tools,
+            tools=HookedTools(tools, self.hooks) if is_hooked else tools,
             workspace=GitWorkspace(
                 folder, auto_commit=self.auto_commit, compose=composer, redactor=redactor
             ),

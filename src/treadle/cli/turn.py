@@ -107,7 +107,7 @@ def _run(setup: Setup, options: TurnOptions, prompt: str | None) -> int:
         if opened.questions:
             text = "the prompt is kept: it is delivered when the calls that wait are answered"
             renderer.show(Notice(text))
-        return await opened.turn(prompt)
+        return await opened.turn(await setup.hooks.heard(prompt))
 
     def open_thread() -> Opened:
         if setup.thread is None:

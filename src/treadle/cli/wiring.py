@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from treadle.cli.hooks import Hooks
 from treadle.cli.owning import make_own
 from treadle.cli.providers import Models
 from treadle.cli.setup import Choice, Setup
@@ -70,6 +71,7 @@ def make_setup(
         models=Models(loaded, record=choice.record),
         auto_commit=loaded.settings.auto_commit and not no_commit,
         notices=[*loaded.notices, *notices],
+        hooks=Hooks(loaded.settings.hooks, works_in),
     )
     if thread_id is None or is_for_fork or not store.adopted.is_foreign(thread_id):
         return setup

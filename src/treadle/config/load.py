@@ -53,6 +53,12 @@ ENVIRONMENT: Final[Mapping[str, tuple[Path, Callable[[str], Any]]]] = MappingPro
 """What each variable sets, and how its text is read."""
 
 
+_NEEDED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {"providers": ("api", "base_url"), "hooks": ("on", "command")}
+)
+"""The keys without which an entry of a table is of no use."""
+
+
 class Loaded(Struct, frozen=True):
     """The settings that hold, and where they come from.
 
@@ -104,12 +110,12 @@ class _Layers:
         for path, problem in faults(file.tables):
             raise file.error(path, problem)
         self.lay(file.tables, file.place)
-        for name in file.tables.get("providers", {}):
-            entry = self.tables["providers"].get(name, {})
-            missing = [key for key in ("api", "base_url") if key not in entry]
-            if missing:
-                path = ("providers", name)
-                raise file.error(path, f"{dotted(path)} needs {' and '.join(missing)}")
+        for kind, needed in _NEEDED.items():
+            for name in file.tables.get(kind, {}):
+                entry = self.tables[kind].get(name, {})
+                if missing := [key for key in needed if key not in entry]:
+                    path = (kind, name)
+                    raise file.error(path, f"{dotted(path)} needs {' and '.join(missing)}")
 
     def chosen(self) -> set[str]:
         """Top-level keys that somebody has set."""

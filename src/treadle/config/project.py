@@ -174,6 +174,9 @@ def project_faults(
         if tables.get(key) == value:
             shown = json.dumps(value)
             yield (key,), f"a project's file may not set {key} = {shown}: {why}"
+    for name in tables.get("hooks", {}):
+        why = "commands that run by themselves are its user's business"
+        yield ("hooks", name), f"a project's file may not set hooks.{name}: {why}"
     for key in _BOUNDS:
         if key in chosen and tables.get(key, 0) > below[key]:
             yield (key,), f"a project's file may not raise {key} above its user's {below[key]}"

@@ -33,6 +33,28 @@ Thinking: TypeAlias = Literal["none", "effort", "budget", "adaptive"]
 """As `ModelTraits.reasoning`; a test holds them together."""
 
 
+HookMoment: TypeAlias = Literal["before_tool", "after_tool", "before_turn", "after_turn"]
+"""When a hook runs."""
+
+
+class Hook(Struct, frozen=True):
+    """A command of the person's that runs around calls or turns.
+
+    `tools` are names of tools it is for, with `*` for anything. `command` is one text, split into
+    words as a shell splits them, or the words. It may take `timeout_s` seconds.
+    """
+
+    on: HookMoment
+    command: str | tuple[str, ...]
+    tools: tuple[str, ...] = ("*",)
+    timeout_s: float = 10.0
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The program and its arguments."""
+        return tuple(shlex.split(self.command)) if isinstance(self.command, str) else self.command
+
+
 class Settings(Struct, frozen=True):
     """The settings that hold; `None` is no bound, or the provider's own value.
 
@@ -49,6 +71,7 @@ class Settings(Struct, frozen=True):
     local_only: bool = False
     sync: SyncMode = "auto"
     models: Mapping[str, str] = MappingProxyType({})
+    hooks: Mapping[str, Hook] = MappingProxyType({})
 
 
 class Rule(Struct, frozen=True):
@@ -176,6 +199,27 @@ TRAITS: Final[Mapping[str, Rule]] = MappingProxyType(
 )
 """The keys of a `[model_traits."PROVIDER:MODEL"]`."""
 
+HOOK: Final[Mapping[str, Rule]] = MappingProxyType(
+    {
+        "on": Rule(HookMoment, _one_of(HookMoment)),
+        "command": Rule(
+            str | tuple[str, ...],
+            "a command, as one text or as a list of words",
+            _is_command,
+            may_show=False,
+        ),
+        "tools": Rule(
+            tuple[Text, ...],
+            "a list of names of tools, `*` for anything",
+            bool,
+        ),
+        "timeout_s": Rule(
+            Annotated[float, Meta(gt=0, le=600)], "a number of seconds, at most 600", math.isfinite
+        ),
+    }
+)
+"""The keys of a `[hooks.NAME]`."""
+
 
 class Table(Struct, frozen=True):
     """A table whose keys a person chooses: what a key looks like, and what stands under it."""
@@ -195,6 +239,7 @@ TABLES: Final[Mapping[str, Table]] = MappingProxyType(
         "aliases": Table(is_name, _NAME_WORDS, _MODEL),
         "providers": Table(is_name, _NAME_WORDS, PROVIDER),
         "model_traits": Table(is_model, '"provider:model"', TRAITS),
+        "hooks": Table(is_name, _NAME_WORDS, HOOK),
     }
 )
 

@@ -1,0 +1,184 @@
+"""Runs the person's hooks: commands of theirs, around calls and turns.
+
+A hook reads one JSON object on its standard input. It ends with exit code 0 if all is well and with
+2 if not: what it then says on standard error is the reason, and
+
+- `before_tool`: the call does not run, and the model reads the reason;
+- `before_turn`: the prompt is not said, and the person reads the reason;
+- `after_tool`: the model reads the reason behind the result;
+- `after_turn`: the person reads the reason.
+
+Another exit code is a warning to the person. A hook before something that cannot be started, is
+ended by a signal, or takes too long counts as one that said no: who put a guard there does not want
+to be without it. Hooks run outside the sandbox, in the workspace, with the person's environment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec import Struct, to_builtins
+
+from treadle.config.settings import Hook, HookMoment
+from treadle.core.messages import ToolCall
+from treadle.core.tools import Outcome
+from treadle.errors import AgentError
+from treadle.runtime.outputs import TurnFinished
+
+REASON_SIZE_MAX: Final = 8 * 1024
+"""Bytes of a hook's words that are read; the rest is thrown away."""
+_BLOCKED: Final = 2
+"""The exit code that says no, as other agents have it."""
+
+
+class Said(Struct, frozen=True):
+    """What one hook said: a `no` with its reason, or a `warning`; both empty if all is well."""
+
+    no: str = ""
+    warning: str = ""
+
+
+class Hooks:
+    """The hooks of one thread.
+
+    Args:
+        hooks: by name, in the order in which they run.
+        folder: the workspace.
+
+    `tell` takes a warning for the person; whoever shows things sets it.
+    """
+
+    def __init__(self, hooks: Mapping[str, Hook], folder: str) -> None:
+        self.tell: Callable[[str], None] = lambda text: None
+        self._hooks = dict(hooks)
+        self._folder = folder
+
+    def has(self, *moments: HookMoment) -> bool:
+        """Whether there is a hook for one of these moments."""
+        return any(hook.on in moments for hook in self._hooks.values())
+
+    async def before_tool(self, call: ToolCall) -> str:
+        """Why a call must not run; empty if it may. The first no is the answer."""
+        return await self._ask("before_tool", call.tool_name, call=_told(call))
+
+    async def after_tool(self, call: ToolCall, outcome: Outcome) -> str:
+        """What the model is to read behind the result; empty if nothing."""
+        result = to_builtins(outcome)
+        return await self._ask("after_tool", call.tool_name, call=_told(call), result=result)
+
+    async def before_turn(self, prompt: str) -> str:
+        """Why a prompt must not be said; empty if it may."""
+        return await self._ask("before_turn", prompt=prompt)
+
+    async def heard(self, prompt: str) -> str:
+        """The prompt, if no hook is against it.
+
+        Raises:
+            AgentError: a hook is; nothing was said.
+        """
+        if no := await self.before_turn(prompt):
+            raise AgentError(f"a hook of yours has held the prompt back: {no}")
+        return prompt
+
+    async def after_turn(self, finished: TurnFinished) -> None:
+        """A turn is over."""
+        if said := await self._ask("after_turn", turn=to_builtins(finished)):
+            self.tell(said)
+
+    async def _ask(self, moment: HookMoment, tool_name: str = "", **facts: Any) -> str:
+        is_before = moment.startswith("before")
+        data = json.dumps({"event": moment, "folder": self._folder, **facts}).encode()
+        for name, hook in self._hooks.items():
+            if hook.on != moment or (tool_name and not _is_for(hook, tool_name)):
+                continue
+            said = await _run(name, hook, data, self._folder, is_guard=is_before)
+            if said.warning:
+                self.tell(said.warning)
+            if said.no:
+                return said.no
+        return ""
+
+
+def _is_for(hook: Hook, tool_name: str) -> bool:
+    return any(fnmatchcase(tool_name, pattern) for pattern in hook.tools)
+
+
+def _told(call: ToolCall) -> dict[str, Any]:
+    """The call as a hook reads it: arguments as an object if they are one, else as text."""
+    try:
+        arguments = json.loads(call.arguments_json)
+    except (ValueError, RecursionError):
+        arguments = call.arguments_json
+    return {"id": call.id, "tool": call.tool_name, "arguments": arguments}
+
+
+async def _run(name: str, hook: Hook, data: bytes, folder: str, *, is_guard: bool) -> Said:
+    """Run one hook to its end, or end it with all that it has started.
+
+    Args:
+        name: what the person calls it.
+        hook: what runs.
+        data: its standard input.
+        folder: where it runs.
+        is_guard: whether one that fails counts as a no.
+    """
+
+    def failed(why: str) -> Said:
+        text = f"the hook {name} {why}"
+        return Said(no=text) if is_guard else Said(warning=text)
+
+    program, *arguments = hook.words
+    try:
+        process = await asyncio.create_subprocess_exec(
+            Path(program).expanduser() if program.startswith("~") else program,
+            *arguments,
+            cwd=folder,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+    except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: no home is known
+        return failed(f"cannot be run: {getattr(error, 'strerror', None) or error}")
+    try:
+        async with asyncio.timeout(hook.timeout_s):
+            words = await _converse(process, data)
+            code = await process.wait()
+    except TimeoutError:
+        return failed(f"was not done in {hook.timeout_s:g} seconds")
+    finally:
+        if process.returncode is None:  # not waited for yet, so the number is still its own
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await asyncio.shield(process.wait())
+    if code == 0:
+        return Said()
+    if code < 0:
+        return failed(f"was ended by signal {-code}")
+    if code == _BLOCKED:
+        return Said(no=f"{name}: {words}" if words else f"the hook {name} said no, and not why")
+    told = f": {words}" if words else ""
+    return Said(warning=f"the hook {name} ended with exit code {code}{told}")
+
+
+async def _converse(process: asyncio.subprocess.Process, data: bytes) -> str:
+    """Give a hook its input, and take its words; one that reads or says less is as good."""
+    assert process.stdin is not None
+    assert process.stderr is not None
+    with suppress(BrokenPipeError, ConnectionResetError):
+        process.stdin.write(data)
+        await process.stdin.drain()
+    with suppress(BrokenPipeError, ConnectionResetError):
+        process.stdin.close()
+    words = bytearray()
+    while piece := await process.stderr.read(REASON_SIZE_MAX):
+        words += piece[: REASON_SIZE_MAX - len(words)]
+    return words.decode(errors="replace").strip()
