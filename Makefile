@@ -29,6 +29,7 @@ fmt: $(VENV)/.dev  ## format, and regenerate the generated files
 	$(BIN)/ruff check --fix .
 	$(BIN)/treadle graph > docs/conversation-machine.mmd
 	$(BIN)/treadle graph --machine task > docs/task-machine.mmd
+	$(BIN)/python tests/cli/commands_page.py > docs/commands.md
 
 torture: $(VENV)/.dev  ## the long crash sweeps and simulations (tens of minutes)
 	$(BIN)/pytest -m torture --timeout 3600 $(T)

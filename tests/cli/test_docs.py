@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from cli.commands_page import page
 from cli.conftest import Run
 from treadle.cli.main import COMMANDS
 
@@ -23,6 +24,19 @@ def test_every_command_has_help_and_stands_in_the_readme(treadle: Run, name: str
     assert done.returncode == 0
     assert len(done.stdout.splitlines()) > 4
     assert f"`treadle {name}" in (ROOT / "README.md").read_text()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_every_command_has_an_example(name: str) -> None:
+    section = page().partition(f"## treadle {name}\n")[2].partition("\n## ")[0]
+    usage, _, rest = section.partition("\n\n  ")
+    assert f"Usage: treadle {name}" in usage
+    assert f"\n  treadle {name}" in rest
+
+
+def test_the_page_of_commands_is_what_they_say_of_themselves() -> None:
+    written = (ROOT / "docs" / "commands.md").read_text()
+    assert written == page(), "`make fmt` writes docs/commands.md anew"
 
 
 def test_every_option_of_the_command_has_help(treadle: Run) -> None:

@@ -34,8 +34,11 @@ _DEADLINE_POLLS: Final = 600
 def command() -> None:
     """See the main job: a bug fixed, a kill -9 in the middle survived, a commit made. No keys.
 
+    \b
+    treadle demo        no key and no network needed; it works in a folder of its own
+
     Works in a temporary folder and leaves it there for you to look at.
-    """
+    """  # noqa: D301  click reads the backspace
     if shutil.which("git") is None:
         raise NotConfiguredError("the demo needs git, which is not installed")
     demo = Path(tempfile.mkdtemp(prefix="treadle-demo-"))

@@ -20,9 +20,13 @@ SHOWN_COUNT_MAX: Final = 10
 def command(thread: str | None, as_json: bool) -> None:
     """Show what takes how much room: of everything, or of one thread.
 
+    \b
+    treadle du           the store, part by part
+    treadle du 0190      one thread
+
     Large outputs that several threads name are there once, and count for each of them. States of
     files are in the git repositories of the threads; what branches hold as well is not counted.
-    """
+    """  # noqa: D301  click reads the backspace
     from treadle.store.local import LocalStore
     from treadle.store.places import Places
 

@@ -43,11 +43,15 @@ def command(
 ) -> None:
     """Remove for good: threads in the trash, large outputs that no thread names, leftover drafts.
 
+    \b
+    treadle gc --dry-run              what would go, and how much room it takes
+    treadle gc --older-than 30 --yes  what has been in the trash for a month
+
     It says what and how much, and asks. Nothing else is ever removed, and nothing by itself. A
     thread that a fork goes on from stays, and so does what is named anywhere. With a thread go the
     states of its files that are kept in its git repository, unless another copy of the thread has
     gone on there. What a server does not know yet to be in the trash stays: it would come back.
-    """
+    """  # noqa: D301  click reads the backspace
     from treadle.cli.ask import is_somebody_there
     from treadle.cli.letting_go import LettingGo, unsynced
     from treadle.cli.sizes import human_size

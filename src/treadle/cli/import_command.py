@@ -65,10 +65,15 @@ def command(
 ) -> None:
     """Import threads (exported as jsonl) and sessions of Claude Code, Codex CLI and Gemini CLI.
 
+    \b
+    treadle import                       what other programs have recorded, found and chosen
+    treadle import --dry-run ~/.claude   what there is
+    treadle import thread.jsonl          an exported journal
+
     A PATH is a file, or a folder that is searched with all below it. What is imported twice is
     found again, not doubled. Known secrets are replaced. Exit code 1 if something could not be
     imported.
-    """
+    """  # noqa: D301  click reads the backspace
     from treadle.cli.render import printable
     from treadle.errors import UsageError
 

@@ -55,10 +55,15 @@ def command(
 ) -> None:
     """List the threads on this machine: pinned ones (★), then those that changed last.
 
+    \b
+    treadle list -w                  the threads of this folder
+    treadle list --branch main --since 7d --tag release
+    treadle list --state waiting --json
+
     What is asked for must all hold. Tasks and forks are marked as such; so is what waits for
     approval, which `treadle approve ID` shows. With --team the server is asked: those that changed
     last stand first, --remote is the whole host/path, and --trashed lists your own.
-    """
+    """  # noqa: D301  click reads the backspace
     most = limit_of(limit, LIMIT, wants_all=wants_all, as_json=as_json)
     if wants_team:
         _list_team({**chosen, "owner": owner, "visibility": visibility}, most, as_json=as_json)

@@ -37,8 +37,12 @@ _DATE_LENGTH = 10
 def command(span: str | None, limit: int | None, as_json: bool, cwd: str | None) -> None:
     """List commits, newest first, with the thread, turn and prompt behind each.
 
+    \b
+    treadle log              the threads behind the last commits
+    treadle log v1.2..HEAD   those between two of them
+
     RANGE is as git takes it: `main..`, `COMMIT..`, `A..B`. Changes nothing.
-    """
+    """  # noqa: D301  click reads the backspace
     import asyncio
 
     from treadle.cli.provenance import Pasts

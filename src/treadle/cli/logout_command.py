@@ -11,9 +11,12 @@ import click
 def command(ctx: click.Context, keep_token: bool) -> None:
     """Log out: the token is revoked at the server, and its file is removed.
 
+    \b
+    treadle logout
+
     The file is removed in any case. If the server cannot be reached, the token stays valid: that is
     said, with who can revoke it, and the exit code is 1. Threads stay as they are, here and there.
-    """
+    """  # noqa: D301  click reads the backspace
     from treadle.cli import exits
     from treadle.cli.render import printable
     from treadle.errors import NotLoggedInError, TreadleError, UsageError

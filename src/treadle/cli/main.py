@@ -21,6 +21,7 @@ COMMANDS: Final = (
     "approve",
     "blame",
     "compact",
+    "completion",
     "config",
     "demo",
     "diff",
@@ -86,6 +87,7 @@ class _Lazy(click.Group):
             return None
         command = import_module(f"treadle.cli.{cmd_name}_command").command
         assert isinstance(command, click.Command)
+        _complete_ids(command)
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -99,6 +101,14 @@ class _Lazy(click.Group):
 
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return UNREAD
+
+
+def _complete_ids(command: click.Command) -> None:
+    """Have a command complete ids of threads, when a shell asks what could stand at its cursor."""
+    if "_TREADLE_COMPLETE" in os.environ:
+        from treadle.cli.completing import complete_ids
+
+        complete_ids(command)
 
 
 def _wants_no_color() -> bool:
@@ -199,8 +209,9 @@ def _unfinished(folder: str | None) -> str | None:
 
 def main() -> None:
     """The console script: errors become one line on stderr and an exit code."""
+    _complete_ids(cli)
     try:
-        code = cli.main(standalone_mode=False)
+        code = cli.main(standalone_mode=False, complete_var="_TREADLE_COMPLETE")
     except click.exceptions.Abort:
         code = 130
     except click.ClickException as error:

@@ -18,10 +18,14 @@ if TYPE_CHECKING:
 def command(ctx: click.Context, /, provider: str | None, as_json: bool) -> None:
     """Show which providers are configured and reachable, or what models one of them offers.
 
+    \b
+    treadle models              who can be asked, and is there
+    treadle models ollama       what one of them offers
+
     Every provider with a key, and those on this machine, are asked; nothing is sent to the others.
 
     With PROVIDER the exit code is 5 if its key is missing or refused, 75 if it may answer later.
-    """
+    """  # noqa: D301  click reads the backspace
     import asyncio
     import os
 

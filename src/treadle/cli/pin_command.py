@@ -9,7 +9,12 @@ import click
 @click.argument("thread", metavar="ID")
 @click.option("--off", is_flag=True, help="No longer.")
 def command(thread: str, off: bool) -> None:
-    """Keep a thread on top of lists, or no longer."""
+    """Keep a thread on top of lists, or no longer.
+
+    \b
+    treadle pin 0190
+    treadle pin 0190 --off
+    """  # noqa: D301  click reads the backspace
     from treadle.cli.marking import mark
     from treadle.thread.facts import Pinned
 

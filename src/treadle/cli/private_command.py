@@ -31,13 +31,17 @@ _COULD_SEE: Final = {
 def command(ctx: click.Context, thread: str, off: bool, yes: bool) -> None:
     """Keep a thread on this machine from now on, with its sub-agents' threads and its forks.
 
+    \b
+    treadle private 0190         it stays on this machine, and leaves the server
+    treadle private 0190 --off   it may be sent again; says what goes with it
+
     What of it was sent before is removed from the server: now, or as soon as that can be reached
     (exit code 75 until then). Copies that people or other machines have made stay theirs.
 
     With --off it is sent with the next sync; what that will be is told, and asked about.
 
     Commits of a private thread do not name it. The model's provider sees prompts, as ever.
-    """
+    """  # noqa: D301  click reads the backspace
     from treadle.cli.everywhere import resolve_anywhere
     from treadle.runtime.own import own_store
 

@@ -17,8 +17,12 @@ from treadle.thread.legible import legible
 def command(ctx: click.Context, /, thread: str, quiet: bool, as_json: bool) -> None:
     """Fold a thread's journal again from record 1, printing each transition.
 
+    \b
+    treadle replay 0190           each transition, from the first record on
+    treadle replay 0190 --quiet   only whether it comes out the same
+
     Nothing is run and nothing is changed. Fails if the snapshot says anything else than the fold.
-    """
+    """  # noqa: D301  click reads the backspace
     import json
 
     from treadle.core.events import name_of

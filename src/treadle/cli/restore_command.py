@@ -12,8 +12,12 @@ import click
 def command(threads: Sequence[str]) -> None:
     """Bring threads back from the trash, with their sub-agents' threads.
 
+    \b
+    treadle trash          what is in the trash
+    treadle restore 0190   bring it back
+
     `treadle trash` lists what is in it.
-    """
+    """  # noqa: D301  click reads the backspace
     from treadle.cli.trash_command import tell
     from treadle.store.local import LocalStore
     from treadle.store.places import Places

@@ -31,11 +31,16 @@ from treadle.cli import options
 def command(ctx: click.Context, /, **given: Any) -> None:
     """Go on with a thread: first what its last process left unfinished, then PROMPT if given.
 
+    \b
+    treadle resume 0190                          finish what was left, or say the last answer
+    treadle resume 0190 -p "now the tests too"   and say something
+    treadle resume 0190 --approval-mode ask
+
     ID may be any unique beginning of a thread's id. A task goes on to its end, with the limits it
     was begun with; it takes no PROMPT. A command that was running when the process died is not run
     again by itself: in a terminal you are asked, otherwise the model is told. A call that needs a
     yes is asked about in a terminal; otherwise it waits on (exit code 4) for `treadle approve`.
-    """
+    """  # noqa: D301  click reads the backspace
     from treadle.cli.turn import TurnOptions, run_turn
 
     ctx.exit(run_turn(TurnOptions(**given)))

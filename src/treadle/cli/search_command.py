@@ -49,12 +49,17 @@ def command(
 ) -> None:
     """Find threads: in titles, tags, notes, messages, tool calls and output, paths, branches.
 
+    \b
+    treadle search "weak reference"
+    treadle search deadlock --branch main --since 30d
+    treadle search --team "weak reference"       in what others share, too
+
     All words must stand in one text, in any order and whatever their case and accents.
     '"in quotes"' is a phrase, weav* a beginning, -word must not stand there. Four or more hex
     digits find commits that begin so, the beginning of an id finds the thread. What a fork shares
     with the thread it was made from is found there. Exits with 1 if nothing is found.
     With --team the query is sent to the server; of the other options it knows --workspace.
-    """
+    """  # noqa: D301  click reads the backspace
     from treadle.cli.exits import FAILED
     from treadle.errors import UsageError
 

@@ -11,9 +11,12 @@ import click
 def command(thread: str, as_json: bool) -> None:
     """Print the trace of a task: each step, when, in which state, what happened and with what.
 
+    \b
+    treadle trace 0190
+
     Needs neither its folder, nor a model, nor the thread to be free. The table shows the beginning
     of long data; --json has all of it.
-    """
+    """  # noqa: D301  click reads the backspace
     from treadle.cli.render import printable
     from treadle.core.task.machine import TaskMachine
     from treadle.errors import UsageError

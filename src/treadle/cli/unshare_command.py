@@ -18,10 +18,14 @@ if TYPE_CHECKING:
 def command(thread: str, link: bool, support: bool, wants_all: bool) -> None:
     """End the links to a thread, or support's access; without an option both.
 
+    \b
+    treadle unshare 0190 --link   the link leads nowhere from now on
+    treadle unshare 0190 --all    links and support access
+
     The server does it at once, or nothing is changed: exit code 75 if it cannot be reached. What
     people have read they have read. Who may see the thread besides is for `treadle share ID
     --visibility private`.
-    """
+    """  # noqa: D301  click reads the backspace
     import os
 
     from treadle.cli.share_command import refuse_private

@@ -24,6 +24,11 @@ def command(
 ) -> None:
     """Check a thread, or all: chain, tail, snapshot, what it goes on from, outputs kept beside it.
 
+    \b
+    treadle verify             every thread
+    treadle verify 0190        one
+    treadle verify 0190 --salvage
+
     clean: every byte is accounted for. torn: a last write was cut short by a crash; opening the
     thread mends it. corrupt: records are damaged or missing. Of all threads, the index must agree
     too, and files that are not Treadle's are named. Changes nothing. Exit code 1 if anything is not
@@ -31,7 +36,7 @@ def command(
 
     --salvage makes a new thread that goes on from the last intact version of a damaged one, and
     copies every record after the damage into a file. The damaged file itself is not touched.
-    """
+    """  # noqa: D301  click reads the backspace
     from treadle.cli.everywhere import every_thread, resolve_anywhere
     from treadle.errors import UsageError
     from treadle.runtime.own import own_store

@@ -19,13 +19,17 @@ import click
 def command(thread: str, since: int | None, is_kept: bool, as_json: bool) -> None:
     """Follow a thread live, from any terminal, while another process works on it.
 
+    \b
+    treadle watch 0190                 in another terminal, while it works
+    treadle watch 0190 --keep --json   every record, for a program
+
     Shows its last turn, then what is recorded as it happens: prompts, answers, calls and their
     results, approvals, commits, failures. Text that is still being written is not: an answer
     appears when it is complete. Reads only; the process that works is not disturbed.
 
     Ends when no process has the thread open any more, and says how it stands then; Ctrl-C ends it
     at once.
-    """
+    """  # noqa: D301  click reads the backspace
     from treadle.cli.watching import watch
     from treadle.store.local import LocalStore
     from treadle.store.places import Places
