@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fmt torture bench clean
+.PHONY: help demo test check fmt pictures torture bench clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -30,6 +30,9 @@ fmt: $(VENV)/.dev  ## format, and regenerate the generated files
 	$(BIN)/treadle graph > docs/conversation-machine.mmd
 	$(BIN)/treadle graph --machine task > docs/task-machine.mmd
 	$(BIN)/python tests/cli/commands_page.py > docs/commands.md
+
+pictures: $(VENV)/.dev  ## take the pictures of the docs anew, from real sessions
+	$(BIN)/python tests/cli/chat/pictures.py
 
 torture: $(VENV)/.dev  ## the long crash sweeps and simulations (tens of minutes)
 	$(BIN)/pytest -m torture --timeout 3600 $(T)

@@ -5,7 +5,18 @@ from __future__ import annotations
 import resource
 from pathlib import Path
 
-from bench import machine, redaction, startup, streams, sync, task, threads, turns
+from bench import (
+    chat,
+    machine,
+    redaction,
+    startup,
+    streams,
+    sync,
+    task,
+    terminal,
+    threads,
+    turns,
+)
 from bench.report import Row, print_table, write_json
 
 RESULTS = Path(__file__).parent / "results.json"
@@ -21,6 +32,8 @@ def main() -> None:
         *turns.measure_turns(),
         *startup.measure(),
         *streams.measure(),
+        *chat.measure(),
+        *terminal.measure(),
         *turns.measure_fleet(),
         *turns.measure_idle(),
         *turns.measure_parallel_tools(),

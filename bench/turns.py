@@ -103,6 +103,9 @@ class Work:
     def risk_of(self, call: ToolCall) -> None:
         """Never more than declared."""
 
+    def scope_of(self, call: ToolCall) -> None:
+        """Nothing besides the call itself."""
+
     async def execute(
         self, call: ToolCall, *, key: str, progress: Callable[[ToolProgress], None]
     ) -> Outcome:

@@ -32,11 +32,19 @@ MAY_USE: Final = {
     "tools/files.py": {"secrets"},  # names of temporary files
     "tools/process.py": {"secrets", "time"},  # marks of its own, deadlines
     "tools/list_files.py": {"time"},  # deadlines
+    "tools/sandbox/groups.py": {"secrets", "time"},  # names of groups, deadlines, how old one is
+    "tools/sandbox/protected.py": {"secrets"},  # names of what is put aside
     "models/failures.py": {"time"},  # a server may name the moment to come back
     "config/command.py": {"time"},  # the deadline of a key command
     "server/people/times.py": {"datetime"},  # reads the times of requests, asks no clock
     "server/people/tokens.py": {"secrets"},  # nobody can guess them
     "cli/checks.py": {"time"},  # how long a sync takes
+    "cli/chat/chat.py": {"time"},  # the second of two signals
+    "cli/chat/completing.py": {"time"},  # deadlines, and how long a list of files is fresh
+    "cli/chat/drawing.py": {"time"},  # frames, and who was typing when a question came up
+    "cli/chat/hands.py": {"time"},  # the second of two presses
+    "cli/chat/plain.py": {"time"},  # how often is told what goes on
+    "cli/chat/start.py": {"time"},  # the pace of the view
     "cli/filters.py": {"datetime"},  # `7d` is counted from now, days are those of this place
     "sync/wire.py": {"time"},  # nobody drips for ever
     "cli/syncing.py": {"random"},  # retries are spread

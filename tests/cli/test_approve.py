@@ -14,12 +14,6 @@ import pytest
 from cli.conftest import Run
 from cli.test_ask import QUESTION, Terminal
 from cli.test_run import FIX, HELLO, git
-from treadle.cli.modes import MODES, approval_of, recorded_approval
-from treadle.cli.options import MODES as OFFERED
-from treadle.core.approval import AlwaysAsk, AskAbove, NeverAsk, Policy
-from treadle.core.config import AgentConfig
-from treadle.core.tools import EffectClass, RiskLevel, ToolDefinition
-from treadle.tools.builtin import builtin_tools
 
 Script = Callable[[str], str]
 ASK = ("--approval-mode", "ask")
@@ -58,6 +52,34 @@ text = "Done."
 """
 
 
+KINDS = """
+[[replies]]
+calls = [
+    { tool = "bash", id = "status", arguments = { command = "git status --short" } },
+    { tool = "bash", id = "again", arguments = { command = "git status" } },
+    { tool = "bash", id = "other", arguments = { command = "echo other >> effects" } },
+]
+
+[[replies]]
+calls = [{ tool = "bash", arguments = { command = "git status -s" } }]
+
+[[replies]]
+text = "Done."
+"""
+
+FILES = """
+[[replies]]
+calls = [
+    { tool = "write_file", id = "in", arguments = { path = "src/a.txt", content = "a" } },
+    { tool = "write_file", id = "below", arguments = { path = "src/deep/b.txt", content = "b" } },
+    { tool = "write_file", id = "beside", arguments = { path = "srcs/c.txt", content = "c" } },
+]
+
+[[replies]]
+text = "Done."
+"""
+
+
 def only_thread(treadle: Run) -> dict[str, Any]:
     (line,) = json.loads(treadle("list", "--json").stdout)
     assert isinstance(line, dict)
@@ -82,36 +104,6 @@ def begin(request: pytest.FixtureRequest, treadle: Run) -> Callable[..., str]:
 
 
 # ---- modes -------------------------------------------------------------------------------------
-
-
-def test_the_modes_on_offer_are_those_there_are() -> None:
-    assert OFFERED == MODES
-
-
-DEFINITIONS = tuple(tool.definition for tool in builtin_tools())
-READING = tuple(one for one in DEFINITIONS if one.effect is EffectClass.READ)
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_a_thread_tells_the_mode_it_was_worked_on_with(mode: Any) -> None:
-    approval = approval_of(mode)
-    tools = READING if approval.only_reads else DEFINITIONS
-    assert recorded_approval(AgentConfig(tools=tools, approval=approval.policy)) == approval
-
-
-@pytest.mark.parametrize("policy", [AlwaysAsk(), AskAbove(RiskLevel.LOW)])
-@pytest.mark.parametrize("tools", [READING, DEFINITIONS, ()])
-def test_a_policy_that_is_no_mode_is_kept(
-    policy: Policy, tools: tuple[ToolDefinition, ...]
-) -> None:
-    found = recorded_approval(AgentConfig(tools=tools, approval=policy))
-    assert (found.name, found.policy, found.only_reads) == ("", policy, tools != DEFINITIONS)
-
-
-def test_a_thread_of_a_program_with_tools_of_its_own_gets_no_tool_that_changes_things() -> None:
-    tools = (ToolDefinition("deploy", "Deploy it.", {}, EffectClass.MUTATE),)
-    found = recorded_approval(AgentConfig(tools=tools, approval=NeverAsk()))
-    assert found.only_reads
 
 
 @pytest.mark.parametrize(("mode", "code"), [("ask", 4), ("auto-edit", 0), ("auto", 0)])
@@ -248,18 +240,67 @@ def test_an_answer_that_would_be_used_up_for_nothing_is_refused(
     assert (repository / "effects").exists()
 
 
-def test_always_allows_the_tool_for_the_rest_of_the_thread_and_no_other(
+def test_always_allows_the_kinds_of_a_call_for_the_rest_of_the_thread_until_it_is_taken_back(
     treadle: Run, script: Script, repository: Path, begin: Callable[..., str]
 ) -> None:
-    thread = begin(script(TWO))
-    done = treadle("approve", thread, "one", "--yes", "--always")
+    thread = begin(script(KINDS))
+    assert "nothing is allowed" in treadle("approve", thread, "--grants").stderr
+    done = treadle("approve", thread, "status", "--yes", "--always")
     assert done.returncode == 4
-    assert "write_file needs your approval" in done.stderr
-    assert "bash needs your approval" not in done.stderr
-    assert treadle("approve", thread, "--yes").stdout == "Done.\n"
-    *first, last = (repository / "effects").read_text().splitlines()
-    assert (sorted(first), last) == (["one", "other"], "later")  # the first two ran side by side
-    assert "Granted" in treadle("replay", thread).stdout
+    assert "call again" not in done.stderr, "it is of the same kind"
+    assert "call other" in done.stderr
+    told = treadle("approve", thread, "--grants")
+    assert told.stdout == "bash: git status, up to high risk\n"
+    (grant,) = json.loads(treadle("approve", thread, "--grants", "--json").stdout)
+    assert (grant["tool_name"], grant["kind"]) == ("bash", "git status")
+    assert treadle("approve", thread, "--yes").stdout == "Done.\n", "the later one is granted"
+    assert (repository / "effects").read_text() == "other\n"
+    assert "a person allowed bash: git status for good" in treadle("show", thread).stdout
+    refused = treadle("approve", thread, "--revoke", "git log")
+    assert refused.returncode == 2
+    assert "allowed: bash: git status" in refused.stderr
+    assert treadle("approve", thread, "--revoke", "git status").returncode == 0
+    assert treadle("approve", thread, "--grants").stdout == ""
+    assert treadle("approve", thread, "--revoke", "git status").returncode == 2
+    assert treadle("verify", thread).returncode == 0
+
+
+def test_always_is_refused_for_a_call_that_can_only_be_allowed_by_itself(
+    treadle: Run, script: Script, repository: Path, begin: Callable[..., str]
+) -> None:
+    thread = begin(script(COMMAND))
+    done = treadle("approve", thread, "--yes", "--always")
+    assert done.returncode == 2
+    assert "can only be allowed by itself" in done.stderr
+    assert not (repository / "effects").exists()
+    assert treadle("approve", thread, "--yes").stdout == "It ran.\n"
+
+
+def test_a_grant_of_a_folder_covers_files_below_it_and_no_others(
+    treadle: Run, script: Script, repository: Path
+) -> None:
+    assert treadle("-p", "go", "-m", script(FILES), *ASK, "--no-commit").returncode == 4
+    thread = only_thread(treadle)["id"]
+    done = treadle("approve", thread, "in", "--yes", "--always")
+    assert done.returncode == 4
+    assert "call below" not in done.stderr
+    assert "call beside" in done.stderr
+    assert treadle("approve", thread, "--no", "not there").stdout == "Done.\n"
+    assert (repository / "src" / "deep" / "b.txt").read_text() == "b"
+    assert not (repository / "srcs").exists()
+
+
+def test_a_yes_does_not_stand_for_a_file_that_has_changed_since(
+    treadle: Run, script: Script, repository: Path
+) -> None:
+    assert treadle("-p", "go", "-m", script(FILES), *ASK, "--no-commit").returncode == 4
+    thread = only_thread(treadle)["id"]
+    assert treadle("approve", thread, "in", "--yes").returncode == 4
+    (repository / "src").mkdir()
+    (repository / "src" / "a.txt").write_text("mine")
+    assert treadle("approve", thread, "--no", "not there").stdout == "Done.\n"
+    assert (repository / "src" / "a.txt").read_text() == "mine"
+    assert "the file has changed since" in treadle("show", thread).stdout
 
 
 @pytest.mark.parametrize(
@@ -269,6 +310,10 @@ def test_always_allows_the_tool_for_the_rest_of_the_thread_and_no_other(
         (["--always"], "--always goes with --yes"),
         (["--no", "x", "--always"], "--always goes with --yes"),
         (["--json", "--yes"], "--json shows what waits"),
+        (["--grants", "--yes"], "--grants and --revoke answer nothing"),
+        (["one", "--revoke", "bash"], "--grants and --revoke answer nothing"),
+        (["--revoke", "bash", "--json"], "--json goes with --grants"),
+        (["--revoke", "bash"], "allowed: nothing is"),
         (["--args", "{}"], "--args needs a CALL"),
         (["one", "--args", "[]"], "takes a JSON object"),
         (["one", "--args", "{"], "takes a JSON object"),
@@ -409,13 +454,13 @@ def test_who_leaves_a_question_of_a_task_open_can_answer_it_later(
 def test_always_in_a_terminal_holds_in_the_next_process_too(
     treadle: Run, script: Script, repository: Path, environment: dict[str, str]
 ) -> None:
-    shown = terminal(repository, environment, "-p", "go", "-m", script(COMMAND), *ASK)
+    model = script(COMMAND.replace("echo ran >> effects", "git status"))
+    shown = terminal(repository, environment, "-p", "go", "-m", model, *ASK)
     shown.read_until(QUESTION)
     shown.type("a\r")
     assert "It ran." in shown.read_to_the_end()
     assert shown.process.wait() == 0
     assert treadle("-c", "-p", "again", "--no-commit").stdout == "It ran.\n"
-    assert (repository / "effects").read_text() == "ran\nran\n"
 
 
 def test_a_thread_that_is_open_elsewhere_is_not_answered(
@@ -429,44 +474,3 @@ def test_a_thread_that_is_open_elsewhere_is_not_answered(
     assert "It ran." in shown.read_to_the_end()
     assert shown.process.wait() == 0
     assert (repository / "effects").read_text() == "ran\n"
-
-
-# ---- compaction --------------------------------------------------------------------------------
-
-SUMMED = """
-[[replies]]
-when.system = "You write the summary"
-text = "They said hello."
-
-[[replies]]
-when.seen = "they said hello|They said hello"
-text = "I read the summary."
-
-[[replies]]
-text = "Hello to you."
-"""
-
-
-def test_compact_puts_a_summary_in_the_place_of_messages_and_deletes_none(
-    treadle: Run, script: Script
-) -> None:
-    treadle("-p", "first words", "-m", script(SUMMED))
-    thread = only_thread(treadle)["id"]
-    done = treadle("compact", thread, "--focus", "the greeting")
-    assert (done.returncode, done.stdout) == (
-        0,
-        "2 of 2 messages are no longer in view: a summary stands there\n",
-    ), done.stderr
-    treadle("-c", "-p", "more")
-    shown = treadle("show", thread).stdout
-    told = shown.index("the 2 messages above are summarised for the model")
-    assert shown.index("first words") < told < shown.index("more")
-    assert treadle("verify", thread).returncode == 0
-
-
-def test_compact_says_why_there_is_nothing_to_compact(
-    treadle: Run, script: Script, waiting: str
-) -> None:
-    done = treadle("compact", waiting)
-    assert done.returncode == 2
-    assert f"treadle approve {waiting}" in done.stderr

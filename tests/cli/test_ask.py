@@ -19,7 +19,7 @@ import pytest
 from cli.conftest import Run
 from cli.test_signals import Script, Turn
 from treadle.cli.ask import SHOWN_LENGTH_MAX
-from treadle.core.approval import Approved, Modified, Question, Rejected
+from treadle.core.approval import Approved, Modified, Question, Rejected, Scope
 from treadle.core.messages import ToolCall
 from treadle.core.tools import RiskLevel
 from treadle.runtime.verdict import Verdict
@@ -186,7 +186,7 @@ if sys.argv[2:]:
     open(sys.argv[2]).close()  # until the test has typed
 asyncio.run(main())
 """
-QUESTION = "in this thread (a): "
+QUESTION = "no (n): "
 EDIT = "an empty line goes back: "
 REMOVE = '{"command": "rm -rf build", "cwd": "src"}'
 
@@ -198,9 +198,12 @@ def deciding(tmp_path: Path, environment: dict[str, str]) -> Iterator[Decide]:
     """A program that has a person decide about a call, in a terminal."""
     terminals: list[Terminal] = []
 
-    def start(arguments_json: str = REMOVE, *, gate: str = "") -> Terminal:
+    def start(
+        arguments_json: str = REMOVE, *, gate: str = "", scope: Scope | None = None
+    ) -> Terminal:
         call = ToolCall("id", "bash", arguments_json)
-        question = Question(call, RiskLevel.HIGH, "calls of high risk and above need approval")
+        why = "calls of high risk and above need approval"
+        question = Question(call, RiskLevel.HIGH, why, scope or Scope())
         told = msgspec.json.encode(question).decode()
         program = [sys.executable, "-c", DECIDING, told, *filter(None, [gate])]
         terminals.append(Terminal("", tmp_path, environment, program))
@@ -257,8 +260,29 @@ def test_a_person_sees_the_exact_call_its_risk_and_the_reason(deciding: Decide) 
         "  │ n: [1,{}]",
     ]
     assert lines[-1].startswith(
-        "Run it? yes (y), no (n), edit its arguments (e), always allow bash"
+        "Run it? yes (y), always bash in this thread (a), edit its arguments (e), no"
     )
+
+
+def test_a_yes_for_good_is_for_the_kinds_that_are_named(deciding: Decide) -> None:
+    terminal = deciding(scope=Scope(kinds=("git status", "evil\x1b[2K")))
+    terminal.read_until(QUESTION)
+    assert '`git status`, `"evil\\u001b[2K"` in this thread (a)' in terminal.shown
+    terminal.type("a\r")
+    kinds = ("git status", "evil\x1b[2K")
+    assert verdict_of(terminal) == Verdict(Approved(), always=True, kinds=kinds)
+
+
+def test_a_call_without_a_kind_cannot_be_allowed_for_good(deciding: Decide) -> None:
+    reasons = ("it deletes a root\x1b[2K",)
+    terminal = deciding(scope=Scope(reasons, confined="read-only, no network"))
+    terminal.read_until(QUESTION)
+    seen = ANSI.sub("", terminal.shown)
+    assert "careful: it deletes a root\N{REPLACEMENT CHARACTER}[2K" in seen
+    assert "it would run confined: read-only, no network" in seen
+    assert "(a)" not in seen
+    terminal.type("a\ralways\rn\r\r")
+    assert verdict_of(terminal) == Verdict(Rejected())
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1]", '"ls"', "rm -rf /"])

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from cli.conftest import Run
-from cli.test_ask import Terminal
 from cli.test_signals import SLOW, Script, Turn
 from store.shelf import CREATOR, fill
 from treadle.cli.main import WELCOME
@@ -156,48 +153,6 @@ def test_threads_that_cannot_be_listed_do_not_spoil_the_welcome(
     done = treadle()
     assert (done.returncode, done.stdout) == (0, WELCOME)
     assert "Traceback" not in done.stderr
-
-
-class Start(Terminal):
-    """`treadle` in a terminal, until it asks."""
-
-    def __init__(
-        self, cwd: Path, environment: dict[str, str], arguments: Sequence[str] = ()
-    ) -> None:
-        super().__init__("", cwd, environment, [sys.executable, "-m", "treadle", *arguments])
-        self.read_until("Enter for none: ")
-
-
-def test_in_a_terminal_one_of_them_is_gone_on_with(
-    store: LocalStore, repository: Path, environment: dict[str, str], script: Script
-) -> None:
-    older, newer = begun(store, repository, "older"), begun(store, repository, "newer")
-    terminal = Start(repository, environment, ["-m", script(ECHO), "--no-commit"])
-    assert terminal.shown.index(newer) < terminal.shown.index(older)
-    terminal.type("3\r2\r")
-    shown = terminal.read_to_the_end()
-    assert "one of: 1, 2" in shown
-    assert "Yes." in shown
-    assert terminal.process.wait() == 0
-    assert store.load(older).fold.is_idle
-    assert not store.load(newer).fold.is_idle
-
-
-@pytest.mark.parametrize(("answer", "code"), [("\r", 0), ("\x04", 130)])
-def test_in_a_terminal_a_person_may_want_none_of_them(
-    store: LocalStore,
-    repository: Path,
-    environment: dict[str, str],
-    answer: str,
-    code: int,
-) -> None:
-    thread = begun(store, repository)
-    before = store.scan(thread).records
-    terminal = Start(repository, environment)
-    terminal.type(answer)
-    terminal.read_to_the_end()
-    assert terminal.process.wait() == code
-    assert store.scan(thread).records == before
 
 
 @pytest.mark.parametrize(

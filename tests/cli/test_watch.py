@@ -7,6 +7,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +25,7 @@ from treadle.core.events import LlmEvent, ToolCompleted, UserInput
 from treadle.core.llm import LlmResponse
 from treadle.core.messages import Message, ToolCall
 from treadle.core.tools import ToolExecutionOutcome
+from treadle.store.live import live_path
 from treadle.store.local import LocalStore
 from treadle.store.places import Places
 from treadle.thread.codec import Entry, encode_entry
@@ -157,6 +160,84 @@ def test_when_the_process_that_works_is_killed_the_way_to_go_on_is_told(
     assert watch.end() == 0
 
 
+class Writing:
+    """A turn whose answer comes in pieces, one each second."""
+
+    def __init__(self, repository: Path, environment: dict[str, str], model: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "treadle", "-p", "go gladly", "-m", model, "--no-commit"],
+            cwd=repository,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+
+def _being_worked_on(store: LocalStore) -> str:
+    """The thread that begins, as soon as it is there."""
+    end, pause = time.monotonic() + 30, threading.Event()
+    while not (found := store.folders.ids()):
+        assert time.monotonic() < end
+        pause.wait(0.01)
+    return found[0]
+
+
+def test_an_answer_grows_while_it_is_written_and_is_not_shown_twice(
+    repository: Path, environment: dict[str, str], script: Script, store: LocalStore
+) -> None:
+    model = script(
+        '[[replies]]\nchunks = ["It begins\\nand ", "goes on\\n", "to its end."]\ndelay_s = 1.5\n'
+    )
+    turn = Writing(repository, environment, model)
+    thread = _being_worked_on(store)
+    watch = Watch(environment, thread)
+    shown = watch.read_until("It begins")
+    assert shown[:2] == ["user:\n", "go gladly\n"]
+    assert "llm_completed" not in {_type(record) for record in store.scan(thread).records}
+    assert live_path(store.places, thread).exists()
+    shown += watch.read_until("to its end.")
+    turn.process.communicate()
+    watch.notice(IDLE)
+    shown += list(watch.lines)
+    wanted = ["assistant:\n", "It begins\n", "and goes on\n", "to its end.\n"]
+    assert shown[2:] == wanted
+    assert (watch.end(), turn.process.returncode) == (0, 0)
+    assert not live_path(store.places, thread).exists()
+
+
+def test_the_last_words_of_a_killed_process_are_shown_to_nobody_who_comes_later(
+    repository: Path,
+    environment: dict[str, str],
+    script: Script,
+    store: LocalStore,
+    treadle: Run,
+) -> None:
+    model = script(
+        '[[replies]]\ntext = "It begins\\nand"\nhang = true\n[[replies]]\ntext = "Done."\n'
+    )
+    turn = Writing(repository, environment, model)
+    thread = _being_worked_on(store)
+    watch = Watch(environment, thread)
+    watch.read_until("It begins")
+    turn.process.kill()
+    turn.process.communicate()
+    watch.notice("left unfinished")
+    assert watch.end() == 0
+    assert live_path(store.places, thread).exists(), "nobody could remove it"
+    assert "It begins" not in treadle("watch", thread).stdout
+    writer = store.open(thread)  # by a program that tells nothing of what is said
+    late = Watch(environment, thread)
+    late.notice("is open in")
+    writer.close()
+    assert "It begins" not in "".join(late.lines)
+    late.end()
+    done = treadle("scrub", thread, "-", "--yes", stdin="gladly")
+    assert done.returncode == 0, done.stderr
+    assert not live_path(store.places, thread).exists()
+
+
 def test_a_thread_that_waits_for_a_yes_says_how_to_give_it(treadle: Run, script: Script) -> None:
     ask = '[[replies]]\ncalls = [{ tool = "bash", arguments = { command = "true" } }]\n'
     first = treadle("-p", "go", "-m", script(ask), "--approval-mode", "ask")
@@ -240,6 +321,10 @@ def test_the_watch_ends_when_the_thread_is_put_away(
 
 
 # ---- the words -----------------------------------------------------------------------------------
+
+
+def _type(record: Record) -> str:
+    return str(msgspec.json.decode(record.event)["type"])
 
 
 def _record(entry: Entry) -> Record:

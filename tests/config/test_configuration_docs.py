@@ -76,6 +76,8 @@ def test_the_defaults_on_the_page_hold() -> None:
         "reasoning": f'`"{settings.reasoning}"`',
         "local_only": "`false`",
         "sync": f'`"{settings.sync}"`',
+        "sandbox": f'`"{settings.sandbox}"`',
+        "network": f'`"{settings.network}"`',
     }
     assert (settings.auto_commit, settings.max_steps, settings.local_only) == (True, None, False)
 

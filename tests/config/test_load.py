@@ -74,10 +74,24 @@ def test_every_variable_sets_what_it_says(desk: Desk) -> None:
         "TREADLE_REASONING": "off",
         "TREADLE_LOCAL_ONLY": "True",
         "TREADLE_SYNC": "manual",
+        "TREADLE_SANDBOX": "off",
+        "TREADLE_NETWORK": "on",
     }
     assert texts.keys() == ENVIRONMENT.keys()
     loaded = desk.load(**texts)
-    expected = Settings("auto", False, 5, 6, 0.5, "off", True, "manual", {"default": "a:b"})
+    expected = Settings(
+        "auto",
+        False,
+        5,
+        6,
+        0.5,
+        "off",
+        True,
+        "manual",
+        {"default": "a:b"},
+        sandbox="off",
+        network="on",
+    )
     assert loaded.settings == expected
     for variable, (path, _) in ENVIRONMENT.items():
         assert loaded.origins[".".join(path)] == f"environment {variable}"

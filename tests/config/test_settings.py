@@ -42,7 +42,10 @@ def test_every_field_has_a_rule_and_every_rule_a_field() -> None:
     assert set(ModelTraits.__struct_fields__) == set(TRAITS)
     assert get_type_hints(ModelTraits)["reasoning"] == Thinking
     assert tuple(APPROVAL_MODES) == get_args(ApprovalMode)
-    assert {path[0] for path, _ in ENVIRONMENT.values()} == {*TOP, "models"}
+    assert {path[0] for path, _ in ENVIRONMENT.values()} == {*TOP, "models"} - {
+        "sandbox_writable",
+        "sandbox_readable",
+    }
 
 
 def test_the_built_in_table_keeps_the_rules() -> None:
@@ -148,7 +151,8 @@ def test_everything_that_can_be_set_arrives(desk: Desk) -> None:
     desk.write_user(
         'approval_mode = "auto"\nauto_commit = false\nmax_steps = 7\nmax_tokens = 8\n'
         'temperature = 1\nreasoning = "low"\nlocal_only = true\n'
-        'sync = "manual"\n'
+        'sync = "manual"\nsandbox = "off"\nnetwork = "on"\n'
+        'sandbox_writable = ["/a"]\nsandbox_readable = ["~/b"]\n'
         '[models]\ndefault = "fast"\n"any kind" = "local:b"\n'
         '[aliases]\nfast = "local:a:b"\n'
         f'{LOCAL}base_url_env = "LOCAL_URL"\nkey_env = "LOCAL_KEY"\nkey_file = "~/k"\n'
@@ -158,7 +162,19 @@ def test_everything_that_can_be_set_arrives(desk: Desk) -> None:
     )
     loaded = desk.load()
     assert loaded.settings == Settings(
-        "auto", False, 7, 8, 1.0, "low", True, "manual", {"default": "fast", "any kind": "local:b"}
+        "auto",
+        False,
+        7,
+        8,
+        1.0,
+        "low",
+        True,
+        "manual",
+        {"default": "fast", "any kind": "local:b"},
+        sandbox="off",
+        network="on",
+        sandbox_writable=("/a",),
+        sandbox_readable=("~/b",),
     )
     assert loaded.catalog.providers["local"] == ProviderEntry(
         "openai-chat",

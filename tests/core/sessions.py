@@ -36,6 +36,7 @@ from treadle.core.events import (
     RetryTimeoutFired,
     Rewound,
     ShutdownRequested,
+    Steered,
     ToolCompleted,
     ToolProgressEvent,
     ToolStarted,
@@ -133,7 +134,9 @@ def _model_event(random: Random, at: str) -> AgentEvent:
         return LlmEvent.TextDelta(random.choice(_TEXTS))
     if dice < 0.2:
         return CancelRequested(random.choice(_TEXTS), random.choice(_TEXTS))
-    if dice < 0.35:
+    if dice < 0.25:
+        return Steered(Message.user(random.choice(_TEXTS)))
+    if dice < 0.38:
         kind = random.choice(_RETRYABLE if random.random() < 0.7 else list(LlmErrorKind))
         return LlmEvent.Error(LlmError(kind, "so it goes"), random.random())
     calls = tuple(

@@ -70,11 +70,13 @@ Compacting            | Compacted (as awaited, for a person)                | Wa
 Compacting            | Compacted (as awaited, for a request)               | CallingLlm          | SendLlmRequest
 Compacting            | CompactionFailed (was to make room early)           | CallingLlm          | SendLlmRequest
 Compacting            | CompactionFailed (a person or a request needed it)  | WaitingForUserInput | DisplayError
+CallingLlm            | Steered (msg)                                       | CallingLlm          | SendLlmRequest
 """  # noqa: E501
 """What the design adds."""
 
 CONDITIONS: Final[dict[tuple[str, str], Guard | None]] = {
     ("UserInput", "msg"): Guard.BY_USER,
+    ("Steered", "msg"): Guard.BY_USER,
     ("LlmEvent.Error", "retries < max"): Guard.RETRIES_LEFT,
     ("LlmEvent.Error", "retries >= max"): Guard.GIVE_UP,
     ("", "has tool calls"): Guard.HAS_CALLS,

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 
 from lab.world import Allowed, Begun, Ended, Said, World
+from treadle.core.approval import Scope
 from treadle.core.events import LlmEvent
 from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest, LlmResponse, ModelTraits, Usage
 from treadle.core.messages import Message, ToolCall
@@ -109,6 +110,9 @@ class Toolbox:
         return [ToolDefinition(name, name, schema, effect) for name, effect in EFFECTS.items()]
 
     def risk_of(self, call: ToolCall) -> None:
+        return None
+
+    def scope_of(self, call: ToolCall) -> Scope | None:
         return None
 
     async def execute(

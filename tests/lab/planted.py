@@ -18,7 +18,6 @@ from lab.model_disk import ModelDisk
 from lab.model_nodes import File
 from treadle.core.actions import AgentAction, SendLlmRequest
 from treadle.core.events import ToolUncertain
-from treadle.core.messages import Message
 from treadle.core.tools import EffectClass
 from treadle.runtime.session import Session
 from treadle.store import journal, local, reading
@@ -267,8 +266,7 @@ def _committing_late(is_due: Callable[[Session], bool]) -> Patch:
 def _queued_input_in_memory() -> Patch:
     def stage(self: ThreadWriter, entry: Any, redact: Any = None) -> AgentAction | None:
         if isinstance(entry, InputQueued):
-            queued: tuple[Message, ...] = self.fold.queued
-            self.fold.queued = (*queued, entry.message)
+            self.fold.unheard.add(entry.message)
             return None
         return _stage(self, entry, redact)
 

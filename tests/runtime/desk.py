@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from runtime.clock import tick
 from runtime.disks import WatchedDisk
+from treadle.core.approval import Scope
 from treadle.core.config import AgentConfig
 from treadle.core.conversation import Conversation
 from treadle.core.events import ModelEvent
@@ -160,6 +161,9 @@ class Toolbox:
         ]
 
     def risk_of(self, call: ToolCall) -> None:
+        return None
+
+    def scope_of(self, call: ToolCall) -> Scope | None:
         return None
 
     async def execute(

@@ -39,9 +39,11 @@ from treadle.runtime.session import Session
 from treadle.thread.fold import ThreadFold
 from treadle.thread.record import scan
 from treadle.thread.recovery import Standing, standing_of
+from treadle.thread.unheard import words_alone
 
 EFFECTS = {"look": EffectClass.READ, "put": EffectClass.IDEMPOTENT, "edit": EffectClass.MUTATE}
 BEHAVIOURS = ("fine", "fails", "raises", "slow", "for ever", "says how far", "finishes anyway")
+AT_ONCE = frozenset(("steer", "take back", "run a command", "take tools away", "give tools back"))
 
 
 class Trouble(Struct, frozen=True):
@@ -62,7 +64,10 @@ class Plan(Struct, frozen=True):
     max_steps: int
 
 
-DEEDS = ("cancel", "interrupt", "cancel the task", "say more", "crash", "close", "full disk")
+DEEDS = (
+    *("cancel", "interrupt", "cancel the task", "say more", "crash", "close", "full disk"),
+    *("steer", "take back", "run a command", "take tools away", "give tools back"),
+)
 
 _names = st.sampled_from([*EFFECTS, "nobody"])
 _replies = st.one_of(
@@ -100,6 +105,10 @@ class Play:
         self.runs: Counter[str] = Counter()
         self.allowed: Counter[str] = Counter()
         self.keys: dict[str, str] = {}
+        self.taken_back: list[str] = []
+        self.shown: list[str] = []
+        """Commands that a person ran, as the model is to be told of them."""
+        self.offered = set(EFFECTS)
         self.turns: list[asyncio.Task[Any]] = []
         self.problems: list[str] = []
         """What tools and models saw that must not be; raising there would be data."""
@@ -115,6 +124,7 @@ class Play:
         tools = Toolbox(**{name: Tool(effect, self._work) for name, effect in EFFECTS.items()})
         writer = desk.store.open(self.thread_id) if self.thread_id else desk.store.create("test")
         self.thread_id = writer.thread_id
+        self.offered = set(EFFECTS)
         desk.heard.on_output = lambda _: self._pass()
         config = replace(CONFIG, max_steps=plan.max_steps)
         folder = Folder(self._hook) if plan.has_folder else None
@@ -129,11 +139,11 @@ class Play:
 
     def _pass(self) -> None:
         """A moment passes; whoever has planned something for it does it."""
+        moment, self.moment = self.moment, self.moment + 1  # what is done may make another one
         for trouble in self.plan.troubles:
-            if trouble.moment == self.moment:
+            if trouble.moment == moment:
                 event(trouble.deed)
                 self._do(trouble.deed)
-        self.moment += 1
 
     def _do(self, deed: str) -> None:
         if deed == "cancel":
@@ -150,8 +160,31 @@ class Play:
         elif deed == "full disk":
             self.is_disk_good = False
             self.disk.before = self._refuse
+        elif deed in AT_ONCE:
+            with contextlib.suppress(StoreError):
+                self._do_at_once(deed)
         elif deed == "close":
             self.turns.append(asyncio.ensure_future(self._close()))
+
+    def _do_at_once(self, deed: str) -> None:
+        """What is durable when it returns."""
+        if deed == "steer":
+            text = f"steer {self.moment}"
+            self.session.queue(text, steers=True)
+            self.said.append(text)
+        elif deed == "take back":
+            text = self.session.queued[-1][0] if self.session.queued else ""
+            assert (self.session.take_back() or "") == text
+            self.taken_back.append(text)
+        elif deed == "run a command":
+            command = f"make {self.moment}."
+            self.session.show_command(command, "built")
+            self.shown.append(f"$ {command}\nbuilt")
+        else:
+            names = ("look",) if deed == "take tools away" else EFFECTS
+            tools = {name: Tool(EFFECTS[name], self._work) for name in names}
+            self.session.configure(tools=Toolbox(**tools))
+            self.offered = set(names)
 
     def _refuse(self, operation: str, *_: Any) -> None:
         if operation == "write":
@@ -210,6 +243,8 @@ class Play:
             for one in state.executions
         ):
             self.problems.append("a call runs whose start is not durable")
+        if run.name not in self.offered:
+            self.problems.append("a call runs whose tool was taken away")
         if self.keys.setdefault(run.call.id, run.key) != run.key:
             self.problems.append("a call has two keys")
         self.runs[run.call.id] += EFFECTS[run.name] is EffectClass.MUTATE
@@ -266,9 +301,15 @@ class Play:
         desk.check(self.session)
         conversation = self.session.conversation
         assert imbalance(conversation) == ""
-        said = [message.content for message in conversation if message.role == "user"]
+        heard = [message.content for message in conversation if message.role == "user"]
+        said = [words_alone(content) for content in heard]
         for text in self.said:
-            assert said.count(text) == 1, "what was accepted is there, once"
+            if text in self.taken_back:
+                assert text not in said, "what was taken back is not heard"
+            else:
+                assert said.count(text) == 1, "what was accepted is there, once"
+        for told in self.shown:
+            assert sum(told in content for content in heard) == 1, "a command is told once"
         assert len(said) == len(set(said))
         for call_id, count in self.runs.items():
             assert count <= 1 + self.allowed[call_id], "never run twice without a person's word"

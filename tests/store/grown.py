@@ -8,7 +8,16 @@ from typing import Final, NamedTuple
 
 from core.samples import call, said, success
 from thread.journals import at, branch_record
-from treadle.core.approval import AlwaysAsk, Approved, AskAbove, Modified, Rejected, ToolBased
+from treadle.core.approval import (
+    AlwaysAsk,
+    Approved,
+    AskAbove,
+    Grant,
+    Modified,
+    Rejected,
+    Scope,
+    ToolBased,
+)
 from treadle.core.budget import TokenBudget
 from treadle.core.config import AgentConfig
 from treadle.core.conversation import Compaction, View
@@ -22,8 +31,10 @@ from treadle.core.events import (
     PostToolsHookCompleted,
     RetryTimeoutFired,
     Rewound,
+    Steered,
     ToolCompleted,
     ToolStarted,
+    UserInput,
 )
 from treadle.core.llm import LlmError, LlmErrorKind, LlmResponse, Usage
 from treadle.core.messages import Message, ToolCall
@@ -52,6 +63,7 @@ from treadle.thread.codec import Entry
 from treadle.thread.facts import (
     Annotated,
     ChildStarted,
+    CommandShown,
     Configured,
     ContextObserved,
     ExtraSet,
@@ -62,11 +74,14 @@ from treadle.thread.facts import (
     Granted,
     Imported,
     InputQueued,
+    InputWithdrawn,
+    KindGranted,
     Merged,
     Pinned,
     PrivacySet,
     Renamed,
     Restored,
+    Revoked,
     Scrubbed,
     Shared,
     Tagged,
@@ -110,12 +125,13 @@ def says(
     risks: tuple[RiskLevel | None, ...] = (),
     fault: str = "",
     confidence: float | None = None,
+    scopes: tuple[Scope | None, ...] = (),
 ) -> LlmEvent.Completed:
     """A model's answer at that time."""
     reason = "tool_use" if calls else "stop"
     message = Message.assistant(text, calls)
     response = LlmResponse(message, usage or Usage(10, 2), reason, confidence)
-    return LlmEvent.Completed(response, at(tick), risks, fault)
+    return LlmEvent.Completed(response, at(tick), risks, fault, scopes)
 
 
 def runs(tick: int, call_id: str, *changed: str) -> tuple[Entry, Entry]:
@@ -406,7 +422,72 @@ MERGED: Final = Golden(
     ),
 )
 
+# ---- who may do what, and what is said meanwhile -----------------------------------------------
+
+GROUND: Final = "0c" * 32
+WRITING: Final = Scope(
+    ("it changes what runs later by itself", "\u2028"),
+    ("src/", "src/deep/"),
+    GROUND,
+    "0d" * 32,
+    "workspace-write, no network, bubblewrap",
+    must_ask=True,
+)
+GOVERNED: Final = Golden(
+    "executing_tools",
+    (
+        (
+            Configured(
+                AgentConfig(
+                    tools=TOOLS,
+                    approval=AlwaysAsk(),
+                    granted={"look": RiskLevel.LOW},
+                    grants=(Grant("edit", RiskLevel.HIGH, "lib/", GROUND),),
+                ),
+                "scripted",
+            ),
+        ),
+        (
+            KindGranted("edit", RiskLevel.MEDIUM, "docs/", GROUND),
+            KindGranted("edit", RiskLevel.HIGH, "tests/"),
+            Revoked("edit", "tests/"),
+            Revoked("look"),
+        ),
+        (
+            said("go"),
+            says(1, "", call("a", "edit"), call("b", "edit"), scopes=(WRITING, None)),
+        ),
+        (
+            InputQueued(Message.user("rather this"), steers=True),
+            InputQueued(Message.user("and then")),
+            InputQueued(Message.user("or not")),
+            InputWithdrawn(),
+        ),
+        (
+            ApprovalDecided("a", Approved(), at(2)),
+            ApprovalDecided(
+                "b", Modified("{}", RiskLevel.LOW), at(3), Scope(ground=GROUND, content="absent")
+            ),
+        ),
+        (
+            ToolStarted("a", at(4), WRITING.confined),
+            ToolCompleted("a", success("a", "written"), at(5)),
+            *runs(6, "b"),
+            PostToolsHookCompleted(False),
+        ),
+        (Steered(Message.user("rather this")), says(8, "so be it")),
+        (CommandShown("make", "no rule \u2028", 2),),
+        (UserInput(Message.user("and then"), was_queued=True),),
+        (says(9, "", call("c", "edit"), scopes=(WRITING,)),),
+        (
+            ApprovalDecided("c", Approved(), at(10)),
+            InputQueued(Message.user("later"), steers=True),
+            CommandShown("ls", ""),
+        ),
+    ),
+)
+
 GROWN: Final = (
     *(WAITING_FOR_APPROVAL, COMPACTING, PARKED, WAITING_FOR_HUMAN, OUT_OF_TIME),
-    *(LONG_LIVED, FORKED, MERGED),
+    *(LONG_LIVED, FORKED, MERGED, GOVERNED),
 )

@@ -21,7 +21,8 @@ from treadle.thread.facts import (
     Merged,
     Tagged,
 )
-from treadle.thread.fold import GRANT_COUNT_MAX, ThreadFold
+from treadle.thread.fold import ThreadFold
+from treadle.thread.grants import GRANT_COUNT_MAX
 from treadle.thread.record import Head
 from treadle.thread.snapshot import decode_snapshot, encode_snapshot, restore_fold
 

@@ -12,6 +12,7 @@ from treadle.core.events import (
     LlmEvent,
     PostToolsHookCompleted,
     RetryTimeoutFired,
+    Steered,
     ToolCompleted,
     ToolStarted,
     UserInput,
@@ -27,8 +28,10 @@ from treadle.thread.facts import (
     FilesSaved,
     GitObserved,
     Granted,
+    KindGranted,
     Pinned,
     Renamed,
+    Revoked,
     Tagged,
     ThreadCreated,
 )
@@ -36,7 +39,7 @@ from treadle.thread.words import Words, words_of
 
 SILENT = (
     RetryTimeoutFired,
-    *(UserInput, LlmEvent.Completed, ToolStarted, ToolCompleted, TaskGiven, TaskResumed),
+    *(UserInput, Steered, LlmEvent.Completed, ToolStarted, ToolCompleted, TaskGiven, TaskResumed),
     *(
         ThreadCreated,
         Configured,
@@ -64,6 +67,14 @@ def test_every_entry_is_told_but_those_that_the_messages_or_the_document_tell(
         (decided("a", Rejected("not today")), Words("a person refused bash", "not today")),
         (decided("a", Modified("{}")), Words("a person changed bash", "{}")),
         (Granted("bash", RiskLevel.HIGH), Words("a person allowed bash for good, up to high risk")),
+        (
+            KindGranted("bash", RiskLevel.HIGH, "git status", "f00d"),
+            Words("a person allowed bash: git status for good, up to high risk"),
+        ),
+        (Revoked("bash"), Words("a person allows all of bash for good no longer")),
+        (Revoked("bash", "ls"), Words("a person allows bash: ls for good no longer")),
+        (ToolStarted("a"), None),
+        (ToolStarted("a", "", "read-only"), Words("sandbox of bash: read-only")),
         (Annotated("ask Ada"), Words("note", "ask Ada")),
         (Compacted(2, "so"), Words("a summary stands for the first 2 messages", "so")),
         (PostToolsHookCompleted(False), None),

@@ -86,6 +86,14 @@ CORPUS = {
     "sub/.git": "",
     "sub/.git/config": "",
     "sub/.GIT/config": "",
+    ".treadle": "l",
+    ".treadle/config.toml": "r",
+    ".treadle/hooks.toml": "",
+    "link_own/config.toml": "r",
+    "link_own/new/file": "",
+    "link_settings": "r",
+    "sub/.treadle": "",
+    "sub/.Treadle/config.toml": "",
     "": "",
     "..": "",
     "../": "",
@@ -159,7 +167,8 @@ def build(folder: Path) -> tuple[Path, Path]:
         (folder / made).mkdir(parents=True)
     names = ["a.txt", "sub/b.txt", "sub/deep/c.txt", "-dash.txt", "..data", ".../d.txt"]
     names += ["~tilde.txt", "with space/ä ö.txt", "back\\slash.txt", "line\nbreak.txt"]
-    for name in [*names, ".git/config"]:
+    (ws / ".treadle").mkdir()
+    for name in [*names, ".git/config", ".treadle/config.toml"]:
         (ws / name).write_text("plain")
     (ws / "empty.txt").touch()
     (out / "secret.txt").write_text(f"plain {SECRET}")
@@ -177,6 +186,8 @@ def build(folder: Path) -> tuple[Path, Path]:
         "dangling_inside": "nowhere.txt",
         "link_git": ".git",
         "link_config": ".git/config",
+        "link_own": ".treadle",
+        "link_settings": ".treadle/config.toml",
         "out_file": out / "secret.txt",
         "out_relative": "../outside/secret.txt",
         "out_chain": "out_relative",
@@ -244,8 +255,8 @@ async def test_nothing_outside_is_touched_and_nothing_inside_is_refused(
         changed = {name for name in before.keys() | after if before.get(name) != after.get(name)}
         if SECRET in repr(outcome) or not all(name.startswith(f"{ws}/") for name in changed):
             wrong.append((template, "ESCAPED", outcome))
-        if any(name.startswith(f"{ws}/.git/") for name in changed):
-            wrong.append((template, "CHANGED .git", outcome))
+        if any(name.startswith((f"{ws}/.git/", f"{ws}/.treadle/")) for name in changed):
+            wrong.append((template, "CHANGED what is protected", outcome))
         if not succeeded and (changed or outcome.error.kind is ToolErrorKind.INTERNAL):
             wrong.append((template, outcome, changed))
         if changed:

@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 @click.option(
     "--always",
     is_flag=True,
-    help="With --yes: and its tool, up to the same risk, for the rest of the thread.",
+    help="With --yes: and calls of its kinds, up to the same risk, for the rest of the thread.",
 )
+@click.option("--grants", is_flag=True, help="What is allowed for the rest of the thread.")
+@click.option("--revoke", metavar="WHAT", help="Take back a kind, or all of a tool.")
 @click.option("--json", "as_json", is_flag=True, help="What waits, as a JSON array; not answered.")
 @options.model_option("Go on with another model.")
 @options.folder_option
@@ -43,12 +45,20 @@ def command(ctx: click.Context, /, thread: str, call: str | None, **given: Any) 
     treadle approve ID --yes              run all of it
     treadle approve ID --no "not now"     the agent is told, and goes on without
     treadle approve ID CALL --args '{"command": "make test"}'
+    treadle approve ID CALL --yes --always
+    treadle approve ID --grants           what is allowed for the rest of the thread
+    treadle approve ID --revoke "git status"
 
     ID and CALL may be any unique beginning. Without CALL, --yes and --no answer all calls that
     wait. Other calls of the same answer run when all of them are answered. Without an answer
-    nothing is changed. Exit codes: 2 if nothing waits; 4 if something still does, or does again.
+    nothing is changed. --always is for the kinds that a question names (`git status`, `src/`); a
+    call without any can only be allowed by itself. Exit codes: 2 if nothing waits; 4 if something
+    still does, or does again.
     """  # noqa: D301  click reads the backspace
     answers = [name for name in ("yes", "reason", "arguments") if given[name] not in (None, False)]
+    if given["grants"] or given["revoke"] is not None:
+        _grants(thread, call, answers, **given)
+        return
     if len(answers) > 1:
         raise click.UsageError("--yes, --no and --args answer differently: give one of them")
     if given["always"] and answers != ["yes"]:
@@ -59,6 +69,20 @@ def command(ctx: click.Context, /, thread: str, call: str | None, **given: Any) 
         _show(thread, call, as_json=given["as_json"])
         return
     ctx.exit(_answer(thread, call, **given))
+
+
+def _grants(thread: str, call: str | None, answers: Sequence[str], **given: Any) -> None:
+    """Show what is allowed for the rest of the thread, or take some of it back."""
+    from treadle.cli.granted import revoke, show_grants
+
+    if call is not None or answers or given["always"] or (given["grants"] and given["revoke"]):
+        raise click.UsageError("--grants and --revoke answer nothing: give one of them, by itself")
+    if given["revoke"] is None:
+        show_grants(thread, as_json=given["as_json"])
+    elif given["as_json"]:
+        raise click.UsageError("--json goes with --grants, not with --revoke")
+    else:
+        revoke(thread, given["revoke"])
 
 
 def _show(thread: str, call: str | None, *, as_json: bool) -> None:
@@ -100,7 +124,13 @@ def _answer(thread: str, call: str | None, **given: Any) -> int:
     from treadle.runtime.outputs import TurnFinished
 
     setup = make_setup(
-        Choice(given["model"], given["approval_mode"], record=given["record"]),
+        Choice(
+            given["model"],
+            given["approval_mode"],
+            record=given["record"],
+            sandbox=given["sandbox"],
+            network=given["network"],
+        ),
         folder=given["cwd"],
         no_commit=given["no_commit"],
         thread=thread,
@@ -109,11 +139,12 @@ def _answer(thread: str, call: str | None, **given: Any) -> int:
     budget = options.budget_of(given["max_tokens"], given["max_cost"], given["time_limit"])
     if setup.is_task and budget is not None:
         raise click.UsageError("the limits of a task are those it was begun with")
-    decisions, tools = _decide(setup, call, **given)
+    decisions, chosen = _decide(setup, call, **given)
+    tools, kinds = _for_good(chosen) if given["always"] else ((), {})
     renderer = make_renderer(given["output_format"])
 
     async def work(opened: Opened) -> TurnFinished:
-        return await opened.decide(decisions, grant=tools)
+        return await opened.decide(decisions, grant=tools, kinds=kinds)
 
     def answer() -> int:
         return drive(
@@ -125,8 +156,8 @@ def _answer(thread: str, call: str | None, **given: Any) -> int:
 
 def _decide(
     setup: Setup, call: str | None, **given: Any
-) -> tuple[dict[str, Decision], tuple[str, ...]]:
-    """What becomes of each call, and the tools that are allowed from here on."""
+) -> tuple[dict[str, Decision], tuple[Question, ...]]:
+    """What becomes of each call, and the questions about them."""
     from treadle.cli.questions import read_object
     from treadle.core.approval import Approved, Modified, Rejected
     from treadle.errors import UsageError
@@ -136,20 +167,40 @@ def _decide(
     chosen = _chosen(setup.thread.header.thread, waiting, call)
     arguments = given["arguments"]
     if given["reason"] is not None:
-        return {one.call.id: Rejected(given["reason"]) for one in chosen}, ()
+        return {one.call.id: Rejected(given["reason"]) for one in chosen}, chosen
     _refuse_left_out(setup, chosen)
     if arguments is None:
-        if not given["always"]:
-            return {one.call.id: Approved() for one in chosen}, ()
-        tools = tuple(dict.fromkeys(one.call.tool_name for one in chosen))
-        return {one.call.id: Approved() for one in chosen}, tools
+        return {one.call.id: Approved() for one in chosen}, chosen
     if len(chosen) > 1:
         calls = ", ".join(one.call.id for one in chosen)
         raise UsageError("--args needs a CALL: several wait", hint=f"those that wait: {calls}")
     if read_object(arguments) is None:
         raise UsageError("--args takes a JSON object", hint="""--args '{"command": "ls"}'""")
     _refuse_misfit(chosen[0], arguments)
-    return {chosen[0].call.id: Modified(arguments)}, ()
+    return {chosen[0].call.id: Modified(arguments)}, chosen
+
+
+def _for_good(
+    chosen: Sequence[Question],
+) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
+    """The tools, and by call the kinds, that are allowed for the rest of the thread.
+
+    Raises:
+        UsageError: one of the calls can only be allowed by itself.
+    """
+    from treadle.cli.questions import in_general, in_line
+    from treadle.errors import UsageError
+
+    for one in chosen:
+        if not in_general(one):
+            name, call = in_line(one.call.tool_name), in_line(one.call.id)
+            raise UsageError(
+                f"call {call} of {name} can only be allowed by itself: it is of no kind that a "
+                "grant could name; nothing was answered",
+                hint="--yes without --always",
+            )
+    tools = dict.fromkeys(one.call.tool_name for one in chosen if not one.scope.kinds)
+    return tuple(tools), {one.call.id: one.scope.kinds for one in chosen if one.scope.kinds}
 
 
 def _refuse_to_be_left_out(setup: Setup) -> None:

@@ -16,7 +16,7 @@ import click
 
 from treadle.cli.questions import (
     SHOWN_LENGTH_MAX,
-    in_line,
+    in_general,
     read_object,
     say_behind_bar,
     show_question,
@@ -71,17 +71,18 @@ async def decide(question: Question) -> Verdict:
     Raises:
         click.Abort: the input has ended; nobody answers.
     """
-    call, name = question.call, in_line(question.call.tool_name)
+    call, general = question.call, in_general(question)
     show_question(question)
     with suppress(termios.error):  # it is no terminal, or it is gone, as reading will tell
         termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
-    choices = f"yes (y), no (n), edit its arguments (e), always allow {name} in this thread (a)"
+    always = f", always {general} in this thread (a)" if general else ""
+    choices = f"yes (y){always}, edit its arguments (e), no (n)"
     while True:
         choice = _CHOICES.get((await _line(f"Run it? {choices}")).lower())
         if choice == "y":
             return Verdict(Approved())
-        if choice == "a":
-            return Verdict(Approved(), always=True)
+        if choice == "a" and general:
+            return Verdict(Approved(), always=True, kinds=question.scope.kinds)
         if choice == "n":
             return Verdict(Rejected(await _line("Why not? A line for the agent, may be empty")))
         if choice == "e" and (arguments_json := await _other_arguments(call.arguments_json)):

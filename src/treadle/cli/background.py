@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
@@ -35,10 +36,12 @@ class BackgroundSync:
 
     Args:
         setup: of the session.
+        say: takes the lines that a person should know; by default they go to standard error.
     """
 
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, setup: Setup, say: Callable[[str], None] | None = None) -> None:
         self._setup = setup
+        self._say = _say if say is None else say
         self._background: Background | None = None
 
     def begin(self, opened: Opened) -> None:
@@ -51,7 +54,7 @@ class BackgroundSync:
             if account is not None:
                 self._begin(account, opened)
         except TreadleError as error:
-            _say(f"nothing is synced: {error.message}")
+            self._say(f"nothing is synced: {error.message}")
 
     def _begin(self, account: Account, opened: Opened) -> None:
         from treadle.sync.background import Background
@@ -102,7 +105,7 @@ class BackgroundSync:
         if not told and not is_done:
             told = "not synced yet: it takes long; `treadle sync` goes on with it"
         if told:
-            _say(told)
+            self._say(told)
 
 
 def _told(report: Report) -> str:

@@ -97,13 +97,19 @@ def fork_at_rest(store: LocalStore, thread_id: str) -> str:
     Raises:
         StoreError: the thread cannot be read, or the disk refused.
     """
+    fork, told = begin_fork(store, thread_id)
+    click.echo(told, err=True)
+    return fork
+
+
+def begin_fork(store: LocalStore, thread_id: str) -> tuple[str, str]:
+    """As `fork_at_rest`; the fork, and a line that tells of it."""
     writer = store.fork(thread_id, last_rest(store, thread_id), creator=CREATOR)
     try:
         base = writer.fold.header.base
         assert base is not None
-        text = f"{writer.thread_id} goes on from version {base.version} of {base.thread}"
-        click.echo(text, err=True)
-        return writer.thread_id
+        told = f"{writer.thread_id} goes on from version {base.version} of {base.thread}"
+        return writer.thread_id, told
     finally:
         writer.close()
 

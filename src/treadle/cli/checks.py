@@ -99,7 +99,7 @@ def _place(name: str, path: Path) -> Finding:
 
 
 def check_programs() -> Iterator[Finding]:
-    """git, bubblewrap and ripgrep."""
+    """Git and ripgrep."""
     version = _output("git", "--version")
     numbers = tuple(int(number) for number in re.findall(r"\d+", version)[:2])
     if not version:
@@ -109,16 +109,31 @@ def check_programs() -> Iterator[Finding]:
         yield warning("git", f"{version} is too old", "install git 2.11 or newer")
     else:
         yield ok("git", f"{version} at {shutil.which('git')}")
-    if not shutil.which("bwrap"):
-        advice = "install bubblewrap: the sandbox for commands, which is to come, needs it"
-        yield warning("bubblewrap", "not found", advice)
-    elif not _runs("bwrap", "--ro-bind", "/", "/", "--unshare-all", "true"):
-        advice = "allow user namespaces: the sandbox for commands, which is to come, needs them"
-        yield warning("bubblewrap", "found, but it cannot start a sandbox here", advice)
-    else:
-        yield ok("bubblewrap", f"{_output('bwrap', '--version')}; not used by this version yet")
     ripgrep = _output("rg", "--version").partition("\n")[0]
     yield ok("ripgrep", ripgrep or "not found: searching is done in Python, which is slower")
+
+
+def check_sandbox() -> Iterator[Finding]:
+    """What holds commands here: found by starting a sandbox."""
+    from treadle.tools.sandbox.detect import find_backend, find_program
+
+    found = find_backend()
+    version = ".".join(map(str, found.version))
+    if found.name == "bubblewrap":
+        yield ok("sandbox", f"bubblewrap {version} at {found.program} holds commands")
+        return
+    advice = "install bubblewrap (Debian, Ubuntu, Fedora: the package `bubblewrap`)"
+    if find_program() is not None:
+        advice = (
+            "allow user namespaces: `sysctl kernel.unprivileged_userns_clone=1` or `sysctl "
+            "user.max_user_namespaces=15000`; on Ubuntu 23.10 and newer an AppArmor profile for "
+            "/usr/bin/bwrap (docs/sandbox.md has it)"
+        )
+    if found.name:
+        text = f"Landlock {version} and seccomp hold commands, which is less: {found.why_not}"
+    else:
+        text = f"nothing holds commands, so they are refused: {found.why_not}"
+    yield warning("sandbox", text, advice)
 
 
 def _run(*command: str) -> subprocess.CompletedProcess[str] | None:
@@ -140,11 +155,6 @@ def _output(*command: str) -> str:
     """What the command says; empty if it is not there or fails."""
     done = _run(*command)
     return done.stdout.strip() if done is not None and done.returncode == 0 else ""
-
-
-def _runs(*command: str) -> bool:
-    done = _run(*command)
-    return done is not None and done.returncode == 0
 
 
 def check_disk(places: Places) -> Iterator[Finding]:

@@ -20,7 +20,7 @@ SHOWN_MAX: Final = 50
 """Ids that are offered; who has more threads types a little of the id, or searches."""
 
 
-class ThreadIds(click.ParamType):
+class ThreadIds(click.ParamType[str]):
     """The id of a thread: taken as it is, completed from the threads of this machine.
 
     Args:

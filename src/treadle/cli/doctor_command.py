@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 def command(ctx: click.Context, /, as_json: bool) -> None:
     """Check versions, folders, programs, disk, settings, models, threads and what they leave.
 
+    \b
+    treadle doctor
+    treadle doctor --json      for a program
+
     Each line is ok, a warning or a failure, and says what to do. Changes nothing, but brings the
     search index up to date. Threads are read only as far as that is quick: `treadle verify --all`
     reads them all. Exit code 1 if something has failed.
@@ -45,6 +49,7 @@ def _examine() -> Iterator[Finding]:
     yield from checks.check_versions()
     yield from checks.check_places(places)
     yield from checks.check_programs()
+    yield from checks.check_sandbox()
     yield from checks.check_disk(places)
     yield from _check_models()
     yield from check_store(LocalStore(places), places)

@@ -135,11 +135,9 @@ async def _run(name: str, hook: Hook, data: bytes, folder: str, *, is_guard: boo
         text = f"the hook {name} {why}"
         return Said(no=text) if is_guard else Said(warning=text)
 
-    program, *arguments = hook.words
     try:
         process = await asyncio.create_subprocess_exec(
-            Path(program).expanduser() if program.startswith("~") else program,
-            *arguments,
+            *_at_home(hook.words),
             cwd=folder,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.DEVNULL,
@@ -167,6 +165,14 @@ async def _run(name: str, hook: Hook, data: bytes, folder: str, *, is_guard: boo
         return Said(no=f"{name}: {words}" if words else f"the hook {name} said no, and not why")
     told = f": {words}" if words else ""
     return Said(warning=f"the hook {name} ended with exit code {code}{told}")
+
+
+def _at_home(words: tuple[str, ...]) -> tuple[str, ...]:
+    """The words, with the home folder in the place of a mark at the program's beginning."""
+    program, *arguments = words
+    if program.startswith("~"):
+        program = str(Path(program).expanduser())
+    return (program, *arguments)
 
 
 async def _converse(process: asyncio.subprocess.Process, data: bytes) -> str:

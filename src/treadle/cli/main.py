@@ -64,6 +64,7 @@ COMMANDS: Final = (
 WELCOME: Final = """\
 Treadle: a coding agent that never loses a stitch.
 
+  treadle                          in a terminal: talk with the agent in this folder
   treadle demo                     see it work: 30 seconds, no keys, no network
   treadle -p "PROMPT"              one turn in this folder; the answer goes to stdout
   treadle run "TASK"               a task, worked on until it is done
@@ -71,8 +72,6 @@ Treadle: a coding agent that never loses a stitch.
   treadle resume ID                go on with a thread
   treadle approve ID --yes         answer what a thread waits for, and go on
   treadle --help                   everything else
-
-The interactive terminal is not part of this version yet.
 """
 
 
@@ -90,6 +89,14 @@ class _Lazy(click.Group):
         _complete_ids(command)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that is named. A prompt in its place is told where prompts go."""
+        if args and args[0] not in COMMANDS and not ctx.resilient_parsing:
+            raise _no_command(args[0])
+        return super().resolve_command(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run it. Who reads no further, like `head`, has what it wanted: nothing is said."""
         if _wants_no_color():
@@ -101,6 +108,15 @@ class _Lazy(click.Group):
 
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return UNREAD
+
+
+def _no_command(name: str) -> click.UsageError:
+    from treadle.models.catalog import nearest
+
+    return click.UsageError(
+        f"No such command {name!r}{nearest(name, COMMANDS)}\n"
+        '`treadle -p "PROMPT"` runs one turn; `treadle` alone, in a terminal, is a talk'
+    )
 
 
 def _complete_ids(command: click.Command) -> None:
@@ -128,7 +144,15 @@ def _wants_no_color() -> bool:
 @click.option(
     "-c", "--continue", "latest", is_flag=True, help="Go on with this folder's last thread."
 )
-@click.option("-r", "--resume", "thread", metavar="ID", help="Go on with this thread.")
+@click.option(
+    "-r",
+    "--resume",
+    "thread",
+    metavar="[ID]",
+    is_flag=False,
+    flag_value="",
+    help="Go on with this thread; without an ID, with one that is picked.",
+)
 @click.option("--fork", is_flag=True, help="With -r or -c: go on in a fork, and leave it as it is.")
 @options.model_option(
     "provider:model, an alias, scripted:FILE or recorded:FILE. A thread keeps its model."
@@ -148,6 +172,7 @@ def _wants_no_color() -> bool:
 @options.limit_options("this turn")
 @options.run_options
 @click.option("--private", is_flag=True, help="A new thread never leaves this machine.")
+@click.option("--plain", is_flag=True, help="The chat as lines of text, as for a screen reader.")
 @click.option("-v", "--verbose", count=True, help="Log transitions (-v) and everything (-vv).")
 @click.pass_context
 def cli(ctx: click.Context, /, verbose: int, **given: Any) -> None:
@@ -168,28 +193,48 @@ def cli(ctx: click.Context, /, verbose: int, **given: Any) -> None:
 
         begin_log(logging.DEBUG if verbose > 1 else logging.INFO)
     if ctx.invoked_subcommand is not None:
-        if any(value and value != "text" for value in given.values()):
+        if any(value not in (None, False, "text") for value in given.values()):
             raise click.UsageError(
                 f"options of `treadle -p` stand before no command: put them after "
                 f"`{ctx.invoked_subcommand}`, if it has them"
             )
         return
     if given["prompt"] is None:
-        if given["latest"] or given["thread"] or given["fork"]:
-            raise click.UsageError(
-                "the interactive terminal is not part of this version yet; add -p PROMPT"
-            )
-        click.echo(WELCOME, nl=False)
-        given["thread"] = _unfinished(given["cwd"])
-        if given["thread"] is None:
-            return
+        ctx.exit(_without_prompt(given))
+    if given.pop("plain"):
+        raise click.UsageError("--plain is about the chat: it goes without -p")
+    if given["thread"] == "":
+        raise click.UsageError("-r with -p needs the ID of a thread, or -c the last one")
     from treadle.cli.turn import TurnOptions, run_turn
 
     ctx.exit(run_turn(TurnOptions(**given)))
 
 
-def _unfinished(folder: str | None) -> str | None:
-    """The thread of this folder that a person wants to go on with, if there is one to offer.
+def _without_prompt(given: dict[str, Any]) -> int:
+    """The chat; where there is no terminal, a welcome that says what else can be done."""
+    if sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty():
+        return _chat(given)
+    if given["latest"] or given["thread"] is not None or given["fork"]:
+        raise click.UsageError("this is no terminal, where one could talk: add -p PROMPT")
+    click.echo(WELCOME, nl=False)
+    _tell_unfinished(given["cwd"])
+    return 0
+
+
+def _chat(given: dict[str, Any]) -> int:
+    from treadle.cli.chat.sessions import ChatOptions
+    from treadle.cli.chat.start import run_chat
+
+    for name in ("output_format", "record"):
+        if given.pop(name) not in (None, "text"):
+            words = name.replace("_", "-")
+            raise click.UsageError(f"--{words} goes with -p PROMPT, or with a command")
+    del given["prompt"]
+    return run_chat(ChatOptions(**given))
+
+
+def _tell_unfinished(folder: str | None) -> None:
+    """What was left unfinished in this folder, on standard error.
 
     Who has no threads yet waits for nothing to be imported. That threads cannot be read does not
     make a welcome fail: it is said.
@@ -197,14 +242,17 @@ def _unfinished(folder: str | None) -> str | None:
     from treadle.store.places import Places
 
     try:
-        if not (Places.find().data / "threads").is_dir():
-            return None
-        from treadle.cli.pending import offer
+        places = Places.find()
+        if not (places.data / "threads").is_dir():
+            return
+        from treadle.cli.pending import tell
+        from treadle.store.local import LocalStore
 
-        return offer(str(Path(folder or ".").expanduser().resolve()))
+        here = str(Path(folder or ".").expanduser().resolve())
+        for line in tell(LocalStore(places), here, "treadle resume"):
+            click.echo(line, err=True)
     except (TreadleError, OSError) as error:
         click.echo(f"\ntreadle: {legible(str(error))}", err=True)
-        return None
 
 
 def main() -> None:

@@ -9,12 +9,12 @@ from typing import Any, Final, TypeAlias
 from msgspec import Struct
 
 from treadle.cli.render import describe_call, head
-from treadle.core.events import Compacted, LlmEvent, ToolCompleted, UserInput
+from treadle.core.events import Compacted, LlmEvent, Steered, ToolCompleted, UserInput
 from treadle.core.messages import ToolCall
 from treadle.core.task.events import TaskGiven
 from treadle.core.tools import ToolExecutionOutcome
 from treadle.thread.codec import UnknownEntryError, decode_entry
-from treadle.thread.facts import ThreadCreated
+from treadle.thread.facts import CommandShown, ThreadCreated
 from treadle.thread.record import Record
 from treadle.thread.words import words_of
 
@@ -58,7 +58,7 @@ def _says(who: str, text: str) -> Iterator[Line]:
     yield Line("said", text)
 
 
-def _prompt(_: Calls, entry: UserInput) -> Iterator[Line]:
+def _prompt(_: Calls, entry: UserInput | Steered) -> Iterator[Line]:
     return _says(entry.message.name or entry.message.role, entry.message.content)
 
 
@@ -84,6 +84,11 @@ def _result(calls: Calls, entry: ToolCompleted) -> Iterator[Line]:
     yield Line("result" if is_good else "failure", shown)
 
 
+def _command(_: Calls, entry: CommandShown) -> Iterator[Line]:
+    yield Line("aside", words.text if (words := words_of(entry)) is not None else "")
+    yield Line("failure" if entry.exit_code else "result", head(entry.output) or "(no output)")
+
+
 def _name(calls: Calls, call_id: str) -> str:
     return describe_call(calls[call_id]) if call_id in calls else call_id
 
@@ -91,9 +96,11 @@ def _name(calls: Calls, call_id: str) -> str:
 _WORDS: Final[Mapping[type, Callable[[Calls, Any], Iterator[Line]]]] = MappingProxyType(
     {
         UserInput: _prompt,
+        Steered: _prompt,
         TaskGiven: lambda _, entry: _says("task", entry.task),
         LlmEvent.Completed: _answer,
         ToolCompleted: _result,
+        CommandShown: _command,
     }
 )
 """What is said, called and answered; of all else `words_of` tells."""

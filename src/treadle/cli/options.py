@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 MODES: Final = ("plan", "ask", "auto-edit", "auto")
 """As `cli/modes.py` has them, which takes longer to import."""
 
+LEVELS: Final = ("read-only", "workspace-write", "off")
+NETWORK: Final = ("off", "ask", "on")
+"""Both as `tools/sandbox/policy.py` has them."""
+
 SECONDS_MAX: Final = 10 * 365 * 86_400
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([smh]?)", re.ASCII)
 _UNIT_S: Final = {"": 1, "s": 1, "m": 60, "h": 3600}
@@ -98,7 +102,19 @@ def limit_options(of: str) -> Callable[[F], F]:
 
 
 def run_options(command: F) -> F:
-    """`--record` and `--no-commit`."""
+    """`--sandbox`, `--network`, `--record` and `--no-commit`."""
+    command = click.option(
+        "--network",
+        type=click.Choice(NETWORK),
+        help="Whether commands reach the network. ask: each that says it needs it is asked about. "
+        "Default: what the settings say, else ask.",
+    )(command)
+    command = click.option(
+        "--sandbox",
+        type=click.Choice(LEVELS),
+        help="What commands may change: nothing, the workspace, or (off) whatever you may. "
+        "Default: what the settings say, else workspace-write.",
+    )(command)
     command = click.option(
         "--no-commit", is_flag=True, help="Do not commit what the agent changes."
     )(command)

@@ -88,7 +88,7 @@ def _config(setup: Setup, approval: Approval) -> AgentConfig:
     is_task = isinstance(machine, TaskMachine)
     tools = _tools(setup, approval)
     if is_task:
-        return replace(machine.config, tools=tools, approval=approval.policy, granted={})
+        return replace(machine.config, tools=tools, approval=approval.policy).without_grants()
     return AgentConfig(
         model_name=machine.config.model_name,
         system_prompt=setup.system_prompt(setup.workspace()),

@@ -1,4 +1,4 @@
-"""What is unfinished in a folder: found, told, and offered to be gone on with."""
+"""What is unfinished in a folder: found, and told with what goes on with it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Final
 import click
 from msgspec import Struct
 
-from treadle.cli.ask import is_somebody_there
 from treadle.cli.filters import local_time
 from treadle.cli.render import printable
 from treadle.errors import TreadleError
@@ -92,36 +91,29 @@ def notice(store: LocalStore, workspace: str) -> str | None:
     return f"{len(left)} threads are unfinished here; `treadle` shows them"
 
 
-def offer(workspace: str) -> str | None:
-    """Tell what is not done in a folder; in a terminal, ask which of it to go on with.
+def tell(store: LocalStore, workspace: str, go_on: str) -> list[str]:
+    """What is not done in a folder, in lines; none if all is done.
 
-    Returns:
-        The thread that was chosen.
+    Args:
+        store: the threads.
+        workspace: the folder.
+        go_on: the command that goes on with a thread, without its id.
 
     Raises:
-        TreadleError: the threads of this machine cannot be read.
-        click.Abort: nobody answers any more.
+        DiskError: the threads of this machine cannot be read.
     """
-    from treadle.store.places import Places
-
-    store = LocalStore(Places.find())
     pending = find_pending(store, workspace)
+    told = []
     for line in pending.running:
-        click.echo(
-            f"\nat work here now: {_row(line, pending)}\n  treadle watch {line.id}", err=True
-        )
+        told += ["", f"at work here now: {_row(line, pending)}", f"  treadle watch {line.id}"]
     if not pending.left:
-        return None
-    click.echo("\nunfinished here:", err=True)
-    shown = pending.left[:SHOWN_MAX]
-    is_asked = is_somebody_there()
-    for number, line in enumerate(shown, 1):
-        click.echo(f"  {number}  {_row(line, pending)}", err=True)
-        if not is_asked:
-            click.echo(f"     treadle resume {line.id}", err=True)
-    if len(pending.left) > len(shown):
-        click.echo(f"  and {len(pending.left) - len(shown)} more: treadle list", err=True)
-    return _choose(shown) if is_asked else None
+        return told
+    told += ["", "unfinished here:"]
+    for number, line in enumerate(pending.left[:SHOWN_MAX], 1):
+        told += [f"  {number}  {_row(line, pending)}", f"     {go_on} {line.id}"]
+    if len(pending.left) > SHOWN_MAX:
+        told.append(f"  and {len(pending.left) - SHOWN_MAX} more: treadle list")
+    return told
 
 
 def _describe(line: ThreadSummary, pending: Pending) -> str:
@@ -135,16 +127,3 @@ def _row(line: ThreadSummary, pending: Pending) -> str:
     return (
         f"{line.id}  {local_time(line.updated_at)}  {printable(title)}: {_describe(line, pending)}"
     )
-
-
-def _choose(lines: Sequence[ThreadSummary]) -> str | None:
-    """The thread of the number that is typed; none for an empty line."""
-    numbers = {str(number): line.id for number, line in enumerate(lines, 1)}
-    while True:
-        words = "Go on with one of them? Its number, or Enter for none"
-        answer = click.prompt(words, default="", show_default=False, err=True).strip()
-        if not answer:
-            return None
-        if answer in numbers:
-            return numbers[answer]
-        click.echo(f"one of: {', '.join(numbers)}", err=True)

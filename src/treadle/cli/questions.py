@@ -14,7 +14,7 @@ from typing import Any, Final
 import click
 import msgspec
 
-from treadle.core.approval import Question
+from treadle.core.approval import Question, Scope
 
 SHOWN_LENGTH_MAX: Final = 4000
 """Characters of one argument that are shown. Each has its own bound: a long one must not push
@@ -26,11 +26,16 @@ _NAMES_MAX: Final = 5
 
 
 def show_question(question: Question, *, err: bool = True) -> None:
-    """The call as it would run, and all that may be wrong with it."""
+    """The call as it would run, why it is asked about, and all that may be wrong with it."""
     name = in_line(question.call.tool_name)
     risk = question.risk.name.lower()
     click.secho(f"{name} needs your approval; its risk is {risk}:", fg="yellow", err=err)
+    for why in question.scope.reasons:
+        click.secho(f"  careful: {visible(why)}", fg="red", err=err)
     click.secho(f"  {visible(question.reason)}", dim=True, err=err)
+    if question.scope.confined:
+        words = f"it would run confined: {visible(question.scope.confined)}"
+        click.secho(f"  {words}", dim=True, err=err)
     told = list(_told(question.call.arguments_json))
     for text in told:
         say_behind_bar(visible(text[:SHOWN_LENGTH_MAX]), err=err)
@@ -41,6 +46,16 @@ def show_question(question: Question, *, err: bool = True) -> None:
         shown = ", ".join(names[:_NAMES_MAX]) + (", ..." if len(names) > _NAMES_MAX else "")
         words = f"it holds characters that cannot be seen, shown as {_MARK}: {shown}"
         click.secho(f"  careful: {words}", fg="red", err=err)
+
+
+def in_general(question: Question) -> str:
+    """What a yes for the rest of the thread would be for; empty if the call can only be by itself.
+
+    It is for the kinds of the call; for its whole tool only if that says nothing about its calls.
+    """
+    if question.scope.kinds:
+        return ", ".join(f"`{in_line(kind)}`" for kind in question.scope.kinds)
+    return in_line(question.call.tool_name) if question.scope == Scope() else ""
 
 
 def _told(arguments_json: str) -> Iterator[str]:

@@ -82,6 +82,8 @@ def _run(text: str, **given: Any) -> int:
             "ask",
             record=given["record"],
             task_type=given["task_type"],
+            sandbox=given["sandbox"],
+            network=given["network"],
         ),
         folder=given["cwd"],
         no_commit=given["no_commit"],

@@ -15,7 +15,7 @@ from treadle.cli.hooks import Hooks
 from treadle.cli.modes import Approval, approval_of, recorded_approval
 from treadle.cli.providers import Models, is_played
 from treadle.config.load import DEFAULT, Loaded
-from treadle.config.settings import ApprovalMode
+from treadle.config.settings import ApprovalMode, NetworkMode, SandboxLevel
 from treadle.core.config import AgentConfig, choose_model
 from treadle.core.llm import Usage
 from treadle.core.task.machine import TaskMachine
@@ -24,11 +24,15 @@ from treadle.errors import UsageError
 from treadle.runtime.commit_message import Composer
 from treadle.runtime.ports import Provider, Tools
 from treadle.runtime.titles import Titler
+from treadle.store.live import LiveText
 from treadle.store.local import LocalStore
+from treadle.store.places import Places
 from treadle.thread.facts import ContextObserved
 from treadle.thread.fold import ThreadFold
 from treadle.tools.builtin import builtin_tools
 from treadle.tools.registry import AnyTool, Registry
+from treadle.tools.sandbox.box import Sandbox
+from treadle.tools.sandbox.policy import Level, Network, Policy
 from treadle.workspace.commit import GitWorkspace
 from treadle.workspace.context import describe_context
 from treadle.workspace.files.states import FileStates
@@ -44,13 +48,21 @@ and go on. If a command is reported as uncertain, the process died while it ran:
 it happened before you repeat it."""
 """Recorded in the thread when it begins, so that a resumed thread sends the same bytes."""
 
+FILE_WRITERS: Final = frozenset({"edit_file", "write_file"})
+"""The tools that change files without a command; no sandbox holds them."""
+READ_ONLY_NOTICE: Final = (
+    "sandbox read-only: the agent can run commands, which leave nothing, but not change files"
+)
+
 
 class Choice(Struct, frozen=True):
     """What a person may choose per run; `None` keeps what the thread has recorded.
 
     `mode` is an approval mode, `mode_if_unset` that of a new thread for which no settings choose
     one. `max_steps` bounds the turns of this run only; `None` is what the settings say. `record` is
-    a file that keeps what models stream. `task_type` is the kind of a new task.
+    a file that keeps what models stream. `task_type` is the kind of a new task. `sandbox` and
+    `network` say what holds commands; a thread keeps neither. With `may_change` the mode may become
+    another one in the course of the run.
     """
 
     model: str | None = None
@@ -59,6 +71,9 @@ class Choice(Struct, frozen=True):
     max_steps: int | None = None
     record: str | None = None
     task_type: str = "default"
+    sandbox: SandboxLevel | None = None
+    network: NetworkMode | None = None
+    may_change: bool = False
 
 
 class Parts(Struct, frozen=True):
@@ -73,6 +88,7 @@ class Parts(Struct, frozen=True):
     hook_usage: Callable[[], tuple[Usage | None, str]]
     context: ContextObserved
     titler: Titler | None
+    places: Places
 
     def for_driver(self, thread_id: str) -> dict[str, Any]:
         """The arguments of `Driver` that stand behind the writer, by name."""
@@ -85,6 +101,7 @@ class Parts(Struct, frozen=True):
             "workspace": self.workspace,
             "redactor": self.redactor,
             "hook_usage": self.hook_usage,
+            "live": LiveText(self.places, thread_id),
         }
 
 
@@ -126,14 +143,18 @@ class Setup(Struct, frozen=True):
         approval = self._approval()
         config = replace(self._config(folder), approval=approval.policy)
         provider = self.models.open(config.model_name)
-        commits = self.auto_commit and not approval.only_reads
+        commits = self.auto_commit and (self.choice.may_change or not approval.only_reads)
         composer = self._composer(config) if commits else None
         known = collect_secrets(os.environ, Path.home(), files=[self.store.places.remote])
         redactor = Redactor({**self.models.keys, **known})
         self.models.redact = redactor.redact
-        tools = Registry(self._tools(), workspace=folder)
+        sandbox = self.sandbox(folder)
+        tools = Registry(self._tools(), workspace=folder, sandbox=sandbox)
         if approval.only_reads:
             tools = tools.only({EffectClass.READ})
+        elif sandbox.policy.level is Level.READ_ONLY:
+            tools = tools.without(FILE_WRITERS)
+            self.notices.append(READ_ONLY_NOTICE)
         if approval.notice:
             self.notices.append(approval.notice)
         is_hooked = self.hooks.has("before_tool", "after_tool")
@@ -156,7 +177,20 @@ class Setup(Struct, frozen=True):
                 began_in=None if self.thread is None else self.thread.header.workspace,
             ),
             titler=self._titler(config),
+            places=self.store.places,
         )
+
+    def sandbox(self, folder: str) -> Sandbox:
+        """What holds the commands of this run: what was chosen for it, else what is set."""
+        settings, own = self.loaded.settings, self.store.places
+        policy = Policy(
+            Level(self.choice.sandbox or settings.sandbox),
+            Network(self.choice.network or settings.network),
+            writable=settings.sandbox_writable,
+            readable=settings.sandbox_readable,
+            hidden=(str(own.data), str(own.state), str(own.config)),
+        )
+        return Sandbox(policy, folder)
 
     def _tools(self) -> Sequence[AnyTool]:
         """A task keeps the tools it was begun with, unless a mode is chosen anew."""

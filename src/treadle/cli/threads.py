@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from msgspec import Struct
@@ -26,6 +26,8 @@ from treadle.tools.builtin import builtin_tools
 
 Opened: TypeAlias = Session | AgentEngine
 OnOutput: TypeAlias = Callable[[Output], None]
+People: TypeAlias = Mapping[str, Any]
+"""The arguments `ask` and `approve` of a driver."""
 
 
 class Task(Struct, frozen=True):
@@ -43,6 +45,7 @@ def open_conversation(
     *,
     budget: TokenBudget | None = None,
     is_private: bool = False,
+    people: People | None = None,
 ) -> Session:
     """A session on the conversation of the setup, or on a new one.
 
@@ -51,6 +54,7 @@ def open_conversation(
         on_output: gets every output.
         budget: what one turn may use.
         is_private: whether a new thread may never leave this machine.
+        people: who is asked; by default whoever sits at this terminal, if anybody does.
 
     Raises:
         NotConfiguredError: no model was chosen, nor is one recorded; or it has no key.
@@ -71,7 +75,8 @@ def open_conversation(
         if setup.thread_id is None
         else setup.store.open(setup.thread_id)
     )
-    rest = {**parts.for_driver(writer.thread_id), **_people()}
+    asked = _people() if people is None else people
+    rest = {**parts.for_driver(writer.thread_id), **asked}
     return Session(writer, budget=budget, titler=parts.titler, on_output=on_output, **rest)
 
 
@@ -156,14 +161,18 @@ def open_recorded(
 
     What only the program can do that began the thread is refused before anything is recorded.
     """
-    _refuse_foreign_tools(setup)
+    refuse_foreign_tools(setup)
     if setup.is_task:
         return reopen_task(setup, on_output)
     return open_conversation(setup, on_output, budget=budget)
 
 
-def _refuse_foreign_tools(setup: Setup) -> None:
-    """Calls would end as "tool not found", a person's yes to them would be used up."""
+def refuse_foreign_tools(setup: Setup) -> None:
+    """Calls would end as "tool not found", a person's yes to them would be used up.
+
+    Raises:
+        UsageError: the thread of the setup needs tools that only the program has which began it.
+    """
     assert setup.thread is not None
     machine, ours = setup.thread.machine, {tool.definition.name for tool in builtin_tools()}
     if setup.is_task and not setup.thread.is_idle:
@@ -191,6 +200,6 @@ def _warn_of_unknown_price(setup: Setup, model_name: str, budget: TokenBudget | 
         )
 
 
-def _people() -> dict[str, Any]:
+def _people() -> People:
     """Who is asked, if anybody is there."""
     return {"ask": ask, "approve": decide} if is_somebody_there() else {}

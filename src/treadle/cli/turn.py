@@ -17,7 +17,7 @@ from treadle.cli.render import make_renderer
 from treadle.cli.setup import Choice, Setup
 from treadle.cli.threads import Opened, open_conversation, open_recorded
 from treadle.cli.wiring import make_setup
-from treadle.config.settings import ApprovalMode
+from treadle.config.settings import ApprovalMode, NetworkMode, SandboxLevel
 from treadle.errors import ThreadBusyError, UsageError
 from treadle.runtime.outputs import Notice, TurnFinished
 from treadle.runtime.session import Session
@@ -41,6 +41,8 @@ class TurnOptions(Struct, frozen=True):
     private: bool = False
     no_commit: bool = False
     record: str | None = None
+    sandbox: SandboxLevel | None = None
+    network: NetworkMode | None = None
 
 
 def run_turn(options: TurnOptions) -> int:
@@ -83,6 +85,8 @@ def _make_setup(options: TurnOptions) -> Setup:
             options.approval_mode,
             max_steps=options.max_steps,
             record=options.record,
+            sandbox=options.sandbox,
+            network=options.network,
         ),
         folder=options.cwd,
         no_commit=options.no_commit,

@@ -24,7 +24,7 @@ def command(thread: str, since: int | None, is_kept: bool, as_json: bool) -> Non
     treadle watch 0190 --keep --json   every record, for a program
 
     Shows its last turn, then what is recorded as it happens: prompts, answers, calls and their
-    results, approvals, commits, failures. Text that is still being written is not: an answer
+    results, approvals, commits, failures. An answer grows while it is written; with --json it
     appears when it is complete. Reads only; the process that works is not disturbed.
 
     Ends when no process has the thread open any more, and says how it stands then; Ctrl-C ends it

@@ -10,11 +10,15 @@ import click
 import msgspec
 from msgspec import Struct
 
-from treadle.cli.narrating import Narrator
+from treadle.cli.growing import Growing
+from treadle.cli.narrating import Line, Narrator
 from treadle.cli.render import printable
+from treadle.core.events import LlmEvent
 from treadle.store.following import Change, Follower
 from treadle.store.lease import Holder
+from treadle.store.live import read_live
 from treadle.store.local import LocalStore
+from treadle.thread.codec import UnknownEntryError, decode_entry
 from treadle.thread.record import Record
 
 INTERVAL_S: Final = 0.2
@@ -24,6 +28,9 @@ FIRST_RECORDS_MAX: Final = 200
 """Of the turn that is there already; a long one is shown from somewhere in its middle."""
 
 _TURN_BEGINS: Final = frozenset(("user_input", "task_given"))
+
+_SAID: Final = frozenset(("llm_completed", "llm_error", "cancel_requested", "recovered"))
+"""After these nothing that was being said before is said any more."""
 
 _STYLES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "who": ("", {"bold": True}),
@@ -55,6 +62,8 @@ def watch(
 ) -> None:
     """Show what is recorded on a thread, from its last turn on, until nobody works on it.
 
+    An answer is shown while it is written, if the process that works tells of it.
+
     Reads only, and holds nothing: no writer waits or fails because of it.
 
     Args:
@@ -77,6 +86,8 @@ def watch(
         # Asked before it is read: what the last holder wrote is read then, all of it.
         was_held, is_held = is_held, store.holder(thread_id) is not None
         watched.look()
+        if is_held:
+            watched.listen()
         if watched.is_over:
             return
         if was_held and not is_held:
@@ -90,7 +101,13 @@ class _Watched:
     """A thread, as far as it was shown."""
 
     def __init__(self, store: LocalStore, thread_id: str, *, as_json: bool) -> None:
+        self._store = store
         self._follower = Follower(store.folders, thread_id)
+        who = Line("who", "assistant:")
+        self._growing = Growing(lambda: self._show_lines([who]), _write)
+        self._version = 0
+        self._said = 0
+        """The version at which an answer ended last."""
         self._narrator = Narrator()
         self._as_json = as_json
         self._holder = store.holder(thread_id)
@@ -107,6 +124,8 @@ class _Watched:
         first: deque[Record] = deque(maxlen=FIRST_RECORDS_MAX)
         count = 0
         for item in self._follower.news():
+            if isinstance(item, Record):
+                self._note(item)
             if isinstance(item, Change):
                 self._tell(item)
             elif since is not None:
@@ -129,9 +148,27 @@ class _Watched:
             if isinstance(item, Change):
                 self._tell(item)
             else:
+                self._note(item)
                 self._show(item)
 
+    def listen(self) -> None:
+        """Show what is being said now."""
+        live = None if self._as_json else read_live(self._store.places, self._thread_id)
+        if live is None or not self._said <= live.after <= self._version:
+            return  # its record was shown, or others that stand before it were not
+        holder = self._store.holder(self._thread_id)
+        if not isinstance(holder, Holder) or holder.pid == live.pid:
+            self._growing.grow(live)
+
+    def _note(self, record: Record) -> None:
+        """Remember what decides whether something that is being said is news."""
+        self._version = record.seq
+        if _kind(record) in _SAID:
+            self._said = record.seq
+
     def _tell(self, change: Change) -> None:
+        self._growing.interrupt()
+        self._version = self._said = 0
         text = "records that were shown were rewritten; they follow as they stand now"
         _say(_ENDINGS.get(change, text))
 
@@ -145,7 +182,15 @@ class _Watched:
             }
             click.echo(msgspec.json.encode(line))
             return
-        for piece in self._narrator.tell(record):
+        lines = list(self._narrator.tell(record))
+        if _kind(record) == "llm_completed" and self._growing.finish(_answer(record)):
+            lines = [line for line in lines if line.kind == "call"]
+        if lines:
+            self._growing.interrupt()
+        self._show_lines(lines)
+
+    def _show_lines(self, lines: list[Line]) -> None:
+        for piece in lines:
             mark, style = _STYLES[piece.kind]
             blank = " " * len(mark)
             for number, text in enumerate(printable(piece.text).splitlines()):
@@ -158,6 +203,19 @@ def _kind(record: Record) -> str:
         return msgspec.json.decode(record.event, type=_Kind).type
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return ""
+
+
+def _answer(record: Record) -> str:
+    """What the model said, of the record of an answer."""
+    try:
+        entry = decode_entry(record.event)
+    except UnknownEntryError:
+        return ""
+    return entry.response.message.content if isinstance(entry, LlmEvent.Completed) else ""
+
+
+def _write(text: str) -> None:
+    click.echo(printable(text), nl=False)
 
 
 def how_it_stands(store: LocalStore, thread_id: str) -> str:

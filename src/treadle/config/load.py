@@ -48,6 +48,8 @@ ENVIRONMENT: Final[Mapping[str, tuple[Path, Callable[[str], Any]]]] = MappingPro
         "TREADLE_REASONING": (("reasoning",), str),
         "TREADLE_LOCAL_ONLY": (("local_only",), _read_bool),
         "TREADLE_SYNC": (("sync",), str),
+        "TREADLE_SANDBOX": (("sandbox",), str),
+        "TREADLE_NETWORK": (("network",), str),
     }
 )
 """What each variable sets, and how its text is read."""

@@ -174,6 +174,10 @@ def project_faults(
         if tables.get(key) == value:
             shown = json.dumps(value)
             yield (key,), f"a project's file may not set {key} = {shown}: {why}"
+    for key in ("sandbox", "network", "sandbox_writable", "sandbox_readable"):
+        if key in tables:
+            why = "what holds its commands is for its user to say"
+            yield (key,), f"a project's file may not set {key}: {why}"
     for name in tables.get("hooks", {}):
         why = "commands that run by themselves are its user's business"
         yield ("hooks", name), f"a project's file may not set hooks.{name}: {why}"

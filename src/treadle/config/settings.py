@@ -24,6 +24,10 @@ Path: TypeAlias = tuple[str, ...]
 
 ApprovalMode: TypeAlias = Literal["plan", "ask", "auto-edit", "auto"]
 """`config/approval.py` says what each means."""
+SandboxLevel: TypeAlias = Literal["read-only", "workspace-write", "off"]
+"""What of the file system a command may change; `tools/sandbox/policy.py` says what each means."""
+NetworkMode: TypeAlias = Literal["off", "ask", "on"]
+"""Whether a command reaches the network."""
 SyncMode: TypeAlias = Literal["auto", "manual"]
 """Whether sessions send what they record by themselves, or only `treadle sync` does."""
 Count: TypeAlias = Annotated[int, Meta(ge=1, le=COUNT_MAX)]
@@ -59,7 +63,8 @@ class Settings(Struct, frozen=True):
     """The settings that hold; `None` is no bound, or the provider's own value.
 
     `models` are names of models by kind of task. `local_only` refuses every model that is not on
-    this machine. `max_tokens` bounds what one response may write.
+    this machine. `max_tokens` bounds what one response may write. `sandbox_writable` and
+    `sandbox_readable` are folders besides the workspace.
     """
 
     approval_mode: ApprovalMode = "plan"
@@ -72,6 +77,10 @@ class Settings(Struct, frozen=True):
     sync: SyncMode = "auto"
     models: Mapping[str, str] = MappingProxyType({})
     hooks: Mapping[str, Hook] = MappingProxyType({})
+    sandbox: SandboxLevel = "workspace-write"
+    network: NetworkMode = "ask"
+    sandbox_writable: tuple[str, ...] = ()
+    sandbox_readable: tuple[str, ...] = ()
 
 
 class Rule(Struct, frozen=True):
@@ -135,12 +144,17 @@ def is_name(text: str) -> bool:
     return bool(re.fullmatch(r"[a-z0-9][a-z0-9._-]*", text)) and not is_taken
 
 
+def _are_folders(value: tuple[str, ...]) -> bool:
+    return all(_is_key_file(path) for path in value)
+
+
 _SECRET: Final = re.compile(r"(^|_)(key|token|secret|password)$", re.IGNORECASE)
 """What people call a key when they write it where it must not stand."""
 
 _BOOL: Final = Rule(bool, "true or false")
 _COUNT: Final = Rule(Count, f"a whole number of at least 1 and at most {COUNT_MAX}")
 _MODEL: Final = Rule(Text, 'the name of a model ("provider:model" or an alias)', str.isprintable)
+_FOLDERS: Final = Rule(tuple[str, ...], "a list of paths, each from / or ~/", _are_folders)
 _TEXT: Final = Rule(Text, "a text in one line", str.isprintable)
 _VARIABLE: Final = Rule(
     str,
@@ -159,6 +173,10 @@ TOP: Final[Mapping[str, Rule]] = MappingProxyType(
         "reasoning": Rule(Reasoning, _one_of(Reasoning)),
         "local_only": _BOOL,
         "sync": Rule(SyncMode, _one_of(SyncMode)),
+        "sandbox": Rule(SandboxLevel, _one_of(SandboxLevel)),
+        "network": Rule(NetworkMode, _one_of(NetworkMode)),
+        "sandbox_writable": _FOLDERS,
+        "sandbox_readable": _FOLDERS,
     }
 )
 """The keys outside any table."""

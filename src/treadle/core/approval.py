@@ -13,12 +13,12 @@ a yes for the rest of the thread, is for calls of one kind, under the same groun
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from treadle.core.messages import ToolCall
-from treadle.core.tools import RiskLevel
+from treadle.core.tools import Bound, RiskLevel
 
 
 class AlwaysAsk(Struct, frozen=True, tag="always_ask"):
@@ -53,10 +53,12 @@ class Scope(Struct, frozen=True, omit_defaults=True):
     `reasons` say in words what is dangerous about it. `kinds` are what grants name: for a command
     the beginnings of its parts (`git status`, `npm test`), for a file its folder (`src/`). A grant
     covers a call if each of its kinds was granted; one without kinds can only be allowed by itself.
+    A kind that ends in a slash is a folder, and those below it are covered with it.
     `ground` is a digest of what a yes and a grant stand on: folder, environment, sandbox. `content`
     is a digest of what a yes alone stands on: the file that would be edited. `confined` says in
     words what holds the call when it runs (`workspace-write, no network, bubblewrap`). A call that
-    `must_ask` is asked about under every policy, because nothing would hold it.
+    `must_ask` is asked about under every policy. One that is `refused` fails by itself, for the
+    reason that stands there, and nobody is asked in vain.
     """
 
     reasons: tuple[str, ...] = ()
@@ -65,6 +67,16 @@ class Scope(Struct, frozen=True, omit_defaults=True):
     content: str = ""
     confined: str = ""
     must_ask: bool = False
+    refused: str = ""
+
+    @property
+    def bound(self) -> Bound | UnsetType:
+        """What a yes is bound to; unset if to nothing but the arguments."""
+        return Bound(self.ground, self.content) if self.ground or self.content else UNSET
+
+
+NO_SCOPE: Final = Scope()
+"""That of a call whose tool says nothing. One object, which is what lets it be left out on disk."""
 
 
 class Grant(Struct, frozen=True, omit_defaults=True):
@@ -85,7 +97,12 @@ class Question(Struct, frozen=True, omit_defaults=True):
     call: ToolCall
     risk: RiskLevel
     reason: str
-    scope: Scope = Scope()
+    scope: Scope = NO_SCOPE
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why it is asked about, in the order for people: what is dangerous, then the policy's."""
+        return (*self.scope.reasons, self.reason)
 
 
 class Approved(Struct, frozen=True, tag="approved"):
@@ -108,8 +125,15 @@ class Modified(Struct, frozen=True, tag="modified"):
 Decision: TypeAlias = Approved | Rejected | Modified
 
 
+MUST_ASK: Final = "this call needs approval under every policy"
+
+
 def question_about(
-    policy: Policy, call: ToolCall, declared: RiskLevel, assessed: RiskLevel
+    policy: Policy,
+    call: ToolCall,
+    declared: RiskLevel,
+    assessed: RiskLevel,
+    scope: Scope = NO_SCOPE,
 ) -> Question | None:
     """What a person must be asked before the call may run; `None` if nothing.
 
@@ -118,21 +142,35 @@ def question_about(
         call: what would run.
         declared: the risk of the tool.
         assessed: the risk of this very call; at least the declared one.
+        scope: what a yes would cover; one that must ask does so under every policy.
     """
-    if isinstance(policy, NeverAsk):
-        return None
+    risk, why = assessed, ""
     if isinstance(policy, AlwaysAsk):
-        return Question(call, assessed, "every call needs approval")
-    if isinstance(policy, AskAbove):
-        risk, asked_from = assessed, policy.risk
-    else:
+        why = "every call needs approval"
+    elif isinstance(policy, AskAbove):
+        why = _why_above(policy.risk, risk)
+    elif isinstance(policy, ToolBased):
         risk = policy.risks.get(call.tool_name, declared)
         risk = max(risk, assessed) if assessed > declared else risk
-        asked_from = RiskLevel.HIGH
+        why = _why_above(RiskLevel.HIGH, risk)
+    if scope.must_ask:
+        why = why or MUST_ASK
+    return Question(call, risk, why, scope) if why else None
+
+
+def _why_above(asked_from: RiskLevel, risk: RiskLevel) -> str:
+    """Why a call of this risk is asked about; empty if it is not."""
     if risk < asked_from:
-        return None
+        return ""
     words = f"calls of {asked_from.name.lower()} risk and above need approval"
-    return Question(call, risk, f"{words}; this one is {risk.name.lower()}")
+    return f"{words}; this one is {risk.name.lower()}"
+
+
+def covers(granted: str, kind: str) -> bool:
+    """Whether a grant of one kind covers calls of another: the same, or a folder below it."""
+    if granted == kind:
+        return True
+    return granted.endswith("/") and kind.endswith("/") and kind.startswith(granted)
 
 
 def told_as_modified(arguments_json: str, text: str) -> str:

@@ -5,8 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from treadle.core.approval import NeverAsk, Policy, Question, question_about
+from treadle.core.approval import (
+    NO_SCOPE,
+    Grant,
+    NeverAsk,
+    Policy,
+    Question,
+    Scope,
+    covers,
+    question_about,
+)
 from treadle.core.conversation import Conversation
 from treadle.core.llm import Reasoning
 from treadle.core.messages import ToolCall
@@ -21,9 +31,9 @@ class AgentConfig(Struct, frozen=True, omit_defaults=True):
     limit, such as that of `bash`, comes first). `max_steps` bounds the model requests of one turn;
     0 is no bound. `max_tokens` bounds one answer; 0 leaves it to the provider. `approval` says
     which calls need a person's yes, `granted` names tools that have one for good, each with the
-    highest risk that it is for. `parallel_max` bounds how many calls of a round run at a time; 0 is
-    no bound. A conversation is compacted when the model has used the fraction `compact_at` of
-    `context_tokens_max`; 0 of either is never.
+    highest risk that it is for, and `grants` kinds of their calls. `parallel_max` bounds how many
+    calls of a round run at a time; 0 is no bound. A conversation is compacted when the model has
+    used the fraction `compact_at` of `context_tokens_max`; 0 of either is never.
     """
 
     model_name: str = ""
@@ -38,6 +48,7 @@ class AgentConfig(Struct, frozen=True, omit_defaults=True):
     reasoning: Reasoning = "default"
     approval: Policy = NeverAsk()
     granted: dict[str, RiskLevel] = {}
+    grants: tuple[Grant, ...] = ()
     parallel_max: int = 8
     context_tokens_max: int = 0
     compact_at: float = 0.8
@@ -54,32 +65,64 @@ class AgentConfig(Struct, frozen=True, omit_defaults=True):
         tool = self.definition_of(tool_name)
         return EffectClass.MUTATE if tool is None else tool.effect
 
-    def question_about(self, call: ToolCall, assessed: RiskLevel | None) -> Question | None:
+    def question_about(
+        self, call: ToolCall, assessed: RiskLevel | None, scope: Scope | None = None
+    ) -> Question | None:
         """What a person must be asked before this call may run; `None` if nothing.
 
-        A call of a tool that nobody knows is not asked about: it fails by itself. One of a granted
-        tool is, if it is riskier than what was granted.
+        A call of a tool that nobody knows is not asked about: it fails by itself, and so does one
+        that is refused. One of a granted tool is, if it is riskier than what was granted.
 
         Args:
             call: as it would run.
             assessed: the risk seen in its arguments, if that is above the tool's own.
+            scope: what a yes to it would cover; `None` if its tool does not say.
         """
         tool = self.definition_of(call.tool_name)
         if tool is None:
             return None
         assessed = max(tool.risk, assessed or tool.risk)
-        question = question_about(self.approval, call, tool.risk, assessed)
+        scope = NO_SCOPE if scope is None else scope
+        if scope.refused:
+            return None
+        question = question_about(self.approval, call, tool.risk, assessed, scope)
         return None if question is None or self.has_granted(question) else question
 
     def has_granted(self, question: Question) -> bool:
-        """Whether a person has allowed calls of this tool and risk for good."""
-        up_to = self.granted.get(question.call.tool_name)
-        return up_to is not None and question.risk <= up_to
+        """Whether a person has allowed calls of this tool and risk, or of its kinds, for good.
+
+        A call that must be asked about is not covered by a grant of its whole tool.
+        """
+        scope, up_to = question.scope, self.granted.get(question.call.tool_name)
+        if up_to is not None and question.risk <= up_to and not scope.must_ask:
+            return True
+        kinds = [one.kind for one in self.grants if _is_for(one, question)]
+        return bool(scope.kinds) and all(
+            any(covers(granted, kind) for granted in kinds) for kind in scope.kinds
+        )
+
+    def may_have_granted(self, question: Question) -> bool:
+        """Whether it depends on the kinds of the call, which the question does not say."""
+        name, risk = question.call.tool_name, question.risk
+        return any(one.tool_name == name and risk <= one.risk for one in self.grants)
+
+    def without_grants(self) -> AgentConfig:
+        """The same, where nobody has allowed anything for good."""
+        return replace(self, granted={}, grants=())
 
     def is_near_limit(self, conversation: Conversation) -> bool:
         """Whether the model has used so much of its context that it is time to compact."""
         limit = self.context_tokens_max * self.compact_at
         return 0 < limit <= conversation.tokens
+
+
+def _is_for(grant: Grant, question: Question) -> bool:
+    """Whether a grant is for calls of this tool and risk, and stands on the same ground."""
+    return (
+        grant.tool_name == question.call.tool_name
+        and question.risk <= grant.risk
+        and grant.ground == question.scope.ground
+    )
 
 
 def choose_model(models: Mapping[str, str], task_type: str = "default") -> str:

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct
 
-from treadle.core.approval import Decision
+from treadle.core.approval import Decision, Scope
 from treadle.core.conversation import View
 from treadle.core.llm import LlmError, LlmResponse, Usage
 from treadle.core.messages import Message
@@ -24,7 +24,17 @@ class _Event(Struct, frozen=True, tag_field="type", omit_defaults=True):
 
 
 class UserInput(_Event, frozen=True, tag="user_input"):
-    """The person said something."""
+    """The person said something; `was_queued` if it is the oldest prompt that was queued."""
+
+    message: Message
+    was_queued: bool = False
+
+
+class Steered(_Event, frozen=True, tag="steered"):
+    """What the person said meanwhile is heard in the middle of a turn, before the next request.
+
+    It is the oldest of the queued messages that steer, and begins no turn.
+    """
 
     message: Message
 
@@ -53,18 +63,24 @@ class LlmEvent:
         """The whole response; `at` is when it ended (UTC).
 
         What the world has judged comes with it, so that a replay need not judge again: `risks` of
-        the calls, in their order, where arguments are riskier than their tool; `fault`, why the
-        answer does not have the form that was asked for.
+        the calls, in their order, where arguments are riskier than their tool; `scopes`, what a
+        yes to them would cover, where their tools say so; `fault`, why the answer does not have
+        the form that was asked for.
         """
 
         response: LlmResponse
         at: str = ""
         risks: tuple[RiskLevel | None, ...] = ()
         fault: str = ""
+        scopes: tuple[Scope | None, ...] = ()
 
         def risk_at(self, place: int) -> RiskLevel | None:
             """The risk of the call in this place. Not by id: a model may give one to two calls."""
             return self.risks[place] if place < len(self.risks) else None
+
+        def scope_at(self, place: int) -> Scope | None:
+            """What a yes to the call in this place would cover; `None` if its tool does not say."""
+            return self.scopes[place] if place < len(self.scopes) else None
 
     class Error(_Event, frozen=True, tag="llm_error"):
         """No complete response came; `jitter` (0..1) spreads the retries of many clients."""
@@ -75,10 +91,14 @@ class LlmEvent:
 
 
 class ToolStarted(_Event, frozen=True, tag="tool_started"):
-    """A call begins. On disk before the tool runs: this is the intent."""
+    """A call begins. On disk before the tool runs: this is the intent.
+
+    `confined` says in words what holds it while it runs; empty if its tool does not say.
+    """
 
     call_id: str
     at: str = ""
+    confined: str = ""
 
 
 class ToolProgressEvent(_Event, frozen=True, tag="tool_progress"):
@@ -120,11 +140,16 @@ class PostToolsHookCompleted(_Event, frozen=True, tag="hook_completed"):
 
 
 class ApprovalDecided(_Event, frozen=True, tag="approval_decided"):
-    """A person said what is to become of a call that needed a yes."""
+    """A person said what is to become of a call that needed a yes.
+
+    `scope` is what a yes covers, where the question does not say it: of a modified call, and of one
+    that was asked about without it.
+    """
 
     call_id: str
     decision: Decision
     at: str = ""
+    scope: Scope | None = None
 
 
 class CompactionRequested(_Event, frozen=True, tag="compaction_requested"):
@@ -207,6 +232,7 @@ DurableEvent: TypeAlias = (
     | Rewound
     | RetryTimeoutFired
     | CancelRequested
+    | Steered
 )
 TransientEvent: TypeAlias = (
     LlmEvent.TextDelta

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from treadle.core.approval import Modified, Question, Rejected, told_as_modified
+from treadle.core.approval import NO_SCOPE, Modified, Question, Rejected, told_as_modified
 from treadle.core.config import AgentConfig
 from treadle.core.conversation import Conversation
 from treadle.core.events import (
@@ -55,7 +55,10 @@ def questions_about(
     calls: Iterable[ToolCall], event: LlmEvent.Completed, config: AgentConfig
 ) -> tuple[Question, ...]:
     """What a person must be asked before the calls of this answer may run, in request order."""
-    found = (config.question_about(call, event.risk_at(at)) for at, call in enumerate(calls))
+    found = (
+        config.question_about(call, event.risk_at(at), event.scope_at(at))
+        for at, call in enumerate(calls)
+    )
     return tuple(question for question in found if question is not None)
 
 
@@ -69,8 +72,14 @@ def after(executions: Executions, event: ToolEvent) -> Executions | None:
     if isinstance(event, ToolStarted):
         if isinstance(status, _Running) and not status.uncertain:
             return None
-        name, modified, approved = status.tool_name, status.modified, status.approved
-        new = _Running(event.call_id, name, event.at, modified=modified, approved=approved)
+        new = _Running(
+            event.call_id,
+            status.tool_name,
+            event.at,
+            modified=status.modified,
+            approved=status.approved,
+            bound=status.bound,
+        )
         return updated(executions, new)
     if isinstance(status, _Pending):
         return None
@@ -88,7 +97,7 @@ def updated(executions: Executions, new: Status) -> Executions:
 def without_yes(executions: Executions) -> Executions:
     """The executions without what a person has allowed: it was for one run, and in one thread."""
     return tuple(
-        status if isinstance(status, _Completed) else replace(status, approved=UNSET)
+        status if isinstance(status, _Completed) else replace(status, approved=UNSET, bound=UNSET)
         for status in executions
     )
 
@@ -151,8 +160,9 @@ def decide(
 ) -> tuple[Executions, tuple[Question, ...]] | None:
     """The calls and what is still asked about them after a person's word about one of them.
 
-    A call that a person changed to something riskier than what was asked about is asked about
-    again, if the configuration wants that: a yes to one thing is none to another.
+    A yes is bound to what the call's scope says. A call that a person changed to something riskier
+    than what was asked about, or to something that must be asked about, is asked about again, if
+    the configuration wants that: a yes to one thing is none to another.
 
     Returns:
         `None` if nobody asked about this call, or the question was answered already.
@@ -168,14 +178,25 @@ def decide(
         rejected = failed(unchanged, ToolErrorKind.REJECTED, reason, event.at)
         executions = updated(executions, rejected)
     else:
+        scope = question.scope if event.scope is None else event.scope
         if isinstance(decision, Modified):
+            scope = NO_SCOPE if event.scope is None else event.scope
             call = replace(question.call, arguments_json=decision.arguments_json)
-            again = config.question_about(call, decision.risk)
-            again = again if again is not None and again.risk > question.risk else None
+            again = _again(question, config.question_about(call, decision.risk, scope))
             new = replace(status, modified=decision.arguments_json)
-        executions = updated(executions, replace(new, approved=UNSET if again else True))
+        yes = replace(new, approved=UNSET, bound=UNSET)
+        if again is None:
+            yes = replace(new, approved=True, bound=scope.bound)
+        executions = updated(executions, yes)
     asked = (again if one is question else one for one in questions)
     return executions, tuple(one for one in asked if one is not None)
+
+
+def _again(asked: Question, now: Question | None) -> Question | None:
+    """What is to be asked about a changed call; `None` if the answer to it as it was is enough."""
+    if now is None or (now.scope.must_ask and not asked.scope.must_ask):
+        return now
+    return now if now.risk > asked.risk else None
 
 
 def as_run(call: ToolCall, status: Status) -> ToolCall:

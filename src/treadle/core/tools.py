@@ -124,11 +124,19 @@ class ToolExecutionOutcome:
 Outcome: TypeAlias = ToolExecutionOutcome.Success | ToolExecutionOutcome.Error
 
 
+class Bound(Struct, frozen=True, omit_defaults=True):
+    """What was true when a person said yes to a call: the digests of its `Scope`."""
+
+    ground: str = ""
+    content: str = ""
+
+
 class ToolExecutionStatus:
     """Where one call stands. Times are UTC strings that came in with events; may be empty.
 
     `modified` holds the arguments a person put in place of the model's, as JSON text; `approved` is
-    set if a person said yes.
+    set if a person said yes, and `bound` if that yes holds only as long as something stays as it
+    was.
     """
 
     class Pending(Struct, frozen=True, tag="pending", tag_field="status"):
@@ -139,6 +147,7 @@ class ToolExecutionStatus:
         requested_at: str = ""
         modified: str | UnsetType = UNSET
         approved: bool | UnsetType = UNSET
+        bound: Bound | UnsetType = UNSET
 
     class Running(Struct, frozen=True, tag="running", tag_field="status", omit_defaults=True):
         """Started. `uncertain`: the process that ran it died; nobody knows whether it happened."""
@@ -151,6 +160,7 @@ class ToolExecutionStatus:
         uncertain: bool = False
         modified: str | UnsetType = UNSET
         approved: bool | UnsetType = UNSET
+        bound: Bound | UnsetType = UNSET
 
     class Completed(Struct, frozen=True, tag="completed", tag_field="status"):
         """Ended, well or badly."""

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from treadle.core.events import CompactionRequested
+from treadle.core.events import CompactionRequested, Steered
 from treadle.core.llm import Usage
 from treadle.core.messages import NOTE, Message, ToolCall
 from treadle.core.task.events import StateFailed
@@ -129,7 +129,7 @@ class _Teller:
             words = None if isinstance(entry, _UNTOLD) else words_of(entry, self._name_of)
             if words is not None:
                 self._add(Noted(record.at, legible(words.text), legible(words.detail)))
-            self._hear(record.at)
+            self._hear(record.at, is_in_turn=isinstance(entry, Steered))
         return ""
 
     def _name_of(self, call_id: str) -> str:
@@ -141,13 +141,13 @@ class _Teller:
     def _add(self, item: Item) -> None:
         self._turns[-1][1].append(item)
 
-    def _hear(self, at: str) -> None:
-        """Tell the messages that have come since."""
+    def _hear(self, at: str, *, is_in_turn: bool) -> None:
+        """Tell the messages that have come since; of a person's, those in a turn begin none."""
         assert self._fold is not None
         conversation = self._fold.conversation
         while self._count < len(conversation):
             message = conversation[self._count]
-            if message.role == "user" and message.name != NOTE:
+            if message.role == "user" and message.name != NOTE and not is_in_turn:
                 self._turns.append((at, []))
             if message.role == "tool":
                 self._answer(message)

@@ -113,7 +113,7 @@ def refuse_other(
         raise BuildError(f"thread {thread_id} runs another graph than this agent", hint=_BEGINNER)
     if machine.is_over:
         return
-    if more := blacklist - machine.memory.blacklisted_tools:
+    if more := blacklist - set(machine.memory.blacklisted_tools):
         raise BuildError(
             f"thread {thread_id} was begun without {', '.join(sorted(more))} on its blacklist, "
             "which stays as it is",

@@ -167,6 +167,12 @@ def not_allowed(question: Question) -> Outcome:
     return _error(question.call, ToolErrorKind.REJECTED, why)
 
 
+def changed_since(call: ToolCall, what: str) -> Outcome:
+    """How a call ends that a person has allowed, but not as things stand now."""
+    why = f"a person allowed this call, but {what} has changed since; nothing ran; ask for it again"
+    return _error(call, ToolErrorKind.REJECTED, why)
+
+
 def blacklisted(call: ToolCall) -> Outcome:
     """How a call ends that a handler makes of a tool that may not be called."""
     why = f"the tool {call.tool_name!r} is blacklisted in this task"

@@ -16,20 +16,23 @@ from typing import Any, Self
 
 from msgspec.structs import replace
 
-from treadle.core.approval import Approved, Decision, Question
+from treadle.core.actions import SendLlmRequest, Summarize
+from treadle.core.approval import Approved, Decision, Grant, Question
 from treadle.core.budget import TokenBudget
 from treadle.core.config import AgentConfig
 from treadle.core.events import ToolCompleted
 from treadle.core.llm import Usage
 from treadle.core.messages import Message, ToolCall
 from treadle.core.tools import Outcome, ToolExecutionStatus
-from treadle.errors import UsageError
+from treadle.errors import StoreError, UsageError
 from treadle.runtime import outputs
+from treadle.runtime.granting import kinds_granted, tool_granted
 from treadle.runtime.inbox import Stop
 from treadle.runtime.outputs import Output, TurnFinished, TurnOutcome
 from treadle.runtime.performer import Performer
 from treadle.runtime.ports import (
     FileStates,
+    Live,
     Provider,
     Redactor,
     Tools,
@@ -48,9 +51,11 @@ from treadle.runtime.subagents import (
 )
 from treadle.runtime.surroundings import Surroundings
 from treadle.runtime.unreadable import closed, closed_streams
+from treadle.runtime.usable import check_usable
 from treadle.runtime.verdict import Verdict
-from treadle.thread.codec import Event, encode_entry
-from treadle.thread.facts import ChildStarted, Configured, ContextObserved, Granted
+from treadle.thread.codec import Entry, Event, encode_entry
+from treadle.thread.facts import ChildStarted, Configured, ContextObserved, Revoked
+from treadle.thread.grants import GrantFact, grants_of
 from treadle.thread.task_state import model_of
 
 
@@ -73,6 +78,7 @@ class Driver(RecoveringLoop):
         fault_of: why an answer does not have the form that was asked for; empty if it has.
         sub_agents: tools whose calls are worked on by agents of their own.
         on_output: gets every output as it happens.
+        live: tells watchers in other processes what is being said; closed with this.
 
     What the thread's last process left unfinished is taken up by whatever is asked for first.
     """
@@ -94,8 +100,10 @@ class Driver(RecoveringLoop):
         fault_of: Callable[[str], str] | None = None,
         sub_agents: Sequence[SubAgent] = (),
         on_output: Callable[[Output], None] | None = None,
+        live: Live | None = None,
     ) -> None:
         self._writer = writer
+        self._live = live
         self._redact = closed(redactor.redact) if redactor is not None else None
         streams = getattr(redactor, "stream", None)
         self._sub_agents = {agent.name: agent for agent in sub_agents}
@@ -111,6 +119,7 @@ class Driver(RecoveringLoop):
             fault_of=fault_of,
             delegate=self._delegate,
             emit=self._emit,
+            live=live,
         )
         super().__init__(
             writer,
@@ -139,7 +148,7 @@ class Driver(RecoveringLoop):
         limit = limit or provider.traits(model).context_tokens_max or 0
         config = replace(config, context_tokens_max=limit)
         offered = (*tools.definitions(), *(one.definition for one in self._sub_agents.values()))
-        config = replace(config, tools=offered, granted=recorded.granted)
+        config = replace(config, tools=offered, granted=recorded.granted, grants=recorded.grants)
         wanted, _ = encode_entry(Configured(config, provider.name), self._redact)
         assert isinstance(wanted, Configured)
         return wanted
@@ -166,6 +175,56 @@ class Driver(RecoveringLoop):
         """The calls that wait for a person's word; `decide` answers them."""
         return self._writer.fold.machine.questions
 
+    def configure(
+        self,
+        config: AgentConfig | None = None,
+        *,
+        provider: Provider | None = None,
+        tools: Tools | None = None,
+    ) -> None:
+        """Work with another configuration from the next decision on, also in a running turn.
+
+        It is durable when this returns. The request and the calls in flight go on as they are. A
+        call that has not begun is judged anew: one whose tool is not offered any more does not
+        run, and one that lacks a yes now ends with words that say so. Of the calls that wait for a
+        person, those that need no yes now go on, those whose tool is gone are refused; if no turn
+        is running, `resume` does that. What was allowed for good stays allowed.
+
+        Args:
+            config: as for `Driver`; `None` keeps what is recorded.
+            provider: who answers from now on; `None` keeps who does.
+            tools: who runs calls from now on; `None` keeps who does.
+
+        Raises:
+            StoreError: as `resume`; nothing has changed then.
+        """
+        provider, tools = provider or self._hands.provider, tools or self._hands.tools
+        check_usable(self._writer)
+        before = self._hands.provider, self._hands.tools
+        self._hands.provider, self._hands.tools = provider, tools
+        try:
+            self._wanted = self._reconfigured.to(self._configured(config, provider, tools))
+            if isinstance(self._due, SendLlmRequest | Summarize):
+                self._due = self._writer.fold.machine.obligations()  # as it is sent now
+            self._commit_at_once()
+        except BaseException:
+            self._hands.provider, self._hands.tools = before
+            raise
+
+    def _record_at_once(self, entry: Entry) -> None:
+        """Make a fact durable, whether a turn is running or not."""
+        check_usable(self._writer)
+        self._writer.stage(entry, self._redact)
+        self._commit_at_once()
+
+    def _commit_at_once(self) -> None:
+        try:
+            self._commit()
+        except StoreError as error:
+            if self._running is not None:
+                self._inbox.put(error)  # the running turn cannot go on either
+            raise
+
     async def resume(self) -> TurnFinished:
         """Finish what was left unfinished; returns at once if nothing was.
 
@@ -174,8 +233,36 @@ class Driver(RecoveringLoop):
         """
         return await (self._run() if self._running is None else self._joined())
 
+    @property
+    def grants(self) -> tuple[Grant, ...]:
+        """What a person has allowed for the rest of the thread."""
+        return grants_of(self._writer.fold.machine.config)
+
+    def revoke(self, grant: Grant) -> None:
+        """Take back what a person has allowed, now and also for the turn that is running.
+
+        Calls that have begun go on. A grant of a whole tool takes those of its kinds with it.
+
+        Raises:
+            UsageError: there is no such grant; nothing was recorded.
+            StoreError: as `resume`.
+        """
+        is_there = any(
+            (one.tool_name, one.kind) == (grant.tool_name, grant.kind) for one in self.grants
+        )
+        if not is_there:
+            what = f"{grant.tool_name}: {grant.kind}" if grant.kind else grant.tool_name
+            raise UsageError(f"{what} is not allowed for good in this thread")
+        check_usable(self._writer)
+        self._grant(Revoked(grant.tool_name, grant.kind))
+        self._commit_at_once()
+
     async def decide(
-        self, decisions: Mapping[str, Decision], *, grant: Sequence[str] = ()
+        self,
+        decisions: Mapping[str, Decision],
+        *,
+        grant: Sequence[str] = (),
+        kinds: Mapping[str, Sequence[str]] | None = None,
     ) -> TurnFinished:
         """Say what becomes of calls that wait for a person, by call id, and go on.
 
@@ -183,10 +270,12 @@ class Driver(RecoveringLoop):
             decisions: by call id; the others wait on.
             grant: tools that are allowed for the rest of the thread, up to the risk of their calls
                 that are approved here, as they are: a modified one may be another matter.
+            kinds: by call id, kinds of a call approved here that are allowed for the rest of the
+                thread, up to its risk and on its ground.
 
         Raises:
-            UsageError: a call does not wait for a person, a tool is granted none of whose calls is
-                approved here, or a person is being asked already; nothing was recorded.
+            UsageError: a call does not wait for a person, a tool or a kind is granted none of whose
+                calls is approved here, or a person is being asked already; nothing was recorded.
             StoreError: as `resume`.
         """
         waiting = {question.call.id: question for question in self.questions}
@@ -198,12 +287,19 @@ class Driver(RecoveringLoop):
                 )
         if self._running is not None:
             raise UsageError("a person is being asked already", hint="wait until that is over")
-        allowed = [
-            waiting[call_id]
+        allowed = {
+            call_id: waiting[call_id]
             for call_id, decision in decisions.items()
             if isinstance(decision, Approved)
-        ]
-        granted = [_granted(name, allowed) for name in grant]
+        }
+        granted: list[GrantFact] = [tool_granted(name, [*allowed.values()]) for name in grant]
+        for call_id, named in (kinds or {}).items():
+            if call_id not in allowed:
+                raise UsageError(
+                    f"call {call_id!r} is not allowed here, so its kinds cannot be granted",
+                    hint="grant kinds of a call together with a yes to it",
+                )
+            granted += kinds_granted(allowed[call_id], named)
         decided = [self._decided(*one) for one in decisions.items()]
         return await self._run(*granted, *decided)
 
@@ -230,6 +326,8 @@ class Driver(RecoveringLoop):
                 await self._around.look()
                 self._commit()
         finally:
+            if self._live is not None:
+                self._live.close()
             problem = self._writer.close()
         if problem is not None:
             self._emit(outputs.Notice(f"no snapshot was written: {problem}"))
@@ -312,14 +410,3 @@ class Driver(RecoveringLoop):
     def _record_child(self, call_id: str, thread_id: str) -> None:
         self._writer.stage(ChildStarted(call_id, thread_id))
         self._commit()
-
-
-def _granted(tool_name: str, allowed: Sequence[Question]) -> Granted:
-    """The grant of a tool, for calls as risky as those of it that a person has allowed."""
-    risks = [one.risk for one in allowed if one.call.tool_name == tool_name]
-    if not risks:
-        raise UsageError(
-            f"no call of {tool_name} is allowed here, so the tool cannot be granted",
-            hint="grant a tool together with a yes to one of its calls",
-        )
-    return Granted(tool_name, max(risks))

@@ -24,7 +24,7 @@ from treadle.core.actions import (
     SendLlmRequest,
     Summarize,
 )
-from treadle.core.approval import Approved, Decision, Modified, Question
+from treadle.core.approval import Approved, Decision, Modified, Question, Scope
 from treadle.core.events import (
     ApprovalDecided,
     PostToolsHookCompleted,
@@ -33,23 +33,27 @@ from treadle.core.events import (
     ToolStarted,
 )
 from treadle.core.messages import ToolCall
-from treadle.core.tools import EffectClass, Status
-from treadle.errors import DiskError, StoreError
+from treadle.core.tools import EffectClass, Outcome, Status
+from treadle.errors import DiskError
 from treadle.runtime import outputs
 from treadle.runtime.alarm import Alarm, Wait
-from treadle.runtime.calls import not_allowed, not_begun
+from treadle.runtime.calls import not_begun
+from treadle.runtime.granting import granted_by, why_not_now
 from treadle.runtime.inbox import Inbox, Stop
 from treadle.runtime.outputs import Ending, Output, TurnFinished, TurnOutcome
 from treadle.runtime.performer import Performer, is_work
 from treadle.runtime.ports import Writer
+from treadle.runtime.reconfigured import Reconfigured, withdrawn
 from treadle.runtime.recovery import Answer
 from treadle.runtime.rounds import Round
 from treadle.runtime.surroundings import Surroundings
 from treadle.runtime.telling import output_of
+from treadle.runtime.usable import check_usable
 from treadle.runtime.verdict import Verdict
 from treadle.runtime.work import Work
 from treadle.thread.codec import Entry, Event
-from treadle.thread.facts import Configured, Granted, Recovered
+from treadle.thread.facts import Configured, Recovered
+from treadle.thread.grants import GrantFact
 
 _log = logging.getLogger("treadle.runtime")
 
@@ -98,6 +102,7 @@ class Loop(ABC):
         self._alarm: Alarm | None = None
         self._person = asyncio.Lock()
         self._wait = Wait(writer.now, self._idled)
+        self._reconfigured = Reconfigured(writer, hands)
         self._end = Ending()
 
     @property
@@ -130,8 +135,8 @@ class Loop(ABC):
         """Seconds until work must end; `None` if nobody set a limit."""
         return None
 
-    def _next_input(self) -> Event | None:
-        """What was said meanwhile and is to be delivered now."""
+    def _next_input(self, *, steering: bool = False) -> Event | None:
+        """What was said meanwhile and begins a turn now, or is heard before the request due."""
         return None
 
     def _works_on(self, action: AgentAction) -> Coroutine[Any, Any, Event] | None:
@@ -149,9 +154,7 @@ class Loop(ABC):
     # ---- the loop ------------------------------------------------------------------------------
 
     async def _run(self, *inputs: Entry) -> TurnFinished:
-        if not self._writer.is_usable:
-            why = "this session is finished: it was closed, or the disk refused"
-            raise StoreError(why, hint="open the thread again")
+        check_usable(self._writer)
         running: asyncio.Future[TurnFinished] = asyncio.get_running_loop().create_future()
         self._running = running
         self._inbox.clear()  # a stop that came when the last turn was over is not for this one
@@ -196,7 +199,7 @@ class Loop(ABC):
         for entry in inputs:
             if isinstance(entry, Event):
                 self._take(entry)
-            elif isinstance(entry, Granted):
+            elif isinstance(entry, GrantFact):
                 self._grant(entry)
             else:
                 self._writer.stage(entry, self._redact)
@@ -272,6 +275,8 @@ class Loop(ABC):
                 why, event = refused
                 self._end = Ending(TurnOutcome.LIMIT, why)
                 self._take(event)
+            elif isinstance(due, SendLlmRequest) and (said := self._next_input(steering=True)):
+                self._take(said)  # the request is asked for anew, with it
             elif not self._begin_calls():
                 break
         await self._save_after()
@@ -290,22 +295,25 @@ class Loop(ABC):
         """
         has_refused = False
         for call, status in self._round.startable(self._writer.fold.machine):
-            question = self._question_about(call, status)
-            if question is not None:
-                self._take(ToolCompleted(call.id, not_allowed(question), self._writer.now()))
+            scope = self._hands.tools.scope_of(call)
+            if (refused := self._why_not_now(call, status, scope)) is not None:
+                self._take(ToolCompleted(call.id, refused, self._writer.now()))
                 has_refused = True
                 continue
+            confined = "" if scope is None else scope.confined
             if self._round.begin(call, status):
-                self._take(ToolStarted(call.id, self._writer.now()))
-            self._later.append(outputs.ToolStarted(call))
+                self._take(ToolStarted(call.id, self._writer.now(), confined))
+            self._later.append(outputs.ToolStarted(call, confined))
         return has_refused
 
-    def _question_about(self, call: ToolCall, status: Status) -> Question | None:
-        """What a person should have been asked about a call that is about to begin."""
-        if getattr(status, "approved", None) is True or call.id in self._round.said_yes:
+    def _why_not_now(self, call: ToolCall, status: Status, scope: Scope | None) -> Outcome | None:
+        """How a call that is about to begin ends if it lacks a yes, or may not run any more."""
+        if call.tool_name in self._reconfigured.withdrawn:
+            return withdrawn(call)
+        if call.id in self._round.said_yes:
             return None
         risk = self._hands.tools.risk_of(call)
-        return self._writer.fold.machine.config.question_about(call, risk)
+        return why_not_now(call, status, self._writer.fold.machine.config, risk, scope)
 
     async def _plan_round(self, due: ExecuteTools) -> None:
         self._due = None
@@ -372,10 +380,14 @@ class Loop(ABC):
         for question in self._writer.fold.machine.questions:
             if self._writer.fold.machine.config.has_granted(question):
                 self._take(self._decided(question.call.id, Approved()))
+            elif (settled := self._reconfigured.decision_on(question)) is not None:
+                self._take(self._decided(question.call.id, settled))
             elif self._approve is not None:
-                verdict = await self._inbox.unless(self._asked(question))
-                if verdict.always and isinstance(verdict.decision, Approved):
-                    self._grant(Granted(question.call.tool_name, question.risk))
+                asked = self._reconfigured.unless_settled(question, self._asked(question))
+                if (verdict := await self._inbox.unless(asked)) is None:
+                    return True  # by what was changed meanwhile
+                for granted in granted_by(question, verdict):
+                    self._grant(granted)
                 self._take(self._decided(question.call.id, verdict.decision))
                 self._commit()  # what a person said is not asked again, whatever happens
             else:
@@ -395,19 +407,28 @@ class Loop(ABC):
             async with self._person:
                 return await self._approve(question)
 
-    def _grant(self, granted: Granted) -> None:
+    def _grant(self, granted: GrantFact) -> None:
+        """Record what a person allows for good, or takes back."""
         self._writer.stage(granted, self._redact)
-        config = self._writer.fold.machine.config
-        self._wanted = replace(self._wanted, config=config)
+        now, wanted = self._writer.fold.machine.config, self._wanted.config
+        wanted = replace(wanted, granted=now.granted, grants=now.grants)
+        self._wanted = replace(self._wanted, config=wanted)
 
     def _decided(self, call_id: str, decision: Decision) -> ApprovalDecided:
-        """A modified call is looked at again: what it risks now is recorded with it."""
+        """A modified call is looked at again: what it risks now is recorded with it.
+
+        So is what a yes covers, if that was not seen when the call was asked about.
+        """
+        questions = self._writer.fold.machine.questions
+        asked = next(one for one in questions if one.call.id == call_id)
+        scope = None
         if isinstance(decision, Modified):
-            questions = self._writer.fold.machine.questions
-            asked = next(one for one in questions if one.call.id == call_id)
             call = replace(asked.call, arguments_json=decision.arguments_json)
             decision = replace(decision, risk=self._hands.tools.risk_of(call))
-        return ApprovalDecided(call_id, decision, self._writer.now())
+            scope = self._hands.tools.scope_of(call)
+        elif isinstance(decision, Approved) and asked.scope == Scope():
+            scope = self._hands.tools.scope_of(asked.call)
+        return ApprovalDecided(call_id, decision, self._writer.now(), scope)
 
     # ---- stopping ------------------------------------------------------------------------------
 

@@ -24,6 +24,12 @@ class TurnStarted(_Output, frozen=True, tag="turn_started"):
     prompt: str
 
 
+class InputDelivered(_Output, frozen=True, tag="input_delivered"):
+    """What the person said meanwhile is heard in the middle of the turn; it is durable."""
+
+    text: str
+
+
 class TextDelta(_Output, frozen=True, tag="text_delta"):
     """A piece of the model's text, as it arrives."""
 
@@ -37,9 +43,10 @@ class ThinkingDelta(_Output, frozen=True, tag="thinking_delta"):
 
 
 class ToolStarted(_Output, frozen=True, tag="tool_started"):
-    """A call begins; its intent is on disk."""
+    """A call begins; its intent is on disk. `confined` says in words what holds it, if anything."""
 
     call: ToolCall
+    confined: str = ""
 
 
 class ToolProgressed(_Output, frozen=True, tag="tool_progress"):
@@ -146,6 +153,7 @@ class TurnFinished(_Output, frozen=True, tag="turn_finished"):
 
 Output: TypeAlias = (
     TurnStarted
+    | InputDelivered
     | TextDelta
     | ThinkingDelta
     | ToolStarted

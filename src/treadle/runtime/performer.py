@@ -33,12 +33,12 @@ from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest, LlmResponse, Us
 from treadle.core.messages import ToolCall
 from treadle.core.task.machine import TaskMachine
 from treadle.core.task.request import as_run
-from treadle.core.tools import CompletedToolInfo, EffectClass, Outcome, RiskLevel, ToolProgress
+from treadle.core.tools import CompletedToolInfo, EffectClass, Outcome, ToolProgress
 from treadle.errors import StoreError
 from treadle.runtime import outputs
 from treadle.runtime.calls import Kept, call_model, presentable, refusal, run_call, run_hook
 from treadle.runtime.outputs import Output
-from treadle.runtime.ports import Provider, RedactedStream, Tools, Workspace, Writer
+from treadle.runtime.ports import Live, Provider, RedactedStream, Tools, Workspace, Writer
 from treadle.runtime.shown import Shown
 from treadle.thread.facts import GitObserved
 
@@ -67,6 +67,7 @@ class Performer:
         fault_of: why an answer does not have the form that was asked for; empty if it has.
         delegate: works on the calls of sub-agents; `None` for every other call.
         emit: tells people.
+        live: tells those who watch from another process what is being said, if anybody can.
     """
 
     def __init__(
@@ -82,13 +83,14 @@ class Performer:
         fault_of: Callable[[str], str] | None,
         delegate: Delegate,
         emit: Callable[[Output], None],
+        live: Live | None = None,
     ) -> None:
         self._writer = writer
         self.provider = provider
         self.tools = tools
         self.workspace = workspace
         self._redact = redact
-        self._shown = Shown(streams, emit)
+        self._shown = Shown(streams, emit, live)
         self._hook_usage = hook_usage
         self._fault_of = fault_of
         self._delegate = delegate
@@ -107,6 +109,7 @@ class Performer:
     async def call_model(self, request: LlmRequest) -> DurableEvent:
         """Send a request; the answer, or why there is none."""
         self.take_partial_text()
+        self._shown.begin(self._writer.fold.version)
         limit_s = self._config.llm_timeout_s
         try:
             event = await call_model(self.provider, request, limit_s, self._on_delta)
@@ -119,20 +122,23 @@ class Performer:
         response = event.response
         if response.usage is None:
             response = replace(response, usage=estimate(request, response.message))
+        calls = self._calls_as_run(response)
+        risks = tuple(map(self.tools.risk_of, calls))
+        scopes = tuple(map(self.tools.scope_of, calls))
         return replace(
             event,
             response=response,
             at=at,
-            risks=self._risks(response),
+            risks=risks if any(risks) else (),
             fault=self._fault(response),
+            scopes=scopes if any(scope is not None for scope in scopes) else (),
         )
 
-    def _risks(self, response: LlmResponse) -> tuple[RiskLevel | None, ...]:
+    def _calls_as_run(self, response: LlmResponse) -> tuple[ToolCall, ...]:
         calls, machine = response.tool_calls, self._writer.fold.machine
         if isinstance(machine, TaskMachine):
             calls, _ = as_run(calls, machine.memory, machine.config)
-        risks = tuple(map(self.tools.risk_of, calls))
-        return risks if any(risks) else ()
+        return calls
 
     def _fault(self, response: LlmResponse) -> str:
         if self._fault_of is None or response.tool_calls:

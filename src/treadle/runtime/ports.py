@@ -187,6 +187,26 @@ class RedactedStream(Protocol):
         ...
 
 
+class Live(Protocol):
+    """Who tells watchers in other processes what is being said. Never waits, never fails."""
+
+    def begin(self, version: int) -> None:
+        """An answer is asked for; `version` is that of the thread."""
+        ...
+
+    def add(self, text: str) -> None:
+        """The next piece of the answer, without secrets."""
+        ...
+
+    def end(self) -> None:
+        """The answer is whole, or there is none: the records tell of it."""
+        ...
+
+    def close(self) -> None:
+        """Nothing more is told."""
+        ...
+
+
 class Writer(Protocol):
     """A thread open for its one writer. Errors are those of the store (`StoreError`)."""
 

@@ -18,17 +18,21 @@ from treadle.core.events import (
     CompactionRequested,
     LlmEvent,
     ShutdownRequested,
+    Steered,
     UserInput,
 )
+from treadle.core.llm import Usage
 from treadle.core.messages import Message
-from treadle.errors import StoreError, UsageError
+from treadle.errors import UsageError
 from treadle.runtime import outputs
+from treadle.runtime.calls import cut
 from treadle.runtime.driver import Driver
 from treadle.runtime.inbox import Stop
 from treadle.runtime.outputs import Ending, Output, TurnFinished, TurnOutcome
 from treadle.thread.codec import Event
-from treadle.thread.facts import InputQueued, Renamed
+from treadle.thread.facts import CommandShown, InputQueued, InputWithdrawn, Renamed
 from treadle.thread.record import clean
+from treadle.thread.unheard import told_with, words_alone
 
 TITLE_WAIT_S_MAX: Final = 3.0
 """Seconds that the end of the first turn waits for its title, which is asked for at its start."""
@@ -68,21 +72,85 @@ class Session(Driver):
             UsageError: there is nothing in the text.
             StoreError: the disk refused; this session is finished, what was acknowledged is safe.
         """
-        if not text.strip():
-            raise UsageError("the prompt is empty", hint="say what the agent is to do")
-        message = Message.user(clean(text))
+        message = _prompt(text)
         if self._running is None:
-            fold = self._writer.fold
-            is_free = self.is_waiting and not fold.queued
-            said = UserInput(message) if is_free else InputQueued(message)
-            return await self._titled(text, said)
-        self._writer.stage(InputQueued(message), self._redact)
-        try:
-            self._commit()
-        except StoreError as error:
-            self._inbox.put(error)  # the running turn cannot go on either
-            raise
+            unheard = self._writer.fold.unheard
+            is_free = self.is_waiting and not unheard
+            told = told_with(unheard.commands, message)
+            return await self._titled(text, UserInput(told) if is_free else InputQueued(message))
+        self._record_at_once(InputQueued(message))
         return await self._joined()
+
+    def queue(self, text: str, *, steers: bool = False) -> None:
+        """Have something heard later; it is durable when this returns.
+
+        While a turn runs, what `steers` is heard before the turn's next request to the model, which
+        is after the calls in flight; everything else, and what came too late for that, in turns of
+        their own behind the running one, in order. If no turn runs, the next `turn` or `resume`
+        delivers it first. A turn that is cancelled leaves it where it is.
+
+        Raises:
+            UsageError: there is nothing in the text.
+            StoreError: as `turn`.
+        """
+        self._record_at_once(InputQueued(_prompt(text), steers))
+
+    @property
+    def queued(self) -> tuple[tuple[str, bool], ...]:
+        """What waits to be heard, oldest first: the text, and whether it steers."""
+        return tuple((one.message.content, one.steers) for one in self._writer.fold.unheard.waiting)
+
+    def take_back(self) -> str | None:
+        """Withdraw the newest that waits to be heard, and give its text; `None` if nothing waits.
+
+        The model never sees it. It is durable when this returns.
+
+        Raises:
+            StoreError: as `turn`.
+        """
+        waiting = self.queued
+        if not waiting:
+            return None
+        self._record_at_once(InputWithdrawn())
+        return waiting[-1][0]
+
+    def show_command(self, command: str, output: str, exit_code: int = 0) -> None:
+        """Record a command that the person ran; the model is told of it with the next prompt.
+
+        Secrets are replaced, and a long output cut in the middle, as in that of a tool. It is
+        durable when this returns, and nothing is said to the model before the person says more.
+
+        Raises:
+            StoreError: as `turn`.
+        """
+        redact = self._redact or str
+        command, output = (cut(redact(clean(text))) for text in (command, output))
+        self._record_at_once(CommandShown(command, output, exit_code))
+
+    @property
+    def context_share(self) -> float | None:
+        """How much of its context the model had used when it last answered; `None`: not known.
+
+        1.0 is all of it.
+        """
+        fold = self._writer.fold
+        limit, used = fold.machine.config.context_tokens_max, fold.conversation.tokens
+        return used / limit if limit and used else None
+
+    @property
+    def usage(self) -> Usage:
+        """What the whole thread has used."""
+        return self._writer.fold.usage
+
+    @property
+    def turn_usage(self) -> Usage:
+        """What the last turn has used, failed requests included."""
+        return self._writer.fold.turn_usage
+
+    @property
+    def version(self) -> int:
+        """The number of the last record."""
+        return self._writer.fold.version
 
     async def _titled(self, prompt: str, said: UserInput | InputQueued) -> TurnFinished:
         """Run a turn; if it is the first one, have it named meanwhile."""
@@ -176,9 +244,13 @@ class Session(Driver):
         fold = self._writer.fold
         return None if self._budget is None else self._budget.left(fold.turn_usage)
 
-    def _next_input(self) -> Event | None:
-        queued = self._writer.fold.queued
-        return UserInput(queued[0]) if queued else None
+    def _next_input(self, *, steering: bool = False) -> Event | None:
+        unheard = self._writer.fold.unheard
+        message = unheard.steering if steering else unheard.first
+        if message is None:
+            return None
+        told = told_with(unheard.commands, message)
+        return Steered(told) if steering else UserInput(told, was_queued=True)
 
     def _ended_early(self, stop: Stop, partial_text: str) -> Event | None:
         return CancelRequested(partial_text, stop.reason, self._writer.now())
@@ -186,10 +258,19 @@ class Session(Driver):
     def _took(self, event: Event, action: AgentAction | None) -> None:
         if isinstance(event, UserInput):
             self._end = Ending()
-            prompt = self.conversation[-1].content
+            prompt = words_alone(self.conversation[-1].content)
             self._later.append(outputs.TurnStarted(self.thread_id, prompt))
+        elif isinstance(event, Steered):
+            text = words_alone(self.conversation[-1].content)
+            self._later.append(outputs.InputDelivered(text))
         elif isinstance(action, DisplayError) and isinstance(
             event, LlmEvent.Error | CompactionFailed
         ):
             self._end = Ending(TurnOutcome.FAILED, action.text, event.error.kind)
             self._later.append(outputs.ErrorShown(action.text))
+
+
+def _prompt(text: str) -> Message:
+    if not text.strip():
+        raise UsageError("the prompt is empty", hint="say what the agent is to do")
+    return Message.user(clean(text))

@@ -13,10 +13,15 @@ from treadle.errors import UsageError
 
 
 class Verdict(Struct, frozen=True):
-    """The decision about one call; a yes that is `always` one grants its tool for the thread."""
+    """The decision about one call; a yes that is an `always` one holds for the rest of the thread.
+
+    It is then for these `kinds` of calls, each one that the question names or a folder above it;
+    without kinds for the whole tool.
+    """
 
     decision: Decision
     always: bool = False
+    kinds: tuple[str, ...] = ()
 
 
 Said: TypeAlias = Decision | Verdict

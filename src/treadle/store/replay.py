@@ -122,8 +122,8 @@ def _beyond(fold: ThreadFold) -> tuple[object, ...]:
     """What a fold knows beyond the document: of a task, all of its memory."""
     task = fold.state if isinstance(fold.state, TaskState) else None
     said = fold.is_named_by_person, fold.context, fold.files
-    known = fold.queued, fold.observed, fold.turn_steps, fold.provider, fold.children
-    return *known, *said, task
+    known = fold.observed, fold.turn_steps, fold.provider, fold.children
+    return *known, fold.unheard, *said, task
 
 
 def _missing_blobs(

@@ -43,7 +43,8 @@ from treadle.sync.shareable import spoken_of
 from treadle.sync.survey import scrubbed
 from treadle.thread.branches import known_in
 from treadle.thread.codec import Entry, UnknownEntryError, decode_entry, encode_entry
-from treadle.thread.facts import FORMAT_VERSION, Base, Granted
+from treadle.thread.facts import FORMAT_VERSION, Base
+from treadle.thread.grants import facts_of
 from treadle.thread.history import rest_at, rests
 from treadle.thread.merge import merge
 from treadle.thread.record import Condition, Head, Record, encode_batch, scan
@@ -329,8 +330,7 @@ def as_fork(kit: Kit, mine: Opened, count: int) -> tuple[str, bytes] | None:
             is_private=False,
             base=Base(mine.id, rest.version, records[rest.version - 1].hash),
         )
-        granted = ground.machine.config.granted
-        first: list[Entry] = [header, *(Granted(tool, risk) for tool, risk in granted.items())]
+        first: list[Entry] = [header, *facts_of(ground.machine.config)]
         data, head = encode_batch(Head(), rest.at, [encode_entry(one)[1] for one in first])
         start = sum(map(len, lines_of(mine.data)[: rest.version]))
         written = Head(rest.version, records[rest.version - 1].hash, rest.at, 0)

@@ -12,7 +12,9 @@ from treadle.core.events import Compacted, CompactionRequested, ToolUncertain
 from treadle.core.task.events import StateCompleted, StateFailed, TimeRanOut
 from treadle.thread.facts import (
     ChildStarted,
+    CommandShown,
     InputQueued,
+    InputWithdrawn,
     Merged,
     Renamed,
     Restored,
@@ -25,7 +27,7 @@ from treadle.thread.words import words_of
 
 _SHOWN_ELSEWHERE: Final = (
     *(Compacted, CompactionRequested, ToolUncertain, StateCompleted, StateFailed, TimeRanOut),
-    *(ChildStarted, InputQueued, Renamed, Restored, TaskEnded, Trashed),
+    *(ChildStarted, InputQueued, InputWithdrawn, Renamed, Restored, TaskEnded, Trashed),
 )
 """What the document, the messages or a note of the recovery say as well."""
 
@@ -54,7 +56,8 @@ def asides(fold: ThreadFold, entries: Iterable[Numbered]) -> Iterator[Aside]:
         joining = len(fold.merging)
         fold.apply(seq, at, entry)
         if words is not None and is_told:
-            told = Aside(len(fold.conversation), seq, at, words.whole)
+            text = words.text if isinstance(entry, CommandShown) else words.whole
+            told = Aside(len(fold.conversation), seq, at, text)
             if isinstance(entry, Merged) and entry.messages:
                 joining += len(entry.messages)
                 waiting.append(told)

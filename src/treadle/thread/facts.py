@@ -80,6 +80,22 @@ class Granted(_Fact, frozen=True, tag="granted"):
     risk: RiskLevel
 
 
+class KindGranted(_Fact, frozen=True, tag="kind_granted"):
+    """A person allowed calls of this kind of a tool, up to this risk, on this ground."""
+
+    tool_name: str
+    risk: RiskLevel
+    kind: str
+    ground: str = ""
+
+
+class Revoked(_Fact, frozen=True, tag="revoked"):
+    """A person took back what they had allowed for the thread: a kind, or all of the tool."""
+
+    tool_name: str
+    kind: str = ""
+
+
 class Configured(_Fact, frozen=True, tag="configured"):
     """From here on the machine works with this configuration."""
 
@@ -109,9 +125,28 @@ CHANGED_COUNT_MAX = 1000
 
 
 class InputQueued(_Fact, frozen=True, tag="input_queued"):
-    """The person said something while the agent was busy; delivered when the machine waits."""
+    """The person said something while the agent was busy; delivered when the machine waits.
+
+    If it `steers` it is delivered before the next request to the model, should one come first.
+    """
 
     message: Message
+    steers: bool = False
+
+
+class InputWithdrawn(_Fact, frozen=True, tag="input_withdrawn"):
+    """The person has taken back the newest message that was queued; the model never sees it."""
+
+
+class CommandShown(_Fact, frozen=True, tag="command_shown"):
+    """The person ran a command themselves; the model is told of it with their next message.
+
+    `output` is what it printed, secrets replaced and cut to size like that of a tool.
+    """
+
+    command: str
+    output: str
+    exit_code: int = 0
 
 
 class Recovered(_Fact, frozen=True, tag="recovered"):
@@ -287,8 +322,12 @@ Fact: TypeAlias = (
     | Configured
     | GitObserved
     | InputQueued
+    | InputWithdrawn
+    | CommandShown
     | Recovered
     | Granted
+    | KindGranted
+    | Revoked
     | ChildStarted
     | TaskEnded
     | ContextObserved

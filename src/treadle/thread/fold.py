@@ -5,19 +5,18 @@ The live runtime and a replay run the same `ThreadFold.apply`, so they cannot di
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, Self
 
-from msgspec.structs import asdict, replace
+from msgspec.structs import asdict
 
 from treadle.core.actions import AgentAction
 from treadle.core.chat.machine import ConversationMachine
 from treadle.core.chat.states import AgentState
 from treadle.core.config import AgentConfig
 from treadle.core.conversation import Conversation
-from treadle.core.events import LlmEvent, Rewound, UserInput
+from treadle.core.events import LlmEvent, Rewound, Steered, UserInput
 from treadle.core.llm import Usage
 from treadle.core.messages import Message
 from treadle.core.task.events import TaskEvent
@@ -32,6 +31,7 @@ from treadle.thread.facts import (
     FORMAT_VERSION,
     Annotated,
     ChildStarted,
+    CommandShown,
     Configured,
     ContextObserved,
     ExtraSet,
@@ -40,11 +40,14 @@ from treadle.thread.facts import (
     Granted,
     Imported,
     InputQueued,
+    InputWithdrawn,
+    KindGranted,
     Merged,
     Pinned,
     PrivacySet,
     Renamed,
     Restored,
+    Revoked,
     Shared,
     Tagged,
     TakenOver,
@@ -53,6 +56,7 @@ from treadle.thread.facts import (
     Visibility,
 )
 from treadle.thread.git_fields import GitSeen
+from treadle.thread.grants import GrantFact, with_grant
 from treadle.thread.model import (
     AgentStateSnapshot,
     GitFields,
@@ -61,13 +65,11 @@ from treadle.thread.model import (
     ThreadSummary,
 )
 from treadle.thread.task_state import model_of, snapshot_task
+from treadle.thread.unheard import Unheard
 
 CHAT: Final = "chat"
 TASK: Final = "task"
 """The machines, as headers name them."""
-
-GRANT_COUNT_MAX: Final = 1000
-"""So many tools may be allowed in a thread; further ones are asked for. No agent has as many."""
 
 
 class ThreadFold:
@@ -84,7 +86,6 @@ class ThreadFold:
         "_added",
         "_git",
         "_machine",
-        "_queued",
         "children",
         "context",
         "created_at",
@@ -101,6 +102,7 @@ class ThreadFold:
         "provider",
         "turn_steps",
         "turn_usage",
+        "unheard",
         "updated_at",
         "usage",
         "version",
@@ -124,7 +126,7 @@ class ThreadFold:
         self.provider = ""
         self._git = GitSeen(GitFields())
         self.observed: GitObserved | None = None
-        self._queued: deque[Message] = deque()
+        self.unheard = Unheard()
         self.usage = Usage()
         self.turn_usage = Usage()
         """What the current turn has used, failed requests included."""
@@ -215,11 +217,7 @@ class ThreadFold:
     @property
     def queued(self) -> tuple[Message, ...]:
         """Prompts that are not delivered yet, oldest first."""
-        return tuple(self._queued)
-
-    @queued.setter
-    def queued(self, messages: Iterable[Message]) -> None:
-        self._queued = deque(messages)
+        return tuple(one.message for one in self.unheard.waiting)
 
     @property
     def is_idle(self) -> bool:
@@ -275,13 +273,15 @@ class ThreadFold:
             raise UnknownEntryError("a conversation holds an event of a task")
         state = self._machine.state
         action = self._machine.handle_event(event)
-        if isinstance(event, Rewound) and self._machine.state is not state:
-            self._queued.clear()  # it was said to what one has gone back from
+        has_moved = self._machine.state is not state
+        if isinstance(event, Rewound) and has_moved:
+            self.unheard.clear()  # it was said to what one has gone back from
         elif isinstance(event, UserInput):
-            self.turn_steps = 0
-            self.turn_usage = Usage()
-            if self._queued and self._queued[0] == event.message:
-                self._queued.popleft()
+            self.turn_steps, self.turn_usage = 0, Usage()
+            if has_moved:
+                self.unheard.heard_first(event.message, was_queued=event.was_queued)
+        elif isinstance(event, Steered) and has_moved:
+            self.unheard.heard_steering()
         elif isinstance(event, LlmEvent.Completed):
             self.turn_steps += 1
         self.usage = self.usage + used
@@ -295,19 +295,11 @@ class ThreadFold:
         self.provider = entry.provider
         self._machine = self._machine.with_config(entry.config)
 
-    def _take_grant(self, entry: Granted) -> None:
-        config = self._machine.config
-        if len(config.granted) >= GRANT_COUNT_MAX and entry.tool_name not in config.granted:
-            return
-        up_to = max(entry.risk, config.granted.get(entry.tool_name, entry.risk))
-        granted = {**config.granted, entry.tool_name: up_to}
-        self._machine = self._machine.with_config(replace(config, granted=granted))
+    def _take_grant(self, entry: GrantFact) -> None:
+        self._machine = self._machine.with_config(with_grant(self._machine.config, entry))
 
     def _take_child(self, entry: ChildStarted) -> None:
         self.children[entry.call_id] = entry.thread
-
-    def _take_queued(self, entry: InputQueued) -> None:
-        self._queued.append(entry.message)
 
     def _take_title(self, entry: Renamed) -> None:
         if entry.usage is not None:
@@ -364,7 +356,8 @@ class ThreadFold:
         self._git.add_commits(brought.heads)
         if entry.messages:
             self.is_trashed = False
-        self._queued.extend(entry.queued)
+        for message in entry.queued:
+            self.unheard.add(message)
         self.merging = (*self.merging, *entry.messages)
         self._join()
 
@@ -427,7 +420,7 @@ class ThreadFold:
         Args:
             problem: what is wrong with the thread on disk; empty if nothing.
         """
-        machine, header, git, queued = self._machine, self.header, self.git, self._queued
+        machine, header, git, queued = self._machine, self.header, self.git, self.unheard
         done = ToolExecutionStatus.Completed
         return ThreadSummary(
             id=header.thread,
@@ -478,8 +471,12 @@ _TAKE: Final[Mapping[type, Callable[[ThreadFold, Any], None]]] = MappingProxyTyp
         ThreadCreated: ThreadFold._take_header,
         Configured: ThreadFold._take_configuration,
         Granted: ThreadFold._take_grant,
+        KindGranted: ThreadFold._take_grant,
+        Revoked: ThreadFold._take_grant,
         ChildStarted: ThreadFold._take_child,
-        InputQueued: ThreadFold._take_queued,
+        InputQueued: lambda fold, entry: fold.unheard.add(entry.message, steers=entry.steers),
+        InputWithdrawn: lambda fold, _: fold.unheard.withdraw(),
+        CommandShown: lambda fold, entry: fold.unheard.show(entry),
         GitObserved: ThreadFold._take_git,
         Renamed: ThreadFold._take_title,
         Tagged: ThreadFold._take_tags,

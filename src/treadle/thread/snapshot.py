@@ -27,6 +27,7 @@ from treadle.thread.chat_state import restore_conversation, restore_state
 from treadle.thread.codec import UnknownEntryError
 from treadle.thread.facts import (
     FORMAT_VERSION,
+    CommandShown,
     ContextObserved,
     FilesSaved,
     GitObserved,
@@ -36,6 +37,7 @@ from treadle.thread.facts import (
 from treadle.thread.fold import CHAT, ThreadFold
 from treadle.thread.model import GitFields, Thread, ThreadMetadata
 from treadle.thread.record import Head
+from treadle.thread.unheard import Unheard, Waiting
 
 _CHECKSUM: Final = b',\n  "checksum": "'
 _SEAL_SIZE: Final = len(_CHECKSUM) + 64 + len(b'"\n}\n')
@@ -71,6 +73,10 @@ class Snapshot(Struct, frozen=True, omit_defaults=True):
     visibility: Visibility = "organization"
     """Which one holds when the thread is not private; the document names the one that holds now."""
     merging: tuple[Message, ...] = ()
+    steering: tuple[int, ...] = ()
+    """The places in `queued` of what steers."""
+    commands: tuple[CommandShown, ...] = ()
+    """Those that the next message tells of."""
 
 
 def _to_plain(value: Any) -> Any:
@@ -116,6 +122,8 @@ def encode_snapshot(fold: ThreadFold, head: Head) -> bytes:
         files=fold.files,
         visibility=fold.visibility,
         merging=fold.merging,
+        steering=tuple(nth for nth, one in enumerate(fold.unheard.waiting) if one.steers),
+        commands=fold.unheard.commands,
     )
     body = msgspec.json.format(_encode(snapshot), indent=2)
     sealed = body.rstrip()[:-1].rstrip()
@@ -165,7 +173,10 @@ def restore_fold(snapshot: Snapshot) -> ThreadFold | None:
     fold.provider = snapshot.provider
     fold.git = GitFields(**{name: getattr(thread, name) for name in asdict(GitFields())})
     fold.observed = snapshot.observed
-    fold.queued = snapshot.queued
+    fold.unheard = Unheard(
+        [Waiting(one, nth in snapshot.steering) for nth, one in enumerate(snapshot.queued)],
+        snapshot.commands,
+    )
     fold.usage = thread.usage
     fold.turn_steps = snapshot.turn_steps
     fold.turn_usage = snapshot.turn_usage or Usage()

@@ -18,6 +18,7 @@ from treadle.core.events import (
     LlmEvent,
     PostToolsHookCompleted,
     Rewound,
+    ToolStarted,
     ToolUncertain,
 )
 from treadle.core.task.events import StateCompleted, StateFailed, TimeRanOut
@@ -25,16 +26,20 @@ from treadle.thread.codec import Entry
 from treadle.thread.facts import (
     Annotated,
     ChildStarted,
+    CommandShown,
     FilesNotSaved,
     Foreign,
     Granted,
     Imported,
     InputQueued,
+    InputWithdrawn,
+    KindGranted,
     Merged,
     PrivacySet,
     Recovered,
     Renamed,
     Restored,
+    Revoked,
     Scrubbed,
     Shared,
     TakenOver,
@@ -84,6 +89,21 @@ def _granted(entry: Granted, _: NameOf) -> Words:
     return Words(f"a person allowed {entry.tool_name} for good, up to {risk} risk")
 
 
+def _kind_granted(entry: KindGranted, _: NameOf) -> Words:
+    risk, kind = entry.risk.name.lower(), entry.kind
+    return Words(f"a person allowed {entry.tool_name}: {kind} for good, up to {risk} risk")
+
+
+def _revoked(entry: Revoked, _: NameOf) -> Words:
+    what = f"{entry.tool_name}: {entry.kind}" if entry.kind else f"all of {entry.tool_name}"
+    return Words(f"a person allows {what} for good no longer")
+
+
+def _started(entry: ToolStarted, name_of: NameOf) -> Words:
+    """Only what nothing else says of the call: what held it while it ran."""
+    return Words(f"sandbox of {name_of(entry.call_id)}: {entry.confined}" if entry.confined else "")
+
+
 def _hooked(entry: PostToolsHookCompleted, _: NameOf) -> Words:
     commit = entry.commit[:7]
     if not commit or commit in entry.note:
@@ -116,6 +136,11 @@ def _shared(entry: Shared, _: NameOf) -> Words:
     return Words(", ".join(told))
 
 
+def _shown(entry: CommandShown, _: NameOf) -> Words:
+    ended = f" (exit code {entry.exit_code})" if entry.exit_code else ""
+    return Words(f"a person ran $ {entry.command}{ended}", entry.output.rstrip())
+
+
 def _merged(entry: Merged, _: NameOf) -> Words:
     where = f" on {entry.host}" if entry.host else " on another machine"
     text = f"conflict, merged: what was done{where} after version {entry.version} joins here"
@@ -126,6 +151,9 @@ _WORDS: Final[Mapping[type, Callable[[Any, NameOf], Words | None]]] = MappingPro
     {
         ApprovalDecided: _decided,
         Granted: _granted,
+        KindGranted: _kind_granted,
+        Revoked: _revoked,
+        ToolStarted: _started,
         PostToolsHookCompleted: _hooked,
         LlmEvent.Error: lambda entry, _: Words("the request failed", entry.error.text),
         ToolUncertain: lambda entry, name_of: Words(
@@ -139,6 +167,10 @@ _WORDS: Final[Mapping[type, Callable[[Any, NameOf], Words | None]]] = MappingPro
         Rewound: lambda entry, _: Words(f"gone back to version {entry.to}"),
         CancelRequested: lambda entry, _: Words("stopped", entry.reason),
         InputQueued: lambda entry, _: Words("said meanwhile", entry.message.content),
+        InputWithdrawn: lambda _, __: Words(
+            "what was said last was taken back before it was heard"
+        ),
+        CommandShown: _shown,
         StateCompleted: lambda entry, _: Words(f"{entry.state}: {entry.event}"),
         StateFailed: lambda entry, _: Words(f"{entry.state}: failed"),
         TimeRanOut: lambda _, __: Words("the time limit has passed"),

@@ -1,79 +1,182 @@
-"""The tool that runs shell commands. It is not a sandbox: a command can do what the person can."""
+"""The tool that runs shell commands, in the sandbox of the registry if it has one."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import signal
 import sys
+from pathlib import Path
 from typing import Annotated, Final
 
+import msgspec
 from msgspec import Meta
 
+from treadle.core.approval import Scope
 from treadle.core.tools import EffectClass, RiskLevel, ToolErrorKind
+from treadle.tools.danger.assess import assess
 from treadle.tools.failure import ToolFailure
 from treadle.tools.output import Output
 from treadle.tools.paths import as_failure
 from treadle.tools.process import Cause, Ended, clean_environment, run
-from treadle.tools.registry import ToolContext, tool
+from treadle.tools.registry import Arguments, ToolContext, tool
+from treadle.tools.sandbox.box import Sandbox
+from treadle.tools.sandbox.policy import Network
 
 TIMEOUT_S: Final = 60.0
 TIMEOUT_S_MAX: Final = 300.0
 """The original program's limits."""
+_SHELLS: Final = ("/bin/bash", "/usr/bin/bash")
 
 
-@tool(effect=EffectClass.MUTATE, risk=RiskLevel.HIGH)
+def risk_of_bash(arguments: Arguments, context: ToolContext) -> RiskLevel:
+    """The risk of a command, as far as its words tell."""
+    return assess(arguments["command"], str(context.workspace.path)).risk
+
+
+def scope_of_bash(arguments: Arguments, context: ToolContext) -> Scope:
+    """What a yes to a command covers: folder, environment, and what holds it."""
+    folder = str(context.workspace.path)
+    danger = assess(arguments["command"], folder)
+    sandbox, wants_network = context.sandbox, arguments["network"]
+    where = (folder, arguments["cwd"])
+    if sandbox is None:
+        environment = sorted(clean_environment(os.environ).items())
+        ground = _digest((*where, environment))
+        return Scope(danger.reasons, danger.kinds, ground=ground, confined="no sandbox")
+    standing = sandbox.standing(wants_network)
+    asks_for_network = wants_network and sandbox.policy.network is Network.ASK
+    reasons = ["it asks for the network"] if asks_for_network and not sandbox.is_off else []
+    if standing.why_wide:
+        reasons.insert(0, f"the sandbox is wide open: {standing.why_wide}")
+    return Scope(
+        reasons=(*reasons, *danger.reasons),
+        kinds=danger.kinds,
+        ground=_digest((*where, standing.ground, wants_network)),
+        confined=standing.confined,
+        must_ask=standing.must_ask,
+        refused=standing.refused,
+    )
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(msgspec.json.encode(value)).hexdigest()
+
+
+@tool(effect=EffectClass.MUTATE, risk=RiskLevel.HIGH, risk_of=risk_of_bash, scope_of=scope_of_bash)
 async def bash(
     context: ToolContext,
     command: str,
     timeout_s: Annotated[float, Meta(gt=0, le=TIMEOUT_S_MAX)] = TIMEOUT_S,
     cwd: str = ".",
+    network: bool = False,
 ) -> str:
     """Run a shell command and return its output (stdout and stderr together) and exit code.
 
     Standard input is empty and there is no terminal, so nothing can be asked. The command ends
     with everything it started: processes left in the background are killed when it exits. Very
     long output is cut in the middle. Environment variables whose names look like credentials are
-    not passed on.
+    not passed on. It may run in a sandbox: then only the workspace can be changed, without
+    `.git/hooks` and `.git/config`; most of the home folder cannot be seen; /tmp is new each time.
 
     Args:
-        context: The workspace, and who is told of the output.
+        context: The workspace, what holds the command, and who is told of the output.
         command: What to run, for bash (sh where there is no bash).
         timeout_s: Seconds until it is stopped.
         cwd: The folder to run it in, relative to the workspace.
+        network: Whether the command cannot do without the network; a person may be asked.
     """
+    if "\0" in command:
+        raise ToolFailure(ToolErrorKind.INVALID_ARGUMENTS, "command: embedded null byte")
     output = Output(context.progress)
     folder = context.workspace.open_folder(cwd)
-    # The descriptor's own name cannot be swapped for another folder meanwhile.
-    where = f"/proc/self/fd/{folder}" if sys.platform == "linux" else context.workspace.path / cwd
+    sandbox = context.sandbox
     try:
-        with as_failure("the command"):
-            ended = await run(
-                [_shell(), "-c", command],
-                cwd=str(where),
-                env=clean_environment(os.environ),
-                timeout_s=timeout_s,
-                sink=output.add,
-            )
-    except ValueError as error:
-        raise ToolFailure(ToolErrorKind.INVALID_ARGUMENTS, f"command: {error}") from error
+        if sandbox is None or not _is_held(sandbox, network):
+            ended, notes = await _run_free(context, command, cwd, folder, timeout_s, output)
+        else:
+            ended, notes = await _run_held(sandbox, command, folder, timeout_s, output, network)
     finally:
         os.close(folder)
         output.close()
     if ended.cause is Cause.EXIT:
-        return _report(output.text(), ended)
+        return _report(output.text(), ended, notes)
     text = output.text()
     what = f"stopped after {timeout_s:g} s" if ended.cause is Cause.TIMEOUT else "stopped"
     kind = ToolErrorKind.TIMEOUT if ended.cause is Cause.TIMEOUT else ToolErrorKind.CANCELLED
+    what += "".join(f"; {note}" for note in notes)
     raise ToolFailure(kind, f"{what}, its output so far:" if text else f"{what}, no output", text)
+
+
+def _is_held(sandbox: Sandbox, network: bool) -> bool:
+    """Whether the sandbox holds the command; it does not if the person has turned it off.
+
+    Raises:
+        ToolFailure: nothing can hold the command, or none may reach the network. Whoever calls may
+            not have asked anybody, so nothing runs free because a sandbox does not work.
+    """
+    standing = sandbox.standing(network)
+    if standing.refused:
+        raise ToolFailure(ToolErrorKind.REJECTED, standing.refused)
+    return standing.is_confined
+
+
+async def _run_free(
+    context: ToolContext, command: str, cwd: str, folder: int, timeout_s: float, output: Output
+) -> tuple[Ended, tuple[str, ...]]:
+    # The descriptor's own name cannot be swapped for another folder meanwhile.
+    where = f"/proc/self/fd/{folder}" if sys.platform == "linux" else context.workspace.path / cwd
+    with as_failure("the command"):
+        ended = await run(
+            [_shell(), "-c", command],
+            cwd=str(where),
+            env=clean_environment(os.environ),
+            timeout_s=timeout_s,
+            sink=output.add,
+        )
+    return ended, ()
+
+
+async def _run_held(
+    sandbox: Sandbox, command: str, folder: int, timeout_s: float, output: Output, network: bool
+) -> tuple[Ended, tuple[str, ...]]:
+    # Whatever stands under this name when the command begins, it is reached from inside only.
+    where = _place_of(folder)
+    shell = next((path for path in _SHELLS if os.access(path, os.X_OK)), "/bin/sh")
+    argv = (shell, "-c", command)
+    with sandbox.launch(argv, where, wants_network=network) as launch:
+        with as_failure("the command"):
+            ended = await run(
+                launch.argv,
+                cwd="/",
+                env=launch.env,
+                timeout_s=timeout_s,
+                sink=output.add,
+                pass_fds=launch.pass_fds,
+                spares_leader=True,
+            )
+        if ended.cause is Cause.EXIT:
+            held = launch.held(output.text())
+            left_count = held.left_count + ended.left_count
+            ended = Ended(ended.cause, held.exit_code, left_count)
+            notes = held.notes
+        else:
+            notes = ()
+    return ended, (*notes, *launch.notes())
+
+
+def _place_of(folder: int) -> str:
+    return str(Path(f"/proc/self/fd/{folder}").readlink())
 
 
 def _shell() -> str:
     return shutil.which("bash") or "/bin/sh"
 
 
-def _report(text: str, ended: Ended) -> str:
+def _report(text: str, ended: Ended, notes: tuple[str, ...]) -> str:
     lines = [text] if text else []
+    lines += [f"[{note}]" for note in notes]
     if ended.left_count:
         plural = "" if ended.left_count == 1 else "es"
         lines.append(f"[killed at the end: {ended.left_count} process{plural} in the background]")

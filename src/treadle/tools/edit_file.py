@@ -19,6 +19,7 @@ from treadle.core.tools import EffectClass, RiskLevel, ToolErrorKind
 from treadle.tools.failure import ToolFailure
 from treadle.tools.files import EDIT_SIZE_MAX, rewrite
 from treadle.tools.registry import ToolContext, ToolReturn, tool
+from treadle.tools.written import risk_of_writing, scope_of_writing
 
 HINT_LINE_COUNT_MAX: Final = 2000
 """Lines compared to find the one that was meant; comparing so many takes up to half a second."""
@@ -38,7 +39,12 @@ class Edit(Struct, frozen=True, forbid_unknown_fields=True):
     ] = False
 
 
-@tool(effect=EffectClass.MUTATE, risk=RiskLevel.MEDIUM)
+@tool(
+    effect=EffectClass.MUTATE,
+    risk=RiskLevel.MEDIUM,
+    risk_of=risk_of_writing,
+    scope_of=scope_of_writing,
+)
 def edit_file(
     context: ToolContext, path: str, edits: Annotated[list[Edit], Meta(min_length=1)]
 ) -> ToolReturn:

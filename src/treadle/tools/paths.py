@@ -10,8 +10,8 @@ is never followed by the kernel either: links at the end are read and resolved f
 Links that stay inside are followed, also absolute ones. The rules on top:
 
 - a file is a regular file; FIFOs, devices and sockets are refused before and after opening;
-- nothing is written into a folder called `.git`, whatever name led there, and no file or folder of
-  that name is made: its hooks and its configuration run programs;
+- nothing is written into a folder called `.git` or `.treadle`, whatever name led there, and no file
+  or folder of that name is made: hooks and configurations run programs;
 - a second hard link does not matter: writing replaces the name by a new file (`files.py`), so the
   other name keeps its content.
 """
@@ -39,7 +39,8 @@ PATH_SIZE_MAX: Final = 4095
 """Bytes of a path; the kernel's own limit, which the walk would not have."""
 ATTEMPT_COUNT_MAX: Final = 100
 """`openat2` gives up with EAGAIN while somebody renames folders; so often it is asked again."""
-PROTECTED_NAME: Final = ".git"
+PROTECTED_NAMES: Final = (".git", ".treadle")
+"""What runs programs later, and the settings of this one: people write that."""
 
 _PLACE: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 # From linux/openat2.h; the number is the same on every architecture, since Linux 5.6.
@@ -168,7 +169,7 @@ class Root:
             raise OSError(errno.ELOOP, "")
 
     def refuse_protected(self, place: int, name: str, path: str) -> None:
-        """Refuse to write `name` in the folder `place` if that is part of a `.git`.
+        """Refuse to write `name` in the folder `place` if that is part of a protected folder.
 
         Walks up from the descriptor and compares inodes, so that neither links nor the case of
         letters hide anything.
@@ -183,8 +184,9 @@ class Root:
                 parent = os.open("..", _PLACE, dir_fd=here)
                 child, here = here, parent
                 try:
-                    if _identity(child) == _identity_of_name(PROTECTED_NAME, here):
-                        raise _protected(path)
+                    for protected in PROTECTED_NAMES:
+                        if _identity(child) == _identity_of_name(protected, here):
+                            raise _protected(protected, path)
                     if _identity(child) == _identity(here):
                         raise OSError(errno.EXDEV, "")  # the file system's root: moved outside
                 finally:
@@ -298,12 +300,12 @@ class Root:
 
 
 def _refuse_name(name: str, path: str) -> None:
-    if name.casefold() == PROTECTED_NAME:
-        raise _protected(path)
+    if name.casefold() in PROTECTED_NAMES:
+        raise _protected(name.casefold(), path)
 
 
-def _protected(path: str) -> ToolFailure:
-    message = f"{path}: files in {PROTECTED_NAME} are not written by tools"
+def _protected(name: str, path: str) -> ToolFailure:
+    message = f"{path}: files in {name} are not written by tools"
     return ToolFailure(ToolErrorKind.FAILED, message)
 
 

@@ -77,6 +77,8 @@ async def run(
     env: Mapping[str, str],
     timeout_s: float,
     sink: Callable[[bytes], None],
+    pass_fds: Sequence[int] = (),
+    spares_leader: bool = False,
 ) -> Ended:
     """Run a program to its end, or end it. A cancellation is a `Cause`, not an exception.
 
@@ -86,11 +88,14 @@ async def run(
         env: its whole environment, to which `MARK` is added.
         timeout_s: after so many seconds it is ended: TERM, `TERM_S` later KILL.
         sink: takes standard output and standard error, in the order written.
+        pass_fds: descriptors that it inherits; all others are closed.
+        spares_leader: whether TERM is for what the program has started, not for itself: it holds
+            the others, and must not be the first to go.
 
     Raises:
         OSError: it could not be started.
     """
-    program = _Program(argv, cwd, env, sink)
+    program = _Program(argv, cwd, env, sink, pass_fds, spares_leader=spares_leader)
     try:
         cause = await program.wait(timeout_s)
         left_count = await program.end(cause)
@@ -112,7 +117,11 @@ class _Program:
         cwd: str,
         env: Mapping[str, str],
         sink: Callable[[bytes], None],
+        pass_fds: Sequence[int],
+        *,
+        spares_leader: bool,
     ) -> None:
+        self._spares_leader = spares_leader
         self._loop = asyncio.get_running_loop()
         self._exited: asyncio.Future[None] = self._loop.create_future()
         self._closed: asyncio.Future[None] = self._loop.create_future()
@@ -129,6 +138,7 @@ class _Program:
                 stdout=far_end,
                 stderr=far_end,
                 start_new_session=True,
+                pass_fds=tuple(pass_fds),
             )
         except BaseException:
             os.close(self._pipe)
@@ -196,7 +206,13 @@ class _Program:
 
     def _ask_to_end(self) -> None:
         # Those who lose their parent to the signal would not be found afterwards.
-        self._kin.find()
+        kin = self._kin.find()
+        if self._spares_leader:
+            for number in (signal.SIGTERM, signal.SIGCONT):
+                for pid in kin - {self._process.pid}:
+                    with suppress(ProcessLookupError, PermissionError):
+                        os.kill(pid, number)
+            return
         _signal_group(self._process.pid, signal.SIGTERM)
         # Who stands still hears TERM only after going on.
         _signal_group(self._process.pid, signal.SIGCONT)

@@ -30,10 +30,11 @@ import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from typing import Any, Final, Generic, ParamSpec, TypeAlias, TypeVar
+from typing import Any, Final, Generic, ParamSpec, TypeAlias, TypeVar, cast
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from treadle.core.approval import Scope
 from treadle.core.messages import ToolCall
@@ -50,6 +51,7 @@ from treadle.core.tools import (
 from treadle.errors import UsageError
 from treadle.tools.failure import ToolFailure
 from treadle.tools.paths import Root
+from treadle.tools.sandbox.box import Sandbox
 from treadle.tools.signature import Signature
 
 GRACE_S: Final = 5.0
@@ -63,8 +65,10 @@ R = TypeVar("R")
 
 Arguments: TypeAlias = Mapping[str, Any]
 """The validated arguments of a call by parameter, with the defaults filled in."""
-RiskOf: TypeAlias = Callable[[Arguments], RiskLevel]
-"""How risky a call with these arguments is. Pure: the same arguments, the same risk."""
+RiskOf: TypeAlias = (
+    "Callable[[Arguments], RiskLevel] | Callable[[Arguments, ToolContext], RiskLevel]"
+)
+"""How risky a call with these arguments is. Pure: the same arguments there, the same risk."""
 ScopeOf: TypeAlias = "Callable[[Arguments, ToolContext], Scope]"
 """What a yes to a call with these arguments covers, as things stand now."""
 
@@ -83,12 +87,13 @@ class ToolContext(Struct, frozen=True):
 
     `key` is the same for every run of the same call: an idempotency key. `progress` may be called
     from the tool's own thread, as often as the tool likes. `root` is the folder of the registry,
-    if it has one.
+    if it has one; `sandbox` holds the commands in it, `None` if nothing does.
     """
 
     key: str
     progress: Callable[[ToolProgress], None]
     root: Root | None = None
+    sandbox: Sandbox | None = None
 
     @property
     def workspace(self) -> Root:
@@ -128,7 +133,7 @@ class Tool(Generic[P, R]):
             raise UsageError(f"the tool {name} needs a risk_of that is not async: it is pure")
         if inspect.iscoroutinefunction(scope_of):
             raise UsageError(f"the tool {name} needs a scope_of that is not async")
-        self._risk_of: Final = risk_of
+        self._risk_of: Final = None if risk_of is None else _with_context(risk_of)
         self._scope_of: Final = scope_of
         self.function: Final = function
         self.signature: Final = Signature(function, ToolContext)
@@ -141,7 +146,7 @@ class Tool(Generic[P, R]):
         """Call the function itself."""
         return self.function(*args, **kwargs)
 
-    def risk_of(self, arguments_json: str) -> RiskLevel | None:
+    def risk_of(self, arguments_json: str, context: ToolContext) -> RiskLevel | None:
         """See `Registry.risk_of`."""
         if self._risk_of is None:
             return None
@@ -150,7 +155,7 @@ class Tool(Generic[P, R]):
         except ToolFailure:  # the call will fail by itself
             return None
         try:
-            found = RiskLevel(self._risk_of(arguments))
+            found = RiskLevel(self._risk_of(arguments, context))
         except (Exception, SystemExit) as broken:  # noqa: BLE001  nobody knows, so the worst
             found = RiskLevel.CRITICAL
             # Neither the arguments nor the message, which may quote them, belong into a log.
@@ -188,8 +193,9 @@ def tool(
         effect: what repeating a call would do.
         risk: how much harm a call can do.
         risk_of: a pure function from the arguments of a call, by parameter and with the defaults
-            filled in, to the risk of this very call. It can only raise `risk`: a lower level
-            counts as `risk`. One that raises, or returns no level, counts as critical.
+            filled in, to the risk of this very call; with a second parameter it gets the
+            context of the call too. It can only raise `risk`: a lower level counts as `risk`. One
+            that raises, or returns no level, counts as critical.
         scope_of: a function from the same arguments, and the context of the call, to what a
             person's yes to it covers. One that raises has the call asked about each time.
 
@@ -197,6 +203,15 @@ def tool(
         UsageError: the function cannot be a tool; the message says what is missing.
     """
     return lambda function: Tool(function, effect, risk, risk_of, scope_of)
+
+
+def _with_context(risk_of: RiskOf) -> Callable[[Arguments, ToolContext], RiskLevel]:
+    """The same, called with the context, which it gets if it cannot do without."""
+    parameters = inspect.signature(risk_of).parameters.values()
+    if sum(each.default is each.empty for each in parameters) > 1:
+        return cast("Callable[[Arguments, ToolContext], RiskLevel]", risk_of)
+    plain = cast("Callable[[Arguments], RiskLevel]", risk_of)
+    return lambda arguments, context: plain(arguments)
 
 
 AnyTool: TypeAlias = Tool[..., Any]
@@ -209,6 +224,7 @@ class Registry:
         tools: in the order in which the model is told of them.
         workspace: the folder that `ToolContext.workspace` gives to the tools; tools that do not
             ask for it need none.
+        sandbox: what holds the commands that tools run; by default nothing.
 
     Raises:
         UsageError: two tools have one name, or the workspace is no folder.
@@ -219,7 +235,9 @@ class Registry:
         tools: Iterable[AnyTool],
         *,
         workspace: str | os.PathLike[str] | Root | None = None,
+        sandbox: Sandbox | None = None,
     ) -> None:
+        self.sandbox: Final = sandbox
         self._tools: Final[dict[str, AnyTool]] = {}
         for tool in tools:
             if tool.definition.name in self._tools:
@@ -236,7 +254,12 @@ class Registry:
     def only(self, effects: Collection[EffectClass]) -> Registry:
         """The same registry without the tools of other effect classes: `{READ}` for planning."""
         tools = [tool for tool in self._tools.values() if tool.definition.effect in effects]
-        return Registry(tools, workspace=self._root)
+        return Registry(tools, workspace=self._root, sandbox=self.sandbox)
+
+    def without(self, names: Collection[str]) -> Registry:
+        """The same registry without the tools of these names."""
+        tools = [tool for name, tool in self._tools.items() if name not in names]
+        return Registry(tools, workspace=self._root, sandbox=self.sandbox)
 
     def risk_of(self, call: ToolCall) -> RiskLevel | None:
         """The risk seen in the arguments of a call, if that is above the tool's own; else `None`.
@@ -245,7 +268,7 @@ class Registry:
         arguments. A tool that cannot tell, because its `risk_of` fails, counts as critical.
         """
         tool = self._tools.get(call.tool_name)
-        return None if tool is None else tool.risk_of(call.arguments_json)
+        return None if tool is None else tool.risk_of(call.arguments_json, self._context())
 
     def scope_of(self, call: ToolCall) -> Scope | None:
         """What a person's yes to a call covers, as things stand now; `None` if nobody says.
@@ -253,8 +276,11 @@ class Registry:
         Never raises. A tool that cannot tell has its calls asked about each time.
         """
         tool = self._tools.get(call.tool_name)
-        context = ToolContext("", lambda progress: None, self._root)
-        return None if tool is None else tool.scope_of(call.arguments_json, context)
+        return None if tool is None else tool.scope_of(call.arguments_json, self._context())
+
+    def _context(self) -> ToolContext:
+        """That of a call which does not run yet."""
+        return ToolContext("", lambda progress: None, self._root, self.sandbox)
 
     async def execute(
         self, call: ToolCall, *, key: str, progress: Callable[[ToolProgress], None]
@@ -267,7 +293,7 @@ class Registry:
             progress: called from the event loop.
         """
         try:
-            value = await self._run(call, ToolContext(key, progress, self._root))
+            value = await self._run(call, ToolContext(key, progress, self._root, self.sandbox))
             return _success(call, value)
         except ToolFailure as failure:
             error = ToolError(failure.kind, _clean(failure.message), _clean(failure.output))
@@ -312,7 +338,7 @@ async def _run_in_thread(tool: AnyTool, context: ToolContext, arguments: dict[st
         except BaseException as error:  # noqa: BLE001  carried over to the event loop
             post(settle, None, error)
 
-    reports = ToolContext(context.key, lambda report: post(context.progress, report), context.root)
+    reports = replace(context, progress=lambda report: post(context.progress, report))
     first = (reports,) if tool.signature.takes_context else ()
     run = contextvars.copy_context().run
     threading.Thread(target=run, args=(body,), name=tool.definition.name, daemon=True).start()

@@ -5,9 +5,15 @@ from __future__ import annotations
 from treadle.core.tools import EffectClass, RiskLevel
 from treadle.tools.files import overwrite
 from treadle.tools.registry import ToolContext, ToolReturn, tool
+from treadle.tools.written import risk_of_writing, scope_of_writing
 
 
-@tool(effect=EffectClass.MUTATE, risk=RiskLevel.MEDIUM)
+@tool(
+    effect=EffectClass.MUTATE,
+    risk=RiskLevel.MEDIUM,
+    risk_of=risk_of_writing,
+    scope_of=scope_of_writing,
+)
 def write_file(context: ToolContext, path: str, content: str) -> ToolReturn:
     """Write a whole file, replacing what it held; missing folders are made.
 

@@ -54,7 +54,7 @@ OTHER: Final[dict[str, Any]] = {
     "final_answer": "z",
     "error": "z",
     "config": AgentConfig(max_steps=99),
-    "blacklisted_tools": frozenset({"z"}),
+    "blacklisted_tools": ("z",),
     "graph": Graph(terminal=("z",)),
     "trace": Trace([_LINE, _LINE]),
     "transcript": Conversation([Message.user("z")]),

@@ -65,7 +65,7 @@ def test_everything_about_the_task_comes_from_the_event_that_gives_it() -> None:
     machine.handle_event(event)
     memory = machine.memory
     assert (memory.task, memory.task_type, memory.system_prompt) == (event.task, "research", "x")
-    assert (memory.config.max_steps, memory.blacklisted_tools) == (3, frozenset({"b"}))
+    assert (memory.config.max_steps, memory.blacklisted_tools) == (3, ("b",))
     assert (memory.clock, memory.elapsed_s) == (at(0), 0.0)
 
 

@@ -17,10 +17,11 @@ from store.shelf import CREATOR, TURN, Shelf, fill
 from treadle.core.tools import BlobRef
 from treadle.errors import DiskError, StorageBusyError, StoreError
 from treadle.store.blobs import ASIDE
+from treadle.store.live import live_path
 from treadle.store.local import LocalStore
 from treadle.store.upkeep.garbage import Choice, Garbage, Plan
 from treadle.store.upkeep.mentions import mentions_of
-from treadle.store.upkeep.room import room_of, room_of_thread
+from treadle.store.upkeep.room import room_of_thread
 from treadle.store.upkeep.trash import Trash, TrashedThread
 
 ALL = Choice()
@@ -109,6 +110,17 @@ def test_a_trashed_thread_goes_with_the_blobs_that_only_it_named(shelf: Shelf) -
     assert len(looked_up(shelf.store)) == 2
     assert shelf.store.ids() == [kept]
     assert shelf.lock(thread_id).exists()
+
+
+def test_what_a_killed_process_was_saying_goes_with_its_thread(shelf: Shelf) -> None:
+    thread_id = naming(shelf.store)
+    path = live_path(shelf.places, thread_id)
+    path.parent.mkdir(parents=True)
+    path.write_text("left")
+    Trash(shelf.store).put([thread_id])
+    age(shelf)
+    collect(shelf.store)
+    assert not path.exists()
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2)])
@@ -455,42 +467,3 @@ def test_a_blob_put_aside_when_the_process_died_is_read_and_put_back(shelf: Shel
     collect(shelf.store)
     assert path.read_bytes() == b"needed"
     assert not Path(f"{path}{ASIDE}").exists()
-
-
-# ---- room ----------------------------------------------------------------------------------------
-
-
-def test_room_counts_every_file_once(shelf: Shelf) -> None:
-    big, small = naming(shelf.store, b"x" * 5000), naming(shelf.store)
-    trashed = naming(shelf.store, b"y")
-    Trash(shelf.store).put([trashed])
-    writer = shelf.store.open(big)
-    fill(writer, (said("z" * 5000),))
-    writer.close()
-    torn = shelf.journal(small)
-    torn.write_bytes(torn.read_bytes() + b"{")
-    shelf.store.open(small).close()
-    (shelf.places.data / "blobs" / "tmp" / "draft").write_bytes(b"1234")
-    (shelf.places.data / "index.sqlite").write_bytes(b"12345")
-    (shelf.places.data / "index.sqlite-wal").write_bytes(b"123")
-    room = room_of(shelf.store, 1)
-    shares = {share.name: (share.count, share.size) for share in room.shares}
-    assert shares["large outputs"] == (2, 5001)
-    assert shares["search index"] == (2, 8)
-    assert shares["drafts"] == (1, 4)
-    assert shares["quarantine"] == (1, 1)
-    assert shares["journals"][0] == shares["snapshots"][0] == shares["trash"][0] == 2
-    files = [path for path in shelf.places.data.rglob("*") if path.is_file()]
-    assert room.size == sum(path.stat().st_size for path in files if path.suffix != ".lock")
-    assert [thread_id for thread_id, _ in room.biggest] == [big]
-    one = room_of_thread(shelf.store, big)
-    assert (one.blob_count, one.blob_size, one.is_in_trash) == (1, 5000, False)
-    assert one.size == room.biggest[0][1] + 5000
-    assert room_of_thread(shelf.store, trashed).is_in_trash
-
-
-def test_room_of_nothing_is_nothing(shelf: Shelf) -> None:
-    room = room_of(shelf.store, 10)
-    assert room.size == 0
-    assert room.biggest == ()
-    assert Garbage(shelf.store).plan() == Plan()

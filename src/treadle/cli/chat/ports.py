@@ -71,6 +71,11 @@ class Facts(Struct, frozen=True):
 class Keys(Protocol):
     """What a keyboard asks of the conversation. None of these blocks or raises."""
 
+    @property
+    def is_at_work(self) -> bool:
+        """Whether a turn is running, so that Tab queues what was typed for after it."""
+        ...
+
     def submit(self, text: str, *, steers: bool) -> None:
         """The person has sent a line: a prompt, a `/command`, or a `!command`.
 
@@ -95,6 +100,10 @@ class Keys(Protocol):
         """Ctrl+O: the whole of the last output."""
         ...
 
+    def take_back(self) -> None:
+        """Up on an empty input while something is queued: the newest goes back into the input."""
+        ...
+
     def leave(self) -> None:
         """Ctrl+D, or Ctrl+C twice: settle the thread and end."""
         ...
@@ -102,6 +111,9 @@ class Keys(Protocol):
 
 class Terminal(Protocol):
     """Where a chat is shown and heard."""
+
+    keeps_history: bool
+    """Whether what is entered goes into the history file; false in a private thread."""
 
     @property
     def is_plain(self) -> bool:

@@ -31,6 +31,7 @@ from treadle.core.events import (
     LlmEvent,
     RetryTimeoutFired,
     Rewound,
+    Steered,
     ToolCompleted,
     ToolProgressEvent,
     ToolStarted,
@@ -52,7 +53,9 @@ Judge: TypeAlias = Callable[[AgentConfig, Any, Any], Guard | None]
 """(configuration, state, event) -> the guard that holds, if any."""
 
 
-def _judge_input(_: AgentConfig, __: WaitingForUserInput, event: UserInput) -> Guard | None:
+def _judge_input(
+    _: AgentConfig, __: WaitingForUserInput | CallingLlm, event: UserInput | Steered
+) -> Guard | None:
     message = event.message
     is_plain = not message.tool_calls and message.tool_call_id is None
     return Guard.BY_USER if message.role == "user" and is_plain else None
@@ -133,6 +136,7 @@ JUDGES: Final[Mapping[tuple[type, type | None], Judge]] = MappingProxyType(
         ),
         (WaitingForUserInput, Rewound): _judge_view,
         (CallingLlm, None): _judge_room,
+        (CallingLlm, Steered): _judge_input,
         (CallingLlm, LlmEvent.Error): _judge_failure,
         (ProcessingLlmResponse, None): _judge_response,
         (ExecutingTools, ToolStarted): _if_it_fits(Guard.STARTABLE),

@@ -131,7 +131,7 @@ class ConversationMachine:
 
     def forked(self, thread_id: str) -> Self:
         """The machine of a fork, where nobody has allowed anything; this one stays as it is."""
-        other = type(self)(replace(self._config, granted={}), thread_id=thread_id)
+        other = type(self)(self._config.without_grants(), thread_id=thread_id)
         state = self._state
         if isinstance(state, ExecutingTools | WaitingForApproval):
             state = replace(state, executions=without_yes(state.executions))

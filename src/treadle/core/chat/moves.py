@@ -42,6 +42,7 @@ from treadle.core.events import (
     RetryTimeoutFired,
     Rewound,
     ShutdownRequested,
+    Steered,
     ToolCompleted,
     ToolProgressEvent,
     ToolStarted,
@@ -84,6 +85,11 @@ def build_request(config: AgentConfig, conversation: Conversation) -> LlmRequest
 
 def _take_user_input(_: AgentConfig, state: WaitingForUserInput, event: UserInput) -> CallingLlm:
     return CallingLlm(state.conversation.append(event.message))
+
+
+def _take_steering(_: AgentConfig, state: CallingLlm, event: Steered) -> CallingLlm:
+    """The retries that are left stay as many: they are for a model that fails, whatever is said."""
+    return CallingLlm(state.conversation.append(event.message), state.retries)
 
 
 def _stay(_: AgentConfig, state: AgentState, __: AgentEvent) -> AgentState:
@@ -274,5 +280,6 @@ ENTER: Final[Mapping[tuple[type, type | None, type], Enter]] = {
     (Compacting, Compacted, CallingLlm): _call_compacted,
     (Compacting, CompactionFailed, CallingLlm): _call_uncompacted,
     (Compacting, CompactionFailed, WaitingForUserInput): _wait,
+    (CallingLlm, Steered, CallingLlm): _take_steering,
     **{(state, ShutdownRequested, ShuttingDown): _shut_down for state in STATES},
 }

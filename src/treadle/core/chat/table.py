@@ -16,8 +16,10 @@ row that led there. Where no internal row fits, that action stands.
 Where the rows come from: the rows above the line are those of the source document, literally. The
 rows below it add to them and change none: thinking that streams; calls that start, report and
 turn out uncertain; calls that need a person's yes; compaction, which makes room before a request,
-after one that did not fit, or when a person asks; going back to an earlier version; and cancelling,
-which leads back to waiting from every busy state.
+after one that did not fit, or when a person asks; going back to an earlier version; cancelling,
+which leads back to waiting from every busy state; and steering: what a person says while the agent
+works joins the request that is about to be sent. Nothing else is in flight then, and every call has
+its result, so that no pair is torn; a request that has left already is not disturbed by it.
 """
 
 from __future__ import annotations
@@ -64,6 +66,7 @@ from treadle.core.events import (
     RetryTimeoutFired,
     Rewound,
     ShutdownRequested,
+    Steered,
     ToolCompleted,
     ToolProgressEvent,
     ToolStarted,
@@ -159,5 +162,6 @@ TRANSITIONS: Final[tuple[Row, ...]] = (
     Row(Compacting, Compacted, Guard.FITS_AND_GOES_ON, CallingLlm, SendLlmRequest),
     Row(Compacting, CompactionFailed, Guard.CAN_GO_ON, CallingLlm, SendLlmRequest),
     Row(Compacting, CompactionFailed, Guard.CANNOT_GO_ON, WaitingForUserInput, DisplayError),
+    Row(CallingLlm, Steered, Guard.BY_USER, CallingLlm, SendLlmRequest),
 )
 # fmt: on

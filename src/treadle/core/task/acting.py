@@ -66,11 +66,15 @@ def _refuse_banned(memory: AgentMemory) -> AgentMemory:
 
 
 def _questions(memory: AgentMemory, context: Context, state: State) -> Iterator[Question]:
-    """What nobody was asked about yet. Planning asks by a risk at least as high as this one."""
+    """What nobody was asked about yet. Planning asks by a risk at least as high as this one.
+
+    Whether a grant of kinds covers a call is seen in its scope, which only Planning knows, and
+    whoever lets the call begin.
+    """
     for call, status in zip(calls_of(memory, state), memory.executions, strict=True):
         if isinstance(status, ToolExecutionStatus.Pending) and status.approved is not True:
             question = context.settings.question_about(call, None)
-            if question is not None:
+            if question is not None and not context.settings.may_have_granted(question):
                 yield question
 
 

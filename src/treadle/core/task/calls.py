@@ -100,7 +100,7 @@ def with_word(before: AgentMemory, after: AgentMemory, event: StateCompleted) ->
     after = _told_apart(after)
     old, new = _calls_by_id(before), _calls_by_id(after)
     executions = tuple(
-        replace(status, approved=UNSET, modified=UNSET)
+        replace(status, approved=UNSET, modified=UNSET, bound=UNSET)
         if isinstance(status, ToolExecutionStatus.Pending)
         and old.get(status.call_id) != new.get(status.call_id)
         else status

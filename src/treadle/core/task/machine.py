@@ -114,7 +114,7 @@ class TaskMachine:
         """The machine of a fork, where nobody has allowed anything; this one stays as it is."""
         memory = self._state.memory
         memory = replace(memory, executions=without_yes(memory.executions))
-        config = replace(self._config, granted={})
+        config = self._config.without_grants()
         other = self._with(config, replace(self._state, memory=memory))
         other._thread_id = thread_id
         return other
@@ -300,7 +300,7 @@ class TaskMachine:
             system_prompt=event.system_prompt,
             budget=event.budget,
             config=event.config,
-            blacklisted_tools=frozenset(event.blacklisted_tools),
+            blacklisted_tools=tuple(sorted(set(event.blacklisted_tools))),
             graph=event.graph,
             history=History(),
             trace=Trace(),

@@ -118,7 +118,7 @@ class AgentMemory(Struct, frozen=True):
     error: str | None = None
 
     config: AgentConfig = AgentConfig()
-    blacklisted_tools: frozenset[str] = frozenset()
+    blacklisted_tools: tuple[str, ...] = ()
     graph: Graph | None = None
     trace: Trace = Trace()
 

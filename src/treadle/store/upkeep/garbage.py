@@ -20,6 +20,7 @@ from treadle.store.disk import FileStat
 from treadle.store.drafts import drafts_of
 from treadle.store.folders import ADOPTED, JOURNAL, LOCK, SENDING, SNAPSHOT
 from treadle.store.journal import told_as
+from treadle.store.live import forget_live
 from treadle.store.local import LocalStore
 from treadle.store.second_names import add_name
 from treadle.store.upkeep.mentions import Mentions, mentions_of
@@ -302,6 +303,7 @@ class Garbage:
             why = drop(line)
             if why:
                 return why
+            forget_live(self._store.places, line.id)
             for suffix in (SNAPSHOT, JOURNAL):
                 path = self._folders.path(line.id, suffix, in_trash=True)
                 with told_as("remove", path):

@@ -23,6 +23,7 @@ from treadle.store.blobs import Blobs
 from treadle.store.drafts import replace_file
 from treadle.store.folders import SNAPSHOT
 from treadle.store.journal import settle, told_as
+from treadle.store.live import forget_live
 from treadle.store.local import LocalStore
 from treadle.store.reading import apply_records, header_of
 from treadle.store.upkeep.past_scrubs import has_missed_scrub, was_scrubbed
@@ -215,6 +216,7 @@ class _Work:
         while missing := set(self._order) - locked:
             for thread_id in sorted(missing):
                 held.callback(self._disk.close, self._store.lock(thread_id))
+                forget_live(self._store.places, thread_id)
             locked |= missing
             self._targets = self._with_children(self._targets)
             self._bases = self._remains.bases()

@@ -11,7 +11,7 @@ class Level(Enum):
     """What of the file system a command may change."""
 
     READ_ONLY = "read-only"
-    """Nothing that lasts: not even the workspace."""
+    """Nothing that lasts: not even the workspace. Tools that write files are not offered then."""
     WORKSPACE_WRITE = "workspace-write"
     """The workspace, but not what runs programs later: git's hooks and settings, `.treadle`."""
     OFF = "off"

@@ -1,0 +1,155 @@
+"""Tool calls in words: what runs, how it ended, the head of what it said. No drawing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from treadle.cli.questions import read_object
+from treadle.cli.render import describe_call
+from treadle.core.messages import ToolCall
+from treadle.core.tools import Outcome, ToolErrorKind, ToolExecutionOutcome, ToolProgress
+from treadle.thread.legible import legible
+
+HEAD_LINES_MAX: Final = 3
+TAIL_LINES_MAX: Final = 3
+TAIL_SIZE_MAX: Final = 2000
+"""Characters of output that are kept of a running call."""
+FILE_TOOLS: Final = frozenset({"edit_file", "write_file"})
+COMMAND_TOOLS: Final = frozenset({"bash", "!"})
+"""The tool, and what a person runs; both count the bytes of their output."""
+
+_EXIT: Final = re.compile(r"\[(exit code (\d+)|killed by signal [^\]\n]*)\]\Z")
+_FAILURES: Final = frozenset(kind.value for kind in ToolErrorKind)
+_MINUTE_S: Final = 60
+_BAR_WIDTH: Final = 10
+_KILO: Final = 1000
+
+
+class Ended(Struct, frozen=True):
+    """A result as people read it.
+
+    `how` is `exit code 1`, `failed`, or empty where there is nothing to say; `is_good` is false for
+    a failure, also of a command; `lines` are the output without that. `is_part` says that more of
+    it is kept elsewhere.
+    """
+
+    lines: Sequence[str]
+    how: str
+    is_good: bool
+    is_part: bool
+
+
+def title_of(call: ToolCall) -> str:
+    """A call in one line that steers no terminal: the command, or the tool and what it works on."""
+    arguments = read_object(call.arguments_json) if call.tool_name in FILE_TOOLS else None
+    path = None if arguments is None else arguments.get("path")
+    title = f"{call.tool_name} {path}" if isinstance(path, str) else describe_call(call)
+    return _flat(title)
+
+
+def _flat(text: str) -> str:
+    return legible(text).replace("\n", "⏎").replace("\t", " ")
+
+
+def ended(outcome: Outcome) -> Ended:
+    """How a call ended."""
+    if isinstance(outcome, ToolExecutionOutcome.Error):
+        kind, message = outcome.error.kind.value, outcome.error.message
+        text = "\n".join(part for part in (message, outcome.error.output) if part)
+        if _EXIT.search(text):
+            return _of_output(text, is_part=outcome.blob is not None)
+        return Ended(lines_of(text), f"failed: {kind}", False, outcome.blob is not None)
+    return _of_output(outcome.output, is_part=outcome.blob is not None)
+
+
+def ended_message(text: str) -> Ended:
+    """How a call ended, by what the model was told of it; a failure begins with its kind."""
+    head, colon, _ = text.partition("\n")[0].partition(":")
+    if head in _FAILURES:
+        return Ended(
+            lines_of(text[len(head) + len(colon) :].lstrip(" ")), f"failed: {head}", False, False
+        )
+    return _of_output(text, is_part=False)
+
+
+def _of_output(text: str, *, is_part: bool) -> Ended:
+    """A command tells its exit code at the end."""
+    found = _EXIT.search(text)
+    if found is None:
+        return Ended(lines_of(text), "", True, is_part)
+    return Ended(lines_of(text[: found.start()]), found[1], found[2] == "0", is_part)
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of an output, as a terminal may show them: none of them blank at the end.
+
+    What a line has overwritten by going back to its beginning (a progress bar) is left out.
+    """
+    told = (line.rstrip("\r").rpartition("\r")[2] for line in text.rstrip().split("\n"))
+    lines = [legible(line).rstrip() for line in told]
+    return [] if lines == [""] else lines
+
+
+def more_lines(count: int, *, is_part: bool, is_plain: bool) -> str:
+    """That there is more, how much if that is known, and the key that shows it."""
+    how_many = "more lines" if is_part else f"{count} more line{'' if count == 1 else 's'}"
+    return f"... {how_many}" if is_plain else f"… {how_many} (Ctrl+O)"
+
+
+def in_words(seconds: float) -> str:
+    """A duration: `0.4 s`, `12 s`, `2 min 5 s`."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), _MINUTE_S)
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+class Running:
+    """A call that runs.
+
+    Args:
+        call: what it is.
+        started_s: when it began, by the view's clock.
+    """
+
+    def __init__(self, call: ToolCall, started_s: float) -> None:
+        self.call = call
+        self.started_s = started_s
+        self.title = title_of(call)
+        self._progress = ToolProgress()
+        self._tail = ""
+
+    def report(self, progress: ToolProgress) -> None:
+        """What it tells of itself. A command tells its output in pieces, others tell how it is."""
+        self._progress = progress
+        if progress.message is None:
+            return
+        before = self._tail if self.call.tool_name in COMMAND_TOOLS else ""
+        self._tail = (before + progress.message)[-TAIL_SIZE_MAX:]
+
+    def how_far(self) -> str:
+        """Fraction and units, if it tells any."""
+        progress, parts = self._progress, []
+        if progress.fraction is not None:
+            share = min(max(progress.fraction, 0.0), 1.0)
+            full = round(share * _BAR_WIDTH)
+            parts.append(f"{'▰' * full}{'▱' * (_BAR_WIDTH - full)} {share:.0%}")
+        if progress.units_processed is not None:
+            count = progress.units_processed
+            is_output = self.call.tool_name in COMMAND_TOOLS
+            parts.append(_size(count) if is_output else f"{count:,} done")
+        return " ".join(parts)
+
+    def last_lines(self) -> list[str]:
+        """The end of what it has said."""
+        return [line for line in lines_of(self._tail) if line][-TAIL_LINES_MAX:]
+
+
+def _size(count: int) -> str:
+    if count < _KILO:
+        return f"{count} B"
+    return f"{count / _KILO:.0f} kB" if count < _KILO**2 else f"{count / _KILO**2:.1f} MB"

@@ -1,0 +1,45 @@
+"""What keys and layout know of the run of a drawn terminal that they belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+from prompt_toolkit.application import Application
+from prompt_toolkit.buffer import Buffer
+
+from treadle.cli.chat.dialogs import Dialog, Menu
+from treadle.cli.chat.ports import Keys, Row
+from treadle.cli.chat.scene import Scene
+
+T = TypeVar("T")
+
+
+class Canvas(Protocol):
+    """The input and all around it; `drawing.Drawing` is the one there is."""
+
+    scene: Scene
+    keys: Keys
+    app: Application[None]
+    buffer: Buffer
+    answer: Buffer
+    dialog: Dialog | None
+    menu: Menu | None
+    hint: str
+
+    @property
+    def is_in_full_flow(self) -> bool:
+        """Whether the key of now came right behind the one before it."""
+        ...
+
+    def redraw(self) -> None:
+        """Draw now, or rather when the loop comes to it."""
+        ...
+
+    async def pick(self, title: str, search: Callable[[str], Sequence[Row]]) -> str | None:
+        """Wait for a row."""
+        ...
+
+    async def away(self, work: Callable[[], T]) -> T:
+        """Give screen and keyboard to something else, and take them back whatever it does."""
+        ...

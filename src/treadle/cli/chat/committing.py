@@ -1,0 +1,47 @@
+"""Finished blocks as the characters that a terminal prints."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+from treadle.thread.legible import legible
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
+def printed(blocks: tuple[RenderableType, ...], width: int, *, is_plain: bool = False) -> str:
+    """The blocks one below the other, each ending its line; colours as the environment wants.
+
+    A `str` is text and nothing else: no markup, and control characters made visible. If all are,
+    rich is not even loaded. What is not plain is broken between words.
+    """
+    if all(isinstance(block, str) for block in blocks):
+        texts = [legible(str(block)) for block in blocks]
+        return "".join(f"{text if is_plain else _folded(text, width)}\n" for text in texts)
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(
+        file=io.StringIO(),
+        force_terminal=not is_plain,
+        width=width,
+        color_system=None if is_plain else "auto",
+        highlight=False,
+        legacy_windows=False,
+        soft_wrap=is_plain,
+    )
+    for block in blocks:
+        console.print(Text(legible(block)) if isinstance(block, str) else block)
+    file = console.file
+    assert isinstance(file, io.StringIO)
+    return file.getvalue()
+
+
+def _folded(text: str, width: int) -> str:
+    if text.isascii() and all(len(line) <= width for line in text.split("\n")):
+        return text
+    from treadle.cli.chat.live import wrapped
+
+    return "\n".join(wrapped(text, width))

@@ -1,0 +1,159 @@
+"""What could stand at the cursor: slash commands at the beginning, files behind an `@`."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from treadle.cli.chat.ports import SlashCommand
+
+SHOWN_MAX: Final = 50
+"""Completions of one text."""
+
+PATHS_MAX: Final = 50_000
+"""Files that are looked at."""
+
+LISTING_SECONDS_MAX: Final = 5.0
+FRESH_S: Final = 5.0
+"""A listing is used for so long."""
+
+_SLASH = re.compile(r"/([a-z]*)")
+_FILE = re.compile(r'(?:^|(?<=\s))@("?)([^\s"]*)$')
+
+
+class Completion(Struct, frozen=True):
+    """One: `text` replaces what stands from `start` to the cursor; `words` tell of it.
+
+    One that `is_final` may be sent as it is: a command that takes no argument.
+    """
+
+    text: str
+    start: int
+    shown: str
+    words: str = ""
+    is_final: bool = False
+
+
+def commands_at(text: str, commands: Sequence[SlashCommand]) -> list[Completion]:
+    """The commands that the text before the cursor may become."""
+    if (found := _SLASH.fullmatch(text)) is None:
+        return []
+    begun = found[1]
+    fitting = [c for c in commands if c.name.startswith(begun)]
+    fitting.sort(key=lambda command: command.name != begun)
+    return [
+        Completion(
+            f"/{command.name}" + " " * bool(command.argument),
+            0,
+            f"/{command.name} {command.argument}".rstrip(),
+            command.words,
+            not command.argument,
+        )
+        for command in fitting
+    ]
+
+
+def mention_at(text: str) -> str | None:
+    """What is typed behind an `@` that ends at the cursor; `None` without one."""
+    found = _FILE.search(text)
+    return found and found[2]
+
+
+def files_at(text: str, paths: Sequence[str]) -> list[Completion]:
+    """The files that the `@` before the cursor may mean, the likeliest first."""
+    found = _FILE.search(text)
+    if found is None:
+        return []
+    return [
+        Completion(f'@"{path}" ' if " " in path else f"@{path} ", found.start(), path)
+        for path in ranked(found[2], paths)[:SHOWN_MAX]
+    ]
+
+
+def ranked(typed: str, paths: Sequence[str]) -> list[str]:
+    """The paths that have the typed characters in this order, the likeliest first.
+
+    A name that begins with them is before a name that has them together, a path that has them
+    together, and one that has them apart; shorter is before longer. Capitals do not matter.
+    """
+    wanted = typed.lower()
+    letters = re.compile(".*".join(map(re.escape, wanted)))
+    scored = []
+    for path in paths:
+        low = path.lower()
+        if letters.search(low):
+            scored.append((_distance(wanted, low), len(path), path))
+    return [path for _, _, path in sorted(scored)]
+
+
+def _distance(wanted: str, path: str) -> int:
+    name = path.rstrip("/").rpartition("/")[2]
+    if name.startswith(wanted):
+        return 0
+    if wanted in name:
+        return 1
+    return 2 if wanted in path else 3
+
+
+class Files:
+    """The files of a folder that git would show; without git, those of a bounded walk.
+
+    Not thread-safe: one thread at a time lists.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._listed: list[str] = []
+        self._until = 0.0
+
+    def list(self) -> list[str]:
+        """Paths relative to the folder, at most `PATHS_MAX`; it may take seconds."""
+        if time.monotonic() >= self._until:
+            paths = _known_to_git(self._folder)
+            if paths is None:
+                paths = _walked(self._folder)
+            self._listed = [path for path in paths if path.isprintable()]
+            self._until = time.monotonic() + FRESH_S
+        return self._listed
+
+
+def _known_to_git(folder: Path) -> list[str] | None:
+    """What is tracked, and what is new and not ignored; `None` outside of a repository."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    try:
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=LISTING_SECONDS_MAX,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    if done.returncode != 0:
+        return None
+    names = done.stdout.decode(errors="surrogateescape").split("\0")
+    return sorted({name for name in names if name})[:PATHS_MAX]
+
+
+def _walked(folder: Path) -> list[str]:
+    """Files that are not hidden, nor in hidden folders, as far as the time goes."""
+    until = time.monotonic() + LISTING_SECONDS_MAX
+    paths: list[str] = []
+    for where, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        below = os.path.relpath(where, folder)
+        shown = sorted(name for name in names if not name.startswith("."))
+        paths += shown if below == "." else [f"{below}/{name}" for name in shown]
+        if len(paths) > PATHS_MAX or time.monotonic() > until:
+            break
+    return paths[:PATHS_MAX]

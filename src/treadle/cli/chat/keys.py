@@ -1,0 +1,67 @@
+"""The keys of the chat's input, in one table: what binds them, and what /help and the docs tell."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Struct
+
+REWIND_WITHIN_S: Final = 1.0
+"""Between the two presses of Esc."""
+
+QUIT_WITHIN_S: Final = 2.0
+"""Between the two presses of Ctrl+C."""
+
+
+class Key(Struct, frozen=True):
+    """One thing that keys do.
+
+    `presses` are the keys as prompt_toolkit names them, each a sequence; `does` names the method
+    of `Hands` (hands.py) that is called; `shown` and `words` are for people.
+    """
+
+    shown: str
+    words: str
+    does: str
+    presses: tuple[tuple[str, ...], ...]
+
+
+KEYS: Final = (
+    Key(
+        "Enter", "send; while the agent works: heard after this round of tools", "send", (("c-m",),)
+    ),
+    Key(
+        "Tab",
+        "complete; while the agent works: send, heard when the turn is over",
+        "complete",
+        (("c-i",),),
+    ),
+    Key("Ctrl+J, Alt+Enter", "a new line", "newline", (("c-j",), ("escape", "c-m"))),
+    Key(
+        "Up, Down",
+        "earlier prompts; on an empty input Up takes back what is queued",
+        "up",
+        (("up",),),
+    ),
+    Key(
+        "Esc",
+        "interrupt; twice on an empty input: go back to an earlier prompt",
+        "escape",
+        (("escape",),),
+    ),
+    Key("Shift+Tab", "the next approval mode", "cycle_mode", (("s-tab",),)),
+    Key("Ctrl+C", "clear the input, else interrupt; twice: quit", "clear", (("c-c",),)),
+    Key("Ctrl+D", "quit, on an empty input", "leave", (("c-d",),)),
+    Key("Ctrl+G", "write the input in your editor ($VISUAL, $EDITOR)", "edit", (("c-g",),)),
+    Key("Ctrl+R", "search earlier prompts", "search", (("c-r",),)),
+    Key("Ctrl+O", "the whole of the last output", "expand", (("c-o",),)),
+    Key("Ctrl+L", "draw the screen anew", "redraw", (("c-l",),)),
+    Key("Ctrl+Z", "suspend; `fg` comes back", "suspend", (("c-z",),)),
+)
+
+MARKS: Final = (
+    ("/", "a command of the chat"),
+    ("!", "a command that you run yourself; the agent is shown its output"),
+    ("@", "the name of a file, completed"),
+)
+"""What a line may begin with (`@` anywhere), for /help and the docs."""

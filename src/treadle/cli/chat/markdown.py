@@ -1,0 +1,235 @@
+"""Markdown that is still being written, cut into pieces that no later text can change.
+
+A piece is one or more whole blocks (paragraph, list, code, table, heading, quote): what is shown of
+the pieces one by one is what is shown of the whole. Where a piece ends is proposed by how a line
+begins and decided by the parser itself, which is asked only where the answer is likely to be yes,
+so that each character is looked at a bounded number of times, whatever the text.
+
+One thing cannot be known early: a link whose definition comes behind it stays as it was written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from treadle.thread.legible import legible
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+
+DENIED_COUNT_MAX: Final = 8
+"""So often the parser may say no within a piece before it is only asked when it has doubled."""
+
+_FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})([^\n]*)")
+_HEADING: Final = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
+_RULE: Final = re.compile(r" {0,3}([-*_])(?:[ \t]*\1){2,}[ \t]*$")
+_ITEM: Final = re.compile(r"( {0,3})([-+*]|\d{1,9}[.)])([ \t]+|$)")
+_CLOSED_BY_BLANK: Final = frozenset({"paragraph", "heading", "table", "blockquote", "hr"})
+_CODE_INDENT: Final = 4
+
+
+class Splitter:
+    """Takes text as it comes, gives pieces as they are finished."""
+
+    def __init__(self) -> None:
+        self._held = ""
+        """A carriage return that may be half a line end."""
+        self._unended: list[str] = []
+        """What has come of the current line."""
+        self._unended_size = 0
+        self._lines: list[str] = []
+        """The lines of the current piece; its first begins a block."""
+        self._begin_piece()
+
+    def _begin_piece(self) -> None:
+        self._size = 0
+        self._denied_count = 0
+        self._ask_from = 0
+        self._fence = ""
+        self._item_indent: int | None = None
+        self._is_code = False
+        self._is_after_blank = False
+
+    def feed(self, text: str) -> Iterator[str]:
+        """The pieces that this text finishes, in whole lines. To be iterated to the end."""
+        text = self._held + text
+        self._held = "\r" if text.endswith("\r") else ""
+        text = legible(text.removesuffix("\r"))
+        *ended, rest = text.split("\n")
+        for line in ended:
+            self._unended.append(line)
+            yield from self._add(self._end_line())
+        if rest:
+            self._unended.append(rest)
+            self._unended_size += len(rest)
+
+    def close(self) -> Iterator[str]:
+        """What is left, as the last piece: no more text comes. Another text may be fed then."""
+        self._held = ""
+        if self._unended:
+            yield from self._add(self._end_line())
+        yield from self._cut(len(self._lines))
+
+    def _end_line(self) -> str:
+        line = "".join(self._unended)
+        self._unended.clear()
+        self._unended_size = 0
+        return line
+
+    def tail(self, size: int) -> str:
+        """The end of what is not finished: `size` characters, if there are, at most three times it.
+
+        It begins at the same place for a long time, so that it can be wrapped without flickering.
+        """
+        count = min(self._unended_size, size + self._unended_size % size)
+        parts: list[str] = []
+        found = 0
+        for chunk in reversed(self._unended):
+            if found >= count:
+                break
+            parts.append(chunk)
+            found += len(chunk)
+        lines = ["".join(reversed(parts))[found - count :]]
+        for line in reversed(self._lines):
+            if count >= size:
+                break
+            lines.append(line[-size:])
+            count += len(line) + 1
+        return "\n".join(reversed(lines))
+
+    @property
+    def has_rest(self) -> bool:
+        """Whether something is not finished."""
+        return bool(self._unended or self._lines)
+
+    def _add(self, line: str) -> Iterator[str]:
+        """Take a whole line."""
+        if self._fence:
+            yield from self._add_to_fence(line)
+            return
+        is_blank = not line.strip(" \t")
+        if not self._lines:
+            if not is_blank:
+                yield from self._begin(line)
+            return
+        if not is_blank and self._may_begin(line) and (place := self._last_start(line)):
+            yield from self._cut(place)
+            yield from self._add(line)
+            return
+        self._append(line)
+        if not is_blank:
+            self._look_at_item(line)
+        elif self._item_indent is None and not self._is_code and self._is_closed():
+            yield from self._cut(len(self._lines))
+        self._is_after_blank = is_blank
+
+    def _begin(self, line: str) -> Iterator[str]:
+        """The first line of a piece: surely the first of a block."""
+        self._append(line)
+        if "|" not in line:  # else it may be the head of a table
+            if (fence := _FENCE.fullmatch(line)) and not ("`" in fence[1] and "`" in fence[2]):
+                self._fence = fence[1]
+                return
+            if _HEADING.match(line) or _RULE.match(line):
+                yield from self._cut(1)
+                return
+        self._is_code = line.startswith("\t") or _indent_of(line) >= _CODE_INDENT
+        self._look_at_item(line)
+
+    def _append(self, line: str) -> None:
+        self._lines.append(line)
+        self._size += len(line) + 1
+
+    def _add_to_fence(self, line: str) -> Iterator[str]:
+        self._append(line)
+        end = _FENCE.fullmatch(line)
+        if end and end[1].startswith(self._fence) and not end[2].strip(" \t"):
+            yield from self._cut(len(self._lines))
+
+    def _look_at_item(self, line: str) -> None:
+        """Remember how far the text of the latest outer item is indented."""
+        item = _ITEM.match(line)
+        if item is None or (self._item_indent is None and len(self._lines) > 1):
+            return
+        if self._item_indent is None or _indent_of(line) < self._item_indent:
+            gap = len(item[3].expandtabs())
+            self._item_indent = (
+                len(item[1]) + len(item[2]) + (gap if 1 <= gap <= _CODE_INDENT else 1)
+            )
+
+    def _may_begin(self, line: str) -> bool:
+        """Whether the line is likely to begin an outer block."""
+        indent = _CODE_INDENT if line.startswith("\t") else _indent_of(line)
+        if self._item_indent is not None:
+            if indent >= self._item_indent:
+                return False
+            if _RULE.match(line) or _FENCE.match(line) or _HEADING.match(line):
+                return True
+            return self._is_after_blank and _ITEM.match(line) is None
+        if self._is_code:
+            return indent < _CODE_INDENT
+        if self._is_after_blank:
+            return True
+        return any(begin.match(line) for begin in (_FENCE, _HEADING, _ITEM))
+
+    def _last_start(self, line: str) -> int | None:
+        """The line of the piece, this one behind it, where its last outer block begins."""
+        found = self._ask([*self._lines, line])
+        place = None if found is None or found.map is None else found.map[0]
+        if place != len(self._lines):
+            self._deny()
+        return place
+
+    def _is_closed(self) -> bool:
+        """Whether nothing that follows the blank line at the end can belong to the piece."""
+        found = self._ask(self._lines)
+        if found is None or found.type.removesuffix("_open") not in _CLOSED_BY_BLANK:
+            self._deny()
+            return False
+        return True
+
+    def _ask(self, lines: list[str]) -> Token | None:
+        """The last outer block; `None` if there is none, or if it is too early to ask again."""
+        if self._denied_count >= DENIED_COUNT_MAX and self._size < self._ask_from:
+            return None
+        outer = [t for t in _blocks().parse("\n".join(lines)) if t.level == 0 and t.nesting >= 0]
+        return outer[-1] if outer else None
+
+    def _deny(self) -> None:
+        if self._denied_count < DENIED_COUNT_MAX or self._size >= self._ask_from:
+            self._denied_count += 1
+            self._ask_from = 2 * self._size
+
+    def _cut(self, count: int) -> Iterator[str]:
+        """Give the first `count` lines away, if that is any. What is left begins a block."""
+        if not count:
+            return
+        piece, rest = self._lines[:count], self._lines[count:]
+        self._lines.clear()
+        self._begin_piece()
+        yield "".join(f"{line}\n" for line in piece)
+        for line in rest:
+            yield from self._add(line)
+
+
+def _indent_of(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))
+
+
+def make_parser() -> MarkdownIt:
+    """The parser of all that is shown: tags stay text, so that nothing of an answer is lost."""
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
+
+
+@cache
+def _blocks() -> MarkdownIt:
+    """A parser that stops at the blocks."""
+    parser = make_parser()
+    parser.core.ruler.enableOnly(["normalize", "block"])
+    return parser

@@ -1,0 +1,85 @@
+"""The empty input, drawn by hand: it is there before what draws it well has been imported.
+
+From `begin` on, keys are neither echoed nor cooked, so that what is typed meanwhile waits for the
+real input, whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import termios
+from typing import Any, Final
+
+PROMPT: Final = "> "
+
+_CLEAR: Final = "\r\x1b[J"
+
+
+class Opening:
+    """Draws on standard output; `end` gives the terminal back as it was found."""
+
+    def __init__(self) -> None:
+        self._found: list[Any] | None = None
+        self._status = ""
+        self._is_drawn = self._is_over = False
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether the input by hand is on the screen."""
+        return self._is_drawn
+
+    def begin(self) -> None:
+        """Take the keyboard and draw."""
+        with contextlib.suppress(termios.error, OSError):
+            self._found = termios.tcgetattr(sys.stdin.fileno())
+            raw = termios.tcgetattr(sys.stdin.fileno())
+            raw[0] &= ~(termios.ICRNL | termios.IXON)
+            raw[3] &= ~(termios.ECHO | termios.ICANON | termios.IEXTEN)
+            termios.tcsetattr(sys.stdin.fileno(), termios.TCSANOW, raw)
+        self._draw()
+
+    def show(self, status: str) -> None:
+        """Draw again with this status line, a text of one line that fits."""
+        self._status = status
+        self.print("")
+
+    def print(self, text: str) -> None:
+        """Print above the input."""
+        _write(_CLEAR + text)
+        self._draw()
+
+    def clear(self) -> None:
+        """Take the drawing away, for the real input."""
+        if self._is_drawn:
+            _write(_CLEAR)
+            self._is_drawn = False
+
+    def end(self) -> None:
+        """The terminal's modes, as they were found."""
+        self.clear()
+        self._is_over = True
+        if self._found is not None:
+            with contextlib.suppress(termios.error, OSError):
+                termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, self._found)
+
+    def _draw(self) -> None:
+        if self._is_over:
+            return
+        below = f"\r\n{self._status}\r\x1b[1A\x1b[{len(PROMPT)}C"
+        _write(PROMPT + (below if self._status else ""))
+        self._is_drawn = True
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def width_of_screen() -> int:
+    """Columns of standard output; 80 if it cannot tell."""
+    with contextlib.suppress(OSError, ValueError):
+        if columns := os.get_terminal_size(sys.stdout.fileno()).columns:
+            return columns
+    return 80

@@ -1,0 +1,105 @@
+"""The lists that a person picks from: threads, and the prompts of one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from treadle.cli.chat.ports import Row
+from treadle.thread.legible import legible
+
+if TYPE_CHECKING:
+    from treadle.store.local import LocalStore
+    from treadle.thread.history import Turn
+    from treadle.thread.model import ThreadSummary
+
+ROW_COUNT_MAX: Final = 200
+"""Threads that are listed; who looks for an older one types a word of it."""
+
+_LENGTH_MAX: Final = 200
+
+
+def narrowed(rows: Sequence[Row], text: str) -> Sequence[Row]:
+    """The rows in which every word of the text occurs."""
+    words = text.lower().split()
+    return [
+        row for row in rows if all(word in f"{row.text} {row.detail}".lower() for word in words)
+    ]
+
+
+def in_line(text: str) -> str:
+    """A text as a line of a list."""
+    line = legible(" ".join(text.split()))
+    return line if len(line) <= _LENGTH_MAX else line[: _LENGTH_MAX - 1] + "…"
+
+
+def search_threads(folder: str, text: str) -> Sequence[Row]:
+    """The conversations of a folder, last changed first; those of all folders if words are typed.
+
+    Runs in a thread of the terminal's: each call opens the index for itself.
+    """
+    from treadle.runtime.own import own_store
+    from treadle.store.index.filters import Filters
+    from treadle.store.index.lookup import Index
+    from treadle.thread.fold import CHAT
+
+    index = Index(own_store())
+    try:
+        if text.strip():
+            found = [hit.thread for hit in index.search(text, limit=ROW_COUNT_MAX)]
+            known = {line.id for line in found}
+            named = index.threads(limit=ROW_COUNT_MAX) if " " not in text.strip() else []
+            found += [
+                line for line in named if line.id not in known and line.id.startswith(text.strip())
+            ]
+        else:
+            found = index.threads(Filters(workspace=folder), limit=ROW_COUNT_MAX)
+    finally:
+        index.close()
+    return [_row(line) for line in found if line.machine == CHAT and not line.problem]
+
+
+def _row(line: ThreadSummary) -> Row:
+    from treadle.cli.filters import local_time
+
+    title = in_line(line.title or "(nothing said yet)")
+    return Row(line.id, title, f"{local_time(line.updated_at)}  {line.id}")
+
+
+class Prompts:
+    """The prompts of a thread that are in view, the last one first.
+
+    Args:
+        turns: the turns, in order.
+    """
+
+    def __init__(self, turns: Sequence[Turn]) -> None:
+        self._turns = turns[::-1]
+
+    def __iter__(self) -> Iterator[Turn]:
+        return iter(self._turns)
+
+    def __len__(self) -> int:
+        return len(self._turns)
+
+    def search(self, text: str) -> Sequence[Row]:
+        """The rows for what was typed; the value is the version of the prompt."""
+        rows = [Row(str(one.version), in_line(one.prompt), f"turn {one.number}") for one in self]
+        return narrowed(rows, text)
+
+
+def find_prompts(store: LocalStore, thread_id: str) -> Prompts:
+    """The prompts one can go back to.
+
+    Raises:
+        StoreError: the thread cannot be read.
+    """
+    from treadle.thread.codec import decode_entry
+    from treadle.thread.history import beginnings
+
+    fold = store.beginning(thread_id)
+    records = store.scan(thread_id).records
+    entries = [(one.seq, one.at, decode_entry(one.event)) for one in records]
+    found = list(beginnings(fold, entries))
+    hidden = {at for start, end in fold.conversation.view.hidden for at in range(start, end)}
+    return Prompts([turn for index, turn in found if index not in hidden])

@@ -1,0 +1,309 @@
+"""The session of a chat: opened late, let go for a while, left for another one.
+
+A chat has no thread on disk before the first prompt. While a command of the command line works on
+the thread, the session is closed, so that the thread is free; then it is opened again, from disk.
+All that is heavy is imported here when it is needed, which is after the first drawing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import nullcontext, suppress
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from msgspec import Struct
+from msgspec.structs import replace
+
+from treadle.config.settings import ApprovalMode, NetworkMode, SandboxLevel
+from treadle.errors import TreadleError, UsageError
+
+if TYPE_CHECKING:
+    from treadle.cli.background import BackgroundSync
+    from treadle.cli.setup import Parts, Setup
+    from treadle.core.approval import Question
+    from treadle.core.llm import Usage
+    from treadle.core.messages import ToolCall
+    from treadle.runtime.outputs import Output
+    from treadle.runtime.recovery import Answer
+    from treadle.runtime.session import Session
+    from treadle.runtime.verdict import Verdict
+    from treadle.thread.fold import ThreadFold
+
+T = TypeVar("T")
+
+
+class ChatOptions(Struct, frozen=True):
+    """The options of `treadle` without a command and without `-p`.
+
+    `thread` is the beginning of an id; empty to pick one.
+    """
+
+    latest: bool = False
+    thread: str | None = None
+    fork: bool = False
+    model: str | None = None
+    cwd: str | None = None
+    approval_mode: ApprovalMode | None = None
+    max_steps: int | None = None
+    max_tokens: int | None = None
+    max_cost: Decimal | None = None
+    time_limit: float | None = None
+    private: bool = False
+    no_commit: bool = False
+    plain: bool = False
+    sandbox: SandboxLevel | None = None
+    network: NetworkMode | None = None
+
+
+class People(Struct, frozen=True):
+    """Who is told and who is asked."""
+
+    on_output: Callable[[Output], None]
+    approve: Callable[[Question], Awaitable[Verdict]]
+    ask: Callable[[ToolCall], Awaitable[Answer]]
+    tell: Callable[[str], None]
+    """Takes a line that a person should know."""
+
+
+class Sessions:
+    """The session at hand, and the setup it is made from.
+
+    Args:
+        options: what was chosen on the command line.
+        people: who is told and who is asked.
+
+    `setup` is there once `prepare` has succeeded; `session` while one is open; `thread_id` as soon
+    as there is a thread. `mode` and `model` are those that hold now.
+    """
+
+    def __init__(self, options: ChatOptions, people: People) -> None:
+        self._options = options
+        self._people = people
+        self._context = click.get_current_context(silent=True)
+        self._background: BackgroundSync | None = None
+        self._is_private = options.private
+        self._model, self._mode = options.model, options.approval_mode
+        """What is chosen and not yet recorded in the thread."""
+        self._opening = asyncio.Lock()
+        self.setup: Setup | None = None
+        self.session: Session | None = None
+        self.thread_id: str | None = None
+        self.folder = ""
+        self.mode = ""
+        self.model = ""
+        self.is_private = options.private
+        self.sandbox = ""
+        self.usage: Usage | None = None
+        """Of the thread at hand, as it was when its session was last closed."""
+
+    # ---- making --------------------------------------------------------------------------------
+
+    async def prepare(self, thread: str | None = None, *, latest: bool = False) -> Setup:
+        """Find out what holds here, for this thread or for one that is to begin.
+
+        Raises:
+            NotConfiguredError: no model was chosen, or it has no key.
+            UsageError: there is no such thread, or it takes no prompts.
+            StoreError: the thread cannot be read.
+        """
+        setup, parts, fold, standing = await asyncio.to_thread(
+            self._in_context, self._prepare, thread, latest
+        )
+        self.setup = setup
+        self.thread_id = setup.thread_id
+        self.folder, self.model = parts.folder, parts.config.model_name
+        self.mode = _mode_of(setup)
+        self.is_private = self._is_private if fold is None else fold.is_private
+        self.sandbox = standing
+        for text in dict.fromkeys(setup.notices):
+            if not text.startswith("approval mode plan"):  # the status line tells it
+                self._people.tell(text)
+        setup.notices.clear()
+        setup.hooks.tell = self._people.tell
+        return setup
+
+    def _in_context(self, work: Callable[..., T], *arguments: Any) -> T:
+        """Run in a thread what asks click which command this is."""
+        with nullcontext() if self._context is None else self._context.scope(cleanup=False):
+            return work(*arguments)
+
+    def _prepare(
+        self, thread: str | None, latest: bool
+    ) -> tuple[Setup, Parts, ThreadFold | None, str]:
+        import treadle.cli.drive
+        import treadle.cli.threads  # noqa: F401  both will be needed, and take their time
+        from treadle.cli.setup import Choice
+        from treadle.cli.wiring import make_setup
+
+        options = self._options
+        setup = make_setup(
+            Choice(
+                self._model,
+                self._mode,
+                mode_if_unset="ask",
+                max_steps=options.max_steps,
+                sandbox=options.sandbox,
+                network=options.network,
+                may_change=True,
+            ),
+            folder=options.cwd,
+            no_commit=options.no_commit,
+            thread=thread,
+            latest=latest,
+            before_owning=_refuse_task,
+        )
+        _refuse_task(setup)
+        parts = setup.parts()
+        return setup, parts, setup.thread, setup.sandbox(parts.folder).standing().confined
+
+    async def open(self) -> Session:
+        """The session at hand, opened if it is not: with a new thread if there is none.
+
+        Raises:
+            ThreadBusyError: another process has the thread open.
+            NotConfiguredError: as `prepare`.
+            UsageError: as `prepare`, or the thread needs tools that only another program has.
+            StoreError: the thread cannot be read, or the disk refused.
+        """
+        async with self._opening:  # who asks while it is being opened gets the same one
+            return self.session if self.session is not None else await self._open()
+
+    async def _open(self) -> Session:
+        setup = self.setup if self.setup is not None else await self.prepare(self.thread_id)
+        from treadle.cli.background import BackgroundSync
+        from treadle.cli.options import budget_of
+        from treadle.cli.threads import open_conversation, refuse_foreign_tools
+
+        options, people = self._options, self._people
+        if setup.thread is not None:
+            refuse_foreign_tools(setup)
+        self.session = open_conversation(
+            setup,
+            people.on_output,
+            budget=budget_of(options.max_tokens, options.max_cost, options.time_limit),
+            is_private=self._is_private,
+            people={"ask": people.ask, "approve": people.approve},
+        )
+        self.thread_id = self.session.thread_id
+        setup.notices.clear()
+        self._background = BackgroundSync(setup, people.tell)
+        self._background.begin(self.session)
+        return self.session
+
+    async def let_go(self) -> None:
+        """Close the session, if one is open; its thread stays the one at hand."""
+        session, self.session = self.session, None
+        setup, self.setup = self.setup, None
+        background, self._background = self._background, None
+        if setup is None:
+            return
+        try:
+            if session is not None:
+                # What was chosen is recorded by now: the thread itself knows it.
+                self._model = self._mode = None
+                self.usage = session.usage
+                await session.close()
+        finally:
+            if background is not None:
+                await background.close()
+            await setup.models.aclose()
+        if session is not None:
+            await asyncio.to_thread(_index, setup, session.thread_id)
+
+    async def switch(self, thread: str | None, *, latest: bool = False) -> None:
+        """Leave the thread at hand for another one, or for a new one that is like it.
+
+        Raises:
+            UsageError: there is no such thread, or it takes no prompts; nothing is at hand then
+                but a new thread.
+            StoreError: it cannot be read.
+        """
+        model, mode = self.model or None, self.mode or None
+        await self.let_go()
+        self.thread_id = self.usage = None
+        is_new = thread is None and not latest
+        self._model, self._mode = (model, mode) if is_new else (None, None)  # type: ignore[assignment]
+        await self.prepare(thread, latest=latest)
+
+    async def reopen(self) -> None:
+        """After a failure, or after others have worked on the thread: as it is on disk."""
+        with suppress(TreadleError):
+            await self.let_go()
+
+    def make_private(self, *, is_private: bool) -> None:
+        """Whether the thread that begins with the next prompt may ever leave this machine."""
+        self._is_private = self.is_private = is_private
+
+    def whole_output(self, call_id: str) -> str | None:
+        """All that a call has put out, of which the thread's message has a part; `None`: gone."""
+        from treadle.cli.outputs import output_of
+
+        if self.setup is None or self.thread_id is None:
+            return None
+        try:
+            return output_of(self.setup.store, self.thread_id, call_id)
+        except TreadleError:
+            return None
+
+    # ---- choosing ------------------------------------------------------------------------------
+
+    async def choose(self, *, model: str | None = None, mode: ApprovalMode | None = None) -> None:
+        """Have another model or approval mode from now on, also in a turn that is running.
+
+        Raises:
+            UsageError: there is no such model.
+            NotConfiguredError: it has no key.
+        """
+        if self.session is None:
+            before = self._model, self._mode
+            self._model, self._mode = model or self._model, mode or self._mode
+            try:
+                await self.prepare(self.thread_id)
+            except TreadleError:
+                self._model, self._mode = before
+                raise
+            return
+        setup = self.setup
+        assert setup is not None
+        parts = await asyncio.to_thread(self._in_context, _chosen, setup, self, model, mode)
+        self.session.configure(
+            parts.config, provider=parts.provider if model else None, tools=parts.tools
+        )
+        self.model = parts.config.model_name
+        self.mode = mode or self.mode
+
+
+def _chosen(
+    setup: Setup, sessions: Sessions, model: str | None, mode: ApprovalMode | None
+) -> Parts:
+    """What a session is made of, with another choice."""
+    assert sessions.thread_id is not None
+    fold = setup.store.load(sessions.thread_id).fold
+    choice = replace(setup.choice, model=model, mode=mode)
+    return replace(setup, thread=fold, choice=choice, notices=[]).parts()
+
+
+def _refuse_task(setup: Setup) -> None:
+    if setup.is_task:
+        raise UsageError(
+            f"thread {setup.thread_id} is a task, which takes no prompts",
+            hint=f"`treadle resume {setup.thread_id}` goes on with it",
+        )
+
+
+def _mode_of(setup: Setup) -> str:
+    """The name of the approval mode; that of the program which began the thread may have none."""
+    if setup.choice.mode is not None or setup.thread is None:
+        return setup.new_approval().name
+    from treadle.cli.modes import recorded_approval
+
+    return recorded_approval(setup.thread.machine.config).name
+
+
+def _index(setup: Setup, thread_id: str) -> None:
+    from treadle.cli.drive import tell_index
+
+    tell_index(setup, thread_id)

@@ -1,0 +1,63 @@
+"""`!command`: a command that the person runs, in the folder, with their own environment.
+
+It is shown as the agent's calls are, and told to the agent with the next prompt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+from itertools import count
+from typing import TYPE_CHECKING, Final
+
+from treadle.errors import UsageError
+
+if TYPE_CHECKING:
+    from treadle.cli.chat.view import ChatView
+
+TIME_S_MAX: Final = 24 * 3600.0
+OUTPUT_SIZE_MAX: Final = 1024 * 1024
+"""Bytes of the output that are kept: its end."""
+
+_numbers = count(1)
+
+
+async def run_shell(command: str, folder: str, view: ChatView) -> tuple[str, int]:
+    """Run it and show it; its output, which stands there too if Esc has ended it, and exit code.
+
+    Raises:
+        UsageError: there is no shell.
+    """
+    from treadle.core.messages import ToolCall
+    from treadle.core.tools import ToolError, ToolErrorKind, ToolExecutionOutcome
+    from treadle.runtime.outputs import ToolFinished, ToolStarted
+    from treadle.tools.process import Cause, run
+
+    shell = os.environ.get("SHELL") or shutil.which("bash") or shutil.which("sh")
+    if not shell:
+        raise UsageError("there is no shell to run it", hint="set SHELL")
+    call = ToolCall(f"own-{next(_numbers)}", "!", json.dumps({"command": command}))
+    output = bytearray()
+
+    def take(data: bytes) -> None:
+        output.extend(data)
+        del output[:-OUTPUT_SIZE_MAX]
+
+    view.show(ToolStarted(call))
+    ended = await run(
+        [shell, "-c", command], cwd=folder, env=os.environ, timeout_s=TIME_S_MAX, sink=take
+    )
+    text = output.decode("utf-8", "replace").rstrip("\n")
+    told = f"{text}\n[exit code {ended.exit_code}]" if text else f"[exit code {ended.exit_code}]"
+    if ended.cause is Cause.CANCEL:
+        error = ToolError(ToolErrorKind.CANCELLED, f"{told} [ended by Esc]")
+        view.show(ToolFinished(call.id, "!", ToolExecutionOutcome.Error(call.id, error)))
+        asyncio.current_task().uncancel()  # type: ignore[union-attr]
+    elif ended.exit_code:
+        error = ToolError(ToolErrorKind.FAILED, told)
+        view.show(ToolFinished(call.id, "!", ToolExecutionOutcome.Error(call.id, error)))
+    else:
+        view.show(ToolFinished(call.id, "!", ToolExecutionOutcome.Success(call.id, told)))
+    return text, ended.exit_code

@@ -1,0 +1,187 @@
+"""`treadle` in a terminal: the chat from its first drawing to its last words.
+
+The input is on the screen before anything heavy is imported: models, store and index are found
+beside that. What must be known before, whether a model is configured at all, is asked of the
+settings alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from treadle.cli.chat.chat import Chat
+from treadle.cli.chat.commands import all_commands
+from treadle.cli.chat.sessions import ChatOptions
+from treadle.cli.chat.showing import show_thread, tell_header
+from treadle.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from treadle.config.load import Loaded
+
+
+def run_chat(options: ChatOptions) -> int:
+    """Talk with an agent until the person leaves; the exit code.
+
+    Raises:
+        NotConfiguredError: no model was chosen, or it has no key; nothing was drawn.
+        UsageError: the folder is none, or there is no such thread.
+        StoreError: the thread cannot be read.
+    """
+    if options.latest and options.thread is not None:
+        raise UsageError("-c and -r name two threads", hint="give one of them")
+    is_named = options.latest or bool(options.thread)
+    if options.fork and not is_named:
+        raise UsageError("--fork needs a thread to go on from", hint="name one with -r ID, or -c")
+    if not is_named:
+        check_configured(options)
+    return asyncio.run(_run(options, is_named=is_named))
+
+
+def check_configured(options: ChatOptions) -> None:
+    """See that a new thread would have a model with a key, from the settings alone.
+
+    Raises:
+        NotConfiguredError: it would not.
+        UsageError: the folder is none, or there is no such model.
+    """
+    from treadle.config.keys import find_key, key_needed, no_key_error
+    from treadle.config.load import load_settings
+    from treadle.core.config import choose_model
+
+    folder = _folder(options)
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is no folder", hint="-C takes the folder the agent works in")
+    loaded: Loaded = load_settings(folder, os.environ)
+    wanted = options.model or choose_model(loaded.settings.models)
+    if not wanted:
+        if loaded.catalog.first_with_key(os.environ) is None:
+            raise no_key_error(loaded.catalog, os.environ)
+        return
+    if wanted.partition(":")[0] in ("scripted", "recorded"):
+        return
+    provider = loaded.catalog.resolve(wanted).provider
+    entry = loaded.catalog.providers[provider]
+    # A command that gives the key may ask for a password: it is run once, later.
+    has_command = bool(entry.key_command)
+    if entry.needs_key and not has_command and find_key(entry, os.environ) is None:
+        raise key_needed(provider, entry)
+
+
+async def _run(options: ChatOptions, *, is_named: bool) -> int:
+    chat = Chat(options)
+    if is_named:  # that there is no such thread is told before anything is drawn
+        await chat.sessions.prepare(options.thread or None, latest=options.latest)
+    # Here, so that the tests of what a start costs can tell who imports what.
+    from treadle.cli.chat.terminal import make_terminal
+    from treadle.store.places import Places
+
+    terminal = make_terminal(
+        folder=_folder(options),
+        history=Places.find().state / "chat-history",
+        is_plain=options.plain,
+    )
+    from treadle.cli.chat.view import ChatView
+
+    view = ChatView(
+        terminal, now=time.monotonic, folder=_folder(options), whole=chat.sessions.whole_output
+    )
+    chat.attach(terminal, view)
+    terminal.view = chat.view
+    chat.commands = terminal.commands = all_commands(chat)
+    _listen(chat)
+    logging.getLogger("treadle").addHandler(_Log(chat))
+    try:
+        await chat.run(lambda: _begin(chat, is_named=is_named))
+    except OSError:
+        if not chat.code:  # else the terminal is gone, as it was told
+            raise
+    _last_words(chat)
+    return chat.code
+
+
+def _folder(options: ChatOptions) -> Path:
+    return Path(options.cwd or ".").expanduser().resolve()
+
+
+class _Log(logging.Handler):
+    """Warnings of any part of the program become lines of the chat, not scribbles across it."""
+
+    def __init__(self, chat: Chat) -> None:
+        super().__init__(logging.WARNING)
+        self._chat = chat
+        self._loop = asyncio.get_running_loop()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Tell it, from whatever thread."""
+        with suppress(RuntimeError):  # the chat is over
+            self._loop.call_soon_threadsafe(self._chat.tell, record.getMessage(), "warn")
+
+
+def _listen(chat: Chat) -> None:
+    """A closed window or an order to end settles the thread, so that it can be gone on with."""
+    from treadle.cli import exits
+
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGINT, chat.signalled)
+    loop.add_signal_handler(signal.SIGTERM, chat.end, exits.TERMINATED)
+    loop.add_signal_handler(signal.SIGHUP, chat.end, exits.HANGUP)
+
+
+async def _begin(chat: Chat, *, is_named: bool) -> None:
+    """What is done beside the first drawing."""
+    options = chat.options
+    if not is_named:
+        await chat.sessions.prepare()
+        if options.thread == "":
+            from treadle.cli.chat.commands.threads import resume
+
+            await resume(chat, "")
+        if chat.sessions.thread_id is None:
+            tell_header(chat)
+            await _tell_pending(chat)
+        return
+    if options.fork:
+        assert chat.sessions.thread_id is not None
+        await chat.fork(chat.sessions.thread_id)
+    await show_thread(chat)
+    await chat.resume()
+
+
+async def _tell_pending(chat: Chat) -> None:
+    """What is not done in this folder, each with what goes on with it."""
+    setup = chat.sessions.setup
+    assert setup is not None
+    if not (Path(setup.store.places.data) / "threads").is_dir():
+        return
+    from treadle.cli.pending import tell
+
+    lines: Sequence[str] = await asyncio.to_thread(tell, setup.store, setup.folder, "/resume")
+    if lines:
+        chat.terminal.commit(*lines)
+
+
+def _last_words(chat: Chat) -> None:
+    """What it has cost, and how to go on; nothing if no thread was begun."""
+    thread_id = chat.sessions.thread_id
+    if thread_id is None:
+        return
+    with suppress(OSError):  # the terminal may be gone
+        usage = chat.sessions.usage
+        if usage is not None:
+            from treadle.models.prices.words import describe_usage
+
+            click.echo(describe_usage(usage))
+        click.echo(f"to go on: treadle -r {thread_id}")
+        sys.stdout.flush()

@@ -1,0 +1,143 @@
+"""What a person said and did that the model was not told of yet. Pure."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Iterable
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from treadle.core.messages import Message
+from treadle.thread.facts import CommandShown
+
+COMMAND_COUNT_MAX: Final = 20
+"""Of the commands that a person ran so many are told, the newest; all stay in the journal."""
+
+COMMANDS_HEAD: Final = "\n\n[Before saying this, the person ran commands themselves]"
+"""Stands in a message between what a person said and the commands they ran."""
+
+
+class Waiting(Struct, frozen=True, omit_defaults=True):
+    """A message that waits to be heard: when the turn is over, or before the next request.
+
+    One that `steers` is heard before the next request of the turn during which it was said; if none
+    comes, it is a prompt like the others.
+    """
+
+    message: Message
+    steers: bool = False
+
+
+class Unheard:
+    """The messages that wait, oldest first, and the commands that the next message tells of.
+
+    Args:
+        waiting: what waits already.
+        commands: what the next message tells of already.
+
+    Each change costs the same, however much waits.
+    """
+
+    __slots__ = ("_next", "_steering", "_waiting", "commands")
+
+    def __init__(
+        self, waiting: Iterable[Waiting] = (), commands: Iterable[CommandShown] = ()
+    ) -> None:
+        self._waiting: OrderedDict[int, Message] = OrderedDict()
+        self._steering: deque[int] = deque()
+        """Which of them steer, oldest first."""
+        self._next = 0
+        for one in waiting:
+            self.add(one.message, steers=one.steers)
+        self.commands = tuple(commands)
+
+    @property
+    def waiting(self) -> tuple[Waiting, ...]:
+        """All that waits; costs time in proportion to it."""
+        steering = set(self._steering)
+        return tuple(Waiting(one, key in steering) for key, one in self._waiting.items())
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Unheard):
+            return NotImplemented
+        return (self.waiting, self.commands) == (other.waiting, other.commands)
+
+    __hash__ = None  # type: ignore[assignment]  # it changes
+
+    @property
+    def first(self) -> Message | None:
+        """What is heard next when the turn is over."""
+        return next(iter(self._waiting.values()), None)
+
+    @property
+    def steering(self) -> Message | None:
+        """What is heard before the next request."""
+        return self._waiting[self._steering[0]] if self._steering else None
+
+    def add(self, message: Message, *, steers: bool = False) -> None:
+        """One more waits."""
+        self._waiting[self._next] = message
+        if steers:
+            self._steering.append(self._next)
+        self._next += 1
+
+    def show(self, command: CommandShown) -> None:
+        """The next message tells of this command too."""
+        self.commands = (*self.commands, command)[-COMMAND_COUNT_MAX:]
+
+    def withdraw(self) -> None:
+        """The newest is taken back."""
+        if self._waiting:
+            key, _ = self._waiting.popitem()
+            if self._steering and self._steering[-1] == key:
+                self._steering.pop()
+
+    def heard_first(self, message: Message, *, was_queued: bool) -> None:
+        """A turn has begun with a message: it was the oldest, if it says so or is the same.
+
+        What was to steer an earlier turn and came too late steers none: it waits for its own.
+        """
+        self.commands = ()
+        self._steering.clear()
+        if self._waiting and (was_queued or self.first == message):
+            self._waiting.popitem(last=False)
+
+    def heard_steering(self) -> None:
+        """The oldest message that steers was heard."""
+        self.commands = ()
+        if self._steering:
+            del self._waiting[self._steering.popleft()]
+
+    def clear(self) -> None:
+        """None of it is to be heard."""
+        self._waiting.clear()
+        self._steering.clear()
+        self.commands = ()
+
+
+def told_with(commands: Iterable[CommandShown], message: Message) -> Message:
+    """What the model is told: the message, and behind it the commands that a person ran.
+
+    The person's own words come first, so that titles, lists and searches show them. Each command
+    stands on a line of its own behind `$ `, with the exit code where it is not 0, and what it
+    printed follows; `[no output]` says that it printed nothing.
+    """
+    told = [_told(command) for command in commands]
+    if not told:
+        return message
+    return replace(message, content="".join((message.content, COMMANDS_HEAD, *told)))
+
+
+def _told(shown: CommandShown) -> str:
+    failed = f"\n[exit code {shown.exit_code}]" if shown.exit_code else ""
+    return f"\n$ {shown.command}\n{shown.output.rstrip() or '[no output]'}{failed}"
+
+
+def words_alone(content: str) -> str:
+    """What a person said of a message, without the commands that they ran before."""
+    return content.partition(COMMANDS_HEAD)[0]

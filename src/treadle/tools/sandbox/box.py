@@ -1,0 +1,418 @@
+"""The sandbox of one workspace: what holds its commands, and how each is started.
+
+A command runs in the sandbox or not at all, unless the person has turned it off: that nothing can
+hold it, or that something goes wrong on the way, is a failure of the call.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from treadle.core.tools import ToolErrorKind
+from treadle.tools.failure import ToolFailure
+from treadle.tools.process import clean_environment
+from treadle.tools.sandbox import places
+from treadle.tools.sandbox.bubblewrap import Mounts
+from treadle.tools.sandbox.detect import BACKENDS, find_backend
+from treadle.tools.sandbox.landlock import ABI_OF_SIGNALS
+from treadle.tools.sandbox.launch import Backend, Order, Prepared
+from treadle.tools.sandbox.policy import Level, Network, Policy
+from treadle.tools.sandbox.protected import (
+    Copies,
+    Placeholders,
+    Protected,
+    find_protected,
+    undo,
+)
+
+OF_SESSION: Final = (
+    "SSH_AUTH_SOCK",
+    "SSH_AGENT_PID",
+    "SSH_CLIENT",
+    "SSH_CONNECTION",
+    "SSH_TTY",
+    "GPG_AGENT_INFO",
+    "GPG_TTY",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "XDG_RUNTIME_DIR",
+    "XDG_SESSION_ID",
+    "DISPLAY",
+    "WAYLAND_DISPLAY",
+    "XAUTHORITY",
+    "DOCKER_HOST",
+    "TMUX",
+    "TMUX_PANE",
+    "STY",
+    "WINDOWID",
+    "COLORTERM",
+    "LINES",
+    "COLUMNS",
+    "PWD",
+    "OLDPWD",
+    "SHLVL",
+    "_",
+)
+"""Variables that lead to sockets outside, or change from one terminal to the next."""
+_TAKEN_FROM_GIT: Final = (
+    r"^(user\.(name|email)|init\.defaultbranch|core\.(autocrlf|eol)|safe\.directory"
+    r"|(pull|push|merge|rebase|diff|advice)\.[a-z]+)$"
+)
+"""Of the person's settings of git; the others may hold credentials or run programs."""
+_GIT_S_MAX: Final = 5.0
+_SHOWN_COUNT_MAX: Final = 3
+_SYSTEM: Final = ("/usr", "/etc", "/bin", "/sbin", "/lib", "/var", "/dev", "/proc", "/sys", "/opt")
+
+_HINT: Final = (
+    "`treadle doctor` says what is missing, mostly the package bubblewrap. A person may also let "
+    'commands run without: `--sandbox off` for one run, `sandbox = "off"` in their own settings'
+)
+_NO_NETWORK: Final = (
+    "commands have no network here. A person may allow it: `--network ask` for one run, "
+    '`network = "ask"` in their own settings'
+)
+
+_placeholders: Final = Placeholders()
+
+
+class Standing(Struct, frozen=True):
+    """How a command would be held, as things stand.
+
+    `confined` says it in words, also that nothing would hold it. A command that is `refused` does
+    not run, for the reason that stands there. `why_wide` says why it is not held as it should be;
+    then a person has to be asked, as for the network: `must_ask`. `ground` is a digest of all of
+    it, for what a yes stands on.
+    """
+
+    confined: str
+    is_confined: bool
+    ground: str
+    refused: str = ""
+    why_wide: str = ""
+    must_ask: bool = False
+
+
+class Held(Struct, frozen=True):
+    """How a confined command ended, as `Ended` says it; `notes` are for who reads its output."""
+
+    exit_code: int
+    left_count: int
+    notes: tuple[str, ...] = ()
+
+
+class Launch:
+    """A command about to run in the sandbox: what to start it with, and later how it went."""
+
+    def __init__(self, prepared: Prepared, undone: list[str]) -> None:
+        self.argv: Final = prepared.argv
+        self.env: Final = prepared.env
+        self.pass_fds: Final = prepared.pass_fds
+        self._prepared: Final = prepared
+        self._undone: Final = undone
+
+    def held(self, output: str) -> Held:
+        """How it went, after it is over.
+
+        Args:
+            output: what it had written, for the error that it did not start.
+
+        Raises:
+            ToolFailure: it did not run.
+        """
+        report = self._prepared.report()
+        if report.failed:
+            raise ToolFailure(ToolErrorKind.IO, f"the command: {report.failed}")
+        if not report.started:
+            said = " ".join(output.split())[-500:]
+            raise ToolFailure(ToolErrorKind.FAILED, f"the sandbox could not be set up: {said}")
+        notes = []
+        if report.limit == "processes":
+            notes.append("ended by the sandbox: it had too many processes")
+        elif report.limit == "memory":
+            notes.append("ended by the sandbox: it used too much memory")
+        code = -9 if report.code is None else report.code
+        return Held(code, report.left, tuple(notes))
+
+    def notes(self) -> tuple[str, ...]:
+        """What was put right after it was over."""
+        if not self._undone:
+            return ()
+        names = ", ".join(sorted(self._undone)[:_SHOWN_COUNT_MAX])
+        more = len(self._undone) - _SHOWN_COUNT_MAX
+        names += f" and {more} more" if more > 0 else ""
+        return (f"put back, a command may not change it: {names}",)
+
+
+class Sandbox:
+    """Holds the commands of one workspace.
+
+    Args:
+        policy: what they may do. Chosen by a person.
+        workspace: the folder they work in; it exists.
+        environ: the environment of which they get a part; by default that of the process.
+        backends: what may hold them, the first that works.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        workspace: str | os.PathLike[str],
+        *,
+        environ: Mapping[str, str] | None = None,
+        backends: tuple[str, ...] = BACKENDS,
+    ) -> None:
+        self.policy: Final = policy
+        self.workspace: Final = os.path.realpath(workspace)
+        self._environ: Final = dict(os.environ if environ is None else environ)
+        self._backends: Final = backends
+
+    @property
+    def is_off(self) -> bool:
+        """Whether the person wants none."""
+        return self.policy.level is Level.OFF
+
+    def has_network(self, wants_network: bool) -> bool:
+        """Whether a command reaches the network, if nobody says no."""
+        if self.is_off or self.policy.network is Network.ON:
+            return True
+        return wants_network and self.policy.network is Network.ASK
+
+    def standing(self, wants_network: bool = False) -> Standing:
+        """How a command would be held. Quick after the first time.
+
+        Args:
+            wants_network: whether it says that it needs the network.
+        """
+        has_network = self.has_network(wants_network)
+        if self.is_off:
+            words = "no sandbox"
+            return Standing(words, False, self._ground(words, has_network))
+        if self._why_unheld:
+            words = f"no sandbox: {self._why_unheld}"
+            refused = f"nothing can hold commands here: {self._why_unheld}. {_HINT}"
+            return Standing(words, False, self._ground(words, has_network), refused)
+        network = "network" if has_network else "no network"
+        words = ", ".join((self.policy.level.value, network, self._words))
+        return Standing(
+            words,
+            True,
+            self._ground(words, has_network),
+            refused=_NO_NETWORK if wants_network and not has_network else "",
+            why_wide=self._why_wide,
+            must_ask=bool(self._why_wide) or (wants_network and self.policy.network is Network.ASK),
+        )
+
+    def environment(self) -> dict[str, str]:
+        """What a command gets; the same in every terminal."""
+        if self.is_off:
+            return clean_environment(self._environ)
+        kept = {name: value for name, value in self._environ.items() if name not in OF_SESSION}
+        return clean_environment(kept)
+
+    @contextmanager
+    def launch(self, argv: tuple[str, ...], cwd: str, *, wants_network: bool) -> Iterator[Launch]:
+        """Make ready to run a program, and put things right afterwards. May take milliseconds.
+
+        Args:
+            argv: the program, by its whole path, and its arguments.
+            cwd: the folder it begins in, beneath the workspace.
+            wants_network: as in `standing`.
+
+        Raises:
+            ToolFailure: something stands in the workspace that could not be protected.
+        """
+        assert not self.is_off
+        assert not self._why_unheld
+        mounts, protected = self._mounts()
+        undone: list[str] = []
+        made = _placeholders.make(protected.missing)
+        try:
+            with self._lay(mounts, protected, made, undone) as (mounts, env, data):
+                order = Order(argv, env, cwd, self.policy.limits, self.has_network(wants_network))
+                prepared = Prepared(self._backend, mounts, order, data)
+                try:
+                    yield Launch(prepared, undone)
+                finally:
+                    prepared.close()
+        finally:
+            left = _placeholders.remove(made)
+            undone += undo((*left, *protected.absent))
+
+    # ---- what holds ----------------------------------------------------------------------------
+
+    @cached_property
+    def _backend(self) -> Backend:
+        return find_backend(self._backends)
+
+    @cached_property
+    def _homes(self) -> tuple[str, ...]:
+        return places.homes_of(self._environ)
+
+    @cached_property
+    def _why_unheld(self) -> str:
+        """Why nothing can hold commands here; empty if something does."""
+        if not self._backend.name:
+            return self._backend.why_not or "nothing that could hold commands was chosen"
+        if self.workspace == "/" or any(places.is_below(one, self.workspace) for one in _SYSTEM):
+            return f"the workspace, {self.workspace}, is a folder of the system"
+        inside = [one for one in self._hidden if self._is_writable(one)]
+        if self._backend.name == "landlock" and inside:
+            return f"without bubblewrap {inside[0]} cannot be hidden in the workspace"
+        return ""
+
+    @cached_property
+    def _why_wide(self) -> str:
+        """Why the sandbox holds less than it should."""
+        for home in self._homes:
+            if places.is_below(home, self.workspace):
+                return f"the workspace, {self.workspace}, has the home folder in it"
+        return ""
+
+    @cached_property
+    def _words(self) -> str:
+        if self._backend.name == "bubblewrap":
+            return "bubblewrap"
+        still_open = "names, modes and times of files outside"
+        if self._backend.version[0] < ABI_OF_SIGNALS:
+            still_open += ", signals to other programs"
+        return f"Landlock and seccomp; not held: {still_open}"
+
+    def _ground(self, words: str, has_network: bool) -> str:
+        told = (words, has_network, self.workspace, self.policy, sorted(self.environment().items()))
+        return hashlib.sha256(msgspec.json.encode(told)).hexdigest()
+
+    # ---- what is seen --------------------------------------------------------------------------
+
+    @cached_property
+    def _hidden(self) -> tuple[str, ...]:
+        wide = self._homes if self._why_wide else ()
+        secrets = [f"{home}/{name}" for home in wide for name in places.SECRETS_OF_HOME]
+        return places.existing((*self.policy.hidden, *secrets))
+
+    @cached_property
+    def _writable(self) -> tuple[str, ...]:
+        if self.policy.level is Level.READ_ONLY:
+            return ()
+        return (self.workspace, *places.existing(map(os.path.expanduser, self.policy.writable)))
+
+    def _is_writable(self, path: str) -> bool:
+        return any(places.is_below(path, one) for one in self._writable)
+
+    @cached_property
+    def _plain_mounts(self) -> Mounts:
+        """All of them that no run changes."""
+        seen = [self.workspace, *map(os.path.expanduser, self.policy.readable)]
+        seen += places.toolchains_of(self._environ, self._homes)
+        seen += (
+            places.existing(places.NEEDED_OF_RUN) if self.policy.network is not Network.OFF else ()
+        )
+        scratch = {*places.existing(places.SCRATCH), *self._homes}
+        empty = {*places.existing(places.EMPTY)} - scratch
+        private = {*scratch, *empty}
+        # A folder of which all is seen anyway, or that lies in the workspace, is left as it is.
+        private = {
+            one for one in private if not any(places.is_below(one, top) for top in self._writable)
+        }
+        readable = [
+            path
+            for path in dict.fromkeys(seen)
+            if Path(path).exists()
+            and any(places.is_below(path, one) for one in private)
+            and not self._is_writable(path)
+            and not any(places.is_below(one, path) for one in private)
+        ]
+        return Mounts(
+            scratch=tuple(sorted(scratch & private)),
+            empty=tuple(sorted(empty & private)),
+            readable=tuple(sorted(readable)),
+            writable=self._writable,
+        )
+
+    def _mounts(self) -> tuple[Mounts, Protected]:
+        """Those of this run, which begins now."""
+        protected = find_protected(self._writable)
+        hidden = (*self._hidden, *places.existing(self.policy.hidden))
+        own = tuple(
+            path
+            for path in map(os.path.realpath, self.policy.hidden)
+            if not Path(path).exists() and self._is_writable(path)
+        )
+        protected = replace(protected, missing=(*protected.missing, *own))
+        mounts = replace(
+            self._plain_mounts,
+            kept=protected.kept,
+            shut=protected.shut,
+            hidden_folders=tuple(dict.fromkeys(one for one in hidden if Path(one).is_dir())),
+            hidden_files=tuple(
+                dict.fromkeys(
+                    one
+                    for one in (*hidden, *places.existing(places.SECRET_FILES))
+                    if Path(one).is_file()
+                )
+            ),
+        )
+        return mounts, protected
+
+    @contextmanager
+    def _lay(
+        self, mounts: Mounts, protected: Protected, made: list[str], undone: list[str]
+    ) -> Iterator[tuple[Mounts, dict[str, str], dict[str, bytes]]]:
+        """The mounts, the environment and the files of a run on the backend."""
+        env = self.environment()
+        home = self._homes[0] if self._homes else ""
+        if self._backend.name == "bubblewrap":
+            env["TMPDIR"] = "/tmp"  # noqa: S108  its own
+            if home not in mounts.scratch:
+                env["HOME"] = env["HOME"] if self._why_wide else "/tmp"  # noqa: S108
+            data = {f"{home}/.gitconfig": self._git_settings} if home in mounts.scratch else {}
+            yield replace(mounts, hidden_folders=(*mounts.hidden_folders, *made)), env, data
+            return
+        copies = Copies(protected.shut)
+        with tempfile.TemporaryDirectory(prefix="treadle-") as scratch:
+            settings = Path(scratch, "gitconfig")
+            settings.write_bytes(self._git_settings)
+            env |= {"TMPDIR": scratch, "HOME": scratch, "GIT_CONFIG_GLOBAL": str(settings)}
+            scratch = os.path.realpath(scratch)
+            try:
+                yield replace(mounts, writable=(*mounts.writable, scratch)), env, {}
+            finally:
+                undone += copies.restore()
+
+    @cached_property
+    def _git_settings(self) -> bytes:
+        """The person's name and habits in git, without what may be secret."""
+        program = shutil.which("git", path=self._environ.get("PATH"))
+        if program is None:
+            return b""
+        command = [program, "config", "--global", "--includes", "-z", "--get-regexp"]
+        try:
+            said = subprocess.run(
+                [*command, _TAKEN_FROM_GIT],
+                env=self._environ,
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=_GIT_S_MAX,
+                check=False,
+            ).stdout.decode(errors="replace")
+        except (OSError, subprocess.SubprocessError):
+            return b""
+        lines = []
+        for setting in filter(None, said.split("\0")):
+            key, _, value = setting.partition("\n")
+            section, _, name = key.rpartition(".")
+            shown = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+            lines.append(f'[{section}]\n\t{name} = "{shown}"\n')
+        return "".join(lines).encode()

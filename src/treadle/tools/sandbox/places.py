@@ -1,0 +1,159 @@
+"""Which folders of this machine a confined command sees, and which are empty for it.
+
+All that other people and programs keep for themselves is empty: homes, mounts, sockets, mail. Of
+the home folder only what programs are made of is there: compilers, interpreters, their packages.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import sys
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+SCRATCH: Final = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108  the sandbox's own
+"""Empty at the beginning, writable, gone at the end."""
+EMPTY: Final = (
+    "/home",
+    "/root",
+    "/run",
+    "/var/run",
+    "/mnt",
+    "/media",
+    "/boot",
+    "/lost+found",
+    "/var/mail",
+    "/var/spool",
+    "/var/backups",
+    "/var/lib/docker",
+    "/var/lib/containerd",
+    "/etc/ssl/private",
+    "/etc/sudoers.d",
+    "/etc/wireguard",
+    "/etc/kubernetes",
+    "/etc/NetworkManager/system-connections",
+)
+"""Empty and not writable; homes of this user are scratch besides."""
+SECRET_FILES: Final = (
+    "/etc/shadow",
+    "/etc/shadow-",
+    "/etc/gshadow",
+    "/etc/gshadow-",
+    "/etc/sudoers",
+    "/etc/ssh/ssh_host_rsa_key",
+    "/etc/ssh/ssh_host_ecdsa_key",
+    "/etc/ssh/ssh_host_ed25519_key",
+    "/etc/krb5.keytab",
+)
+"""Only root can read them, and this program may be root."""
+NEEDED_OF_RUN: Final = ("/run/current-system", "/run/opengl-driver", "/run/systemd/resolve")
+"""Programs of NixOS; and where `/etc/resolv.conf` points to."""
+
+TOOLCHAINS: Final = (
+    ".asdf",
+    ".bun",
+    ".cabal/bin",
+    ".cargo/bin",
+    ".cargo/env",
+    ".cargo/git",
+    ".cargo/registry",
+    ".deno",
+    ".dotnet",
+    ".elan",
+    ".fnm",
+    ".ghcup",
+    ".jenv",
+    ".juliaup",
+    ".local/bin",
+    ".local/lib",
+    ".local/share/fnm",
+    ".local/share/mise",
+    ".local/share/pipx",
+    ".local/share/pnpm",
+    ".local/share/rtx",
+    ".local/share/uv",
+    ".linuxbrew",
+    ".m2/repository",
+    ".nix-profile",
+    ".nodenv",
+    ".nvm",
+    ".opam",
+    ".phpenv",
+    ".pub-cache",
+    ".pyenv",
+    ".rbenv",
+    ".rustup",
+    ".rvm",
+    ".sdkman",
+    ".volta",
+    "go/bin",
+    "go/pkg",
+    "miniconda3",
+    "miniforge3",
+    "anaconda3",
+)
+"""Folders of a home that hold programs and nothing of a person."""
+SECRETS_OF_HOME: Final = (
+    ".ssh",
+    ".aws",
+    ".azure",
+    ".gnupg",
+    ".kube",
+    ".docker",
+    ".netrc",
+    ".npmrc",
+    ".pypirc",
+    ".git-credentials",
+    ".config/gh",
+    ".config/gcloud",
+    ".config/git",
+    ".password-store",
+    ".local/share/keyrings",
+    ".mozilla",
+    ".config/google-chrome",
+    ".config/chromium",
+    ".bash_history",
+    ".zsh_history",
+    ".python_history",
+    ".psql_history",
+    ".claude",
+    ".codex",
+    ".cargo/credentials.toml",
+)
+"""Hidden too where the whole home is a workspace."""
+
+
+def homes_of(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The home folders of this user, without links: what `HOME` says, and what the system says."""
+    named = [environ.get("HOME", "")]
+    with suppress(KeyError):
+        named.append(pwd.getpwuid(os.getuid()).pw_dir)
+    real = [os.path.realpath(one) for one in named if one.startswith("/")]
+    return tuple(dict.fromkeys(one for one in real if one != "/" and Path(one).is_dir()))
+
+
+def existing(paths: Iterable[str]) -> tuple[str, ...]:
+    """Those that are there, without links, each once, parents first."""
+    real = {os.path.realpath(path) for path in paths if Path(path).exists()}
+    return tuple(sorted(real))
+
+
+def is_below(path: str, folder: str) -> bool:
+    """Whether a path is a folder or something in it; both without links."""
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def toolchains_of(environ: Mapping[str, str], homes: Iterable[str]) -> tuple[str, ...]:
+    """What must be visible for programs to run: of homes, of `PATH`, of this interpreter."""
+    homes = tuple(homes)
+    found = [f"{home}/{name}" for home in homes for name in TOOLCHAINS]
+    for entry in environ.get("PATH", "").split(os.pathsep):
+        if entry.startswith("/") and not any(is_below(home, entry) for home in ("/", *homes)):
+            # The programs of a virtual environment need the rest of it.
+            above = Path(entry).parent
+            found.append(str(above) if (above / "pyvenv.cfg").is_file() else entry)
+    found += [sys.base_prefix, sys.prefix]
+    return tuple(sorted({path for path in found if Path(path).exists()}))

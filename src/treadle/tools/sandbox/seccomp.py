@@ -1,0 +1,165 @@
+"""The system calls a confined command may not make, as a program for the kernel's filter. Pure.
+
+What is denied fails with EPERM, so that programs that try it go on without; `clone3`, whose flags
+a filter cannot see, is said not to exist, and the C library falls back to `clone`. A call in
+another binary interface than the machine's own (32 bits, x32) kills the caller: its numbers mean
+other calls.
+"""
+
+from __future__ import annotations
+
+import errno
+import struct
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+AF_UNIX: Final = 1
+AF_INET: Final = 2
+AF_INET6: Final = 10
+AF_NETLINK: Final = 16
+"""Programs ask the kernel for the machine's addresses with it before they resolve a name."""
+
+_X86: Final = 0xC000003E
+_ARM: Final = 0xC00000B7
+_X32: Final = 0x40000000
+_NEW_NAMESPACES: Final = 0x7E020080
+"""`CLONE_NEW*`: time, mount, cgroup, uts, ipc, user, pid, net."""
+_TIOCSTI: Final = 0x5412
+_TIOCLINUX: Final = 0x541C
+
+_LOAD: Final = 0x20
+_JUMP_EQUAL: Final = 0x15
+_JUMP_AT_LEAST: Final = 0x35
+_JUMP_ANY_BIT: Final = 0x45
+_RETURN: Final = 0x06
+
+_ALLOW: Final = 0x7FFF0000
+_KILL: Final = 0x80000000
+_NR: Final = 0
+_ARCH: Final = 4
+
+_DENIED: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
+    {
+        "ptrace": (101, 117),
+        "process_vm_readv": (310, 270),
+        "process_vm_writev": (311, 271),
+        "kcmp": (312, 272),
+        "pidfd_getfd": (438, 438),
+        "process_madvise": (440, 440),
+        "io_uring_setup": (425, 425),
+        "io_uring_enter": (426, 426),
+        "io_uring_register": (427, 427),
+        "add_key": (248, 217),
+        "request_key": (249, 218),
+        "keyctl": (250, 219),
+        "mount": (165, 40),
+        "umount2": (166, 39),
+        "pivot_root": (155, 41),
+        "chroot": (161, 51),
+        "open_tree": (428, 428),
+        "move_mount": (429, 429),
+        "fsopen": (430, 430),
+        "fsconfig": (431, 431),
+        "fsmount": (432, 432),
+        "fspick": (433, 433),
+        "mount_setattr": (442, 442),
+        "open_tree_attr": (467, 467),
+        "unshare": (272, 97),
+        "setns": (308, 268),
+        "bpf": (321, 280),
+        "perf_event_open": (298, 241),
+        "userfaultfd": (323, 282),
+        "kexec_load": (246, 104),
+        "kexec_file_load": (320, 294),
+        "init_module": (175, 105),
+        "finit_module": (313, 273),
+        "delete_module": (176, 106),
+        "open_by_handle_at": (304, 265),
+        "fanotify_init": (300, 262),
+        "quotactl": (179, 60),
+        "quotactl_fd": (443, 443),
+        "swapon": (167, 224),
+        "swapoff": (168, 225),
+        "reboot": (169, 142),
+        "acct": (163, 89),
+        "syslog": (103, 116),
+        "settimeofday": (164, 170),
+        "clock_settime": (227, 112),
+        "sethostname": (170, 161),
+        "setdomainname": (171, 162),
+        "vhangup": (153, 58),
+        "lookup_dcookie": (212, 18),
+    }
+)
+"""By name, the numbers on x86-64 and on 64-bit ARM."""
+_DENIED_X86: Final = (172, 173, 174, 177, 178, 180)
+"""`iopl`, `ioperm` and what is left of old module and NFS calls."""
+_OTHERS: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
+    {"clone": (56, 220), "clone3": (435, 435), "socket": (41, 198), "ioctl": (16, 29)}
+)
+
+MACHINES: Final[Mapping[str, int]] = MappingProxyType({"x86_64": 0, "aarch64": 1})
+"""The machines there is a table for, as `os.uname` calls them, with its column."""
+
+
+def make_filter(machine: str, families: Iterable[int]) -> bytes:
+    """The filter as `--seccomp` of bubblewrap and `prctl(PR_SET_SECCOMP)` take it.
+
+    Args:
+        machine: a key of `MACHINES`.
+        families: the socket families that may be opened; pairs of sockets always may.
+    """
+    column = MACHINES[machine]
+    code: list[bytes] = []
+
+    def add(op: int, value: int, when_true: int = 0, when_false: int = 0) -> None:
+        code.append(struct.pack("=HBBI", op, when_true, when_false, value))
+
+    def deny(number: int) -> None:
+        add(_JUMP_EQUAL, number, 0, 1)
+        add(_RETURN, _fails_with(errno.EPERM))
+
+    add(_LOAD, _ARCH)
+    add(_JUMP_EQUAL, (_X86, _ARM)[column], 1, 0)
+    add(_RETURN, _KILL)
+    add(_LOAD, _NR)
+    if column == 0:
+        add(_JUMP_AT_LEAST, _X32, 0, 1)
+        add(_RETURN, _KILL)
+    for numbers in _DENIED.values():
+        deny(numbers[column])
+    for number in _DENIED_X86 if column == 0 else ():
+        deny(number)
+    add(_JUMP_EQUAL, _OTHERS["clone3"][column], 0, 1)
+    add(_RETURN, _fails_with(errno.ENOSYS))
+    # Each block below is skipped unless its call is made, and otherwise decides.
+    add(_JUMP_EQUAL, _OTHERS["clone"][column], 0, 4)
+    add(_LOAD, _argument(0))
+    add(_JUMP_ANY_BIT, _NEW_NAMESPACES, 0, 1)
+    add(_RETURN, _fails_with(errno.EPERM))
+    add(_RETURN, _ALLOW)
+    add(_JUMP_EQUAL, _OTHERS["ioctl"][column], 0, 5)
+    add(_LOAD, _argument(1))
+    add(_JUMP_EQUAL, _TIOCSTI, 1, 0)
+    add(_JUMP_EQUAL, _TIOCLINUX, 0, 1)
+    add(_RETURN, _fails_with(errno.EPERM))
+    add(_RETURN, _ALLOW)
+    allowed = tuple(families)
+    add(_JUMP_EQUAL, _OTHERS["socket"][column], 0, 2 + 2 * len(allowed))
+    add(_LOAD, _argument(0))
+    for family in allowed:
+        add(_JUMP_EQUAL, family, 0, 1)
+        add(_RETURN, _ALLOW)
+    add(_RETURN, _fails_with(errno.EPERM))
+    add(_RETURN, _ALLOW)
+    return b"".join(code)
+
+
+def _argument(index: int) -> int:
+    """Where the lower half of an argument stands; both machines are little-endian."""
+    return 16 + 8 * index
+
+
+def _fails_with(number: int) -> int:
+    return 0x00050000 | number

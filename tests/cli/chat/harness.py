@@ -1,0 +1,261 @@
+r"""A program in a terminal of its own: a pseudo-terminal, and a screen that reads as one does.
+
+    with Screen([sys.executable, "-m", "treadle"], cwd=repository, env=environment) as screen:
+        screen.wait_for("\n>")
+        screen.type("hello\r")
+        screen.wait_for("Yes.")
+
+Nothing sleeps: every wait reads until what it waits for is there, and fails with the screen's
+picture when the deadline is over.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pty
+import select
+import signal
+import struct
+import subprocess
+import termios
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import pyte
+
+DEADLINE_S: Final = 20.0
+
+ENTER: Final = "\r"
+ESC: Final = "\x1b"
+TAB: Final = "\t"
+SHIFT_TAB: Final = "\x1b[Z"
+BACKSPACE: Final = "\x7f"
+UP: Final = "\x1b[A"
+DOWN: Final = "\x1b[B"
+RIGHT: Final = "\x1b[C"
+LEFT: Final = "\x1b[D"
+PAGE_UP: Final = "\x1b[5~"
+PAGE_DOWN: Final = "\x1b[6~"
+ALT_ENTER: Final = "\x1b\r"
+
+
+def ctrl(letter: str) -> str:
+    """The key that Ctrl and a letter make."""
+    return chr(ord(letter.upper()) - 64)
+
+
+def _take_terminal() -> None:
+    """Make standard input the terminal that signals and suspends this session."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+def pasted(text: str) -> str:
+    """A text as a terminal hands it over that pastes it in brackets."""
+    return f"\x1b[200~{text}\x1b[201~"
+
+
+class Screen:
+    """What a person in front of a terminal sees and does; leaving the `with` kills the program."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        columns: int = 80,
+        rows: int = 24,
+    ) -> None:
+        self._ours, theirs = pty.openpty()
+        self.raw = bytearray()
+        """All bytes that came, for what a screen does not keep."""
+        self._screen = pyte.HistoryScreen(columns, rows, history=10_000, ratio=0.5)
+        self._stream = pyte.ByteStream(self._screen)
+        self._resize(theirs, columns, rows)
+        self._theirs = theirs  # kept open, so that its modes can be asked for after the end
+        self.process = subprocess.Popen(
+            [*command],
+            cwd=cwd,
+            env={
+                "TERM": "xterm-256color",
+                "LC_ALL": "C.UTF-8",
+                "PATH": os.environ["PATH"],
+                **(env or {}),
+            },
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+            preexec_fn=_take_terminal,  # noqa: PLW1509 - nothing else gives it one
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        os.close(self._ours)
+        os.close(self._theirs)
+
+    @staticmethod
+    def _resize(terminal: int, columns: int, rows: int) -> None:
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    # what a person does
+
+    def type(self, keys: str) -> None:
+        """Press keys; see the constants above."""
+        data = keys.encode()
+        while data:  # a terminal takes 4 KiB at a time, and gives while it takes
+            _, writable, _ = select.select([], [self._ours], [], 0.1)
+            if writable:
+                written = os.write(self._ours, data[:512])
+                data = data[written:]
+            self.read(0)
+
+    def resize(self, columns: int, rows: int) -> None:
+        """Drag the window's corner; the kernel sends SIGWINCH."""
+        self.read(0)
+        self._screen.resize(rows, columns)
+        self._resize(self._ours, columns, rows)
+
+    def close_window(self) -> None:
+        """Take the terminal away; nothing can be read or typed from here on."""
+        for file in (self._ours, self._theirs):
+            nothing = os.open(os.devnull, os.O_RDWR)
+            os.dup2(nothing, file, inheritable=False)
+            os.close(nothing)
+
+    def hang_up(self) -> None:
+        """Close the window: SIGHUP, and nothing to read or write any more."""
+        os.kill(self.process.pid, signal.SIGHUP)
+
+    # what a person sees
+
+    def read(self, seconds: float) -> bool:
+        """Take in what comes within a time; false if nothing did."""
+        readable, _, _ = select.select([self._ours], [], [], seconds)
+        if not readable:
+            return False
+        try:
+            data = os.read(self._ours, 65536)
+        except OSError:
+            return False
+        self.raw += data
+        self._stream.feed(data)
+        return bool(data)
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines of the screen, top to bottom, without blanks behind."""
+        return [line.rstrip() for line in self._screen.display]
+
+    @property
+    def scrollback(self) -> list[str]:
+        """The lines that have left the screen at its top."""
+        width = self._screen.columns
+        return [
+            "".join(line[column].data for column in range(width)).rstrip()
+            for line in self._screen.history.top
+        ]
+
+    @property
+    def text(self) -> str:
+        """Everything: scrollback and screen."""
+        return "\n".join([*self.scrollback, *self.lines]).rstrip("\n")
+
+    @property
+    def shown(self) -> str:
+        """The screen alone, without blank lines below."""
+        return "\n".join(self.lines).rstrip("\n")
+
+    @property
+    def cursor(self) -> tuple[int, int]:
+        """Line and column of the cursor, from 0."""
+        return self._screen.cursor.y, self._screen.cursor.x
+
+    @property
+    def terminal(self) -> int:
+        """The program's end of the terminal, to ask for its modes."""
+        return self._theirs
+
+    @property
+    def columns(self) -> int:
+        """The width of the screen."""
+        return int(self._screen.columns)
+
+    @property
+    def is_cursor_visible(self) -> bool:
+        """Whether the cursor can be seen."""
+        return not self._screen.cursor.hidden
+
+    def style_at(self, line: int, column: int) -> pyte.screens.Char:
+        """The character there, with `fg`, `bg`, `bold`, `reverse`."""
+        char: pyte.screens.Char = self._screen.buffer[line][column]
+        return char
+
+    def line_with(self, words: str) -> int:
+        """The number of the last line of the screen with these words."""
+        found = [number for number, line in enumerate(self.lines) if words in line]
+        assert found, f"no line with {words!r}:\n{self.picture()}"
+        return found[-1]
+
+    def picture(self) -> str:
+        """The screen in a frame, for messages."""
+        rule = "-" * self._screen.columns
+        return "\n".join([rule, *self.lines, rule, f"cursor {self.cursor}"])
+
+    # waiting
+
+    def wait_for(
+        self, what: str | Callable[[Screen], bool], deadline_s: float = DEADLINE_S
+    ) -> None:
+        """Read until words are in `text`, or a predicate of this screen holds.
+
+        Raises:
+            AssertionError: not within the deadline, or the program ended without it.
+        """
+        until = time.monotonic() + deadline_s
+        while not (what in self.text if isinstance(what, str) else what(self)):
+            ended = self.process.poll() is not None
+            if not self.read(0 if ended else 0.05):
+                wanted = repr(what) if isinstance(what, str) else "what was waited for"
+                assert not ended, f"the program ended before {wanted}\n{self.picture()}"
+                assert time.monotonic() < until, f"never saw {wanted}:\n{self.picture()}"
+
+    def wait_for_shown(self, words: str, deadline_s: float = DEADLINE_S) -> None:
+        """Read until words are on the screen itself, scrollback left aside."""
+        self.wait_for(lambda screen: words in screen.shown, deadline_s)
+
+    def wait_until_gone(self, words: str, deadline_s: float = DEADLINE_S) -> None:
+        """Read until words are no longer on the screen."""
+        self.wait_for(lambda screen: words not in screen.shown, deadline_s)
+
+    def wait_for_end(self, deadline_s: float = DEADLINE_S) -> int:
+        """The exit code; everything that was written is read."""
+        until = time.monotonic() + deadline_s
+        while self.process.poll() is None:
+            assert time.monotonic() < until, f"it did not end:\n{self.picture()}"
+            self.read(0.05)
+        while self.read(0):
+            pass
+        return self.process.wait()
+
+    @property
+    def is_cooked(self) -> bool:
+        """Whether the terminal's modes are as a shell wants them: echo, lines, signals."""
+        flags = termios.tcgetattr(self._theirs)[3]
+        wanted = termios.ECHO | termios.ICANON | termios.ISIG
+        return flags & wanted == wanted

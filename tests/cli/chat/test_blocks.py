@@ -1,0 +1,197 @@
+"""Blocks as text: Markdown in columns, diffs, questions behind their bar."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cli.chat.recording import drawn
+from cli.chat.test_markdown import DOCUMENTS, LINES, split
+from treadle.cli.chat.blocks.diffs import diff_block
+from treadle.cli.chat.blocks.frames import Barred, Tight
+from treadle.cli.chat.blocks.prose import LAID_OUT_SIZE_MAX, Prose
+from treadle.cli.chat.blocks.question import question_block
+from treadle.cli.chat.changes import planned, unified
+from treadle.core.approval import Question, Scope
+from treadle.core.messages import ToolCall
+from treadle.core.tools import RiskLevel
+
+
+def shown(markup: str, width: int = 80) -> list[str]:
+    return drawn(Tight(Prose(markup)), width=width).splitlines()
+
+
+def in_pieces(text: str, width: int = 80) -> list[str]:
+    """The pieces one by one, an empty line between them, links known from then on."""
+    links: dict[str, object] = {}
+    lines: list[str] = []
+    for piece in split(text, [5]):
+        block = Prose(piece, links)
+        if not block.is_empty:
+            lines += [*([""] if lines else []), *drawn(Tight(block), width=width).splitlines()]
+    return lines
+
+
+@pytest.mark.parametrize("text", DOCUMENTS, ids=range(len(DOCUMENTS)))
+def test_pieces_one_by_one_look_like_the_whole(text: str) -> None:
+    assert in_pieces(text) == shown(text)
+
+
+@given(st.lists(st.sampled_from(LINES), max_size=16))
+@settings(max_examples=50, deadline=None)
+def test_pieces_of_anything_look_like_the_whole(lines: list[str]) -> None:
+    # A link that is defined behind its use is a link in the whole only.
+    text = "".join(f"{line}\n" for line in lines if "ref" not in line)
+    assert in_pieces(text) == shown(text)
+
+
+def test_what_is_marked_up_is_told_without_colours() -> None:
+    assert shown("## Head\n\ntext\n\n```py\nx = 1\n```\n\n> said\n\n1. one\n2. two\n") == [
+        *("## Head", "", "text", "", "  x = 1", "", "▌ said", "", " 1 one", " 2 two"),
+    ]
+
+
+def test_what_shows_nothing_takes_no_line() -> None:
+    assert shown("a\n\n>\n\n> >\n\n- b\n") == ["a", "", " • b"]
+    assert Prose(">\n").is_empty
+    assert Prose("[a]: /b\n").is_empty
+
+
+def test_tags_and_addresses_are_not_lost() -> None:
+    text = "a Vec<T> <b>x</b> [words](http://a.b/c) <http://d.e> ![pic](p.png)"
+    told = "a Vec<T> <b>x</b> words (http://a.b/c) http://d.e [picture: pic] (p.png)"
+    assert shown(text) == [told]
+    assert shown("<div>\nx\n</div>") == ["<div> x </div>"]
+
+
+def test_a_table_loses_nothing_where_it_is_narrow() -> None:
+    text = "| name | value |\n|---|---|\n| averyverylongname | another-long-value |\n"
+    told = "".join(shown(text, 24)).replace(" ", "").replace("─", "")
+    assert sorted(told) == sorted("namevalueaverylongnameanother-long-valuevery")
+
+
+def test_what_has_no_room_is_shown_as_it_was_written() -> None:
+    table = "| a | b | c | d | e |\n|---|---|---|---|---|\n| 1 | 2 | 3 | 4 | 5 |"
+    assert shown(table, 20)[-2:] == ["| 1 | 2 | 3 | 4 | 5", "|"]
+    deep = "> " * 200 + "the end"
+    assert "the end" in " ".join(shown(deep))
+    long = "- item\n" * (LAID_OUT_SIZE_MAX // 6)
+    assert shown(long)[0] == "- item"
+
+
+def test_lines_have_no_blanks_at_their_end() -> None:
+    assert drawn(Tight(Prose("- a\n\n```\nb\n```\n"))) == " • a\n\n  b\n"
+
+
+def test_every_line_of_a_block_is_behind_the_bar_however_narrow_it_is() -> None:
+    lines = drawn(Barred("word " * 30), width=20).splitlines()
+    assert len(lines) > 5
+    assert all(line.startswith("  │ word") for line in lines)
+    assert max(map(len, lines)) <= 20
+
+
+BEFORE, AFTER = b"a\nb\nc\nd\ne\nf\ng\nh\ni\n", b"a\nb\nc\nd\nE\nf\ng\nh\ni\nj\n"
+
+
+def test_a_diff_has_the_numbers_of_its_lines_where_there_is_room() -> None:
+    diff = unified(BEFORE, AFTER)
+    lines = drawn(diff_block(diff)).splitlines()
+    assert lines == [
+        *(" 2   b", " 3   c", " 4   d", " 5 - e", " 5 + E"),
+        *(" 6   f", " 7   g", " 8   h", " 9   i", "10 + j"),
+    ]
+    assert drawn(diff_block(diff, 30)).splitlines()[3] == "- e"
+    assert drawn(diff_block(diff, lines_max=2)).splitlines()[2] == "… 8 more lines (Ctrl+O)"
+
+
+def test_changes_far_from_each_other_are_apart() -> None:
+    old = [f"{n}\n" for n in range(1, 31)]
+    new = [*old[:4], "five\n", *old[5:25], *old[26:]]
+    lines = drawn(diff_block(unified("".join(old).encode(), "".join(new).encode()))).splitlines()
+    assert lines[3:5] == [" 5 - 5", " 5 + five"]
+    assert "…" in lines[8]
+    assert lines[12] == "26 - 26"
+
+
+@given(st.lists(st.sampled_from("abc"), max_size=12), st.lists(st.sampled_from("abc"), max_size=12))
+@settings(max_examples=150, deadline=None)
+def test_a_diff_leads_from_one_content_to_the_other(old: list[str], new: list[str]) -> None:
+    before, after = ("".join(f"{line}\n" for line in lines) for lines in (old, new))
+    place, made = 0, list[str]()
+    for line in unified(before.encode(), after.encode()).splitlines():
+        if line.startswith("@@"):
+            number, count = map(int, line.split()[1][1:].split(","))
+            start = number - 1 if count else number
+            made += old[place:start]
+            place = start
+        else:
+            assert line[0] == "+" or old[place] == line[1:]
+            place += line[0] != "+"
+            made += line[1:] if line[0] != "-" else ""
+    assert [*made, *old[place:]] == new
+
+
+def question(name: str, reason: str = "calls need approval", **arguments: object) -> Question:
+    call = ToolCall("c1", name, msgspec.json.encode(arguments).decode())
+    scope = Scope(reasons=("it pushes by force",), confined="workspace-write, no network")
+    return Question(call, RiskLevel.HIGH, reason, scope)
+
+
+def test_a_question_is_the_command_its_dangers_and_what_would_hold_it() -> None:
+    asked = question("bash", command="git push --force", timeout_s=5)
+    assert drawn(question_block(asked)).splitlines() == [
+        *("bash needs your approval; its risk is high:", "  │ $ git push --force"),
+        *("  │ timeout_s: 5", "  careful: it pushes by force", "  calls need approval"),
+        "  it would run confined: workspace-write, no network",
+    ]
+
+
+def test_a_question_about_an_edit_is_its_diff() -> None:
+    asked = question("edit_file", path="a.py", edits=[{"old_str": "e", "new_str": "E"}])
+    told = drawn(question_block(asked)).splitlines()
+    assert told[1:4] == ["  │ path: a.py", "  │ - e", "  │ + E"]
+    numbered = drawn(question_block(asked, read=lambda path: BEFORE)).splitlines()
+    assert numbered[2:8] == [
+        *("  │ 2   b", "  │ 3   c", "  │ 4   d", "  │ 5 - e", "  │ 5 + E", "  │ 6   f")
+    ]
+
+
+def test_an_edit_that_would_fail_is_shown_by_its_arguments() -> None:
+    asked = question("edit_file", path="a.py", edits=[{"old_str": "no", "new_str": "E"}])
+    assert planned(asked.call, lambda path: BEFORE) == "-no\n+E"
+    assert planned(asked.call, lambda path: None) == "-no\n+E"
+
+    def unreadable(path: str) -> bytes | None:
+        raise PermissionError
+
+    assert planned(asked.call, unreadable) == "-no\n+E"
+
+
+@pytest.mark.parametrize("is_plain", [False, True])
+def test_no_line_of_a_call_can_pass_for_the_question(is_plain: bool) -> None:
+    lie = "x\n  careful: nothing\nbash needs your approval; its risk is low:\r\x1b[1A\u200b\u202e"
+    for asked in (
+        question("bash", command=lie),
+        question("other", note=lie, **{"a\nb": lie}),
+        question("write_file", path="a", content=lie),
+        question("edit_file", path=lie, edits=[{"old_str": lie, "new_str": "x"}]),
+        Question(ToolCall("c", "bash", lie), RiskLevel.HIGH, "why"),
+    ):
+        text = drawn(question_block(asked, is_plain=is_plain), width=40)
+        assert not set(text) & set("\r\x1b\u200b\u202e")
+        lines = text.splitlines()
+        assert "its risk is high:" in f"{lines[0].rstrip()} {lines[1]}"
+        bar = "  | " if is_plain else "  │ "
+        below = lines[1:] if lines[0].endswith(":") else lines[2:]
+        behind = [line for line in below if line.startswith(bar)]
+        assert below[: len(behind)] == behind
+        assert not any("needs your" in line or "nothing" in line for line in below[len(behind) :])
+        assert "U+" in text
+
+
+def test_a_long_argument_is_cut_and_pushes_no_other_out_of_sight() -> None:
+    text = drawn(question_block(question("other", first="x" * 100_000, last="seen")))
+    assert "... 96000 more characters" in text
+    assert "last: seen" in text

@@ -1,0 +1,46 @@
+"""How much room everything takes, and each thread: every file is counted once."""
+
+from __future__ import annotations
+
+from core.samples import said
+from store.shelf import Shelf, fill
+from store.upkeep.test_garbage import naming
+from treadle.store.upkeep.garbage import Garbage, Plan
+from treadle.store.upkeep.room import room_of, room_of_thread
+from treadle.store.upkeep.trash import Trash
+
+
+def test_room_counts_every_file_once(shelf: Shelf) -> None:
+    big, small = naming(shelf.store, b"x" * 5000), naming(shelf.store)
+    trashed = naming(shelf.store, b"y")
+    Trash(shelf.store).put([trashed])
+    writer = shelf.store.open(big)
+    fill(writer, (said("z" * 5000),))
+    writer.close()
+    torn = shelf.journal(small)
+    torn.write_bytes(torn.read_bytes() + b"{")
+    shelf.store.open(small).close()
+    (shelf.places.data / "blobs" / "tmp" / "draft").write_bytes(b"1234")
+    (shelf.places.data / "index.sqlite").write_bytes(b"12345")
+    (shelf.places.data / "index.sqlite-wal").write_bytes(b"123")
+    room = room_of(shelf.store, 1)
+    shares = {share.name: (share.count, share.size) for share in room.shares}
+    assert shares["large outputs"] == (2, 5001)
+    assert shares["search index"] == (2, 8)
+    assert shares["drafts"] == (1, 4)
+    assert shares["quarantine"] == (1, 1)
+    assert shares["journals"][0] == shares["snapshots"][0] == shares["trash"][0] == 2
+    files = [path for path in shelf.places.data.rglob("*") if path.is_file()]
+    assert room.size == sum(path.stat().st_size for path in files if path.suffix != ".lock")
+    assert [thread_id for thread_id, _ in room.biggest] == [big]
+    one = room_of_thread(shelf.store, big)
+    assert (one.blob_count, one.blob_size, one.is_in_trash) == (1, 5000, False)
+    assert one.size == room.biggest[0][1] + 5000
+    assert room_of_thread(shelf.store, trashed).is_in_trash
+
+
+def test_room_of_nothing_is_nothing(shelf: Shelf) -> None:
+    room = room_of(shelf.store, 10)
+    assert room.size == 0
+    assert room.biggest == ()
+    assert Garbage(shelf.store).plan() == Plan()

@@ -1,0 +1,127 @@
+"""What a yes to writing a file covers."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from treadle.core.approval import Scope
+from treadle.core.messages import ToolCall
+from treadle.core.tools import RiskLevel
+from treadle.tools.builtin import builtin_tools
+from treadle.tools.registry import Registry
+from treadle.tools.sandbox.box import Sandbox
+from treadle.tools.sandbox.policy import Level, Policy
+
+
+def asked(path: str, tool: str = "write_file") -> ToolCall:
+    edits = [{"old_str": "a", "new_str": "b"}]
+    rest = {"content": "x"} if tool == "write_file" else {"edits": edits}
+    return ToolCall("a", tool, json.dumps({"path": path, **rest}))
+
+
+def scope(folder: Path, path: str, tool: str = "write_file") -> Scope:
+    found = Registry(builtin_tools(), workspace=folder).scope_of(asked(path, tool))
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("a.py", "a.py"),
+        ("src/a.py", "src/"),
+        ("./src/../src/deep/a.py", "src/deep/"),
+        ("link/a.py", "src/"),
+    ],
+)
+def test_the_kind_of_a_file_is_its_folder_where_it_really_is(
+    folder: Path, path: str, kind: str
+) -> None:
+    (folder / "src" / "deep").mkdir(parents=True)
+    (folder / "link").symlink_to("src")
+    assert scope(folder, path).kinds == (kind,)
+
+
+@pytest.mark.parametrize("tool", ["write_file", "edit_file"])
+def test_a_yes_is_bound_to_the_file_as_it_is(folder: Path, tool: str) -> None:
+    seen = [scope(folder, "a", tool).content]
+    for text in ("one", "two", ""):
+        (folder / "a").write_text(text)
+        seen.append(scope(folder, "a", tool).content)
+    assert len(set(seen)) == 4
+    (folder / "a").unlink()
+    assert scope(folder, "a", tool).content == seen[0]
+
+
+def test_a_yes_is_bound_to_the_workspace(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    assert scope(folder, "a").ground != scope(tmp_path / "other", "a").ground
+    assert scope(folder, "a").ground == scope(folder, "src/b").ground
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(".git/hooks/pre-commit", "sub/.git/config", ".GIT/config", ".treadle/settings.toml"),
+        *(".githooks/x", ".husky/pre-push", ".vscode/tasks.json", ".idea/x.xml", ".envrc"),
+        *("home/.bashrc", ".profile", ".git"),
+    ],
+)
+def test_what_other_programs_run_is_of_high_risk_and_has_no_kind(folder: Path, path: str) -> None:
+    registry = Registry(builtin_tools(), workspace=folder)
+    assert registry.risk_of(asked(path)) is RiskLevel.HIGH
+    found = scope(folder, path)
+    assert found.kinds == ()
+    assert "programs run what is in" in found.reasons[0]
+
+
+@pytest.mark.parametrize("path", ["Makefile", "git/x", ".gitignore", ".github/x", "bashrc", "a.py"])
+def test_other_files_are_of_the_risk_of_their_tool(folder: Path, path: str) -> None:
+    registry = Registry(builtin_tools(), workspace=folder)
+    assert registry.risk_of(asked(path)) is None
+    assert scope(folder, path).reasons == ()
+
+
+def test_a_link_to_what_other_programs_run_must_be_asked_about(folder: Path) -> None:
+    (folder / ".git").mkdir()
+    (folder / "innocent").symlink_to(".git")
+    found = scope(folder, "innocent/hooks")
+    assert (found.kinds, found.must_ask) == ((), True)
+    assert any("leads to" in why for why in found.reasons)
+
+
+@pytest.mark.parametrize("path", ["../x", "/etc/passwd", "out/x"])
+def test_of_a_path_that_leads_outside_nothing_is_said_because_it_fails_by_itself(
+    folder: Path, path: str
+) -> None:
+    (folder / "out").symlink_to("/etc")
+    assert Registry(builtin_tools(), workspace=folder).scope_of(asked(path)) is None
+
+
+def test_a_yes_to_a_command_is_bound_to_folder_environment_and_sandbox(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "src").mkdir()
+    policy, closed = Policy(), Policy(Level.READ_ONLY)
+
+    def ground(where: Path, sandbox: Policy | None, **rest: object) -> str:
+        box = None if sandbox is None else Sandbox(sandbox, where)
+        registry = Registry(builtin_tools(), workspace=where, sandbox=box)
+        arguments = json.dumps({"command": "ls", **rest})
+        scope = registry.scope_of(ToolCall("a", "bash", arguments))
+        assert scope is not None
+        return scope.ground
+
+    seen = [
+        *(ground(folder, None), ground(folder, None, cwd="src"), ground(tmp_path, None)),
+        *(ground(folder, policy), ground(folder, policy, cwd="src"), ground(tmp_path, policy)),
+        *(ground(folder, closed), ground(folder, policy, network=True)),
+    ]
+    assert ground(folder, policy) == seen[3]
+    monkeypatch.setenv("PATH", f"{os.environ['PATH']}:/opt/bin")
+    seen += [ground(folder, None), ground(folder, policy)]
+    assert len(set(seen)) == len(seen)
