@@ -24,7 +24,7 @@ def command(ctx: click.Context, /, as_json: bool) -> None:
     Each line is ok, a warning or a failure, and says what to do. Changes nothing, but brings the
     search index up to date. Threads are read only as far as that is quick: `treadle verify --all`
     reads them all. Exit code 1 if something has failed.
-    """
+    """  # noqa: D301  click reads the backspace
     from treadle.cli.checks import worst
 
     findings: list[Finding] = []
