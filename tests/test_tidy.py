@@ -43,6 +43,7 @@ MAY_USE: Final = {
     "cli/chat/completing.py": {"time"},  # deadlines, and how long a list of files is fresh
     "cli/chat/drawing.py": {"time"},  # frames, and who was typing when a question came up
     "cli/chat/hands.py": {"time"},  # the second of two presses
+    "cli/chat/held_output.py": {"time"},  # how long a terminal has read nothing
     "cli/chat/plain.py": {"time"},  # how often is told what goes on
     "cli/chat/start.py": {"time"},  # the pace of the view
     "cli/filters.py": {"datetime"},  # `7d` is counted from now, days are those of this place

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import select
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +165,24 @@ def test_a_hook_that_takes_too_long_is_ended_with_what_it_has_started(tmp_path: 
     pid = int((tmp_path / "child").read_text())
     state = Path(f"/proc/{pid}/stat")
     assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+def test_what_a_hook_leaves_running_is_not_waited_for_and_ends_with_it(tmp_path: Path) -> None:
+    program = (
+        "import pathlib, subprocess, sys\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import signal; signal.pause()'])\n"
+        "pathlib.Path('child').write_text(str(child.pid))\n"
+        "sys.exit('done with it')\n"
+    )
+    desk = Desk(tmp_path, guard=hook("before_tool", program, timeout_s=15.0))
+    assert isinstance(desk.run(), ToolExecutionOutcome.Success)
+    assert desk.warnings == ["the hook guard ended with exit code 1: done with it"]
+    pid = int((tmp_path / "child").read_text())
+    with suppress(ProcessLookupError):  # it is gone already
+        fd = os.pidfd_open(pid)
+        ended, _, _ = select.select([fd], [], [], 5.0)
+        os.close(fd)
+        assert ended
 
 
 TALK = """

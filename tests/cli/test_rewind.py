@@ -57,6 +57,22 @@ def thread(treadle: Run, script: Script, repository: Path) -> str:
     return str(json.loads(treadle("list", "--json").stdout)[0]["id"])
 
 
+def test_what_a_summary_stands_for_is_gone_back_to(
+    treadle: Run, store: LocalStore, script: Script
+) -> None:
+    words = '[[replies]]\nwhen.last = "[Ss]ummar"\ntext = "In short."\n[[replies]]\ntext = "Yes."\n'
+    assert treadle("-p", "one", "-m", script(words)).returncode == 0
+    thread = str(json.loads(treadle("list", "--json").stdout)[0]["id"])
+    assert treadle("-c", "-p", "two").returncode == 0
+    assert treadle("compact", thread).returncode == 0
+    assert "summary" in store.load(thread).fold.conversation.in_view[0].content.lower()
+    done = treadle("rewind", thread, "--turn", "0")
+    assert done.returncode == 0, done.stderr
+    assert seen(store, thread) == []
+    again = treadle("rewind", thread, "--turn", "0")
+    assert "stands there already" in again.stderr
+
+
 def files(folder: Path) -> dict[str, bytes]:
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
@@ -221,7 +237,7 @@ def test_work_that_was_cut_short_is_given_up_and_its_files_need_a_word(
         '[[replies]]\n[[replies.calls]]\ntool = "bash"\n'
         f'arguments = {{command = "echo half > made.txt; echo > {pipe}; sleep 600"}}\n'
     )
-    arguments = ("-p", "go", "-m", model, "--approval-mode", "auto")
+    arguments = ("-p", "go", "-m", model, "--approval-mode", "auto", "--sandbox", "off")
     process = subprocess.Popen(
         [sys.executable, "-m", "treadle", *arguments],
         cwd=repository,
@@ -229,7 +245,7 @@ def test_work_that_was_cut_short_is_given_up_and_its_files_need_a_word(
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    pipe.read_text()
+    pipe.read_text()  # which lies where a sandbox would hide it
     busy = treadle("rewind", json.loads(treadle("list", "--json").stdout)[0]["id"])
     assert busy.returncode == 75
     process.kill()

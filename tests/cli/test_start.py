@@ -61,6 +61,13 @@ def test_who_has_no_threads_is_welcomed_and_nothing_is_made(
     assert not Path(environment["TREADLE_HOME"]).exists()
 
 
+def test_what_is_piped_in_without_a_prompt_is_told_where_it_is_read(treadle: Run) -> None:
+    done = treadle(stdin="hi")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "treadle -p" in done.stderr
+    assert treadle(stdin="").stdout == WELCOME
+
+
 def test_where_nothing_is_left_nothing_is_said_of_it(treadle: Run, script: Script) -> None:
     assert "unfinished" not in treadle("-p", "first", "-m", script(ECHO)).stderr
     done = treadle()

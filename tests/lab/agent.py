@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 
 from lab.world import Allowed, Begun, Ended, Said, World
-from treadle.core.approval import Scope
+from treadle.core.approval import Question, Scope
 from treadle.core.events import LlmEvent
 from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest, LlmResponse, ModelTraits, Usage
 from treadle.core.messages import Message, ToolCall
@@ -155,9 +155,9 @@ class Toolbox:
         if not task.done():
             self._world.note(Said(self._thread, text))
 
-    async def ask(self, call: ToolCall) -> Answer:
+    async def ask(self, question: Question) -> Answer:
         """A person who always says: run it again."""
-        self._world.note(Allowed(self._thread, call.id))
+        self._world.note(Allowed(self._thread, question.call.id))
         return Answer(Resolution.RUN_AGAIN)
 
 

@@ -16,8 +16,8 @@ from unittest.mock import patch
 
 from lab.agent import Folder, Model, Toolbox
 from lab.world import Acked, Said, World
+from treadle.core.approval import Question
 from treadle.core.config import AgentConfig
-from treadle.core.messages import ToolCall
 from treadle.errors import UnknownThreadError
 from treadle.runtime.outputs import Output, TurnStarted
 from treadle.runtime.recovery import Answer
@@ -102,7 +102,7 @@ class Desk:
         self._tools = Toolbox(world, self._thread)
         self._closing: asyncio.Task[None] | None = None
         self._tools.on_close = self._close_soon
-        ask: Callable[[ToolCall], Awaitable[Answer]] | None = (
+        ask: Callable[[Question], Awaitable[Answer]] | None = (
             self._tools.ask if has_person else None
         )
         self.session = self._tools.session = Session(

@@ -98,7 +98,7 @@ async def test_the_yes_of_a_dead_process_is_still_a_yes(desk: Desk) -> None:
 
 
 async def test_who_says_that_a_doubtful_call_is_to_run_again_has_said_yes(desk: Desk) -> None:
-    async def ask(_: ToolCall) -> Answer:
+    async def ask(_: Question) -> Answer:
         return Answer(Resolution.RUN_AGAIN)
 
     replies = (calls("cut"), "done")

@@ -28,9 +28,9 @@ from runtime.desk import (
     imbalance,
 )
 from thread.journals import fold_of
+from treadle.core.approval import Question
 from treadle.core.chat.states import ExecutingTools
 from treadle.core.llm import LlmRequest
-from treadle.core.messages import ToolCall
 from treadle.core.tools import EffectClass, ToolError, ToolErrorKind
 from treadle.errors import StoreError
 from treadle.runtime.outputs import TurnOutcome
@@ -169,7 +169,7 @@ class Play:
     def _do_at_once(self, deed: str) -> None:
         """What is durable when it returns."""
         if deed == "steer":
-            text = f"steer {self.moment}"
+            text = f"steer {len(self.said)} at {self.moment}"  # two may come at one moment
             self.session.queue(text, steers=True)
             self.said.append(text)
         elif deed == "take back":
@@ -177,7 +177,7 @@ class Play:
             assert (self.session.take_back() or "") == text
             self.taken_back.append(text)
         elif deed == "run a command":
-            command = f"make {self.moment}."
+            command = f"make {len(self.shown)} at {self.moment}."
             self.session.show_command(command, "built")
             self.shown.append(f"$ {command}\nbuilt")
         else:
@@ -226,12 +226,12 @@ class Play:
         self._pass()
         await tick()
 
-    async def _ask(self, call: ToolCall) -> Answer:
+    async def _ask(self, question: Question) -> Answer:
         self._pass()
         await tick()
         assert self.plan.resolution is not None
         if self.plan.resolution is Resolution.RUN_AGAIN:
-            self.allowed[call.id] += 1
+            self.allowed[question.call.id] += 1
         return Answer(self.plan.resolution, "the person says so")
 
     async def _work(self, run: Run) -> Any:

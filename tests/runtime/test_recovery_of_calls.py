@@ -28,6 +28,7 @@ from runtime.desk import (
     read,
     roles,
 )
+from treadle.core.approval import Question
 from treadle.core.events import LlmEvent, ToolCompleted, ToolStarted, ToolUncertain, UserInput
 from treadle.core.llm import LlmResponse
 from treadle.core.messages import Message, ToolCall
@@ -116,10 +117,12 @@ async def take_up(desk: Desk, answer: str, *left: Left) -> None:
     thread_id, asked = leave(desk, *left)
     questions: list[str] = []
 
-    async def ask(call: ToolCall) -> Answer:
+    async def ask(question: Question) -> Answer:
         kinds = desk.events(thread_id)
-        assert {"type": "tool_uncertain", "call_id": call.id} in kinds, "on disk before it is asked"
-        questions.append(call.id)
+        assert {"type": "tool_uncertain", "call_id": question.call.id} in kinds, (
+            "on disk before it is asked"
+        )
+        questions.append(question.call.id)
         await tick()
         given = ANSWERS[answer]
         assert given is not None
@@ -233,7 +236,7 @@ async def test_what_may_not_be_repeated_is_run_again_with_the_same_key_if_a_pers
 
 
 def says(answer: Answer | None) -> Any:
-    async def ask(_: ToolCall) -> Answer | None:
+    async def ask(_: Question) -> Answer | None:
         return answer
 
     return ask
@@ -263,7 +266,7 @@ async def waits_for_an_answer(desk: Desk, **rest: Any) -> tuple[Session, asyncio
     thread_id, _ = await died_in(desk, mutate)
     asked = asyncio.Event()
 
-    async def ask(_: ToolCall) -> Answer:
+    async def ask(_: Question) -> Answer:
         asked.set()
         await asyncio.Event().wait()
         raise AssertionError
@@ -280,8 +283,8 @@ async def asked_again(desk: Desk, thread_id: str) -> Session:
     """The next process asks, and the thread then goes on."""
     questions: list[str] = []
 
-    async def ask(call: ToolCall) -> Answer:
-        questions.append(call.id)
+    async def ask(question: Question) -> Answer:
+        questions.append(question.call.id)
         return Answer(Resolution.RESULT, "it is done")
 
     tools = Toolbox(work=mutate())
@@ -349,7 +352,7 @@ async def test_input_during_the_question_is_durable_at_once_and_comes_after_the_
 async def test_a_question_that_fails_leaves_the_thread_as_it_was(desk: Desk) -> None:
     thread_id, _ = await died_in(desk, mutate)
 
-    async def ask(_: ToolCall) -> Answer:
+    async def ask(_: Question) -> Answer:
         raise EOFError("the terminal is gone")
 
     session = desk.reopen(thread_id, Model("done"), Toolbox(work=mutate()), ask=ask)

@@ -90,14 +90,14 @@ async def test_a_call_that_was_stopped_before_it_began_is_not_in_doubt(
 async def test_a_doubtful_call_that_is_stopped_before_it_runs_again_stays_in_doubt(
     desk: Desk,
 ) -> None:
-    from treadle.core.messages import ToolCall
+    from treadle.core.approval import Question
     from treadle.runtime.recovery import Answer, Resolution
 
     async def dies(_: Run) -> Any:
         desk.disk.kill()
         return "cut"
 
-    async def ask(_: ToolCall) -> Answer:
+    async def ask(_: Question) -> Answer:
         return Answer(Resolution.RUN_AGAIN)
 
     session = desk.new(Model(calls("cut")), Toolbox(cut=mutate(dies)))

@@ -128,6 +128,8 @@ async def test_a_changed_submodule_and_a_nested_repository_are_one_change_each(
     repo.git("submodule", "add", str(other.path), "sub")
     repo.git("commit", "-m", "sub")
     repo.write("sub/x", "")
+    assert (await seen(repo.path)).changed == ()
+    Repo(repo.path / "sub").git("commit", "--allow-empty", "-m", "y")
     shutil.copytree(other.path, repo.path / "nested")
     assert (await seen(repo.path)).changed == ("sub", "nested/")
 

@@ -19,12 +19,12 @@ from treadle.cli.questions import (
     in_general,
     read_object,
     say_behind_bar,
+    show_circumstances,
     show_question,
     visible,
 )
 from treadle.cli.render import describe_call
 from treadle.core.approval import Approved, Modified, Question, Rejected
-from treadle.core.messages import ToolCall
 from treadle.runtime.recovery import Answer, Resolution
 from treadle.runtime.verdict import Verdict
 
@@ -48,12 +48,15 @@ def is_somebody_there() -> bool:
     return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
 
 
-async def ask(call: ToolCall) -> Answer:
+async def ask(question: Question) -> Answer:
     """What to do with the call. The event loop goes on meanwhile, so that Ctrl-C is heard."""
     click.echo(
         "The process died while this was running. It may or may not have happened:", err=True
     )
-    click.secho(f"  {visible(describe_call(call))}", fg="cyan", err=True)
+    click.secho(f"  {visible(describe_call(question.call))}", fg="cyan", err=True)
+    risk = question.risk.name.lower()
+    click.secho(f"  to run it again has a risk that is {risk}", dim=True, err=True)
+    show_circumstances(question)
     word = ""
     while word not in _MEANING:
         word = (await _line("Run it again (r), count it as failed (f), or enter its result (e)"))[

@@ -1,7 +1,8 @@
 """Exit codes: one table, the same for every command.
 
 0 done, 1 failed, 2 usage, 3 stopped by a limit, 4 a call waits for approval, 5 not configured,
-75 try again later, 129, 130 or 143 ended by SIGHUP, SIGINT or SIGTERM, 141 nobody reads the answer.
+75 try again later, 129, 130, 131 or 143 ended by SIGHUP,
+SIGINT, SIGQUIT or SIGTERM, 141 nobody reads the answer.
 Never 0 when unconfigured or failed.
 """
 
@@ -32,6 +33,7 @@ NOT_CONFIGURED: Final = 5
 TRY_LATER: Final = 75
 HANGUP: Final = 129
 INTERRUPTED: Final = 130
+QUIT: Final = 131
 UNREAD: Final = 141
 """Nobody reads the answer any more, as when it is piped into `head`."""
 TERMINATED: Final = 143

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
 from treadle.cli.hooks import Hooks
-from treadle.core.approval import Scope
+from treadle.core.approval import NO_SCOPE, Scope
 from treadle.core.messages import ToolCall
 from treadle.core.tools import (
     Outcome,
@@ -18,6 +19,7 @@ from treadle.core.tools import (
     ToolExecutionOutcome,
     ToolProgress,
 )
+from treadle.runtime.granting import what_changed
 from treadle.runtime.ports import Tools
 
 
@@ -48,13 +50,40 @@ class HookedTools:
     async def execute(
         self, call: ToolCall, *, key: str, progress: Callable[[ToolProgress], None]
     ) -> Outcome:
-        """Run one call, unless a hook says no; what a hook says afterwards stands at its end."""
-        if no := await self._hooks.before_tool(call):
-            message = f"blocked by a hook of the user's, nothing ran: {no}"
-            return ToolExecutionOutcome.Error(call.id, ToolError(ToolErrorKind.REJECTED, message))
+        """Run one call, unless a hook says no; what a hook says afterwards stands at its end.
+
+        A hook takes its time. A call that is not any more, after it, what was allowed before it
+        does not run; one that has ended has its result, even if the hook after it is cut short.
+        """
+        if self._hooks.has("before_tool"):
+            before = self._tools.scope_of(call) or NO_SCOPE
+            if no := await self._hooks.before_tool(call):
+                return _rejected(call, f"blocked by a hook of the user's, nothing ran: {no}")
+            if why := _changed(before, self._tools.scope_of(call) or NO_SCOPE):
+                return _rejected(call, why)
         outcome = await self._tools.execute(call, key=key, progress=progress)
-        said = await self._hooks.after_tool(call, outcome)
+        try:
+            said = await self._hooks.after_tool(call, outcome)
+        except asyncio.CancelledError:
+            return outcome
         return _with_words(outcome, f"[a hook of the user's says: {said}]") if said else outcome
+
+
+def _changed(before: Scope, now: Scope) -> str:
+    """Why a call may not run that was allowed as it was before a hook ran; empty if it may."""
+    what = what_changed(before.bound, now.bound)
+    if not what and now.must_ask and not before.must_ask:
+        what = "what it would do"
+    if not what:
+        return ""
+    return (
+        f"{what} has changed since this call was allowed, while a hook of the user's looked at it; "
+        "nothing ran; ask for it again"
+    )
+
+
+def _rejected(call: ToolCall, message: str) -> Outcome:
+    return ToolExecutionOutcome.Error(call.id, ToolError(ToolErrorKind.REJECTED, message))
 
 
 def _with_words(outcome: Outcome, words: str) -> Outcome:

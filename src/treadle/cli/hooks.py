@@ -19,6 +19,8 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
+import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from fnmatch import fnmatchcase
@@ -35,6 +37,8 @@ from treadle.runtime.outputs import TurnFinished
 
 REASON_SIZE_MAX: Final = 8 * 1024
 """Bytes of a hook's words that are read; the rest is thrown away."""
+_PIECE_COUNT_MAX: Final = 64
+"""More than a pipe holds: who escaped its group and writes on is not listened to."""
 _BLOCKED: Final = 2
 """The exit code that says no, as other agents have it."""
 
@@ -53,11 +57,13 @@ class Hooks:
         hooks: by name, in the order in which they run.
         folder: the workspace.
 
-    `tell` takes a warning for the person; whoever shows things sets it.
+    `tell` takes a warning for the person; whoever shows things sets it. `redact` replaces the
+    secrets in what hooks say; whoever knows secrets sets it.
     """
 
     def __init__(self, hooks: Mapping[str, Hook], folder: str) -> None:
         self.tell: Callable[[str], None] = lambda text: None
+        self.redact: Callable[[str], str] = str
         self._hooks = dict(hooks)
         self._folder = folder
 
@@ -101,9 +107,9 @@ class Hooks:
                 continue
             said = await _run(name, hook, data, self._folder, is_guard=is_before)
             if said.warning:
-                self.tell(said.warning)
+                self.tell(self.redact(said.warning))
             if said.no:
-                return said.no
+                return self.redact(said.no)
         return ""
 
 
@@ -136,35 +142,29 @@ async def _run(name: str, hook: Hook, data: bytes, folder: str, *, is_guard: boo
         return Said(no=text) if is_guard else Said(warning=text)
 
     try:
-        process = await asyncio.create_subprocess_exec(
-            *_at_home(hook.words),
-            cwd=folder,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.PIPE,
-            start_new_session=True,
-        )
+        process = _started(_at_home(hook.words), data, folder)
     except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: no home is known
         return failed(f"cannot be run: {getattr(error, 'strerror', None) or error}")
+    words = _Words(process)
     try:
         async with asyncio.timeout(hook.timeout_s):
-            words = await _converse(process, data)
-            code = await process.wait()
+            await _over(process)
     except TimeoutError:
         return failed(f"was not done in {hook.timeout_s:g} seconds")
     finally:
-        if process.returncode is None:  # not waited for yet, so the number is still its own
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
-            await asyncio.shield(process.wait())
+        # It is not waited for yet, so that its number is its own, and its group's.
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        code = process.wait()
+        told = words.end()
     if code == 0:
         return Said()
     if code < 0:
         return failed(f"was ended by signal {-code}")
     if code == _BLOCKED:
-        return Said(no=f"{name}: {words}" if words else f"the hook {name} said no, and not why")
-    told = f": {words}" if words else ""
-    return Said(warning=f"the hook {name} ended with exit code {code}{told}")
+        return Said(no=f"{name}: {told}" if told else f"the hook {name} said no, and not why")
+    why = f": {told}" if told else ""
+    return Said(warning=f"the hook {name} ended with exit code {code}{why}")
 
 
 def _at_home(words: tuple[str, ...]) -> tuple[str, ...]:
@@ -175,16 +175,67 @@ def _at_home(words: tuple[str, ...]) -> tuple[str, ...]:
     return (program, *arguments)
 
 
-async def _converse(process: asyncio.subprocess.Process, data: bytes) -> str:
-    """Give a hook its input, and take its words; one that reads or says less is as good."""
-    assert process.stdin is not None
-    assert process.stderr is not None
-    with suppress(BrokenPipeError, ConnectionResetError):
-        process.stdin.write(data)
-        await process.stdin.drain()
-    with suppress(BrokenPipeError, ConnectionResetError):
-        process.stdin.close()
-    words = bytearray()
-    while piece := await process.stderr.read(REASON_SIZE_MAX):
-        words += piece[: REASON_SIZE_MAX - len(words)]
-    return words.decode(errors="replace").strip()
+def _started(words: tuple[str, ...], data: bytes, folder: str) -> subprocess.Popen[bytes]:
+    """A hook that runs, with a group of its own; a file is its input, so that it need not read."""
+    with tempfile.TemporaryFile() as file:
+        file.write(data)
+        file.seek(0)
+        return subprocess.Popen(
+            words,
+            cwd=folder,
+            stdin=file,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+
+
+async def _over(process: subprocess.Popen[bytes]) -> None:
+    """Wait until it has ended itself, whatever it has started; where that can be, it is not reaped.
+
+    Who waited for its standard error would wait for everybody who has that too.
+    """
+    loop = asyncio.get_running_loop()
+    try:
+        fd = os.pidfd_open(process.pid)
+    except (AttributeError, OSError):  # no Linux, or an old one
+        await asyncio.to_thread(process.wait)
+        return
+    over = asyncio.Event()
+    loop.add_reader(fd, over.set)
+    try:
+        await over.wait()
+    finally:
+        loop.remove_reader(fd)
+        os.close(fd)
+
+
+class _Words:
+    """Takes what a hook says on standard error, beside whatever else is waited for."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        assert process.stderr is not None
+        self._pipe = process.stderr
+        self._words = bytearray()
+        os.set_blocking(self._pipe.fileno(), False)
+        asyncio.get_running_loop().add_reader(self._pipe.fileno(), self._take)
+
+    def _take(self) -> bool:
+        """Take a piece; false if there is none, now or ever."""
+        try:
+            piece = os.read(self._pipe.fileno(), REASON_SIZE_MAX)
+        except BlockingIOError:
+            return False
+        self._words += piece[: REASON_SIZE_MAX - len(self._words)]
+        if not piece:
+            asyncio.get_running_loop().remove_reader(self._pipe.fileno())
+        return bool(piece)
+
+    def end(self) -> str:
+        """All that was said until now."""
+        for _ in range(_PIECE_COUNT_MAX):
+            if not self._take():
+                break
+        asyncio.get_running_loop().remove_reader(self._pipe.fileno())
+        self._pipe.close()
+        return self._words.decode(errors="replace").strip()

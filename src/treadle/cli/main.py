@@ -75,6 +75,10 @@ Treadle: a coding agent that never loses a stitch.
 """
 
 
+PIPE_S: Final = 0.2
+"""How long a pipe may take to say something, where nothing is asked of it."""
+
+
 class _Lazy(click.Group):
     """Lists its commands without importing them."""
 
@@ -216,9 +220,33 @@ def _without_prompt(given: dict[str, Any]) -> int:
         return _chat(given)
     if given["latest"] or given["thread"] is not None or given["fork"]:
         raise click.UsageError("this is no terminal, where one could talk: add -p PROMPT")
+    if _is_told_something():
+        raise click.UsageError(
+            'nobody reads what stands on standard input: use `treadle -p "PROMPT"`, which does'
+        )
     click.echo(WELCOME, nl=False)
     _tell_unfinished(given["cwd"])
     return 0
+
+
+def _is_told_something() -> bool:
+    """Whether there is something on a standard input that is no terminal; waits only a moment."""
+    if sys.stdin is None or sys.stdin.isatty():
+        return False
+    import select
+    import stat
+
+    try:
+        file = sys.stdin.fileno()
+        found = os.fstat(file)
+        if stat.S_ISREG(found.st_mode):
+            return found.st_size > os.lseek(file, 0, os.SEEK_CUR)
+        is_pipe = stat.S_ISFIFO(found.st_mode) or stat.S_ISSOCK(found.st_mode)
+        return (
+            is_pipe and bool(select.select([file], [], [], PIPE_S)[0]) and os.read(file, 1) != b""
+        )
+    except (OSError, ValueError):
+        return False
 
 
 def _chat(given: dict[str, Any]) -> int:

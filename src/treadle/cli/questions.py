@@ -8,13 +8,15 @@ others, and every line of it stands behind a bar, so that it cannot pass for the
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import click
 import msgspec
 
 from treadle.core.approval import Question, Scope
+from treadle.thread.legible import unhidden
 
 SHOWN_LENGTH_MAX: Final = 4000
 """Characters of one argument that are shown. Each has its own bound: a long one must not push
@@ -23,6 +25,7 @@ another one out of sight."""
 _MARK: Final = "\N{REPLACEMENT CHARACTER}"
 _BAR: Final = "  │ "
 _NAMES_MAX: Final = 5
+_GAP: Final = re.compile(r"\n(?:[^\S\n]*\n){5,}")
 
 
 def show_question(question: Question, *, err: bool = True) -> None:
@@ -30,22 +33,27 @@ def show_question(question: Question, *, err: bool = True) -> None:
     name = in_line(question.call.tool_name)
     risk = question.risk.name.lower()
     click.secho(f"{name} needs your approval; its risk is {risk}:", fg="yellow", err=err)
-    for why in question.scope.reasons:
-        click.secho(f"  careful: {visible(why)}", fg="red", err=err)
-    click.secho(f"  {visible(question.reason)}", dim=True, err=err)
-    if question.scope.confined:
-        words = f"it would run confined: {visible(question.scope.confined)}"
-        click.secho(f"  {words}", dim=True, err=err)
-    told = list(_told(question.call.arguments_json))
+    show_circumstances(question, question.reason, err=err)
+    told = [without_gaps(text) for text in _told(question.call.arguments_json)]
     for text in told:
         say_behind_bar(visible(text[:SHOWN_LENGTH_MAX]), err=err)
         if len(text) > SHOWN_LENGTH_MAX:
             count = len(text) - SHOWN_LENGTH_MAX
             click.secho(f"  ... {count} more characters", fg="yellow", err=err)
-    if names := [f"U+{ord(c):04X}" for c in sorted(set("".join(told))) if not _is_visible(c)]:
-        shown = ", ".join(names[:_NAMES_MAX]) + (", ..." if len(names) > _NAMES_MAX else "")
-        words = f"it holds characters that cannot be seen, shown as {_MARK}: {shown}"
+    cut = cut_words(question.call.arguments_json)
+    for words in filter(None, [cut, unseen_words(told)]):
         click.secho(f"  careful: {words}", fg="red", err=err)
+
+
+def show_circumstances(question: Question, reason: str = "", *, err: bool = True) -> None:
+    """What is dangerous about a call, a reason to ask, and what would hold it."""
+    for why in question.scope.reasons:
+        click.secho(f"  careful: {visible(why)}", fg="red", err=err)
+    if reason:
+        click.secho(f"  {visible(reason)}", dim=True, err=err)
+    if question.scope.confined:
+        words = f"it would run confined: {visible(question.scope.confined)}"
+        click.secho(f"  {words}", dim=True, err=err)
 
 
 def in_general(question: Question) -> str:
@@ -54,8 +62,42 @@ def in_general(question: Question) -> str:
     It is for the kinds of the call; for its whole tool only if that says nothing about its calls.
     """
     if question.scope.kinds:
-        return ", ".join(f"`{in_line(kind)}`" for kind in question.scope.kinds)
+        return ", ".join(f"`{kind}`" for kind in kinds_offered(question))
     return in_line(question.call.tool_name) if question.scope == Scope() else ""
+
+
+def kinds_offered(question: Question) -> tuple[str, ...]:
+    """The kinds a yes can be given for.
+
+    None if one of them is not what it seems to be, or if not all of the call is shown.
+    """
+    kinds = question.scope.kinds
+    is_plain = all(in_line(kind) == kind for kind in kinds)
+    return kinds if is_plain and not cut_words(question.call.arguments_json) else ()
+
+
+def without_gaps(text: str) -> str:
+    """The text with a line in the place of many empty ones, which push the rest out of sight."""
+    return _GAP.sub(lambda found: f"\n… {found[0].count(chr(10)) - 1:,} empty lines\n", text)
+
+
+def cut_words(arguments_json: str) -> str:
+    """What a person is told about arguments that are longer than what is shown; else empty."""
+    sizes = [len(without_gaps(text)) for text in _told(arguments_json)]
+    more = sum(max(0, size - SHOWN_LENGTH_MAX) for size in sizes)
+    return f"{more:,} of {sum(sizes):,} characters are not shown" if more else ""
+
+
+def unseen_words(texts: Iterable[str]) -> str:
+    """What a person is told about characters of the texts that are not seen; empty without any."""
+    unseen = {
+        c for text in texts for c, shown in zip(text, visible(text), strict=True) if c != shown
+    }
+    if not unseen:
+        return ""
+    names = [f"U+{ord(c):04X}" for c in sorted(unseen)]
+    shown = ", ".join(names[:_NAMES_MAX]) + (", ..." if len(names) > _NAMES_MAX else "")
+    return f"it holds characters that cannot be seen, shown as {_MARK}: {shown}"
 
 
 def _told(arguments_json: str) -> Iterator[str]:
@@ -89,16 +131,12 @@ def say_behind_bar(text: str, *, err: bool = True) -> None:
 
 def in_line(name: str) -> str:
     """A name as it is, or as JSON escapes it if it holds what cannot be seen."""
-    return name if name.isprintable() else json.dumps(name)
+    return name if name.isprintable() and unhidden(name) == name else json.dumps(name)
 
 
 def visible(text: str) -> str:
     """The text with a mark for each character that steers a terminal, hides or rearranges."""
-    return "".join(c if _is_visible(c) else _MARK for c in text)
-
-
-def _is_visible(character: str) -> bool:
-    return character.isprintable() or character in "\n\t"
+    return "".join(c if c.isprintable() or c in "\n\t" else _MARK for c in unhidden(text))
 
 
 def show_waiting(thread: str, questions: Sequence[Question], *, err: bool = True) -> None:

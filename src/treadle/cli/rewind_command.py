@@ -113,7 +113,8 @@ async def _rewind(
         if way is not None and not (force or dry_run):
             _refuse_gap(way.gap)
             _refuse_conflicts(way.plan, thread_id)
-        if now == then and fold.is_idle and not (way and way.plan.changes):
+        shows_the_same = (now, fold.conversation.compaction) == (then, rest.view.compaction)
+        if shows_the_same and fold.is_idle and not (way and way.plan.changes):
             raise UsageError(f"thread {thread_id} stands there already; nothing was changed")
         if not fold.is_idle:
             _say("what was unfinished or waited for an answer is given up")

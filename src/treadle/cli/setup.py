@@ -147,7 +147,7 @@ class Setup(Struct, frozen=True):
         composer = self._composer(config) if commits else None
         known = collect_secrets(os.environ, Path.home(), files=[self.store.places.remote])
         redactor = Redactor({**self.models.keys, **known})
-        self.models.redact = redactor.redact
+        self.models.redact = self.hooks.redact = redactor.redact
         sandbox = self.sandbox(folder)
         tools = Registry(self._tools(), workspace=folder, sandbox=sandbox)
         if approval.only_reads:

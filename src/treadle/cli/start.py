@@ -18,6 +18,13 @@ def main() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(1)
         return
+    import signal
+
+    # Ctrl+C while this is imported ends it, without telling where it was.
+    found = signal.getsignal(signal.SIGINT)
+    if found is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     from treadle.cli.main import main as run
 
+    signal.signal(signal.SIGINT, found)
     run()

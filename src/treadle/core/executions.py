@@ -102,6 +102,14 @@ def without_yes(executions: Executions) -> Executions:
     )
 
 
+def asked_anew(questions: Iterable[Question]) -> tuple[Question, ...]:
+    """The questions without what a yes to them would cover: that was somewhere else.
+
+    What it covers where they are answered is seen there.
+    """
+    return tuple(replace(question, scope=NO_SCOPE) for question in questions)
+
+
 def completed(status: Status, outcome: Outcome, at: str) -> _Completed:
     """The call has ended."""
     started = status.started_at if isinstance(status, _Running) else at

@@ -173,6 +173,11 @@ def changed_since(call: ToolCall, what: str) -> Outcome:
     return _error(call, ToolErrorKind.REJECTED, why)
 
 
+def not_again(call: ToolCall, why: str) -> Outcome:
+    """How a call ends that a person wants to run again, and that is refused as things stand."""
+    return _error(call, ToolErrorKind.REJECTED, f"it was not run again: {why}")
+
+
 def blacklisted(call: ToolCall) -> Outcome:
     """How a call ends that a handler makes of a tool that may not be called."""
     why = f"the tool {call.tool_name!r} is blacklisted in this task"

@@ -94,7 +94,7 @@ class Driver(RecoveringLoop):
         files: FileStates | None = None,
         context: ContextObserved | None = None,
         redactor: Redactor | None = None,
-        ask: Callable[[ToolCall], Awaitable[Answer]] | None = None,
+        ask: Callable[[Question], Awaitable[Answer]] | None = None,
         approve: Callable[[Question], Awaitable[Verdict]] | None = None,
         hook_usage: Callable[[], tuple[Usage | None, str]] = lambda: (None, ""),
         fault_of: Callable[[str], str] | None = None,
@@ -300,7 +300,10 @@ class Driver(RecoveringLoop):
                     hint="grant kinds of a call together with a yes to it",
                 )
             granted += kinds_granted(allowed[call_id], named)
-        decided = [self._decided(*one) for one in decisions.items()]
+        decided = [
+            self._decided(waiting[call_id], waiting[call_id], decision)
+            for call_id, decision in decisions.items()
+        ]
         return await self._run(*granted, *decided)
 
     def cancel(self, reason: str = "cancelled by the user") -> None:

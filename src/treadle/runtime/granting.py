@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
-from treadle.core.approval import Approved, Question, Scope, covers
+from treadle.core.approval import NO_SCOPE, Approved, Question, Scope, covers
 from treadle.core.config import AgentConfig
 from treadle.core.messages import ToolCall
-from treadle.core.tools import Outcome, RiskLevel, Status
+from treadle.core.tools import Bound, Outcome, RiskLevel, Status
 from treadle.errors import UsageError
-from treadle.runtime.calls import changed_since, not_allowed
+from treadle.runtime.calls import changed_since, not_again, not_allowed
+from treadle.runtime.reconfigured import withdrawn
 from treadle.runtime.verdict import Verdict
 from treadle.thread.facts import Granted, KindGranted
 
@@ -23,11 +24,13 @@ def granted_by(question: Question, verdict: Verdict) -> list[Granted | KindGrant
     """The grants that a person's word about one call gives; a changed call is another matter.
 
     Raises:
-        UsageError: a kind is none of the call's.
+        UsageError: a kind is none of the call's, or a whole tool is to be granted by a call that
+            can only be allowed by itself.
     """
     if not verdict.always or not isinstance(verdict.decision, Approved):
         return []
     if not verdict.kinds:
+        _check_grantable(question)
         return [Granted(question.call.tool_name, question.risk)]
     return kinds_granted(question, verdict.kinds)
 
@@ -48,9 +51,26 @@ def kinds_granted(question: Question, kinds: Iterable[str]) -> list[Granted | Ki
     return granted
 
 
+def _check_grantable(question: Question) -> None:
+    """Raise for a call of which its tool says that it has no kinds: it is like no other."""
+    if question.scope != NO_SCOPE and not question.scope.kinds:
+        raise UsageError(
+            f"this call of {question.call.tool_name} can only be allowed by itself,"
+            " so the tool cannot be granted with it",
+            hint="say yes to it once",
+        )
+
+
 def tool_granted(tool_name: str, allowed: Sequence[Question]) -> Granted:
-    """The grant of a tool, for calls as risky as those of it that a person has allowed."""
-    risks = [one.risk for one in allowed if one.call.tool_name == tool_name]
+    """The grant of a tool, for calls as risky as those of it that a person has allowed.
+
+    Raises:
+        UsageError: none of them is allowed, or one can only be allowed by itself.
+    """
+    own = [one for one in allowed if one.call.tool_name == tool_name]
+    for question in own:
+        _check_grantable(question)
+    risks = [one.risk for one in own]
     if not risks:
         raise UsageError(
             f"no call of {tool_name} is allowed here, so the tool cannot be granted",
@@ -78,9 +98,34 @@ def why_not_now(
     if getattr(status, "approved", UNSET) is not True:
         question = config.question_about(call, risk, scope)
         return None if question is None else not_allowed(question)
-    was, now = getattr(status, "bound", UNSET), (scope or Scope()).bound
-    if was is UNSET or was == now:
-        return None
-    is_content = now is not UNSET and was.ground == now.ground
-    what = "the file" if is_content else "the folder, the environment or the sandbox"
-    return changed_since(call, what)
+    was = getattr(status, "bound", UNSET)
+    what = "" if was is UNSET else what_changed(was, (scope or NO_SCOPE).bound)
+    return changed_since(call, what) if what else None
+
+
+def why_not_again(
+    call: ToolCall, was: Bound | UnsetType, config: AgentConfig, scope: Scope | None
+) -> Outcome | None:
+    """How a call ends that a person wants to run again, and that must not; `None` if it may.
+
+    Args:
+        call: as it would run.
+        was: what it was bound to when they said so.
+        config: which tools there are.
+        scope: what it would be bound to now.
+    """
+    now = NO_SCOPE if scope is None else scope
+    if config.definition_of(call.tool_name) is None:
+        return withdrawn(call)
+    if now.refused:
+        return not_again(call, now.refused)
+    what = what_changed(was, now.bound)
+    return changed_since(call, what) if what else None
+
+
+def what_changed(was: Bound | UnsetType, now: Bound | UnsetType) -> str:
+    """What is not any more as it was when somebody looked at a call; empty if all is."""
+    if was == now:
+        return ""
+    is_content = was is not UNSET and now is not UNSET and was.ground == now.ground
+    return "the file" if is_content else "the folder, the environment or the sandbox"

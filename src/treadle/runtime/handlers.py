@@ -28,12 +28,19 @@ from treadle.core.messages import Message, ToolCall
 from treadle.core.task.events import WRITABLE, Changes, CustomState, Logged, StateCompleted
 from treadle.core.task.memory import FIELDS, AgentMemory, check_ownership
 from treadle.core.task.table import Event
-from treadle.core.tools import EffectClass, Outcome
+from treadle.core.tools import (
+    EffectClass,
+    Outcome,
+    ToolError,
+    ToolErrorKind,
+    ToolExecutionOutcome,
+)
 from treadle.errors import AgentError, BuildError, OwnershipViolation
 from treadle.runtime.calls import (
     blacklisted,
     call_model,
     is_bug,
+    not_allowed,
     presentable,
     refusal,
     run_call,
@@ -83,8 +90,27 @@ class HandlerTools:
     def _refusal(self, call: ToolCall) -> Outcome | None:
         if call.tool_name in self._blacklist:
             return blacklisted(call)
-        reads = self._settings.effect_of(call.tool_name) is EffectClass.READ
-        return None if reads else refusal(call)
+        if self._settings.effect_of(call.tool_name) is not EffectClass.READ:
+            refused = refusal(call)
+            if refused is not None:
+                return refused
+        return self._not_by_itself(call)
+
+    def _not_by_itself(self, call: ToolCall) -> Outcome | None:
+        """How a call ends that its tool refuses, or that needs a person: nobody is asked here."""
+        scope = self._tools.scope_of(call)
+        if scope is None:
+            return None
+        if scope.refused:
+            return _rejected(call, scope.refused)
+        if not scope.must_ask:
+            return None
+        question = self._settings.question_about(call, self._tools.risk_of(call), scope)
+        return None if question is None else not_allowed(question)
+
+
+def _rejected(call: ToolCall, why: str) -> Outcome:
+    return ToolExecutionOutcome.Error(call.id, ToolError(ToolErrorKind.REJECTED, why))
 
 
 class HandlerLlm:

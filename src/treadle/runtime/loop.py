@@ -24,7 +24,7 @@ from treadle.core.actions import (
     SendLlmRequest,
     Summarize,
 )
-from treadle.core.approval import Approved, Decision, Modified, Question, Scope
+from treadle.core.approval import Approved, Decision, Question, Scope
 from treadle.core.events import (
     ApprovalDecided,
     PostToolsHookCompleted,
@@ -37,8 +37,9 @@ from treadle.core.tools import EffectClass, Outcome, Status
 from treadle.errors import DiskError
 from treadle.runtime import outputs
 from treadle.runtime.alarm import Alarm, Wait
+from treadle.runtime.asking import as_it_stands, decided
 from treadle.runtime.calls import not_begun
-from treadle.runtime.granting import granted_by, why_not_now
+from treadle.runtime.granting import granted_by, why_not_again, why_not_now
 from treadle.runtime.inbox import Inbox, Stop
 from treadle.runtime.outputs import Ending, Output, TurnFinished, TurnOutcome
 from treadle.runtime.performer import Performer, is_work
@@ -80,7 +81,7 @@ class Loop(ABC):
         wanted: Configured,
         *,
         redact: Callable[[str], str] | None,
-        ask: Callable[[ToolCall], Awaitable[Answer]] | None,
+        ask: Callable[[Question], Awaitable[Answer]] | None,
         approve: Callable[[Question], Awaitable[Verdict]] | None,
         on_output: Callable[[Output], None] | None,
     ) -> None:
@@ -310,10 +311,10 @@ class Loop(ABC):
         """How a call that is about to begin ends if it lacks a yes, or may not run any more."""
         if call.tool_name in self._reconfigured.withdrawn:
             return withdrawn(call)
+        config = self._writer.fold.machine.config
         if call.id in self._round.said_yes:
-            return None
-        risk = self._hands.tools.risk_of(call)
-        return why_not_now(call, status, self._writer.fold.machine.config, risk, scope)
+            return why_not_again(call, self._round.said_yes[call.id], config, scope)
+        return why_not_now(call, status, config, self._hands.tools.risk_of(call), scope)
 
     async def _plan_round(self, due: ExecuteTools) -> None:
         self._due = None
@@ -378,17 +379,19 @@ class Loop(ABC):
         """Ask about each call that waits for a yes; returns whether one was decided."""
         has_decided = False
         for question in self._writer.fold.machine.questions:
-            if self._writer.fold.machine.config.has_granted(question):
-                self._take(self._decided(question.call.id, Approved()))
+            config = self._writer.fold.machine.config
+            shown = as_it_stands(question, config, self._hands.tools)
+            if config.has_granted(shown):
+                self._take(self._decided(question, shown, Approved()))
             elif (settled := self._reconfigured.decision_on(question)) is not None:
-                self._take(self._decided(question.call.id, settled))
+                self._take(self._decided(question, shown, settled))
             elif self._approve is not None:
-                asked = self._reconfigured.unless_settled(question, self._asked(question))
+                asked = self._reconfigured.unless_settled(question, self._asked(shown))
                 if (verdict := await self._inbox.unless(asked)) is None:
                     return True  # by what was changed meanwhile
-                for granted in granted_by(question, verdict):
+                for granted in granted_by(shown, verdict):
                     self._grant(granted)
-                self._take(self._decided(question.call.id, verdict.decision))
+                self._take(self._decided(question, shown, verdict.decision))
                 self._commit()  # what a person said is not asked again, whatever happens
             else:
                 continue
@@ -414,21 +417,8 @@ class Loop(ABC):
         wanted = replace(wanted, granted=now.granted, grants=now.grants)
         self._wanted = replace(self._wanted, config=wanted)
 
-    def _decided(self, call_id: str, decision: Decision) -> ApprovalDecided:
-        """A modified call is looked at again: what it risks now is recorded with it.
-
-        So is what a yes covers, if that was not seen when the call was asked about.
-        """
-        questions = self._writer.fold.machine.questions
-        asked = next(one for one in questions if one.call.id == call_id)
-        scope = None
-        if isinstance(decision, Modified):
-            call = replace(asked.call, arguments_json=decision.arguments_json)
-            decision = replace(decision, risk=self._hands.tools.risk_of(call))
-            scope = self._hands.tools.scope_of(call)
-        elif isinstance(decision, Approved) and asked.scope == Scope():
-            scope = self._hands.tools.scope_of(asked.call)
-        return ApprovalDecided(call_id, decision, self._writer.now(), scope)
+    def _decided(self, asked: Question, shown: Question, decision: Decision) -> ApprovalDecided:
+        return decided(asked, shown, decision, self._hands.tools, self._writer.now())
 
     # ---- stopping ------------------------------------------------------------------------------
 

@@ -56,12 +56,13 @@ class ToolProgressed(_Output, frozen=True, tag="tool_progress"):
     progress: ToolProgress
 
 
-class ToolFinished(_Output, frozen=True, tag="tool_finished"):
-    """A call ended; its result is on disk."""
+class ToolFinished(_Output, frozen=True, tag="tool_finished", omit_defaults=True):
+    """A call ended; its result is on disk. `call` is there if nobody was told that it had begun."""
 
     call_id: str
     tool_name: str
     outcome: Outcome
+    call: ToolCall | None = None
 
 
 class ApprovalRequested(_Output, frozen=True, tag="approval_requested"):

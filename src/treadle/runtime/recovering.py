@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from treadle.core.actions import ExecuteTools
 from treadle.core.events import ToolUncertain
+from treadle.runtime.asking import in_doubt
 from treadle.runtime.loop import Loop
 from treadle.runtime.performer import is_work
 from treadle.runtime.recovery import Resolution, completed_by, describe, open_calls
@@ -37,11 +38,15 @@ class RecoveringLoop(Loop):
             self._commit()  # the question is on disk before it is asked
         again = [one.call for one in found if one not in doubtful]
         for one in doubtful:
-            answer = await self._inbox.unless(self._ask(one.call)) if self._ask else None
+            config, tools = self._writer.fold.machine.config, self._hands.tools
+            question = in_doubt(one.call, one.bound, config, tools)
+            answer = await self._inbox.unless(self._ask(question)) if self._ask else None
             if answer is not None and answer.resolution is Resolution.RUN_AGAIN:
-                self._round.said_yes.add(one.call.id)
+                self._round.said_yes[one.call.id] = question.scope.bound
                 again.append(one.call)
-            else:
-                self._take(completed_by(answer, one.call, self._writer.now()))
+                continue
+            self._take(completed_by(answer, one.call, self._writer.now()))
+            if answer is not None:
+                self._commit()  # what a person said is not asked again, whatever happens
         if again:
             self._due = ExecuteTools(tuple(again))

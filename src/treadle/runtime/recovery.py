@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Final
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from treadle.core.events import ToolCompleted
 from treadle.core.messages import ToolCall
 from treadle.core.tools import (
+    Bound,
     EffectClass,
     Outcome,
     Status,
@@ -43,11 +44,15 @@ class Answer(Struct, frozen=True):
 
 
 class OpenCall(Struct, frozen=True):
-    """A call of an interrupted round, and what to do with it."""
+    """A call of an interrupted round, and what to do with it.
+
+    `bound` is what a person's yes to it was bound to, if there was one.
+    """
 
     call: ToolCall
     standing: Standing
     decision: Decision
+    bound: Bound | UnsetType = UNSET
 
 
 def open_calls(
@@ -62,7 +67,7 @@ def open_calls(
         standing = standing_of(status)
         decision = decide(standing, effect_of(call.tool_name), has_person=has_person)
         if decision is not Decision.KEEP:
-            found.append(OpenCall(call, standing, decision))
+            found.append(OpenCall(call, standing, decision, getattr(status, "bound", UNSET)))
     return found
 
 

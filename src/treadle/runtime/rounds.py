@@ -6,9 +6,12 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from msgspec import UnsetType
+
 from treadle.core.machine import Machine
 from treadle.core.messages import ToolCall
 from treadle.core.tools import (
+    Bound,
     EffectClass,
     Status,
     ToolErrorKind,
@@ -35,8 +38,9 @@ class Round:
         self._waiting: deque[ToolCall] = deque()
         self._running: set[str] = set()
         self._started: list[tuple[ToolCall, Status]] = []
-        self.said_yes: set[str] = set()
-        """The calls in doubt of which a person said that they are to run again."""
+        self.said_yes: dict[str, Bound | UnsetType] = {}
+        """The calls in doubt of which a person said that they are to run again, each with what it
+        was bound to when they were asked."""
 
     def begins(self, machine: Machine[Any]) -> bool:
         """Whether nothing of the machine's round has run yet."""

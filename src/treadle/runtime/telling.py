@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from treadle.core.events import Compacted, LlmEvent, PostToolsHookCompleted, ToolCompleted
 from treadle.core.llm import LlmResponse
 from treadle.core.messages import ToolCall
-from treadle.core.tools import Status
+from treadle.core.tools import Status, ToolExecutionStatus
 from treadle.runtime import outputs
 from treadle.runtime.outputs import Output
 from treadle.thread.codec import Event
@@ -21,8 +21,12 @@ def output_of(event: Event, round_: Sequence[tuple[ToolCall, Status]]) -> Output
         round_: the calls in flight when it arrived.
     """
     if isinstance(event, ToolCompleted) and round_:
-        name = next(call.tool_name for call, _ in round_ if call.id == event.call_id)
-        return outputs.ToolFinished(event.call_id, name, event.outcome)
+        call, status = next(one for one in round_ if one[0].id == event.call_id)
+        is_new = isinstance(status, ToolExecutionStatus.Pending) or getattr(
+            status, "uncertain", False
+        )
+        told = call if is_new else None
+        return outputs.ToolFinished(event.call_id, call.tool_name, event.outcome, told)
     if isinstance(event, PostToolsHookCompleted):
         return outputs.HookFinished(event.action_taken, event.note)
     if isinstance(event, Compacted):

@@ -16,7 +16,8 @@ class Verdict(Struct, frozen=True):
     """The decision about one call; a yes that is an `always` one holds for the rest of the thread.
 
     It is then for these `kinds` of calls, each one that the question names or a folder above it;
-    without kinds for the whole tool.
+    without kinds for the whole tool, up to the risk of the call. A call whose tool says what a yes
+    covers, and names no kinds, can only be allowed by itself: an `always` for it is a mistake.
     """
 
     decision: Decision

@@ -13,13 +13,17 @@ from treadle.core.task.events import TaskGiven
 from treadle.thread.codec import Entry, Event
 from treadle.thread.facts import FilesSaved, Merged
 from treadle.thread.fold import ThreadFold
+from treadle.thread.unheard import words_alone
 
 Numbered: TypeAlias = tuple[int, str, Entry]
 """Sequence number, time and content of a record."""
 
 
 class Turn(Struct, frozen=True):
-    """A turn: its number from 1, the record that began it, and what the person said."""
+    """A turn: its number from 1, the record that began it, and what the person said.
+
+    `prompt` is without the commands that the person ran before, of which the message tells too.
+    """
 
     number: int
     version: int
@@ -49,7 +53,10 @@ def turns(entries: Iterable[Numbered]) -> Iterator[Turn]:
     for seq, at, entry in entries:
         if isinstance(entry, UserInput | TaskGiven):
             number += 1
-            prompt = entry.task if isinstance(entry, TaskGiven) else entry.message.content
+            if isinstance(entry, TaskGiven):
+                prompt = entry.task
+            else:
+                prompt = words_alone(entry.message.content)
             yield Turn(number, seq, at, prompt)
 
 

@@ -38,8 +38,20 @@ MARK: Final = "TREADLE_RUN_ID"
 """The environment variable by which descendants are found; random in each run."""
 _PROC: Final = Path("/proc")
 
-_SECRET_NAME: Final = re.compile("KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
+_SECRET_NAME: Final = re.compile(
+    r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|WEBHOOK"
+    r"|(^|_)(PAT|PWD|PASS|PW|PASSPHRASE|AUTH|AUTHORIZATION|JWT|DSN|COOKIES?)\d*(_|$)",
+    re.IGNORECASE,
+)
 """Environment variables with such names stay with the agent; a command prints too easily."""
+_KEPT: Final = frozenset({"PWD", "OLDPWD", "SSH_AUTH_SOCK"})
+"""No credentials, whatever their names say; a sandbox drops the socket by itself."""
+_SECRET_VALUE: Final = re.compile(r"://[^/\s@]*@")
+"""An address with a user, who often has a password there: `postgres://me:pw@host`."""
+_STARTS_MORE: Final = re.compile(
+    r"LD_PRELOAD|LD_AUDIT|LD_DEBUG\w*|BASH_ENV|ENV|PROMPT_COMMAND|BASH_FUNC_.*"
+)
+"""What would run, or be said, in each program that a command starts, and was not asked about."""
 _PLAIN: Final[Mapping[str, str]] = {
     "GIT_PAGER": "cat",
     "GIT_TERMINAL_PROMPT": "0",
@@ -105,9 +117,19 @@ async def run(
 
 
 def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment for commands: without credentials, with nothing that waits for a person."""
-    kept = {name: value for name, value in environment.items() if not _SECRET_NAME.search(name)}
+    """The environment for commands: without credentials, with nothing that waits for a person.
+
+    What puts code into every program (`LD_PRELOAD`, `BASH_ENV`) stays out too.
+    """
+    kept = {name: value for name, value in environment.items() if _is_kept(name, value)}
     return {**kept, **_PLAIN}
+
+
+def _is_kept(name: str, value: str) -> bool:
+    if name in _KEPT:
+        return True
+    is_secret = _SECRET_NAME.search(name) or _SECRET_VALUE.search(value)
+    return not is_secret and not _STARTS_MORE.fullmatch(name)
 
 
 class _Program:

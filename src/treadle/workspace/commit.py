@@ -16,6 +16,7 @@ from msgspec import Struct
 from treadle.core.tools import CompletedToolInfo
 from treadle.thread.facts import CHANGED_COUNT_MAX, GitObserved
 from treadle.workspace.git import Absence, Absent, Repository
+from treadle.workspace.hooks import look_at_hooks
 from treadle.workspace.message import COMPOSE_S_MAX, Compose, count_files, make_message
 from treadle.workspace.ownership import Choice, choose, claims
 from treadle.workspace.safe_commit import Refused, commit_only, find_obstacle
@@ -110,6 +111,7 @@ class GitWorkspace:
         self._unnamed_tools = frozenset(unnamed_tools)
         self._left: dict[str, _Left] = {}
         self._absent: Absent | None = None
+        self._hooks: tuple[str, str] | None = None
 
     @property
     def absent(self) -> Absent | None:
@@ -124,6 +126,8 @@ class GitWorkspace:
             self._left = {}
             return None
         self._absent = None
+        if self._hooks is None and self._auto_commit:
+            self._hooks = await look_at_hooks(self._repository)
         if self._left:
             self._left = await asyncio.to_thread(self._still_left, status)
         return await self._repository.describe(status)
@@ -193,7 +197,7 @@ class GitWorkspace:
     ) -> tuple[HookResult, set[str]]:
         """One commit, or the reason for none; and the names that are the agent's no longer."""
         repository = self._repository
-        obstacle = await find_obstacle(repository, status)
+        obstacle = await find_obstacle(repository, status) or await self._find_changed_hooks()
         if obstacle:
             return HookResult(note=_not_committed(obstacle)), set()
         message = await make_message(
@@ -216,6 +220,16 @@ class GitWorkspace:
         if made.added_by_hooks:
             note += f"; a hook also committed {_some(made.added_by_hooks)}"
         return HookResult(True, note, made.head), theirs | {change.name for change in mine}
+
+    async def _find_changed_hooks(self) -> str:
+        """Why the hooks must not run; empty if they may."""
+        now = await look_at_hooks(self._repository)
+        if self._hooks in (None, now):
+            return ""
+        return (
+            f"the hooks in {now[0] or 'the repository'} have changed since this run began, and "
+            "would run now; look at them, then begin a new run"
+        )
 
     def _remember(self, left: Iterable[Change], looks: Mapping[str, _Look]) -> None:
         self._left = {c.name: _Left(c.record, looks[c.name].digest) for c in left}

@@ -13,6 +13,7 @@ from typing import Final
 from msgspec import Struct
 
 from treadle.thread.facts import CHANGED_COUNT_MAX, GitObserved
+from treadle.workspace.door import NOT_BARE, Door, find_door, told
 from treadle.workspace.process import NOT_STARTED, Ran, run
 from treadle.workspace.remote import choose_remote
 from treadle.workspace.status import Change, Status, parse_status
@@ -39,6 +40,13 @@ _NOT_INHERITED: Final = frozenset(
     )
 )
 """Set when a git hook started us: they would point every git at that hook's repository."""
+
+_NONE: Final = (
+    "not a git repository",
+    "must be run in a work tree",
+    "cannot use bare repository",
+)
+"""What git says where it finds no files that it would know."""
 
 _FROM_INPUT: Final = ("--pathspec-from-file=-", "--pathspec-file-nul")
 
@@ -86,7 +94,7 @@ class Repository:
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder).resolve()
-        self._layout: tuple[object, Layout] | None = None
+        self._layout: tuple[Door, Layout] | None = None
         self._remote: tuple[object, str | None] | None = None
 
     async def observe(self) -> GitObserved | Absent:
@@ -116,7 +124,8 @@ class Repository:
             return layout
         ran = await self.read(
             *("status", "--porcelain=v2", "--branch", "-z", "--no-renames"),
-            "--untracked-files=all",
+            # What is in submodules is not looked at: their own settings name programs.
+            *("--untracked-files=all", "--ignore-submodules=dirty"),
             out_size_max=STATUS_SIZE_MAX,
             ends_when_full=True,
         )
@@ -128,23 +137,37 @@ class Repository:
         """Where the repository lies; asked of git once, and again when another `.git` is found."""
         if not self._is_folder():
             return Absent(Absence.NO_FOLDER)
-        door = _find_door(self.folder)
+        door = find_door(self.folder)
         if door is None:
             return Absent(Absence.NO_REPOSITORY)
         if self._layout is not None and self._layout[0] == door:
             return self._layout[1]
-        what = ("--show-toplevel", "--absolute-git-dir", "--git-common-dir", "--show-prefix")
-        ran = await self.read("rev-parse", *what)
+        layout = await self._ask(door)
+        if isinstance(layout, Layout):
+            self._layout = door, layout
+            self._remote = None
+        return layout
+
+    async def _ask(self, door: Door) -> Layout | Absent:
+        """What git makes of a door. Git looks for it by itself here: so it checks whose it is."""
+        what = ("--show-toplevel", "--absolute-git-dir", "--show-prefix")
+        ran = await self._rev_parse(door, what)
+        if door.stray is not None:
+            ran = await self._rev_parse(door, what)  # it may just have come to be
         if ran.status != 0:
             return _absent(ran)
         lines = os.fsdecode(ran.out).split("\n")[:-1]
         if len(lines) != len(what):
             return Absent(Absence.FAILED, "the name of a folder holds a line break")
-        root, git_dir, common_dir, prefix = lines
-        layout = Layout(Path(root), Path(git_dir), self.folder / common_dir, prefix)
-        self._layout = door, layout
-        self._remote = None
-        return layout
+        root, git_dir, prefix = lines
+        if not door.leads_to(git_dir):
+            return Absent(Absence.FAILED, f"it takes {git_dir} for the one of {door.place}")
+        return Layout(Path(root), door.git_dir, door.common_dir, prefix)
+
+    async def _rev_parse(self, door: Door, what: Iterable[str]) -> Ran:
+        # Told where the settings are, git does not heed what they say of the work tree.
+        common = {"GIT_COMMON_DIR": str(door.common_dir)} if door.stray is not None else {}
+        return await self._look((*NOT_BARE, "rev-parse", *what), self.folder, common)
 
     def path_of(self, change: Change) -> Path:
         """Where a changed file lies, or lay."""
@@ -190,38 +213,73 @@ class Repository:
             ends_when_full: whether to end it when it writes more.
             environment: added to ours.
         """
+        layout = await self.layout()
+        if isinstance(layout, Absent):
+            return _no_repository(layout)
+        return await self._look(
+            (*NOT_BARE, *arguments),
+            folder or self.folder,
+            {**_told(layout), **(environment or {})},
+            data=data,
+            out_size_max=out_size_max,
+            ends_when_full=ends_when_full,
+        )
+
+    async def _look(
+        self,
+        arguments: tuple[str, ...],
+        folder: Path,
+        environment: Mapping[str, str],
+        *,
+        data: bytes | None = None,
+        out_size_max: int = OUT_SIZE_MAX,
+        ends_when_full: bool = False,
+    ) -> Ran:
         inherited = _inherited()
         program = _find_git(inherited)
         if program is None:
             return Ran(NOT_STARTED, err=Absence.NO_GIT.value.encode())
         return await run(
             (program, "-c", "core.fsmonitor=false", *arguments),
-            folder or self.folder,
-            {**inherited, "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", **(environment or {})},
+            folder,
+            {**inherited, "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", **environment},
             data=data,
             timeout_s=READ_S_MAX,
             out_size_max=out_size_max,
             ends_when_full=ends_when_full,
         )
 
-    async def change(self, *arguments: str, paths: Iterable[str], timeout_s: float) -> Ran:
+    async def change(
+        self, *arguments: str, paths: Iterable[str], timeout_s: float, has_hooks: bool = False
+    ) -> Ran:
         """Run a git that changes the repository.
 
-        Hooks run in it: it gets the language and the locks that the person's own git would have.
+        It gets the language and the locks that the person's own git would have. Where hooks run
+        in it, it is not told which repository it is, but finds that by itself, after a look that
+        it will: hooks that work on other repositories would be led astray.
 
         Args:
             arguments: the command; it takes its path specs from the input.
             paths: the files meant, relative to the root; taken literally.
             timeout_s: seconds after which it is ended, with its hooks.
+            has_hooks: whether programs of the person's run in it.
         """
+        door = find_door(self.folder)
+        if door is None:
+            return _no_repository(Absent(Absence.NO_REPOSITORY))
+        layout = await self._ask(door)
+        if isinstance(layout, Absent):
+            return _no_repository(layout)
+        if door.stray is not None:
+            return Ran(128, err=f"{door.stray} does not belong there; remove it".encode())
         inherited = _inherited()
         program = _find_git(inherited)
         if program is None:
             return Ran(NOT_STARTED, err=Absence.NO_GIT.value.encode())
         return await run(
-            (program, *arguments, *_FROM_INPUT),
+            (program, *NOT_BARE, *arguments, *_FROM_INPUT),
             self.folder,
-            inherited,
+            inherited if has_hooks else {**inherited, **_told(layout)},
             data=literally(paths),
             timeout_s=timeout_s,
             out_size_max=OUT_SIZE_MAX,
@@ -233,10 +291,12 @@ class Repository:
         Not a coroutine on purpose, and out of reach of the keyboard's interrupt: it undoes a step,
         and must not be cut short by the cancellation that made it necessary.
         """
-        inherited = _inherited()
+        if self._layout is None:
+            return False
+        inherited = {**_inherited(), **_told(self._layout[1])}
         try:
             done = subprocess.run(
-                (_find_git(inherited) or "git", "reset", "--quiet", *_FROM_INPUT),
+                (_find_git(inherited) or "git", *NOT_BARE, "reset", "--quiet", *_FROM_INPUT),
                 cwd=self.folder,
                 env=inherited,
                 input=literally(paths),
@@ -264,6 +324,16 @@ def literally(paths: Iterable[str]) -> bytes:
     return b"".join(b":(top,literal)" + os.fsencode(path) + b"\0" for path in paths)
 
 
+def _told(layout: Layout) -> dict[str, str]:
+    return told(layout.git_dir, layout.common_dir, layout.root)
+
+
+def _no_repository(absent: Absent) -> Ran:
+    if absent.why is Absence.NO_GIT:
+        return Ran(NOT_STARTED, err=absent.why.value.encode())
+    return Ran(128, err=absent.text.encode())
+
+
 def _absent(ran: Ran) -> Absent:
     said = ran.err.decode("utf-8", "replace")
     if ran.status == NOT_STARTED and said == Absence.NO_GIT.value:
@@ -271,7 +341,7 @@ def _absent(ran: Ran) -> Absent:
     if "dubious ownership" in said or "unsafe repository" in said:
         hint = [line.strip() for line in said.splitlines() if "safe.directory" in line]
         return Absent(Absence.NOT_TRUSTED, hint[-1] if hint else "")
-    if "not a git repository" in said or "must be run in a work tree" in said:
+    if any(reason in said for reason in _NONE):
         return Absent(Absence.NO_REPOSITORY)
     if ran.was_ended:
         return Absent(Absence.FAILED, f"it took more than {READ_S_MAX:g} s")
@@ -287,15 +357,6 @@ def _find_git(environment: Mapping[str, str]) -> str | None:
     """The full path of git; an empty entry of PATH must not find one in the workspace."""
     found = shutil.which("git", path=environment.get("PATH", os.defpath))
     return found if found is not None and Path(found).is_absolute() else None
-
-
-def _find_door(folder: Path) -> object:
-    """Which `.git` is nearest above the folder: changes when another repository takes over."""
-    for place in (folder, *folder.parents):
-        version = _version_of(place / ".git")
-        if version is not None:
-            return place, version[0]
-    return None
 
 
 def _version_of(path: Path) -> tuple[tuple[int, int], int, int] | None:

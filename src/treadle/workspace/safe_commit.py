@@ -16,6 +16,7 @@ from typing import Final
 from msgspec import Struct
 
 from treadle.workspace.git import Absent, Repository
+from treadle.workspace.hooks import find_hooks_folder
 from treadle.workspace.ownership import folders_above
 from treadle.workspace.process import Ran
 from treadle.workspace.status import Change, Status, storable
@@ -38,6 +39,11 @@ _UNFINISHED: Final = {
     "BISECT_LOG": "a bisection",
 }
 _HOOKS: Final = ("pre-commit", "prepare-commit-msg", "commit-msg")
+_ALL_HOOKS: Final = (
+    *_HOOKS,
+    *("applypatch-msg", "post-commit", "post-index-change", "post-rewrite", "pre-auto-gc"),
+    "reference-transaction",
+)
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -105,7 +111,12 @@ async def commit_only(
         ran = await repository.change(*add, paths=new, timeout_s=timeout_s) if new else Ran(0)
         if ran.status == 0:
             step = "git commit"
-            ran = await repository.change(*commit, paths=paths, timeout_s=timeout_s)
+            ran = await repository.change(
+                *commit,
+                paths=paths,
+                timeout_s=timeout_s,
+                has_hooks=bool(await _find_hooks(repository, _ALL_HOOKS)),
+            )
             is_done = ran.status == 0
     finally:
         if undo and not is_done:
@@ -174,11 +185,10 @@ async def _explain(repository: Repository, step: str, ran: Ran, timeout_s: float
     return f"{step} failed: {_said(ran)}"
 
 
-async def _find_hooks(repository: Repository) -> list[str]:
-    """The hooks that can prevent a commit."""
-    ran = await repository.read("rev-parse", "--git-path", "hooks")
-    folder = repository.folder / os.fsdecode(ran.out.rstrip(b"\n"))
-    return [name for name in _HOOKS if os.access(folder / name, os.X_OK)]
+async def _find_hooks(repository: Repository, names: Sequence[str] = _HOOKS) -> list[str]:
+    """The hooks that can prevent a commit, or others."""
+    folder = await find_hooks_folder(repository)
+    return [name for name in names if os.access(folder / name, os.X_OK)]
 
 
 def _said(ran: Ran) -> str:

@@ -125,6 +125,23 @@ class Screen:
                 data = data[written:]
             self.read(0)
 
+    def answer(self, keys: str) -> None:
+        """Answer a question as soon as it takes keys; each of `keys` by itself, the last takes it.
+
+        A choice is marked from when it does until it is answered.
+        """
+        for key in keys:
+            self.wait_for(lambda screen: screen.is_asking)
+            if key == ENTER:  # in a row with the letter it would be a paste
+                self.read_for(0.1)
+            self.type(key)
+        self.wait_for(lambda screen: not screen.is_asking)
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether a row or a choice is marked."""
+        return any(line.startswith("▸ ") for line in self.lines)
+
     def resize(self, columns: int, rows: int) -> None:
         """Drag the window's corner; the kernel sends SIGWINCH."""
         self.read(0)
@@ -156,6 +173,12 @@ class Screen:
         self.raw += data
         self._stream.feed(data)
         return bool(data)
+
+    def read_for(self, seconds: float) -> None:
+        """Take in all that comes within a time, which is how a person pauses."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            self.read(left)
 
     @property
     def lines(self) -> list[str]:

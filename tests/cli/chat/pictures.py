@@ -131,7 +131,7 @@ def fixes(screen: Screen) -> None:
 def asks(screen: Screen) -> None:
     """A command that does harm is asked about."""
     screen.type("publish it" + ENTER)
-    screen.wait_for_shown("n  no")
+    screen.wait_for_shown("▸ ")
 
 
 def queues(screen: Screen) -> None:

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import json
+import re
+import time
+
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
+from rich.text import Text
 
 from cli.chat.recording import drawn
 from cli.chat.test_markdown import DOCUMENTS, LINES, split
 from treadle.cli.chat.blocks.diffs import diff_block
 from treadle.cli.chat.blocks.frames import Barred, Tight
-from treadle.cli.chat.blocks.prose import LAID_OUT_SIZE_MAX, Prose
+from treadle.cli.chat.blocks.prose import ADDRESSES_SIZE_MAX, LAID_OUT_SIZE_MAX, Prose
 from treadle.cli.chat.blocks.question import question_block
 from treadle.cli.chat.changes import planned, unified
+from treadle.cli.chat.committing import printed
+from treadle.cli.questions import in_general, in_line, kinds_offered
 from treadle.core.approval import Question, Scope
 from treadle.core.messages import ToolCall
 from treadle.core.tools import RiskLevel
+from treadle.thread.legible import legible
 
 
 def shown(markup: str, width: int = 80) -> list[str]:
@@ -195,3 +204,102 @@ def test_a_long_argument_is_cut_and_pushes_no_other_out_of_sight() -> None:
     text = drawn(question_block(question("other", first="x" * 100_000, last="seen")))
     assert "... 96000 more characters" in text
     assert "last: seen" in text
+
+
+UNSEEN = ("\u3164", "\u2800", "\uffa0", "\ufe01", "\U000e0041", "\u200d", "\u00ad")
+
+
+@pytest.mark.parametrize("hidden", UNSEEN, ids=ascii)
+@pytest.mark.parametrize("field", ["command", "path", "content"])
+def test_a_question_says_what_cannot_be_seen_in_any_part_of_it(field: str, hidden: str) -> None:
+    arguments = {"path": "a.txt", "content": "x", field: f"a{hidden}b"}
+    name = "bash" if field == "command" else "write_file"
+    text = printed((question_block(question(name, **arguments)),), 100)
+    assert hidden not in text
+    assert (
+        f"careful: it holds characters that cannot be seen, shown as \ufffd: U+{ord(hidden):04X}"
+        in text
+    )
+    assert in_line(f"a{hidden}") == json.dumps(f"a{hidden}")
+
+
+def test_a_kind_that_is_not_what_it_seems_is_not_offered() -> None:
+    one = question("bash", command="x")
+    clean = replace(one, scope=replace(one.scope, kinds=("git log", "ls")))
+    assert kinds_offered(clean) == ("git log", "ls")
+    bad = replace(one, scope=replace(one.scope, kinds=("git log", "l\u3164s")))
+    assert kinds_offered(bad) == ()
+    assert in_general(bad) == ""
+    assert "careful: it holds characters" in printed((question_block(bad),), 80)
+
+
+ENTITIES = (
+    "pay &#x202e;txt.exe &#x200b; &#13;X &#27;[31m &#x9b;2J [a](u&#x202e;b) ![p&#x202e;](q)\n"
+)
+
+
+@pytest.mark.parametrize(
+    "markup",
+    [
+        ENTITIES,
+        f"```x&#x202e;\n{ENTITIES}```\n",
+        f"# {ENTITIES}",
+        f"- {ENTITIES}",
+        "[&#27;]: x&#x202e;\n\n[&#27;]\n",
+    ],
+    ids=["paragraph", "code", "heading", "list", "definition"],
+)
+def test_what_is_named_by_a_number_steers_no_terminal(markup: str) -> None:
+    text = re.sub("\x1b\\[[0-9;]*m", "", printed((Tight(Prose(markup)),), 80))
+    assert legible(text) == text
+
+
+def test_whatever_a_block_holds_is_legible_when_it_is_printed() -> None:
+    text = printed((Text("a\u202eb\x1b]0;x\u2066\u3164"),), 80)
+    assert text == "a\ufffdb\ufffd]0;x\ufffd\ufffd\n"
+
+
+def test_an_address_is_shown_by_its_beginning_and_one_definition_makes_no_flood() -> None:
+    markup = f"[a]: http://x/{'u' * 15_000}\n\n" + "[a] " * 1000 + "\n"
+    text = printed((Tight(Prose(markup)),), 80)
+    assert "http://x/uuu" in text
+    assert "more characters" in text.replace("\n", " ")
+    assert len(text) < 3 * ADDRESSES_SIZE_MAX
+    assert text.count("(…)") > 900
+
+
+def test_a_question_that_is_not_shown_whole_says_so_and_offers_no_yes_for_good() -> None:
+    long = question("bash", command="ls " + "x" * 5000)
+    long = replace(long, scope=replace(long.scope, kinds=("ls",)))
+    assert re.search(
+        "careful: 1,0[0-9]+ of 5,0[0-9]+ characters", printed((question_block(long),), 200)
+    )
+    assert kinds_offered(long) == ()
+
+
+def test_many_empty_lines_push_nothing_out_of_sight() -> None:
+    text = printed((question_block(question("bash", command="ls" + "\n" * 3900 + "rm -rf x")),), 80)
+    assert "… 3,899 empty lines" in text
+    assert "rm -rf x" in text
+    assert len(text.splitlines()) < 12
+
+
+def test_long_code_is_shown_in_parts_that_look_like_the_whole() -> None:
+    lines = [f"x{number} = {number}" for number in range(3000)]
+    pieces = split("```python\n" + "\n".join(lines) + "\n```\nend\n", [100])
+    assert len(pieces) > 4
+    assert max(map(len, pieces)) < 20_000
+    told = [line.strip() for piece in pieces for line in shown(piece)]
+    assert told == [*lines, "end"]
+
+
+@pytest.mark.parametrize("line", ["x", "- word *em*\n", "> a\n", "```a`\n*a* "], ids=ascii)
+def test_what_is_very_long_is_shown_in_bounded_parts_without_loss(line: str) -> None:
+    text = line * (300_000 // len(line))
+    start = time.process_time()
+    pieces = split(text, [4000])
+    assert max(map(len, pieces)) <= 2 * 20_000 + 1
+    assert "".join(pieces).replace("\n", "") == text.replace("\n", "")
+    for piece in pieces:
+        printed((Tight(Prose(piece)),), 80)
+    assert time.process_time() - start < 8.0  # 1 s on an idle machine

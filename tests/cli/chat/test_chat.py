@@ -12,6 +12,7 @@ import pytest
 
 from cli.chat.harness import ENTER, ESC, SHIFT_TAB, TAB, UP, Screen, ctrl
 from cli.chat.talks import Start, told
+from treadle.cli.chat.choosing import STOOD_S
 
 WAITING = "y  yes"
 """The choices of a question are on the screen."""
@@ -51,7 +52,7 @@ def test_a_yes_runs_the_call_once(start: Start, repository: Path) -> None:
     talk.say("run", WAITING)
     assert "$ echo ran >> effects" in talk.text
     assert not (repository / "effects").exists()
-    talk.type("y")
+    talk.answer("y")
     talk.wait_for("It ran.")
     assert (repository / "effects").read_text() == "ran\n"
     talk.type("run again" + ENTER)
@@ -63,7 +64,7 @@ def test_a_no_has_a_reason_that_the_model_reads(
 ) -> None:
     talk = start()
     talk.say("run", WAITING)
-    talk.type("n")
+    talk.answer("n")
     talk.wait_for("Why not?")
     talk.type("too early" + ENTER)
     talk.wait_for(lambda screen: "It ran." in screen.text or "I leave it" in screen.text)
@@ -76,7 +77,7 @@ def test_a_no_has_a_reason_that_the_model_reads(
 def test_a_command_is_edited_before_it_runs(start: Start, repository: Path) -> None:
     talk = start()
     talk.say("run", WAITING)
-    talk.type("e")
+    talk.answer("e")
     talk.wait_for("The command to run instead")
     talk.type(" && echo twice >> effects" + ENTER)
     talk.wait_for("It ran.")
@@ -88,7 +89,7 @@ def test_an_edit_is_asked_about_with_its_diff(start: Start, repository: Path) ->
     talk.say("edit", WAITING)
     assert "return a - b" in talk.text
     assert "return a + b" in talk.text
-    talk.type("y")
+    talk.answer("y")
     talk.wait_for("It adds now.")
     assert "a + b" in (repository / "calc.py").read_text()
 
@@ -103,7 +104,7 @@ def test_esc_leaves_a_question_open_and_the_next_prompt_asks_it_again(
     assert not (repository / "effects").exists()
     talk.type("second" + ENTER)
     talk.wait_for(lambda screen: WAITING in screen.shown)
-    talk.type("y")
+    talk.answer("y")
     talk.wait_for("The second answer.")
     assert (repository / "effects").read_text() == "ran\n"
 
@@ -157,7 +158,7 @@ def test_shift_tab_changes_the_mode_at_once_and_auto_is_asked_about(start: Start
         talk.wait_for(in_mode(mode))
     talk.type(SHIFT_TAB)
     talk.wait_for("unasked")
-    talk.type("n")
+    talk.answer("n")
     talk.wait_for(in_mode("plan"))
 
 
@@ -171,7 +172,7 @@ def test_a_mode_that_asks_for_less_answers_the_question_that_is_open(
     assert "a + b" in (repository / "calc.py").read_text()
     talk.say("run", WAITING)
     talk.type(SHIFT_TAB)  # not to auto, which would have to be asked about, nor on to plan
-    talk.type("y")
+    talk.answer("y")
     talk.wait_for("It ran.")
     assert talk.shown.splitlines()[-1].startswith("auto-edit")
     talk.say("second", "The second answer.")
@@ -181,7 +182,7 @@ def test_auto_is_asked_about_once_and_is_the_mode_then(start: Start, repository:
     talk = start("--approval-mode", "plan")
     talk.say("good morning", "Hello there.")  # the thread begins as one that only reads
     talk.say("/mode auto", "unasked")
-    talk.type("y")
+    talk.answer("y")
     talk.wait_for("approval mode auto")
     talk.say("edit", "It adds now.")
     talk.wait_for("committed")
@@ -200,7 +201,7 @@ def test_what_is_always_allowed_is_not_asked_again_until_it_is_taken_back(
     talk = start()
     talk.say("make", WAITING)
     assert "always for `touch made`" in talk.text
-    talk.type("a")
+    talk.answer("a" + ENTER)
     talk.wait_for("It is made.")
     talk.wait_for(in_mode("ask"))
     talk.type("make it" + ENTER)
@@ -212,12 +213,12 @@ def test_what_is_always_allowed_is_not_asked_again_until_it_is_taken_back(
     talk.wait_for("no longer allowed unasked: bash")
     talk.type("make more" + ENTER)
     talk.wait_for(lambda screen: WAITING in screen.shown)
-    talk.type("l")
+    talk.answer("l")
     talk.wait_for("what is open stays open")
     assert talk.leave() == 0
     again = start("-c")
     again.wait_for(lambda screen: WAITING in screen.shown)
-    again.type("y")
+    again.answer("y")
     again.wait_for("It is made.")
 
 
@@ -258,7 +259,7 @@ def test_after_a_kill_the_call_that_ran_is_asked_about(start: Start, repository:
     again = start("-c")
     again.wait_for("It may or may not have happened")
     again.wait_for("run it again")
-    again.type("e")
+    again.answer("e")
     again.wait_for("Its result")
     again.type("it came through" + ENTER)
     again.wait_for("It came through.")
@@ -276,7 +277,7 @@ def test_ctrl_c_twice_leaves(start: Start) -> None:
 def test_twenty_columns_are_enough(start: Start) -> None:
     talk = start(columns=20, rows=20)
     talk.say("run", WAITING)
-    talk.type("y")
+    talk.answer("y")
     talk.wait_for("It ran.")
 
 
@@ -284,6 +285,7 @@ def test_a_plain_chat_is_lines(start: Start, repository: Path) -> None:
     talk = start("--plain")
     talk.wait_for("a new thread in")
     talk.say("run", "yes, this once")
+    talk.read_for(STOOD_S)
     talk.type("y" + ENTER)
     talk.wait_for("It ran.")
     assert b"\x1b[?2026h" not in talk.raw

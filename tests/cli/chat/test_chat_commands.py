@@ -47,8 +47,12 @@ def test_commands_of_the_command_line_run_and_the_chat_goes_on(
     talk.say("/export out.md", "bytes in out.md")
     talk.wait_for(is_at_rest)
     assert "It adds now." in (repository / "out.md").read_text()
+    for count in (1, 2):  # it never writes over another
+        talk.type("/export" + ENTER)
+        talk.wait_for(lambda _: len([*repository.glob("treadle-*.md")]) == count)  # noqa: B023
+        talk.wait_for(is_at_rest)
     talk.say("/commit fix: add", "commit “fix: add”")
-    talk.type("y")
+    talk.answer("y")
     talk.wait_for("committed ")
     assert talk.leave() == 0
     log = subprocess.run(
@@ -74,7 +78,7 @@ def test_rewind_takes_conversation_and_files_back_and_gives_the_prompt_to_edit(
     talk.wait_for("turn 2")
     talk.type(ENTER)
     talk.wait_for("What goes back?")
-    talk.type("f")
+    talk.answer("f")
     talk.wait_for("put back: calc.py")
     talk.wait_for(lambda screen: "> edit" in screen.shown.splitlines()[-2:][0])
     assert "a - b" in (repository / "calc.py").read_text()
@@ -104,7 +108,7 @@ def test_a_thread_that_another_terminal_has_can_be_forked(start: Start) -> None:
     talk.say("good morning", "Hello there.")
     other = start("-c")
     other.wait_for("fork it, and go on there")
-    other.type("f")
+    other.answer("f")
     other.wait_for("goes on from version")
     other.say("second", "The second answer.")
 
@@ -136,7 +140,7 @@ def test_who_may_see_a_thread(start: Start, repository: Path, environment: dict[
     talk.say("good morning", "Hello there.")
     talk.wait_for(is_at_rest)
     talk.say("/share", "Who may see this thread?")
-    talk.type("l")
+    talk.answer("l")
     talk.wait_for("treadle login")
     talk.wait_for(is_at_rest)
     talk.say("/private", "leave")
@@ -166,18 +170,20 @@ def test_nothing_said_in_a_private_thread_is_kept_for_other_threads(
 def test_commands_that_are_typed_while_another_runs_come_after_it(
     start: Start, repository: Path
 ) -> None:
-    os.mkfifo(repository / "fifo")
-    talk = start()
-    talk.say("slow", "the beginning of")
-    talk.say("!cat fifo", "when the turn is over")
-    talk.type(ESC)
-    talk.wait_for_shown("! cat fifo  ")
+    for name in ("fifo", "own"):
+        os.mkfifo(repository / name)
+    talk = start("--approval-mode", "auto")
+    talk.say("wait", "cat fifo")
+    talk.type("!cat own" + ENTER)
+    talk.wait_for_shown("» !cat own  (after this turn)")
+    (repository / "fifo").write_text("through\n")
+    talk.wait_for_shown("! cat own  ")
     talk.type("/rename" + ENTER + "good morning" + ENTER)
     talk.wait_for_shown("good morning")
     assert "say /rename TITLE" not in talk.text
-    (repository / "fifo").write_text("through\n")
+    (repository / "own").write_text("of my own\n")
     talk.wait_for("Hello there.")
-    assert talk.text.index("through") < talk.text.index("say /rename TITLE")
+    assert talk.text.index("of my own") < talk.text.index("say /rename TITLE")
     assert talk.text.index("say /rename TITLE") < talk.text.index("Hello there.")
 
 

@@ -139,6 +139,18 @@ def test_fifty_thousand_files_are_searched_between_two_keys() -> None:
     assert time.process_time() - start < 2.0  # 0.1 s on an idle machine
 
 
+@pytest.mark.parametrize("typed", ["a" * 8 + "b", "ab" * 40, "a" * 10_000], ids=len)
+def test_what_fits_almost_is_told_from_what_fits_at_once(typed: str) -> None:
+    start = time.process_time()
+    assert ranked(typed, ["a" * 200] * 1000) == []
+    assert time.process_time() - start < 1.0
+
+
+@given(st.characters(exclude_categories=["Cs"]))
+def test_no_character_that_is_typed_has_a_meaning_of_its_own(typed: str) -> None:
+    assert ranked(typed, [f"x{typed}y"]) == [f"x{typed}y"]
+
+
 def test_a_git_that_does_not_end_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

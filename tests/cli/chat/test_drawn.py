@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import sys
+import tty
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,8 @@ import pytest
 
 from cli.chat.conftest import BRACKETED, TESTS, StartToy
 from cli.chat.harness import ENTER, Screen, ctrl, pasted
+from treadle.cli.chat.choosing import QUIET_S
+from treadle.cli.chat.held_output import BEHIND_SIZE, Writer
 from treadle.cli.chat.layout import INPUT_LINES_MAX
 
 BEGIN, END = b"\x1b[?2026h", b"\x1b[?2026l"
@@ -74,8 +77,7 @@ def test_a_narrow_screen_breaks_nothing(toy: StartToy, columns: int) -> None:
     screen.type("facts" + ENTER + "stream 10" + ENTER)
     screen.wait_for("streamed")
     screen.type("ask" + ENTER)
-    screen.wait_for_shown("▸ y")
-    screen.type("n")
+    screen.answer("n")
     screen.wait_for("chose n")
     screen.type("漢字" * 30)
     screen.wait_for(lambda s: s.shown.count("漢") >= 5)
@@ -124,8 +126,7 @@ def test_a_signal_gives_the_terminal_back_before_the_input_hears_too(tmp_path: P
 def test_the_terminal_is_never_asked_anything_nor_switched(toy: StartToy) -> None:
     screen = toy()
     screen.type("facts" + ENTER + "ask" + ENTER)
-    screen.wait_for_shown("▸ y")
-    screen.type("y")
+    screen.answer("y")
     screen.wait_for("chose y")
     screen.type(ctrl("d"))
     assert screen.wait_for_end() == 0
@@ -152,7 +153,11 @@ def test_a_paste_is_no_answer(toy: StartToy) -> None:
     screen = toy()
     screen.type("ask" + ENTER)
     screen.wait_for_shown("▸ y")
-    screen.type(pasted("y") + "a")
+    screen.type(pasted("y"))
+    screen.wait_for_shown("Enter takes what is marked")
+    assert "▸ n" in screen.shown
+    screen.read_for(QUIET_S + 0.1)
+    screen.answer("a" + ENTER)
     screen.wait_for("chose")
     assert screen.text.count("chose a") == 1
 
@@ -165,3 +170,21 @@ def test_a_terminal_that_is_gone_ends_the_chat_even_if_no_signal_tells(tmp_path:
         screen.wait_for(lambda s: BRACKETED in s.raw)
         screen.close_window()
         screen.process.wait(20)
+
+
+def test_a_terminal_that_nobody_reads_is_not_waited_for_and_loses_nothing_when_it_is_read() -> None:
+    ours, theirs = os.openpty()
+    tty.setraw(theirs)
+    writer = Writer(theirs)
+    data = b"".join(b"%d\n" % number for number in range(50_000))
+    writer.put(data)
+    assert not writer.drain()
+    assert writer.waiting > BEHIND_SIZE
+    found = bytearray()
+    while len(found) < len(data):
+        found += os.read(ours, 65_536)
+    assert found == data
+    assert writer.drain()
+    os.close(ours)
+    writer.put(b"gone")
+    assert writer.drain()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -233,58 +231,25 @@ def test_arrows_and_enter_choose_and_esc_takes_the_last_choice(toy: StartToy) ->
     screen.wait_for_shown("▸ y  yes")
     screen.type(DOWN)
     screen.wait_for_shown("▸ a  always")
-    screen.type(ENTER)
+    screen.answer(ENTER)
     screen.wait_for("chose a")
     screen.type("ask" + ENTER)
-    screen.wait_for(lambda s: "▸ y  yes" in s.shown[s.shown.rfind("chose") :])
+    screen.wait_for(lambda s: "y  yes" in s.shown[s.shown.rfind("chose") :])
     screen.type(ESC)
     screen.wait_for("chose n")
     screen.type("ask" + ENTER)
-    screen.wait_for(lambda s: "▸ y  yes" in s.shown[s.shown.rfind("chose") :])
+    screen.wait_for(lambda s: "y  yes" in s.shown[s.shown.rfind("chose") :])
     screen.type(ctrl("d"))
     screen.wait_for("nobody chose")
 
 
-def test_what_was_typed_before_a_question_is_not_its_answer(toy: StartToy, tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "fifo")
+@pytest.mark.parametrize("letter", ["x", "f"])
+def test_a_letter_right_behind_esc_is_not_lost(toy: StartToy, letter: str) -> None:
     screen = toy()
-    screen.type(f"wait {tmp_path / 'fifo'}" + ENTER)
-    screen.type("yes ")
-    screen.wait_for_shown("> yes")
-    screen.type("yy")
-    (tmp_path / "fifo").write_text("")
-    screen.wait_for_shown("▸ y  yes")
-    assert "chose" not in screen.text
-    screen.type("n")  # still in full flow or not, it is never a yes
-    screen.wait_for(lambda s: _answers(s, "n"))
-    assert "chose y" not in screen.text
-    screen.wait_for(lambda s: s.lines[s.cursor[0]] == "> yes yy")
-
-
-def test_who_types_on_when_a_question_comes_up_does_not_answer_it(
-    toy: StartToy, tmp_path: Path
-) -> None:
-    os.mkfifo(tmp_path / "fifo")
-    screen = toy(TYPING_PAUSE_S="60")
-    screen.type(f"wait {tmp_path / 'fifo'}" + ENTER)
-    screen.type("a text")
-    screen.wait_for_shown("> a text")
-    (tmp_path / "fifo").write_text("")
-    screen.wait_for_shown("▸ y  yes")
-    screen.type("yy" + DOWN + ENTER)
-    screen.wait_for(lambda s: not s.read(0.3))
-    os.kill(screen.process.pid, signal.SIGTERM)
-    screen.wait_for_end()
-    assert "nobody chose" in screen.text
-
-
-def _answers(screen: Screen, key: str) -> bool:
-    """Press a key now and then, until the question is answered."""
-    if "chose" in screen.text:
-        return True
-    if not screen.read(0.6):  # longer than who is typing pauses
-        screen.type(key)
-    return False
+    _at_work(screen)
+    screen.type(ESC + letter)
+    screen.wait_for("interrupt True")
+    screen.wait_for(lambda s: s.lines[s.cursor[0]] == f"> {letter}")
 
 
 def test_a_menu_of_files_offers_what_git_would_show(toy: StartToy, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from cli.chat.conftest import TESTS, StartToy
 from cli.chat.harness import Screen, ctrl
+from treadle.cli.chat.choosing import STOOD_S
 
 
 @pytest.fixture
@@ -51,8 +52,10 @@ def test_a_first_ctrl_c_at_rest_says_what_a_second_does(plain: Screen) -> None:
 def test_what_is_no_choice_is_asked_again(plain: Screen) -> None:
     plain.type("ask\r")
     plain.wait_for("your choice:")
+    plain.read_for(STOOD_S)
     plain.type("maybe\r")
     plain.wait_for("one of: y, a, n")
+    plain.read_for(STOOD_S)
     plain.type("ALWAYS\r")
     plain.wait_for("chose a")
 
@@ -66,6 +69,7 @@ def test_lines_typed_before_a_question_do_not_answer_it(plain: Screen, tmp_path:
     plain.wait_for(lambda s: s.shown.endswith("y"))
     (tmp_path / "fifo").write_text("")
     plain.wait_for("your choice:")
+    plain.read_for(STOOD_S)
     plain.type("n\r")
     plain.wait_for("chose n")
 

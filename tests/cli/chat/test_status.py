@@ -29,8 +29,8 @@ def told(facts: Facts, width: int) -> str:
 
 def test_everything_is_told_where_there_is_room() -> None:
     assert told(ALL, 200) == (
-        "private · auto-edit · anthropic:claude · main* · 42% context · $0.12 · 12.3k tokens"
-        " · bubblewrap · synced"
+        "private · auto-edit · bubblewrap · anthropic:claude · main* · 42% context · $0.12"
+        " · 12.3k tokens · synced"
     )
 
 
@@ -47,6 +47,20 @@ def test_narrow_lines_drop_from_the_right_and_never_overflow(width: int) -> None
     assert whole.startswith(line)
     rest = whole[len(line) :]
     assert rest == "" or rest.startswith(" · ") or width < len("private")
+
+
+def test_what_holds_commands_is_shortened_before_anything_is_dropped() -> None:
+    facts = Facts(mode="ask", model="m", sandbox="workspace-write, no network, bubblewrap")
+    assert told(facts, 80) == "ask · m · workspace-write, no network, bubblewrap"
+    assert told(facts, 40) == "ask · m · ws-write, no net"
+    assert told(facts, 20) == "ask · m"
+    assert told(Facts(mode="ask", sandbox="no sandbox: none is here"), 20) == "ask · no sandbox"
+
+
+@pytest.mark.parametrize("mode", ["auto-edit", "auto"])
+def test_what_holds_commands_comes_before_the_model_where_nobody_is_asked(mode: str) -> None:
+    facts = Facts(mode=mode, model="m" * 30, tokens=5, sandbox="read-only, no network, Landlock")
+    assert told(facts, 40) == f"{mode} · read-only, no net"
 
 
 def test_a_long_name_does_not_push_out_what_follows() -> None:

@@ -17,6 +17,7 @@ from cli.chat.recording import RecordingTerminal, drawn
 from treadle.cli.chat.ports import STYLES
 from treadle.cli.chat.styles import LOOKS
 from treadle.cli.chat.view import ChatView
+from treadle.core.conversation import Conversation, View
 from treadle.core.llm import LlmError, LlmErrorKind, Usage
 from treadle.core.messages import Message, ToolCall
 from treadle.core.tools import (
@@ -28,6 +29,8 @@ from treadle.core.tools import (
 )
 from treadle.runtime import outputs
 from treadle.runtime.outputs import Output, TurnOutcome
+from treadle.thread.facts import CommandShown
+from treadle.thread.unheard import told_with
 
 Success, Failure = ToolExecutionOutcome.Success, ToolExecutionOutcome.Error
 
@@ -173,64 +176,6 @@ def test_a_large_output_that_is_not_here_any_more_is_a_part_and_says_so() -> Non
     assert drawn(block).splitlines()[-2:] == ["  [cut]", "  … only a part of it is here"]
 
 
-def test_an_edit_is_a_diff_with_the_numbers_of_the_lines(tmp_path: Path) -> None:
-    file = tmp_path / "a.py"
-    file.write_text("".join(f"line {n}\n" for n in range(1, 21)))
-    edit = call("edit_file", path="a.py", edits=[{"old_str": "line 10\n", "new_str": "ten\n10\n"}])
-    scene = Scene(folder=tmp_path)
-    scene.show(outputs.ToolStarted(edit))
-    file.write_text(file.read_text().replace("line 10\n", "ten\n10\n"))
-    assert scene.show(ended(edit, "edited a.py")).splitlines() == [
-        *("", "● edit_file a.py  +2 -1, 0.0 s", "   7   line 7", "   8   line 8"),
-        *("   9   line 9", "  10 - line 10", "  10 + ten", "  11 + 10", "  12   line 11"),
-        *("  13   line 12", "  14   line 13"),
-    ]
-
-
-def test_an_edit_that_cannot_be_checked_is_told_by_its_arguments(tmp_path: Path) -> None:
-    (tmp_path / "a.py").write_text("new and new\n")  # written before it was looked at
-    edit = call("edit_file", path="a.py", edits=[{"old_str": "new", "new_str": "new and new"}])
-    scene = Scene(folder=tmp_path)
-    scene.show(outputs.ToolStarted(edit))
-    assert scene.show(ended(edit, "edited")).splitlines()[1:] == [
-        *("● edit_file a.py  +1 -1, 0.0 s", "  - new", "  + new and new")
-    ]
-
-
-def test_an_edit_that_somebody_else_wrote_over_is_told_by_its_arguments(tmp_path: Path) -> None:
-    (tmp_path / "a.py").write_text("one\ntwo\n")
-    edit = call("edit_file", path="a.py", edits=[{"old_str": "two", "new_str": "2"}])
-    scene = Scene(folder=tmp_path)
-    scene.show(outputs.ToolStarted(edit))
-    (tmp_path / "a.py").write_text("theirs\n")
-    assert scene.show(ended(edit, "edited")).splitlines()[2:] == ["  - two", "  + 2"]
-
-
-def test_a_file_that_is_written_over_is_a_diff_and_a_new_one_is_all_new(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("one\ntwo\n")
-    scene = Scene(folder=tmp_path)
-    for name in ("a.txt", "b.txt"):
-        write = call("write_file", path=name, content="one\n2\n")
-        scene.show(outputs.ToolStarted(write))
-        (tmp_path / name).write_text("one\n2\n")
-        scene.show(ended(write, "wrote"))
-    assert scene.terminal.text().splitlines() == [
-        *("", "● write_file a.txt  +1 -1, 0.0 s", "  1   one", "  2 - two", "  2 + 2"),
-        *("", "● write_file b.txt  +2 -0, 0.0 s", "  1 + one", "  2 + 2"),
-    ]
-
-
-def test_a_long_diff_is_cut_and_whole_on_demand(tmp_path: Path) -> None:
-    scene = Scene(folder=tmp_path)
-    write = call("write_file", path="a.txt", content="".join(f"{n}\n" for n in range(100)))
-    scene.show(outputs.ToolStarted(write))
-    (tmp_path / "a.txt").write_text("".join(f"{n}\n" for n in range(100)))
-    assert scene.show(ended(write, "wrote")).endswith("  40 + 39\n  … 60 more lines (Ctrl+O)\n")
-    block = scene.view.expand()
-    assert block is not None
-    assert drawn(block).endswith("  100 + 99\n")
-
-
 def test_a_retry_counts_down_and_says_what_begins_again() -> None:
     scene = Scene()
     scene.show(outputs.TurnStarted("t", "hello"))
@@ -291,6 +236,30 @@ def test_notes_of_the_hook_stand_right_below_the_calls() -> None:
     scene.show(outputs.ToolStarted(BASH), ended(BASH, "ok\n[exit code 0]"))
     text = scene.show(outputs.HookFinished(True, "commit 1234567 Add it"))
     assert text.endswith("\n  ok\n  commit 1234567 Add it\n")
+
+
+def test_a_note_of_the_hook_stands_by_itself_below_a_call_that_it_is_not_about() -> None:
+    scene = Scene()
+    read = call("read_file", path="a.py")
+    for told in (ended(BASH, "no\n[exit code 1]"), ended(read, "text")):
+        text = scene.show(
+            outputs.ToolStarted(BASH),
+            outputs.ToolStarted(read),
+            told,
+            outputs.HookFinished(True, "commit 1234567"),
+        )
+        assert text.endswith("\n\ncommit 1234567\n")
+
+
+def test_a_command_has_failed_also_if_a_hook_says_something_of_it() -> None:
+    scene = Scene()
+    words = "no\n[exit code 1]\n[a hook of the user's says: formatted]"
+    text = scene.show(outputs.ToolStarted(BASH), ended(BASH, words))
+    assert "✗ $ npm test  exit code 1" in text
+    assert text.endswith("\n  no\n  [a hook of the user's says: formatted]\n")
+    assert (
+        "✗" not in scene.show(ended(BASH, "[exit code 1] is what\nit said")).split("formatted")[-1]
+    )
 
 
 def test_what_was_said_meanwhile_is_shown_where_it_is_heard() -> None:
@@ -416,6 +385,20 @@ def test_the_last_turn_is_shown_again_when_a_thread_goes_on() -> None:
         *("", "> second", "", "I will", "", "✗ $ npm test  failed: Failed", "  it broke", ""),
         *("● edit_file a.py  +1 -1", "  - x", "  + y", "", "half", "", "interrupted"),
     ]
+
+
+def test_earlier_turns_are_counted_and_what_was_rewound_is_not_shown_again() -> None:
+    scene = Scene()
+    said = [Message.user("one"), Message.user("two"), Message.user("three"), Message.user("back")]
+    conversation = Conversation(said).rewind(View(3))
+    text = drawn(*scene.view.history_blocks(conversation, "0190"))
+    assert text.splitlines() == ["2 earlier turns: treadle show 0190", "", "> three"]
+
+
+def test_commands_that_the_person_ran_are_not_shown_as_their_words() -> None:
+    scene = Scene()
+    told = told_with([CommandShown("ls", "out", 0)], Message.user("look"))
+    assert drawn(*scene.view.history_blocks([told])).splitlines() == ["", "> look"]
 
 
 def test_of_a_long_turn_the_prompt_and_the_end_are_shown_again() -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from treadle.cli.chat.ports import Choice, Facts, Queued, Row, SlashCommand, StyledLine
 from treadle.cli.chat.terminal import AnyTerminal, make_terminal
 
-CHOICES = (Choice("y", "yes"), Choice("a", "always"), Choice("n", "no"))
+CHOICES = (Choice("y", "yes"), Choice("a", "always", needs_enter=True), Choice("n", "no"))
 FACTS = Facts(
     model="scripted",
     mode="ask",
@@ -174,10 +174,6 @@ class Toy:
 
 
 async def main(folder: Path, history: Path, is_plain: bool) -> None:
-    if "TYPING_PAUSE_S" in os.environ:
-        from treadle.cli.chat import drawing
-
-        drawing.TYPING_PAUSE_S = float(os.environ["TYPING_PAUSE_S"])  # type: ignore[misc]
     terminal = make_terminal(folder=folder, history=history, is_plain=is_plain)
     toy = Toy(terminal)
     terminal.view = toy

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from runtime.desk import Desk, Toolbox, mutate, read
 from runtime.task.agents import DONE, Says, agent, close
 from runtime.task.test_graphs import checked
-from treadle.core.approval import NeverAsk
+from treadle.core.approval import NeverAsk, Scope
 from treadle.core.config import AgentConfig as Settings
 from treadle.core.llm import Usage
 from treadle.core.messages import Message, ToolCall
@@ -243,4 +243,37 @@ async def test_a_handler_cannot_call_what_is_blacklisted_nor_write_the_mark_of_a
     assert "'burn' is blacklisted" in found[0].error.text
     assert "Nothing was done" in found[1].error.text
     assert found[2].output == "seen"
+    await close(desk, engine)
+
+
+class _Scoped(Toolbox):
+    """Says of its tools what a yes would cover."""
+
+    def scope_of(self, call: ToolCall) -> Scope | None:
+        return SCOPES[call.tool_name]
+
+
+SCOPES = {
+    "look": None,
+    "peek": Scope(ground="here"),
+    "reach": Scope(must_ask=True),
+    "leave": Scope(refused="nothing holds it here"),
+}
+
+
+async def test_a_handler_cannot_call_what_is_refused_nor_what_a_person_must_be_asked_about(
+    desk: Desk,
+) -> None:
+    found: list[Any] = []
+
+    async def handler(memory: AgentMemory, tools: Any, llm: Any, output: Any) -> str:
+        found.extend([await tools.call(name, {}) for name in SCOPES])
+        return "Fine"
+
+    tools = _Scoped(look=read("a"), peek=read("b"), reach=read("c"), leave=mutate())
+    engine = checked(desk, handler, tools=tools).build()
+    assert await engine.run() == DONE
+    assert tools.ran == ["look", "peek"]
+    assert "needs a person's yes" in found[2].error.text
+    assert "nothing holds it here" in found[3].error.text
     await close(desk, engine)

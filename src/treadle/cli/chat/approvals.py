@@ -6,7 +6,12 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from msgspec.structs import replace
+
+from treadle.cli.chat.calls import title_of
 from treadle.cli.chat.ports import Choice, Terminal
+from treadle.cli.questions import in_line, kinds_offered, read_object
+from treadle.core.tools import RiskLevel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,6 +22,9 @@ if TYPE_CHECKING:
     from treadle.core.messages import ToolCall
     from treadle.runtime.recovery import Answer
     from treadle.runtime.verdict import Verdict
+
+COVERED_LENGTH_MAX: Final = 60
+"""If what a yes for good would cover is longer, in characters, it is listed with the question."""
 
 _COMMAND_TOOL: Final = "bash"
 """Of this tool a person edits the command alone, not the JSON around it."""
@@ -30,6 +38,7 @@ class Approvals:
         block_of: what a question looks like.
         waiting: all calls that wait, those that are being asked about included.
         leave_open: ends the turn in a way that leaves the question open, on disk.
+        folder: the absolute path of the workspace.
     """
 
     def __init__(
@@ -38,11 +47,13 @@ class Approvals:
         block_of: Callable[[Question], RenderableType],
         waiting: Callable[[], Sequence[Question]],
         leave_open: Callable[[], None],
+        folder: Callable[[], str] = str,
     ) -> None:
         self._terminal = terminal
         self._block_of = block_of
         self._waiting = waiting
         self._leave_open = leave_open
+        self._folder = folder
         self._together: list[str] = []
         """The calls that were found waiting together, those included that are decided by now."""
         self.is_asking = False
@@ -64,23 +75,35 @@ class Approvals:
         from treadle.core.approval import Approved, Modified, Rejected
         from treadle.runtime.verdict import Verdict
 
-        block, choices = self._block(question), _choices(question)
+        asked = question
         while True:
-            key = await self._terminal.choose(block, choices)
+            key = await self._terminal.choose(self._block(asked), _choices(asked))
+            if key == "y" and asked is not question:
+                self._tell(f"edited: {title_of(asked.call)}")
+                return Verdict(Modified(asked.call.arguments_json))
             if key == "y":
+                self._tell("allowed once")
                 return Verdict(Approved())
             if key == "a":
-                return Verdict(Approved(), always=True, kinds=question.scope.kinds)
-            if key == "e" and (changed := await self._edited(question.call)) is not None:
-                return Verdict(Modified(changed))
+                kinds = asked.scope.kinds
+                self._tell(f"always allowed from now on: {', '.join(map(in_line, kinds))}")
+                return Verdict(Approved(), always=True, kinds=kinds)
+            if key == "e" and (changed := await self._edited(asked.call)) is not None:
+                edited = _edited(asked, changed, self._folder())
+                if RiskLevel.CRITICAL not in (asked.risk, edited.risk):
+                    self._tell(f"edited: {title_of(edited.call)}")
+                    return Verdict(Modified(changed))
+                asked = edited
             if key == "n":
                 reason = await self._terminal.enter("Why not? A line for the agent, may be empty")
                 if reason is not None:
-                    return Verdict(Rejected(reason.strip()))
+                    reason = reason.strip()
+                    self._tell(f"declined: {reason}" if reason else "declined")
+                    return Verdict(Rejected(reason))
             if key == "l":
                 await self._never()
 
-    async def ask(self, call: ToolCall) -> Answer:
+    async def ask(self, question: Question) -> Answer:
         """What became of a call that was running when its process died.
 
         Raises:
@@ -88,11 +111,11 @@ class Approvals:
         """
         self.is_asking = True
         try:
-            return await self._answer(call)
+            return await self._answer(question)
         finally:
             self.is_asking = False
 
-    async def _answer(self, call: ToolCall) -> Answer:
+    async def _answer(self, question: Question) -> Answer:
         from treadle.cli.chat.telling import uncertain_block
         from treadle.runtime.recovery import Answer, Resolution
 
@@ -104,15 +127,18 @@ class Approvals:
         ]
         while True:
             key = await self._terminal.choose(
-                uncertain_block(call, is_plain=self._terminal.is_plain), choices
+                uncertain_block(question, is_plain=self._terminal.is_plain), choices
             )
             if key == "r":
+                self._tell("run again")
                 return Answer(Resolution.RUN_AGAIN)
             if key == "f":
+                self._tell("counted as failed")
                 return Answer(Resolution.FAILED)
             if key == "e":
                 result = await self._terminal.enter("Its result", is_long=True)
                 if result is not None:
+                    self._tell("its result was entered")
                     return Answer(Resolution.RESULT, result)
             if key == "l":
                 await self._never()
@@ -121,26 +147,36 @@ class Approvals:
         """Wait for the end of the turn, which takes the question back."""
         import asyncio
 
+        self._tell("left open")
         self._leave_open()
         await asyncio.get_running_loop().create_future()
+
+    def _tell(self, text: str) -> None:
+        """What was answered, right below the question."""
+        from treadle.cli.chat.telling import words
+
+        self._terminal.commit(words(f"  {text}", "dim"))
 
     def _block(self, question: Question) -> RenderableType:
         from rich.console import Group
 
         from treadle.cli.chat.telling import words
 
+        covered = _covered(question)
+        long = () if len(covered) <= COVERED_LENGTH_MAX else kinds_offered(question)
         if question.call.id not in self._together:
             self._together = [one.call.id for one in self._waiting()]
-        ids, block = self._together, self._block_of(question)
-        if len(ids) < 2 or question.call.id not in ids:
-            return block
-        place = f"question {ids.index(question.call.id) + 1} of {len(ids)}"
-        return Group(words(place, "dim"), block)
+        ids, blocks = self._together, [self._block_of(question)]
+        if long:
+            blocks.append(words("  a yes for always would cover:", "dim"))
+            blocks += (words(f"    {kind}") for kind in long)
+        if len(ids) > 1 and question.call.id in ids:
+            place = f"question {ids.index(question.call.id) + 1} of {len(ids)}"
+            blocks.insert(0, words(place, "dim"))
+        return blocks[0] if len(blocks) == 1 else Group(*blocks)
 
     async def _edited(self, call: ToolCall) -> str | None:
         """The arguments as a person has changed them, as JSON; `None` if they went back."""
-        from treadle.cli.questions import read_object
-
         arguments = read_object(call.arguments_json)
         command = None if arguments is None else arguments.get("command")
         if arguments is not None and call.tool_name == _COMMAND_TOOL and isinstance(command, str):
@@ -162,16 +198,36 @@ class Approvals:
 
 
 def _choices(question: Question) -> list[Choice]:
-    from treadle.cli.questions import in_line
+    """The first is what Enter alone takes; a critical call is never approved by that."""
+    found, no = [Choice("y", "yes, this once")], Choice("n", "no, and say why")
+    if covered := _covered(question):
+        shown = covered if len(covered) <= COVERED_LENGTH_MAX else "what is listed above"
+        found.append(Choice("a", f"yes, and always for {shown} in this thread", needs_enter=True))
+    found.append(Choice("e", "edit it first"))
+    found.insert(0 if question.risk >= RiskLevel.CRITICAL else len(found), no)
+    return [*found, Choice("l", "later: end the turn, it is asked again when you go on")]
 
-    found = [Choice("y", "yes, this once")]
-    kinds = question.scope.kinds
-    if kinds:
-        named = ", ".join(f"`{in_line(kind)}`" for kind in kinds)
-        found.append(Choice("a", f"yes, and always for {named} in this thread"))
-    return [
-        *found,
-        Choice("e", "edit it first"),
-        Choice("n", "no, and say why"),
-        Choice("l", "later: end the turn, it is asked again when you go on"),
-    ]
+
+def _covered(question: Question) -> str:
+    """What a yes for good would cover, in a line; empty if there is no such yes."""
+    return ", ".join(f"`{kind}`" for kind in kinds_offered(question))
+
+
+def _edited(question: Question, arguments_json: str, folder: str) -> Question:
+    """The question about a call as it was edited; a command is judged anew."""
+    from treadle.tools.danger.assess import assess
+
+    def command_of(call: ToolCall) -> str:
+        command = (read_object(call.arguments_json) or {}).get("command")
+        return command if isinstance(command, str) else ""
+
+    call = replace(question.call, arguments_json=arguments_json)
+    risk, reasons = question.risk, question.scope.reasons
+    if call.tool_name == _COMMAND_TOOL:
+        before, after = (assess(command_of(one), folder) for one in (question.call, call))
+        risk = after.risk
+        reasons = (*(one for one in reasons if one not in before.reasons), *after.reasons)
+    scope = replace(question.scope, reasons=reasons, kinds=())
+    return replace(
+        question, call=call, risk=risk, reason="this is the call as you have edited it", scope=scope
+    )

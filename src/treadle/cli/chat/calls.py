@@ -22,7 +22,11 @@ FILE_TOOLS: Final = frozenset({"edit_file", "write_file"})
 COMMAND_TOOLS: Final = frozenset({"bash", "!"})
 """The tool, and what a person runs; both count the bytes of their output."""
 
-_EXIT: Final = re.compile(r"\[(exit code (\d+)|killed by signal [^\]\n]*)\]\Z")
+_EXIT: Final = re.compile(
+    r"(?:\A|(?<=\n))\[(exit code (\d+)|killed by signal [^\]\n]*)\]"
+    r"(?=\Z|\n\[a hook of the user's says: )"
+)
+"""The line of a command's end; what a hook said of the call stands behind it."""
 _FAILURES: Final = frozenset(kind.value for kind in ToolErrorKind)
 _MINUTE_S: Final = 60
 _BAR_WIDTH: Final = 10
@@ -81,7 +85,8 @@ def _of_output(text: str, *, is_part: bool) -> Ended:
     found = _EXIT.search(text)
     if found is None:
         return Ended(lines_of(text), "", True, is_part)
-    return Ended(lines_of(text[: found.start()]), found[1], found[2] == "0", is_part)
+    lines = [*lines_of(text[: found.start()]), *lines_of(text[found.end() :].lstrip("\n"))]
+    return Ended(lines, found[1], found[2] == "0", is_part)
 
 
 def lines_of(text: str) -> list[str]:

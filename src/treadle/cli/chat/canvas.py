@@ -27,9 +27,12 @@ class Canvas(Protocol):
     menu: Menu | None
     hint: str
 
-    @property
-    def is_in_full_flow(self) -> bool:
-        """Whether the key of now came right behind the one before it."""
+    def press(self, key: str) -> None:
+        """A key for the question that is asked: `up`, `down`, `enter`, or what it writes."""
+        ...
+
+    def suspend(self) -> None:
+        """Stop, until the shell goes on with us."""
         ...
 
     def redraw(self) -> None:

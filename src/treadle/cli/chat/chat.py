@@ -5,21 +5,22 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from treadle.cli.chat.approvals import Approvals
 from treadle.cli.chat.facts import Standing, look
 from treadle.cli.chat.modes import Modes
-from treadle.cli.chat.ports import Choice, Facts, Queued, SlashCommand, Terminal
+from treadle.cli.chat.ports import Choice, Facts, SlashCommand, Terminal
 from treadle.cli.chat.sessions import ChatOptions, People, Sessions
 from treadle.cli.chat.telling import words
+from treadle.cli.chat.turns import Turns, Typed
 from treadle.errors import StoreError, ThreadBusyError, TreadleError
 
 if TYPE_CHECKING:
     from treadle.cli.chat.view import ChatView
     from treadle.core.approval import Question
-    from treadle.core.messages import ToolCall
-    from treadle.runtime.outputs import Output, TurnFinished
+    from treadle.runtime.outputs import Output
     from treadle.runtime.recovery import Answer
     from treadle.runtime.verdict import Verdict
 
@@ -50,29 +51,31 @@ class Chat:
         self.code = 0
         self.standing = Standing()
         self._work: asyncio.Task[None] | None = None
-        self._is_turn = False
         self._asides: set[asyncio.Task[None]] = set()
-        self._early: list[Queued] = []
-        """Prompts that no session has taken yet."""
         self._untold: list[tuple[str, str]] = []
         """Lines for the person from before there was a screen."""
         self._is_attached = False
-        self._deferred: list[Callable[[], Coroutine[Any, Any, None]]] = []
-        """Commands that were typed while something else was at work."""
+        self._switching_count = 0
+        """Commands, run or waiting, that may end in a private thread."""
         self._bug: BaseException | None = None
-        self._is_leaving = False
+        self.is_leaving = False
+        self.turns = Turns(self)
         self._signalled_at = -AGAIN_S
 
     def attach(self, terminal: Terminal, view: ChatView) -> None:
         """Give it a keyboard and a screen."""
         self.terminal, self.view = terminal, view
-        terminal.keeps_history = not self.sessions.is_private
+        self._choose_history()
         self._is_attached = True
         for text, style in self._untold:
             self.tell(text, style)
         self._untold.clear()
         self._approvals = Approvals(
-            terminal, view.question_block, self._questions, self._leave_open
+            terminal,
+            view.question_block,
+            self._questions,
+            self._leave_open,
+            lambda: self.sessions.folder,
         )
         self.modes = Modes(
             self.sessions,
@@ -95,7 +98,7 @@ class Chat:
         try:
             await self.terminal.run(self)
         finally:
-            self._is_leaving = True
+            self.is_leaving = True
             await self._settle()
         if self._bug is not None:
             raise self._bug
@@ -105,22 +108,23 @@ class Chat:
     def submit(self, text: str, *, steers: bool) -> None:
         """See `Keys`."""
         text = text.strip()
-        if not text or self._is_leaving:
+        if not text or self.is_leaving:
             return
         head = text.split(maxsplit=1)[0]
         if text.startswith("!") and text[1:].strip():
-            self._begin_at_rest(text, lambda: self._run_shell(text[1:].strip()))
+            self.turns.command(Typed(text, work=lambda: self._run_shell(text[1:].strip())))
         elif text.startswith("/") and "/" not in head[1:]:
             self._command(text)
         else:
-            self._prompt(text, steers=steers)
+            self.turns.prompt(text, steers=steers)
 
     def interrupt(self) -> bool:
         """See `Keys`. A question that is being asked stays open, on disk."""
         if self._work is None:
             return False
+        self.turns.hold()
         session = self.sessions.session
-        if self._is_turn and session is not None:
+        if self.turns.is_at_turn and session is not None:
             if self._approvals.is_asking:
                 self._leave_open()
             else:
@@ -145,22 +149,12 @@ class Chat:
 
     def take_back(self) -> None:
         """See `Keys`."""
-        if self._early:
-            self.terminal.fill(self._early.pop().text)
-        elif (session := self.sessions.session) is not None:
-            try:
-                text = session.take_back()
-            except StoreError as error:
-                self.fail(error)
-                return
-            if text is not None:
-                self.terminal.fill(text)
-        self._show_queue()
+        self.turns.take_back()
 
     def leave(self) -> None:
         """See `Keys`."""
-        if not self._is_leaving:
-            self._is_leaving = True
+        if not self.is_leaving:
+            self.is_leaving = True
             self._stop_work()
             self.terminal.stop()
 
@@ -175,7 +169,10 @@ class Chat:
 
     def end(self, code: int) -> None:
         """SIGTERM or SIGHUP: what runs stays unfinished on disk, to be resumed."""
+        from treadle.cli.chat.outside import end_all
+
         self.code = code
+        end_all()
         self.leave()
 
     # ---- what is told --------------------------------------------------------------------------
@@ -202,7 +199,7 @@ class Chat:
         sessions, standing = self.sessions, self.standing
         session = sessions.session
         usage = None if session is None else session.usage
-        self.terminal.keeps_history = not sessions.is_private
+        self._choose_history()
         self.terminal.show_facts(
             Facts(
                 model=sessions.model,
@@ -218,6 +215,11 @@ class Chat:
             )
         )
 
+    def _choose_history(self) -> None:
+        """What is typed is kept, unless it may be for a private thread."""
+        is_known = not self._switching_count and not self.sessions.is_switching
+        self.terminal.keeps_history = is_known and not self.sessions.is_private
+
     def _mode_changed(self, mode: str) -> None:
         self._show_facts()
         if self.terminal.is_plain:
@@ -231,15 +233,11 @@ class Chat:
         """What the session tells, as it happens."""
         from treadle.runtime.outputs import TextDelta, ThinkingDelta, ToolProgressed
 
+        self.turns.heard(output)
         self.view.show(output)
         if not isinstance(output, TextDelta | ThinkingDelta | ToolProgressed):
-            self._show_queue()
+            self.turns.show()
             self._show_facts()
-
-    def _show_queue(self) -> None:
-        session = self.sessions.session
-        queued = () if session is None else session.queued
-        self.terminal.show_queue([*(Queued(*one) for one in queued), *self._early])
 
     # ---- work ----------------------------------------------------------------------------------
 
@@ -248,29 +246,31 @@ class Chat:
         """Whether a turn or a command is running."""
         return self._work is not None
 
-    def begin(self, work: Coroutine[Any, Any, None], *, is_turn: bool = False) -> None:
+    def begin(self, work: Coroutine[Any, Any, None]) -> None:
         """Do what nothing else may run beside."""
         assert self._work is None
-        self._is_turn = is_turn
-        self._work = asyncio.ensure_future(self._guarded(work))
+        self._work = asyncio.ensure_future(self.guarded(work))
         self._work.add_done_callback(self._over)
 
     def aside(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something beside whatever else runs."""
-        if self._is_leaving:
+        if self.is_leaving:
             work.close()
             return
-        task = asyncio.ensure_future(self._guarded(work))
+        task = asyncio.ensure_future(self.guarded(work, is_aside=True))
         self._asides.add(task)
         task.add_done_callback(self._asides.discard)
 
-    async def _guarded(self, work: Awaitable[None]) -> None:
+    async def guarded(self, work: Awaitable[None], *, is_aside: bool = False) -> None:
         """Whatever it raises, the person is told, and the chat goes on if it can."""
         try:
             await work
         except StoreError as error:
             self.fail(error)
-            await self.sessions.reopen()
+            if is_aside:  # a turn may be running, which has the session
+                self.sessions.suspect()
+            else:
+                await self.sessions.drop()
         except TreadleError as error:
             self.fail(error)
         except OSError as error:
@@ -284,26 +284,15 @@ class Chat:
     def _over(self, _: asyncio.Task[None]) -> None:
         """What was at work is done: what was said meanwhile is next."""
         self._work = None
-        if self._is_leaving:
+        if self.is_leaving:
             return
-        self._show_queue()
+        self.turns.show()
         self.show_facts()
-        if self._deferred:
-            self.begin(self._deferred.pop(0)())
-        elif self._early:
-            self.begin(self._turns(), is_turn=True)
-
-    def _begin_at_rest(self, text: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        if self._work is None:
-            self.begin(work())
-            return
-        self._deferred.append(work)
-        if self._is_turn:
-            self.tell(f"when the turn is over, which Esc ends: {text}")
+        self.turns.go_on()
 
     def _stop_work(self) -> None:
         session = self.sessions.session
-        if self._is_turn and session is not None:
+        if self.turns.is_at_turn and session is not None:
             session.interrupt()
         elif self._work is not None:
             self._work.cancel()
@@ -314,57 +303,13 @@ class Chat:
         while self._work is not None:
             await asyncio.wait({self._work})
             await asyncio.sleep(0)  # its callback
+        await self.turns.stop_feeding()
         for task in self._asides:
             task.cancel()
         await asyncio.gather(*self._asides, return_exceptions=True)
         await self.sessions.let_go()
 
-    # ---- turns ---------------------------------------------------------------------------------
-
-    def _prompt(self, text: str, *, steers: bool) -> None:
-        session = self.sessions.session
-        if self._is_turn and self._work is not None and session is not None and not self._early:
-            try:
-                session.queue(text, steers=steers)
-            except TreadleError as error:
-                self.fail(error)
-                self.terminal.fill(text)
-        else:
-            self._early.append(Queued(text, steers))
-        self._show_queue()
-        if self._work is None:
-            self.begin(self._turns(), is_turn=True)
-
-    async def _turns(self) -> None:
-        """Say what was typed; what is typed from here on is queued in the session."""
-        while self._early and not self._is_leaving:
-            said = self._early[0]
-            try:
-                session = await self.open()
-                if session is None:
-                    return
-                assert self.sessions.setup is not None
-                hooks = self.sessions.setup.hooks
-                text = await hooks.heard(said.text)
-            except TreadleError:
-                self._give_back()
-                raise
-            self._early.pop(0)
-            finished = await session.turn(text)
-            self._finish(finished)
-            await hooks.after_turn(finished)
-
-    def _give_back(self) -> None:
-        """What could not be said stands in the input again."""
-        self.terminal.fill("\n".join(one.text for one in self._early))
-        self._early.clear()
-
-    def _finish(self, finished: TurnFinished) -> None:
-        from treadle.runtime.outputs import TurnOutcome
-
-        self.view.show(finished)
-        if finished.outcome is TurnOutcome.INTERRUPTED and not self._is_leaving:
-            self.tell("what is open stays open: it is taken up with your next prompt", "warn")
+    # ---- threads -------------------------------------------------------------------------------
 
     async def open(self) -> Any:
         """The session; `None` if another process has the thread, and the person left it there."""
@@ -384,27 +329,27 @@ class Chat:
         if key == "f":
             await self.fork(busy.thread_id)
             return await self.sessions.open()
-        self._give_back()
         if key == "w":
             await self.outside("watch", busy.thread_id)
         return None
 
     async def resume(self) -> None:
         """Take up what was left unfinished in the thread at hand, if anything was."""
-        self._is_turn = True
         session = await self.open()
-        if session is None or session.is_waiting:
+        if session is None:
+            return
+        if session.is_waiting:
+            if session.queued:  # it was left there
+                self.turns.hold()
             return
         self.tell("going on with what was left unfinished")
-        finished = await session.resume()
-        self._finish(finished)
+        await self.turns.through(session, session.resume())
 
     async def compact(self, focus: str) -> None:
         """Have a summary stand for the conversation so far."""
-        self._is_turn = True
         session = await self.open()
         if session is not None:
-            self._finish(await session.compact(focus))
+            await self.turns.through(session, session.compact(focus))
 
     async def fork(self, thread_id: str) -> None:
         """Go on in a fork of a thread, from where nothing was under way."""
@@ -443,9 +388,9 @@ class Chat:
             self.leave()
             raise
 
-    async def _ask(self, call: ToolCall) -> Answer:
+    async def _ask(self, question: Question) -> Answer:
         try:
-            return await self._approvals.ask(call)
+            return await self._approvals.ask(question)
         except EOFError:
             self.leave()
             raise
@@ -461,9 +406,29 @@ class Chat:
             advice = nearest(f"/{name}", [f"/{one.name}" for one in self.commands])
             self.tell(f"there is no /{name}{advice}; /help lists what there is", "warn")
         elif found.needs_rest:
-            self._begin_at_rest(text, lambda: _run(found, rest.strip()))
+            if found.is_switch:
+                self._switch_begins()
+            over = self._switch_is_over if found.is_switch else _nothing
+            work = partial(_run, found, rest.strip(), over)
+            self.turns.command(Typed(text, work=work, dropped=over))
         else:
-            self.aside(_run(found, rest.strip()))
+            self.aside(_run(found, rest.strip(), _nothing))
+
+    async def switching(self, work: Awaitable[None]) -> None:
+        """Do what may end in another thread; nothing that is typed meanwhile is kept."""
+        self._switch_begins()
+        try:
+            await work
+        finally:
+            self._switch_is_over()
+
+    def _switch_begins(self) -> None:
+        self._switching_count += 1
+        self._choose_history()
+
+    def _switch_is_over(self) -> None:
+        self._switching_count -= 1
+        self._choose_history()
 
     async def outside(self, *arguments: str, lets_go: bool = False) -> int:
         """Run a command of the command line, with the screen to itself; its exit code.
@@ -486,11 +451,15 @@ class Chat:
         from treadle.cli.chat.shell import run_shell
 
         folder = self.sessions.folder or self.options.cwd or "."
-        output, exit_code = await run_shell(command, folder, self.view)
-        session = await self.open()
-        if session is not None:
-            session.show_command(command, output, exit_code)
+        await run_shell(command, folder, self.view, partial(self.turns.ran, command))
 
 
-async def _run(command: SlashCommand, rest: str) -> None:
-    await command.run(rest)
+async def _run(command: SlashCommand, rest: str, over: Callable[[], None]) -> None:
+    try:
+        await command.run(rest)
+    finally:
+        over()
+
+
+def _nothing() -> None:
+    pass

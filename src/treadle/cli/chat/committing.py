@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from treadle.thread.legible import legible
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from collections.abc import Iterator
+
+    from rich.console import ConsoleOptions, RenderableType
 
 
 def printed(blocks: tuple[RenderableType, ...], width: int, *, is_plain: bool = False) -> str:
@@ -21,7 +23,18 @@ def printed(blocks: tuple[RenderableType, ...], width: int, *, is_plain: bool = 
         texts = [legible(str(block)) for block in blocks]
         return "".join(f"{text if is_plain else _folded(text, width)}\n" for text in texts)
     from rich.console import Console
+    from rich.segment import Segment
     from rich.text import Text
+
+    class _Legible:
+        """A block, whatever is in it: the last place that all has to pass."""
+
+        def __init__(self, inner: RenderableType) -> None:
+            self._inner = inner
+
+        def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+            for part in console.render(self._inner, options):
+                yield Segment(legible(part.text), part.style)
 
     console = Console(
         file=io.StringIO(),
@@ -33,7 +46,7 @@ def printed(blocks: tuple[RenderableType, ...], width: int, *, is_plain: bool = 
         soft_wrap=is_plain,
     )
     for block in blocks:
-        console.print(Text(legible(block)) if isinstance(block, str) else block)
+        console.print(_Legible(Text(legible(block)) if isinstance(block, str) else block))
     file = console.file
     assert isinstance(file, io.StringIO)
     return file.getvalue()

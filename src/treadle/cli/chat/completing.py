@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import heapq
 import os
 import re
-import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +14,8 @@ from typing import Final
 from msgspec import Struct
 
 from treadle.cli.chat.ports import SlashCommand
+from treadle.workspace.git import Repository
+from treadle.workspace.process import Ran
 
 SHOWN_MAX: Final = 50
 """Completions of one text."""
@@ -20,6 +23,10 @@ SHOWN_MAX: Final = 50
 PATHS_MAX: Final = 50_000
 """Files that are looked at."""
 
+TYPED_MAX: Final = 200
+"""Characters that are looked for; more are the beginning of no path that one types."""
+
+LISTING_SIZE_MAX: Final = 32 * 1024 * 1024
 LISTING_SECONDS_MAX: Final = 5.0
 FRESH_S: Final = 5.0
 """A listing is used for so long."""
@@ -73,24 +80,27 @@ def files_at(text: str, paths: Sequence[str]) -> list[Completion]:
         return []
     return [
         Completion(f'@"{path}" ' if " " in path else f"@{path} ", found.start(), path)
-        for path in ranked(found[2], paths)[:SHOWN_MAX]
+        for path in ranked(found[2], paths)
     ]
 
 
 def ranked(typed: str, paths: Sequence[str]) -> list[str]:
-    """The paths that have the typed characters in this order, the likeliest first.
+    """The paths that have the typed characters in this order, the likeliest first: `SHOWN_MAX`.
 
     A name that begins with them is before a name that has them together, a path that has them
     together, and one that has them apart; shorter is before longer. Capitals do not matter.
     """
     wanted = typed.lower()
-    letters = re.compile(".*".join(map(re.escape, wanted)))
+    if len(wanted) > TYPED_MAX:
+        return []
+    # Each character up to its first place and never back: a path is read once, whatever is typed.
+    has_letters = re.compile("".join(f"[^{re.escape(c)}]*+{re.escape(c)}" for c in wanted)).match
     scored = []
     for path in paths:
         low = path.lower()
-        if letters.search(low):
+        if has_letters(low):
             scored.append((_distance(wanted, low), len(path), path))
-    return [path for _, _, path in sorted(scored)]
+    return [path for _, _, path in heapq.nsmallest(SHOWN_MAX, scored)]
 
 
 def _distance(wanted: str, path: str) -> int:
@@ -126,23 +136,21 @@ class Files:
 
 def _known_to_git(folder: Path) -> list[str] | None:
     """What is tracked, and what is new and not ignored; `None` outside of a repository."""
-    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     try:
-        done = subprocess.run(
-            command,
-            cwd=folder,
-            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=LISTING_SECONDS_MAX,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        ran = asyncio.run(asyncio.wait_for(_list_files(folder), LISTING_SECONDS_MAX))
+    except TimeoutError:
         return None
-    if done.returncode != 0:
+    if ran.status != 0:
         return None
-    names = done.stdout.decode(errors="surrogateescape").split("\0")
-    return sorted({name for name in names if name})[:PATHS_MAX]
+    names = ran.out.decode(errors="surrogateescape").split("\0")[:-1]
+    return sorted(set(names))[:PATHS_MAX]
+
+
+async def _list_files(folder: Path) -> Ran:
+    return await Repository(folder).read(
+        *("ls-files", "-z", "--cached", "--others", "--exclude-standard"),
+        out_size_max=LISTING_SIZE_MAX,
+    )
 
 
 def _walked(folder: Path) -> list[str]:

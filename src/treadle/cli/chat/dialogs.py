@@ -4,56 +4,15 @@ from __future__ import annotations
 
 from asyncio import Future
 from collections.abc import Callable, Sequence
-from typing import Final, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
+from treadle.cli.chat.choosing import Choosing
 from treadle.cli.chat.completing import Completion
-from treadle.cli.chat.ports import Choice, Row, StyledLine
+from treadle.cli.chat.live import wrapped
+from treadle.cli.chat.ports import Row, StyledLine
 from treadle.thread.legible import legible
 
 T = TypeVar("T")
-
-TYPING_PAUSE_S: Final = 0.5
-"""Who types in the middle of a word when a question comes up is not answering it."""
-
-
-class Choosing:
-    """A question with its choices; the first is chosen until the arrows say otherwise."""
-
-    def __init__(self, choices: Sequence[Choice], answer: Future[str], *, is_guarded: bool) -> None:
-        assert choices, "a question without an answer"
-        self.choices = choices
-        self.answer = answer
-        self.index = 0
-        self.is_guarded = is_guarded
-        """Whether keys are dropped until the person has paused."""
-
-    def take(self, key: str) -> None:
-        """Answer, if this is the key of a choice; capitals only matter if two differ by them."""
-        for same in (str.__eq__, lambda a, b: a.lower() == b.lower()):
-            for choice in self.choices:
-                if same(choice.key, key):
-                    self.settle(choice.key)
-                    return
-
-    def settle(self, key: str) -> None:
-        """The answer, unless there is one."""
-        if not self.answer.done():
-            self.answer.set_result(key)
-
-    def move(self, by: int) -> None:
-        """Choose another; behind the last comes the first."""
-        self.index = (self.index + by) % len(self.choices)
-
-    def lines(self) -> list[StyledLine]:
-        """A line for each choice."""
-        return [
-            [
-                ("accent" if at == self.index else "", "▸ " if at == self.index else "  "),
-                ("bold", choice.key),
-                ("accent" if at == self.index else "", f"  {choice.words}"),
-            ]
-            for at, choice in enumerate(self.choices)
-        ]
 
 
 class Entering:
@@ -96,18 +55,23 @@ class Picking:
         """Up or down, not beyond the ends."""
         self.index = max(0, min(self.index + by, len(self.rows) - 1))
 
-    def lines(self, height: int) -> list[StyledLine]:
-        """The rows around the one that would be picked."""
+    def lines(self, height: int, width: int) -> list[StyledLine]:
+        """The rows around the one that would be picked, of which all is shown."""
         if not self.rows:
-            return [[("dim", "  searching" if self.is_searching else "  nothing found")]]
-        return [
-            [
-                ("accent" if at == self.index else "", "▸ " if at == self.index else "  "),
-                ("accent" if at == self.index else "", one_line(row.text)),
-                ("dim", f"  {one_line(row.detail)}" if row.detail else ""),
-            ]
-            for at, row in around(self.rows, self.index, height)
-        ]
+            return [[("dim", "  looking…" if self.is_searching else "  nothing found")]]
+        row = self.rows[self.index]
+        chosen = f"{one_line(row.text)}{f'  {one_line(row.detail)}' if row.detail else ''}"
+        first, *rest = [*wrapped(chosen, width - 2)][:height]
+        lines: list[StyledLine] = []
+        for at, row in around(self.rows, self.index, height - len(rest)):
+            if at != self.index:
+                detail = f"  {one_line(row.detail)}" if row.detail else ""
+                lines.append([("", f"  {one_line(row.text)}"), ("dim", detail)])
+                continue
+            length = len(one_line(row.text))
+            lines.append([("accent", "▸ "), ("accent", first[:length]), ("dim", first[length:])])
+            lines += ([("accent", f"  {line}")] for line in rest)
+        return lines
 
 
 Dialog: TypeAlias = Choosing | Entering | Picking

@@ -19,17 +19,12 @@ from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.output.color_depth import ColorDepth
 
-from treadle.cli.chat.dialogs import (
-    TYPING_PAUSE_S,
-    Choosing,
-    Dialog,
-    Entering,
-    Menu,
-    Picking,
-)
+from treadle.cli.chat.choosing import ALONE_S, Choosing
+from treadle.cli.chat.dialogs import Dialog, Entering, Menu, Picking
 from treadle.cli.chat.hands import Hands, KeptHistory, bindings
 from treadle.cli.chat.held_output import HeldOutput
 from treadle.cli.chat.history import History
+from treadle.cli.chat.keys import SIGNAL_S
 from treadle.cli.chat.layout import Stage
 from treadle.cli.chat.opening import width_of_screen
 from treadle.cli.chat.ports import Choice, Keys, Row
@@ -48,9 +43,6 @@ ESC_S: Final = 0.05
 """How long the rest of a key's sequence may take behind its Esc; over a slow line it comes in one
 piece too."""
 
-SIGNAL_S: Final = 0.2
-"""A Ctrl+C that ends a command is told to us, too, at about the time when the command is over."""
-
 
 class Drawing:
     """One run of a drawn terminal."""
@@ -62,11 +54,13 @@ class Drawing:
         self.menu: Menu | None = None
         self.hint = ""
         self.is_away = False
+        self.is_unread = False
+        """Whether the terminal took nothing any more when the drawing ended."""
         self.buffer = Buffer(
             multiline=True, history=KeptHistory(History(history), lambda: scene.keeps_history)
         )
         self.answer = Buffer(multiline=True, on_text_changed=lambda _: self._search_soon())
-        self.pressed_at = self._pressed_before = 0.0
+        self._pressed_at = -1e9
         self._output = HeldOutput(
             sys.stdout,
             _size,
@@ -99,6 +93,8 @@ class Drawing:
         self._due: asyncio.TimerHandle | None = None
         self._spin: asyncio.TimerHandle | None = None
         self._searching: asyncio.Task[None] | None = None
+        self._opening: asyncio.TimerHandle | None = None
+        self._settling: asyncio.TimerHandle | None = None
 
     async def run(self, clear: Callable[[], None]) -> None:
         """Draw and listen until `stop`; `clear` takes away what was drawn before."""
@@ -123,7 +119,7 @@ class Drawing:
             self.app.exit()
 
     def _end(self) -> None:
-        for timer in (self._due, self._spin):
+        for timer in (self._due, self._spin, self._opening, self._settling):
             if timer is not None:
                 timer.cancel()
         if self.dialog is not None and not self.dialog.answer.done():
@@ -134,12 +130,13 @@ class Drawing:
             self._output.reset_attributes()
             self._output.show_cursor()
             self._output.flush()
+            self.is_unread = not self._output.drain()
 
     # drawing
 
     def write(self, text: str) -> None:
         """Print above the input, at the next drawing and together with it."""
-        if self.is_away or not self.app.is_running:
+        if self.is_away or not self.app.is_running or self._output.is_behind:
             self._unprinted.append(text)
             return
         self._output.hold()
@@ -155,10 +152,17 @@ class Drawing:
         """Draw, but not more often than eyes can follow."""
         if self._due is None:
             wait = max(0.0, self._drawn_at + FRAME_S - time.monotonic())
-            self._due = asyncio.get_running_loop().call_later(wait, self.app.invalidate)
+            self._due = asyncio.get_running_loop().call_later(wait, self._redraw_if_read)
+
+    def _redraw_if_read(self) -> None:
+        """Draw, unless the terminal has not taken what was drawn before: then later."""
+        if self._output.is_behind:
+            self._due = asyncio.get_running_loop().call_later(SPIN_S, self._redraw_if_read)
+        else:
+            self.app.invalidate()
 
     def _before_drawing(self) -> None:
-        if self._unprinted and not self.is_away:
+        if self._unprinted and not self.is_away and not self._output.is_behind:
             self._output.hold()
             self.app.renderer.erase()
             self._output.write_raw("".join(self._unprinted))
@@ -176,23 +180,20 @@ class Drawing:
             if timer is not None:
                 timer.cancel()
         self._due = self._spin = None
+        if isinstance(self.dialog, Choosing) and self.dialog.shown(self._drawn_at):
+            self._open_in_time()
         if self._stage.is_live and not self.app.is_done:
-            self._spin = asyncio.get_running_loop().call_later(SPIN_S, self.app.invalidate)
+            self._spin = asyncio.get_running_loop().call_later(SPIN_S, self._redraw_if_read)
 
     # the input
 
     def fill(self, text: str) -> None:
-        """Replace what stands in the input."""
-        self.hands.replace(text)
+        """Put a text into the input, before what stands there."""
+        self.hands.replace("\n".join(filter(None, [text, self.buffer.text])))
         self.redraw()
 
     def _count_press(self) -> None:
-        self._pressed_before, self.pressed_at = self.pressed_at, time.monotonic()
-
-    @property
-    def is_in_full_flow(self) -> bool:
-        """Whether the key of now came right behind the one before it."""
-        return self.pressed_at - self._pressed_before < TYPING_PAUSE_S
+        self._pressed_at = time.monotonic()
 
     def _interrupted_from_outside(self) -> None:
         if not self.is_away and time.monotonic() - self._back_at > SIGNAL_S:
@@ -204,13 +205,44 @@ class Drawing:
         """Wait for a choice, when `ask` has shown the question."""
         async with self._turn:
             self._take_what_was_typed()
-            is_typing = time.monotonic() - self.pressed_at < TYPING_PAUSE_S
             ask()
             answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-            with self._showing(
-                Choosing(choices, answer, is_guarded=bool(self.buffer.text) and is_typing)
-            ):
+            with self._showing(Choosing(choices, answer, has_draft=bool(self.buffer.text))):
                 return await answer
+
+    def _open_in_time(self) -> None:
+        """Take keys for the question when it is time, not those that came before, read or not."""
+        if self._opening is not None:
+            self._opening.cancel()
+            self._opening = None
+        self._take_what_was_typed()
+        dialog = self.dialog
+        if not isinstance(dialog, Choosing) or dialog.is_open:
+            return
+        if (wait := dialog.wait_s(self._pressed_at, time.monotonic())) > 0:
+            self._opening = asyncio.get_running_loop().call_later(wait, self._open_in_time)
+        else:
+            dialog.is_open = True
+            self.redraw()
+
+    def press(self, key: str) -> None:
+        """A key for the question that is asked."""
+        dialog = self.dialog
+        assert isinstance(dialog, Choosing), "a key for no question"
+        if self._settling is not None:
+            self._settling.cancel()
+            self._settling = None
+        dialog.press(key, time.monotonic())
+        if dialog.pending is not None:
+            loop = asyncio.get_running_loop()
+            self._settling = loop.call_later(ALONE_S, self._settle, dialog)
+
+    def _settle(self, dialog: Choosing) -> None:
+        """Take the answer, unless a key behind it has not been read yet."""
+        pressed_at = self._pressed_at
+        self._take_what_was_typed()
+        if self._pressed_at == pressed_at and dialog.pending is not None:
+            dialog.settle(dialog.choices[dialog.pending].key)
 
     async def enter(self, label: str, text: str, *, is_long: bool) -> str | None:
         """Wait for a text."""
@@ -236,6 +268,8 @@ class Drawing:
 
     def _take_what_was_typed(self) -> None:
         """Keys that the terminal has, but we have not read, were not meant for the question."""
+        if self.is_away:
+            return
         self.app.key_processor.feed_multiple(self.app.input.read_keys())
         self.app.key_processor.process_keys()
 
@@ -279,14 +313,32 @@ class Drawing:
         self._output.release()
         async with in_terminal():
             self.is_away = True
+            await asyncio.to_thread(self._output.drain)
             try:
                 return await asyncio.to_thread(work)
             finally:
                 self.is_away = False
+                self._shut()
                 self._back_at = time.monotonic()
                 self._output.reset_attributes()
                 self._output.show_cursor()
                 self._output.flush()
+
+    def suspend(self) -> None:
+        """Stop, until the shell goes on with us."""
+
+        async def stop() -> None:
+            async with in_terminal():
+                self._output.drain()
+                os.kill(0, signal.SIGTSTP)
+                self._shut()
+
+        self.app.create_background_task(stop())
+
+    def _shut(self) -> None:
+        """What was typed while the question was away does not answer it."""
+        if isinstance(self.dialog, Choosing):
+            self.dialog.shut()
 
 
 def _size() -> Size:

@@ -33,6 +33,8 @@ class DrawnTerminal:
     """
 
     is_plain = False
+    is_unread = False
+    """Whether the terminal took nothing any more at the end; who writes there waits for good."""
 
     def __init__(
         self, *, view: View | None, commands: Sequence[SlashCommand], folder: Path, history: Path
@@ -95,6 +97,9 @@ class DrawnTerminal:
             self._until_running().set()
             await self._drawing.run(self._opening.clear)
         finally:
+            if self._drawing is not None and self._drawing.is_unread:
+                self.is_unread = True
+                self._opening.silence()
             self._drawing = None
             self._opening.end()
             atexit.unregister(self._opening.end)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import shlex
-import subprocess
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from treadle.cli.chat.outside import run_program
 from treadle.errors import UsageError
 
 
@@ -42,10 +42,10 @@ def edit(text: str) -> str:
         path.write_text(text, encoding="utf-8", errors="replace")
         command = editor_of(os.environ)
         try:
-            done = subprocess.run([*command, str(path)], check=False)
+            exit_code = run_program([*command, str(path)])
         except OSError as error:
             message = f"the editor {command[0]} cannot be started: {error.strerror}"
             raise UsageError(message, hint="set VISUAL or EDITOR to an editor") from error
-        if done.returncode != 0 or not path.is_file():
+        if exit_code != 0 or not path.is_file():
             return text
         return path.read_text(encoding="utf-8", errors="replace").removesuffix("\n")

@@ -15,6 +15,7 @@ from prompt_toolkit.key_binding.key_processor import KeyPressEvent
 from prompt_toolkit.keys import Keys as Pressed
 
 from treadle.cli.chat.canvas import Canvas
+from treadle.cli.chat.choosing import Choosing
 from treadle.cli.chat.completing import (
     Completion,
     Files,
@@ -22,7 +23,7 @@ from treadle.cli.chat.completing import (
     files_at,
     mention_at,
 )
-from treadle.cli.chat.dialogs import Choosing, Entering, Menu, Picking
+from treadle.cli.chat.dialogs import Entering, Menu, Picking
 from treadle.cli.chat.editor import edit
 from treadle.cli.chat.history import History
 from treadle.cli.chat.keys import KEYS, QUIT_WITHIN_S, REWIND_WITHIN_S
@@ -192,8 +193,8 @@ class Hands:
         self._canvas.app.renderer.clear()
 
     def suspend(self) -> None:
-        """Ctrl+Z."""
-        self._canvas.app.suspend_to_background()
+        """Ctrl+Z, in a dialog too."""
+        self._canvas.suspend()
 
     def edit(self) -> None:
         """Ctrl+G, in a dialog's text too."""
@@ -313,6 +314,9 @@ def bindings(canvas: Canvas, hands: Hands) -> KeyBindings:
         for press in presses:
             does = "down" if press == ("down",) else key.does
             bound.add(*press, filter=in_input)(_calling(getattr(hands, does)))
+    # Eager, as all keys of a question are.
+    bound.add("c-z", filter=~in_input, eager=True)(_calling(hands.suspend))
+    _bind_letters_behind_esc(canvas, hands, bound)
     _bind_choosing(canvas, bound)
     _bind_entering(canvas, hands, bound)
     _bind_picking(canvas, bound)
@@ -323,27 +327,35 @@ def _calling(method: Callable[[], None]) -> Callable[[KeyPressEvent], None]:
     return lambda _: method()
 
 
+def _bind_letters_behind_esc(canvas: Canvas, hands: Hands, bound: KeyBindings) -> None:
+    """Where there is no text to move in, Alt and a letter are Esc and the letter."""
+
+    def press(event: KeyPressEvent) -> None:
+        hands.escape()
+        event.app.key_processor.feed(event.key_sequence[-1], first=True)
+
+    is_empty = Condition(lambda: canvas.dialog is None and not canvas.buffer.text)
+    for letter in map(chr, range(ord("!"), ord("~") + 1)):
+        bound.add("escape", letter, filter=is_empty)(press)
+
+
 def _bind_choosing(canvas: Canvas, bound: KeyBindings) -> None:
     def on(*press: str, do: Callable[[Choosing, str], None]) -> None:
         @bound.add(*press, filter=is_choosing, eager=True)
         def _(event: KeyPressEvent) -> None:
-            dialog = canvas.dialog
-            assert isinstance(dialog, Choosing)
-            if dialog.is_guarded and canvas.is_in_full_flow:
-                return
-            dialog.is_guarded = False
-            do(dialog, event.data)
+            assert isinstance(canvas.dialog, Choosing)
+            do(canvas.dialog, event.data)
 
     is_choosing = Condition(lambda: isinstance(canvas.dialog, Choosing))
-    on(Pressed.Any, do=lambda dialog, key: dialog.take(key))
-    on("up", do=lambda dialog, _: dialog.move(-1))
-    on("down", do=lambda dialog, _: dialog.move(1))
-    on("c-m", do=lambda dialog, _: dialog.settle(dialog.choices[dialog.index].key))
+    on(Pressed.Any, do=lambda _, key: canvas.press(key))
+    on("up", do=lambda *_: canvas.press("up"))
+    on("down", do=lambda *_: canvas.press("down"))
+    on("c-m", do=lambda *_: canvas.press("enter"))
     on("escape", do=lambda dialog, _: refuse(dialog))
     on("c-c", do=lambda dialog, _: refuse(dialog))
     on("c-d", do=lambda dialog, _: _close(dialog))
     on("s-tab", do=lambda dialog, _: canvas.keys.cycle_mode())  # it may settle the question
-    on(Pressed.BracketedPaste, do=lambda dialog, _: None)
+    on(Pressed.BracketedPaste, do=lambda *_: canvas.press(""))
 
 
 def _close(dialog: Choosing) -> None:

@@ -12,6 +12,9 @@ REWIND_WITHIN_S: Final = 1.0
 QUIT_WITHIN_S: Final = 2.0
 """Between the two presses of Ctrl+C."""
 
+SIGNAL_S: Final = 0.2
+"""A Ctrl+C that ends a command is told to us, too, at about the time when the command is over."""
+
 
 class Key(Struct, frozen=True):
     """One thing that keys do.

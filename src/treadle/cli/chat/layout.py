@@ -14,7 +14,8 @@ from prompt_toolkit.layout.dimension import Dimension
 from prompt_toolkit.layout.layout import Layout
 
 from treadle.cli.chat.canvas import Canvas
-from treadle.cli.chat.dialogs import Choosing, Entering, Picking, one_line
+from treadle.cli.chat.choosing import Choosing
+from treadle.cli.chat.dialogs import Entering, Picking, one_line
 from treadle.cli.chat.opening import PROMPT
 from treadle.cli.chat.ports import Queued, StyledLine
 from treadle.cli.chat.status import status_line
@@ -113,11 +114,11 @@ class Stage:
         """
         room = size.rows
         room -= self._fit_input(size, room)
-        self._list.lines = self._list_lines(room)
+        self._list.lines = self._list_lines(room, size.columns)
         room -= self._list.height
         self._title.lines = self._title_lines()[:room]
         room -= self._title.height
-        hint = self._canvas.hint
+        hint = self._canvas.hint or self._question_hint
         facts = self._canvas.scene.facts
         status = [("warn", hint)] if hint else status_line(facts, size.columns)
         self._status.lines = [status][: min(room, 1)]
@@ -139,15 +140,20 @@ class Stage:
         self._input_height = max(1, min(wanted or 1, most))
         return self._input_height
 
-    def _list_lines(self, room: int) -> Sequence[StyledLine]:
+    def _list_lines(self, room: int, width: int) -> Sequence[StyledLine]:
         dialog, menu = self._canvas.dialog, self._canvas.menu
         if isinstance(dialog, Choosing):
-            return dialog.lines()[:room]
+            return dialog.lines(width, room)
         if isinstance(dialog, Picking):
-            return dialog.lines(max(1, min(LIST_LINES_MAX, room - 1)))[:room]
+            return dialog.lines(max(1, min(LIST_LINES_MAX, room - 1)), width)[:room]
         if menu is not None:
             return menu.lines(max(1, min(MENU_LINES_MAX, room - 1)))[:room]
         return []
+
+    @property
+    def _question_hint(self) -> str:
+        dialog = self._canvas.dialog
+        return dialog.hint if isinstance(dialog, Choosing) else ""
 
     def _title_lines(self) -> list[StyledLine]:
         dialog = self._canvas.dialog
@@ -155,6 +161,8 @@ class Stage:
             return [[("bold", one_line(dialog.label))]]
         if isinstance(dialog, Picking):
             return [[("bold", one_line(dialog.title))]]
+        if dialog is not None and (draft := self._canvas.buffer.text):
+            return [[("dim", f"{PROMPT}{one_line(draft)}")]]
         return []
 
 
@@ -162,15 +170,21 @@ def _queue_lines(queued: Sequence[Queued]) -> list[StyledLine]:
     """The next ones, and how many more there are."""
     lines: list[StyledLine] = [
         [
-            ("accent", "» "),
-            ("", one_line(waiting.text)),
-            ("dim", "" if waiting.steers else "  (after this turn)"),
+            ("accent" if waiting.is_sent else "dim", "» "),
+            ("" if waiting.is_sent else "dim", one_line(waiting.text)),
+            ("dim", _when(waiting)),
         ]
         for waiting in queued[:QUEUE_LINES_MAX]
     ]
     if more := len(queued) - QUEUE_LINES_MAX:
         lines += [[("dim", f"  and {more} more")]] * (more > 0)
     return lines
+
+
+def _when(waiting: Queued) -> str:
+    if not waiting.is_sent:
+        return "  (not sent yet)"
+    return "" if waiting.steers else "  (after this turn)"
 
 
 def _prefix(line: int, wraps: int) -> StyleAndTextTuples:

@@ -5,6 +5,8 @@ the pieces one by one is what is shown of the whole. Where a piece ends is propo
 begins and decided by the parser itself, which is asked only where the answer is likely to be yes,
 so that each character is looked at a bounded number of times, whatever the text.
 
+What is very long is given away in parts: code with its fences, whatever it is with all the rest.
+
 One thing cannot be known early: a link whose definition comes behind it stays as it was written.
 """
 
@@ -24,12 +26,34 @@ if TYPE_CHECKING:
 DENIED_COUNT_MAX: Final = 8
 """So often the parser may say no within a piece before it is only asked when it has doubled."""
 
+PART_SIZE_MAX: Final = 20_000
+"""Characters of a piece, and of a line; what is longer is given away in parts."""
+CODE_SIZE_MAX: Final = 8_000
+CODE_LINES_MAX: Final = 500
+"""Of a part of code, which takes more time to show."""
+COLORED_SIZE_MAX: Final = 60_000
+"""Characters of code in one block whose parts say what language it is."""
+
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})([^\n]*)")
 _HEADING: Final = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
 _RULE: Final = re.compile(r" {0,3}([-*_])(?:[ \t]*\1){2,}[ \t]*$")
 _ITEM: Final = re.compile(r"( {0,3})([-+*]|\d{1,9}[.)])([ \t]+|$)")
 _CLOSED_BY_BLANK: Final = frozenset({"paragraph", "heading", "table", "blockquote", "hr"})
 _CODE_INDENT: Final = 4
+
+
+class Piece(str):
+    """A piece; one that `goes_on` is a later part of a long one, and belongs right below it."""
+
+    __slots__ = ("goes_on",)
+
+    def __new__(cls, text: str, *, goes_on: bool = False) -> Piece:
+        """The text, and whether it is a later part."""
+        made = super().__new__(cls, text)
+        made.goes_on = goes_on
+        return made
+
+    goes_on: bool
 
 
 class Splitter:
@@ -43,13 +67,16 @@ class Splitter:
         self._unended_size = 0
         self._lines: list[str] = []
         """The lines of the current piece; its first begins a block."""
+        self._goes_on = False
+        """Whether the current piece is a later part of a long one."""
         self._begin_piece()
 
     def _begin_piece(self) -> None:
         self._size = 0
         self._denied_count = 0
         self._ask_from = 0
-        self._fence = ""
+        self._fence = self._opening = ""
+        self._code_size = 0
         self._item_indent: int | None = None
         self._is_code = False
         self._is_after_blank = False
@@ -58,24 +85,28 @@ class Splitter:
         """The pieces that this text finishes, in whole lines. To be iterated to the end."""
         text = self._held + text
         self._held = "\r" if text.endswith("\r") else ""
-        text = legible(text.removesuffix("\r"))
+        text = text.removesuffix("\r").replace("\r\n", "\n")
         *ended, rest = text.split("\n")
         for line in ended:
             self._unended.append(line)
-            yield from self._add(self._end_line())
+            yield from self._add_in_parts(self._end_line())
         if rest:
             self._unended.append(rest)
             self._unended_size += len(rest)
+            if self._unended_size > PART_SIZE_MAX:
+                yield from self._add_in_parts(self._end_line())
 
     def close(self) -> Iterator[str]:
         """What is left, as the last piece: no more text comes. Another text may be fed then."""
         self._held = ""
         if self._unended:
-            yield from self._add(self._end_line())
+            yield from self._add_in_parts(self._end_line())
         yield from self._cut(len(self._lines))
+        self._goes_on = False
 
     def _end_line(self) -> str:
-        line = "".join(self._unended)
+        # Not before: what a chunk begins with may belong to the end of the one before.
+        line = legible("".join(self._unended))
         self._unended.clear()
         self._unended_size = 0
         return line
@@ -93,7 +124,7 @@ class Splitter:
                 break
             parts.append(chunk)
             found += len(chunk)
-        lines = ["".join(reversed(parts))[found - count :]]
+        lines = [legible("".join(reversed(parts))[found - count :])]
         for line in reversed(self._lines):
             if count >= size:
                 break
@@ -106,6 +137,14 @@ class Splitter:
         """Whether something is not finished."""
         return bool(self._unended or self._lines)
 
+    def _add_in_parts(self, line: str) -> Iterator[str]:
+        """Take a line, as several if it is very long."""
+        for start in range(0, len(line) or 1, PART_SIZE_MAX):
+            yield from self._add(line[start : start + PART_SIZE_MAX])
+            if not self._fence and self._size > PART_SIZE_MAX:
+                yield from self._cut(len(self._lines))
+                self._goes_on = True
+
     def _add(self, line: str) -> Iterator[str]:
         """Take a whole line."""
         if self._fence:
@@ -113,7 +152,9 @@ class Splitter:
             return
         is_blank = not line.strip(" \t")
         if not self._lines:
-            if not is_blank:
+            if is_blank:
+                self._goes_on = False
+            else:
                 yield from self._begin(line)
             return
         if not is_blank and self._may_begin(line) and (place := self._last_start(line)):
@@ -132,7 +173,7 @@ class Splitter:
         self._append(line)
         if "|" not in line:  # else it may be the head of a table
             if (fence := _FENCE.fullmatch(line)) and not ("`" in fence[1] and "`" in fence[2]):
-                self._fence = fence[1]
+                self._fence, self._opening = fence[1], line
                 return
             if _HEADING.match(line) or _RULE.match(line):
                 yield from self._cut(1)
@@ -149,6 +190,24 @@ class Splitter:
         end = _FENCE.fullmatch(line)
         if end and end[1].startswith(self._fence) and not end[2].strip(" \t"):
             yield from self._cut(len(self._lines))
+        elif (self._size > CODE_SIZE_MAX or len(self._lines) > CODE_LINES_MAX) and (
+            # Blank lines at the end of code are not shown.
+            line.strip(" \t") or self._size > PART_SIZE_MAX
+        ):
+            yield self._part_of_code()
+
+    def _part_of_code(self) -> Piece:
+        """What there is of an open block of code, closed; what follows is opened again."""
+        closed = "".join(f"{line}\n" for line in [*self._lines, self._fence])
+        part = Piece(closed, goes_on=self._goes_on)
+        self._code_size += self._size
+        opening = self._opening
+        if self._code_size > COLORED_SIZE_MAX:
+            opening = opening[: opening.index(self._fence)] + self._fence
+        self._lines[:] = [opening]
+        self._size = len(opening) + 1
+        self._goes_on = True
+        return part
 
     def _look_at_item(self, line: str) -> None:
         """Remember how far the text of the latest outer item is indented."""
@@ -211,7 +270,8 @@ class Splitter:
         piece, rest = self._lines[:count], self._lines[count:]
         self._lines.clear()
         self._begin_piece()
-        yield "".join(f"{line}\n" for line in piece)
+        goes_on, self._goes_on = self._goes_on, False
+        yield Piece("".join(f"{line}\n" for line in piece), goes_on=goes_on)
         for line in rest:
             yield from self._add(line)
 

@@ -48,6 +48,7 @@ class Modes:
     async def cycle(self) -> None:
         """The next one. While a call is asked about, `auto` is passed by unless it was chosen."""
         async with self._choosing:
+            await self._sessions.known()
             place = MODES.index(self._sessions.mode) if self._sessions.mode in MODES else -1
             wanted = MODES[(place + 1) % len(MODES)]
             if wanted == _AUTO and not self._may_auto and self._approvals.is_asking:

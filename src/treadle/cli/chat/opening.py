@@ -23,12 +23,7 @@ class Opening:
     def __init__(self) -> None:
         self._found: list[Any] | None = None
         self._status = ""
-        self._is_drawn = self._is_over = False
-
-    @property
-    def is_drawn(self) -> bool:
-        """Whether the input by hand is on the screen."""
-        return self._is_drawn
+        self._is_drawn = self._is_over = self._is_silent = False
 
     def begin(self) -> None:
         """Take the keyboard and draw."""
@@ -47,7 +42,8 @@ class Opening:
 
     def print(self, text: str) -> None:
         """Print above the input."""
-        _write(_CLEAR + text)
+        if not self._is_silent:
+            _write(_CLEAR + text)
         self._draw()
 
     def clear(self) -> None:
@@ -56,13 +52,18 @@ class Opening:
             _write(_CLEAR)
             self._is_drawn = False
 
+    def silence(self) -> None:
+        """Write no more: nobody reads."""
+        self._is_silent = self._is_over = True
+        self._is_drawn = False
+
     def end(self) -> None:
         """The terminal's modes, as they were found."""
         self.clear()
         self._is_over = True
         if self._found is not None:
             with contextlib.suppress(termios.error, OSError):
-                termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, self._found)
+                termios.tcsetattr(sys.stdin.fileno(), termios.TCSANOW, self._found)
 
     def _draw(self) -> None:
         if self._is_over:
@@ -73,8 +74,9 @@ class Opening:
 
 
 def _write(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()
+    with contextlib.suppress(OSError):  # nobody reads any more; the input will tell
+        sys.stdout.write(text)
+        sys.stdout.flush()
 
 
 def width_of_screen() -> int:

@@ -14,12 +14,13 @@ import signal
 import sys
 import termios
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from treadle.cli.chat.choosing import ALONE_S, STOOD_S
 from treadle.cli.chat.committing import printed
-from treadle.cli.chat.keys import QUIT_WITHIN_S
+from treadle.cli.chat.keys import QUIT_WITHIN_S, SIGNAL_S
 from treadle.cli.chat.opening import PROMPT, width_of_screen
 from treadle.cli.chat.ports import Choice, Facts, Keys, Queued, Row, SlashCommand, View
 from treadle.thread.legible import legible
@@ -31,9 +32,6 @@ T = TypeVar("T")
 
 ANNOUNCE_S: Final = 15.0
 """What is still going on is told so often, if it has changed."""
-
-SIGNAL_S: Final = 0.2
-"""A Ctrl+C that ends a command is told to us, too, at about the time when the command is over."""
 
 ROWS_MAX: Final = 20
 """Rows of a list that are read out; more are found by searching."""
@@ -64,6 +62,7 @@ class PlainTerminal:
         self._told_at = time.monotonic()
         self._interrupted_at = -1e9
         self._is_at_end = False
+        self._is_asking = self._is_followed = False
         self._back_at = -1e9
         if sys.stdout.isatty():
             self._prompt_now()
@@ -118,10 +117,11 @@ class PlainTerminal:
 
     def show_queue(self, queued: Sequence[Queued]) -> None:
         """Tell what has been queued since."""
+        known = Counter(self._queued)
         for waiting in queued:
-            if waiting not in self._queued:
-                when = "after this round of tools" if waiting.steers else "after this turn"
-                self._print(f"heard {when}: {legible(waiting.text)}\n")
+            known[waiting] -= 1
+            if known[waiting] < 0:
+                self._print(f"{_when(waiting)}: {legible(waiting.text)}\n")
         self._queued = (*queued,)
 
     def fill(self, text: str) -> None:
@@ -135,13 +135,29 @@ class PlainTerminal:
             self._drop_what_was_typed()
             self._print("".join(f"{choice.key}: {choice.words}\n" for choice in choices))
             while True:
-                line = (await self._line("your choice: ")).strip()
+                line = (await self._answer()).strip()
                 for same in (str.__eq__, lambda a, b: a.lower() == b.lower()):
                     for choice in choices:
                         if same(line, choice.key) or same(line, choice.words):
                             return choice.key
                 keys = ", ".join(choice.key for choice in choices)
                 self._print(f"one of: {keys}\n")
+
+    async def _answer(self) -> str:
+        """A line for a question, not one that came before it could be read or in a row of them."""
+        while True:
+            asked_at = time.monotonic()
+            self._is_asking, self._is_followed = True, False
+            try:
+                line = await self._line("your choice: ")
+                stood_s = time.monotonic() - asked_at
+                await asyncio.sleep(ALONE_S)
+            finally:
+                self._is_asking = False
+            if stood_s >= STOOD_S and not (self._is_followed or self._begun):
+                return line
+            self._drop_what_was_typed()
+            self._print("lines before this question, or in a row, were not taken\n")
 
     async def enter(self, label: str, text: str = "", *, is_long: bool = False) -> str | None:
         """Read a text; an empty line leaves the text that stands there, or none if none does.
@@ -247,6 +263,9 @@ class PlainTerminal:
             if not answer.done():
                 answer.set_result(line)
             return
+        if self._is_asking:
+            self._is_followed = True
+            return
         if line.endswith("\\"):
             self._continued.append(line[:-1])
             return
@@ -334,3 +353,12 @@ class PlainTerminal:
         with contextlib.suppress(OSError):  # nobody reads any more; the input will tell
             sys.stdout.write(text)
             sys.stdout.flush()
+
+
+def _when(waiting: Queued) -> str:
+    """When it is heard, or that it is not said yet."""
+    if not waiting.is_sent:
+        return "waits, not sent yet"
+    if waiting.text.startswith(("!", "/")):
+        return "when the turn is over"
+    return f"heard after {'this round of tools' if waiting.steers else 'this turn'}"

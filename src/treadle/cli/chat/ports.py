@@ -33,6 +33,9 @@ class Choice(Struct, frozen=True):
 
     key: str
     words: str
+    needs_enter: bool = False
+    """Whether its key alone only marks it, so that Enter has to follow; the words are read in whole
+    then. If the first choice does, the last is the one that is marked at first."""
 
 
 class Row(Struct, frozen=True):
@@ -51,6 +54,8 @@ class Queued(Struct, frozen=True):
 
     text: str
     steers: bool
+    is_sent: bool = True
+    """Whether it is where it has to be; else it is a prompt that is not on disk yet."""
 
 
 class Facts(Struct, frozen=True):
@@ -150,7 +155,7 @@ class Terminal(Protocol):
         ...
 
     def fill(self, text: str) -> None:
-        """Put a text into the input, to be edited and sent."""
+        """Put a text into the input, before what stands there, to be edited and sent."""
         ...
 
     async def choose(self, question: RenderableType, choices: Sequence[Choice]) -> str:
@@ -206,3 +211,5 @@ class SlashCommand(Struct, frozen=True):
     argument: str = ""
     needs_rest: bool = True
     """Whether it waits until no turn is running; the others may be used any time."""
+    is_switch: bool = False
+    """Whether another thread may be at hand afterwards, one that is private perhaps."""

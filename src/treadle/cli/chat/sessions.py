@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from treadle.cli.setup import Parts, Setup
     from treadle.core.approval import Question
     from treadle.core.llm import Usage
-    from treadle.core.messages import ToolCall
     from treadle.runtime.outputs import Output
     from treadle.runtime.recovery import Answer
     from treadle.runtime.session import Session
@@ -63,7 +62,7 @@ class People(Struct, frozen=True):
 
     on_output: Callable[[Output], None]
     approve: Callable[[Question], Awaitable[Verdict]]
-    ask: Callable[[ToolCall], Awaitable[Answer]]
+    ask: Callable[[Question], Awaitable[Answer]]
     tell: Callable[[str], None]
     """Takes a line that a person should know."""
 
@@ -87,7 +86,11 @@ class Sessions:
         self._is_private = options.private
         self._model, self._mode = options.model, options.approval_mode
         """What is chosen and not yet recorded in the thread."""
-        self._opening = asyncio.Lock()
+        self._changing = asyncio.Lock()
+        """Held by whoever makes, opens, closes or leaves something, or has it work otherwise."""
+        self._is_suspect = False
+        self.is_switching = False
+        """Whether it is not known which thread will be at hand."""
         self.setup: Setup | None = None
         self.session: Session | None = None
         self.thread_id: str | None = None
@@ -109,6 +112,20 @@ class Sessions:
             UsageError: there is no such thread, or it takes no prompts.
             StoreError: the thread cannot be read.
         """
+        async with self._changing:
+            return await self._prepare_now(thread, latest=latest)
+
+    async def known(self) -> None:
+        """Wait until it is known what holds here.
+
+        Raises:
+            TreadleError: as `prepare`.
+        """
+        async with self._changing:
+            if self.setup is None:
+                await self._prepare_now(self.thread_id)
+
+    async def _prepare_now(self, thread: str | None, *, latest: bool = False) -> Setup:
         setup, parts, fold, standing = await asyncio.to_thread(
             self._in_context, self._prepare, thread, latest
         )
@@ -168,11 +185,14 @@ class Sessions:
             UsageError: as `prepare`, or the thread needs tools that only another program has.
             StoreError: the thread cannot be read, or the disk refused.
         """
-        async with self._opening:  # who asks while it is being opened gets the same one
-            return self.session if self.session is not None else await self._open()
+        async with self._changing:  # who asks while it is being opened gets the same one
+            if self._is_suspect:
+                with suppress(TreadleError):
+                    await self._let_go_now()
+            return self.session if self.session is not None else await self._open_now()
 
-    async def _open(self) -> Session:
-        setup = self.setup if self.setup is not None else await self.prepare(self.thread_id)
+    async def _open_now(self) -> Session:
+        setup = self.setup if self.setup is not None else await self._prepare_now(self.thread_id)
         from treadle.cli.background import BackgroundSync
         from treadle.cli.options import budget_of
         from treadle.cli.threads import open_conversation, refuse_foreign_tools
@@ -195,6 +215,11 @@ class Sessions:
 
     async def let_go(self) -> None:
         """Close the session, if one is open; its thread stays the one at hand."""
+        async with self._changing:
+            await self._let_go_now()
+
+    async def _let_go_now(self) -> None:
+        self._is_suspect = False
         session, self.session = self.session, None
         setup, self.setup = self.setup, None
         background, self._background = self._background, None
@@ -216,22 +241,34 @@ class Sessions:
     async def switch(self, thread: str | None, *, latest: bool = False) -> None:
         """Leave the thread at hand for another one, or for a new one that is like it.
 
+        A new one has its model and its approval mode, and is private if it is.
+
         Raises:
             UsageError: there is no such thread, or it takes no prompts; nothing is at hand then
                 but a new thread.
             StoreError: it cannot be read.
         """
-        model, mode = self.model or None, self.mode or None
-        await self.let_go()
-        self.thread_id = self.usage = None
-        is_new = thread is None and not latest
-        self._model, self._mode = (model, mode) if is_new else (None, None)  # type: ignore[assignment]
-        await self.prepare(thread, latest=latest)
+        async with self._changing:
+            self.is_switching = True
+            try:
+                model, mode = self.model or None, self.mode or None
+                await self._let_go_now()
+                self.thread_id = self.usage = None
+                is_new = thread is None and not latest
+                self._model, self._mode = (model, mode) if is_new else (None, None)  # type: ignore[assignment]
+                self._is_private = self.is_private
+                await self._prepare_now(thread, latest=latest)
+            finally:
+                self.is_switching = False
 
-    async def reopen(self) -> None:
-        """After a failure, or after others have worked on the thread: as it is on disk."""
+    async def drop(self) -> None:
+        """After a failure: let go of the session, whatever that raises; it is opened from disk."""
         with suppress(TreadleError):
             await self.let_go()
+
+    def suspect(self) -> None:
+        """Something beside the session has failed: the next `open` reads the thread anew."""
+        self._is_suspect = True
 
     def make_private(self, *, is_private: bool) -> None:
         """Whether the thread that begins with the next prompt may ever leave this machine."""
@@ -257,23 +294,27 @@ class Sessions:
             UsageError: there is no such model.
             NotConfiguredError: it has no key.
         """
-        if self.session is None:
-            before = self._model, self._mode
-            self._model, self._mode = model or self._model, mode or self._mode
-            try:
-                await self.prepare(self.thread_id)
-            except TreadleError:
-                self._model, self._mode = before
-                raise
-            return
-        setup = self.setup
-        assert setup is not None
-        parts = await asyncio.to_thread(self._in_context, _chosen, setup, self, model, mode)
-        self.session.configure(
-            parts.config, provider=parts.provider if model else None, tools=parts.tools
-        )
-        self.model = parts.config.model_name
-        self.mode = mode or self.mode
+        async with self._changing:
+            if self.session is None:
+                await self._choose_first(model, mode)
+                return
+            setup = self.setup
+            assert setup is not None
+            parts = await asyncio.to_thread(self._in_context, _chosen, setup, self, model, mode)
+            self.session.configure(
+                parts.config, provider=parts.provider if model else None, tools=parts.tools
+            )
+            self.model = parts.config.model_name
+            self.mode = mode or self.mode
+
+    async def _choose_first(self, model: str | None, mode: ApprovalMode | None) -> None:
+        before = self._model, self._mode
+        self._model, self._mode = model or self._model, mode or self._mode
+        try:
+            await self._prepare_now(self.thread_id)
+        except TreadleError:
+            self._model, self._mode = before
+            raise
 
 
 def _chosen(

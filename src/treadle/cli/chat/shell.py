@@ -9,6 +9,7 @@ import asyncio
 import json
 import os
 import shutil
+from collections.abc import Awaitable, Callable
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
@@ -24,8 +25,16 @@ OUTPUT_SIZE_MAX: Final = 1024 * 1024
 _numbers = count(1)
 
 
-async def run_shell(command: str, folder: str, view: ChatView) -> tuple[str, int]:
-    """Run it and show it; its output, which stands there too if Esc has ended it, and exit code.
+async def run_shell(
+    command: str, folder: str, view: ChatView, record: Callable[[str, int], Awaitable[None]]
+) -> None:
+    """Run it, record what came of it, and show that; also if Esc, or a closed window, has ended it.
+
+    Args:
+        command: as it was typed.
+        folder: where it runs.
+        view: shows it.
+        record: (output, exit code) makes it durable; whoever is cancelled meanwhile waits for it.
 
     Raises:
         UsageError: there is no shell.
@@ -49,15 +58,28 @@ async def run_shell(command: str, folder: str, view: ChatView) -> tuple[str, int
     ended = await run(
         [shell, "-c", command], cwd=folder, env=os.environ, timeout_s=TIME_S_MAX, sink=take
     )
+    is_cancelled = ended.cause is Cause.CANCEL
+    if is_cancelled:
+        asyncio.current_task().uncancel()  # type: ignore[union-attr]
     text = output.decode("utf-8", "replace").rstrip("\n")
+    await _to_its_end(record(text, ended.exit_code))  # first: the terminal may be gone
     told = f"{text}\n[exit code {ended.exit_code}]" if text else f"[exit code {ended.exit_code}]"
-    if ended.cause is Cause.CANCEL:
+    if is_cancelled:
         error = ToolError(ToolErrorKind.CANCELLED, f"{told} [ended by Esc]")
         view.show(ToolFinished(call.id, "!", ToolExecutionOutcome.Error(call.id, error)))
-        asyncio.current_task().uncancel()  # type: ignore[union-attr]
     elif ended.exit_code:
         error = ToolError(ToolErrorKind.FAILED, told)
         view.show(ToolFinished(call.id, "!", ToolExecutionOutcome.Error(call.id, error)))
     else:
         view.show(ToolFinished(call.id, "!", ToolExecutionOutcome.Success(call.id, told)))
-    return text, ended.exit_code
+
+
+async def _to_its_end(work: Awaitable[None]) -> None:
+    """Await it, whoever wants to cancel that."""
+    task = asyncio.ensure_future(work)
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            asyncio.current_task().uncancel()  # type: ignore[union-attr]
+    task.result()

@@ -13,7 +13,7 @@ async def show_thread(chat: Chat) -> None:
     session = await chat.open()
     tell_header(chat)
     if session is not None:
-        chat.terminal.commit(*chat.view.history_blocks(session.conversation))
+        chat.terminal.commit(*chat.view.history_blocks(session.conversation, session.thread_id))
 
 
 def tell_header(chat: Chat) -> None:

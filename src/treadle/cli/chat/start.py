@@ -15,10 +15,11 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
+from treadle.cli import exits
 from treadle.cli.chat.chat import Chat
 from treadle.cli.chat.commands import all_commands
 from treadle.cli.chat.sessions import ChatOptions
@@ -46,7 +47,10 @@ def run_chat(options: ChatOptions) -> int:
         raise UsageError("--fork needs a thread to go on from", hint="name one with -r ID, or -c")
     if not is_named:
         check_configured(options)
-    return asyncio.run(_run(options, is_named=is_named))
+    try:
+        return asyncio.run(_run(options, is_named=is_named))
+    finally:  # all is settled: Ctrl+C ends what is left, without telling where it was
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def check_configured(options: ChatOptions) -> None:
@@ -81,6 +85,7 @@ def check_configured(options: ChatOptions) -> None:
 
 async def _run(options: ChatOptions, *, is_named: bool) -> int:
     chat = Chat(options)
+    early = _listen_early()
     if is_named:  # that there is no such thread is told before anything is drawn
         await chat.sessions.prepare(options.thread or None, latest=options.latest)
     # Here, so that the tests of what a start costs can tell who imports what.
@@ -100,7 +105,7 @@ async def _run(options: ChatOptions, *, is_named: bool) -> int:
     chat.attach(terminal, view)
     terminal.view = chat.view
     chat.commands = terminal.commands = all_commands(chat)
-    _listen(chat)
+    _listen(chat, early)
     logging.getLogger("treadle").addHandler(_Log(chat))
     try:
         await chat.run(lambda: _begin(chat, is_named=is_named))
@@ -129,34 +134,65 @@ class _Log(logging.Handler):
             self._loop.call_soon_threadsafe(self._chat.tell, record.getMessage(), "warn")
 
 
-def _listen(chat: Chat) -> None:
-    """A closed window or an order to end settles the thread, so that it can be gone on with."""
-    from treadle.cli import exits
+_ENDING: Final = {
+    signal.SIGTERM: exits.TERMINATED,
+    signal.SIGHUP: exits.HANGUP,
+    signal.SIGQUIT: exits.QUIT,
+}
 
+
+def _listen_early() -> list[int]:
+    """Remember what is signalled before there is a chat to tell, as exit codes.
+
+    From here on no signal ends the process with the terminal as a drawing needs it.
+    """
+    loop, early = asyncio.get_running_loop(), list[int]()
+    for number, code in {**_ENDING, signal.SIGINT: exits.INTERRUPTED}.items():
+        loop.add_signal_handler(number, early.append, code)
+    return early
+
+
+def _listen(chat: Chat, early: Sequence[int]) -> None:
+    """A closed window or an order to end settles the thread, so that it can be gone on with."""
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGINT, chat.signalled)
-    loop.add_signal_handler(signal.SIGTERM, chat.end, exits.TERMINATED)
-    loop.add_signal_handler(signal.SIGHUP, chat.end, exits.HANGUP)
+    for number, code in _ENDING.items():
+        loop.add_signal_handler(number, chat.end, code)
+    if early:
+        chat.end(early[0])
 
 
 async def _begin(chat: Chat, *, is_named: bool) -> None:
     """What is done beside the first drawing."""
     options = chat.options
+    if options.thread == "":
+        await chat.switching(_pick(chat))
+        return
     if not is_named:
         await chat.sessions.prepare()
-        if options.thread == "":
-            from treadle.cli.chat.commands.threads import resume
-
-            await resume(chat, "")
-        if chat.sessions.thread_id is None:
-            tell_header(chat)
-            await _tell_pending(chat)
+        await _tell_beginning(chat)
         return
     if options.fork:
         assert chat.sessions.thread_id is not None
         await chat.fork(chat.sessions.thread_id)
     await show_thread(chat)
     await chat.resume()
+
+
+async def _pick(chat: Chat) -> None:
+    """Go on with a thread that is picked, else with a new one."""
+    from treadle.cli.chat.commands.threads import resume
+
+    await chat.sessions.prepare()
+    await resume(chat, "")
+    if chat.sessions.thread_id is None:
+        await _tell_beginning(chat)
+
+
+async def _tell_beginning(chat: Chat) -> None:
+    """Where the thread will be that begins with the first prompt, and what else is to be done."""
+    tell_header(chat)
+    await _tell_pending(chat)
 
 
 async def _tell_pending(chat: Chat) -> None:
@@ -175,7 +211,7 @@ async def _tell_pending(chat: Chat) -> None:
 def _last_words(chat: Chat) -> None:
     """What it has cost, and how to go on; nothing if no thread was begun."""
     thread_id = chat.sessions.thread_id
-    if thread_id is None:
+    if thread_id is None or getattr(chat.terminal, "is_unread", False):
         return
     with suppress(OSError):  # the terminal may be gone
         usage = chat.sessions.usage

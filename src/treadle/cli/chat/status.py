@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from msgspec.structs import replace
+
 from treadle.cli.chat.ports import Facts, StyledLine
 from treadle.thread.legible import legible
 
@@ -17,16 +19,24 @@ MODEL_LENGTH_MAX: Final = 40
 
 SEPARATOR: Final = " · "
 
+_UNASKED: Final = ("auto-edit", "auto")
+_SHORT: Final = {"workspace-write": "ws-write", "no network": "no net", "network": "net"}
+
 
 def status_line(facts: Facts, width: int) -> StyledLine:
     """One line of at most `width` columns.
 
-    What does not fit is dropped from the right; the first part alone is cut.
+    If not all of it fits, what holds commands is told in short; then what does not fit is dropped
+    from the right; the first part alone is cut. In a mode that runs commands or changes files
+    unasked, what holds them comes before the name of the model.
     """
     width = max(width, 0)
     line: list[tuple[str, str]] = []
     used = 0
-    for style, text in _parts(facts):
+    parts = _parts(facts)
+    if sum(cells(text) for _, text in parts) + len(SEPARATOR) * (len(parts) - 1) > width:
+        parts = _parts(replace(facts, sandbox=_shorter(facts.sandbox)))
+    for style, text in parts:
         room = cells(text) + (len(SEPARATOR) if line else 0)
         if used + room > width:
             break
@@ -36,7 +46,7 @@ def status_line(facts: Facts, width: int) -> StyledLine:
         return line
     if line:
         return line
-    style, text = next(iter(_parts(facts)))
+    style, text = parts[0]
     while cells(text) > width:
         text = text[:-1]
     return [(style, text)]
@@ -44,18 +54,26 @@ def status_line(facts: Facts, width: int) -> StyledLine:
 
 def _parts(facts: Facts) -> list[tuple[str, str]]:
     share = facts.context_share
+    is_unasked = facts.mode in _UNASKED
     parts = [
         ("warn", "private" if facts.is_private else ""),
         ("accent", facts.mode),
+        ("dim", facts.sandbox if is_unasked else ""),
         ("dim", _short(facts.model)),
         ("dim", facts.branch and facts.branch + "*" * facts.is_dirty),
         (_share_style(share), "" if share is None else f"{share:.0%} context"),
         ("dim", "" if facts.cost_usd is None else f"${facts.cost_usd:.2f}"),
         ("dim", f"{count(facts.tokens)} tokens" if facts.tokens else ""),
-        ("dim", facts.sandbox),
+        ("dim", "" if is_unasked else facts.sandbox),
         ("dim", facts.sync),
     ]
     return [(style, legible(" ".join(text.split()))) for style, text in parts if text]
+
+
+def _shorter(sandbox: str) -> str:
+    """`ws-write, no net` for `workspace-write, no network, bubblewrap`."""
+    level, *rest = sandbox.partition(":")[0].split(", ")[:2]
+    return ", ".join(_SHORT.get(part, part) for part in (level, *rest))
 
 
 def _short(model: str) -> str:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
-    from treadle.core.messages import ToolCall
+    from treadle.core.approval import Question
 
 
 def words(text: str, style: str = "") -> Text:
@@ -36,11 +36,17 @@ def pairs(rows: Iterable[Sequence[str]]) -> RenderableType:
     return table
 
 
-def uncertain_block(call: ToolCall, *, is_plain: bool) -> RenderableType:
-    """A call that was running when its process died."""
+def uncertain_block(question: Question, *, is_plain: bool) -> RenderableType:
+    """A call that was running when its process died, and what running it again would mean."""
     from rich.console import Group
 
-    from treadle.cli.chat.blocks.question import call_block
+    from treadle.cli.chat.blocks.question import call_block, circumstances
 
     text = "The process died while this was running. It may or may not have happened:"
-    return Group(words(text, "warn"), call_block(call, is_plain=is_plain))
+    risk = f"  to run it again has a risk that is {question.risk.name.lower()}"
+    return Group(
+        words(text, "warn"),
+        call_block(question.call, is_plain=is_plain),
+        words(risk, "dim"),
+        *circumstances(question),
+    )

@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from treadle.cli.chat.calls import Running, ended, ended_message, title_of
+from treadle.cli.chat.calls import (
+    COMMAND_TOOLS,
+    FILE_TOOLS,
+    Running,
+    ended,
+    ended_message,
+    title_of,
+)
 from treadle.cli.chat.changes import Before, look_before, made, planned, reader_of
 from treadle.cli.chat.live import (
     FRAME_S,
@@ -24,12 +31,14 @@ from treadle.cli.chat.live import (
     text_lines,
     thought_lines,
 )
-from treadle.cli.chat.markdown import Splitter
+from treadle.cli.chat.markdown import Piece, Splitter
 from treadle.cli.chat.ports import StyledLine, Terminal
+from treadle.core.conversation import Conversation
 from treadle.core.messages import NOTE, Message, ToolCall
 from treadle.core.tools import ToolExecutionOutcome
 from treadle.runtime import outputs
 from treadle.runtime.outputs import Output
+from treadle.thread.unheard import words_alone
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -84,7 +93,11 @@ class ChatView:
         self._before: dict[str, Before] = {}
         self._calls: dict[str, ToolCall] = {}
         """Those of this turn; a call's id may come again in another."""
+        self._asked: dict[str, str | None] = {}
+        """The diffs that were shown with a question, by call."""
         self._last: _Last | None = None
+        self._is_below_change = False
+        """Whether what was committed last is a call that may have changed files, and ended well."""
         self._turn_s: float | None = None
         self._retry_s: float | None = None
         self._error = ""
@@ -122,15 +135,23 @@ class ChatView:
         from treadle.cli.chat.blocks.question import question_block
 
         plain = self._terminal.is_plain
+        self._asked[question.call.id] = planned(question.call, self._read)
         return Tight(question_block(question, read=self._read, is_plain=plain))
 
-    def history_blocks(self, messages: Sequence[Message]) -> list[RenderableType]:
+    def history_blocks(
+        self, messages: Sequence[Message], thread_id: str = ""
+    ) -> list[RenderableType]:
         """The last turn of a conversation, as it looked; of a long one its end.
 
         Args:
-            messages: the conversation, or its end.
+            messages: the conversation, or its end; of a `Conversation` what a rewind has hidden is
+                left out.
+            thread_id: where one finds what was said before; without it nothing is told of that.
         """
-        return list(self._told_again(messages))
+        spans = messages.hidden if isinstance(messages, Conversation) else ()
+        hidden = {at for start, end in spans for at in range(start, end)}
+        shown = [one for at, one in enumerate(messages) if at not in hidden]
+        return list(self._told_again(shown, thread_id))
 
     def close(self) -> None:
         """Commit what is unfinished as it is: the chat ends, or goes on with another thread."""
@@ -138,6 +159,7 @@ class ChatView:
         self._running.clear()
         self._before.clear()
         self._calls.clear()
+        self._asked.clear()
         self._last = self._turn_s = self._retry_s = None
         self._terminal.refresh()
 
@@ -147,6 +169,7 @@ class ChatView:
 
         from treadle.cli.chat.blocks.frames import Tight
 
+        self._is_below_change = is_tight and self._is_below_change
         self._terminal.commit(*(() if is_tight else (Text(""),)), *map(Tight, blocks))
 
     def _say(
@@ -174,7 +197,7 @@ class ChatView:
         for piece in pieces:
             block = self._prose(piece, self._links)
             if block is not None:
-                self._commit(block)
+                self._commit(block, is_tight=isinstance(piece, Piece) and piece.goes_on)
 
     def _prose(self, markup: str, links: dict[str, Any]) -> RenderableType | None:
         """A piece as it is shown; `None` if nothing is.
@@ -205,6 +228,7 @@ class ChatView:
         self._end_text()
         self._begin_turn()
         self._calls.clear()
+        self._asked.clear()
         if output.prompt:
             self._commit(prompt_block(output.prompt))
 
@@ -255,8 +279,10 @@ class ChatView:
         self._say(words, "warn", "! ")
 
     def _on_hook(self, output: outputs.HookFinished) -> None:
+        # Below another call it would be taken for that one's.
         if output.note:
-            self._say(output.note, "good" if output.action_taken else "warn", "  ", is_tight=True)
+            is_tight, style = self._is_below_change, "good" if output.action_taken else "warn"
+            self._say(output.note, style, "  " if is_tight else "", is_tight=is_tight)
 
     def _on_notice(self, output: outputs.Notice) -> None:
         self._say(output.text, "warn", "! ")
@@ -292,7 +318,8 @@ class ChatView:
 
         running = self._running.pop(output.call_id, None)
         before = self._before.pop(output.call_id, None)
-        call = self._calls.get(output.call_id) or ToolCall(output.call_id, output.tool_name)
+        named = output.call or ToolCall(output.call_id, output.tool_name)
+        call = self._calls.get(output.call_id, named)
         how, outcome = ended(output.outcome), output.outcome
         if isinstance(outcome, ToolExecutionOutcome.Success):
             text, diff = outcome.output, made(call, before, self._read)
@@ -300,12 +327,16 @@ class ChatView:
             text, diff = outcome.error.text, None
         self._last = _Last(call, text, diff, how.is_part)
         took_s = None if running is None else self._now() - running.started_s
+        is_known = diff is not None and diff == self._asked.pop(call.id, None)
         plain = self._terminal.is_plain
-        self._commit(result_block(title_of(call), how, took_s, diff=diff, is_plain=plain))
+        self._commit(
+            result_block(title_of(call), how, took_s, diff=diff, is_known=is_known, is_plain=plain)
+        )
+        self._is_below_change = how.is_good and call.tool_name in FILE_TOOLS | COMMAND_TOOLS
 
     # ---- what was said before ------------------------------------------------------------------
 
-    def _told_again(self, messages: Sequence[Message]) -> Iterator[RenderableType]:
+    def _told_again(self, messages: Sequence[Message], thread_id: str) -> Iterator[RenderableType]:
         from rich.text import Text
 
         from treadle.cli.chat.blocks.frames import Tight
@@ -313,6 +344,9 @@ class ChatView:
 
         first = max((i for i, one in enumerate(messages) if _is_prompt(one)), default=0)
         shown = max(first, len(messages) - HISTORY_MESSAGES_MAX)
+        if thread_id and (earlier := sum(map(_is_prompt, messages[:first]))):
+            turns = "1 earlier turn" if earlier == 1 else f"{earlier} earlier turns"
+            yield line_block(f"{turns}: treadle show {thread_id}")
         calls = {call.id: call for one in messages[first:] for call in one.tool_calls}
         said = [messages[first]] if first < shown else []
         for message in [*said, *messages[shown:]]:
@@ -329,7 +363,8 @@ class ChatView:
         plain = self._terminal.is_plain
         text = message.content
         if message.role == "user":
-            yield line_block(text) if message.name == NOTE else prompt_block(text)
+            is_note = message.name == NOTE
+            yield line_block(text) if is_note else prompt_block(words_alone(text))
         elif message.role == "assistant":
             splitter, links = Splitter(), dict[str, Any]()
             if len(text) > HISTORY_TEXT_MAX:

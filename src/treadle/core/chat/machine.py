@@ -49,7 +49,7 @@ from treadle.core.compaction import build_summary_request
 from treadle.core.config import AgentConfig
 from treadle.core.conversation import Conversation
 from treadle.core.events import AgentEvent, ApprovalDecided, CompactionRequested, name_of
-from treadle.core.executions import as_run, without_yes
+from treadle.core.executions import as_run, asked_anew, without_yes
 from treadle.core.joining import join
 from treadle.core.machine import Retry
 from treadle.core.messages import Message, ToolCall
@@ -135,6 +135,8 @@ class ConversationMachine:
         state = self._state
         if isinstance(state, ExecutingTools | WaitingForApproval):
             state = replace(state, executions=without_yes(state.executions))
+        if isinstance(state, WaitingForApproval):
+            state = replace(state, questions=asked_anew(state.questions))
         other._state = state
         return other
 

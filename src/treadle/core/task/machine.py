@@ -20,7 +20,7 @@ from treadle.core.budget import seconds_between
 from treadle.core.config import AgentConfig
 from treadle.core.conversation import Conversation
 from treadle.core.events import AgentEvent, LlmEvent, ShutdownRequested, ToolProgressEvent, name_of
-from treadle.core.executions import without_yes
+from treadle.core.executions import asked_anew, without_yes
 from treadle.core.llm import LlmError
 from treadle.core.machine import Retry
 from treadle.core.messages import Message, ToolCall
@@ -114,6 +114,9 @@ class TaskMachine:
         """The machine of a fork, where nobody has allowed anything; this one stays as it is."""
         memory = self._state.memory
         memory = replace(memory, executions=without_yes(memory.executions))
+        if (pending := memory.pending_approval) is not None:
+            pending = replace(pending, open=asked_anew(pending.open))
+            memory = replace(memory, pending_approval=pending)
         config = self._config.without_grants()
         other = self._with(config, replace(self._state, memory=memory))
         other._thread_id = thread_id

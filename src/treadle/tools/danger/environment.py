@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from treadle.tools.danger.calls import Call
+from treadle.tools.danger.filters import FILTERS, shows_environment
 from treadle.tools.danger.lexer import Word
 from treadle.tools.danger.reasons import Reason
 
@@ -91,12 +92,28 @@ def reasons(call: Call) -> Iterator[Reason]:
         yield Reason.REPLACES
     elif name == "history" and call.has("-c", "-d", "-w", "-a"):
         yield Reason.COVERS_UP
-    elif (name == "compgen" and call.has("-v", "-e")) or (
-        name == "ps" and any(re.fullmatch("[a-z]*e[a-z]*", text) for text in texts)
-    ):
+    elif _shows(call):
         yield Reason.ENVIRONMENT
     elif name in ("bind", "complete"):
         yield Reason.LATER
+
+
+def _shows(call: Call) -> bool:
+    """Whether it shows variables that it was not asked for by name."""
+    if call.name == "compgen":
+        return call.has("-v", "-e")
+    if call.name == "ps":
+        return any(re.fullmatch("[a-z]*e[a-z]*", text) for text in call.texts)
+    if call.name in ("npm", "yarn", "pnpm"):
+        return call.operands[:2] in (("run", "env"), ("run-script", "env"))
+    if call.name == "systemctl":
+        return "show-environment" in call.operands
+    return call.name in FILTERS and any(map(shows_environment, _filters(call)))
+
+
+def _filters(call: Call) -> tuple[str, ...]:
+    """The filter, which comes first if no option takes a value in front of it."""
+    return call.operands if any(text.startswith("-") for text in call.texts) else call.operands[:1]
 
 
 def _declared(call: Call) -> Iterator[Reason]:

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from treadle.tools.danger.calls import Call
+from treadle.tools.danger.git import parsed
 from treadle.tools.danger.lexer import Word
 from treadle.tools.danger.places import (
     Reach,
     candidates,
+    is_history,
     is_root,
     is_secret,
     may_be_secret,
@@ -84,7 +86,7 @@ def paths_in(call: Call) -> Iterator[Word]:
     is_search = call.name in _PATTERN_FIRST
     skips_pattern = is_search and not call.has("-e", "-f", "--regexp", "--files", "--type-list")
     options = _TEXT_OPTIONS.get(call.name, frozenset())
-    has_message = call.name == "git" and bool(_MESSAGES & {*call.texts[:3]})
+    has_message = call.name == "git" and parsed(call.texts)[1] in _MESSAGES
     is_text = False
     for word in call.args:
         text = word.text
@@ -190,7 +192,9 @@ def is_written(redirect: Redirect) -> bool:
 
 
 def is_far(word: Word) -> bool:
-    """Whether an argument may reach anything outside the workspace, or a credential."""
+    """Whether an argument may reach anything outside the workspace, a credential, or `.git`."""
+    if is_history(word.text):
+        return True
     return any(reach(path) > Reach.INSIDE or is_secret(path) for path in candidates(word.text)) or (
         word.has_globs and may_be_secret(word.text)
     )

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from treadle.tools.danger.calls import Call, name_of
 from treadle.tools.danger.files import is_far, is_written, paths_in
+from treadle.tools.danger.filters import reads_more
 from treadle.tools.danger.harmless import RULES, Rule
 from treadle.tools.danger.split import Simple
 
@@ -30,6 +31,8 @@ _MODULES: Final = frozenset({"pytest", "mypy", "black", "isort", "flake8", "ruff
 _LOCAL_PROGRAM: Final = re.compile(r"^(\./)?((\.?venv|env)/bin|node_modules/\.bin)/(?=[\w.-]+$)")
 _PRINTS_LINES: Final = re.compile(r"(\d+|\$)(,(\d+|\$))?p(;(\d+|\$)(,(\d+|\$))?p)*")
 _DURATION: Final = re.compile(r"\d+(\.\d+)?[smh]?")
+_DASHED_VALUE: Final = re.compile(r"-(\d[\w.]*)?$|- ")
+"""A value that begins like an option and is none: `-mtime -1`, a message that is a list."""
 _RUNNERS: Final = frozenset({"npm", "yarn", "pnpm"})
 _NEVER: Final = frozenset(
     {*("eval", "exec", "xargs", "env", "sudo", "doas", "trap", "alias", "parallel", "coproc")}
@@ -112,7 +115,13 @@ def _rule_for(texts: tuple[str, ...]) -> tuple[tuple[str, ...], Rule, tuple[str,
 
 
 def _judged(rule: Rule, arguments: tuple[str, ...], key: tuple[str, ...]) -> tuple[str, ...] | None:
-    """The words of the kind; empty if it is not of this kind; `None` if no grant may cover it."""
+    """The words of the kind; empty if it is not of this kind; `None` if no grant may cover it.
+
+    Every word is asked whether it is an option that no grant covers, also one that is taken to be
+    a value, or to stand where options are over: then a program that counts otherwise does no harm.
+    """
+    if any(_is_never(rule, text) for text in arguments):
+        return None
     named: list[str] = []
     is_understood, place = True, 0
     while place < len(arguments):
@@ -125,14 +134,15 @@ def _judged(rule: Rule, arguments: tuple[str, ...], key: tuple[str, ...]) -> tup
                 return None
             named += arguments[place:]
             break
-        elif _is_never(rule, text):
-            return None
         else:
-            length = _option_length(rule, text)
+            value = arguments[place] if place < len(arguments) else ""
+            length = _option_length(rule, text, value)
             is_understood = is_understood and length > 0
             place += max(length - 1, 0)
     if key[:2] == ("sed", "-n"):
         is_understood = is_understood and bool(named and _PRINTS_LINES.fullmatch(named[0]))
+    if key[0] == "jq" and named and reads_more(named[0]):
+        return None
     return _with_names(rule, named, key) if is_understood else ()
 
 
@@ -149,15 +159,19 @@ def _with_names(rule: Rule, named: list[str], key: tuple[str, ...]) -> tuple[str
 
 
 def _is_never(rule: Rule, text: str) -> bool:
-    """Whether an option is one that no grant covers: whole, cut short, bundled, or with a value."""
-    if text in rule.options:
+    """Whether a word is one that no grant covers: whole, cut short, bundled, or with a value."""
+    if text.startswith("@"):
+        return "@" in rule.never
+    is_text = not text.startswith("-") or text in ("-", "--") or text.startswith("- ")
+    if is_text or text in rule.options:
         return False
     name = text.partition("=")[0]
+    twin = name[1:] if text.startswith("--") else f"-{name}"
     for option in rule.never:
-        if text == option or name == option:
+        if option == name or (option == twin and len(option) > 2):
             return True
         if option.startswith("--") and len(name) > 3 and option.startswith(name):
-            return f"{name}=" not in rule.options
+            return not rule.options & {name, f"{name}=", f"{name}?"}
         if len(option) == 2 and not text.startswith("--") and _bundles(rule, text, option[1]):
             return True
     return False
@@ -165,7 +179,8 @@ def _is_never(rule: Rule, text: str) -> bool:
 
 def _bundles(rule: Rule, text: str, wanted: str) -> bool:
     """Whether a short option stands in a bundle, or in front of its value."""
-    if f"{text.partition('=')[0]}=" in rule.options:
+    name = text.partition("=")[0]
+    if len(name) > 2 and rule.options & {f"{name}=", f"{name}?"}:
         return False
     for letter in text[1:]:
         if letter == wanted:
@@ -175,20 +190,34 @@ def _bundles(rule: Rule, text: str, wanted: str) -> bool:
     return False
 
 
-def _option_length(rule: Rule, text: str) -> int:
-    """How many words an option takes, with its value; 0 if it is not one of the rule."""
+def _option_length(rule: Rule, text: str, value: str) -> int:
+    """How many words an option takes, with its value; 0 if it is not one of the rule.
+
+    Args:
+        rule: of the program.
+        text: the option.
+        value: the word after it, empty if there is none.
+    """
     name, has_value, _ = text.partition("=")
-    if text in rule.options or (has_value and f"{name}=" in rule.options):
+    options = rule.options
+    taken = 2 if not value.startswith("-") or _DASHED_VALUE.match(value) else 0
+    optional = 2 if value.isdecimal() else 1  # the number of `make -j 4` is nothing else anywhere
+    if text in options or (has_value and options & {f"{name}=", f"{name}?"}):
         return 1
-    if f"{text}=" in rule.options:
-        return 2
-    if "-#" in rule.options and re.fullmatch(r"-\d+", text):
+    if f"{text}=" in options:
+        return taken
+    if f"{text}?" in options:
+        return optional
+    if "-#" in options and re.fullmatch(r"-\d+", text):
         return 1
     if text.startswith("--"):
         return 0
     for place, letter in enumerate(text[1:], start=1):
-        if f"-{letter}=" in rule.options:
-            return 1 if place < len(text) - 1 else 2
-        if f"-{letter}" not in rule.options:
+        is_last = place == len(text) - 1
+        if f"-{letter}=" in options:
+            return taken if is_last else 1
+        if f"-{letter}?" in options:
+            return optional if is_last else 1
+        if f"-{letter}" not in options:
             return 0
     return 1

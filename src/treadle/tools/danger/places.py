@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterator
 from enum import IntEnum
@@ -23,6 +24,7 @@ _SECRET: Final = re.compile(
     r"|secrets?\.(json|toml|ya?ml|env|txt)|service[-_]account[\w-]*\.json|master\.key"
     r"|[\w.*-]+\.(pem|p12|pfx|jks|keystore|kdbx|ppk|key)"
     r"|etc/g?shadow-?|etc/sudoers(\.d)?|proc/[^/]+/(environ|mem|fd|root|cwd|cmdline)|\.bash_history"
+    r"|\.git/(config(\.worktree)?|fetch_head|credentials|modules/.+/config)"
     r"|\.zsh_history|\.python_history|var/run/secrets|run/secrets"
     r")(?=/|$)",
     re.IGNORECASE,
@@ -146,7 +148,12 @@ def _climbs(parts: list[str]) -> bool:
 
 def is_secret(path: str) -> bool:
     """Whether credentials are kept there by custom."""
-    return _SECRET.search(path) is not None
+    return _SECRET.search(path) is not None or _SECRET.search(_plain(path)) is not None
+
+
+def is_history(path: str) -> bool:
+    """Whether it is the folder of git, which holds addresses with passwords, or lies in it."""
+    return ".git" in _plain(path).lower().split("/")
 
 
 def may_be_secret(pattern: str) -> bool:
@@ -157,7 +164,12 @@ def may_be_secret(pattern: str) -> bool:
 
 def runs_later(path: str) -> bool:
     """Whether programs run, or choose what they run, by what stands there."""
-    return _LATER.search(path) is not None
+    return _LATER.search(path) is not None or _LATER.search(_plain(path)) is not None
+
+
+def _plain(path: str) -> str:
+    """The path without detours: `.git/config` for `.git/./config`."""
+    return posixpath.normpath(path) if "//" in path or "/." in path else path
 
 
 def is_root(path: str) -> bool:

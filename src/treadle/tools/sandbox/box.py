@@ -32,11 +32,17 @@ from treadle.tools.sandbox.launch import Backend, Order, Prepared
 from treadle.tools.sandbox.policy import Level, Network, Policy
 from treadle.tools.sandbox.protected import (
     Copies,
-    Placeholders,
+    Made,
     Protected,
     find_protected,
+    first_missing,
+    is_in,
+    make_placeholders,
+    remove_placeholders,
     undo,
+    ways_to,
 )
+from treadle.tools.sandbox.steering import own_settings
 
 OF_SESSION: Final = (
     "SSH_AUTH_SOCK",
@@ -83,8 +89,6 @@ _NO_NETWORK: Final = (
     "commands have no network here. A person may allow it: `--network ask` for one run, "
     '`network = "ask"` in their own settings'
 )
-
-_placeholders: Final = Placeholders()
 
 
 class Standing(Struct, frozen=True):
@@ -236,8 +240,9 @@ class Sandbox:
         assert not self.is_off
         assert not self._why_unheld
         mounts, protected = self._mounts()
-        undone: list[str] = []
-        made = _placeholders.make(protected.missing)
+        # What a run that was killed has left.
+        undone = undo(protected.absent)
+        made = make_placeholders(protected.missing, protected.blank)
         try:
             with self._lay(mounts, protected, made, undone) as (mounts, env, data):
                 order = Order(argv, env, cwd, self.policy.limits, self.has_network(wants_network))
@@ -247,7 +252,7 @@ class Sandbox:
                 finally:
                     prepared.close()
         finally:
-            left = _placeholders.remove(made)
+            left = remove_placeholders(made)
             undone += undo((*left, *protected.absent))
 
     # ---- what holds ----------------------------------------------------------------------------
@@ -319,7 +324,7 @@ class Sandbox:
             places.existing(places.NEEDED_OF_RUN) if self.policy.network is not Network.OFF else ()
         )
         scratch = {*places.existing(places.SCRATCH), *self._homes}
-        empty = {*places.existing(places.EMPTY)} - scratch
+        empty = {*places.existing(places.EMPTY), *places.homes_of_others()} - scratch
         private = {*scratch, *empty}
         # A folder of which all is seen anyway, or that lies in the workspace, is left as it is.
         private = {
@@ -342,14 +347,27 @@ class Sandbox:
 
     def _mounts(self) -> tuple[Mounts, Protected]:
         """Those of this run, which begins now."""
-        protected = find_protected(self._writable)
+        protected = find_protected(self._writable, own_settings(self._environ))
         hidden = (*self._hidden, *places.existing(self.policy.hidden))
         own = tuple(
-            path
+            str(first_missing(Path(path)))
             for path in map(os.path.realpath, self.policy.hidden)
             if not Path(path).exists() and self._is_writable(path)
         )
-        protected = replace(protected, missing=(*protected.missing, *own))
+        # What leads to hidden paths cannot be renamed, or they would be open under another name.
+        ways = (
+            way
+            for path in (*hidden, *own)
+            for folder in self._writable
+            if is_in(path, folder)
+            for way in ways_to(Path(path), folder)
+            if way not in self._writable
+        )
+        protected = replace(
+            protected,
+            kept=tuple(dict.fromkeys((*protected.kept, *ways))),
+            missing=tuple(dict.fromkeys((*protected.missing, *own))),
+        )
         mounts = replace(
             self._plain_mounts,
             kept=protected.kept,
@@ -361,13 +379,27 @@ class Sandbox:
                     for one in (*hidden, *places.existing(places.SECRET_FILES))
                     if Path(one).is_file()
                 )
-            ),
+            )
+            + self._sockets(),
         )
         return mounts, protected
 
+    def _sockets(self) -> tuple[str, ...]:
+        """Those that programs outside listen on, where a command would see them."""
+        plain = self._plain_mounts
+        private = (*plain.scratch, *plain.empty)
+
+        def is_seen(path: str) -> bool:
+            is_out_of_sight = any(places.is_below(path, one) for one in private)
+            return not is_out_of_sight or any(places.is_below(path, one) for one in plain.readable)
+
+        return tuple(
+            path for path in places.sockets() if is_seen(path) and not self._is_writable(path)
+        )
+
     @contextmanager
     def _lay(
-        self, mounts: Mounts, protected: Protected, made: list[str], undone: list[str]
+        self, mounts: Mounts, protected: Protected, made: list[Made], undone: list[str]
     ) -> Iterator[tuple[Mounts, dict[str, str], dict[str, bytes]]]:
         """The mounts, the environment and the files of a run on the backend."""
         env = self.environment()
@@ -377,7 +409,15 @@ class Sandbox:
             if home not in mounts.scratch:
                 env["HOME"] = env["HOME"] if self._why_wide else "/tmp"  # noqa: S108
             data = {f"{home}/.gitconfig": self._git_settings} if home in mounts.scratch else {}
-            yield replace(mounts, hidden_folders=(*mounts.hidden_folders, *made)), env, data
+            laid = replace(
+                mounts,
+                hidden_folders=(
+                    *mounts.hidden_folders,
+                    *(one.path for one in made if one.is_folder),
+                ),
+                shut=(*mounts.shut, *(one.path for one in made if not one.is_folder)),
+            )
+            yield laid, env, data
             return
         copies = Copies(protected.shut)
         with tempfile.TemporaryDirectory(prefix="treadle-") as scratch:

@@ -35,6 +35,16 @@ EMPTY: Final = (
     "/etc/wireguard",
     "/etc/kubernetes",
     "/etc/NetworkManager/system-connections",
+    "/etc/letsencrypt",
+    "/etc/openvpn",
+    "/etc/ppp",
+    "/etc/rancher",
+    "/var/lib/cloud",
+    "/var/lib/incus",
+    "/var/lib/kubelet",
+    "/var/lib/lxd",
+    "/var/lib/mysql",
+    "/var/snap/lxd/common/lxd",
 )
 """Empty and not writable; homes of this user are scratch besides."""
 SECRET_FILES: Final = (
@@ -47,10 +57,17 @@ SECRET_FILES: Final = (
     "/etc/ssh/ssh_host_ecdsa_key",
     "/etc/ssh/ssh_host_ed25519_key",
     "/etc/krb5.keytab",
+    "/etc/docker/key.json",
+    "/etc/mysql/debian.cnf",
 )
 """Only root can read them, and this program may be root."""
 NEEDED_OF_RUN: Final = ("/run/current-system", "/run/opengl-driver", "/run/systemd/resolve")
 """Programs of NixOS; and where `/etc/resolv.conf` points to."""
+
+_PEOPLE: Final = range(1000, 60_000)
+"""Numbers of users that are people."""
+_LISTENS: Final = 0x10000
+_SOCKET_COUNT_MAX: Final = 200
 
 TOOLCHAINS: Final = (
     ".asdf",
@@ -133,6 +150,29 @@ def homes_of(environ: Mapping[str, str]) -> tuple[str, ...]:
         named.append(pwd.getpwuid(os.getuid()).pw_dir)
     real = [os.path.realpath(one) for one in named if one.startswith("/")]
     return tuple(dict.fromkeys(one for one in real if one != "/" and Path(one).is_dir()))
+
+
+def homes_of_others() -> tuple[str, ...]:
+    """The home folders of all people of this machine; not those that are, or hold, the system."""
+    named = [user.pw_dir for user in pwd.getpwall() if user.pw_uid in _PEOPLE]
+    deep = [one for one in existing(named) if one.count("/") > 1 and Path(one).is_dir()]
+    return tuple(one for one in deep if not one.startswith(("/usr/", "/bin/", "/lib", "/nix/")))
+
+
+def sockets() -> tuple[str, ...]:
+    """The Unix sockets on which programs of this machine listen now."""
+    try:
+        lines = Path("/proc/net/unix").read_bytes().splitlines()[1:]
+    except OSError:
+        return ()
+    found = dict[str, None]()
+    for line in lines:
+        fields = line.split(None, 7)
+        if len(fields) == 8 and fields[7].startswith(b"/") and int(fields[3], 16) & _LISTENS:
+            path = os.path.realpath(os.fsdecode(fields[7]))
+            if Path(path).is_socket():
+                found[path] = None
+    return tuple(found)[:_SOCKET_COUNT_MAX]
 
 
 def existing(paths: Iterable[str]) -> tuple[str, ...]:

@@ -2,16 +2,19 @@
 
 Of git: a folder's `.git`, with its hooks, its settings, and the files that say where others of
 them lie; the same of submodules, of other work trees, and of repositories further down, as far as
-a bounded walk finds them. Of this program: `.treadle`. A repository that a command makes anew
+a bounded walk finds them; what their settings include, and the folder of hooks that they name. Of
+this program: `.treadle`. A repository that a command makes anew
 below the workspace is not among them.
 """
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import secrets
 import stat
-import threading
+from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -21,8 +24,11 @@ from msgspec import Struct
 
 from treadle.core.tools import ToolErrorKind
 from treadle.tools.failure import ToolFailure
+from treadle.tools.sandbox.steering import steered_by
 
 FOLDER_COUNT_MAX: Final = 1000
+ALL_COUNT_MAX: Final = 100_000
+"""Folders that are looked at before each command, and before the first one."""
 DEPTH_MAX: Final = 5
 COPY_SIZE_MAX: Final = 4 * 2**20
 """Bytes of protected files that are kept where nothing can shut them."""
@@ -33,19 +39,23 @@ _OWN: Final = ".treadle"
 _PARTS: Final = ("HEAD", "config", "hooks", "objects", "refs")
 _STEERING: Final = ("commondir", "gitdir", "config.worktree")
 """Files of a git folder that say where its settings lie, or are such."""
+_TRIES_MAX: Final = 5
+_found_before: Final[dict[str, dict[Path, None]]] = {}
 
 
 class Protected(Struct, frozen=True):
     """Absolute paths, parents before children.
 
     `kept` are folders that stay writable, but not renamable. `shut` may not be changed at all.
-    `missing` are folders that must not come to be, nor `absent` files.
+    `missing` are folders that must not come to be, nor `blank` files, in whose place an empty one
+    can be; nor `absent` files, in whose place nothing can be.
     """
 
     kept: tuple[str, ...] = ()
     shut: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
+    blank: tuple[str, ...] = ()
 
 
 class _Found:
@@ -54,15 +64,22 @@ class _Found:
         self.shut: list[str] = []
         self.missing: list[str] = []
         self.absent: list[str] = []
+        self.blank: list[str] = []
 
 
-def find_protected(folders: Iterable[str]) -> Protected:
+def find_protected(folders: Iterable[str], settings: Iterable[Path] = ()) -> Protected:
     """What is protected in folders that a command may change.
 
+    Args:
+        folders: absolute paths, without links.
+        settings: files of git's settings that hold in all of them.
+
     Raises:
-        ToolFailure: a symbolic link stands where a protected file should: it cannot be shut.
+        ToolFailure: a symbolic link stands where a protected file should: it cannot be shut. Or
+            there are more folders than `ALL_COUNT_MAX`.
     """
-    found, folders = _Found(), tuple(folders)
+    found, folders, settings = _Found(), tuple(folders), tuple(settings)
+    steered = [one for file in settings for one in steered_by(file, Path("/nowhere"))]
     for folder in folders:
         own = Path(folder, _OWN)
         if _is_missing(own):
@@ -77,15 +94,83 @@ def find_protected(folders: Iterable[str]) -> Protected:
         for place in _places_of_git(folder):
             if not _is_missing(place):
                 # Who could rename a folder on the way could put another repository there.
-                way = [one for one in place.parent.parents if one.is_relative_to(folder)]
-                found.kept += map(str, reversed([place.parent, *way]))
-                _add_repository(place, found)
+                found.kept += ways_to(place, folder)
+                steered += _add_door(place, found, settings, folders)
+    for path, is_folder in dict.fromkeys(steered):
+        for folder in folders:
+            if is_in(path, folder):
+                _add_steered(Path(path), folder, is_folder, found)
     return Protected(
         tuple(one for one in dict.fromkeys(found.kept) if one not in folders),
         tuple(dict.fromkeys(found.shut)),
         tuple(dict.fromkeys(found.missing)),
         tuple(dict.fromkeys(found.absent)),
+        tuple(dict.fromkeys(found.blank)),
     )
+
+
+def ways_to(path: Path, folder: str) -> list[str]:
+    """The folders that lead to something in a folder, without that, parents first."""
+    way = [str(one) for one in path.parents if is_in(str(one), folder)]
+    return way[::-1]
+
+
+def is_in(path: str, folder: str) -> bool:
+    """Whether a path lies in a folder, and is not it."""
+    return path != folder and Path(path).is_relative_to(folder)
+
+
+def first_missing(path: Path) -> Path:
+    """The path, or the first of the folders that lead to it that is not there."""
+    for one in reversed((path, *path.parents)):
+        if not os.path.lexists(one):
+            return one
+    return path
+
+
+def _add_steered(path: Path, folder: str, is_folder: bool, found: _Found) -> None:
+    """What settings lead to; what leads to it must not be renamed, and no link."""
+    for one in (*ways_to(path, folder), str(path)):
+        _no_link(Path(one))
+    if (is_folder and _is_missing(path)) or not path.parent.is_dir():
+        first = first_missing(path)
+        found.kept += ways_to(first, folder)
+        found.missing.append(str(first))
+        return
+    found.kept += ways_to(path, folder)
+    if os.path.lexists(path):
+        found.shut.append(str(path))
+    else:
+        found.blank.append(str(path))
+
+
+def _add_door(
+    place: Path, found: _Found, settings: Iterable[Path], folders: Iterable[str]
+) -> list[tuple[str, bool]]:
+    """A `.git`; and what the settings behind it lead to."""
+    _add_repository(place, found)
+    target = place
+    if place.is_file():
+        named = _named_by(place)
+        if named is None:
+            return []
+        target = named.parent.parent if named.parent.name == "worktrees" else named
+        inside = [one for one in folders if is_in(str(target), one)]
+        if inside and target.name != _GIT and _was_repository(target):
+            # One that no walk finds, as it goes by another name.
+            found.kept += ways_to(target, inside[0])
+            _add_repository(target, found)
+    files = (target / "config", target / "config.worktree", *settings)
+    return [one for file in files for one in steered_by(file, place.parent)]
+
+
+def _named_by(path: Path) -> Path | None:
+    """The folder that a `.git` file names, without links."""
+    with path.open("rb") as file:
+        said = file.read(4096)
+    if not said.startswith(b"gitdir: "):
+        return None
+    return (path.parent / os.fsdecode(said[8:].rstrip(b"\r\n"))).resolve()
 
 
 def _is_missing(path: Path) -> bool:
@@ -107,9 +192,28 @@ def _no_link(path: Path) -> Path:
 
 
 def _places_of_git(folder: str) -> list[Path]:
-    found, todo, count = [], [(folder, 0)], 0
-    while todo and count < FOLDER_COUNT_MAX:
-        place, depth = todo.pop(0)
+    """Repositories beneath a folder.
+
+    The first look in a process, before a command has run, is a long one; what it finds is
+    remembered, so that a command cannot make so many folders that they are not found any more.
+    """
+    is_first = folder not in _found_before
+    found, is_cut = _walk(folder, ALL_COUNT_MAX if is_first else FOLDER_COUNT_MAX)
+    if is_first and is_cut:
+        raise ToolFailure(
+            ToolErrorKind.REJECTED,
+            f"{folder} has more than {ALL_COUNT_MAX} folders: the sandbox cannot find all git "
+            "repositories in it, to protect them; a person has to choose a smaller workspace",
+        )
+    known = _found_before.setdefault(folder, {})
+    known |= dict.fromkeys(found)
+    return [place for place in known if os.path.lexists(place)]
+
+
+def _walk(folder: str, count_max: int) -> tuple[list[Path], bool]:
+    found, todo, count = [], deque([(folder, 0)]), 0
+    while todo and count < count_max:
+        place, depth = todo.popleft()
         count += 1
         try:
             with os.scandir(place) as entries:
@@ -123,7 +227,7 @@ def _places_of_git(folder: str) -> list[Path]:
                 with suppress(OSError):
                     if entry.is_dir(follow_symlinks=False):
                         todo.append((entry.path, depth + 1))
-    return found
+    return found, bool(todo)
 
 
 def _add_repository(place: Path, found: _Found) -> None:
@@ -139,14 +243,14 @@ def _add_repository(place: Path, found: _Found) -> None:
         found.missing.append(str(hooks))
     else:
         found.shut.append(str(hooks))
-    _add_steering(place, found)
+    _add_steering(place, found, config, is_beside=False)
     trees = place / "worktrees"
     if _no_link(trees).is_dir():
         found.kept.append(str(trees))
         for tree in sorted(trees.iterdir()):
             if _no_link(tree).is_dir():
                 found.kept.append(str(tree))
-                _add_steering(tree, found)
+                _add_steering(tree, found, config, is_beside=True)
     if _no_link(place / "modules").is_dir():
         _add_modules(place / "modules", found, 0)
 
@@ -167,49 +271,91 @@ def _was_repository(folder: Path) -> bool:
     return any(os.path.lexists(folder / name) for name in _PARTS)
 
 
-def _add_steering(folder: Path, found: _Found) -> None:
+def _add_steering(folder: Path, found: _Found, config: Path, *, is_beside: bool) -> None:
+    has_two = b"worktreeconfig" in config.read_bytes().lower()
     for name in _STEERING:
-        path = _no_link(folder / name)
-        (found.shut if path.exists() else found.absent).append(str(path))
+        path = folder / name
+        if name == "commondir" and not is_beside:
+            found.absent.append(str(path))  # git never makes one there
+        elif _no_link(path).exists():
+            found.shut.append(str(path))
+        else:
+            is_read = name == "config.worktree" and has_two
+            (found.blank if is_read else found.absent).append(str(path))
 
 
-class Placeholders:
-    """Empty folders on which something can be laid for as long as commands run.
+class Made(Struct, frozen=True):
+    """A placeholder that is there, and the descriptor by which it is held."""
 
-    They stand where nothing may come to be. Several commands share them; the last one takes them
-    away again.
+    path: str
+    fd: int
+    is_folder: bool
+
+
+def make_placeholders(missing: Iterable[str], blank: Iterable[str]) -> list[Made]:
+    """Make empty folders and files on which something can be laid for as long as commands run.
+
+    They stand where nothing may come to be. Several commands share them, also of other programs
+    like this one: each holds a lock. Those that cannot be made are left out: where this user
+    cannot, a command cannot either.
     """
+    return [
+        made
+        for paths, is_folder in ((missing, True), (blank, False))
+        for path in paths
+        if (made := _make_one(path, is_folder)) is not None
+    ]
 
-    def __init__(self) -> None:
-        self._counts: Final[dict[str, int]] = {}
-        self._lock: Final = threading.Lock()
 
-    def make(self, paths: Iterable[str]) -> list[str]:
-        """Those that could be made: where this user cannot, a command cannot either."""
-        made = []
-        with self._lock:
-            for path in paths:
-                with suppress(OSError):
-                    Path(path).mkdir(mode=0o755, exist_ok=True)
-                    self._counts[path] = self._counts.get(path, 0) + 1
-                    made.append(path)
-        return made
+def remove_placeholders(made: Iterable[Made]) -> list[str]:
+    """Take away those that nobody else needs; those that are not empty any more, which stay."""
+    left = []
+    for one in made:
+        try:
+            fcntl.flock(one.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_same(one.fd, one.path):
+                if one.is_folder:
+                    Path(one.path).rmdir()
+                elif os.fstat(one.fd).st_size == 0:
+                    Path(one.path).unlink()
+                else:
+                    left.append(one.path)
+            elif os.path.lexists(one.path):
+                left.append(one.path)
+        except (BlockingIOError, FileNotFoundError):
+            pass  # somebody else holds it, or it is gone
+        except OSError as error:
+            if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                left.append(one.path)
+        finally:
+            os.close(one.fd)
+    return left
 
-    def remove(self, paths: Iterable[str]) -> list[str]:
-        """Take away those that nobody else needs; those that are not empty any more stay."""
-        left = []
-        with self._lock:
-            for path in paths:
-                self._counts[path] -= 1
-                if self._counts[path] == 0:
-                    del self._counts[path]
-                    try:
-                        Path(path).rmdir()
-                    except FileNotFoundError:
-                        continue
-                    except OSError:
-                        left.append(path)
-        return left
+
+def _make_one(path: str, is_folder: bool) -> Made | None:
+    for _ in range(_TRIES_MAX):
+        try:
+            if is_folder:
+                Path(path).mkdir(mode=0o755, exist_ok=True)
+                fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            else:
+                flags = os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+                fd = os.open(path, flags, 0o644)
+        except OSError:
+            continue
+        with suppress(OSError):  # there are file systems without locks
+            fcntl.flock(fd, fcntl.LOCK_SH)
+        if _is_same(fd, path):
+            return Made(path, fd, is_folder)
+        os.close(fd)  # somebody has just taken it away
+    return None
+
+
+def _is_same(fd: int, path: str) -> bool:
+    try:
+        return os.path.samestat(os.fstat(fd), os.lstat(path))
+    except OSError:
+        return False
 
 
 def undo(absent: Iterable[str]) -> list[str]:

@@ -21,7 +21,8 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
-from treadle.cli.chat.markdown import make_parser
+from treadle.cli.chat.live import wrapped
+from treadle.cli.chat.markdown import Piece, make_parser
 from treadle.thread.legible import legible
 
 if TYPE_CHECKING:
@@ -35,8 +36,15 @@ COLORED_SIZE_MAX: Final = 20_000
 LAID_OUT_SIZE_MAX: Final = 20_000
 """Characters of a piece that are laid out, which takes half a second; a longer one, unless it is
 code, is shown as it was written."""
+CODE_LAID_OUT_MAX: Final = 100_000
+"""Characters of code that are laid out as such; longer code comes in parts anyway."""
 _DEPTH_MAX: Final = 16
 """Lists and quotations in each other; of what is deeper the parser drops some."""
+ADDRESS_LENGTH_MAX: Final = 200
+"""Characters of an address."""
+ADDRESSES_SIZE_MAX: Final = 10_000
+"""Characters of the addresses of one block; those behind them are only said to be there."""
+_ADDRESS: Final = "address"
 _CODE_INDENT: Final = 2
 _LEVEL_WIDTH: Final = 4
 """Columns that a list or a quotation takes from what is in it, at most."""
@@ -60,9 +68,13 @@ class Prose:
 
     def __init__(self, markup: str, links: MutableMapping[str, Any] | None = None) -> None:
         self._markup = legible(markup)
-        is_short = len(markup) <= LAID_OUT_SIZE_MAX or markup.lstrip(" ").startswith(("```", "~~~"))
+        is_code = _is_fenced(markup)
+        is_rest = isinstance(markup, Piece) and markup.goes_on and not is_code
+        is_short = len(markup) <= (CODE_LAID_OUT_MAX if is_code else LAID_OUT_SIZE_MAX)
+        is_short = is_short and not is_rest
         known = {} if links is None else links
         tokens = make_parser().parse(self._markup if is_short else "", known)
+        _make_legible(tokens)  # an entity becomes its character only here
         self._blocks = [_Block(list(one)) for one in _outer(tokens)]
         self._depth = max((token.level for token in tokens), default=0)
         self._columns = max(_columns_of(tokens), default=0)
@@ -77,12 +89,22 @@ class Prose:
         """The blocks, if there is room for what they are."""
         room = options.max_width - _LEVEL_WIDTH * (self._depth // 2)
         if self._is_raw or room < max(_ROOM_MIN, _CELL_WIDTH_MIN * self._columns):
-            yield Text(self._markup.rstrip("\n"))
+            # Not by rich, which takes seconds for what is long.
+            for line in wrapped(self._markup.rstrip("\n"), options.max_width):
+                yield Segment(line)
+                yield Segment.line()
             return
         for place, block in enumerate(self._blocks):
             if place:
                 yield Segment.line()
             yield from block.lines(console, options)
+
+
+def _is_fenced(markup: str) -> bool:
+    """Whether it is a block of code between fences, and not only begins like one."""
+    first = markup[: markup.find("\n") + 1].strip()
+    mark = first[:3]
+    return mark in ("```", "~~~") and not (mark == "```" and "`" in first.lstrip("`"))
 
 
 class _Block(Markdown):
@@ -92,7 +114,7 @@ class _Block(Markdown):
 
     def __init__(self, tokens: list[Token]) -> None:
         super().__init__("", code_theme=CODE_THEME)
-        self.parsed = list(_plain_links(tokens))
+        self.parsed = _plain_links(tokens)
 
     def lines(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """The block, without the empty line that rich has before lists, quotations and tables."""
@@ -128,35 +150,62 @@ def _columns_of(tokens: Sequence[Token]) -> Iterator[int]:
             yield count
 
 
-def _plain_links(tokens: Sequence[Token]) -> Iterator[Token]:
+def _make_legible(tokens: Sequence[Token]) -> None:
+    for token in tokens:
+        token.content, token.info = legible(token.content), legible(token.info)
+        _make_legible(token.children or ())
+
+
+def _plain_links(tokens: list[Token]) -> list[Token]:
     """The tokens with links and pictures as text: words, then the address."""
+    left = ADDRESSES_SIZE_MAX
     for token in tokens:
         if token.children:
-            token.children = list(_in_words(token.children))
-        yield token
+            token.children = list(_in_words(token.children, left))
+            left -= sum(len(one.content) for one in token.children if one.meta.get(_ADDRESS))
+    return tokens
 
 
-def _in_words(inline: Sequence[Token]) -> Iterator[Token]:
+def _in_words(inline: Sequence[Token], left: int) -> Iterator[Token]:
+    """The same for what is in a line.
+
+    Args:
+        inline: the tokens.
+        left: characters that addresses may take together. One definition has many links.
+    """
     address, said = "", ""
+
+    def told(words: str, address: object) -> Token:
+        nonlocal left
+        shown = cropped_address(str(address)) if left > 0 else "…"
+        left -= len(shown)
+        return _text(f"{words} ({shown})")
+
     for token in inline:
         if token.type == "link_open":
             address, said = str(token.attrs.get("href", "")), ""
         elif token.type == "link_close":
             if address not in (said, f"mailto:{said}"):
-                yield _text(f" ({address})")
+                yield told("", address)
         elif token.type == "image":
-            yield _text(
-                f"[picture: {token.content or 'without a name'}] ({token.attrs.get('src')})"
-            )
+            words = f"[picture: {token.content or 'without a name'}]"
+            yield told(words, token.attrs.get("src"))
         else:
             said += token.content
             yield token
 
 
+def cropped_address(address: str) -> str:
+    """An address as it is shown: its beginning, and how much more there is."""
+    more = len(address) - ADDRESS_LENGTH_MAX
+    shown = legible(address[:ADDRESS_LENGTH_MAX])
+    return f"{shown}… {more} more characters" if more > 0 else shown
+
+
 def _text(words: str) -> Token:
     from markdown_it.token import Token
 
-    return Token("text", "", 0, content=words)
+    return Token("text", "", 0, content=words, meta={_ADDRESS: True})
 
 
 class _Code(CodeBlock):
@@ -164,10 +213,13 @@ class _Code(CodeBlock):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         code = str(self.text).rstrip()
-        shown = Text(code)
-        if len(code) <= COLORED_SIZE_MAX:
-            shown = Syntax(code, self.lexer_name, theme=self.theme).highlight(code)
-            shown.rstrip()
+        if len(code) > COLORED_SIZE_MAX or self.lexer_name == "text":
+            for line in wrapped(code, options.max_width - _CODE_INDENT):
+                yield Segment(" " * _CODE_INDENT + line)
+                yield Segment.line()
+            return
+        shown = Syntax(code, self.lexer_name, theme=self.theme).highlight(code)
+        shown.rstrip()
         shown.overflow, shown.no_wrap = "fold", False
         yield Padding(shown, (0, 0, 0, _CODE_INDENT))
 

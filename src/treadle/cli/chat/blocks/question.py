@@ -18,14 +18,21 @@ from treadle.cli.chat.blocks.diffs import diff_block
 from treadle.cli.chat.blocks.frames import BAR, PLAIN_BAR, Barred
 from treadle.cli.chat.changes import Read, planned
 from treadle.cli.chat.styles import rich_style
-from treadle.cli.questions import SHOWN_LENGTH_MAX, in_line, read_object, visible
+from treadle.cli.questions import (
+    SHOWN_LENGTH_MAX,
+    cut_words,
+    in_line,
+    read_object,
+    unseen_words,
+    visible,
+    without_gaps,
+)
 from treadle.core.approval import Question
 from treadle.core.messages import ToolCall
 from treadle.core.tools import RiskLevel
 
 SHOWN_LINES_MAX: Final = 200
 """Lines of a diff that are asked about. Of more it is said how many there are."""
-_NAMES_MAX: Final = 5
 _DIFFED: Final = {"edit_file": "edits", "write_file": "content"}
 """The argument that is shown as a diff, by tool."""
 
@@ -46,12 +53,18 @@ def question_block(
         Text(f"{name} needs your approval; its risk is {risk}:", f"bold {rich_style(loud)}"),
         call_block(question.call, read=read, is_plain=is_plain),
     ]
-    blocks += (Text(f"  careful: {visible(why)}", rich_style("bad")) for why in _dangers(question))
-    blocks.append(Text(f"  {visible(question.reason)}", rich_style("dim")))
+    return Group(*blocks, *circumstances(question, question.reason))
+
+
+def circumstances(question: Question, reason: str = "") -> Iterator[RenderableType]:
+    """What is dangerous about a call, a reason to ask, and what would hold it."""
+    for why in _dangers(question):
+        yield Text(f"  careful: {visible(why)}", rich_style("bad"))
+    if reason:
+        yield Text(f"  {visible(reason)}", rich_style("dim"))
     if question.scope.confined:
         words = f"  it would run confined: {visible(question.scope.confined)}"
-        blocks.append(Text(words, rich_style("dim")))
-    return Group(*blocks)
+        yield Text(words, rich_style("dim"))
 
 
 def call_block(
@@ -66,11 +79,8 @@ def _dangers(question: Question) -> Iterator[str]:
     yield from question.scope.reasons
     text = question.call.arguments_json
     arguments = read_object(text)
-    told = text if arguments is None else "".join(_strings(arguments))
-    if names := [f"U+{ord(c):04X}" for c in sorted(set(told)) if visible(c) != c]:
-        shown = ", ".join(names[:_NAMES_MAX]) + (", ..." if len(names) > _NAMES_MAX else "")
-        mark = "\N{REPLACEMENT CHARACTER}"
-        yield f"it holds characters that cannot be seen, shown as {mark}: {shown}"
+    told = [text] if arguments is None else [*_strings(arguments)]
+    yield from filter(None, [cut_words(text), unseen_words([*told, *question.scope.kinds])])
 
 
 def _strings(value: Any) -> Iterator[str]:
@@ -111,6 +121,7 @@ def _told(call: ToolCall, read: Read | None, *, is_plain: bool) -> Iterator[Rend
 
 
 def _cut(text: str, head: str = "", style: str = "") -> Iterator[Text]:
+    text = without_gaps(text)
     shown = Text(head, rich_style("dim"))
     shown.append(visible(text[:SHOWN_LENGTH_MAX]), rich_style(style))
     yield shown

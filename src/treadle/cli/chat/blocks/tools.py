@@ -25,7 +25,13 @@ def started_line(title: str) -> RenderableType:
 
 
 def result_block(
-    title: str, how: Ended, took_s: float | None, *, diff: str | None = None, is_plain: bool = False
+    title: str,
+    how: Ended,
+    took_s: float | None,
+    *,
+    diff: str | None = None,
+    is_known: bool = False,
+    is_plain: bool = False,
 ) -> RenderableType:
     """A call that has ended.
 
@@ -34,11 +40,14 @@ def result_block(
         how: how it ended.
         took_s: seconds; `None` if nobody knows.
         diff: what it changed, shown instead of what it said.
+        is_known: whether the diff was shown just before, so that its size is enough.
         is_plain: whether it is for a terminal that shows lines only.
     """
     if diff is not None and how.is_good:
         added, removed = counts_of(diff)
         head = _head(title, how, took_s, f"+{added} -{removed}", is_plain=is_plain)
+        if is_known:
+            return head
         return Group(head, _indented(diff_block(diff, is_plain=is_plain)))
     head = _head(title, how, took_s, "", is_plain=is_plain)
     lines = [*how.lines[:HEAD_LINES_MAX]]

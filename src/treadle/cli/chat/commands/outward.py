@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Awaitable, Callable
 from functools import partial
+from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from treadle.cli.chat.ports import Choice, SlashCommand
@@ -14,6 +17,9 @@ from treadle.errors import UsageError
 if TYPE_CHECKING:
     from treadle.cli.chat.chat import Chat
 
+
+_ID_LENGTH: Final = 8
+"""Characters of a thread's id in the name of a file."""
 
 _WHO: Final = {
     "o": "--visibility organization",
@@ -96,10 +102,19 @@ async def _search(chat: Chat, rest: str) -> None:
 
 async def _export(chat: Chat, rest: str) -> None:
     words = _split(rest)
+    if not words and chat.sessions.thread_id is not None:
+        words = [_free_name(Path(chat.sessions.folder or "."), chat.sessions.thread_id)]
     if len(words) == 1 and not words[0].startswith("-"):
         form = {"json": "json", "jsonl": "jsonl"}.get(words[0].rpartition(".")[2], "markdown")
         rest = shlex.join(["--format", form, "-o", words[0]])
     await _run(chat, "export", rest)
+
+
+def _free_name(folder: Path, thread_id: str) -> str:
+    """A file of this folder that is not there yet, named after the thread."""
+    stem = f"treadle-{thread_id[:_ID_LENGTH]}"
+    names = (f"{stem}{f'-{number}' if number else ''}.md" for number in count())
+    return str(next(folder / name for name in names if not os.path.lexists(folder / name)))
 
 
 async def _commit(chat: Chat, message: str) -> None:

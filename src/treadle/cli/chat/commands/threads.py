@@ -18,7 +18,9 @@ def thread_commands(chat: Chat) -> tuple[SlashCommand, ...]:
     """The commands of this group."""
     return (
         SlashCommand("new", "begin another thread", partial(_new, chat)),
-        SlashCommand("resume", "go on with another thread", partial(resume, chat), "[ID]"),
+        SlashCommand(
+            "resume", "go on with another thread", partial(resume, chat), "[ID]", is_switch=True
+        ),
         SlashCommand("fork", "go on in a fork, this thread stays as it is", partial(_fork, chat)),
         SlashCommand("rewind", "go back to an earlier prompt", partial(_rewind, chat)),
         SlashCommand(
@@ -42,7 +44,8 @@ async def resume(chat: Chat, thread: str) -> None:
     from treadle.runtime.own import own_store
 
     if thread:
-        picked: str | None = own_store().resolve(thread)  # before the one at hand is left
+        picked: str | None = await asyncio.to_thread(own_store().resolve, thread)
+        # Before the one at hand is left: there may be none like that.
     else:
         search = partial(search_threads, chat.sessions.folder or ".")
         picked = await chat.terminal.pick("Go on with which thread?", search)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -52,14 +53,29 @@ async def _model(chat: Chat, name: str) -> None:
         if setup is None:
             chat.tell("the models are not known yet", "warn")
             return
-        rows = await _models(setup)
-        picked = await chat.terminal.pick("Which model answers?", lambda text: narrowed(rows, text))
+        picked = await _pick_model(chat, setup)
         if picked is None:
             return
         name = picked
     await chat.sessions.choose(model=name)
     chat.show_facts()
     chat.tell(f"{chat.sessions.model} answers from now on")
+
+
+async def _pick_model(chat: Chat, setup: Setup) -> str | None:
+    """The list is there at once, and takes the keys, while the providers are asked."""
+    loop, asking = asyncio.get_running_loop(), asyncio.ensure_future(_models(setup))
+
+    async def models() -> Sequence[Row]:
+        return await asking
+
+    def search(text: str) -> Sequence[Row]:
+        return narrowed(asyncio.run_coroutine_threadsafe(models(), loop).result(), text)
+
+    try:
+        return await chat.terminal.pick("Which model answers?", search)
+    finally:
+        asking.cancel()
 
 
 async def _models(setup: Setup) -> Sequence[Row]:

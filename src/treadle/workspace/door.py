@@ -1,0 +1,80 @@
+"""Where the repository around a folder lies, found without believing what a command may have made.
+
+Git looks for a repository by itself, and takes a folder that looks like a bare one, or follows a
+`commondir` that somebody has put there: with the settings of that, which name programs. So the
+`.git` is looked for here, and every git is told which one it is.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+NOT_BARE: Final = ("-c", "safe.bareRepository=explicit")
+"""Options that keep git from taking a folder for a bare repository; of no effect before 2.38."""
+
+_NAMING_SIZE_MAX: Final = 4096
+_NAMING: Final = b"gitdir: "
+
+
+class Door(Struct, frozen=True):
+    """A `.git` and what it leads to.
+
+    `place` is the folder that holds it, `identity` changes when another one is put there.
+    `git_dir` and `common_dir` are without links; they differ in a work tree beside the main one.
+    """
+
+    place: Path
+    identity: tuple[int, int]
+    git_dir: Path
+    common_dir: Path
+
+    @property
+    def stray(self) -> Path | None:
+        """A file that would make git take its settings from elsewhere, where git never has one."""
+        path = self.git_dir / "commondir"
+        return path if self.common_dir == self.git_dir and os.path.lexists(path) else None
+
+    def leads_to(self, git_dir: str) -> bool:
+        """Whether this is what lies behind it."""
+        return os.path.realpath(git_dir) == str(self.git_dir)
+
+
+def find_door(folder: Path) -> Door | None:
+    """The nearest `.git` above a folder, or in it. An empty folder is none: it is in the way."""
+    for place in (folder, *folder.parents):
+        path = place / ".git"
+        try:
+            found = path.stat()
+            target = path if path.is_dir() else _named_by(path)
+            if target is None or (target == path and not any(path.iterdir())):
+                continue
+        except OSError:
+            continue
+        git_dir = target.resolve()
+        # Work trees beside the main one lie in its repository: what their `commondir` says.
+        is_beside = git_dir.parent.name == "worktrees" and (git_dir / "commondir").is_file()
+        common_dir = git_dir.parent.parent if is_beside else git_dir
+        return Door(place, (found.st_dev, found.st_ino), git_dir, common_dir)
+    return None
+
+
+def told(git_dir: Path, common_dir: Path, root: Path) -> dict[str, str]:
+    """The environment in which git looks for nothing by itself."""
+    return {
+        "GIT_DIR": str(git_dir),
+        "GIT_COMMON_DIR": str(common_dir),
+        "GIT_WORK_TREE": str(root),
+    }
+
+
+def _named_by(path: Path) -> Path | None:
+    """The folder that a `.git` file names."""
+    with path.open("rb") as file:
+        said = file.read(_NAMING_SIZE_MAX)
+    if not said.startswith(_NAMING):
+        return None
+    return path.parent / os.fsdecode(said.removeprefix(_NAMING).rstrip(b"\r\n"))
