@@ -265,12 +265,22 @@ def test_a_person_sees_the_exact_call_its_risk_and_the_reason(deciding: Decide) 
 
 
 def test_a_yes_for_good_is_for_the_kinds_that_are_named(deciding: Decide) -> None:
+    kinds = ("git status", "npm test")
+    terminal = deciding(scope=Scope(kinds=kinds))
+    terminal.read_until(QUESTION)
+    assert "`git status`, `npm test` in this thread (a)" in terminal.shown
+    terminal.type("a\r")
+    assert verdict_of(terminal) == Verdict(Approved(), always=True, kinds=kinds)
+
+
+def test_a_kind_that_is_not_what_it_seems_to_be_cannot_be_allowed_for_good(
+    deciding: Decide,
+) -> None:
     terminal = deciding(scope=Scope(kinds=("git status", "evil\x1b[2K")))
     terminal.read_until(QUESTION)
-    assert '`git status`, `"evil\\u001b[2K"` in this thread (a)' in terminal.shown
-    terminal.type("a\r")
-    kinds = ("git status", "evil\x1b[2K")
-    assert verdict_of(terminal) == Verdict(Approved(), always=True, kinds=kinds)
+    assert "(a)" not in terminal.shown
+    terminal.type("a\ralways\rn\r\r")
+    assert verdict_of(terminal) == Verdict(Rejected())
 
 
 def test_a_call_without_a_kind_cannot_be_allowed_for_good(deciding: Decide) -> None:
