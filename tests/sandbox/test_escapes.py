@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Iterator
 from typing import Final
 
@@ -80,7 +81,7 @@ async def test_no_program_outside_is_started_with_the_whole_environment(
             note.unlink()  # of git, that was asked for the person's name
         await execute(world, box, "true")
         assert list(world.outside.glob("loader*")) == []
-        await execute(world, sandbox(world, OFF), "true")
+        subprocess.run(["true"], check=True)  # with all of it, as nothing should be
         assert list(world.outside.glob("loader*"))
 
 
