@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-import subprocess
 from collections.abc import Iterator
 from typing import Final
 
@@ -81,7 +81,7 @@ async def test_no_program_outside_is_started_with_the_whole_environment(
             note.unlink()  # of git, that was asked for the person's name
         await execute(world, box, "true")
         assert list(world.outside.glob("loader*")) == []
-        subprocess.run(["true"], check=True)  # with all of it, as nothing should be
+        await (await asyncio.create_subprocess_exec("true")).wait()  # with all of it, for once
         assert list(world.outside.glob("loader*"))
 
 
