@@ -98,7 +98,8 @@ class Driver:
 
     def fresh(self) -> None:
         """Nothing is there."""
-        shutil.rmtree(self._root, ignore_errors=True)
+        if self._root.exists():
+            shutil.rmtree(self._root)
         self._root.mkdir(parents=True)
         self._notes.write_bytes(b"")
         self._log.write_bytes(b"")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import os
 import re
@@ -10,12 +11,15 @@ import struct
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Final
 
 SHUTDOWN: Final = 0x8004587D
 """`FS_IOC_SHUTDOWN`: the file system stops at once and writes nothing back any more."""
 NO_LOG_FLUSH: Final = 2
+NEW_MOUNTS: Final = 0x00020000
+"""`CLONE_NEWNS`: mount namespaces are copied, and only their own processes see what is new."""
 
 
 def why_no_mounts() -> str:
@@ -38,12 +42,25 @@ def why_no_images() -> str:
 @contextmanager
 def mounted(kind: str, source: str, folder: Path, options: str) -> Iterator[None]:
     """With this mounted on the folder."""
+    _leave_the_mounts_of_others()
     folder.mkdir(parents=True, exist_ok=True)
     _run("mount", "-t", kind, "-o", options, source, str(folder))
     try:
         yield
     finally:
         _unmount(folder)
+
+
+@cache
+def _leave_the_mounts_of_others() -> None:
+    """From now on this process has mounts of its own.
+
+    Whoever makes a mount namespace meanwhile, as the sandbox does, would copy a mount of ours and
+    hold it: `umount` would free nothing, and a disk whose power was cut would come back as cut.
+    """
+    if ctypes.CDLL(None, use_errno=True).unshare(NEW_MOUNTS):
+        raise OSError(ctypes.get_errno(), "no mount namespace of our own")
+    _run("mount", "--make-rprivate", "/")
 
 
 def _unmount(folder: Path) -> None:

@@ -210,6 +210,9 @@ async def test_a_hundred_megabytes_do_not_hold_up_the_others(
     assert len(reports) < 200
 
 
+LOAD_S = 3.0
+"""What a machine with other work may take besides."""
+
 # What it does, and what it says before its time is over.
 STUBBORN = {
     "sleeps": ("echo on; exec -a {name} sleep 1000", "on\n"),
@@ -235,7 +238,7 @@ async def test_a_command_that_does_not_end_is_ended(call: Any, way: str, name: s
     command, output = STUBBORN[way]
     begun = time.monotonic()
     outcome = await call("bash", command=command.format(name=name), timeout_s=0.7)
-    assert time.monotonic() - begun < 0.7 + TERM_S + 1
+    assert time.monotonic() - begun < 0.7 + TERM_S + LOAD_S
     assert isinstance(outcome, ToolExecutionOutcome.Error)
     assert outcome.error.kind is ToolErrorKind.TIMEOUT
     assert outcome.error.message == "stopped after 0.7 s, its output so far:"
@@ -287,7 +290,7 @@ async def test_a_fork_bomb_ends_with_its_command(call: Any, name: str) -> None:
     command = f"export code='{bomb}'; bash -c \"$code\" {name} 8"
     begun = time.monotonic()
     outcome = await call("bash", command=command, timeout_s=0.5)
-    assert time.monotonic() - begun < 0.5 + TERM_S + 2
+    assert time.monotonic() - begun < 0.5 + TERM_S + LOAD_S
     assert isinstance(outcome, ToolExecutionOutcome.Error)
     assert outcome.error.kind is ToolErrorKind.TIMEOUT
 
@@ -375,10 +378,10 @@ def open_count() -> int:
 
 async def test_nothing_is_left_open_and_no_zombie_remains(succeed: Any, call: Any) -> None:
     await succeed("bash", command="true")
-    before = open_count()
+    before, others = open_count(), set(children())
     for _ in range(3):
         await succeed("bash", command="echo x & sleep 0.01")
         await call("bash", command="sleep 9", timeout_s=0.01)
         await call("bash", command="x" * 200_000)
     assert open_count() == before
-    assert children() == []
+    assert set(children()) <= others
