@@ -24,7 +24,7 @@ calls = [{ tool = "bash", arguments = { command = "echo ran >> effects" } }]
 [[replies]]
 text = "It is done."
 """
-HELLO = '[[replies]]\\ntext = "Hello again."\\n'
+HELLO = '[[replies]]\ntext = "Hello again."\n'
 
 DONE, USAGE, TRY_LATER, KILLED = 0, 2, 75, -9
 UNARMED = Arming()
@@ -67,7 +67,8 @@ class Command:
     def work_on(self, arming: Arming = UNARMED, **extra: str) -> tuple[int, str]:
         """The first turn: one command of the shell, one answer."""
         model = f"scripted:{self._folder / 'answer.toml'}"
-        return self.run("-p", "do it", "-m", model, arming=arming, **extra)
+        free = ("--approval-mode", "auto", "--sandbox", "off")
+        return self.run("-p", "do it", "-m", model, *free, arming=arming, **extra)
 
     def go_on(self) -> list[str]:
         """A later process continues the thread, if one was acknowledged; what is wrong then."""
@@ -79,7 +80,7 @@ class Command:
         if status != DONE or "Hello again." not in said:
             found.append(f"{status}: {said}")
         effects = self.work / "effects"
-        if effects.exists() and effects.read_text() != "ran\\n":
+        if effects.exists() and effects.read_text() != "ran\n":
             found.append(f"repeated: {effects.read_text()!r}")
         return found
 
@@ -95,6 +96,7 @@ def kinds_of(command: Command, folder: Path) -> str:
     path = folder / "kinds"
     status, said = command.work_on(CRASH_KINDS=str(path))
     assert (status, "It is done." in said) == (DONE, True), said
+    assert (command.work / "effects").read_text() == "ran\n"
     return path.read_text()
 
 
@@ -103,8 +105,10 @@ def hinder(fresh: Iterator[Command], armings: list[Arming]) -> list[str]:
     found = []
     for arming in armings:
         command = next(fresh)
-        status, said = command.work_on(arming)
+        status, said = command.work_on(arming, CRASH_KINDS=str(command.work / "kinds"))
         expected = (DONE, TRY_LATER) if arming.number else (KILLED,)
+        if status == DONE and arming.at > len((command.work / "kinds").read_text()):
+            expected = (DONE,)  # what is shown live had ended before it was written
         if status not in expected or "Traceback" in said:
             found.append(f"{arming}: ended with {status}: {said}")
         elif status == DONE and "It is done." not in said:
