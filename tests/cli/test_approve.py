@@ -79,6 +79,18 @@ calls = [
 text = "Done."
 """
 
+ONE_FILE = """
+[[replies]]
+calls = [
+    { tool = "write_file", arguments = { path = "n", content = "a\\nb\\n" } },
+    { tool = "edit_file", arguments = { path = "n", edits = [{ old_str = "a", new_str = "1" }] } },
+    { tool = "edit_file", arguments = { path = "n", edits = [{ old_str = "b", new_str = "2" }] } },
+]
+
+[[replies]]
+text = "Done."
+"""
+
 
 def only_thread(treadle: Run) -> dict[str, Any]:
     (line,) = json.loads(treadle("list", "--json").stdout)
@@ -301,6 +313,17 @@ def test_a_yes_does_not_stand_for_a_file_that_has_changed_since(
     assert treadle("approve", thread, "--no", "not there").stdout == "Done.\n"
     assert (repository / "src" / "a.txt").read_text() == "mine"
     assert "the file has changed since" in treadle("show", thread).stdout
+
+
+def test_a_yes_to_several_changes_of_one_file_stands_for_each_in_its_turn(
+    treadle: Run, script: Script, repository: Path, begin: Callable[..., str]
+) -> None:
+    thread = begin(script(ONE_FILE))
+    done = treadle("approve", thread, "--yes")
+    assert (done.returncode, done.stdout) == (0, "Done.\n"), done.stderr
+    assert (repository / "n").read_text() == "1\n2\n"
+    assert "ERROR" not in treadle("show", thread).stdout
+    assert treadle("verify", thread).returncode == 0
 
 
 @pytest.mark.parametrize(

@@ -186,7 +186,7 @@ def test_a_project_without_settings_has_nothing_to_trust(treadle: Run) -> None:
 def test_a_file_cannot_hide_or_rearrange_what_is_shown(treadle: Run, project_file: Path) -> None:
     project_file.write_text("# \x1b[2K\r\u202e\u200b\nmax_steps = 3\n")
     shown = treadle("config", "trust", "--yes").stdout
-    assert not {"\x1b", "\r", "\u202e", "\u200b"} & set(shown)
+    assert shown == "# �[2K���\nmax_steps = 3\n\n"
 
 
 def test_a_link_is_refused_and_stops_nothing(treadle: Run, project_file: Path) -> None:

@@ -115,6 +115,35 @@ def test_a_guard_that_fails_lets_nothing_pass(tmp_path: Path, broken: Hook, told
     assert not desk.file.exists()
 
 
+@pytest.mark.parametrize(
+    ("broken", "told"),
+    [
+        (Hook("after_tool", ("/no/such/program",)), "cannot be run: No such file"),
+        (hook("after_tool", "import signal; signal.pause()", timeout_s=0.3), "was not done in"),
+        (hook("after_tool", "import os; os.kill(os.getpid(), 9)"), "was ended by signal 9"),
+    ],
+    ids=["missing", "slow", "killed"],
+)
+def test_a_hook_after_a_call_that_fails_is_a_warning_and_the_result_stays(
+    tmp_path: Path, broken: Hook, told: str
+) -> None:
+    desk = Desk(tmp_path, lint=broken)
+    outcome = desk.run()
+    assert isinstance(outcome, ToolExecutionOutcome.Success)
+    assert outcome.output == "added"
+    assert [told in one for one in desk.warnings] == [True]
+
+
+def test_hooks_run_in_their_order_and_the_first_that_says_no_ends_it(tmp_path: Path) -> None:
+    program = "open('order', 'a').write('{0} '); import sys; sys.exit('{0}' == 'second' and 2)"
+    names = ("first", "second", "third")
+    desk = Desk(tmp_path, **{one: hook("before_tool", program.format(one)) for one in names})
+    outcome = desk.run()
+    assert isinstance(outcome, ToolExecutionOutcome.Error)
+    assert "the hook second said no" in outcome.error.message
+    assert (tmp_path / "order").read_text().split() == ["first", "second"]
+
+
 def test_the_home_folder_is_found_in_the_place_of_its_mark(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -84,9 +84,9 @@ TOLD = (
     *("pin {id}", "fork {id}", "resume {id}", "approve {id}", "compact {id} -m {bad}"),
     *("log {bad}", "log", "blame {bad}", "blame bad.txt", "blame bad.txt:1", "import {bad}"),
     *("export {id}", "export {id} --format html", "export {id} -o {folder}/{bad}"),
-    *("export {id} -o {folder}/{bad}", "export {id} -o {folder}/{bad}/{bad}", "scrub {id} owned"),
-    *("-p x -m {bad}", "-r {bad} -p x", "{bad}", "list --{bad}", "trash {id}", "list --trash"),
-    *("gc --dry-run", "restore {id}", "restore {bad}", ""),
+    *("export {id} -o {folder}/{bad}", "export {id} -o {folder}/{bad}/{bad}"),
+    *("-p x -m {bad}", "-r {bad} -p x", "{bad}", "list --{bad}", "trash {id}", "list --trashed"),
+    *("gc --dry-run", "restore {id}", "restore {bad}", "scrub {id} owned --dry-run", ""),
 )
 """Command lines; `{bad}` is a hostile text."""
 

@@ -29,7 +29,7 @@ from treadle.store.live import live_path
 from treadle.store.local import LocalStore
 from treadle.store.places import Places
 from treadle.thread.codec import Entry, encode_entry
-from treadle.thread.facts import InputQueued, Recovered
+from treadle.thread.facts import CommandBegun, CommandShown, InputQueued, Recovered
 from treadle.thread.record import Record, encode_batch, scan
 
 IDLE = "the thread is idle, and nobody works on it"
@@ -363,3 +363,20 @@ def test_of_several_calls_each_result_names_its_own() -> None:
             f"$ run {name}:",
             f"output of {name}",
         ]
+
+
+def test_of_commands_that_began_those_are_told_whose_end_and_telling_did_not_come() -> None:
+    narrator = Narrator()
+    begun = [CommandBegun(name, f"make {name}", "/w") for name in "abc"]
+    ended = CommandShown("make b", "", 0, "b")
+    lines = [line for entry in begun[:2] for line in narrator.tell(_record(entry))]
+    assert [line.text for line in lines] == ["a person runs $ make a", "a person runs $ make b"]
+    assert len(list(narrator.tell(_record(ended)))) == 2
+    assert [words.partition(":")[0] for words in narrator.unended] == [
+        "a person began $ make a in /w"
+    ]
+    for entry in (UserInput(Message.user("go")), begun[2]):
+        list(narrator.tell(_record(entry)))
+    assert [words.partition(":")[0] for words in narrator.unended] == [
+        "a person began $ make c in /w"
+    ]

@@ -30,10 +30,18 @@ from treadle.exchange.fences import fenced, pieces
 from treadle.exchange.journals import join, part_of, split
 from treadle.exchange.markdown import inert, quoted, to_markdown
 from treadle.exchange.page import POLICY, to_page
-from treadle.exchange.story import Story, tell
+from treadle.exchange.story import Noted, Story, tell
 from treadle.models.prices.words import describe_usage
 from treadle.thread.codec import Entry
-from treadle.thread.facts import Annotated, Configured, Foreign, Imported, Renamed
+from treadle.thread.facts import (
+    Annotated,
+    CommandBegun,
+    CommandShown,
+    Configured,
+    Foreign,
+    Imported,
+    Renamed,
+)
 from treadle.thread.legible import legible
 from treadle.thread.record import encode_batch
 
@@ -78,6 +86,21 @@ def conversation(*texts: str) -> Story:
             (answer(f"{text} ."),),
         ]
     return story_of(*batches)
+
+
+def test_of_a_command_that_began_its_end_is_told_or_that_it_is_not_known() -> None:
+    story = story_of(
+        (HEADER, CommandBegun("a", "make a", "/w")),
+        (CommandShown("make a", "built", 0, "a"),),
+        (CommandBegun("b", "make b", "/w"),),
+    )
+    assert [
+        item.text for turn in story.turns for item in turn.items if isinstance(item, Noted)
+    ] == [
+        "a person ran $ make a",
+        "a person began $ make b in /w: whether and how it ended is not known, and it is not run "
+        "again",
+    ]
 
 
 class Strict(HTMLParser):

@@ -336,9 +336,19 @@ DATA = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=4),
     max_leaves=10,
 )
+STEPS = st.recursive(
+    st.fixed_dictionaries({"title": st.text()}, optional={"minutes": st.integers(1, 2**63 - 1)}),
+    lambda inner: st.fixed_dictionaries({"title": st.text(), "then": inner}),
+    max_leaves=3,
+)
+FITTING = st.fixed_dictionaries({"steps": st.lists(STEPS, max_size=3)}) | st.text()
+"""Data that some of the forms take; of the others, hardly any is."""
 
 
-@given(DATA.map(json.dumps) | st.text(st.characters()), st.sampled_from(FORMS))
+@given(
+    (DATA | FITTING).map(json.dumps) | st.text(st.characters()),
+    st.sampled_from(FORMS),
+)
 def test_whatever_a_model_writes_it_is_a_value_or_has_a_fault(
     text: str, form: AnswerForm[Any]
 ) -> None:

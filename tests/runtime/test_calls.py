@@ -18,6 +18,7 @@ from treadle.core.tools import Outcome, ToolError, ToolErrorKind, ToolProgress
 from treadle.models.scripted.provider import ScriptedModel
 from treadle.runtime.calls import (
     OUTPUT_LENGTH_MAX,
+    SLICE_SIZE,
     call_model,
     cut,
     look_at,
@@ -58,6 +59,65 @@ async def test_the_end_of_a_stream_is_what_comes_back_and_deltas_are_told() -> N
     assert isinstance(event, LlmEvent.Completed)
     assert event.response.message.content == "done"
     assert [type(delta).__name__ for delta in told] == ["TextDelta", "TextDelta", "ToolCallDelta"]
+
+
+@pytest.mark.parametrize("kind", [LlmEvent.TextDelta, LlmEvent.ThinkingDelta])
+@pytest.mark.parametrize("size", [1, SLICE_SIZE, 100 * SLICE_SIZE])
+async def test_others_get_their_turn_while_an_answer_comes_at_once(
+    kind: Callable[[str], ModelEvent], size: int
+) -> None:
+    text = "".join(chr(ord("a") + place % 26) for place in range(100 * SLICE_SIZE))
+    turns = 0
+    told: list[str] = []
+    """What was told since the last turn."""
+    whole: list[str] = []
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            assert sum(map(len, told)) < 2 * SLICE_SIZE
+            whole.extend(told)
+            told.clear()
+            await asyncio.sleep(0)
+
+    async def play() -> AsyncGenerator[ModelEvent, None]:
+        for place in range(0, len(text), size):
+            yield kind(text[place : place + size])
+        yield ANSWER
+
+    beside = asyncio.ensure_future(others())
+    await call_model(Stream(play), REQUEST, 5.0, lambda delta: told.append(delta.content))  # type: ignore[union-attr]
+    assert not beside.done()
+    beside.cancel()
+    assert "".join([*whole, *told]) == text
+    assert turns >= 100
+
+
+async def test_what_stops_a_request_need_not_wait_for_the_end_of_a_long_delta() -> None:
+    told: list[Any] = []
+
+    async def play() -> AsyncGenerator[ModelEvent, None]:
+        yield LlmEvent.TextDelta("x" * 100 * SLICE_SIZE)
+        yield ANSWER
+
+    loop = asyncio.get_running_loop()
+    work = asyncio.ensure_future(call_model(Stream(play), REQUEST, 5.0, told.append))
+    loop.call_soon(loop.call_soon, work.cancel)
+    await asyncio.wait({work})
+    assert work.cancelled()
+    assert 0 < len(told) < 5
+
+
+async def test_a_pair_of_halves_that_a_slice_would_part_stays_one_character() -> None:
+    told: list[Any] = []
+
+    async def play() -> AsyncGenerator[ModelEvent, None]:
+        yield LlmEvent.TextDelta("x" * (SLICE_SIZE - 1) + "\ud83d\ude00" + "y")
+        yield ANSWER
+
+    await call_model(Stream(play), REQUEST, 5.0, told.append)
+    assert "".join(delta.content for delta in told).endswith("x\N{GRINNING FACE}y")
 
 
 async def test_the_stream_is_closed_when_its_end_has_come() -> None:

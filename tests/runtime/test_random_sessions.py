@@ -336,6 +336,10 @@ TWO_CALLS = {"text": "I do", "calls": [{"tool": "look"}, {"tool": "edit"}]}
 @example(
     Plan((TWO_CALLS,), ("for ever",), (Trouble(5, "say more"), Trouble(6, "close")), None, True, 0)
 )
+@example(
+    Plan((TWO_CALLS,), ("slow",), (Trouble(4, "steer"), Trouble(5, "take back")), None, True, 0)
+)
+@example(Plan((TWO_CALLS,), ("slow",), (Trouble(6, "crash"),), Resolution.RUN_AGAIN, True, 0))
 def test_the_thread_stays_whole_whatever_happens(plan: Plan) -> None:
     with (
         tempfile.TemporaryDirectory() as folder,

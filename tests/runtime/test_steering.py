@@ -257,6 +257,36 @@ async def test_of_a_command_secrets_are_replaced_and_what_is_too_long_is_cut(des
     assert len(session.conversation[0].content) < OUTPUT_LENGTH_MAX + 500
 
 
+async def test_that_a_command_began_is_on_disk_before_it_does_and_told_if_its_end_is_not(
+    desk: Desk,
+) -> None:
+    class Redactor:
+        def redact(self, text: str) -> str:
+            return text.replace("hunter2", "[REDACTED:password]")
+
+    session = desk.new(Model("a"), redactor=Redactor())
+    first = session.begin_command("make", "/w")
+    assert desk.kinds(session.thread_id)[-1] == "command_begun"
+    session.show_command("make", "built", 0, first)
+    assert session.commands_begun == ()
+    session.begin_command("curl -u hunter2", "/w")
+    desk.crash()
+    model = Model("b", "c")
+    again = desk.reopen(session.thread_id, model, redactor=Redactor())
+    assert [one.command for one in again.commands_begun] == ["curl -u [REDACTED:password]"]
+    await again.turn("well?")
+    told = (
+        f"well?{COMMANDS_HEAD}\n$ make\nbuilt\n$ curl -u [REDACTED:password]"
+        "\n[it had begun; whether and how it ended is not known]"
+    )
+    assert texts(model.requests[0].messages) == [told]
+    assert again.commands_begun == ()
+    await again.turn("and now?")
+    assert heard(again)[-2] == "and now?"
+    assert "hunter2" not in desk.journal(session.thread_id).read_text()
+    desk.check(again)
+
+
 async def test_how_much_of_the_context_is_used_is_told_if_it_is_known(desk: Desk) -> None:
     class Known(Model):
         def traits(self, model: str) -> ModelTraits:

@@ -102,7 +102,9 @@ async def test_who_uses_too_much_is_told_so(held: tuple[World, Sandbox, str]) ->
     assert "too many processes" in said or "Resource temporarily unavailable" in said
     large = f". ./places || exit 99\n{COMMANDS['memory bit by bit']}"
     said = text_of(await execute(world, box, large, timeout_s=20))
-    assert "too much memory" in said or "MemoryError" in said
+    assert (
+        "too much memory" in said
+    )  # the machine of the tests has a bound of its own, and no words
     assert world.survivors() == []
 
 

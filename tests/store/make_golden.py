@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from core.samples import Failure, broken, call, ended, said, success
+from core.samples import Failure, answer, broken, call, ended, said, success
 from store.grown import GROWN, OBJECT, OUTPUTS, Golden
 from store.shelf import CREATOR, Shelf, fill
 from thread.journals import at
@@ -50,7 +50,16 @@ from treadle.core.tools import (
     ToolErrorKind,
 )
 from treadle.thread.codec import Entry
-from treadle.thread.facts import Base, Configured, Fact, GitObserved, InputQueued, Recovered
+from treadle.thread.facts import (
+    Base,
+    CommandBegun,
+    CommandShown,
+    Configured,
+    Fact,
+    GitObserved,
+    InputQueued,
+    Recovered,
+)
 from treadle.thread.fold import TASK
 
 FULL = AgentConfig(
@@ -137,6 +146,15 @@ THREADS: tuple[Golden, ...] = (
         ),
     ),
     *GROWN,
+    Golden(
+        "waiting_for_user_input",
+        (
+            (Configured(AgentConfig()), CommandBegun("0badcafe", "make", "/w/src")),
+            (CommandShown("make", "no rule \u2028", 2, "0badcafe"),),
+            (said("why?"), answer("there is none")),
+            (CommandBegun("0badf00d", "make \u2028", "/w"),),
+        ),
+    ),
 )
 """Threads by the state they end in; between them every event, every fact and every field."""
 

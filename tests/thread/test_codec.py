@@ -56,6 +56,7 @@ def test_each_entry_says_what_it_is_under_a_name_of_its_own() -> None:
         "approval_decided",
         "cancel_requested",
         "child_started",
+        "command_begun",
         "command_shown",
         "compacted",
         "compaction_failed",

@@ -5,14 +5,23 @@ from __future__ import annotations
 import pytest
 
 from core.samples import CONFIG, answer, broken, call, ended, said
-from thread.journals import HEADER, at
+from thread.journals import HEADER, at, branch_record
 from treadle.core.conversation import View
 from treadle.core.events import CancelRequested, Rewound, ToolStarted
 from treadle.core.llm import LlmErrorKind
 from treadle.core.task.events import TaskGiven
 from treadle.thread.asides import asides
 from treadle.thread.codec import Entry
-from treadle.thread.facts import Annotated, Configured, FilesSaved, Merged, Recovered, Renamed
+from treadle.thread.facts import (
+    Annotated,
+    CommandBegun,
+    CommandShown,
+    Configured,
+    FilesSaved,
+    Merged,
+    Recovered,
+    Renamed,
+)
 from treadle.thread.fold import ThreadFold
 from treadle.thread.history import Numbered, Rest, joins, rest_after, rest_at, rests, turns
 
@@ -110,6 +119,23 @@ def test_what_happened_between_messages_is_told_before_the_message_that_follows(
         "stopped: enough",
         "gone back to version 2",
     ]
+
+
+def test_of_a_command_that_began_its_end_is_told_or_that_it_is_not_known() -> None:
+    ended_there = (branch_record(9, CommandShown("make b", "", 0, "b")),)
+    story = numbered(
+        HEADER,
+        *(CommandBegun(name, f"make {name}", "/w") for name in "abc"),
+        CommandShown("make a", "built", 2, "a"),
+        Merged(2, "0" * 32, ended_there, host="desktop"),
+    )
+    begun, ended, merged = (one.text for one in asides(ThreadFold(HEADER), story))
+    assert begun == (
+        "a person began $ make c in /w: whether and how it ended is not known, and it is not run "
+        "again"
+    )
+    assert ended == "a person ran $ make a (exit code 2)"
+    assert merged.startswith("conflict, merged")
 
 
 @pytest.mark.parametrize("is_open", [False, True])

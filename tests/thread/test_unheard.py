@@ -8,13 +8,20 @@ from random import Random
 import pytest
 
 from core.samples import CONFIG, answer, call, ended, said
-from thread.journals import HEADER, at, fold_of, records_of, write
+from thread.journals import HEADER, at, branch_record, fold_of, records_of, write
 from treadle.core.chat.states import CallingLlm
 from treadle.core.conversation import View
 from treadle.core.events import CancelRequested, Rewound, Steered, ToolStarted, UserInput
 from treadle.core.messages import Message
 from treadle.thread.codec import Entry
-from treadle.thread.facts import CommandShown, Configured, InputQueued, InputWithdrawn
+from treadle.thread.facts import (
+    CommandBegun,
+    CommandShown,
+    Configured,
+    InputQueued,
+    InputWithdrawn,
+    Merged,
+)
 from treadle.thread.fold import ThreadFold
 from treadle.thread.record import Head
 from treadle.thread.snapshot import decode_snapshot, encode_snapshot, restore_fold
@@ -112,6 +119,29 @@ def test_a_command_is_told_with_the_next_message_only(heard: UserInput | Steered
     assert len(fold.unheard.commands) == 1
     take(fold, heard)
     assert fold.unheard.commands == ()
+
+
+def test_of_a_command_that_began_its_end_is_told_or_that_it_is_not_known() -> None:
+    begun = CommandBegun("a", "make", "/w"), CommandBegun("b", "make", "/w")
+    shown = CommandShown("make", "built", 0, "a")
+    fold = folded(begun[0], shown, begun[1])
+    assert fold.unheard.commands == (shown, begun[1])
+    assert fold.unheard.begun == (begun[1],)
+    told = told_with(fold.unheard.commands, ONE).content
+    assert told == (
+        f"one{COMMANDS_HEAD}\n$ make\nbuilt"
+        "\n$ make\n[it had begun; whether and how it ended is not known]"
+    )
+    assert restored(fold).unheard == fold.unheard
+    late = CommandShown("make", "", 2, "b")
+    assert take(fold, said("one"), late).unheard.commands == (late,)
+
+
+def test_the_end_of_a_command_on_another_machine_is_told_if_its_beginning_waits() -> None:
+    known, other = CommandShown("make", "built", 0, "a"), CommandShown("ls", "", 0, "c")
+    records = tuple(branch_record(3 + nth, one) for nth, one in enumerate((known, other)))
+    fold = folded(CommandBegun("a", "make", "/w"), Merged(2, "0" * 32, records))
+    assert fold.unheard.commands == (known,)
 
 
 def test_of_many_commands_the_newest_are_told() -> None:

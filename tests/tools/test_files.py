@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -13,13 +14,17 @@ import pytest
 from treadle.core.tools import ToolErrorKind
 from treadle.tools import files
 from treadle.tools.failure import ToolFailure
-from treadle.tools.files import Written, overwrite, rewrite
+from treadle.tools.files import Written, content_of, overwrite, rewrite
 from treadle.tools.paths import Root
 
 
 @pytest.fixture
 def root(folder: Path) -> Root:
     return Root(folder)
+
+
+def digest(content: bytes) -> str:
+    return sha256(content).hexdigest()
 
 
 def names(folder: Path) -> list[str]:
@@ -32,7 +37,7 @@ def test_a_missing_file_is_made_with_its_folders_and_the_usual_mode(
     asked = []
     written = rewrite(root, "a/b/c.txt", lambda old: asked.append(old) or b"new")  # type: ignore[func-returns-value]
     assert asked == [None]
-    assert written == Written("a/b/c.txt", 3, None)
+    assert written == Written("a/b/c.txt", 3, None, "absent", digest(b"new"))
     assert (folder / "a/b/c.txt").read_bytes() == b"new"
     (folder / "beside.txt").touch()
     assert (folder / "a/b/c.txt").stat().st_mode == (folder / "beside.txt").stat().st_mode
@@ -44,9 +49,11 @@ def test_the_mode_is_kept(root: Root, folder: Path, mode: int) -> None:
     file = folder / "run.sh"
     file.write_bytes(b"old")
     file.chmod(mode)
-    assert rewrite(root, "run.sh", lambda _: b"newer") == Written("run.sh", 5, 3)
+    written = rewrite(root, "run.sh", lambda _: b"newer")
+    assert written == Written("run.sh", 5, 3, digest(b"old"), digest(b"newer"))
     assert file.stat().st_mode & 0o7777 == mode
-    overwrite(root, "run.sh", b"newest")
+    written = overwrite(root, "run.sh", b"newest")
+    assert written == Written("run.sh", 6, 5, digest(b"newer"), content_of(root, "run.sh"))
     assert file.stat().st_mode & 0o7777 == mode
 
 

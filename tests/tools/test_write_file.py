@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Any
 
-from treadle.core.tools import ToolErrorKind, ToolExecutionOutcome
+from treadle.core.tools import Rewritten, ToolErrorKind, ToolExecutionOutcome
 
 
 async def test_the_content_is_written_byte_for_byte(call: Any, folder: Path) -> None:
     content = "\ufefföne\r\ntwo\n\x00\u2028"
     outcome = await call("write_file", path="deep/down/f.txt", content=content)
     output = f"wrote deep/down/f.txt, {len(content.encode())} bytes"
-    assert outcome == ToolExecutionOutcome.Success("call-0", output, ("deep/down/f.txt",))
+    digest = hashlib.sha256(content.encode()).hexdigest()
+    rewritten = (Rewritten("deep/down/f.txt", "absent", digest),)
+    assert outcome == ToolExecutionOutcome.Success(
+        "call-0", output, ("deep/down/f.txt",), rewritten=rewritten
+    )
     assert (folder / "deep/down/f.txt").read_bytes() == content.encode()
 
 

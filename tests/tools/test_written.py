@@ -10,8 +10,10 @@ import pytest
 
 from treadle.core.approval import Scope
 from treadle.core.messages import ToolCall
-from treadle.core.tools import RiskLevel
+from treadle.core.tools import Rewritten, RiskLevel, ToolExecutionOutcome
 from treadle.tools.builtin import builtin_tools
+from treadle.tools.files import EDIT_SIZE_MAX, overwrite
+from treadle.tools.paths import Root
 from treadle.tools.registry import Registry
 from treadle.tools.sandbox.box import Sandbox
 from treadle.tools.sandbox.policy import Level, Policy
@@ -55,6 +57,34 @@ def test_a_yes_is_bound_to_the_file_as_it_is(folder: Path, tool: str) -> None:
     assert len(set(seen)) == 4
     (folder / "a").unlink()
     assert scope(folder, "a", tool).content == seen[0]
+
+
+@pytest.mark.parametrize("tool", ["write_file", "edit_file"])
+@pytest.mark.parametrize("path", ["src/a.py", "./src/../src/a.py", "link/a.py"])
+async def test_a_call_says_of_the_file_it_wrote_what_its_scope_said_before_and_says_now(
+    folder: Path, path: str, tool: str
+) -> None:
+    (folder / "src").mkdir()
+    (folder / "src" / "a.py").write_text("a")
+    (folder / "link").symlink_to("src")
+    before = scope(folder, path, tool)
+    registry = Registry(builtin_tools(), workspace=folder)
+    outcome = await registry.execute(asked(path, tool), key="k", progress=lambda _: None)
+    assert isinstance(outcome, ToolExecutionOutcome.Success)
+    after = scope(folder, path, tool)
+    assert before.file == after.file == "src/a.py"
+    assert outcome.rewritten == (Rewritten("src/a.py", before.content, after.content),)
+    assert before.content != after.content
+
+
+async def test_a_call_that_wrote_what_is_too_large_to_be_edited_says_nothing_a_yes_could_stand_on(
+    folder: Path,
+) -> None:
+    (folder / "a").write_bytes(bytes(EDIT_SIZE_MAX + 1))
+    before = scope(folder, "a").content
+    root = Root(folder)
+    assert overwrite(root, "a", b"x").before == before
+    assert overwrite(root, "a", bytes(EDIT_SIZE_MAX + 1)).after == ""
 
 
 def test_a_yes_is_bound_to_the_workspace(folder: Path, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
@@ -13,8 +13,9 @@ from treadle.core.events import Compacted, LlmEvent, Steered, ToolCompleted, Use
 from treadle.core.messages import ToolCall
 from treadle.core.task.events import TaskGiven
 from treadle.core.tools import ToolExecutionOutcome
-from treadle.thread.codec import UnknownEntryError, decode_entry
-from treadle.thread.facts import CommandShown, ThreadCreated
+from treadle.thread.branches import ended_in
+from treadle.thread.codec import Entry, UnknownEntryError, decode_entry
+from treadle.thread.facts import CommandBegun, CommandShown, ThreadCreated
 from treadle.thread.record import Record
 from treadle.thread.words import words_of
 
@@ -34,6 +35,14 @@ class Narrator:
 
     def __init__(self) -> None:
         self._calls: Calls = {}
+        self._begun: dict[str, CommandBegun] = {}
+        """The commands of people whose end was not told, nor told of to the model."""
+
+    @property
+    def unended(self) -> list[str]:
+        """What is to be said of commands whose end was not told, when nobody works any more."""
+        told = map(words_of, self._begun.values())
+        return [words.text for words in told if words is not None]
 
     def tell(self, record: Record) -> Iterator[Line]:
         """What a person should read of a record; nothing if it says nothing to people."""
@@ -44,6 +53,7 @@ class Narrator:
             return
         if isinstance(entry, LlmEvent.Completed):
             self._calls = {call.id: call for call in entry.response.tool_calls}
+        self._follow(entry)
         tell = _WORDS.get(type(entry))
         if tell is not None:
             yield from tell(self._calls, entry)
@@ -51,6 +61,14 @@ class Narrator:
             yield Line("aside", f"thread begun in {entry.workspace}")
         elif (words := words_of(entry, lambda call_id: _name(self._calls, call_id))) is not None:
             yield Line("aside", words.text if isinstance(entry, Compacted) else words.whole)
+
+    def _follow(self, entry: Entry) -> None:
+        if isinstance(entry, CommandBegun):
+            self._begun[entry.id] = entry
+        elif isinstance(entry, UserInput | Steered):
+            self._begun.clear()  # the message says it
+        for command_id in ended_in(entry):
+            self._begun.pop(command_id, None)
 
 
 def _says(who: str, text: str) -> Iterator[Line]:
@@ -93,13 +111,14 @@ def _name(calls: Calls, call_id: str) -> str:
     return describe_call(calls[call_id]) if call_id in calls else call_id
 
 
-_WORDS: Final[Mapping[type, Callable[[Calls, Any], Iterator[Line]]]] = MappingProxyType(
+_WORDS: Final[Mapping[type, Callable[[Calls, Any], Iterable[Line]]]] = MappingProxyType(
     {
         UserInput: _prompt,
         Steered: _prompt,
         TaskGiven: lambda _, entry: _says("task", entry.task),
         LlmEvent.Completed: _answer,
         ToolCompleted: _result,
+        CommandBegun: lambda _, entry: [Line("aside", f"a person runs $ {entry.command}")],
         CommandShown: _command,
     }
 )

@@ -22,6 +22,7 @@ from treadle.runtime.session import Session
 from treadle.store.local import utc_now
 from treadle.thread.facts import Configured
 from treadle.thread.fold import TASK
+from treadle.thread.words import words_of
 from treadle.tools.builtin import builtin_tools
 
 Opened: TypeAlias = Session | AgentEngine
@@ -77,7 +78,10 @@ def open_conversation(
     )
     asked = _people() if people is None else people
     rest = {**parts.for_driver(writer.thread_id), **asked}
-    return Session(writer, budget=budget, titler=parts.titler, on_output=on_output, **rest)
+    session = Session(writer, budget=budget, titler=parts.titler, on_output=on_output, **rest)
+    told = map(words_of, session.commands_begun)
+    setup.notices.extend(words.text for words in told if words is not None)
+    return session
 
 
 def begin_task(setup: Setup, task: Task, on_output: OnOutput, *, is_private: bool) -> AgentEngine:

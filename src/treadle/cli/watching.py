@@ -91,7 +91,7 @@ def watch(
         if watched.is_over:
             return
         if was_held and not is_held:
-            _say(how_it_stands(store, thread_id))
+            watched.say_how_it_stands()
         if not is_held and not is_kept:
             return
         waiting.wait(INTERVAL_S)
@@ -150,6 +150,12 @@ class _Watched:
             else:
                 self._note(item)
                 self._show(item)
+
+    def say_how_it_stands(self) -> None:
+        """Nobody works on it: what is to be done with it, and what will never be told."""
+        for text in self._narrator.unended:
+            _say(text)
+        _say(how_it_stands(self._store, self._thread_id))
 
     def listen(self) -> None:
         """Show what is being said now."""

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from treadle.config.plain_file import read_plain
+from treadle.config.plain_file import read_plain, unreadable
 from treadle.config.project import (
     FILE_NAME,
     FILE_SIZE_MAX,
@@ -133,6 +133,7 @@ def load_settings(folder: str | FilePath, environ: Mapping[str, str]) -> Loaded:
 
     Raises:
         ConfigError: a value is not valid, or a file cannot be read; says where.
+        DiskError: the machine fails to read a file that may be well.
     """
     places = Places.find(environ)
     layers = _Layers()
@@ -168,7 +169,7 @@ def _user_file(places: Places) -> TomlFile | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror or error}") from error
+        raise unreadable(path, error) from error
 
 
 def check_project_file(file: ProjectFile, environ: Mapping[str, str]) -> None:

@@ -10,6 +10,13 @@ from typing import Final
 
 from msgspec import Struct
 
+from treadle.errors import ConfigError, DiskError
+
+_FAILING: Final = frozenset(
+    {errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ESTALE}
+)
+"""Errors of the machine, not of the file: later it may be read."""
+
 _CAREFULLY: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
@@ -40,3 +47,10 @@ def read_plain(path: Path, size_max: int, *, may_be_link: bool = True) -> PlainF
     if len(data) > size_max:
         raise OSError(errno.EFBIG, f"it is larger than {size_max} bytes", str(path))
     return PlainFile(data, status.st_uid, stat.S_IMODE(status.st_mode))
+
+
+def unreadable(path: Path, error: OSError, reason: str = "") -> ConfigError | DiskError:
+    """Why a settings file cannot be read: what stands there is wrong, or the machine fails now."""
+    if error.errno in _FAILING:
+        return DiskError("read", str(path), error)
+    return ConfigError(f"cannot read {path}: {reason or error.strerror or error}")

@@ -19,9 +19,9 @@ from typing import Any, Final, Literal
 from msgspec import Struct
 
 from treadle.config.approval import is_wider
-from treadle.config.plain_file import read_plain
+from treadle.config.plain_file import read_plain, unreadable
 from treadle.config.settings import Fault, dotted
-from treadle.errors import ConfigError, StoreError
+from treadle.errors import StoreError
 from treadle.store.disk import PosixDisk
 from treadle.store.places import Places
 
@@ -67,6 +67,7 @@ def find_project_file(folder: Path) -> ProjectFile | None:
     Raises:
         ConfigError: something stands there that cannot be read as one. A symbolic link is not
             followed: what it shows is not the repository's.
+        DiskError: the machine fails to read a file that may be well.
     """
     root = project_root(folder)
     path = root / FOLDER_NAME / FILE_NAME
@@ -77,8 +78,8 @@ def find_project_file(folder: Path) -> ProjectFile | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        reason = "a symbolic link" if error.errno == errno.ELOOP else error.strerror or str(error)
-        raise ConfigError(f"cannot read {path}: {reason}") from error
+        reason = "a symbolic link" if error.errno == errno.ELOOP else ""
+        raise unreadable(path, error, reason) from error
 
 
 # ---- who trusts it -----------------------------------------------------------------------------

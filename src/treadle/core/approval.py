@@ -58,7 +58,8 @@ class Scope(Struct, frozen=True, omit_defaults=True):
     is a digest of what a yes alone stands on: the file that would be edited. `confined` says in
     words what holds the call when it runs (`workspace-write, no network, bubblewrap`). A call that
     `must_ask` is asked about under every policy. One that is `refused` fails by itself, for the
-    reason that stands there, and nobody is asked in vain.
+    reason that stands there, and nobody is asked in vain. `file` is the file that would be written,
+    by its name without links; calls of a round that write one file run one after the other.
     """
 
     reasons: tuple[str, ...] = ()
@@ -68,6 +69,7 @@ class Scope(Struct, frozen=True, omit_defaults=True):
     confined: str = ""
     must_ask: bool = False
     refused: str = ""
+    file: str = ""
 
     @property
     def bound(self) -> Bound | UnsetType:

@@ -98,6 +98,18 @@ class BlobRef(Struct, frozen=True):
     size: int
 
 
+class Rewritten(Struct, frozen=True):
+    """A file that a call wrote, under the name that its `Scope` has for it.
+
+    `before` and `after` are digests of its content, like `Scope.content`, taken by the call itself:
+    who looks at the file later may see what somebody else has made of it.
+    """
+
+    name: str
+    before: str
+    after: str
+
+
 class ToolExecutionOutcome:
     """How a call ended. The call id stands in both variants, as in the source document.
 
@@ -106,12 +118,16 @@ class ToolExecutionOutcome:
     """
 
     class Success(Struct, frozen=True, tag="success", tag_field="type", omit_defaults=True):
-        """`output` is what the model reads; `changed` names workspace files the tool wrote."""
+        """`output` is what the model reads; `changed` names workspace files the tool wrote.
+
+        `rewritten` says more of those of them that a later call of the round may be bound to.
+        """
 
         call_id: str
         output: str
         changed: tuple[str, ...] = ()
         blob: BlobRef | None = None
+        rewritten: tuple[Rewritten, ...] = ()
 
     class Error(Struct, frozen=True, tag="error", tag_field="type", omit_defaults=True):
         """A failure; never an exception."""

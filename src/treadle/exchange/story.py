@@ -6,7 +6,8 @@ was committed, what was taken back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Final, TypeAlias
 
 import msgspec
@@ -18,12 +19,21 @@ from treadle.core.llm import Usage
 from treadle.core.messages import NOTE, Message, ToolCall
 from treadle.core.task.events import StateFailed
 from treadle.exchange.journals import Part
+from treadle.thread.branches import ended_in
 from treadle.thread.codec import Entry, UnknownEntryError, decode_entry
-from treadle.thread.facts import ChildStarted, Foreign, Restored, ThreadCreated, Trashed
+from treadle.thread.facts import (
+    ChildStarted,
+    CommandBegun,
+    Foreign,
+    Restored,
+    ThreadCreated,
+    Trashed,
+)
 from treadle.thread.fold import ThreadFold
 from treadle.thread.ledger import by_turn, spending
 from treadle.thread.legible import legible
 from treadle.thread.model import Thread
+from treadle.thread.record import Record
 from treadle.thread.words import words_of
 
 
@@ -101,6 +111,14 @@ _UNTOLD: Final = (CompactionRequested, StateFailed, ChildStarted, Foreign, Resto
 """What another record, or the page as a whole, says better."""
 
 
+def _ended(records: Iterable[Record]) -> Iterator[str]:
+    """The ids of the commands of people whose end the records hold."""
+    for record in records:
+        if b'"command_shown"' in bytes(record.event):
+            with suppress(UnknownEntryError):
+                yield from ended_in(decode_entry(record.event))
+
+
 class _Teller:
     def __init__(self) -> None:
         self._fold: ThreadFold | None = None
@@ -119,6 +137,7 @@ class _Teller:
         else:
             self._fold = self._fold.branch(header)
             self._add(Noted(part.records[0].at, f"forked: {header.thread} goes on from here"))
+        ended = set(_ended(part.records))
         for record in part.records:
             try:
                 entry = decode_entry(record.event)
@@ -126,7 +145,10 @@ class _Teller:
             except UnknownEntryError as error:
                 return f"record {record.seq} cannot be read by this version: {error.message}"
             self._entries.append((record.seq, record.at, entry))
-            words = None if isinstance(entry, _UNTOLD) else words_of(entry, self._name_of)
+            is_told = not isinstance(entry, _UNTOLD)
+            if isinstance(entry, CommandBegun):
+                is_told = entry.id not in ended
+            words = words_of(entry, self._name_of) if is_told else None
             if words is not None:
                 self._add(Noted(record.at, legible(words.text), legible(words.detail)))
             self._hear(record.at, is_in_turn=isinstance(entry, Steered))

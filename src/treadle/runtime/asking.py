@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from msgspec import UNSET, UnsetType
@@ -12,8 +12,8 @@ from treadle.core.approval import NO_SCOPE, Approved, Decision, Modified, Questi
 from treadle.core.config import AgentConfig
 from treadle.core.events import ApprovalDecided
 from treadle.core.messages import ToolCall
-from treadle.core.tools import Bound, RiskLevel
-from treadle.runtime.granting import what_changed
+from treadle.core.tools import Bound, RiskLevel, Status
+from treadle.runtime.granting import as_left, what_changed
 from treadle.runtime.ports import Tools
 
 IN_DOUBT: Final = "the process died while this was running: it may or may not have happened"
@@ -38,17 +38,25 @@ def as_it_stands(question: Question, config: AgentConfig, tools: Tools) -> Quest
     return replace(question, risk=risk, scope=_with_words(scope, words))
 
 
-def in_doubt(call: ToolCall, was: Bound | UnsetType, config: AgentConfig, tools: Tools) -> Question:
+def in_doubt(
+    call: ToolCall,
+    was: Bound | UnsetType,
+    beside: Iterable[Status],
+    config: AgentConfig,
+    tools: Tools,
+) -> Question:
     """What is asked about a call that a crash left uncertain: running it again as things stand.
 
     Args:
         call: as it ran.
         was: what the yes to its first run was bound to, if there was one.
+        beside: how the calls of its round stand, in request order.
         config: which tools there are.
         tools: who would run it.
     """
     scope = tools.scope_of(call) or NO_SCOPE
-    changed = "" if was is UNSET else what_changed(was, scope.bound)
+    left = UNSET if was is UNSET else as_left(was, scope.file, beside)
+    changed = "" if left is UNSET else what_changed(left, scope.bound)
     words = [f"{changed} has changed since a person allowed this"] if changed else []
     words += _in_the_way(call, config, scope)
     tool = config.definition_of(call.tool_name)

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from treadle.core.approval import Question
 from treadle.core.events import LlmEvent, PostToolsHookCompleted
@@ -44,6 +45,9 @@ _NOT_MEANT: Final = (
 OUTPUT_LENGTH_MAX: Final = 32 * 1024
 """Characters of a result that a message keeps; what is beyond is cut out of the middle."""
 
+SLICE_SIZE: Final = 256
+"""Characters of an answer that are told at a time: the loop, which hears keys, gets a turn then."""
+
 KEPT_LENGTH_MAX: Final = 16 * 1024 * 1024
 """Characters of a result that are kept beside the thread: at most 64 MiB, in any script."""
 
@@ -55,7 +59,8 @@ class Kept(Struct, frozen=True):
     said: str
 
 
-_Delta = LlmEvent.TextDelta | LlmEvent.ThinkingDelta | LlmEvent.ToolCallDelta
+_Said = LlmEvent.TextDelta | LlmEvent.ThinkingDelta
+_Delta = _Said | LlmEvent.ToolCallDelta
 
 
 async def call_model(
@@ -70,10 +75,11 @@ async def call_model(
         provider: who answers.
         request: what is asked.
         silence_s_max: seconds the provider may send nothing before it counts as timed out.
-        on_delta: gets each delta as it arrives.
+        on_delta: gets each delta as it arrives, a long one in slices.
     """
     loop = asyncio.get_running_loop()
     end: LlmEvent.Completed | LlmEvent.Error | None = None
+    told_size = 0
     try:
         async with (
             asyncio.timeout(silence_s_max) as timer,
@@ -83,8 +89,13 @@ async def call_model(
                 if isinstance(event, LlmEvent.Completed | LlmEvent.Error):
                     end = event
                     break
-                on_delta(event)
-                timer.reschedule(loop.time() + silence_s_max)
+                for delta in _sliced(event):
+                    on_delta(delta)
+                    timer.reschedule(loop.time() + silence_s_max)
+                    told_size += len(delta.content) if isinstance(delta, _Said) else 0
+                    if told_size >= SLICE_SIZE:
+                        told_size = 0
+                        await asyncio.sleep(0)  # what a network brings at once may be a megabyte
     except BaseException as error:
         if not is_bug(error):
             raise
@@ -97,6 +108,16 @@ async def call_model(
     return end or _failed(
         LlmErrorKind.CUT_STREAM, "the stream ended before the answer was complete"
     )
+
+
+def _sliced(event: _Delta) -> Iterator[_Delta]:
+    """A delta as several, if it is long."""
+    if not isinstance(event, _Said) or len(event.content) <= SLICE_SIZE:
+        yield event
+        return
+    text = clean(event.content)  # no half of a pair is left alone by this
+    for start in range(0, len(text), SLICE_SIZE):
+        yield type(event)(text[start : start + SLICE_SIZE])
 
 
 def is_bug(error: BaseException) -> bool:
@@ -215,7 +236,7 @@ def presentable(
         kept = _kept(call_id, keep, text)
         said = kept.said if kept else ""
         blob = kept.blob if kept else None
-        return ToolExecutionOutcome.Success(call_id, cut(text, said), outcome.changed, blob)
+        return replace(outcome, call_id=call_id, output=cut(text, said), blob=blob)
     error = outcome.error
     error = ToolError(error.kind, redact(clean(error.message)), redact(clean(error.output)))
     kept = _kept(call_id, keep, error.message, error.output, whole=error.text)

@@ -85,6 +85,7 @@ def why_not_now(
     config: AgentConfig,
     risk: RiskLevel | None,
     scope: Scope | None,
+    beside: Iterable[Status],
 ) -> Outcome | None:
     """How a call ends that must not begin as things stand; `None` if it may.
 
@@ -94,13 +95,35 @@ def why_not_now(
         config: when to ask.
         risk: the risk seen in its arguments now.
         scope: what a yes to it would cover now.
+        beside: how the calls of its round stand, in request order.
     """
     if getattr(status, "approved", UNSET) is not True:
         question = config.question_about(call, risk, scope)
         return None if question is None else not_allowed(question)
     was = getattr(status, "bound", UNSET)
-    what = "" if was is UNSET else what_changed(was, (scope or NO_SCOPE).bound)
+    if was is UNSET:
+        return None
+    now = NO_SCOPE if scope is None else scope
+    what = what_changed(as_left(was, now.file, beside), now.bound)
     return changed_since(call, what) if what else None
+
+
+def as_left(was: Bound, file: str, beside: Iterable[Status]) -> Bound:
+    """What a yes stands on, after what the calls of its round have made of the file it is for.
+
+    A person has said yes to all of them before the first one began. What they wrote must follow
+    from what the yes was given to, without a gap: where somebody else wrote in between, it stands
+    on what it was given to.
+    """
+    content = was.content
+    for status in beside:
+        outcome = getattr(status, "outcome", None)
+        for one in getattr(outcome, "rewritten", ()):
+            if file and one.name == file:
+                if one.before != content:
+                    return was
+                content = one.after
+    return Bound(was.ground, content)
 
 
 def why_not_again(

@@ -295,14 +295,14 @@ class Loop(ABC):
         A refused call has ended: something else may be due.
         """
         has_refused = False
-        for call, status in self._round.startable(self._writer.fold.machine):
-            scope = self._hands.tools.scope_of(call)
+        scope_of = self._hands.tools.scope_of
+        for call, status, scope in self._round.startable(self._writer.fold.machine, scope_of):
             if (refused := self._why_not_now(call, status, scope)) is not None:
                 self._take(ToolCompleted(call.id, refused, self._writer.now()))
                 has_refused = True
                 continue
             confined = "" if scope is None else scope.confined
-            if self._round.begin(call, status):
+            if self._round.begin(call, status, scope):
                 self._take(ToolStarted(call.id, self._writer.now(), confined))
             self._later.append(outputs.ToolStarted(call, confined))
         return has_refused
@@ -311,10 +311,11 @@ class Loop(ABC):
         """How a call that is about to begin ends if it lacks a yes, or may not run any more."""
         if call.tool_name in self._reconfigured.withdrawn:
             return withdrawn(call)
-        config = self._writer.fold.machine.config
+        config, round_ = self._writer.fold.machine.config, self._writer.fold.machine.round
         if call.id in self._round.said_yes:
             return why_not_again(call, self._round.said_yes[call.id], config, scope)
-        return why_not_now(call, status, config, self._hands.tools.risk_of(call), scope)
+        risk, beside = self._hands.tools.risk_of(call), (other for _, other in round_)
+        return why_not_now(call, status, config, risk, scope, beside)
 
     async def _plan_round(self, due: ExecuteTools) -> None:
         self._due = None

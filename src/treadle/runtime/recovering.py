@@ -39,7 +39,8 @@ class RecoveringLoop(Loop):
         again = [one.call for one in found if one not in doubtful]
         for one in doubtful:
             config, tools = self._writer.fold.machine.config, self._hands.tools
-            question = in_doubt(one.call, one.bound, config, tools)
+            beside = (status for _, status in self._writer.fold.machine.round)
+            question = in_doubt(one.call, one.bound, beside, config, tools)
             answer = await self._inbox.unless(self._ask(question)) if self._ask else None
             if answer is not None and answer.resolution is Resolution.RUN_AGAIN:
                 self._round.said_yes[one.call.id] = question.scope.bound

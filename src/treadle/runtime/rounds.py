@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import UnsetType
 
+from treadle.core.approval import Scope
 from treadle.core.machine import Machine
 from treadle.core.messages import ToolCall
 from treadle.core.tools import (
@@ -24,8 +25,9 @@ from treadle.thread.facts import GitObserved
 class Round:
     """The calls in flight, at most so many at a time as the machine allows.
 
-    A call counts as started, on disk too, only when it really begins: one that waits for its turn
-    when the process dies has not run.
+    Calls that write one file begin one after the other, in request order, so that each is judged by
+    what those before it have left. A call counts as started, on disk too, only when it really
+    begins: one that waits for its turn when the process dies has not run.
     """
 
     def __init__(self, before: GitObserved | None) -> None:
@@ -36,7 +38,8 @@ class Round:
         self.is_unsaved = False
         """Whether files may have changed in it that nobody has kept since."""
         self._waiting: deque[ToolCall] = deque()
-        self._running: set[str] = set()
+        self._running: dict[str, str] = {}
+        """The calls that run, each with the file that it writes; empty if it names none."""
         self._started: list[tuple[ToolCall, Status]] = []
         self.said_yes: dict[str, Bound | UnsetType] = {}
         """The calls in doubt of which a person said that they are to run again, each with what it
@@ -58,17 +61,26 @@ class Round:
         """These are to run, in this order."""
         self._waiting = deque(calls)
 
-    def startable(self, machine: Machine[Any]) -> Iterator[tuple[ToolCall, Status]]:
-        """The calls that may `begin` now, each with where it stands."""
+    def startable(
+        self, machine: Machine[Any], scope_of: Callable[[ToolCall], Scope | None]
+    ) -> Iterator[tuple[ToolCall, Status, Scope | None]]:
+        """The calls that may `begin` now, each with where it stands, and its scope of now."""
+        held = []
         while self._waiting and (
             not machine.parallel_max or len(self._running) < machine.parallel_max
         ):
             call = self._waiting.popleft()
-            yield call, next(status for one, status in machine.round if one.id == call.id)
+            scope = scope_of(call)
+            if scope is not None and scope.file and scope.file in self._running.values():
+                held.append(call)
+                continue
+            status = next(status for one, status in machine.round if one.id == call.id)
+            yield call, status, scope
+        self._waiting.extendleft(reversed(held))
 
-    def begin(self, call: ToolCall, status: Status) -> bool:
+    def begin(self, call: ToolCall, status: Status, scope: Scope | None) -> bool:
         """This one begins; returns whether its intent must be recorded first."""
-        self._running.add(call.id)
+        self._running[call.id] = "" if scope is None else scope.file
         self._started.append((call, status))
         is_running = isinstance(status, ToolExecutionStatus.Running)
         return not is_running or getattr(status, "uncertain", False)
@@ -86,7 +98,7 @@ class Round:
 
     def ended(self, call_id: str) -> None:
         """A call is over: another one may begin."""
-        self._running.discard(call_id)
+        self._running.pop(call_id, None)
 
     def clear(self) -> None:
         """Nothing is in flight any more."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any, Final
 
@@ -30,7 +31,7 @@ from treadle.runtime.driver import Driver
 from treadle.runtime.inbox import Stop
 from treadle.runtime.outputs import Ending, Output, TurnFinished, TurnOutcome
 from treadle.thread.codec import Event
-from treadle.thread.facts import CommandShown, InputQueued, InputWithdrawn, Renamed
+from treadle.thread.facts import CommandBegun, CommandShown, InputQueued, InputWithdrawn, Renamed
 from treadle.thread.record import clean
 from treadle.thread.unheard import told_with, words_alone
 
@@ -114,18 +115,45 @@ class Session(Driver):
         self._record_at_once(InputWithdrawn())
         return waiting[-1][0]
 
-    def show_command(self, command: str, output: str, exit_code: int = 0) -> None:
+    def begin_command(self, command: str, folder: str) -> str:
+        """Record that the person runs a command now; gives the id that `show_command` takes.
+
+        It is durable when this returns: run it then. If nothing comes behind it, the next prompt
+        tells the model that it had begun, and that its end is not known.
+
+        Raises:
+            StoreError: as `turn`; the command has not begun.
+        """
+        command, folder = (cut((self._redact or str)(clean(text))) for text in (command, folder))
+        command_id = secrets.token_hex(4)
+        self._record_at_once(CommandBegun(command_id, command, folder))
+        return command_id
+
+    def show_command(
+        self, command: str, output: str, exit_code: int = 0, command_id: str = ""
+    ) -> None:
         """Record a command that the person ran; the model is told of it with the next prompt.
 
         Secrets are replaced, and a long output cut in the middle, as in that of a tool. It is
         durable when this returns, and nothing is said to the model before the person says more.
+
+        Args:
+            command: the command.
+            output: what it printed.
+            exit_code: how it ended.
+            command_id: what `begin_command` gave, if its beginning was recorded.
 
         Raises:
             StoreError: as `turn`.
         """
         redact = self._redact or str
         command, output = (cut(redact(clean(text))) for text in (command, output))
-        self._record_at_once(CommandShown(command, output, exit_code))
+        self._record_at_once(CommandShown(command, output, exit_code, command_id))
+
+    @property
+    def commands_begun(self) -> tuple[CommandBegun, ...]:
+        """The person's commands whose end nobody knows, and of which the model was not told yet."""
+        return self._writer.fold.unheard.begun
 
     @property
     def context_share(self) -> float | None:

@@ -10,8 +10,10 @@ from msgspec.structs import replace
 
 from treadle.core.events import Compacted, CompactionRequested, ToolUncertain
 from treadle.core.task.events import StateCompleted, StateFailed, TimeRanOut
+from treadle.thread.branches import ended_in
 from treadle.thread.facts import (
     ChildStarted,
+    CommandBegun,
     CommandShown,
     InputQueued,
     InputWithdrawn,
@@ -48,10 +50,14 @@ def asides(fold: ThreadFold, entries: Iterable[Numbered]) -> Iterator[Aside]:
         fold: the thread before the first of them; it is used up.
         entries: the records.
     """
+    entries = list(entries)
+    ended = {command for _, _, entry in entries for command in ended_in(entry)}
     waiting: list[Aside] = []
     for seq, at, entry in entries:
         names = {one.call.id: one.call.tool_name for one in fold.machine.questions}
         is_told = not isinstance(entry, _SHOWN_ELSEWHERE)
+        if isinstance(entry, CommandBegun):
+            is_told = entry.id not in ended
         words = words_of(entry, lambda call_id: names.get(call_id, call_id))  # noqa: B023  at once
         joining = len(fold.merging)
         fold.apply(seq, at, entry)

@@ -13,6 +13,7 @@ from treadle.thread.codec import Entry, UnknownEntryError, decode_entry, usage_o
 from treadle.thread.facts import (
     Annotated,
     BranchRecord,
+    CommandShown,
     ExtraSet,
     GitObserved,
     Merged,
@@ -44,18 +45,19 @@ def entries_of(merged: Merged) -> Iterator[Entry]:
 class Brought(Struct, frozen=True):
     """What a branch brings besides its messages.
 
-    `usage` is what it used of models, `heads` the commits it saw. `said` holds on whichever branch
-    it was said; what was allowed there does not.
+    `usage` is what it used of models, `heads` the commits it saw, `commands` those of people that
+    ended there. `said` holds on whichever branch it was said; what was allowed there does not.
     """
 
     usage: Usage
     heads: tuple[str, ...]
     said: tuple[Said, ...]
+    commands: tuple[CommandShown, ...]
 
 
 def brought_by(merged: Merged) -> Brought:
     """What the records of a branch say that counts in the thread they were merged into."""
-    usage, heads, said = Usage(), [], []
+    usage, heads, said, commands = Usage(), [], [], []
     for entry in entries_of(merged):
         if isinstance(entry, Said):
             said.append(entry)
@@ -63,7 +65,16 @@ def brought_by(merged: Merged) -> Brought:
             usage = usage + (usage_of(entry) or Usage())
         if isinstance(entry, GitObserved) and entry.head:
             heads.append(entry.head)
-    return Brought(usage, tuple(heads), tuple(said))
+        elif isinstance(entry, CommandShown):
+            commands.append(entry)
+    return Brought(usage, tuple(heads), tuple(said), tuple(commands))
+
+
+def ended_in(entry: Entry) -> Iterator[str]:
+    """The ids of the commands of people whose end a record holds, by itself or in a merge."""
+    for one in entries_of(entry) if isinstance(entry, Merged) else (entry,):
+        if isinstance(one, CommandShown):
+            yield one.id
 
 
 def flat(records: Iterable[Record]) -> Iterator[BranchRecord]:

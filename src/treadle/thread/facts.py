@@ -138,15 +138,28 @@ class InputWithdrawn(_Fact, frozen=True, tag="input_withdrawn"):
     """The person has taken back the newest message that was queued; the model never sees it."""
 
 
+class CommandBegun(_Fact, frozen=True, tag="command_begun"):
+    """The person's own command is about to run in `folder`; nothing ever runs it again.
+
+    The `CommandShown` of the same `id` is its end. Where there is none, nobody knows how it ended.
+    """
+
+    id: str
+    command: str
+    folder: str
+
+
 class CommandShown(_Fact, frozen=True, tag="command_shown"):
     """The person ran a command themselves; the model is told of it with their next message.
 
-    `output` is what it printed, secrets replaced and cut to size like that of a tool.
+    `output` is what it printed, secrets replaced and cut to size like that of a tool. `id` is that
+    of its beginning; empty if that was not recorded, because there was no thread yet.
     """
 
     command: str
     output: str
     exit_code: int = 0
+    id: str = ""
 
 
 class Recovered(_Fact, frozen=True, tag="recovered"):
@@ -323,6 +336,7 @@ Fact: TypeAlias = (
     | GitObserved
     | InputQueued
     | InputWithdrawn
+    | CommandBegun
     | CommandShown
     | Recovered
     | Granted

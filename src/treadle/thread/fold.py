@@ -31,6 +31,7 @@ from treadle.thread.facts import (
     FORMAT_VERSION,
     Annotated,
     ChildStarted,
+    CommandBegun,
     CommandShown,
     Configured,
     ContextObserved,
@@ -354,6 +355,7 @@ class ThreadFold:
         for said in brought.said:
             _TAKE[type(said)](self, said)
         self._git.add_commits(brought.heads)
+        self.unheard.end(brought.commands)
         if entry.messages:
             self.is_trashed = False
         for message in entry.queued:
@@ -476,6 +478,7 @@ _TAKE: Final[Mapping[type, Callable[[ThreadFold, Any], None]]] = MappingProxyTyp
         ChildStarted: ThreadFold._take_child,
         InputQueued: lambda fold, entry: fold.unheard.add(entry.message, steers=entry.steers),
         InputWithdrawn: lambda fold, _: fold.unheard.withdraw(),
+        CommandBegun: lambda fold, entry: fold.unheard.show(entry),
         CommandShown: lambda fold, entry: fold.unheard.show(entry),
         GitObserved: ThreadFold._take_git,
         Renamed: ThreadFold._take_title,

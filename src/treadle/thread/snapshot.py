@@ -27,7 +27,6 @@ from treadle.thread.chat_state import restore_conversation, restore_state
 from treadle.thread.codec import UnknownEntryError
 from treadle.thread.facts import (
     FORMAT_VERSION,
-    CommandShown,
     ContextObserved,
     FilesSaved,
     GitObserved,
@@ -37,7 +36,7 @@ from treadle.thread.facts import (
 from treadle.thread.fold import CHAT, ThreadFold
 from treadle.thread.model import GitFields, Thread, ThreadMetadata
 from treadle.thread.record import Head
-from treadle.thread.unheard import Unheard, Waiting
+from treadle.thread.unheard import Ran, Unheard, Waiting
 
 _CHECKSUM: Final = b',\n  "checksum": "'
 _SEAL_SIZE: Final = len(_CHECKSUM) + 64 + len(b'"\n}\n')
@@ -75,7 +74,7 @@ class Snapshot(Struct, frozen=True, omit_defaults=True):
     merging: tuple[Message, ...] = ()
     steering: tuple[int, ...] = ()
     """The places in `queued` of what steers."""
-    commands: tuple[CommandShown, ...] = ()
+    commands: tuple[Ran, ...] = ()
     """Those that the next message tells of."""
 
 

@@ -44,6 +44,7 @@ from treadle.thread.codec import Entry, UnknownEntryError, decode_entry
 from treadle.thread.facts import (
     Annotated,
     ChildStarted,
+    CommandBegun,
     CommandShown,
     Configured,
     ContextObserved,
@@ -251,6 +252,7 @@ _TEXTS: Final[Mapping[type, Callable[[Any], Iterable[Text]]]] = MappingProxyType
         GitObserved: _git,
         InputQueued: lambda entry: _said(entry.message),
         InputWithdrawn: _none,
+        CommandBegun: lambda entry: [(Kind.CALL, entry.command), (Kind.PLACE, entry.folder)],
         CommandShown: lambda entry: [(Kind.CALL, entry.command), (Kind.OUTPUT, entry.output)],
         Recovered: lambda entry: [(Kind.OTHER, entry.note)],
         Granted: _none,

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from treadle.core.messages import Message
-from treadle.thread.facts import CommandShown
+from treadle.thread.facts import CommandBegun, CommandShown
 
 COMMAND_COUNT_MAX: Final = 20
 """Of the commands that a person ran so many are told, the newest; all stay in the journal."""
 
 COMMANDS_HEAD: Final = "\n\n[Before saying this, the person ran commands themselves]"
 """Stands in a message between what a person said and the commands they ran."""
+
+
+Ran: TypeAlias = CommandBegun | CommandShown
+"""A command of a person: how it ended, or, where that is not known, that it began."""
 
 
 class Waiting(Struct, frozen=True, omit_defaults=True):
@@ -42,9 +46,7 @@ class Unheard:
 
     __slots__ = ("_next", "_steering", "_waiting", "commands")
 
-    def __init__(
-        self, waiting: Iterable[Waiting] = (), commands: Iterable[CommandShown] = ()
-    ) -> None:
+    def __init__(self, waiting: Iterable[Waiting] = (), commands: Iterable[Ran] = ()) -> None:
         self._waiting: OrderedDict[int, Message] = OrderedDict()
         self._steering: deque[int] = deque()
         """Which of them steer, oldest first."""
@@ -86,9 +88,22 @@ class Unheard:
             self._steering.append(self._next)
         self._next += 1
 
-    def show(self, command: CommandShown) -> None:
-        """The next message tells of this command too."""
-        self.commands = (*self.commands, command)[-COMMAND_COUNT_MAX:]
+    @property
+    def begun(self) -> tuple[CommandBegun, ...]:
+        """The commands of which it is not known how they ended."""
+        return tuple(one for one in self.commands if isinstance(one, CommandBegun))
+
+    def show(self, command: Ran) -> None:
+        """The next message tells of this command too; its end stands for its beginning."""
+        begun = [one for one in self.begun if one.id == command.id]
+        kept = (one for one in self.commands if one not in begun)
+        self.commands = (*kept, command)[-COMMAND_COUNT_MAX:]
+
+    def end(self, commands: Iterable[CommandShown]) -> None:
+        """How some ended elsewhere; of those that are not to be told of nothing is told."""
+        for command in commands:
+            if any(one.id == command.id for one in self.begun):
+                self.show(command)
 
     def withdraw(self) -> None:
         """The newest is taken back."""
@@ -120,12 +135,13 @@ class Unheard:
         self.commands = ()
 
 
-def told_with(commands: Iterable[CommandShown], message: Message) -> Message:
+def told_with(commands: Iterable[Ran], message: Message) -> Message:
     """What the model is told: the message, and behind it the commands that a person ran.
 
     The person's own words come first, so that titles, lists and searches show them. Each command
     stands on a line of its own behind `$ `, with the exit code where it is not 0, and what it
-    printed follows; `[no output]` says that it printed nothing.
+    printed follows; `[no output]` says that it printed nothing. Of one whose end is not known, that
+    is said instead.
     """
     told = [_told(command) for command in commands]
     if not told:
@@ -133,7 +149,9 @@ def told_with(commands: Iterable[CommandShown], message: Message) -> Message:
     return replace(message, content="".join((message.content, COMMANDS_HEAD, *told)))
 
 
-def _told(shown: CommandShown) -> str:
+def _told(shown: Ran) -> str:
+    if isinstance(shown, CommandBegun):
+        return f"\n$ {shown.command}\n[it had begun; whether and how it ended is not known]"
     failed = f"\n[exit code {shown.exit_code}]" if shown.exit_code else ""
     return f"\n$ {shown.command}\n{shown.output.rstrip() or '[no output]'}{failed}"
 

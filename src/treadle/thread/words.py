@@ -26,6 +26,7 @@ from treadle.thread.codec import Entry
 from treadle.thread.facts import (
     Annotated,
     ChildStarted,
+    CommandBegun,
     CommandShown,
     FilesNotSaved,
     Foreign,
@@ -136,6 +137,13 @@ def _shared(entry: Shared, _: NameOf) -> Words:
     return Words(", ".join(told))
 
 
+def _begun(entry: CommandBegun, _: NameOf) -> Words:
+    """For where its end is not known; else that is told alone."""
+    where = f" in {entry.folder}" if entry.folder else ""
+    unknown = "whether and how it ended is not known, and it is not run again"
+    return Words(f"a person began $ {entry.command}{where}: {unknown}")
+
+
 def _shown(entry: CommandShown, _: NameOf) -> Words:
     ended = f" (exit code {entry.exit_code})" if entry.exit_code else ""
     return Words(f"a person ran $ {entry.command}{ended}", entry.output.rstrip())
@@ -170,6 +178,7 @@ _WORDS: Final[Mapping[type, Callable[[Any, NameOf], Words | None]]] = MappingPro
         InputWithdrawn: lambda _, __: Words(
             "what was said last was taken back before it was heard"
         ),
+        CommandBegun: _begun,
         CommandShown: _shown,
         StateCompleted: lambda entry, _: Words(f"{entry.state}: {entry.event}"),
         StateFailed: lambda entry, _: Words(f"{entry.state}: failed"),

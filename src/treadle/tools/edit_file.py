@@ -19,7 +19,7 @@ from treadle.core.tools import EffectClass, RiskLevel, ToolErrorKind
 from treadle.tools.failure import ToolFailure
 from treadle.tools.files import EDIT_SIZE_MAX, rewrite
 from treadle.tools.registry import ToolContext, ToolReturn, tool
-from treadle.tools.written import risk_of_writing, scope_of_writing
+from treadle.tools.written import risk_of_writing, scope_of_writing, told
 
 HINT_LINE_COUNT_MAX: Final = 2000
 """Lines compared to find the one that was meant; comparing so many takes up to half a second."""
@@ -68,10 +68,10 @@ def edit_file(
 
     written = rewrite(context.workspace, path, change)
     if written.size_before is None:
-        return ToolReturn(f"created {written.name}, {written.size} bytes", (written.name,))
+        return told(written, f"created {written.name}, {written.size} bytes")
     what = f"{count} replacement{'' if count == 1 else 's'}"
     sizes = f"{written.size_before} -> {written.size} bytes"
-    return ToolReturn(f"edited {written.name}: {what}, {sizes}", (written.name,))
+    return told(written, f"edited {written.name}: {what}, {sizes}")
 
 
 def apply_edits(content: bytes | None, edits: Sequence[Edit], path: str) -> tuple[bytes, int]:

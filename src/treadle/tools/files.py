@@ -14,6 +14,7 @@ import secrets
 import stat
 from collections.abc import Callable
 from contextlib import suppress
+from hashlib import sha256
 from threading import Lock
 from typing import Final, NamedTuple, TypeAlias
 
@@ -28,18 +29,64 @@ CHUNK_SIZE: Final = 1024 * 1024
 Change: TypeAlias = Callable[[bytes | None], bytes]
 """The content of a file, `None` if there is no file -> its new content."""
 
+_ABSENT: Final = "absent"
+
 _turn: Final = Lock()
 
 
 class Written(NamedTuple):
     """A file that was written: its name relative to the root without links, sizes in bytes.
 
-    `size_before` is `None` where there was no file.
+    `size_before` is `None` where there was no file. `before` and `after` are what `content_of` says
+    of it; `after` is empty for one that is too large to be edited.
     """
 
     name: str
     size: int
     size_before: int | None
+    before: str
+    after: str
+
+
+def content_of(root: Root, path: str) -> str:
+    """A digest of the file as it is; of one that is too large to be edited, its size and times.
+
+    Raises:
+        ToolFailure: the path is refused.
+        OSError: the file cannot be read.
+    """
+    try:
+        fd = root.open_file(path)
+    except ToolFailure as failure:
+        if failure.kind is ToolErrorKind.FILE_NOT_FOUND:
+            return _ABSENT
+        raise
+    return _digest_and_close(fd)
+
+
+def _digest_and_close(fd: int) -> str:
+    try:
+        about = os.fstat(fd)
+        if about.st_size > EDIT_SIZE_MAX:
+            return f"{about.st_size}:{about.st_mtime_ns}:{about.st_ino}"
+        digest = sha256()
+        while chunk := os.read(fd, CHUNK_SIZE):
+            digest.update(chunk)
+        return digest.hexdigest()
+    finally:
+        os.close(fd)
+
+
+def _digest_at(place: int, name: str) -> str:
+    try:
+        fd = open_regular(name, place)
+    except FileNotFoundError:
+        return _ABSENT
+    return _digest_and_close(fd)
+
+
+def _digest_of(content: bytes | None) -> str:
+    return _ABSENT if content is None else sha256(content).hexdigest()
 
 
 def rewrite(root: Root, path: str, change: Change) -> Written:
@@ -58,16 +105,16 @@ def rewrite(root: Root, path: str, change: Change) -> Written:
     with _turn, as_failure(path):
         old = _read_if_there(root, path)
         new = change(old)
-        return _put(root, path, new, lambda place, name: _refuse_changed(place, name, path, old))
+        return _put(root, path, new, lambda place, name: _unchanged(place, name, path, old))
 
 
 def overwrite(root: Root, path: str, content: bytes) -> Written:
     """Replace a file whatever it holds; make it, and its folders, if missing.
 
-    Raises as `rewrite`, but does not look at the old content.
+    Raises as `rewrite`, but not for what the file held.
     """
     with _turn, as_failure(path):
-        return _put(root, path, content, lambda _, __: None)
+        return _put(root, path, content, _digest_at)
 
 
 def _read_if_there(root: Root, path: str) -> bytes | None:
@@ -96,8 +143,8 @@ def _read_all(fd: int, path: str) -> bytes:
     return b"".join(chunks)
 
 
-def _refuse_changed(place: int, name: str, path: str, old: bytes | None) -> None:
-    """Refuse to go on unless the file is still what `change` was given."""
+def _unchanged(place: int, name: str, path: str, old: bytes | None) -> str:
+    """The digest of the file, if it is still what `change` was given; it is refused if not."""
     try:
         fd = open_regular(name, place)
     except FileNotFoundError:
@@ -112,9 +159,11 @@ def _refuse_changed(place: int, name: str, path: str, old: bytes | None) -> None
             ToolErrorKind.FAILED,
             f"{path} was changed by somebody else meanwhile and is left alone: read it again",
         )
+    return _digest_of(old)
 
 
-def _put(root: Root, path: str, content: bytes, check: Callable[[int, str], None]) -> Written:
+def _put(root: Root, path: str, content: bytes, look: Callable[[int, str], str]) -> Written:
+    """Put the content in place; `look` says, right before, what the file is that goes."""
     with root.locate(path, create_parents=True) as (place, name):
         root.refuse_protected(place, name, path)
         before = _stat_writable(place, name)
@@ -130,14 +179,15 @@ def _put(root: Root, path: str, content: bytes, check: Callable[[int, str], None
                 os.fsync(fd)
             finally:
                 os.close(fd)
-            check(place, name)
+            old = look(place, name)
             os.rename(temporary, name, src_dir_fd=place, dst_dir_fd=place)
         except BaseException:
             with suppress(FileNotFoundError):
                 os.unlink(temporary, dir_fd=place)
             raise
         sync_folder(place)
-    return Written(root.name_of(path), len(content), before and before.st_size)
+    after = _digest_of(content) if len(content) <= EDIT_SIZE_MAX else ""
+    return Written(root.name_of(path), len(content), before and before.st_size, old, after)
 
 
 def _stat_writable(place: int, name: str) -> os.stat_result | None:

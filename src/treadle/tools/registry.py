@@ -41,6 +41,7 @@ from treadle.core.messages import ToolCall
 from treadle.core.tools import (
     EffectClass,
     Outcome,
+    Rewritten,
     RiskLevel,
     ToolDefinition,
     ToolError,
@@ -107,10 +108,12 @@ class ToolReturn(Struct, frozen=True):
     """What a tool returns that writes files.
 
     `output` is what the model reads; `changed` names the files written, relative to the workspace.
+    `rewritten` says what they held before and after, of files that a `Scope` names.
     """
 
     output: str
     changed: tuple[str, ...] = ()
+    rewritten: tuple[Rewritten, ...] = ()
 
 
 class Tool(Generic[P, R]):
@@ -361,7 +364,9 @@ async def _run_in_thread(tool: AnyTool, context: ToolContext, arguments: dict[st
 def _success(call: ToolCall, value: Any) -> ToolExecutionOutcome.Success:
     if isinstance(value, ToolReturn):
         changed = tuple(_clean(name) for name in value.changed)
-        return ToolExecutionOutcome.Success(call.id, _clean(value.output), changed)
+        rewritten = tuple(replace(one, name=_clean(one.name)) for one in value.rewritten)
+        output = _clean(value.output)
+        return ToolExecutionOutcome.Success(call.id, output, changed, rewritten=rewritten)
     output = value if isinstance(value, str) else msgspec.json.encode(value).decode()
     return ToolExecutionOutcome.Success(call.id, _clean(output))
 

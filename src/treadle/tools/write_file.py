@@ -5,7 +5,7 @@ from __future__ import annotations
 from treadle.core.tools import EffectClass, RiskLevel
 from treadle.tools.files import overwrite
 from treadle.tools.registry import ToolContext, ToolReturn, tool
-from treadle.tools.written import risk_of_writing, scope_of_writing
+from treadle.tools.written import risk_of_writing, scope_of_writing, told
 
 
 @tool(
@@ -27,4 +27,4 @@ def write_file(context: ToolContext, path: str, content: str) -> ToolReturn:
     data = content.encode()
     written = overwrite(context.workspace, path, data)
     was = "" if written.size_before is None else f" (was {written.size_before})"
-    return ToolReturn(f"wrote {written.name}, {written.size} bytes{was}", (written.name,))
+    return told(written, f"wrote {written.name}, {written.size} bytes{was}")

@@ -13,11 +13,11 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from treadle.core.approval import Scope
-from treadle.core.tools import RiskLevel, ToolErrorKind
+from treadle.core.tools import Rewritten, RiskLevel, ToolErrorKind
 from treadle.tools.failure import ToolFailure
-from treadle.tools.files import CHUNK_SIZE, EDIT_SIZE_MAX
+from treadle.tools.files import Written, content_of
 from treadle.tools.paths import Root
-from treadle.tools.registry import Arguments, ToolContext
+from treadle.tools.registry import Arguments, ToolContext, ToolReturn
 
 RUN_FOLDERS: Final = frozenset(
     {".git", ".githooks", ".husky", ".idea", ".treadle", ".vscode", ".devcontainer"}
@@ -29,7 +29,6 @@ RUN_FILES: Final = frozenset(
     | {".zshrc"}
 )
 """Files that are run, or name what is run, when a folder is entered or a commit is made."""
-_ABSENT: Final = "absent"
 
 
 def risk_of_writing(arguments: Arguments) -> RiskLevel:
@@ -59,9 +58,16 @@ def scope_of_writing(arguments: Arguments, context: ToolContext) -> Scope:
         reasons=tuple(reasons),
         kinds=() if place else kinds,
         ground=sha256(os.fsencode(root.path)).hexdigest(),
-        content=_content(root, path),
+        content=content_of(root, path),
         must_ask=bool(place) and not _run_by(path),
+        file=name,
     )
+
+
+def told(written: Written, text: str) -> ToolReturn:
+    """What a tool returns that wrote a file: a text, and what a later yes is measured by."""
+    rewritten = Rewritten(written.name, written.before, written.after)
+    return ToolReturn(text, (written.name,), (rewritten,))
 
 
 def _run_by(path: str) -> str:
@@ -87,23 +93,3 @@ def _real_name(root: Root, path: str) -> str:
     if name.split("/")[0] == "..":
         raise ToolFailure(ToolErrorKind.PATH_OUTSIDE_WORKSPACE, path)
     return name
-
-
-def _content(root: Root, path: str) -> str:
-    """A digest of the file as it is; of one that is too large to be edited, its size and times."""
-    try:
-        fd = root.open_file(path)
-    except ToolFailure as failure:
-        if failure.kind is ToolErrorKind.FILE_NOT_FOUND:
-            return _ABSENT
-        raise
-    try:
-        about = os.fstat(fd)
-        if about.st_size > EDIT_SIZE_MAX:
-            return f"{about.st_size}:{about.st_mtime_ns}:{about.st_ino}"
-        digest = sha256()
-        while chunk := os.read(fd, CHUNK_SIZE):
-            digest.update(chunk)
-        return digest.hexdigest()
-    finally:
-        os.close(fd)

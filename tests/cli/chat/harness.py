@@ -20,6 +20,7 @@ import signal
 import struct
 import subprocess
 import termios
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -179,6 +180,10 @@ class Screen:
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             self.read(left)
+
+    def look_away(self, seconds: float) -> None:
+        """Read nothing for a time, as over a slow line; what comes waits."""
+        threading.Event().wait(seconds)
 
     @property
     def lines(self) -> list[str]:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Sequence
 
 import pytest
+from rich.console import RenderableType
 
-from cli.chat.recording import RecordingTerminal
+from cli.chat.recording import RecordingTerminal, drawn
 from treadle.cli.chat.approvals import Approvals
-from treadle.cli.chat.blocks.question import question_block
+from treadle.cli.chat.blocks import question as blocks
 from treadle.cli.chat.choosing import Choosing
 from treadle.cli.chat.dialogs import Picking
 from treadle.cli.chat.ports import Choice, Row
 from treadle.core.approval import Approved, Modified, Question, Rejected, Scope
 from treadle.core.messages import ToolCall
 from treadle.core.tools import RiskLevel
+from treadle.runtime.recovery import Answer, Resolution
 from treadle.runtime.verdict import Verdict
 
 
@@ -29,7 +33,7 @@ async def answered(asked: Question, *answers: str) -> tuple[Verdict, RecordingTe
     """What came of a question that was answered like this, and what is on the screen."""
     terminal = RecordingTerminal()
     terminal.answers.extend(answers)
-    approvals = Approvals(terminal, question_block, lambda: [asked], lambda: None)
+    approvals = Approvals(terminal, blocks, lambda: [asked], lambda: None)
     return await approvals.approve(asked), terminal
 
 
@@ -50,6 +54,20 @@ async def test_the_answer_stays_below_its_question(
     verdict, terminal = await answered(question("npm test"), *answers)
     assert verdict.decision == decision
     assert terminal.text().endswith(f"  {words}\n")
+
+
+async def test_a_yes_for_good_is_for_the_kinds_that_are_shown_and_takes_enter_too() -> None:
+    guarded: list[str] = []
+
+    class Terminal(RecordingTerminal):
+        async def choose(self, question: RenderableType, choices: Sequence[Choice]) -> str:
+            guarded.extend(one.key for one in choices if one.needs_enter)
+            return "a"
+
+    asked = question("npm test | tail", kinds=("npm test", "tail"))
+    verdict = await Approvals(Terminal(), blocks, list, lambda: None).approve(asked)
+    assert verdict == Verdict(Approved(), always=True, kinds=("npm test", "tail"))
+    assert guarded == ["a"]
 
 
 async def test_a_critical_call_that_was_edited_is_asked_about_as_it_would_run() -> None:
@@ -103,5 +121,116 @@ async def test_enter_alone_approves_nothing_critical() -> None:
 
     for risk in (RiskLevel.HIGH, RiskLevel.CRITICAL):
         asked = question("x", risk)
-        await Approvals(Terminal(), question_block, list, lambda: None).approve(asked)
+        await Approvals(Terminal(), blocks, list, lambda: None).approve(asked)
     assert seen == ["y", "n"]
+
+
+LONG = "echo " + "x" * 5000 + " THE-END"
+
+
+class Heard(RecordingTerminal):
+    """Keeps the choices it was given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.offered: list[dict[str, str]] = []
+
+    async def choose(self, question: RenderableType, choices: Sequence[Choice]) -> str:
+        self.offered.append({one.key: one.words for one in choices})
+        return await super().choose(question, choices)
+
+
+async def test_all_of_a_long_command_is_shown_and_asked_about_again() -> None:
+    terminal = Heard()
+    terminal.answers.extend(["v", "n", None, "y"])
+    asked = question(LONG)
+    verdict = await Approvals(terminal, blocks, lambda: [asked], lambda: None).approve(asked)
+    assert verdict == Verdict(Approved())
+    cut, whole, _, again = terminal.asked
+    assert "are not shown" in cut
+    assert "THE-END" not in cut
+    assert whole.count("x") - cut.count("x") == 1000 + len("$ echo ") - len("$ ")
+    assert "THE-END" in whole
+    assert "are not shown" not in whole
+    assert again == cut
+    assert [list(keys) for keys in terminal.offered] == [
+        ["y", "e", "n", "v", "l"],
+        ["y", "e", "n", "l"],  # nothing for good, seen or not
+        ["y", "e", "n", "v", "l"],
+    ]
+
+
+async def test_where_all_is_shown_there_is_nothing_to_see() -> None:
+    terminal = Heard()
+    terminal.answers.append("y")
+    asked = question("npm test")
+    await Approvals(terminal, blocks, lambda: [asked], lambda: None).approve(asked)
+    assert [list(keys) for keys in terminal.offered] == [["y", "a", "e", "n", "l"]]
+
+
+async def test_a_change_that_is_cut_is_seen_whole_and_allowed_once() -> None:
+    class Diffs:
+        """The file that `read` gives, a short edit of which changes many lines."""
+
+        def read(self, path: str) -> bytes:
+            return b"old\n" * 300
+
+        def question_block(self, asked: Question, *, is_whole: bool = False) -> RenderableType:
+            return blocks.question_block(asked, read=self.read, is_whole=is_whole)
+
+        def unshown(self, asked: Question, *, is_whole: bool = False) -> str:
+            return blocks.unshown(asked, read=self.read, is_whole=is_whole)
+
+    edit = {"old_str": "old", "new_str": "new", "replace_all": True}
+    call = ToolCall("c1", "edit_file", json.dumps({"path": "a", "edits": [edit]}))
+    asked = Question(call, RiskLevel.MEDIUM, "asked", Scope(kinds=("a",)))
+    terminal = Heard()
+    terminal.answers.extend(["v", "y"])
+    await Approvals(terminal, Diffs(), lambda: [asked], lambda: None).approve(asked)
+    cut, whole = terminal.asked
+    assert "careful: 400 of 600 lines of the change are not shown" in cut
+    assert whole.count("- old") == whole.count("+ new") == 300
+    assert "not shown" not in whole
+    assert "more lines" not in whole
+    assert all("a" not in keys for keys in terminal.offered)
+
+
+async def test_all_of_a_call_that_may_have_happened_can_be_seen() -> None:
+    terminal = Heard()
+    terminal.answers.extend(["v", "f"])
+    asked = question(LONG)
+    answer = await Approvals(terminal, blocks, list, lambda: None).ask(asked)
+    assert answer == Answer(Resolution.FAILED)
+    cut, whole = terminal.asked
+    assert "are not shown" in cut
+    assert "THE-END" in whole
+    assert [list(keys) for keys in terminal.offered] == [
+        ["r", "f", "e", "v", "l"],
+        ["r", "f", "e", "l"],
+    ]
+
+
+@pytest.mark.parametrize("piece", ["x", "a\n", "\u6f22", "\x1b[2J"], ids=ascii)
+async def test_of_a_megabyte_a_bounded_part_is_shown_and_where_the_rest_is(piece: str) -> None:
+    terminal = Heard()
+    terminal.answers.extend(["v", "y"])
+    asked = question("echo " + piece * (1_000_000 // len(piece)) + "|end")
+    approvals = Approvals(terminal, blocks, lambda: [asked], lambda: None, thread=lambda: "0190")
+    began = time.process_time()
+    await approvals.approve(asked)
+    assert time.process_time() - began < 8.0  # 1 s on an idle machine
+    cut, whole = terminal.asked
+    assert len(cut) < len(whole) < 4 * blocks.WHOLE_LENGTH_MAX
+    assert len(whole.splitlines()) < 2 * blocks.WHOLE_LINES_MAX
+    assert "\x1b" not in whole
+    assert "treadle show 0190 --json" in whole
+    assert "treadle show" not in cut
+    assert "characters are not shown" in " ".join(whole.split())
+    assert terminal.offered[0]["v"] == "see more of it"
+
+
+def test_of_many_long_arguments_each_is_shown_to_the_same_bound() -> None:
+    arguments = {f"name{number}": f"{number}" * 300_000 for number in range(4)}
+    asked = Question(ToolCall("c1", "other", json.dumps(arguments)), RiskLevel.HIGH, "asked")
+    text = drawn(blocks.question_block(asked, is_whole=True))
+    assert [text.count(f"{number}") // 50_000 for number in range(4)] == [1] * 4

@@ -17,10 +17,16 @@ from cli.chat.recording import drawn
 from cli.chat.test_markdown import DOCUMENTS, LINES, split
 from treadle.cli.chat.blocks.diffs import diff_block
 from treadle.cli.chat.blocks.frames import Barred, Tight
-from treadle.cli.chat.blocks.prose import ADDRESSES_SIZE_MAX, LAID_OUT_SIZE_MAX, Prose
+from treadle.cli.chat.blocks.prose import (
+    ADDRESSES_SIZE_MAX,
+    LAID_OUT_SIZE_MAX,
+    MARKS_MAX,
+    Prose,
+)
 from treadle.cli.chat.blocks.question import question_block
 from treadle.cli.chat.changes import planned, unified
 from treadle.cli.chat.committing import printed
+from treadle.cli.chat.markdown import PART_LINES_MAX
 from treadle.cli.questions import in_general, in_line, kinds_offered
 from treadle.core.approval import Question, Scope
 from treadle.core.messages import ToolCall
@@ -86,8 +92,20 @@ def test_what_has_no_room_is_shown_as_it_was_written() -> None:
     assert shown(table, 20)[-2:] == ["| 1 | 2 | 3 | 4 | 5", "|"]
     deep = "> " * 200 + "the end"
     assert "the end" in " ".join(shown(deep))
-    long = "- item\n" * (LAID_OUT_SIZE_MAX // 6)
-    assert shown(long)[0] == "- item"
+
+
+@pytest.mark.parametrize(
+    ("line", "most"),
+    [
+        (f"- {'word ' * 15}\n", LAID_OUT_SIZE_MAX // 78),
+        ("- a\n", PART_LINES_MAX),
+        ("- `a` *b* [c](d) \\*\n", MARKS_MAX // 9),
+    ],
+    ids=["size", "lines", "marks"],
+)
+def test_what_would_take_long_to_lay_out_is_shown_as_it_was_written(line: str, most: int) -> None:
+    assert shown(line * most)[0].startswith(" • ")
+    assert shown(line * (most + 1))[0].startswith("- ")
 
 
 def test_lines_have_no_blanks_at_their_end() -> None:
@@ -200,6 +218,15 @@ def test_no_line_of_a_call_can_pass_for_the_question(is_plain: bool) -> None:
         assert "U+" in text
 
 
+def test_a_terminal_of_lines_gets_all_of_a_line_and_all_of_a_command_behind_bars() -> None:
+    asked = question("bash", reason=f"why {'and why ' * 30}END", command=f"echo {'y' * 200} && END")
+    text = printed((Tight(question_block(asked, is_plain=True)),), 80, is_plain=True)
+    assert f"  {asked.reason}" in text.splitlines()
+    behind = [line.removeprefix("  | ") for line in text.splitlines() if line.startswith("  | ")]
+    assert "".join(behind).replace(" ", "") == f"$echo{'y' * 200}&&END"
+    assert max(map(len, behind)) <= 80 - len("  | ")
+
+
 def test_a_long_argument_is_cut_and_pushes_no_other_out_of_sight() -> None:
     text = drawn(question_block(question("other", first="x" * 100_000, last="seen")))
     assert "... 96000 more characters" in text
@@ -260,12 +287,12 @@ def test_whatever_a_block_holds_is_legible_when_it_is_printed() -> None:
 
 
 def test_an_address_is_shown_by_its_beginning_and_one_definition_makes_no_flood() -> None:
-    markup = f"[a]: http://x/{'u' * 15_000}\n\n" + "[a] " * 1000 + "\n"
+    markup = f"[a]: http://x/{'u' * 15_000}\n\n" + "[a] " * 900 + "\n"
     text = printed((Tight(Prose(markup)),), 80)
     assert "http://x/uuu" in text
     assert "more characters" in text.replace("\n", " ")
     assert len(text) < 3 * ADDRESSES_SIZE_MAX
-    assert text.count("(…)") > 900
+    assert text.count("(…)") > 800
 
 
 def test_a_question_that_is_not_shown_whole_says_so_and_offers_no_yes_for_good() -> None:

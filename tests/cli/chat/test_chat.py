@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import termios
 from collections.abc import Callable
 from pathlib import Path
 
@@ -290,3 +291,29 @@ def test_a_plain_chat_is_lines(start: Start, repository: Path) -> None:
     talk.wait_for("It ran.")
     assert b"\x1b[?2026h" not in talk.raw
     assert talk.leave() == 0
+
+
+def test_a_plain_terminal_that_nobody_reads_does_not_keep_a_signal_from_settling(
+    start: Start, repository: Path
+) -> None:
+    os.mkfifo(repository / "fifo")
+    talk = start("--plain", "--approval-mode", "auto")
+    talk.say("wait", "cat fifo")
+    termios.tcflow(talk.terminal, termios.TCOOFF)  # Ctrl+S: what is written waits
+    os.kill(talk.process.pid, signal.SIGTERM)
+    assert talk.process.wait(20) == 143
+    termios.tcflow(talk.terminal, termios.TCOON)
+    again = start("-c")
+    again.wait_for("going on with what was left unfinished")
+
+
+def test_ctrl_c_leaves_a_question_of_a_plain_chat_open(start: Start, repository: Path) -> None:
+    talk = start("--plain")
+    talk.wait_for("a new thread in")
+    talk.say("run", "yes, this once")
+    talk.type(ctrl("c"))
+    talk.wait_for("what is open stays open")
+    assert not (repository / "effects").exists()
+    assert talk.leave() == 0
+    again = start("-c")
+    again.wait_for(lambda screen: WAITING in screen.shown)

@@ -68,8 +68,9 @@ def test_commands_of_the_command_line_run_and_the_chat_goes_on(
     assert line["title"] == "Adding up"
 
 
-def test_rewind_takes_conversation_and_files_back_and_gives_the_prompt_to_edit(
-    start: Start, repository: Path
+@pytest.mark.parametrize(("what", "content"), [("f", "a - b"), ("c", "a + b")], ids=["f", "c"])
+def test_rewind_takes_back_what_was_chosen_and_gives_the_prompt_to_edit(
+    start: Start, repository: Path, what: str, content: str
 ) -> None:
     talk = start("--approval-mode", "auto", "--no-commit")
     talk.say("good morning", "Hello there.")
@@ -78,10 +79,16 @@ def test_rewind_takes_conversation_and_files_back_and_gives_the_prompt_to_edit(
     talk.wait_for("turn 2")
     talk.type(ENTER)
     talk.wait_for("What goes back?")
-    talk.answer("f")
-    talk.wait_for("put back: calc.py")
+    talk.answer(what)
     talk.wait_for(lambda screen: "> edit" in screen.shown.splitlines()[-2:][0])
-    assert "a - b" in (repository / "calc.py").read_text()
+    assert ("put back: calc.py" in talk.text) == (what == "f")
+    assert content in (repository / "calc.py").read_text()
+    talk.type(ctrl("c"))
+    assert talk.leave() == 0
+    again = start("-c")  # shows the last turn
+    again.wait_for("Hello there.")
+    again.wait_for(is_at_rest)
+    assert "It adds now." not in again.text
 
 
 def test_new_fork_and_resume_go_from_thread_to_thread(

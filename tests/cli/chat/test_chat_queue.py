@@ -205,6 +205,22 @@ def test_esc_leaves_what_is_queued_and_the_next_prompt_comes_behind_it(
     assert (repository / "own").exists()
 
 
+def test_what_was_left_queued_begins_nothing_by_itself_in_the_next_chat(
+    start: Start, repository: Path
+) -> None:
+    os.mkfifo(repository / "fifo")
+    talk = start("--approval-mode", "auto")
+    talk.say("wait", "cat fifo")
+    talk.type("second" + TAB)
+    talk.wait_for(lambda screen: "second" in screen.shown and "not sent" not in screen.shown)
+    talk.type(ESC)
+    talk.wait_for("what is queued waits for your next prompt")
+    assert talk.leave() == 0
+    again = start("-c")
+    again.wait_for("what is queued waits for your next prompt")
+    assert "The second answer." not in again.text
+
+
 def test_up_takes_back_commands_too(start: Start, repository: Path) -> None:
     talk = start_waiting(start, repository)
     talk.type("!touch own" + ENTER)
@@ -287,6 +303,16 @@ def test_what_is_typed_behind_a_private_thread_is_not_kept(
     kept = Path(environment["TREADLE_HOME"], "state", "chat-history").read_text()
     assert "/resume" in kept
     assert "secret" not in kept
+
+
+def test_a_new_thread_has_the_approval_mode_of_the_one_before(
+    start: Start, repository: Path
+) -> None:
+    talk = start("--approval-mode", "auto-edit")
+    talk.say("good morning", "Hello there.")
+    talk.say("/new", "a new thread begins")
+    talk.say("edit", "It adds now.")  # unasked
+    assert "a + b" in (repository / "calc.py").read_text()
 
 
 def test_a_new_thread_of_a_private_one_is_private(start: Start) -> None:

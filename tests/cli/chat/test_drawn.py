@@ -16,8 +16,9 @@ import pytest
 from cli.chat.conftest import BRACKETED, TESTS, StartToy
 from cli.chat.harness import ENTER, Screen, ctrl, pasted
 from treadle.cli.chat.choosing import QUIET_S
-from treadle.cli.chat.held_output import BEHIND_SIZE, Writer
+from treadle.cli.chat.held_output import BEHIND_SIZE
 from treadle.cli.chat.layout import INPUT_LINES_MAX
+from treadle.cli.chat.writer import Writer
 
 BEGIN, END = b"\x1b[?2026h", b"\x1b[?2026l"
 

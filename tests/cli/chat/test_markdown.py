@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treadle.cli.chat.markdown import Splitter, make_parser
+from treadle.cli.chat.markdown import PART_LINES_MAX, Splitter, make_parser
 
 ROOT: Final = Path(__file__).parents[3]
 
@@ -159,6 +159,15 @@ def test_the_work_grows_with_the_length_only(line: str) -> None:
     seconds(line * 100)
     short, long = (min(seconds(line * (n // len(line))) for _ in range(2)) for n in (3000, 24_000))
     assert long < 8 * 3 * short + 0.05
+
+
+@pytest.mark.parametrize("line", ["- a\n", "> a\n", "| a |\n|---|\n", "    a\n", "a\n", "```\na\n"])
+def test_no_piece_has_more_lines_than_can_be_shown_at_once(line: str) -> None:
+    text = line * 3000 + "# end\n"
+    pieces = split(text, [4000])
+    assert max(piece.count("\n") for piece in pieces) <= PART_LINES_MAX + 2
+    if "`" not in line:
+        assert "".join(pieces) == text
 
 
 def test_random_bytes_are_cut_without_loss() -> None:

@@ -212,6 +212,14 @@ async def test_who_uses_up_too_much_is_ended_and_told_so(
     assert "[killed by signal 9: Killed]" in said
 
 
+async def test_folders_in_memory_are_bounded(home: Path) -> None:
+    if find_backend(("bubblewrap",)).version < (0, 8):
+        pytest.skip("this bubblewrap knows no sizes")
+    sizes = "df -B1 --output=size /tmp /var/tmp /dev/shm | tail -n 3"
+    said = await shown(tools(home / "ws", "bubblewrap"), sizes)
+    assert said.split()[:3] == [str(512 * 2**20)] * 3
+
+
 async def test_files_end_at_the_limit(home: Path, backend: str) -> None:
     registry = tools(home / "ws", backend, Policy(limits=Limits(file_size_max=4096)))
     await shown(registry, "head -c 10000 /dev/zero > big")
@@ -262,6 +270,20 @@ async def test_what_nothing_can_hold_does_not_run_even_if_nobody_asks(home: Path
     off = Sandbox(Policy(Level.OFF), ws, backends=())
     await shown(Registry(builtin_tools(), workspace=ws, sandbox=off), "touch ran")
     assert (ws / "ran").exists()
+
+
+def test_what_a_yes_stands_on_is_the_same_in_every_terminal_and_changes_with_all_else(
+    home: Path,
+) -> None:
+    def ground(policy: Policy | None = None, folder: str = "ws", **more: str) -> str:
+        environ = {"HOME": str(home), "PATH": os.environ["PATH"], **more}
+        return Sandbox(policy or Policy(), home / folder, environ=environ).standing().ground
+
+    assert ground(TMUX="1", SSH_AUTH_SOCK="/run/agent", COLUMNS="80") == ground()
+    (home / "other").mkdir()
+    others = {ground(CC="x"), ground(folder="other"), ground(Policy(Level.READ_ONLY))}
+    others |= {ground(Policy(network=Network.ON)), ground(Policy(readable=("/srv",)))}
+    assert len(others - {ground()}) == 5
 
 
 def test_a_workspace_with_the_home_in_it_is_asked_about(home: Path) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from msgspec.structs import replace
 
 from treadle.cli.chat.calls import title_of
-from treadle.cli.chat.ports import Choice, Terminal
+from treadle.cli.chat.ports import SEE, Choice, Terminal
 from treadle.cli.questions import in_line, kinds_offered, read_object
 from treadle.core.tools import RiskLevel
 
@@ -30,30 +30,48 @@ _COMMAND_TOOL: Final = "bash"
 """Of this tool a person edits the command alone, not the JSON around it."""
 
 
+class Blocks(Protocol):
+    """What a call that needs a yes looks like; the view knows it."""
+
+    def question_block(self, question: Question, *, is_whole: bool = False) -> RenderableType:
+        """The question; `is_whole` if all of the call is to be seen."""
+        ...
+
+    def unshown(self, question: Question, *, is_whole: bool = False) -> str:
+        """What that block leaves out of the call, in words; empty if nothing."""
+        ...
+
+
 class Approvals:
     """Asks one thing at a time.
 
+    Where a question does not show all of its call, a choice shows it: the question is asked again,
+    with all of the call. That is no answer, and makes no other one possible.
+
     Args:
         terminal: where it is asked.
-        block_of: what a question looks like.
+        blocks: what a question looks like.
         waiting: all calls that wait, those that are being asked about included.
         leave_open: ends the turn in a way that leaves the question open, on disk.
         folder: the absolute path of the workspace.
+        thread: the id of the thread, which has all of a call, however long.
     """
 
     def __init__(
         self,
         terminal: Terminal,
-        block_of: Callable[[Question], RenderableType],
+        blocks: Blocks,
         waiting: Callable[[], Sequence[Question]],
         leave_open: Callable[[], None],
         folder: Callable[[], str] = str,
+        thread: Callable[[], str] = str,
     ) -> None:
         self._terminal = terminal
-        self._block_of = block_of
+        self._blocks = blocks
         self._waiting = waiting
         self._leave_open = leave_open
         self._folder = folder
+        self._thread = thread
         self._together: list[str] = []
         """The calls that were found waiting together, those included that are decided by now."""
         self.is_asking = False
@@ -75,9 +93,10 @@ class Approvals:
         from treadle.core.approval import Approved, Modified, Rejected
         from treadle.runtime.verdict import Verdict
 
-        asked = question
+        asked, is_whole = question, False
         while True:
-            key = await self._terminal.choose(self._block(asked), _choices(asked))
+            key = await self._choose(asked, is_whole=is_whole)
+            is_whole = key == SEE
             if key == "y" and asked is not question:
                 self._tell(f"edited: {title_of(asked.call)}")
                 return Verdict(Modified(asked.call.arguments_json))
@@ -116,19 +135,12 @@ class Approvals:
             self.is_asking = False
 
     async def _answer(self, question: Question) -> Answer:
-        from treadle.cli.chat.telling import uncertain_block
         from treadle.runtime.recovery import Answer, Resolution
 
-        choices = [
-            Choice("r", "run it again"),
-            Choice("f", "count it as failed"),
-            Choice("e", "enter its result"),
-            Choice("l", "later: it is asked again when you go on"),
-        ]
+        is_whole = False
         while True:
-            key = await self._terminal.choose(
-                uncertain_block(question, is_plain=self._terminal.is_plain), choices
-            )
+            key = await self._choose_what_became(question, is_whole=is_whole)
+            is_whole = key == SEE
             if key == "r":
                 self._tell("run again")
                 return Answer(Resolution.RUN_AGAIN)
@@ -142,6 +154,43 @@ class Approvals:
                     return Answer(Resolution.RESULT, result)
             if key == "l":
                 await self._never()
+
+    async def _choose(self, question: Question, *, is_whole: bool) -> str:
+        """A key, of the question with all of its call or as it usually is."""
+        is_cut = bool(self._blocks.unshown(question))
+        rest = self._blocks.unshown(question, is_whole=True) if is_cut else ""
+        block = self._block(question, is_cut=is_cut, is_whole=is_whole)
+        choices = _choices(question, is_cut=is_cut)
+        if is_cut and not is_whole:
+            choices.insert(-1, _see(rest))
+        return await self._terminal.choose(self._with_rest(block, rest * is_whole), choices)
+
+    async def _choose_what_became(self, question: Question, *, is_whole: bool) -> str:
+        from treadle.cli.chat.blocks.question import unshown
+        from treadle.cli.chat.telling import uncertain_block
+
+        choices = [
+            Choice("r", "run it again"),
+            Choice("f", "count it as failed"),
+            Choice("e", "enter its result"),
+            Choice("l", "later: it is asked again when you go on"),
+        ]
+        rest = unshown(question, is_whole=True)
+        if not is_whole and unshown(question):
+            choices.insert(-1, _see(rest))
+        plain = self._terminal.is_plain
+        block = uncertain_block(question, is_plain=plain, is_whole=is_whole)
+        return await self._terminal.choose(self._with_rest(block, rest * is_whole), choices)
+
+    def _with_rest(self, block: RenderableType, rest: str) -> RenderableType:
+        """The block, and where all of a call is that is too long to be shown."""
+        if not rest:
+            return block
+        from rich.console import Group
+
+        from treadle.cli.chat.telling import words
+
+        return Group(block, words(f"  all of it: treadle show {self._thread()} --json", "dim"))
 
     async def _never(self) -> None:
         """Wait for the end of the turn, which takes the question back."""
@@ -157,16 +206,16 @@ class Approvals:
 
         self._terminal.commit(words(f"  {text}", "dim"))
 
-    def _block(self, question: Question) -> RenderableType:
+    def _block(self, question: Question, *, is_cut: bool, is_whole: bool) -> RenderableType:
         from rich.console import Group
 
         from treadle.cli.chat.telling import words
 
-        covered = _covered(question)
+        covered = "" if is_cut else _covered(question)
         long = () if len(covered) <= COVERED_LENGTH_MAX else kinds_offered(question)
         if question.call.id not in self._together:
             self._together = [one.call.id for one in self._waiting()]
-        ids, blocks = self._together, [self._block_of(question)]
+        ids, blocks = self._together, [self._blocks.question_block(question, is_whole=is_whole)]
         if long:
             blocks.append(words("  a yes for always would cover:", "dim"))
             blocks += (words(f"    {kind}") for kind in long)
@@ -197,10 +246,17 @@ class Approvals:
             text, label = changed, "That is no JSON object. Its arguments, a JSON object"
 
 
-def _choices(question: Question) -> list[Choice]:
-    """The first is what Enter alone takes; a critical call is never approved by that."""
+def _see(rest: str) -> Choice:
+    return Choice(SEE, "see more of it" if rest else "see all of it")
+
+
+def _choices(question: Question, *, is_cut: bool) -> list[Choice]:
+    """The first is what Enter alone takes; a critical call is never approved by that.
+
+    None is for good if the question does not show all of its call.
+    """
     found, no = [Choice("y", "yes, this once")], Choice("n", "no, and say why")
-    if covered := _covered(question):
+    if not is_cut and (covered := _covered(question)):
         shown = covered if len(covered) <= COVERED_LENGTH_MAX else "what is listed above"
         found.append(Choice("a", f"yes, and always for {shown} in this thread", needs_enter=True))
     found.append(Choice("e", "edit it first"))

@@ -72,10 +72,11 @@ class Chat:
         self._untold.clear()
         self._approvals = Approvals(
             terminal,
-            view.question_block,
+            view,
             self._questions,
             self._leave_open,
             lambda: self.sessions.folder,
+            lambda: self.sessions.thread_id or "",
         )
         self.modes = Modes(
             self.sessions,
@@ -246,6 +247,11 @@ class Chat:
         """Whether a turn or a command is running."""
         return self._work is not None
 
+    @property
+    def folder(self) -> str:
+        """Where the person's own commands run."""
+        return self.sessions.folder or self.options.cwd or "."
+
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
         """Do what nothing else may run beside."""
         assert self._work is None
@@ -335,9 +341,14 @@ class Chat:
 
     async def resume(self) -> None:
         """Take up what was left unfinished in the thread at hand, if anything was."""
+        from treadle.thread.words import words_of
+
         session = await self.open()
         if session is None:
             return
+        for begun in session.commands_begun:
+            if (told := words_of(begun)) is not None:
+                self.tell(told.text, "warn")
         if session.is_waiting:
             if session.queued:  # it was left there
                 self.turns.hold()
@@ -448,10 +459,15 @@ class Chat:
         return code
 
     async def _run_shell(self, command: str) -> None:
-        from treadle.cli.chat.shell import run_shell
+        from treadle.cli.chat.shell import find_shell, run_shell
 
-        folder = self.sessions.folder or self.options.cwd or "."
-        await run_shell(command, folder, self.view, partial(self.turns.ran, command))
+        shell = find_shell()
+        command_id = await self.turns.runs(command)
+        if command_id is None:
+            self.tell("the command was not run", "warn")
+            return
+        record = partial(self.turns.ran, command, command_id)
+        await run_shell(shell, command, self.folder, self.view, record)
 
 
 async def _run(command: SlashCommand, rest: str, over: Callable[[], None]) -> None:

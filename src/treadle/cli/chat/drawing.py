@@ -219,6 +219,10 @@ class Drawing:
         dialog = self.dialog
         if not isinstance(dialog, Choosing) or dialog.is_open:
             return
+        if self._unprinted or not self._output.is_written:  # it is not on the screen yet
+            dialog.shut()
+            dialog.shown(time.monotonic())
+            self.redraw_soon()
         if (wait := dialog.wait_s(self._pressed_at, time.monotonic())) > 0:
             self._opening = asyncio.get_running_loop().call_later(wait, self._open_in_time)
         else:

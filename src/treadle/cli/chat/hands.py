@@ -27,7 +27,7 @@ from treadle.cli.chat.dialogs import Entering, Menu, Picking
 from treadle.cli.chat.editor import edit
 from treadle.cli.chat.history import History
 from treadle.cli.chat.keys import KEYS, QUIT_WITHIN_S, REWIND_WITHIN_S
-from treadle.cli.chat.ports import Row
+from treadle.cli.chat.ports import SEE, Row
 from treadle.errors import UsageError
 
 PAGE: Final = 10
@@ -351,6 +351,7 @@ def _bind_choosing(canvas: Canvas, bound: KeyBindings) -> None:
     on("up", do=lambda *_: canvas.press("up"))
     on("down", do=lambda *_: canvas.press("down"))
     on("c-m", do=lambda *_: canvas.press("enter"))
+    on("c-o", do=lambda *_: canvas.press(SEE))
     on("escape", do=lambda dialog, _: refuse(dialog))
     on("c-c", do=lambda dialog, _: refuse(dialog))
     on("c-d", do=lambda dialog, _: _close(dialog))

@@ -57,7 +57,12 @@ KEYS: Final = (
     Key("Ctrl+D", "quit, on an empty input", "leave", (("c-d",),)),
     Key("Ctrl+G", "write the input in your editor ($VISUAL, $EDITOR)", "edit", (("c-g",),)),
     Key("Ctrl+R", "search earlier prompts", "search", (("c-r",),)),
-    Key("Ctrl+O", "the whole of the last output", "expand", (("c-o",),)),
+    Key(
+        "Ctrl+O",
+        "the whole of the last output; in a question: all of what is asked about",
+        "expand",
+        (("c-o",),),
+    ),
     Key("Ctrl+L", "draw the screen anew", "redraw", (("c-l",),)),
     Key("Ctrl+Z", "suspend; `fg` comes back", "suspend", (("c-z",),)),
 )

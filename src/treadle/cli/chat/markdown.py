@@ -28,9 +28,10 @@ DENIED_COUNT_MAX: Final = 8
 
 PART_SIZE_MAX: Final = 20_000
 """Characters of a piece, and of a line; what is longer is given away in parts."""
+PART_LINES_MAX: Final = 500
+"""Lines of a piece, likewise: the time to read and to show it goes by them too."""
 CODE_SIZE_MAX: Final = 8_000
-CODE_LINES_MAX: Final = 500
-"""Of a part of code, which takes more time to show."""
+"""Characters of a part of code, which takes more time to show."""
 COLORED_SIZE_MAX: Final = 60_000
 """Characters of code in one block whose parts say what language it is."""
 
@@ -141,9 +142,13 @@ class Splitter:
         """Take a line, as several if it is very long."""
         for start in range(0, len(line) or 1, PART_SIZE_MAX):
             yield from self._add(line[start : start + PART_SIZE_MAX])
-            if not self._fence and self._size > PART_SIZE_MAX:
+            if not self._fence and self._is_long:
                 yield from self._cut(len(self._lines))
                 self._goes_on = True
+
+    @property
+    def _is_long(self) -> bool:
+        return self._size > PART_SIZE_MAX or len(self._lines) > PART_LINES_MAX
 
     def _add(self, line: str) -> Iterator[str]:
         """Take a whole line."""
@@ -190,7 +195,7 @@ class Splitter:
         end = _FENCE.fullmatch(line)
         if end and end[1].startswith(self._fence) and not end[2].strip(" \t"):
             yield from self._cut(len(self._lines))
-        elif (self._size > CODE_SIZE_MAX or len(self._lines) > CODE_LINES_MAX) and (
+        elif (self._size > CODE_SIZE_MAX or len(self._lines) > PART_LINES_MAX) and (
             # Blank lines at the end of code are not shown.
             line.strip(" \t") or self._size > PART_SIZE_MAX
         ):
@@ -280,8 +285,13 @@ def _indent_of(line: str) -> int:
     return len(line) - len(line.lstrip(" "))
 
 
+@cache
 def make_parser() -> MarkdownIt:
     """The parser of all that is shown: tags stay text, so that nothing of an answer is lost."""
+    return _new_parser()
+
+
+def _new_parser() -> MarkdownIt:
     from markdown_it import MarkdownIt
 
     return MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
@@ -290,6 +300,6 @@ def make_parser() -> MarkdownIt:
 @cache
 def _blocks() -> MarkdownIt:
     """A parser that stops at the blocks."""
-    parser = make_parser()
+    parser = _new_parser()
     parser.core.ruler.enableOnly(["normalize", "block"])
     return parser

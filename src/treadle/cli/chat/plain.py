@@ -23,6 +23,7 @@ from treadle.cli.chat.committing import printed
 from treadle.cli.chat.keys import QUIT_WITHIN_S, SIGNAL_S
 from treadle.cli.chat.opening import PROMPT, width_of_screen
 from treadle.cli.chat.ports import Choice, Facts, Keys, Queued, Row, SlashCommand, View
+from treadle.cli.chat.writer import Writer
 from treadle.thread.legible import legible
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ class PlainTerminal:
     """`ports.Terminal` with standard input and output, whatever they are."""
 
     is_plain = True
+    is_unread = False
+    """Whether the terminal took nothing any more at the end; who writes there waits for good."""
 
     def __init__(self, *, view: View | None, commands: Sequence[SlashCommand]) -> None:
         self.view = view
@@ -64,6 +67,8 @@ class PlainTerminal:
         self._is_at_end = False
         self._is_asking = self._is_followed = False
         self._back_at = -1e9
+        self._writer = Writer(sys.stdout.fileno())
+        self._is_over = False
         if sys.stdout.isatty():
             self._prompt_now()
 
@@ -77,6 +82,7 @@ class PlainTerminal:
         self._keys = keys
         self._done = asyncio.Event()
         if self._is_stopped:
+            self._end()
             return
         self._prompt()
         loop = asyncio.get_running_loop()
@@ -89,7 +95,13 @@ class PlainTerminal:
             with contextlib.suppress(ValueError, RuntimeError):
                 loop.remove_signal_handler(signal.SIGINT)
             self._hang_up()
-            self._end_prompt()
+            self._end()
+
+    def _end(self) -> None:
+        """From here on everything is written when it is said, or never."""
+        self._end_prompt()
+        self._is_over = True
+        self._write("")
 
     def stop(self) -> None:
         """End `run`."""
@@ -132,7 +144,6 @@ class PlainTerminal:
         """Print question and choices; read lines until one is a key, or the words, of a choice."""
         async with self._lock():
             self.commit(question)
-            self._drop_what_was_typed()
             self._print("".join(f"{choice.key}: {choice.words}\n" for choice in choices))
             while True:
                 line = (await self._answer()).strip()
@@ -146,17 +157,19 @@ class PlainTerminal:
     async def _answer(self) -> str:
         """A line for a question, not one that came before it could be read or in a row of them."""
         while True:
-            asked_at = time.monotonic()
-            self._is_asking, self._is_followed = True, False
+            self._is_asking = True
             try:
+                await self._all_written()  # nobody answers what is not on the screen
+                self._drop_what_was_typed()
+                asked_at, self._is_followed = time.monotonic(), False
                 line = await self._line("your choice: ")
                 stood_s = time.monotonic() - asked_at
                 await asyncio.sleep(ALONE_S)
             finally:
                 self._is_asking = False
+                self._prompt()
             if stood_s >= STOOD_S and not (self._is_followed or self._begun):
                 return line
-            self._drop_what_was_typed()
             self._print("lines before this question, or in a row, were not taken\n")
 
     async def enter(self, label: str, text: str = "", *, is_long: bool = False) -> str | None:
@@ -208,6 +221,7 @@ class PlainTerminal:
         with contextlib.suppress(termios.error, OSError):
             modes = termios.tcgetattr(sys.stdin.fileno())
         try:
+            await asyncio.to_thread(self._writer.drain)
             return await asyncio.to_thread(work)
         finally:
             if modes is not None:
@@ -337,7 +351,7 @@ class PlainTerminal:
 
     def _prompt_now(self) -> None:
         """Ask for a line, unless that has been done or something else is asked for."""
-        if self.is_away:
+        if self.is_away or self._is_asking:
             return
         if not self._is_prompting and not self._waiting and not self._is_stopped:
             self._write(PROMPT)
@@ -348,11 +362,16 @@ class PlainTerminal:
             self._write("\n")
             self._is_prompting = False
 
-    @staticmethod
-    def _write(text: str) -> None:
-        with contextlib.suppress(OSError):  # nobody reads any more; the input will tell
-            sys.stdout.write(text)
-            sys.stdout.flush()
+    def _write(self, text: str) -> None:
+        if self.is_unread:
+            return
+        self._writer.put(text.encode(sys.stdout.encoding or "utf-8", "replace"))
+        if self._is_over:
+            self.is_unread = not self._writer.drain()
+
+    async def _all_written(self) -> None:
+        while not (self._is_stopped or await asyncio.to_thread(self._writer.drain)):
+            pass
 
 
 def _when(waiting: Queued) -> str:

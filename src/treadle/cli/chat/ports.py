@@ -28,6 +28,10 @@ STYLES: Final = ("", "dim", "bold", "accent", "good", "warn", "bad", "code", "ad
 """All that a live line can look like. Both kinds of drawing know each name."""
 
 
+SEE: Final = "v"
+"""The key of the choice that shows all of what a question is about; Ctrl+O presses it."""
+
+
 class Choice(Struct, frozen=True):
     """One way to answer a question: the key that takes it, and its words."""
 
@@ -102,7 +106,7 @@ class Keys(Protocol):
         ...
 
     def expand(self) -> None:
-        """Ctrl+O: the whole of the last output."""
+        """Ctrl+O while nothing is asked: the whole of the last output."""
         ...
 
     def take_back(self) -> None:

@@ -1,6 +1,7 @@
 """`!command`: a command that the person runs, in the folder, with their own environment.
 
-It is shown as the agent's calls are, and told to the agent with the next prompt.
+It is shown as the agent's calls are, and told to the agent with the next prompt. That it
+begins is on disk before it does, see `turns.Turns.runs`.
 """
 
 from __future__ import annotations
@@ -22,31 +23,48 @@ TIME_S_MAX: Final = 24 * 3600.0
 OUTPUT_SIZE_MAX: Final = 1024 * 1024
 """Bytes of the output that are kept: its end."""
 
+NOT_STARTED: Final = 126
+"""The exit code with which shells say that a program could not be started."""
+
 _numbers = count(1)
 
 
+def find_shell() -> str:
+    """The person's shell, or one that is there.
+
+    Raises:
+        UsageError: there is none.
+    """
+    shell = os.environ.get("SHELL") or shutil.which("bash") or shutil.which("sh")
+    if not shell:
+        raise UsageError("there is no shell to run it", hint="set SHELL")
+    return shell
+
+
 async def run_shell(
-    command: str, folder: str, view: ChatView, record: Callable[[str, int], Awaitable[None]]
+    shell: str,
+    command: str,
+    folder: str,
+    view: ChatView,
+    record: Callable[[str, int], Awaitable[None]],
 ) -> None:
     """Run it, record what came of it, and show that; also if Esc, or a closed window, has ended it.
 
     Args:
+        shell: runs it.
         command: as it was typed.
         folder: where it runs.
         view: shows it.
         record: (output, exit code) makes it durable; whoever is cancelled meanwhile waits for it.
 
     Raises:
-        UsageError: there is no shell.
+        OSError: it could not be started; that is recorded.
     """
     from treadle.core.messages import ToolCall
     from treadle.core.tools import ToolError, ToolErrorKind, ToolExecutionOutcome
     from treadle.runtime.outputs import ToolFinished, ToolStarted
     from treadle.tools.process import Cause, run
 
-    shell = os.environ.get("SHELL") or shutil.which("bash") or shutil.which("sh")
-    if not shell:
-        raise UsageError("there is no shell to run it", hint="set SHELL")
     call = ToolCall(f"own-{next(_numbers)}", "!", json.dumps({"command": command}))
     output = bytearray()
 
@@ -54,10 +72,13 @@ async def run_shell(
         output.extend(data)
         del output[:-OUTPUT_SIZE_MAX]
 
+    argv = [shell, "-c", command]
     view.show(ToolStarted(call))
-    ended = await run(
-        [shell, "-c", command], cwd=folder, env=os.environ, timeout_s=TIME_S_MAX, sink=take
-    )
+    try:
+        ended = await run(argv, cwd=folder, env=os.environ, timeout_s=TIME_S_MAX, sink=take)
+    except OSError as refused:
+        await _to_its_end(record(f"it could not be started: {refused}", NOT_STARTED))
+        raise
     is_cancelled = ended.cause is Cause.CANCEL
     if is_cancelled:
         asyncio.current_task().uncancel()  # type: ignore[union-attr]

@@ -36,17 +36,19 @@ def pairs(rows: Iterable[Sequence[str]]) -> RenderableType:
     return table
 
 
-def uncertain_block(question: Question, *, is_plain: bool) -> RenderableType:
+def uncertain_block(
+    question: Question, *, is_plain: bool, is_whole: bool = False
+) -> RenderableType:
     """A call that was running when its process died, and what running it again would mean."""
     from rich.console import Group
 
-    from treadle.cli.chat.blocks.question import call_block, circumstances
+    from treadle.cli.chat.blocks.question import call_block, circumstances, unshown
 
     text = "The process died while this was running. It may or may not have happened:"
     risk = f"  to run it again has a risk that is {question.risk.name.lower()}"
     return Group(
         words(text, "warn"),
-        call_block(question.call, is_plain=is_plain),
+        call_block(question.call, is_plain=is_plain, is_whole=is_whole),
         words(risk, "dim"),
-        *circumstances(question),
+        *circumstances(question, unshown=unshown(question, is_whole=is_whole)),
     )

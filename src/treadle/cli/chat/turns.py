@@ -47,6 +47,9 @@ class Host(Protocol):
     @property
     def is_at_work(self) -> bool: ...  # noqa: D102
 
+    @property
+    def folder(self) -> str: ...  # noqa: D102
+
     def begin(self, work: Coroutine[Any, Any, None]) -> None: ...  # noqa: D102
 
     async def guarded(  # noqa: D102
@@ -299,9 +302,20 @@ class Turns:
             with suppress(OSError):
                 self._chat.terminal.fill(typed.text)
 
-    async def ran(self, command: str, output: str, exit_code: int) -> None:
-        """A command of the person: the agent is shown it with the next prompt."""
+    async def runs(self, command: str) -> str | None:
+        """A command of the person is about to begin: its id, once that is on disk.
+
+        Empty if there is no thread yet; `None` if the thread stays with another process: it must
+        not begin then.
+        """
+        if self._chat.sessions.thread_id is None:
+            return ""
+        session = await self._chat.open()
+        return None if session is None else session.begin_command(command, self._chat.folder)
+
+    async def ran(self, command: str, command_id: str, output: str, exit_code: int) -> None:
+        """It has ended: the agent is shown it with the next prompt."""
         if self._chat.sessions.thread_id is None:
             self._shown.append((command, output, exit_code))
         elif (session := await self._chat.open()) is not None:
-            session.show_command(command, output, exit_code)
+            session.show_command(command, output, exit_code, command_id)

@@ -28,7 +28,12 @@ class _Line(NamedTuple):
 
 
 def diff_block(
-    diff: str, width: int = 80, *, lines_max: int | None = SHOWN_LINES_MAX, is_plain: bool = False
+    diff: str,
+    width: int = 80,
+    *,
+    lines_max: int | None = SHOWN_LINES_MAX,
+    line_length_max: int = LINE_LENGTH_MAX,
+    is_plain: bool = False,
 ) -> RenderableType:
     """A diff as it is read: number, sign, line. Characters that cannot be seen are marked.
 
@@ -36,17 +41,27 @@ def diff_block(
         diff: the changes in the unified format, with or without `@@` heads.
         width: columns there are; on few of them there are no numbers.
         lines_max: lines that are shown, and then how many more there are; `None` for all.
+        line_length_max: characters of a line that are shown, and then how many more there are.
         is_plain: whether it is for a terminal that shows lines only.
     """
     lines = list(_read(diff))
     shown = lines if lines_max is None else lines[:lines_max]
     most = max((line.number or 0 for line in shown), default=0)
     gutter = len(str(most)) + 1 if most and width >= _NARROW else 0
-    blocks: list[RenderableType] = [_drawn(line, gutter) for line in shown]
+    blocks: list[RenderableType] = [_drawn(line, gutter, line_length_max) for line in shown]
     if count := len(lines) - len(shown):
         words = more_lines(count, is_part=False, is_plain=is_plain)
         blocks.append(Text(words, rich_style("dim")))
     return Group(*blocks)
+
+
+def unshown_words(diff: str, lines_max: int) -> str:
+    """What a block of so many lines leaves out of a diff; empty if nothing."""
+    lines = list(_read(diff))
+    if (more := len(lines) - lines_max) > 0:
+        return f"{more:,} of {len(lines):,} lines of the change are not shown"
+    more = sum(max(0, len(line.text.removesuffix("\r")) - LINE_LENGTH_MAX) for line in lines)
+    return f"{more:,} characters of the change are not shown" if more else ""
 
 
 def counts_of(diff: str) -> tuple[int, int]:
@@ -78,15 +93,15 @@ def _read(diff: str) -> Iterator[_Line]:
             new = None if new is None else new + 1
 
 
-def _drawn(line: _Line, gutter: int) -> Text:
+def _drawn(line: _Line, gutter: int, length_max: int) -> Text:
     if line.sign == "@":
         return Text(f"{' ' * gutter}… {visible(line.text)}".rstrip(), rich_style("dim"))
     style = {"+": rich_style("added"), "-": rich_style("removed")}.get(line.sign, "")
     number = "" if line.number is None else str(line.number)
     text = Text(f"{number:>{gutter - 1}} " if gutter else "", rich_style("dim"))
     shown = line.text.removesuffix("\r")
-    more = len(shown) - LINE_LENGTH_MAX
-    text.append(f"{line.sign} {visible(shown[:LINE_LENGTH_MAX])}", style)
+    more = len(shown) - length_max
+    text.append(f"{line.sign} {visible(shown[:length_max])}", style)
     if more > 0:
         text.append(f" … {more} more characters", rich_style("warn"))
     return text

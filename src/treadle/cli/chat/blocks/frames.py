@@ -27,14 +27,21 @@ class Tight(Struct, frozen=True):
     inner: RenderableType
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
-        """The lines of the block."""
-        for line in console.render_lines(self.inner, options, pad=False):
+        """The lines of the block; where lines are not to be broken, however long they are."""
+        if options.no_wrap:  # `render_lines` would cut them at the width
+            lines = Segment.split_lines(console.render(self.inner, options))
+        else:
+            lines = iter(console.render_lines(self.inner, options, pad=False))
+        for line in lines:
             yield from _without_blanks(line)
             yield Segment.line()
 
 
 class Barred(Struct, frozen=True):
-    """A block, every line of it behind a bar, also those that a narrow screen makes of one."""
+    """A block, every line of it behind a bar, also those that a narrow screen makes of one.
+
+    So its lines are broken even where others are not.
+    """
 
     inner: RenderableType
     bar: str = BAR
@@ -44,7 +51,8 @@ class Barred(Struct, frozen=True):
         """The lines of the block, and the bars."""
         width = max(_WIDTH_MIN, options.max_width - len(self.bar))
         style = Style.parse(self.style)
-        for line in console.render_lines(self.inner, options.update(width=width), pad=False):
+        inside = options.update(width=width, no_wrap=False, overflow=None)
+        for line in console.render_lines(self.inner, inside, pad=False):
             yield Segment(self.bar, style)
             yield from _without_blanks(line)
             yield Segment.line()

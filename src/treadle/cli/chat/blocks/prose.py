@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -22,7 +23,7 @@ from rich.table import Table
 from rich.text import Text
 
 from treadle.cli.chat.live import wrapped
-from treadle.cli.chat.markdown import Piece, make_parser
+from treadle.cli.chat.markdown import PART_LINES_MAX, Piece, make_parser
 from treadle.thread.legible import legible
 
 if TYPE_CHECKING:
@@ -31,11 +32,14 @@ if TYPE_CHECKING:
 
 CODE_THEME: Final = "ansi_dark"
 """Of the sixteen colours of the terminal."""
-COLORED_SIZE_MAX: Final = 20_000
+COLORED_SIZE_MAX: Final = 9_000
 """Characters of code that are highlighted; longer code is shown without colours."""
 LAID_OUT_SIZE_MAX: Final = 20_000
-"""Characters of a piece that are laid out, which takes half a second; a longer one, unless it is
-code, is shown as it was written."""
+"""Characters of a piece that are laid out; a longer one, unless it is code, is shown as it was
+written: laying out is what keys wait for, and no piece may take longer than a tenth of a second."""
+MARKS_MAX: Final = 2_000
+"""Marks and line ends of a piece that is laid out: the time goes by them more than by the words."""
+_MARKS: Final = re.compile(r"[\n*_`~\[\]!<>&|\\]")
 CODE_LAID_OUT_MAX: Final = 100_000
 """Characters of code that are laid out as such; longer code comes in parts anyway."""
 _DEPTH_MAX: Final = 16
@@ -70,7 +74,7 @@ class Prose:
         self._markup = legible(markup)
         is_code = _is_fenced(markup)
         is_rest = isinstance(markup, Piece) and markup.goes_on and not is_code
-        is_short = len(markup) <= (CODE_LAID_OUT_MAX if is_code else LAID_OUT_SIZE_MAX)
+        is_short = len(markup) <= CODE_LAID_OUT_MAX if is_code else _is_laid_out(markup)
         is_short = is_short and not is_rest
         known = {} if links is None else links
         tokens = make_parser().parse(self._markup if is_short else "", known)
@@ -98,6 +102,15 @@ class Prose:
             if place:
                 yield Segment.line()
             yield from block.lines(console, options)
+
+
+def _is_laid_out(markup: str) -> bool:
+    """Whether it is so short that no key waits for its layout."""
+    return (
+        len(markup) <= LAID_OUT_SIZE_MAX
+        and markup.count("\n") <= PART_LINES_MAX
+        and sum(1 for _ in _MARKS.finditer(markup)) <= MARKS_MAX
+    )
 
 
 def _is_fenced(markup: str) -> bool:

@@ -8,19 +8,18 @@ argument.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from treadle.cli.chat.blocks.diffs import diff_block
+from treadle.cli.chat.blocks.diffs import diff_block, unshown_words
 from treadle.cli.chat.blocks.frames import BAR, PLAIN_BAR, Barred
 from treadle.cli.chat.changes import Read, planned
 from treadle.cli.chat.styles import rich_style
 from treadle.cli.questions import (
     SHOWN_LENGTH_MAX,
-    cut_words,
     in_line,
     read_object,
     unseen_words,
@@ -33,12 +32,41 @@ from treadle.core.tools import RiskLevel
 
 SHOWN_LINES_MAX: Final = 200
 """Lines of a diff that are asked about. Of more it is said how many there are."""
+WHOLE_LENGTH_MAX: Final = 200_000
+"""Characters of a call that are shown when all of it is asked for."""
+WHOLE_LINES_MAX: Final = 5000
+"""Lines of it then; terminals keep few more, and drawing these takes a part of a second."""
 _DIFFED: Final = {"edit_file": "edits", "write_file": "content"}
 """The argument that is shown as a diff, by tool."""
 
 
+class _Part(NamedTuple):
+    """One argument as it is told."""
+
+    head: str
+    text: str
+    style: str = ""
+
+
+class _Bounds(NamedTuple):
+    """How much of one argument is shown."""
+
+    length: int
+    lines: int | None = None
+
+    def kept(self, text: str) -> str:
+        """The beginning of the text that is shown."""
+        kept = text[: self.length]
+        if self.lines is None or kept.count("\n") < self.lines:
+            return kept
+        return "\n".join(kept.split("\n", self.lines)[: self.lines])
+
+
+_USUAL: Final = _Bounds(SHOWN_LENGTH_MAX)
+
+
 def question_block(
-    question: Question, *, read: Read | None = None, is_plain: bool = False
+    question: Question, *, read: Read | None = None, is_plain: bool = False, is_whole: bool = False
 ) -> RenderableType:
     """What is asked: command or change, its risk, why it is asked about, what would hold it.
 
@@ -46,19 +74,25 @@ def question_block(
         question: the call.
         read: reads the file that would be changed, for a diff with line numbers.
         is_plain: whether it is for a terminal that shows lines only.
+        is_whole: whether all of the call is shown, up to `WHOLE_LENGTH_MAX` and `WHOLE_LINES_MAX`.
     """
-    name, risk = in_line(question.call.tool_name), question.risk.name.lower()
+    call = question.call
+    name, risk = in_line(call.tool_name), question.risk.name.lower()
     loud = "bad" if question.risk >= RiskLevel.HIGH else "warn"
+    diff = planned(call, read)
     blocks: list[RenderableType] = [
         Text(f"{name} needs your approval; its risk is {risk}:", f"bold {rich_style(loud)}"),
-        call_block(question.call, read=read, is_plain=is_plain),
+        _barred(call, diff, is_plain=is_plain, is_whole=is_whole),
     ]
-    return Group(*blocks, *circumstances(question, question.reason))
+    cut = _unshown(call, diff, is_whole=is_whole)
+    return Group(*blocks, *circumstances(question, question.reason, unshown=cut))
 
 
-def circumstances(question: Question, reason: str = "") -> Iterator[RenderableType]:
-    """What is dangerous about a call, a reason to ask, and what would hold it."""
-    for why in _dangers(question):
+def circumstances(
+    question: Question, reason: str = "", *, unshown: str = ""
+) -> Iterator[RenderableType]:
+    """What is dangerous about a call, what is not shown, a reason to ask, what would hold it."""
+    for why in _dangers(question, unshown):
         yield Text(f"  careful: {visible(why)}", rich_style("bad"))
     if reason:
         yield Text(f"  {visible(reason)}", rich_style("dim"))
@@ -67,20 +101,46 @@ def circumstances(question: Question, reason: str = "") -> Iterator[RenderableTy
         yield Text(words, rich_style("dim"))
 
 
-def call_block(
-    call: ToolCall, *, read: Read | None = None, is_plain: bool = False
-) -> RenderableType:
-    """A call as it would run, behind a bar."""
-    bar = PLAIN_BAR if is_plain else BAR
-    return Barred(Group(*_told(call, read, is_plain=is_plain)), bar, rich_style("warn"))
+def call_block(call: ToolCall, *, is_plain: bool = False, is_whole: bool = False) -> RenderableType:
+    """A call as it would run, behind a bar; a change by its arguments alone."""
+    return _barred(call, planned(call), is_plain=is_plain, is_whole=is_whole)
 
 
-def _dangers(question: Question) -> Iterator[str]:
+def unshown(question: Question, *, read: Read | None = None, is_whole: bool = False) -> str:
+    """What the block of this question leaves out of its call, in words; empty if nothing."""
+    return _unshown(question.call, planned(question.call, read), is_whole=is_whole)
+
+
+def _unshown(call: ToolCall, diff: str | None, *, is_whole: bool) -> str:
+    parts = _parts(call, diff)
+    bounds = _bounds(len(parts), diff, is_whole=is_whole)
+    texts = [part.text for part in parts]
+    of_diff = ""
+    if diff is not None and is_whole:
+        texts.append(diff)
+    elif diff is not None:
+        of_diff = unshown_words(diff, SHOWN_LINES_MAX)
+    more = sum(len(text) - len(bounds.kept(text)) for text in texts)
+    size = sum(map(len, texts))
+    of_texts = f"{more:,} of {size:,} characters are not shown" if more else ""
+    return "; ".join(filter(None, [of_texts, of_diff]))
+
+
+def _bounds(count: int, diff: str | None, *, is_whole: bool) -> _Bounds:
+    """What each of `count` arguments and the diff may take."""
+    if not is_whole:
+        return _USUAL
+    count = max(1, count + (diff is not None))
+    length = max(SHOWN_LENGTH_MAX, WHOLE_LENGTH_MAX // count)
+    return _Bounds(length, max(SHOWN_LINES_MAX, WHOLE_LINES_MAX // count))
+
+
+def _dangers(question: Question, unshown: str) -> Iterator[str]:
     yield from question.scope.reasons
     text = question.call.arguments_json
     arguments = read_object(text)
     told = [text] if arguments is None else [*_strings(arguments)]
-    yield from filter(None, [cut_words(text), unseen_words([*told, *question.scope.kinds])])
+    yield from filter(None, [unshown, unseen_words([*told, *question.scope.kinds])])
 
 
 def _strings(value: Any) -> Iterator[str]:
@@ -96,34 +156,54 @@ def _strings(value: Any) -> Iterator[str]:
             yield from _strings(one)
 
 
-def _told(call: ToolCall, read: Read | None, *, is_plain: bool) -> Iterator[RenderableType]:
-    """Each argument: a command as it would be typed, a change as a diff, others by their name."""
+def _barred(call: ToolCall, diff: str | None, *, is_plain: bool, is_whole: bool) -> RenderableType:
+    told = Group(*_told(call, diff, is_plain=is_plain, is_whole=is_whole))
+    return Barred(told, PLAIN_BAR if is_plain else BAR, rich_style("warn"))
+
+
+def _parts(call: ToolCall, diff: str | None) -> list[_Part]:
+    """Each argument: a command as it would be typed, others by their name; not what the diff is."""
     arguments = read_object(call.arguments_json)
     if arguments is None:
-        yield from _cut(call.arguments_json)
-        return
-    diff = planned(call, read)
+        return [_Part("", without_gaps(call.arguments_json))]
     diffed = None if diff is None else _DIFFED[call.tool_name]
+    parts = []
     for name, value in arguments.items():
         if name == diffed:
             continue
         text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+        # Indented, so that a line of a value cannot pass for another argument.
+        lines = text.split("\n")
         if call.tool_name == "bash" and name == "command":
-            yield from _cut("\n  ".join(text.split("\n")), "$ ", "code")
+            parts.append(_Part("$ ", without_gaps("\n  ".join(lines)), "code"))
         else:
-            # Indented, so that a line of a value cannot pass for another argument.
-            lines = text.split("\n")
-            yield from _cut(
-                text if len(lines) == 1 else "\n  ".join(["", *lines]), f"{in_line(name)}: "
-            )
-    if diff is not None:
+            told = text if len(lines) == 1 else "\n  ".join(["", *lines])
+            parts.append(_Part(f"{in_line(name)}: ", without_gaps(told)))
+    return parts
+
+
+def _told(
+    call: ToolCall, diff: str | None, *, is_plain: bool, is_whole: bool
+) -> Iterator[RenderableType]:
+    """The arguments, and the change as a diff."""
+    parts = _parts(call, diff)
+    bounds = _bounds(len(parts), diff, is_whole=is_whole)
+    for part in parts:
+        kept = bounds.kept(part.text)
+        shown = Text(part.head, rich_style("dim"))
+        shown.append(visible(kept), rich_style(part.style))
+        yield shown
+        yield from _more(part.text, kept)
+    if diff is None:
+        return
+    if is_whole:
+        kept = bounds.kept(diff)
+        yield diff_block(kept, lines_max=None, line_length_max=bounds.length, is_plain=is_plain)
+        yield from _more(diff, kept)
+    else:
         yield diff_block(diff, lines_max=SHOWN_LINES_MAX, is_plain=is_plain)
 
 
-def _cut(text: str, head: str = "", style: str = "") -> Iterator[Text]:
-    text = without_gaps(text)
-    shown = Text(head, rich_style("dim"))
-    shown.append(visible(text[:SHOWN_LENGTH_MAX]), rich_style(style))
-    yield shown
-    if (more := len(text) - SHOWN_LENGTH_MAX) > 0:
+def _more(text: str, kept: str) -> Iterator[Text]:
+    if more := len(text) - len(kept):
         yield Text(f"... {more} more characters", rich_style("warn"))
