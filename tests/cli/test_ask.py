@@ -320,6 +320,15 @@ def test_a_long_argument_is_cut_with_its_length_told_and_hides_no_other(deciding
     assert "cwd: src" in terminal.shown
 
 
+def test_a_call_that_is_not_shown_whole_cannot_be_allowed_for_good(deciding: Decide) -> None:
+    terminal = deciding(json.dumps({"command": "x" * SHOWN_LENGTH_MAX}))
+    terminal.read_until(QUESTION)
+    assert "characters are not shown" in terminal.shown
+    assert "(a)" not in terminal.shown
+    terminal.type("a\ralways\rn\r\r")
+    assert verdict_of(terminal) == Verdict(Rejected())
+
+
 HOSTILE = "ls\x1b[2K\x1b]0;t\x07\r\u202edlrow\u2066\u200b\x9b1m\x7f\u2028\x08"
 
 

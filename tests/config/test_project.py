@@ -19,7 +19,7 @@ from treadle.config.project import (
     trust,
 )
 from treadle.config.settings import ApprovalMode, Settings
-from treadle.errors import ConfigError, StoreError
+from treadle.errors import ConfigError, DiskError, StoreError
 
 OWN = '[providers.mine]\napi = "openai-chat"\nbase_url = "http://localhost:1/v1"\n'
 
@@ -129,6 +129,31 @@ def test_a_damaged_list_trusts_nobody_and_can_be_made_anew(desk: Desk, text: str
     desk.write_project("max_steps = 3\n")
     assert desk.load().settings.max_steps == 3
     assert json.loads(listed.read_text())["folders"].keys() == {str(desk.project)}
+
+
+def fail_to_read(path: Path) -> None:
+    """Have every reading of it end with EIO, as on a failing disk; what was there is beside it."""
+    if path.exists():
+        path.rename(path.with_suffix(".kept"))
+    path.symlink_to("/proc/self/mem")
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="no file that fails when read")
+def test_a_list_that_the_disk_fails_to_read_is_left_alone(desk: Desk) -> None:
+    desk.write_project("max_steps = 3\n")
+    file = find_project_file(desk.project)
+    assert file is not None
+    listed = desk.places.state / "trusted.json"
+    fail_to_read(listed)
+    for use in (
+        lambda: trust(desk.places, file),
+        lambda: distrust(desk.places, desk.project),
+        desk.load,
+    ):
+        with pytest.raises(DiskError, match=r"cannot read .*trusted\.json: Input/output error"):
+            use()
+    listed.with_suffix(".kept").rename(listed)
+    assert desk.load().settings.max_steps == 3
 
 
 def test_a_list_that_cannot_be_written_is_an_error(desk: Desk) -> None:

@@ -98,8 +98,7 @@ def test_of_a_command_that_began_its_end_is_told_or_that_it_is_not_known() -> No
         item.text for turn in story.turns for item in turn.items if isinstance(item, Noted)
     ] == [
         "a person ran $ make a",
-        "a person began $ make b in /w: whether and how it ended is not known, and it is not run "
-        "again",
+        "a person began $ make b in /w: its end is not recorded here, and it is not run again",
     ]
 
 

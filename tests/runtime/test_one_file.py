@@ -6,6 +6,7 @@ import asyncio
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from msgspec.structs import replace
 from runtime import editing
 from runtime.clock import tick
 from runtime.desk import CONFIG, Desk, Model, ignore, texts
-from treadle.core.approval import AlwaysAsk, Approved, Question
+from treadle.core.approval import AlwaysAsk, Approved, Question, Scope
 from treadle.core.messages import ToolCall
 from treadle.core.tools import EffectClass, Outcome
 from treadle.runtime import outputs
@@ -213,6 +214,77 @@ async def test_who_is_asked_about_the_second_is_told_of_changes_by_others_only(
     assert ("the file has changed" in question.reasons[0]) == bool(text)
     assert results(session) == ["added a", "added b"]
     assert desktop.paper.read_text() == (text or ".a") + "b"
+
+
+async def die_at_the_first(desk: Desk, desktop: Desktop, when: str) -> str:
+    """A process that dies right before or after the first call has written; gives its thread."""
+
+    def die(call: ToolCall) -> None:
+        desk.crash()
+        raise SystemExit("killed")
+
+    setattr(desktop, when, die)
+    session = begin(desk, desktop, adding(*BOTH))
+    turn = asyncio.ensure_future(session.turn("go"))
+    await asyncio.gather(turn, return_exceptions=True)
+    setattr(desktop, when, ignore)
+    return session.thread_id
+
+
+async def test_a_call_that_is_run_again_comes_before_those_that_were_asked_for_after_it(
+    desk: Desk, desktop: Desktop
+) -> None:
+    async def ask(question: Question) -> Answer:
+        assert question.call.id == "a"
+        return Answer(Resolution.RUN_AGAIN)
+
+    thread = await die_at_the_first(desk, desktop, "before")
+    session = desk.reopen(thread, Model("done"), desktop, ask=ask)  # type: ignore[arg-type]
+    await session.resume()
+    assert results(session) == ["added a", "added b"]
+    assert desktop.paper.read_text() == ".ab"
+    desk.check(session)
+
+
+@pytest.mark.parametrize(
+    ("when", "left"), [("before", ".b"), ("after", ".a")], ids=["as it was", "written by it"]
+)
+async def test_after_a_call_of_which_nobody_knows_how_it_ended_the_file_must_be_as_it_was(
+    desk: Desk, desktop: Desktop, when: str, left: str
+) -> None:
+    thread = await die_at_the_first(desk, desktop, when)
+    session = desk.reopen(thread, Model("done"), desktop)  # type: ignore[arg-type]
+    await session.resume()
+    first, second = results(session)
+    assert "Uncertain" in first
+    assert second == "added b" if when == "before" else REFUSED in second
+    assert desktop.paper.read_text() == left
+    desk.check(session)
+
+
+@pytest.mark.parametrize("parallel_max", [0, 1, 8])
+async def test_however_many_calls_write_one_file_each_is_looked_at_as_often(
+    desk: Desk, desktop: Desktop, monkeypatch: pytest.MonkeyPatch, parallel_max: int
+) -> None:
+    looked: Counter[str] = Counter()
+    scope_of = desktop.scope_of
+
+    def counting(call: ToolCall) -> Scope | None:
+        looked[call.id] += 1
+        return scope_of(call)
+
+    monkeypatch.setattr(desktop, "scope_of", counting)
+    most = []
+    for count in (3, 24):
+        looked.clear()
+        texts = [f"{count}.{index}" for index in range(count)]
+        model = adding(*(("paper", text) for text in texts))
+        session = begin(desk, desktop, model, parallel_max=parallel_max)
+        await session.turn("go")
+        assert results(session) == [f"added {text}" for text in texts]
+        assert len(looked) == count
+        most.append(max(looked.values()))
+    assert most[0] == most[1]
 
 
 @pytest.mark.parametrize("text", ["", "one and two"], ids=["as it was left", "changed meanwhile"])

@@ -131,8 +131,7 @@ def test_of_a_command_that_began_its_end_is_told_or_that_it_is_not_known() -> No
     )
     begun, ended, merged = (one.text for one in asides(ThreadFold(HEADER), story))
     assert begun == (
-        "a person began $ make c in /w: whether and how it ended is not known, and it is not run "
-        "again"
+        "a person began $ make c in /w: its end is not recorded here, and it is not run again"
     )
     assert ended == "a person ran $ make a (exit code 2)"
     assert merged.startswith("conflict, merged")

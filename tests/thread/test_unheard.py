@@ -137,11 +137,25 @@ def test_of_a_command_that_began_its_end_is_told_or_that_it_is_not_known() -> No
     assert take(fold, said("one"), late).unheard.commands == (late,)
 
 
+def branch(*entries: Entry) -> Merged:
+    records = (branch_record(3 + nth, one) for nth, one in enumerate(entries))
+    return Merged(2, "0" * 32, tuple(records))
+
+
 def test_the_end_of_a_command_on_another_machine_is_told_if_its_beginning_waits() -> None:
     known, other = CommandShown("make", "built", 0, "a"), CommandShown("ls", "", 0, "c")
-    records = tuple(branch_record(3 + nth, one) for nth, one in enumerate((known, other)))
-    fold = folded(CommandBegun("a", "make", "/w"), Merged(2, "0" * 32, records))
+    fold = folded(CommandBegun("a", "make", "/w"), branch(known, other, said("told of both there")))
     assert fold.unheard.commands == (known,)
+
+
+def test_what_no_message_told_of_on_another_machine_is_told_once_after_a_merge() -> None:
+    begun, shown = CommandBegun("a", "make", "/w"), CommandShown("ls", "x", 0, "b")
+    told = CommandBegun("c", "make old", "/w")
+    fold = folded(said(), branch(told, said("there"), begun, CommandBegun("b", "ls", "/w"), shown))
+    assert fold.unheard.commands == (begun, shown)
+    assert take(fold, branch(begun)).unheard.commands == (begun, shown)
+    end = CommandShown("make", "", 0, "a")
+    assert take(fold, branch(end), branch(begun)).unheard.commands == (shown, end)
 
 
 def test_of_many_commands_the_newest_are_told() -> None:

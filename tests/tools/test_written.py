@@ -77,14 +77,16 @@ async def test_a_call_says_of_the_file_it_wrote_what_its_scope_said_before_and_s
     assert before.content != after.content
 
 
-async def test_a_call_that_wrote_what_is_too_large_to_be_edited_says_nothing_a_yes_could_stand_on(
-    folder: Path,
-) -> None:
+def test_what_is_too_large_to_be_edited_is_told_as_its_scope_tells_it(folder: Path) -> None:
     (folder / "a").write_bytes(bytes(EDIT_SIZE_MAX + 1))
     before = scope(folder, "a").content
     root = Root(folder)
     assert overwrite(root, "a", b"x").before == before
-    assert overwrite(root, "a", bytes(EDIT_SIZE_MAX + 1)).after == ""
+    first = overwrite(root, "a", bytes(EDIT_SIZE_MAX + 1))
+    assert first.after == scope(folder, "a").content
+    second = overwrite(root, "a", bytes(EDIT_SIZE_MAX + 1))
+    assert second.before == first.after
+    assert second.after != first.after
 
 
 def test_a_yes_is_bound_to_the_workspace(folder: Path, tmp_path: Path) -> None:
@@ -125,11 +127,12 @@ def test_a_link_to_what_other_programs_run_must_be_asked_about(folder: Path) -> 
 
 
 @pytest.mark.parametrize("path", ["../x", "/etc/passwd", "out/x"])
-def test_of_a_path_that_leads_outside_nothing_is_said_because_it_fails_by_itself(
+def test_a_call_whose_path_leads_outside_is_like_no_other_because_it_fails_by_itself(
     folder: Path, path: str
 ) -> None:
     (folder / "out").symlink_to("/etc")
-    assert Registry(builtin_tools(), workspace=folder).scope_of(asked(path)) is None
+    scope = Registry(builtin_tools(), workspace=folder).scope_of(asked(path))
+    assert scope == Scope(reasons=("it does not fit its tool, which will refuse it",))
 
 
 def test_a_yes_to_a_command_is_bound_to_folder_environment_and_sandbox(

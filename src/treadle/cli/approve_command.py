@@ -188,15 +188,17 @@ def _for_good(
     Raises:
         UsageError: one of the calls can only be allowed by itself.
     """
-    from treadle.cli.questions import in_general, in_line
+    from treadle.cli.questions import cut_words, in_general, in_line
     from treadle.errors import UsageError
 
     for one in chosen:
         if not in_general(one):
             name, call = in_line(one.call.tool_name), in_line(one.call.id)
+            why = "it is of no kind that a grant could name"
+            if cut_words(one.call.arguments_json):
+                why = "a question does not show all of it"
             raise UsageError(
-                f"call {call} of {name} can only be allowed by itself: it is of no kind that a "
-                "grant could name; nothing was answered",
+                f"call {call} of {name} can only be allowed by itself: {why}; nothing was answered",
                 hint="--yes without --always",
             )
     tools = dict.fromkeys(one.call.tool_name for one in chosen if not one.scope.kinds)

@@ -60,10 +60,13 @@ def in_general(question: Question) -> str:
     """What a yes for the rest of the thread would be for; empty if the call can only be by itself.
 
     It is for the kinds of the call; for its whole tool only if that says nothing about its calls.
+    It is for nothing if not all of the call is shown.
     """
     if question.scope.kinds:
         return ", ".join(f"`{kind}`" for kind in kinds_offered(question))
-    return in_line(question.call.tool_name) if question.scope == Scope() else ""
+    if question.scope != Scope() or cut_words(question.call.arguments_json):
+        return ""
+    return in_line(question.call.tool_name)
 
 
 def kinds_offered(question: Question) -> tuple[str, ...]:

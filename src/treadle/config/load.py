@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from treadle.config.plain_file import read_plain, unreadable
+from treadle.config.plain_file import check_machine, read_plain
 from treadle.config.project import (
     FILE_NAME,
     FILE_SIZE_MAX,
@@ -169,7 +169,8 @@ def _user_file(places: Places) -> TomlFile | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise unreadable(path, error) from error
+        check_machine(path, error)
+        raise ConfigError(f"cannot read {path}: {error.strerror or error}") from error
 
 
 def check_project_file(file: ProjectFile, environ: Mapping[str, str]) -> None:

@@ -10,10 +10,11 @@ from typing import Final
 
 from msgspec import Struct
 
-from treadle.errors import ConfigError, DiskError
+from treadle.errors import DiskError
 
 _FAILING: Final = frozenset(
     {errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ESTALE}
+    | {errno.ENOTCONN, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.EREMOTEIO}
 )
 """Errors of the machine, not of the file: later it may be read."""
 
@@ -49,8 +50,13 @@ def read_plain(path: Path, size_max: int, *, may_be_link: bool = True) -> PlainF
     return PlainFile(data, status.st_uid, stat.S_IMODE(status.st_mode))
 
 
-def unreadable(path: Path, error: OSError, reason: str = "") -> ConfigError | DiskError:
-    """Why a settings file cannot be read: what stands there is wrong, or the machine fails now."""
+def check_machine(path: Path, error: OSError) -> None:
+    """That a file could not be read is for what stands there.
+
+    Raises:
+        DiskError: it is not: the machine fails just now, and the file may be well.
+    """
     if error.errno in _FAILING:
-        return DiskError("read", str(path), error)
-    return ConfigError(f"cannot read {path}: {reason or error.strerror or error}")
+        refused = DiskError("read", str(path), error)
+        refused.hint = "mend the cause, or try again later"
+        raise refused from error

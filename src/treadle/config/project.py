@@ -19,9 +19,9 @@ from typing import Any, Final, Literal
 from msgspec import Struct
 
 from treadle.config.approval import is_wider
-from treadle.config.plain_file import read_plain, unreadable
+from treadle.config.plain_file import check_machine, read_plain
 from treadle.config.settings import Fault, dotted
-from treadle.errors import StoreError
+from treadle.errors import ConfigError, StoreError
 from treadle.store.disk import PosixDisk
 from treadle.store.places import Places
 
@@ -78,8 +78,9 @@ def find_project_file(folder: Path) -> ProjectFile | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        reason = "a symbolic link" if error.errno == errno.ELOOP else ""
-        raise unreadable(path, error, reason) from error
+        check_machine(path, error)
+        reason = "a symbolic link" if error.errno == errno.ELOOP else error.strerror or str(error)
+        raise ConfigError(f"cannot read {path}: {reason}") from error
 
 
 # ---- who trusts it -----------------------------------------------------------------------------
@@ -97,7 +98,7 @@ def trust(places: Places, file: ProjectFile) -> None:
     """Remember that the user has looked at these bytes.
 
     Raises:
-        StoreError: it could not be written; what was trusted before still is.
+        StoreError: it could not be read or written; what was trusted before still is.
     """
     _remember(places, {**_trusted(places), str(file.root): file.digest})
 
@@ -106,7 +107,7 @@ def distrust(places: Places, folder: Path) -> bool:
     """Forget the project that a folder belongs to; whether it was known.
 
     Raises:
-        StoreError: it could not be written; what was trusted before still is.
+        StoreError: it could not be read or written; what was trusted before still is.
     """
     known = _trusted(places)
     if known.pop(str(project_root(folder)), None) is None:
@@ -116,12 +117,19 @@ def distrust(places: Places, folder: Path) -> bool:
 
 
 def _trusted(places: Places) -> dict[str, str]:
-    """Digests by folder. A file that cannot be read or understood trusts nobody."""
+    """Digests by folder. A file that cannot be read or understood trusts nobody.
+
+    Raises:
+        DiskError: the machine fails to read it just now; it may be well, and is left alone.
+    """
+    path = places.state / TRUSTED_NAME
     try:
-        data = read_plain(places.state / TRUSTED_NAME, 16 * FILE_SIZE_MAX).data
-        folders = json.loads(data)["folders"]
+        folders = json.loads(read_plain(path, 16 * FILE_SIZE_MAX).data)["folders"]
         return {str(folder): str(digest) for folder, digest in folders.items()}
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+    except OSError as error:
+        check_machine(path, error)
+        return {}
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return {}
 
 

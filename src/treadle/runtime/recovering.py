@@ -36,7 +36,7 @@ class RecoveringLoop(Loop):
                 self._take(ToolUncertain(one.call.id))
         if self._ask is not None and doubtful:
             self._commit()  # the question is on disk before it is asked
-        again = [one.call for one in found if one not in doubtful]
+        again = {one.call.id for one in found if one not in doubtful}
         for one in doubtful:
             config, tools = self._writer.fold.machine.config, self._hands.tools
             beside = (status for _, status in self._writer.fold.machine.round)
@@ -44,10 +44,10 @@ class RecoveringLoop(Loop):
             answer = await self._inbox.unless(self._ask(question)) if self._ask else None
             if answer is not None and answer.resolution is Resolution.RUN_AGAIN:
                 self._round.said_yes[one.call.id] = question.scope.bound
-                again.append(one.call)
+                again.add(one.call.id)
                 continue
             self._take(completed_by(answer, one.call, self._writer.now()))
             if answer is not None:
                 self._commit()  # what a person said is not asked again, whatever happens
-        if again:
-            self._due = ExecuteTools(tuple(again))
+        if again:  # in request order: a call may stand on those before it
+            self._due = ExecuteTools(tuple(call for call in calls if call.id in again))

@@ -40,6 +40,8 @@ class Round:
         self._waiting: deque[ToolCall] = deque()
         self._running: dict[str, str] = {}
         """The calls that run, each with the file that it writes; empty if it names none."""
+        self._held: dict[str, str] = {}
+        """The calls that had to wait for a file, each with that file."""
         self._started: list[tuple[ToolCall, Status]] = []
         self.said_yes: dict[str, Bound | UnsetType] = {}
         """The calls in doubt of which a person said that they are to run again, each with what it
@@ -60,23 +62,35 @@ class Round:
     def plan(self, calls: Sequence[ToolCall]) -> None:
         """These are to run, in this order."""
         self._waiting = deque(calls)
+        self._held.clear()
 
     def startable(
         self, machine: Machine[Any], scope_of: Callable[[ToolCall], Scope | None]
     ) -> Iterator[tuple[ToolCall, Status, Scope | None]]:
-        """The calls that may `begin` now, each with where it stands, and its scope of now."""
+        """The calls that may `begin` now, each with where it stands, and its scope of now.
+
+        To take a scope may mean to read a whole file: it is not taken of a call that waits for one
+        which is still being written.
+        """
         held = []
         while self._waiting and (
             not machine.parallel_max or len(self._running) < machine.parallel_max
         ):
             call = self._waiting.popleft()
+            if self._is_being_written(self._held.get(call.id, "")):
+                held.append(call)
+                continue
             scope = scope_of(call)
-            if scope is not None and scope.file and scope.file in self._running.values():
+            if scope is not None and self._is_being_written(scope.file):
+                self._held[call.id] = scope.file
                 held.append(call)
                 continue
             status = next(status for one, status in machine.round if one.id == call.id)
             yield call, status, scope
         self._waiting.extendleft(reversed(held))
+
+    def _is_being_written(self, file: str) -> bool:
+        return file != "" and file in self._running.values()
 
     def begin(self, call: ToolCall, status: Status, scope: Scope | None) -> bool:
         """This one begins; returns whether its intent must be recorded first."""
@@ -104,6 +118,7 @@ class Round:
         """Nothing is in flight any more."""
         self._waiting.clear()
         self._running.clear()
+        self._held.clear()
         self._started.clear()
         self.said_yes.clear()
 

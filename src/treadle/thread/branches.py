@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Raw, Struct
 
+from treadle.core.events import Steered, UserInput
 from treadle.core.llm import Usage
 from treadle.thread.codec import Entry, UnknownEntryError, decode_entry, usage_of
 from treadle.thread.facts import (
@@ -23,6 +24,7 @@ from treadle.thread.facts import (
     Tagged,
 )
 from treadle.thread.record import Record
+from treadle.thread.unheard import Ran, Unheard
 
 Said: TypeAlias = Renamed | Tagged | Pinned | Annotated | ExtraSet | Shared
 """What people and programs add to a thread."""
@@ -45,19 +47,22 @@ def entries_of(merged: Merged) -> Iterator[Entry]:
 class Brought(Struct, frozen=True):
     """What a branch brings besides its messages.
 
-    `usage` is what it used of models, `heads` the commits it saw, `commands` those of people that
-    ended there. `said` holds on whichever branch it was said; what was allowed there does not.
+    `usage` is what it used of models, `heads` the commits it saw, `ended` the commands of people
+    that ended there, `untold` those of them, or begun, that no message told the model of. `said`
+    holds on whichever branch it was said; what was allowed there does not.
     """
 
     usage: Usage
     heads: tuple[str, ...]
     said: tuple[Said, ...]
-    commands: tuple[CommandShown, ...]
+    ended: tuple[CommandShown, ...]
+    untold: tuple[Ran, ...]
 
 
 def brought_by(merged: Merged) -> Brought:
     """What the records of a branch say that counts in the thread they were merged into."""
-    usage, heads, said, commands = Usage(), [], [], []
+    usage, heads, said = Usage(), [], []
+    unheard, ended = Unheard(), []
     for entry in entries_of(merged):
         if isinstance(entry, Said):
             said.append(entry)
@@ -65,9 +70,13 @@ def brought_by(merged: Merged) -> Brought:
             usage = usage + (usage_of(entry) or Usage())
         if isinstance(entry, GitObserved) and entry.head:
             heads.append(entry.head)
-        elif isinstance(entry, CommandShown):
-            commands.append(entry)
-    return Brought(usage, tuple(heads), tuple(said), tuple(commands))
+        elif isinstance(entry, Ran):
+            unheard.show(entry)
+            if isinstance(entry, CommandShown):
+                ended.append(entry)
+        elif isinstance(entry, UserInput | Steered):
+            unheard.clear()
+    return Brought(usage, tuple(heads), tuple(said), tuple(ended), unheard.commands)
 
 
 def ended_in(entry: Entry) -> Iterator[str]:

@@ -355,7 +355,7 @@ class ThreadFold:
         for said in brought.said:
             _TAKE[type(said)](self, said)
         self._git.add_commits(brought.heads)
-        self.unheard.end(brought.commands)
+        self.unheard.join(brought.ended, brought.untold)
         if entry.messages:
             self.is_trashed = False
         for message in entry.queued:

@@ -95,15 +95,17 @@ class Unheard:
 
     def show(self, command: Ran) -> None:
         """The next message tells of this command too; its end stands for its beginning."""
-        begun = [one for one in self.begun if one.id == command.id]
-        kept = (one for one in self.commands if one not in begun)
+        same = [one for one in self.commands if command.id and one.id == command.id]
+        if isinstance(command, CommandBegun) and same:
+            return
+        kept = (one for one in self.commands if one not in same)
         self.commands = (*kept, command)[-COMMAND_COUNT_MAX:]
 
-    def end(self, commands: Iterable[CommandShown]) -> None:
-        """How some ended elsewhere; of those that are not to be told of nothing is told."""
-        for command in commands:
-            if any(one.id == command.id for one in self.begun):
-                self.show(command)
+    def join(self, ended: Iterable[CommandShown], untold: Iterable[Ran]) -> None:
+        """What another branch knows: how some ended, and those that no message told of there."""
+        begun = {one.id for one in self.begun}
+        for command in (*(one for one in ended if one.id in begun), *untold):
+            self.show(command)
 
     def withdraw(self) -> None:
         """The newest is taken back."""

@@ -138,9 +138,12 @@ def _shared(entry: Shared, _: NameOf) -> Words:
 
 
 def _begun(entry: CommandBegun, _: NameOf) -> Words:
-    """For where its end is not known; else that is told alone."""
+    """For where its end is not known; else that is told alone.
+
+    It may still be running, or have ended after a fork of the thread had begun.
+    """
     where = f" in {entry.folder}" if entry.folder else ""
-    unknown = "whether and how it ended is not known, and it is not run again"
+    unknown = "its end is not recorded here, and it is not run again"
     return Words(f"a person began $ {entry.command}{where}: {unknown}")
 
 

@@ -38,7 +38,7 @@ class Written(NamedTuple):
     """A file that was written: its name relative to the root without links, sizes in bytes.
 
     `size_before` is `None` where there was no file. `before` and `after` are what `content_of` says
-    of it; `after` is empty for one that is too large to be edited.
+    of it.
     """
 
     name: str
@@ -68,13 +68,17 @@ def _digest_and_close(fd: int) -> str:
     try:
         about = os.fstat(fd)
         if about.st_size > EDIT_SIZE_MAX:
-            return f"{about.st_size}:{about.st_mtime_ns}:{about.st_ino}"
+            return _of_large(about)
         digest = sha256()
         while chunk := os.read(fd, CHUNK_SIZE):
             digest.update(chunk)
         return digest.hexdigest()
     finally:
         os.close(fd)
+
+
+def _of_large(about: os.stat_result) -> str:
+    return f"{about.st_size}:{about.st_mtime_ns}:{about.st_ino}"
 
 
 def _digest_at(place: int, name: str) -> str:
@@ -177,6 +181,7 @@ def _put(root: Root, path: str, content: bytes, look: Callable[[int, str], str])
                 if before is not None:
                     _keep_mode(fd, before)
                 os.fsync(fd)
+                after = _of_large(os.fstat(fd)) if len(content) > EDIT_SIZE_MAX else ""
             finally:
                 os.close(fd)
             old = look(place, name)
@@ -186,7 +191,7 @@ def _put(root: Root, path: str, content: bytes, look: Callable[[int, str], str])
                 os.unlink(temporary, dir_fd=place)
             raise
         sync_folder(place)
-    after = _digest_of(content) if len(content) <= EDIT_SIZE_MAX else ""
+    after = after or _digest_of(content)
     return Written(root.name_of(path), len(content), before and before.st_size, old, after)
 
 

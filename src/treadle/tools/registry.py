@@ -172,8 +172,8 @@ class Tool(Generic[P, R]):
             return None
         try:
             return self._scope_of(self.signature.parse(arguments_json), context)
-        except ToolFailure:  # the call will fail by itself
-            return None
+        except ToolFailure:  # a yes to a call that will fail is for no other one
+            return Scope(reasons=("it does not fit its tool, which will refuse it",))
         except (Exception, SystemExit) as broken:  # noqa: BLE001  nobody knows, so ask, each time
             what = type(broken).__name__
             _log.error("scope_of of the tool %s failed: %s", self.definition.name, what)

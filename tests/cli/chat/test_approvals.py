@@ -12,6 +12,7 @@ from rich.console import RenderableType
 from cli.chat.recording import RecordingTerminal, drawn
 from treadle.cli.chat.approvals import Approvals
 from treadle.cli.chat.blocks import question as blocks
+from treadle.cli.chat.changes import Read, planned
 from treadle.cli.chat.choosing import Choosing
 from treadle.cli.chat.dialogs import Picking
 from treadle.cli.chat.ports import Choice, Row
@@ -29,11 +30,29 @@ def question(
     return Question(call, risk, "asked", Scope(kinds=kinds))
 
 
+class Shown:
+    """What calls look like, with files that are read like this."""
+
+    def __init__(self, read: Read | None = None) -> None:
+        self.read = read
+
+    def planned(self, question: Question) -> str | None:
+        return planned(question.call, self.read)
+
+    def question_block(
+        self, question: Question, diff: str | None, *, is_whole: bool = False
+    ) -> RenderableType:
+        return blocks.question_block(question, diff, is_whole=is_whole)
+
+    def unshown(self, question: Question, diff: str | None, *, is_whole: bool = False) -> str:
+        return blocks.unshown(question, diff, is_whole=is_whole)
+
+
 async def answered(asked: Question, *answers: str) -> tuple[Verdict, RecordingTerminal]:
     """What came of a question that was answered like this, and what is on the screen."""
     terminal = RecordingTerminal()
     terminal.answers.extend(answers)
-    approvals = Approvals(terminal, blocks, lambda: [asked], lambda: None)
+    approvals = Approvals(terminal, Shown(), lambda: [asked], lambda: None)
     return await approvals.approve(asked), terminal
 
 
@@ -65,7 +84,7 @@ async def test_a_yes_for_good_is_for_the_kinds_that_are_shown_and_takes_enter_to
             return "a"
 
     asked = question("npm test | tail", kinds=("npm test", "tail"))
-    verdict = await Approvals(Terminal(), blocks, list, lambda: None).approve(asked)
+    verdict = await Approvals(Terminal(), Shown(), list, lambda: None).approve(asked)
     assert verdict == Verdict(Approved(), always=True, kinds=("npm test", "tail"))
     assert guarded == ["a"]
 
@@ -121,7 +140,7 @@ async def test_enter_alone_approves_nothing_critical() -> None:
 
     for risk in (RiskLevel.HIGH, RiskLevel.CRITICAL):
         asked = question("x", risk)
-        await Approvals(Terminal(), blocks, list, lambda: None).approve(asked)
+        await Approvals(Terminal(), Shown(), list, lambda: None).approve(asked)
     assert seen == ["y", "n"]
 
 
@@ -144,7 +163,7 @@ async def test_all_of_a_long_command_is_shown_and_asked_about_again() -> None:
     terminal = Heard()
     terminal.answers.extend(["v", "n", None, "y"])
     asked = question(LONG)
-    verdict = await Approvals(terminal, blocks, lambda: [asked], lambda: None).approve(asked)
+    verdict = await Approvals(terminal, Shown(), lambda: [asked], lambda: None).approve(asked)
     assert verdict == Verdict(Approved())
     cut, whole, _, again = terminal.asked
     assert "are not shown" in cut
@@ -164,29 +183,19 @@ async def test_where_all_is_shown_there_is_nothing_to_see() -> None:
     terminal = Heard()
     terminal.answers.append("y")
     asked = question("npm test")
-    await Approvals(terminal, blocks, lambda: [asked], lambda: None).approve(asked)
+    await Approvals(terminal, Shown(), lambda: [asked], lambda: None).approve(asked)
     assert [list(keys) for keys in terminal.offered] == [["y", "a", "e", "n", "l"]]
 
 
 async def test_a_change_that_is_cut_is_seen_whole_and_allowed_once() -> None:
-    class Diffs:
-        """The file that `read` gives, a short edit of which changes many lines."""
-
-        def read(self, path: str) -> bytes:
-            return b"old\n" * 300
-
-        def question_block(self, asked: Question, *, is_whole: bool = False) -> RenderableType:
-            return blocks.question_block(asked, read=self.read, is_whole=is_whole)
-
-        def unshown(self, asked: Question, *, is_whole: bool = False) -> str:
-            return blocks.unshown(asked, read=self.read, is_whole=is_whole)
-
     edit = {"old_str": "old", "new_str": "new", "replace_all": True}
     call = ToolCall("c1", "edit_file", json.dumps({"path": "a", "edits": [edit]}))
     asked = Question(call, RiskLevel.MEDIUM, "asked", Scope(kinds=("a",)))
     terminal = Heard()
     terminal.answers.extend(["v", "y"])
-    await Approvals(terminal, Diffs(), lambda: [asked], lambda: None).approve(asked)
+    await Approvals(
+        terminal, Shown(lambda path: b"old\n" * 300), lambda: [asked], lambda: None
+    ).approve(asked)
     cut, whole = terminal.asked
     assert "careful: 400 of 600 lines of the change are not shown" in cut
     assert whole.count("- old") == whole.count("+ new") == 300
@@ -195,11 +204,30 @@ async def test_a_change_that_is_cut_is_seen_whole_and_allowed_once() -> None:
     assert all("a" not in keys for keys in terminal.offered)
 
 
+async def test_a_file_that_changes_meanwhile_is_read_once_for_what_is_shown_and_offered() -> None:
+    read: list[str] = []
+
+    def changing(path: str) -> bytes:
+        read.append(path)
+        return b"old\n" * (1 if len(read) % 2 else 300)
+
+    edit = {"old_str": "old", "new_str": "new", "replace_all": True}
+    call = ToolCall("c1", "edit_file", json.dumps({"path": "a", "edits": [edit]}))
+    asked = Question(call, RiskLevel.MEDIUM, "asked", Scope(kinds=("a",)))
+    terminal = Heard()
+    terminal.answers.extend(["n", None, "y"])
+    await Approvals(terminal, Shown(changing), lambda: [asked], lambda: None).approve(asked)
+    short, _, cut = terminal.asked
+    assert ("not shown" in short, "not shown" in cut) == (False, True)
+    assert ["a" in keys for keys in terminal.offered] == [True, False]
+    assert read == ["a", "a"]
+
+
 async def test_all_of_a_call_that_may_have_happened_can_be_seen() -> None:
     terminal = Heard()
     terminal.answers.extend(["v", "f"])
     asked = question(LONG)
-    answer = await Approvals(terminal, blocks, list, lambda: None).ask(asked)
+    answer = await Approvals(terminal, Shown(), list, lambda: None).ask(asked)
     assert answer == Answer(Resolution.FAILED)
     cut, whole = terminal.asked
     assert "are not shown" in cut
@@ -215,7 +243,7 @@ async def test_of_a_megabyte_a_bounded_part_is_shown_and_where_the_rest_is(piece
     terminal = Heard()
     terminal.answers.extend(["v", "y"])
     asked = question("echo " + piece * (1_000_000 // len(piece)) + "|end")
-    approvals = Approvals(terminal, blocks, lambda: [asked], lambda: None, thread=lambda: "0190")
+    approvals = Approvals(terminal, Shown(), lambda: [asked], lambda: None, thread=lambda: "0190")
     began = time.process_time()
     await approvals.approve(asked)
     assert time.process_time() - began < 8.0  # 1 s on an idle machine
@@ -232,5 +260,5 @@ async def test_of_a_megabyte_a_bounded_part_is_shown_and_where_the_rest_is(piece
 def test_of_many_long_arguments_each_is_shown_to_the_same_bound() -> None:
     arguments = {f"name{number}": f"{number}" * 300_000 for number in range(4)}
     asked = Question(ToolCall("c1", "other", json.dumps(arguments)), RiskLevel.HIGH, "asked")
-    text = drawn(blocks.question_block(asked, is_whole=True))
+    text = drawn(blocks.question_block(asked, None, is_whole=True))
     assert [text.count(f"{number}") // 50_000 for number in range(4)] == [1] * 4

@@ -11,11 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from rich.console import RenderableType
 from rich.text import Text
 
 from cli.chat.recording import drawn
 from cli.chat.test_markdown import DOCUMENTS, LINES, split
-from treadle.cli.chat.blocks.diffs import diff_block
+from treadle.cli.chat.blocks import question as questions
+from treadle.cli.chat.blocks.diffs import counts_of, diff_block
 from treadle.cli.chat.blocks.frames import Barred, Tight
 from treadle.cli.chat.blocks.prose import (
     ADDRESSES_SIZE_MAX,
@@ -23,8 +25,7 @@ from treadle.cli.chat.blocks.prose import (
     MARKS_MAX,
     Prose,
 )
-from treadle.cli.chat.blocks.question import question_block
-from treadle.cli.chat.changes import planned, unified
+from treadle.cli.chat.changes import Read, planned, unified
 from treadle.cli.chat.committing import printed
 from treadle.cli.chat.markdown import PART_LINES_MAX
 from treadle.cli.questions import in_general, in_line, kinds_offered
@@ -164,6 +165,14 @@ def question(name: str, reason: str = "calls need approval", **arguments: object
     call = ToolCall("c1", name, msgspec.json.encode(arguments).decode())
     scope = Scope(reasons=("it pushes by force",), confined="workspace-write, no network")
     return Question(call, RiskLevel.HIGH, reason, scope)
+
+
+def question_block(
+    asked: Question, *, read: Read | None = None, is_plain: bool = False, is_whole: bool = False
+) -> RenderableType:
+    """The question, with what the call would change in what is read."""
+    diff = planned(asked.call, read)
+    return questions.question_block(asked, diff, is_plain=is_plain, is_whole=is_whole)
 
 
 def test_a_question_is_the_command_its_dangers_and_what_would_hold_it() -> None:
@@ -330,3 +339,72 @@ def test_what_is_very_long_is_shown_in_bounded_parts_without_loss(line: str) -> 
     for piece in pieces:
         printed((Tight(Prose(piece)),), 80)
     assert time.process_time() - start < 8.0  # 1 s on an idle machine
+
+
+def test_all_of_a_call_is_never_less_than_its_question() -> None:
+    arguments = {f"name{number}": "line\n" * 400 for number in range(30)}
+    asked = question("other", **arguments, long="x" * 5000)
+    for is_whole in (False, True):
+        text = drawn(question_block(asked, is_whole=is_whole))
+        assert text.count("line") == 30 * 400
+        assert text.count("x") >= 4000
+    assert "not shown" not in text
+
+
+@pytest.mark.parametrize(
+    ("lines", "shown"),
+    [(["y" * 1900] * 200, 200), (["y" * 300_000, "z", "z"], 3), (["y" * 100] * 6000, 200)],
+    ids=["wide", "one-very-long", "many"],
+)
+def test_all_of_a_change_is_never_less_than_its_question(lines: list[str], shown: int) -> None:
+    others = {f"name{number}": "x" for number in range(60)}
+    asked = question("write_file", path="a", content="\n".join([*lines, "end"]), **others)
+    usual, whole = (drawn(question_block(asked, is_whole=one)) for one in (False, True))
+    for letter in "yz":
+        assert whole.count(letter) >= usual.count(letter)
+    assert whole.count("│ +") >= usual.count("│ +") >= shown
+    assert ("end" in whole) >= ("end" in usual)
+    assert "not shown" in " ".join(whole.split())
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        (b"a\nb\n", b"a\nb", [" a", "-b", "+b", "\\ no newline at the end"]),
+        (b"a\nb", b"a\nb\n", [" a", "-b", "\\ no newline at the end", "+b"]),
+        (b"b", b"b\nc\n", ["-b", "\\ no newline at the end", "+b", "+c"]),
+        (b"a\nb", b"a\nc", [" a", "-b", "+c"]),
+    ],
+    ids=["taken", "given", "grown", "without"],
+)
+def test_a_newline_at_the_end_is_a_change(before: bytes, after: bytes, told: list[str]) -> None:
+    diff = unified(before, after)
+    assert diff.split("\n")[1:] == told
+    assert counts_of(diff) == (sum(one[0] == "+" for one in told), 1)
+    text = drawn(diff_block(diff))
+    assert text.count("    (no newline at the end)\n") == ("\\ no newline at the end" in told)
+
+
+def test_a_new_file_is_shown_as_its_lines() -> None:
+    assert unified(None, b"a").split("\n")[1:] == ["+a"]
+
+
+CODE = "".join(f"{'' if n % 7 == 0 else f'  _y_ = __z__[{n}]  # *{n}*'}\n" for n in range(600))
+
+
+@pytest.mark.parametrize("after", ["", "\n", "- next\n", "\n- next\n\n  in it\n"], ids=repr)
+def test_a_list_with_long_code_is_shown_as_it_was_written_to_its_end(after: str) -> None:
+    text = f"- item\n\n  ```py\n{CODE}  ```\n{after}\nwords _after_\n\n```py\nx = 1\n```\n"
+    lines = in_pieces(text)
+    for line in CODE.splitlines():
+        assert line in lines
+    assert lines.count("  ```") == 1
+    assert lines[-3:] == ["words after", "", "  x = 1"]
+    pieces = [piece for piece in split(text, [5]) if "_y_" in piece]
+    assert max(piece.count("\n") for piece in pieces) <= PART_LINES_MAX + 1
+
+
+@pytest.mark.parametrize("count", [PART_LINES_MAX - 1, PART_LINES_MAX, PART_LINES_MAX + 1])
+def test_what_is_below_a_long_list_is_laid_out_wherever_the_list_was_cut(count: int) -> None:
+    lines = in_pieces("- item\n" + "  words\n" * (count - 1) + "\nbelow **it**\n")
+    assert lines[-2:] == ["", "below it"]

@@ -189,3 +189,21 @@ def test_a_terminal_that_nobody_reads_is_not_waited_for_and_loses_nothing_when_i
     os.close(ours)
     writer.put(b"gone")
     assert writer.drain()
+
+
+def test_output_that_does_not_wait_gets_all_that_is_written_in_order() -> None:
+    ours, theirs = os.pipe()
+    os.set_blocking(theirs, False)
+    writer = Writer(theirs)
+    data = b"".join(b"%d\n" % number for number in range(50_000))
+    writer.put(data)
+    assert not writer.drain()
+    found = bytearray()
+    while len(found) < len(data):
+        found += os.read(ours, 65_536)
+    assert found == data
+    assert writer.drain()
+    writer.put(data)
+    assert not writer.drain()
+    os.close(ours)
+    assert writer.drain()  # what nobody can read any more is waited for by nobody

@@ -9,7 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from cli.chat.harness import ENTER
+import pytest
+
+from cli.chat.harness import ENTER, pasted
 from cli.chat.talks import Start, told
 
 BUSY = "is open in another process"
@@ -45,16 +47,16 @@ def test_a_command_that_ran_when_the_chat_was_killed_is_told_of_and_not_run_agai
     talk.process.wait()
     (journal,) = repository.parent.rglob("T-*.jsonl")
     command = "echo once >> effects; cat fifo"
-    unknown = f"began $ {command} in {repository}: whether and how it ended is not known"
+    unknown = f"began $ {command} in {repository}: its end is not recorded here"
     for name in ("watch", "show", "resume"):
         assert both(environment, name, journal.stem, cwd=repository).count(unknown) == 1, name
     for form in ("markdown", "html"):
         exported = told(environment, "export", journal.stem, "--format", form, cwd=repository)
-        assert exported.count("whether and how it ended is not known") == 1, form
+        assert exported.count("its end is not recorded here") == 1, form
     again = start("-c", columns=200)
-    again.wait_for("whether and how it ended is not known")
+    again.wait_for("its end is not recorded here")
     again.say("well?", "Hello there.")
-    assert again.text.count("whether and how it ended is not known") == 1
+    assert again.text.count("its end is not recorded here") == 1
     assert again.leave() == 0
     shown = told(environment, "show", journal.stem, "--json", cwd=repository)
     assert "[it had begun; whether and how it ended is not known]" in shown
@@ -82,6 +84,35 @@ def test_a_command_does_not_begin_if_that_cannot_be_written_down(
             other.type("!touch made" + ENTER)
     other.wait_for("the command was not run")
     assert not (repository / "made").exists()
+
+
+def test_a_command_that_cannot_start_is_told_of_once_and_is_over(
+    start: Start, repository: Path, environment: dict[str, str]
+) -> None:
+    environment["SHELL"] = str(repository / "no-shell")
+    talk = start()
+    talk.say("!echo ab", "could not be started")
+    talk.say("good morning", "Hello there.")
+    assert "not finished" not in talk.text
+    assert talk.text.count("could not be started") == 1
+    assert talk.leave() == 0
+    (journal,) = repository.parent.rglob("T-*.jsonl")
+    events = [json.loads(line).get("event", {}) for line in journal.read_text().splitlines()]
+    (shown,) = (event for event in events if event.get("type") == "command_shown")
+    assert "could not be started" in shown["output"]
+
+
+@pytest.mark.parametrize("options", [(), ("--plain",)], ids=["drawn", "plain"])
+def test_a_command_that_no_system_can_run_is_refused_and_not_written_down(
+    start: Start, repository: Path, options: tuple[str, ...]
+) -> None:
+    talk = start(*options, columns=200)
+    talk.say("good morning", "Hello there.")
+    talk.say("!echo a\0b" if options else pasted("!echo a\0b"), "it holds a NUL character")
+    talk.say("and now?", "Hello there.")
+    assert talk.leave() == 0
+    (journal,) = repository.parent.rglob("T-*.jsonl")
+    assert '"command_' not in journal.read_text()
 
 
 def test_a_command_whose_end_is_known_is_told_of_once(

@@ -33,11 +33,17 @@ _COMMAND_TOOL: Final = "bash"
 class Blocks(Protocol):
     """What a call that needs a yes looks like; the view knows it."""
 
-    def question_block(self, question: Question, *, is_whole: bool = False) -> RenderableType:
-        """The question; `is_whole` if all of the call is to be seen."""
+    def planned(self, question: Question) -> str | None:
+        """What the call would change now, as a diff; `None` if it changes no file."""
         ...
 
-    def unshown(self, question: Question, *, is_whole: bool = False) -> str:
+    def question_block(
+        self, question: Question, diff: str | None, *, is_whole: bool = False
+    ) -> RenderableType:
+        """The question with that diff; `is_whole` if all of the call is to be seen."""
+        ...
+
+    def unshown(self, question: Question, diff: str | None, *, is_whole: bool = False) -> str:
         """What that block leaves out of the call, in words; empty if nothing."""
         ...
 
@@ -157,9 +163,10 @@ class Approvals:
 
     async def _choose(self, question: Question, *, is_whole: bool) -> str:
         """A key, of the question with all of its call or as it usually is."""
-        is_cut = bool(self._blocks.unshown(question))
-        rest = self._blocks.unshown(question, is_whole=True) if is_cut else ""
-        block = self._block(question, is_cut=is_cut, is_whole=is_whole)
+        diff = self._blocks.planned(question)  # once: the file may be another one the next time
+        is_cut = bool(self._blocks.unshown(question, diff))
+        rest = self._blocks.unshown(question, diff, is_whole=True) if is_cut else ""
+        block = self._block(question, diff, is_cut=is_cut, is_whole=is_whole)
         choices = _choices(question, is_cut=is_cut)
         if is_cut and not is_whole:
             choices.insert(-1, _see(rest))
@@ -167,6 +174,7 @@ class Approvals:
 
     async def _choose_what_became(self, question: Question, *, is_whole: bool) -> str:
         from treadle.cli.chat.blocks.question import unshown
+        from treadle.cli.chat.changes import planned
         from treadle.cli.chat.telling import uncertain_block
 
         choices = [
@@ -175,8 +183,9 @@ class Approvals:
             Choice("e", "enter its result"),
             Choice("l", "later: it is asked again when you go on"),
         ]
-        rest = unshown(question, is_whole=True)
-        if not is_whole and unshown(question):
+        diff = planned(question.call)
+        rest = unshown(question, diff, is_whole=True)
+        if not is_whole and unshown(question, diff):
             choices.insert(-1, _see(rest))
         plain = self._terminal.is_plain
         block = uncertain_block(question, is_plain=plain, is_whole=is_whole)
@@ -206,7 +215,9 @@ class Approvals:
 
         self._terminal.commit(words(f"  {text}", "dim"))
 
-    def _block(self, question: Question, *, is_cut: bool, is_whole: bool) -> RenderableType:
+    def _block(
+        self, question: Question, diff: str | None, *, is_cut: bool, is_whole: bool
+    ) -> RenderableType:
         from rich.console import Group
 
         from treadle.cli.chat.telling import words
@@ -215,7 +226,8 @@ class Approvals:
         long = () if len(covered) <= COVERED_LENGTH_MAX else kinds_offered(question)
         if question.call.id not in self._together:
             self._together = [one.call.id for one in self._waiting()]
-        ids, blocks = self._together, [self._blocks.question_block(question, is_whole=is_whole)]
+        ids = self._together
+        blocks = [self._blocks.question_block(question, diff, is_whole=is_whole)]
         if long:
             blocks.append(words("  a yes for always would cover:", "dim"))
             blocks += (words(f"    {kind}") for kind in long)

@@ -24,6 +24,8 @@ FILE_SIZE_MAX: Final = 1024 * 1024
 COMPARED_LINES_MAX: Final = 1000
 """Lines between the first and the last difference that are compared; of more, all are shown."""
 CONTEXT_LINES: Final = 3
+UNENDED: Final = "\\ no newline at the end"
+"""Stands below the last line of one side of a diff if only the other one ends with a newline."""
 
 Read: TypeAlias = Callable[[str], bytes | None]
 """A file's content by its path in the workspace; `None` if there is none. Raises `OSError` if it
@@ -151,6 +153,9 @@ def _signed(sign: str, text: str) -> Iterator[str]:
 def unified(before: bytes | None, after: bytes) -> str:
     """The difference of two contents, with three lines around each change."""
     old, new = _lines(before or b""), _lines(after)
+    if before and after and before.endswith(b"\n") != after.endswith(b"\n"):
+        unended = old if after.endswith(b"\n") else new
+        unended[-1] += f"\n{UNENDED}"  # so that it is another line than one that ends
     most = min(len(old), len(new))
     head = next((i for i in range(most) if old[i] != new[i]), most)
     most -= head

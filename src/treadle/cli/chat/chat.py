@@ -459,8 +459,9 @@ class Chat:
         return code
 
     async def _run_shell(self, command: str) -> None:
-        from treadle.cli.chat.shell import find_shell, run_shell
+        from treadle.cli.chat.shell import check, find_shell, run_shell
 
+        check(command)
         shell = find_shell()
         command_id = await self.turns.runs(command)
         if command_id is None:

@@ -70,6 +70,8 @@ class Splitter:
         """The lines of the current piece; its first begins a block."""
         self._goes_on = False
         """Whether the current piece is a later part of a long one."""
+        self._rest_indent: int | None = None
+        """In the rest of a list that was given away in parts: how far its text is indented."""
         self._begin_piece()
 
     def _begin_piece(self) -> None:
@@ -104,6 +106,7 @@ class Splitter:
             yield from self._add_in_parts(self._end_line())
         yield from self._cut(len(self._lines))
         self._goes_on = False
+        self._rest_indent = None
 
     def _end_line(self) -> str:
         # Not before: what a chunk begins with may belong to the end of the one before.
@@ -141,10 +144,18 @@ class Splitter:
     def _add_in_parts(self, line: str) -> Iterator[str]:
         """Take a line, as several if it is very long."""
         for start in range(0, len(line) or 1, PART_SIZE_MAX):
-            yield from self._add(line[start : start + PART_SIZE_MAX])
+            part = line[start : start + PART_SIZE_MAX]
+            if start and self._rest_indent is not None:
+                self._append(part)
+            else:
+                yield from self._add(part)
             if not self._fence and self._is_long:
+                if self._rest_indent is None:
+                    self._rest_indent = self._item_indent
+                is_blank = not self._lines[-1].strip(" \t")
                 yield from self._cut(len(self._lines))
                 self._goes_on = True
+                self._is_after_blank = is_blank and self._rest_indent is not None
 
     @property
     def _is_long(self) -> bool:
@@ -156,6 +167,12 @@ class Splitter:
             yield from self._add_to_fence(line)
             return
         is_blank = not line.strip(" \t")
+        if self._rest_indent is not None:
+            if is_blank or _depth_of(line) >= self._rest_indent:
+                self._append(line)  # what it is depends on what was given away
+                self._is_after_blank = is_blank
+                return
+            yield from self._end_rest()
         if not self._lines:
             if is_blank:
                 self._goes_on = False
@@ -172,6 +189,16 @@ class Splitter:
         elif self._item_indent is None and not self._is_code and self._is_closed():
             yield from self._cut(len(self._lines))
         self._is_after_blank = is_blank
+
+    def _end_rest(self) -> Iterator[str]:
+        """A line that is not in the list's item comes; below a blank one it begins anew."""
+        self._rest_indent = None
+        is_below, goes_on = self._is_after_blank, self._goes_on
+        if any(map(str.strip, self._lines)):
+            yield from self._cut(len(self._lines))
+        self._lines.clear()
+        self._begin_piece()
+        self._goes_on = goes_on and not is_below
 
     def _begin(self, line: str) -> Iterator[str]:
         """The first line of a piece: surely the first of a block."""
@@ -227,7 +254,7 @@ class Splitter:
 
     def _may_begin(self, line: str) -> bool:
         """Whether the line is likely to begin an outer block."""
-        indent = _CODE_INDENT if line.startswith("\t") else _indent_of(line)
+        indent = _depth_of(line)
         if self._item_indent is not None:
             if indent >= self._item_indent:
                 return False
@@ -283,6 +310,11 @@ class Splitter:
 
 def _indent_of(line: str) -> int:
     return len(line) - len(line.lstrip(" "))
+
+
+def _depth_of(line: str) -> int:
+    """The same, of a line that may begin with a tab."""
+    return _CODE_INDENT if line.startswith("\t") else _indent_of(line)
 
 
 @cache

@@ -41,6 +41,19 @@ def find_shell() -> str:
     return shell
 
 
+def check(command: str) -> None:
+    """Refuse what no system can run.
+
+    Raises:
+        UsageError: it holds a NUL character, which ends a text there.
+    """
+    if "\0" in command:
+        raise UsageError(
+            "the command was not run: it holds a NUL character (Ctrl+@), which no command can",
+            hint="type it without that",
+        )
+
+
 async def run_shell(
     shell: str,
     command: str,
@@ -56,9 +69,6 @@ async def run_shell(
         folder: where it runs.
         view: shows it.
         record: (output, exit code) makes it durable; whoever is cancelled meanwhile waits for it.
-
-    Raises:
-        OSError: it could not be started; that is recorded.
     """
     from treadle.core.messages import ToolCall
     from treadle.core.tools import ToolError, ToolErrorKind, ToolExecutionOutcome
@@ -77,8 +87,11 @@ async def run_shell(
     try:
         ended = await run(argv, cwd=folder, env=os.environ, timeout_s=TIME_S_MAX, sink=take)
     except OSError as refused:
-        await _to_its_end(record(f"it could not be started: {refused}", NOT_STARTED))
-        raise
+        text = f"it could not be started: {refused}"
+        await _to_its_end(record(text, NOT_STARTED))
+        error = ToolError(ToolErrorKind.FAILED, text)
+        view.show(ToolFinished(call.id, "!", ToolExecutionOutcome.Error(call.id, error)))
+        return
     is_cancelled = ended.cause is Cause.CANCEL
     if is_cancelled:
         asyncio.current_task().uncancel()  # type: ignore[union-attr]

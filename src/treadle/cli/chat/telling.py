@@ -43,12 +43,14 @@ def uncertain_block(
     from rich.console import Group
 
     from treadle.cli.chat.blocks.question import call_block, circumstances, unshown
+    from treadle.cli.chat.changes import planned
 
     text = "The process died while this was running. It may or may not have happened:"
     risk = f"  to run it again has a risk that is {question.risk.name.lower()}"
+    rest = unshown(question, planned(question.call), is_whole=is_whole)
     return Group(
         words(text, "warn"),
         call_block(question.call, is_plain=is_plain, is_whole=is_whole),
         words(risk, "dim"),
-        *circumstances(question, unshown=unshown(question, is_whole=is_whole)),
+        *circumstances(question, unshown=rest),
     )

@@ -129,20 +129,26 @@ class ChatView:
         is_part = last.is_part and kept is None
         return Tight(whole_block(title_of(last.call), text, diff=last.diff, is_part=is_part))
 
-    def question_block(self, question: Question, *, is_whole: bool = False) -> RenderableType:
-        """A call that needs a yes, with its change as it would be now."""
+    def planned(self, question: Question) -> str | None:
+        """What a call that needs a yes would change now; `None` if it changes no file."""
+        return planned(question.call, self._read)
+
+    def question_block(
+        self, question: Question, diff: str | None, *, is_whole: bool = False
+    ) -> RenderableType:
+        """A call that needs a yes, with what it was `planned` to change."""
         from treadle.cli.chat.blocks.frames import Tight
         from treadle.cli.chat.blocks.question import question_block
 
         plain = self._terminal.is_plain
-        self._asked[question.call.id] = planned(question.call, self._read)
-        return Tight(question_block(question, read=self._read, is_plain=plain, is_whole=is_whole))
+        self._asked[question.call.id] = diff
+        return Tight(question_block(question, diff, is_plain=plain, is_whole=is_whole))
 
-    def unshown(self, question: Question, *, is_whole: bool = False) -> str:
+    def unshown(self, question: Question, diff: str | None, *, is_whole: bool = False) -> str:
         """What that block leaves out of the call, in words; empty if nothing."""
         from treadle.cli.chat.blocks.question import unshown
 
-        return unshown(question, read=self._read, is_whole=is_whole)
+        return unshown(question, diff, is_whole=is_whole)
 
     def history_blocks(
         self, messages: Sequence[Message], thread_id: str = ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import threading
 import time
 from queue import SimpleQueue
@@ -54,9 +55,18 @@ class Writer:
             while data:
                 try:
                     count = os.write(self._file, data[:_WRITE_SIZE])
+                except BlockingIOError:  # another process has made it so, and it is full
+                    self._await_room()
+                    continue
                 except OSError:
                     count = len(data)
                 data = data[count:]
                 with self._changed:
                     self._waiting -= count
                     self._changed.notify_all()
+
+    def _await_room(self) -> None:
+        """Wait until something can be written, or nothing ever can."""
+        room = select.poll()
+        room.register(self._file, select.POLLOUT)
+        room.poll()

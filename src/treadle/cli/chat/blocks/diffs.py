@@ -55,12 +55,12 @@ def diff_block(
     return Group(*blocks)
 
 
-def unshown_words(diff: str, lines_max: int) -> str:
-    """What a block of so many lines leaves out of a diff; empty if nothing."""
+def unshown_words(diff: str, lines_max: int, line_length_max: int = LINE_LENGTH_MAX) -> str:
+    """What a block of so many lines, so long, leaves out of a diff; empty if nothing."""
     lines = list(_read(diff))
     if (more := len(lines) - lines_max) > 0:
         return f"{more:,} of {len(lines):,} lines of the change are not shown"
-    more = sum(max(0, len(line.text.removesuffix("\r")) - LINE_LENGTH_MAX) for line in lines)
+    more = sum(max(0, len(line.text.removesuffix("\r")) - line_length_max) for line in lines)
     return f"{more:,} characters of the change are not shown" if more else ""
 
 
@@ -81,6 +81,8 @@ def _read(diff: str) -> Iterator[_Line]:
             words = text.strip("@ ")
             if place or not head:
                 yield _Line(None, "@", "" if head else words)
+        elif sign == "\\":
+            yield _Line(None, sign, rest.strip())
         elif sign == "-":
             yield _Line(old, "-", rest)
             old = None if old is None else old + 1
@@ -96,6 +98,8 @@ def _read(diff: str) -> Iterator[_Line]:
 def _drawn(line: _Line, gutter: int, length_max: int) -> Text:
     if line.sign == "@":
         return Text(f"{' ' * gutter}… {visible(line.text)}".rstrip(), rich_style("dim"))
+    if line.sign == "\\":
+        return Text(f"{' ' * gutter}  ({line.text})", rich_style("dim"))
     style = {"+": rich_style("added"), "-": rich_style("removed")}.get(line.sign, "")
     number = "" if line.number is None else str(line.number)
     text = Text(f"{number:>{gutter - 1}} " if gutter else "", rich_style("dim"))

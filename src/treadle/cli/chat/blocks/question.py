@@ -14,9 +14,9 @@ import msgspec
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from treadle.cli.chat.blocks.diffs import diff_block, unshown_words
+from treadle.cli.chat.blocks.diffs import LINE_LENGTH_MAX, diff_block, unshown_words
 from treadle.cli.chat.blocks.frames import BAR, PLAIN_BAR, Barred
-from treadle.cli.chat.changes import Read, planned
+from treadle.cli.chat.changes import planned
 from treadle.cli.chat.styles import rich_style
 from treadle.cli.questions import (
     SHOWN_LENGTH_MAX,
@@ -55,31 +55,39 @@ class _Bounds(NamedTuple):
     lines: int | None = None
 
     def kept(self, text: str) -> str:
-        """The beginning of the text that is shown."""
+        """The beginning of the text that is shown; never less than usually."""
         kept = text[: self.length]
         if self.lines is None or kept.count("\n") < self.lines:
             return kept
-        return "\n".join(kept.split("\n", self.lines)[: self.lines])
+        lines = "\n".join(kept.split("\n", self.lines)[: self.lines])
+        return max(lines, text[:SHOWN_LENGTH_MAX], key=len)
+
+
+class _Change(NamedTuple):
+    """How much of a diff is shown: its beginning, and of that so many lines, so long."""
+
+    kept: str
+    lines_max: int | None
+    line_length_max: int
 
 
 _USUAL: Final = _Bounds(SHOWN_LENGTH_MAX)
 
 
 def question_block(
-    question: Question, *, read: Read | None = None, is_plain: bool = False, is_whole: bool = False
+    question: Question, diff: str | None, *, is_plain: bool = False, is_whole: bool = False
 ) -> RenderableType:
     """What is asked: command or change, its risk, why it is asked about, what would hold it.
 
     Args:
         question: the call.
-        read: reads the file that would be changed, for a diff with line numbers.
+        diff: what the call was `planned` to change.
         is_plain: whether it is for a terminal that shows lines only.
         is_whole: whether all of the call is shown, up to `WHOLE_LENGTH_MAX` and `WHOLE_LINES_MAX`.
     """
     call = question.call
     name, risk = in_line(call.tool_name), question.risk.name.lower()
     loud = "bad" if question.risk >= RiskLevel.HIGH else "warn"
-    diff = planned(call, read)
     blocks: list[RenderableType] = [
         Text(f"{name} needs your approval; its risk is {risk}:", f"bold {rich_style(loud)}"),
         _barred(call, diff, is_plain=is_plain, is_whole=is_whole),
@@ -106,9 +114,9 @@ def call_block(call: ToolCall, *, is_plain: bool = False, is_whole: bool = False
     return _barred(call, planned(call), is_plain=is_plain, is_whole=is_whole)
 
 
-def unshown(question: Question, *, read: Read | None = None, is_whole: bool = False) -> str:
+def unshown(question: Question, diff: str | None, *, is_whole: bool = False) -> str:
     """What the block of this question leaves out of its call, in words; empty if nothing."""
-    return _unshown(question.call, planned(question.call, read), is_whole=is_whole)
+    return _unshown(question.call, diff, is_whole=is_whole)
 
 
 def _unshown(call: ToolCall, diff: str | None, *, is_whole: bool) -> str:
@@ -116,10 +124,11 @@ def _unshown(call: ToolCall, diff: str | None, *, is_whole: bool) -> str:
     bounds = _bounds(len(parts), diff, is_whole=is_whole)
     texts = [part.text for part in parts]
     of_diff = ""
-    if diff is not None and is_whole:
-        texts.append(diff)
-    elif diff is not None:
-        of_diff = unshown_words(diff, SHOWN_LINES_MAX)
+    change = None if diff is None else _change(diff, bounds, is_whole=is_whole)
+    if change is not None and change.lines_max is None:
+        texts.append(diff or "")
+    elif change is not None:
+        of_diff = unshown_words(change.kept, change.lines_max or 0, change.line_length_max)
     more = sum(len(text) - len(bounds.kept(text)) for text in texts)
     size = sum(map(len, texts))
     of_texts = f"{more:,} of {size:,} characters are not shown" if more else ""
@@ -133,6 +142,19 @@ def _bounds(count: int, diff: str | None, *, is_whole: bool) -> _Bounds:
     count = max(1, count + (diff is not None))
     length = max(SHOWN_LENGTH_MAX, WHOLE_LENGTH_MAX // count)
     return _Bounds(length, max(SHOWN_LINES_MAX, WHOLE_LINES_MAX // count))
+
+
+def _change(diff: str, bounds: _Bounds, *, is_whole: bool) -> _Change:
+    """What is shown of the change; of all of it never less than usually."""
+    if not is_whole:
+        return _Change(diff, SHOWN_LINES_MAX, LINE_LENGTH_MAX)
+    kept = bounds.kept(diff)
+    if kept == diff or kept.count("\n") > SHOWN_LINES_MAX:
+        return _Change(kept, None, bounds.length)
+    lines = diff.split("\n", SHOWN_LINES_MAX + 1)[: SHOWN_LINES_MAX + 1]
+    long_count = sum(len(line) > LINE_LENGTH_MAX for line in lines)
+    length = max(LINE_LENGTH_MAX, bounds.length // max(1, long_count))
+    return _Change(diff, SHOWN_LINES_MAX, length)
 
 
 def _dangers(question: Question, unshown: str) -> Iterator[str]:
@@ -196,12 +218,14 @@ def _told(
         yield from _more(part.text, kept)
     if diff is None:
         return
-    if is_whole:
-        kept = bounds.kept(diff)
-        yield diff_block(kept, lines_max=None, line_length_max=bounds.length, is_plain=is_plain)
-        yield from _more(diff, kept)
-    else:
-        yield diff_block(diff, lines_max=SHOWN_LINES_MAX, is_plain=is_plain)
+    change = _change(diff, bounds, is_whole=is_whole)
+    yield diff_block(
+        change.kept,
+        lines_max=change.lines_max,
+        line_length_max=change.line_length_max,
+        is_plain=is_plain,
+    )
+    yield from _more(diff, change.kept)
 
 
 def _more(text: str, kept: str) -> Iterator[Text]:
