@@ -22,6 +22,7 @@ def test_what_is_entered_is_submitted_and_what_is_committed_stays(
     screen = toy(*kind)
     screen.type("hello\r")
     screen.wait_for("submitted 'hello'")
+    screen.wait_for(lambda s: ">" in s.text.partition("submitted 'hello'")[2] or not kind)
     screen.type("lines 50\r")
     screen.wait_for("line 49")
     assert [f"line {number}" in screen.text.splitlines() for number in range(50)] == [True] * 50
