@@ -1,4 +1,4 @@
-"""What it costs to show an answer while it is written, over showing it once when it is there."""
+"""What it costs to show an answer while it is written, over having rich render it once."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import io
 from collections.abc import Sequence
 
 from rich.console import Console, RenderableType
+from rich.markdown import Markdown
 
 from bench.report import Row, at_most, median_s
-from treadle.cli.chat.blocks.frames import Tight
-from treadle.cli.chat.blocks.prose import Prose
 from treadle.cli.chat.view import ChatView
 from treadle.runtime.outputs import TextDelta, TurnStarted
 
@@ -78,7 +77,7 @@ def measure() -> list[Row]:
     text = answer()
 
     def once() -> None:
-        Console(file=io.StringIO(), width=80, force_terminal=True).print(Tight(Prose(text)))
+        Console(file=io.StringIO(), width=80, force_terminal=True).print(Markdown(text))
 
     def streamed() -> None:
         screen = _Screen()
