@@ -109,16 +109,22 @@ def test_a_prompt_that_a_hook_still_hears_is_shown_as_not_sent_and_up_takes_it_b
     assert b"second" not in journal(environment)
 
 
-@pytest.mark.parametrize("key", [ESC, UP], ids=["esc", "up"])
-def test_a_prompt_is_not_said_once_it_was_taken_back_from_its_hook(
-    start: Start, repository: Path, environment: dict[str, str], key: str
-) -> None:
+def heard_by_a_hook(start: Start, repository: Path, environment: dict[str, str]) -> Talk:
+    """A chat whose first prompt, `second`, a hook hears that does not end."""
     os.mkfifo(repository / "gate")
     set_hooks(environment, waiting_hook("before_turn", "second"))
     talk = start()
     talk.wait_for("a new thread in")
     talk.type("second" + ENTER)
     talk.wait_for_shown("(not sent yet)")
+    return talk
+
+
+@pytest.mark.parametrize("key", [ESC, UP], ids=["esc", "up"])
+def test_a_prompt_is_not_said_once_it_was_taken_back_from_its_hook(
+    start: Start, repository: Path, environment: dict[str, str], key: str
+) -> None:
+    talk = heard_by_a_hook(start, repository, environment)
     talk.type(key)
     talk.wait_for_shown("> second")
     talk.type(ctrl("c"))
@@ -129,12 +135,7 @@ def test_a_prompt_is_not_said_once_it_was_taken_back_from_its_hook(
 def test_leaving_does_not_wait_for_a_hook_nor_say_what_it_hears(
     start: Start, repository: Path, environment: dict[str, str]
 ) -> None:
-    os.mkfifo(repository / "gate")
-    set_hooks(environment, waiting_hook("before_turn", "second"))
-    talk = start()
-    talk.wait_for("a new thread in")
-    talk.type("second" + ENTER)
-    talk.wait_for_shown("(not sent yet)")
+    talk = heard_by_a_hook(start, repository, environment)
     os.kill(talk.process.pid, signal.SIGTERM)
     assert talk.wait_for_end(5) == 143
     assert b"second" not in journal(environment)
