@@ -335,6 +335,26 @@ def test_the_files_of_sqlite_are_for_their_owner_alone(fast_place: Path) -> None
     database.dispose()
 
 
+def test_a_further_connection_leaves_the_locks_of_the_others(fast_place: Path) -> None:
+    """Without its lock, another process that ends takes the log away under this one."""
+    path = fast_place / "locks.sqlite"
+    database = Database(f"sqlite:///{path}")
+    database.prepare()
+
+    def locks() -> list[str]:
+        held = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+        file = f":{path.stat().st_ino}"
+        return [it[3] for it in held if int(it[4]) == os.getpid() and it[5].endswith(file)]
+
+    with database.read() as one:
+        one.execute(text("SELECT 1 FROM threads")).all()
+        assert locks() == ["READ"]
+        with database.read() as other:
+            other.execute(text("SELECT 1 FROM threads")).all()
+            assert locks() == ["READ"]
+    database.dispose()
+
+
 def test_a_full_sqlite_acknowledges_nothing_and_works_again(fast_place: Path) -> None:
     database = Database(f"sqlite:///{fast_place}/full.sqlite")
     database.prepare()

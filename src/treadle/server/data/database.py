@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 from time import monotonic
@@ -19,6 +19,7 @@ from treadle.errors import ConfigError, StoreError
 from treadle.server.data.failures import AgainError, told, unavailable
 from treadle.server.data.migrating import migrate_to_newest, state_of
 from treadle.server.problems import Refusal
+from treadle.store.write_ahead import set_journal_mode
 
 Result = TypeVar("Result")
 
@@ -32,6 +33,9 @@ connection."""
 _WRITES: Final = "treadle_writes"
 _WAITS_MS: Final = "treadle_waits_ms"
 _TRUNCATES: Final = "treadle_truncates"
+
+_MAKING: Final = Lock()
+"""Held while a file is made: no thread opens it before whoever made it has closed it."""
 
 _SQLITE_VERSION_MIN: Final = (3, 35, 0)
 """The first one that answers `RETURNING`."""
@@ -276,6 +280,17 @@ def _unusable(why: str) -> ConfigError:
     )
 
 
+def _make(path: Path) -> None:
+    """See that there is a file.
+
+    Only a file that nobody can have opened is closed again: with it go all the locks that SQLite
+    holds on that file for this process (https://sqlite.org/howtocorrupt.html, 2.2).
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    with _MAKING, suppress(FileExistsError):
+        os.close(os.open(path, flags, 0o600))
+
+
 def _sqlite_engine(url: URL, pool_size: int) -> Engine:
     path = Path(url.database or "").absolute()
     mode = str(url.query.get("journal_mode", "WAL"))
@@ -287,7 +302,7 @@ def _sqlite_engine(url: URL, pool_size: int) -> Engine:
     def connect() -> sqlite3.Connection:
         # 0600 from the first byte: the log beside it takes its mode from it.
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        _make(path)
         connection = sqlite3.connect(
             path,
             timeout=LOCK_TIMEOUT_S,
@@ -295,8 +310,8 @@ def _sqlite_engine(url: URL, pool_size: int) -> Engine:
             check_same_thread=False,
             cached_statements=256,
         )
+        set_journal_mode(connection, mode, wait_s=LOCK_TIMEOUT_S)
         for pragma in (
-            f"journal_mode={mode}",
             f"synchronous={synchronous}",
             "foreign_keys=ON",
             "secure_delete=ON",

@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 from treadle.store.disk import Disk
 from treadle.store.index.schema import SCHEMA_VERSION, TABLES
+from treadle.store.write_ahead import set_journal_mode
 
 NAME: Final = "index.sqlite"
 LOCK_NAME: Final = "index.lock"
@@ -140,7 +141,7 @@ class IndexFile:
             _forget_for_good(database)
             # Damage by a power cut is ruled out; that the newest entries are lost is not.
             database.execute("PRAGMA synchronous = NORMAL")
-            if database.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
+            if set_journal_mode(database, "WAL", wait_s=BUSY_S) != "wal":
                 raise sqlite3.OperationalError("no write-ahead log here")
             if _version(database) == 0:
                 database.execute("BEGIN IMMEDIATE")
