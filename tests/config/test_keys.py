@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from treadle.config.keys import Key, find_key, key_needed, no_key_error
-from treadle.errors import NotConfiguredError
+from treadle.errors import DiskError, NotConfiguredError
 from treadle.models.catalog import ProviderEntry, make_catalog, read_defaults
 
 SECRET = "sk-hunter2-0123456789"
@@ -121,6 +121,12 @@ def test_a_file_that_is_none_is_told(tmp_path: Path) -> None:
     os.mkfifo(path, 0o600)
     assert "it is no plain file" in refusal(entry(key_file=str(path)), {})
     assert "cannot read the key file" in refusal(entry(key_file="/a\0b"), {})
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="no file that fails when read")
+def test_a_file_that_the_disk_fails_to_read_is_no_matter_of_setup() -> None:
+    with pytest.raises(DiskError, match="cannot read /proc/self/mem: Input/output error"):
+        find_key(entry(key_file="/proc/self/mem"), {})
 
 
 def test_an_empty_or_huge_file_holds_no_key(key_file: Path) -> None:

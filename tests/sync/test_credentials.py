@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.errors import ConfigError, NotLoggedInError, UsageError
+from treadle.errors import ConfigError, DiskError, NotLoggedInError, UsageError
 from treadle.runtime.own import own_redactor
 from treadle.store.places import Places
 from treadle.sync.credentials import (
@@ -111,6 +111,14 @@ def test_a_pipe_in_its_place_is_not_waited_for(places: Places) -> None:
     places.config.mkdir()
     os.mkfifo(places.remote, 0o600)
     with pytest.raises(NotLoggedInError, match="no plain file"):
+        find_account(places, {})
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="no file that fails when read")
+def test_a_file_that_the_disk_fails_to_read_is_not_taken_for_none(places: Places) -> None:
+    places.config.mkdir()
+    places.remote.symlink_to("/proc/self/mem")
+    with pytest.raises(DiskError, match=r"cannot read .*: Input/output error"):
         find_account(places, {})
 
 

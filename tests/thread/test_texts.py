@@ -14,7 +14,15 @@ from treadle.core.llm import LlmError, LlmErrorKind
 from treadle.core.messages import Message
 from treadle.core.tools import BlobRef, ToolExecutionOutcome
 from treadle.thread.codec import Entry, encode_entry
-from treadle.thread.facts import FilesSaved, Foreign, GitObserved, Renamed, ThreadCreated
+from treadle.thread.facts import (
+    CommandBegun,
+    CommandShown,
+    FilesSaved,
+    Foreign,
+    GitObserved,
+    Renamed,
+    ThreadCreated,
+)
 from treadle.thread.texts import Kind, Text, texts_of
 
 SAMPLES = (*EVERY_ENTRY, LlmEvent.Error(LlmError(LlmErrorKind.SERVER, "no luck today")))
@@ -102,6 +110,14 @@ def test_a_result_is_its_output_and_the_files_it_changed() -> None:
     ]
     ((kind, text),) = texts(ended("a", failure("a")))
     assert (kind, "no such luck" in text) == (Kind.OUTPUT, True)
+
+
+def test_a_command_of_the_person_is_found_once() -> None:
+    begun = CommandBegun("0badcafe", "make all", "/src/app")
+    assert texts(begun) == [(Kind.CALL, "make all"), (Kind.PLACE, "/src/app")]
+    assert texts(CommandShown("make all", "built", 0, begun.id)) == [(Kind.OUTPUT, "built")]
+    without_a_beginning = CommandShown("make all", "built")
+    assert texts(without_a_beginning) == [(Kind.CALL, "make all"), (Kind.OUTPUT, "built")]
 
 
 def test_of_a_long_output_the_whole_is_searched_if_it_is_there() -> None:

@@ -15,7 +15,7 @@ from typing import Final
 from msgspec import Struct
 
 from treadle.config.command import run_bounded
-from treadle.config.plain_file import read_plain
+from treadle.config.plain_file import check_machine, read_plain
 from treadle.errors import NotConfiguredError
 from treadle.models.catalog import Catalog, ProviderEntry
 
@@ -56,6 +56,7 @@ def find_key(entry: ProviderEntry, environ: Mapping[str, str]) -> Key | None:
     Raises:
         NotConfiguredError: what was found is no key, others may read the file, or the command
             failed.
+        DiskError: the machine fails to read the file just now.
     """
     if entry.key_env and environ.get(entry.key_env, "").strip():
         return _key(environ[entry.key_env], f"environment {entry.key_env}")
@@ -102,8 +103,11 @@ def _from_file(name: str, environ: Mapping[str, str]) -> Key:
     try:
         file = read_plain(path, _FILE_SIZE_MAX)
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else None
-        raise NotConfiguredError(f"cannot read the key file {path}: {reason or error}") from error
+        reason: object = error
+        if isinstance(error, OSError):
+            check_machine(path, error)
+            reason = error.strerror or error
+        raise NotConfiguredError(f"cannot read the key file {path}: {reason}") from error
     if file.owner != os.getuid():
         raise NotConfiguredError(
             f"the key file {path} belongs to somebody else",

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
-from treadle.config.plain_file import read_plain
+from treadle.config.plain_file import check_machine, read_plain
 from treadle.errors import ConfigError, DiskError, NotLoggedInError, UsageError
 from treadle.models.catalog import is_this_machine
 from treadle.store.disk import Disk, PosixDisk
@@ -74,6 +74,7 @@ def find_account(places: Places, environ: Mapping[str, str]) -> Account | None:
     Raises:
         ConfigError: a variable holds no address or no token, or only one of the two is set.
         NotLoggedInError: the file cannot be used: others may read it, or it holds something else.
+        DiskError: the machine fails to read the file just now.
     """
     url, token = (environ.get(name, "").strip() for name in (URL_VARIABLE, TOKEN_VARIABLE))
     if url:
@@ -86,7 +87,7 @@ def needed_account(places: Places, environ: Mapping[str, str]) -> Account:
 
     Raises:
         NotLoggedInError: there is none, or its file cannot be used.
-        ConfigError: as `find_account`.
+        ConfigError, DiskError: as `find_account`.
     """
     found = find_account(places, environ)
     if found is None:
@@ -209,6 +210,7 @@ def _from_file(path: Path) -> Account | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
+        check_machine(path, error)
         raise NotLoggedInError(f"cannot read {path}: {error.strerror or error}") from error
     if file.owner != os.getuid():
         raise NotLoggedInError(f"{path} belongs to somebody else", hint=again)

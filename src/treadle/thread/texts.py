@@ -235,6 +235,12 @@ def _merged(entry: Merged) -> Iterator[Text]:
         yield from texts_of(event_of(record))
 
 
+def _command_shown(entry: CommandShown) -> Iterator[Text]:
+    if not entry.id:  # else its beginning was recorded, and is found there
+        yield Kind.CALL, entry.command
+    yield Kind.OUTPUT, entry.output
+
+
 def _task_state(entry: StateCompleted) -> Iterator[Text]:
     changes = entry.changes
     written = (changes.last_observation, changes.final_answer, changes.error)
@@ -253,7 +259,7 @@ _TEXTS: Final[Mapping[type, Callable[[Any], Iterable[Text]]]] = MappingProxyType
         InputQueued: lambda entry: _said(entry.message),
         InputWithdrawn: _none,
         CommandBegun: lambda entry: [(Kind.CALL, entry.command), (Kind.PLACE, entry.folder)],
-        CommandShown: lambda entry: [(Kind.CALL, entry.command), (Kind.OUTPUT, entry.output)],
+        CommandShown: _command_shown,
         Recovered: lambda entry: [(Kind.OTHER, entry.note)],
         Granted: _none,
         KindGranted: _none,

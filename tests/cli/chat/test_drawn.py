@@ -15,7 +15,7 @@ import pytest
 
 from cli.chat.conftest import BRACKETED, TESTS, StartToy
 from cli.chat.harness import ENTER, Screen, ctrl, pasted
-from treadle.cli.chat.choosing import QUIET_S
+from treadle.cli.chat.choosing import QUIET_WRITER_S
 from treadle.cli.chat.held_output import BEHIND_SIZE
 from treadle.cli.chat.layout import INPUT_LINES_MAX
 from treadle.cli.chat.writer import Writer
@@ -157,7 +157,7 @@ def test_a_paste_is_no_answer(toy: StartToy) -> None:
     screen.type(pasted("y"))
     screen.wait_for_shown("Enter takes what is marked")
     assert "▸ n" in screen.shown
-    screen.read_for(QUIET_S + 0.1)
+    screen.read_for(QUIET_WRITER_S + 0.1)
     screen.answer("a" + ENTER)
     screen.wait_for("chose")
     assert screen.text.count("chose a") == 1

@@ -11,7 +11,14 @@ import pytest
 
 from cli.chat.conftest import StartToy
 from cli.chat.harness import DOWN, ENTER, ESC, Screen, ctrl, pasted
-from treadle.cli.chat.choosing import ALONE_S, BURST_S, QUIET_S, STOOD_S, Choosing
+from treadle.cli.chat.choosing import (
+    ALONE_S,
+    BURST_S,
+    QUIET_S,
+    QUIET_WRITER_S,
+    STOOD_S,
+    Choosing,
+)
 from treadle.cli.chat.ports import Choice
 
 CHOICES = (
@@ -115,7 +122,7 @@ def test_an_unbracketed_paste_is_no_answer(toy: StartToy) -> None:
     screen.type("yes, always\r")
     screen.wait_for_shown("keys in a row were not taken")
     assert "chose" not in screen.text
-    screen.read_for(QUIET_S)
+    screen.read_for(QUIET_WRITER_S)
     screen.answer(ENTER)
     screen.wait_for("chose n")
 
@@ -216,6 +223,10 @@ def _typed_at_a_pace(hand: Hand) -> None:
     hand.press(*"okay yes please", after=0.6)
 
 
+def _written_slowly_and_sent(hand: Hand) -> None:
+    hand.press(*"easy", "enter", after=0.6)
+
+
 def _a_word(hand: Hand) -> None:
     hand.press(*"yes", after=ALONE_S / 2)
 
@@ -232,6 +243,7 @@ def _pasted(hand: Hand) -> None:
     ("act", "has_draft"),
     [
         (_typed_at_a_pace, True),
+        (_written_slowly_and_sent, True),
         (_a_word, False),
         (_a_word, True),
         (_a_word_and_enter, False),
@@ -260,3 +272,7 @@ def test_a_question_takes_keys_when_it_has_stood_and_the_keyboard_was_quiet() ->
     hand.question.shown(200)
     assert hand.question.wait_s(0, 200) == pytest.approx(STOOD_S)
     assert hand.question.wait_s(200.6, 200.7) == pytest.approx(QUIET_S - 0.1)
+    writer = Hand(has_draft=True)
+    writer.question.shut()
+    writer.question.shown(200)
+    assert writer.question.wait_s(200.6, 200.7) == pytest.approx(QUIET_WRITER_S - 0.1)

@@ -22,6 +22,9 @@ STOOD_S: Final = 0.7
 QUIET_S: Final = 0.5
 """Nor before no key came for so long; letters that come faster are a word."""
 
+QUIET_WRITER_S: Final = 1.0
+"""The same where somebody is seen to write, who may be slow at it."""
+
 BURST_S: Final = 0.05
 """Nobody presses a letter and Enter within so little: they were pasted, or a key is held."""
 
@@ -62,6 +65,10 @@ class Choosing:
     def _last(self) -> int:
         return len(self.choices) - 1
 
+    @property
+    def _quiet_s(self) -> float:
+        return QUIET_WRITER_S if self.is_careful else QUIET_S
+
     # opening
 
     def shown(self, now: float) -> bool:
@@ -77,7 +84,7 @@ class Choosing:
         """How long it still takes no key, if none comes; `pressed_at` is when the last one did."""
         if self._shown_at is None:
             return STOOD_S
-        return max(self._shown_at + STOOD_S, pressed_at + QUIET_S) - now
+        return max(self._shown_at + STOOD_S, pressed_at + self._quiet_s) - now
 
     # keys
 
@@ -90,12 +97,12 @@ class Choosing:
         elif key in ("up", "down"):
             self.index = (self.index + (1 if key == "down" else -1)) % len(self.choices)
         elif key == "enter":
-            if gap < BURST_S or now - self._dropped_at < QUIET_S:
+            if gap < BURST_S or now - self._dropped_at < self._quiet_s:
                 self._drop(now, "keys in a row were not taken")
             else:
                 self._enter()
         else:
-            is_word = gap < BURST_S or now - self._typed_at < QUIET_S
+            is_word = gap < BURST_S or now - self._typed_at < self._quiet_s
             self._typed_at = now
             if is_word:
                 self._drop(now, "keys in a row were not taken")
