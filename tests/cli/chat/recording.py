@@ -66,6 +66,8 @@ class RecordingTerminal:
     def commit(self, *blocks: RenderableType) -> None:
         self.blocks += blocks
 
+    commit_soon = commit
+
     def refresh(self) -> None:
         self.refresh_count += 1
 

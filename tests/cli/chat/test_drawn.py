@@ -150,6 +150,19 @@ def test_a_paste_is_not_run_by_the_lines_in_it(toy: StartToy) -> None:
     screen.wait_for(lambda s: sum(line.strip(" >") == "x" for line in s.lines) == INPUT_LINES_MAX)
 
 
+def test_keys_are_heard_while_a_long_output_is_laid_out(toy: StartToy, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    screen = toy()
+    screen.type(f"soon {tmp_path / 'fifo'}" + ENTER)
+    with (tmp_path / "fifo").open("w") as fifo:  # opened as soon as the other end is
+        screen.type(f"soon {tmp_path / 'other'}" + ENTER + "meanwhile")
+        screen.wait_for_shown("> meanwhile")
+        fifo.write("all of it")
+    screen.wait_for_shown("all of it")
+    screen.type(ENTER)
+    screen.wait_for("submitted 'meanwhile'")
+
+
 def test_a_paste_is_no_answer(toy: StartToy) -> None:
     screen = toy()
     screen.type("ask" + ENTER)

@@ -1,7 +1,8 @@
 """A chat without an agent, for tests of the terminal: it says what was asked of it.
 
 Lines that it takes for orders: `work` and `rest` (a turn is running or not), `stream N` (so many
-ticks of live text), `ask`, `enter`, `long`, `pick`, `away COMMAND`, `lines N`, `facts`, `die`.
+ticks of live text), `ask`, `enter`, `long`, `pick`, `away COMMAND`, `lines N`, `soon FIFO`,
+`facts`, `die`.
 """
 
 from __future__ import annotations
@@ -11,12 +12,16 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from treadle.cli.chat.ports import Choice, Facts, Queued, Row, SlashCommand, StyledLine
 from treadle.cli.chat.terminal import AnyTerminal, make_terminal
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions
 
 CHOICES = (Choice("y", "yes"), Choice("a", "always", needs_enter=True), Choice("n", "no"))
 FACTS = Facts(
@@ -42,6 +47,16 @@ COMMANDS = (
     SlashCommand("model", "another model", nothing, argument="[NAME]"),
     SlashCommand("mode", "another mode", nothing, argument="[NAME]"),
 )
+
+
+class Slow:
+    """A block that is laid out when somebody has written it into the FIFO."""
+
+    def __init__(self, fifo: str) -> None:
+        self.fifo = fifo
+
+    def __rich_console__(self, _: Console, __: ConsoleOptions) -> Iterator[str]:
+        yield Path(self.fifo).read_text()
 
 
 class Toy:
@@ -103,6 +118,9 @@ class Toy:
 
     async def do_lines(self, count: str) -> None:
         self.say("\n".join(f"line {number}" for number in range(int(count))))
+
+    async def do_soon(self, fifo: str) -> None:
+        self.terminal.commit_soon(Slow(fifo))
 
     async def do_stream(self, count: str) -> None:
         for number in range(int(count)):

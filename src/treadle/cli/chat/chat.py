@@ -146,7 +146,7 @@ class Chat:
         """See `Keys`."""
         block = self.view.expand()
         if block is not None:
-            self.terminal.commit(block)
+            self.terminal.commit_soon(block)
 
     def take_back(self) -> None:
         """See `Keys`."""

@@ -45,6 +45,7 @@ class DrawnTerminal:
         self._drawing: Drawing | None = None
         self._is_stopped = False
         self._running: asyncio.Event | None = None
+        self._laying_out: asyncio.Future[None] | None = None
         self._opening = Opening()
         self._opening.begin()
         atexit.register(self._opening.end)
@@ -112,13 +113,36 @@ class DrawnTerminal:
 
     def commit(self, *blocks: RenderableType) -> None:
         """Print finished blocks above the input; see `committing.printed` for what a `str` is."""
+        self._print(self._printed(*blocks))
+
+    def _printed(self, *blocks: RenderableType) -> str:
         from treadle.cli.chat.committing import printed
 
-        text = printed(blocks, self.width).replace("\n", "\r\n")
+        return printed(blocks, self.width).replace("\n", "\r\n")
+
+    def _print(self, text: str) -> None:
         if self._drawing is not None:
             self._drawing.write(text)
         else:
             self._opening.print(text)
+
+    def commit_soon(self, block: RenderableType) -> None:
+        """The same, laid out in a thread; one at a time, others are not taken meanwhile.
+
+        A million characters in short lines take rich seconds.
+        """
+        import asyncio
+
+        if self._drawing is None:
+            self.commit(block)
+        elif self._laying_out is None or self._laying_out.done():
+            self._laying_out = asyncio.ensure_future(self._lay_out(block))
+
+    async def _lay_out(self, block: RenderableType) -> None:
+        import asyncio
+
+        text = await asyncio.to_thread(self._printed, block)
+        self._print(text)
 
     def refresh(self) -> None:
         """Draw soon; at most 30 times a second. What is live is drawn ten times a second anyway."""

@@ -113,6 +113,8 @@ class PlainTerminal:
         """Print blocks as text without colours, boxes, or live parts."""
         self._print(printed(blocks, self.width, is_plain=True))
 
+    commit_soon = commit
+
     def refresh(self) -> None:
         """Tell what is going on, seldom: the last line of what is live, if it is another."""
         now = time.monotonic()

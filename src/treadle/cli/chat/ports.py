@@ -146,6 +146,10 @@ class Terminal(Protocol):
         """Print finished blocks above the input, once and for ever: they are scrollback."""
         ...
 
+    def commit_soon(self, block: RenderableType) -> None:
+        """The same for a block that may be long: keys are heard while it is made ready."""
+        ...
+
     def refresh(self) -> None:
         """What is live has changed: draw it again soon. Cheap; many calls are one drawing."""
         ...
