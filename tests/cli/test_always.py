@@ -24,7 +24,10 @@ def test_always_is_refused_for_a_call_that_is_not_shown_whole(
 ) -> None:
     assert treadle(BEGIN[what], "go", "-m", script(LONG), *ASK, "--no-commit").returncode == 4
     thread = only_thread(treadle)["id"]
-    assert "characters are not shown" in treadle("approve", thread).stdout
+    shown = treadle("approve", thread).stdout
+    assert "characters are not shown" in shown
+    assert f"all of what is asked about:\n  treadle approve {thread} --json\n" in shown
+    assert "x" * 5000 in treadle("approve", thread, "--json").stdout
     done = treadle("approve", thread, "--yes", "--always")
     assert done.returncode == 2
     assert "can only be allowed by itself: a question does not show all of it" in done.stderr
@@ -39,7 +42,9 @@ def test_a_call_that_does_not_fit_its_tool_is_no_measure_for_others(
     short = script(LONG.replace("x" * 5000, "x"))
     assert treadle(BEGIN[what], "go", "-m", short, *ASK, "--no-commit").returncode == 4
     thread = only_thread(treadle)["id"]
-    assert "it does not fit its tool" in treadle("approve", thread).stdout
+    shown = treadle("approve", thread).stdout
+    assert "it does not fit its tool" in shown
+    assert "all of what is asked about" not in shown
     done = treadle("approve", thread, "--yes", "--always")
     assert done.returncode == 2
     assert "can only be allowed by itself" in done.stderr

@@ -329,6 +329,29 @@ def test_a_call_that_is_not_shown_whole_cannot_be_allowed_for_good(deciding: Dec
     assert verdict_of(terminal) == Verdict(Rejected())
 
 
+def test_all_of_a_call_can_be_seen_before_it_is_decided_about(deciding: Decide) -> None:
+    terminal = deciding(json.dumps({"command": "x" * SHOWN_LENGTH_MAX + "the end"}))
+    terminal.read_until("see all of it (v)")
+    assert "the end" not in terminal.shown
+    terminal.read_until(QUESTION)
+    terminal.shown = ""
+    terminal.type("v\r")
+    terminal.read_until(QUESTION)
+    assert "the end" in terminal.shown
+    assert "are not shown" not in terminal.shown
+    terminal.type("a\rn\r\r")
+    assert verdict_of(terminal) == Verdict(Rejected())
+
+
+def test_of_a_call_that_is_shown_whole_nothing_more_is_offered(deciding: Decide) -> None:
+    terminal = deciding('{"command": "ls"}')
+    terminal.read_until(QUESTION)
+    assert "(v)" not in terminal.shown
+    terminal.type("v\rn\r\r")
+    assert verdict_of(terminal) == Verdict(Rejected())
+    assert terminal.shown.count("command: ls") == 1
+
+
 HOSTILE = "ls\x1b[2K\x1b]0;t\x07\r\u202edlrow\u2066\u200b\x9b1m\x7f\u2028\x08"
 
 

@@ -16,6 +16,7 @@ import click
 
 from treadle.cli.questions import (
     SHOWN_LENGTH_MAX,
+    cut_words,
     in_general,
     read_object,
     say_behind_bar,
@@ -38,7 +39,7 @@ _MEANING: Final = {
 }
 
 _CHOICES: Final[Mapping[str, str]] = MappingProxyType(
-    {word: full[0] for full in ("yes", "no", "edit", "always") for word in (full[0], full)}
+    {word: full[0] for full in ("yes", "no", "edit", "always", "view") for word in (full[0], full)}
 )
 """Whole words only: who types `abort` does not mean `always`."""
 
@@ -75,21 +76,28 @@ async def decide(question: Question) -> Verdict:
         click.Abort: the input has ended; nobody answers.
     """
     call, general = question.call, in_general(question)
-    show_question(question)
-    with suppress(termios.error):  # it is no terminal, or it is gone, as reading will tell
-        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+    is_cut = bool(cut_words(call.arguments_json))
+    _show_anew(question)
     always = f", always {general} in this thread (a)" if general else ""
-    choices = f"yes (y){always}, edit its arguments (e), no (n)"
+    choices = f"yes (y){always}, edit its arguments (e), {'see all of it (v), ' * is_cut}no (n)"
     while True:
         choice = _CHOICES.get((await _line(f"Run it? {choices}")).lower())
         if choice == "y":
             return Verdict(Approved())
         if choice == "a" and general:
             return Verdict(Approved(), always=True, kinds=question.scope.kinds)
+        if choice == "v" and is_cut:
+            _show_anew(question, is_whole=True)
         if choice == "n":
             return Verdict(Rejected(await _line("Why not? A line for the agent, may be empty")))
         if choice == "e" and (arguments_json := await _other_arguments(call.arguments_json)):
             return Verdict(Modified(arguments_json))
+
+
+def _show_anew(question: Question, *, is_whole: bool = False) -> None:
+    show_question(question, is_whole=is_whole)
+    with suppress(termios.error):  # it is no terminal, or it is gone, as reading will tell
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
 
 
 async def _other_arguments(before: str) -> str:

@@ -28,19 +28,25 @@ _NAMES_MAX: Final = 5
 _GAP: Final = re.compile(r"\n(?:[^\S\n]*\n){5,}")
 
 
-def show_question(question: Question, *, err: bool = True) -> None:
-    """The call as it would run, why it is asked about, and all that may be wrong with it."""
+def show_question(question: Question, *, err: bool = True, is_whole: bool = False) -> None:
+    """The call as it would run, why it is asked about, and all that may be wrong with it.
+
+    Args:
+        question: the question.
+        err: whether it goes to stderr.
+        is_whole: whether all of the call is shown, however long it is.
+    """
     name = in_line(question.call.tool_name)
     risk = question.risk.name.lower()
     click.secho(f"{name} needs your approval; its risk is {risk}:", fg="yellow", err=err)
     show_circumstances(question, question.reason, err=err)
     told = [without_gaps(text) for text in _told(question.call.arguments_json)]
     for text in told:
-        say_behind_bar(visible(text[:SHOWN_LENGTH_MAX]), err=err)
-        if len(text) > SHOWN_LENGTH_MAX:
-            count = len(text) - SHOWN_LENGTH_MAX
-            click.secho(f"  ... {count} more characters", fg="yellow", err=err)
-    cut = cut_words(question.call.arguments_json)
+        shown = text if is_whole else text[:SHOWN_LENGTH_MAX]
+        say_behind_bar(visible(shown), err=err)
+        if more := len(text) - len(shown):
+            click.secho(f"  ... {more} more characters", fg="yellow", err=err)
+    cut = "" if is_whole else cut_words(question.call.arguments_json)
     for words in filter(None, [cut, unseen_words(told)]):
         click.secho(f"  careful: {words}", fg="red", err=err)
 
@@ -148,6 +154,8 @@ def show_waiting(thread: str, questions: Sequence[Question], *, err: bool = True
         show_question(question, err=err)
         click.secho(f"  call {in_line(question.call.id)}", dim=True, err=err)
     is_one = len(questions) == 1
+    if any(cut_words(one.call.arguments_json) for one in questions):
+        click.echo(f"all of what is asked about:\n  treadle approve {thread} --json", err=err)
     what = "it" if is_one else "all of them (or one, by its CALL behind the thread)"
     click.echo(f"to answer {what}:", err=err)
     for answer in ("--yes", "--no REASON", "--args JSON" if is_one else "CALL --args JSON"):
