@@ -9,6 +9,7 @@ import pytest
 
 from server.databases import Postgres, Templates, new_folder
 from server.people import People, populate
+from server.running import PATIENCE_S
 from treadle.server.data.database import Database
 
 DIALECTS = ("sqlite", "postgresql")
@@ -51,7 +52,7 @@ def fast_place() -> Iterator[Path]:
 @pytest.fixture
 def database(database_url: str) -> Iterator[Database]:
     """A migrated, empty database, opened."""
-    opened = Database(database_url)
+    opened = Database(database_url, lock_timeout_s=PATIENCE_S)
     yield opened
     opened.dispose()
 

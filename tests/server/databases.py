@@ -24,19 +24,20 @@ START_TRIES: Final = 100
 _numbers: Final = count(1)
 
 
-def new_folder(prefix: str = "treadle-db-") -> Path:
+PLACE: Final = MEMORY if MEMORY.is_dir() else Path(tempfile.gettempdir())
+
+
+def new_folder(place: Path = PLACE) -> Path:
     """An empty folder, in memory where there is such a place; it is named for this process."""
-    clean_up()
-    place = MEMORY if MEMORY.is_dir() else None
-    return Path(tempfile.mkdtemp(prefix=f"{prefix}{os.getpid()}-", dir=place))
+    clean_up(place)
+    return Path(tempfile.mkdtemp(prefix=f"treadle-db-{os.getpid()}-", dir=place))
 
 
-def clean_up() -> list[Path]:
+def clean_up(place: Path = PLACE) -> list[Path]:
     """Remove what runs that were killed have left: folders named for processes that are gone.
 
     Their PostgreSQL, which outlives them, is stopped first.
     """
-    place = MEMORY if MEMORY.is_dir() else Path(tempfile.gettempdir())
     gone = [one for one in place.glob("treadle-db-*-*") if not _is_alive(one.name.split("-")[2])]
     for one in gone:
         with suppress(OSError, ValueError):
@@ -106,7 +107,7 @@ class Postgres:
     def kill_backends(self, name: str) -> None:
         """End every connection to a database, as a restart of a proxy or an operator does."""
         self.do(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity "
             f"WHERE datname = '{name}' AND pid <> pg_backend_pid()"
         )
 

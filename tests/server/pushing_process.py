@@ -58,7 +58,7 @@ def push(database: Database, owner: Principal, base: Mark, data: bytes) -> threa
 
 def main() -> None:
     """Push for ever, beginning where the thread is."""
-    database = Database(sys.argv[1])
+    database = Database(sys.argv[1], lock_timeout_s=60)
     owner = owner_of(database)
     with database.read() as db:
         head = threads.head(Context(db, owner, at()), HEADER.thread)

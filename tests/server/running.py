@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from threading import Event, Thread
 from types import TracebackType
 from typing import Any, Final
@@ -14,8 +16,13 @@ from treadle.server.http.app import make_app
 from treadle.server.http.process import Server, Start, listen, settings
 from treadle.server.http.settings import ServerConfig
 
-PATIENCE_S: Final = 20.0
+PATIENCE_S: Final = 60.0
 """Nothing in these tests takes as long; who waits longer hangs."""
+
+ALL_THE_TIME: Final = {
+    f"{name}_time_s": PATIENCE_S for name in ("header", "idle", "body", "write", "linger", "health")
+}
+"""What a machine that is busy with other things may use up of the limits that are not tested."""
 
 
 class Reply:
@@ -36,18 +43,23 @@ class Reply:
 
 
 class Running:
-    """A server with these limits; serves until the block ends."""
+    """A server with these limits, and else with all the time; serves until the block ends."""
 
     def __init__(self, url: str, *, port: int = 0, **limits: Any) -> None:
-        self.config = ServerConfig(**limits)
-        self.database = Database(url)
+        self.config = ServerConfig(**{**ALL_THE_TIME, **limits})
+        self.database = Database(url, lock_timeout_s=PATIENCE_S)
         self.app = make_app(self.config, self.database)
         self._socket = listen("127.0.0.1", port)
         self.port = self._socket.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         ready = Event()
+
+        def begin() -> None:
+            self._loop = asyncio.get_running_loop()
+            ready.set()
+
         start = Start(config=self.config, database=url)
-        self.server = Server(settings(start, self.app), self.app, ready.set)
+        self.server = Server(settings(start, self.app), self.app, begin)
         self._thread = Thread(target=self.server.run, kwargs={"sockets": [self._socket]})
         self._thread.start()
         assert ready.wait(PATIENCE_S)
@@ -74,6 +86,34 @@ class Running:
     def connect(self) -> socket.socket:
         """A connection."""
         return socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE_S)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """The server does nothing meanwhile: no time that it gives anybody passes."""
+        is_held, may_go_on = Event(), Event()
+
+        def hold() -> None:
+            is_held.set()
+            may_go_on.wait()
+
+        self._loop.call_soon_threadsafe(hold)
+        assert is_held.wait(PATIENCE_S)
+        try:
+            yield
+        finally:
+            may_go_on.set()
+
+    def begun(self, data: bytes) -> socket.socket:
+        """A connection on which so much is there when the server first looks at it."""
+        with self.held():
+            connection = self.connect()
+            connection.sendall(data)
+        return connection
+
+    @property
+    def connection_count(self) -> int:
+        """How many connections it has."""
+        return len(self.server.server_state.connections)
 
     def send(self, data: bytes) -> Reply:
         """Send bytes, and read until the server ends the connection."""

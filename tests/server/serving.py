@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from server.running import PATIENCE_S
+
 _LISTENS: Final = re.compile(r"listening on http://127\.0\.0\.1:(\d+)")
 _TOKEN: Final = re.compile(r"trd_[0-9A-Za-z]{49}")
 
@@ -77,7 +79,7 @@ class Served:
             target=self._read_token, args=(self._process,), daemon=True
         )
         self._token_reader.start()
-        assert self._is_up.wait(30), self.log
+        assert self._is_up.wait(PATIENCE_S), self.log
         assert self.port, "".join(self.log)
         return self
 
@@ -101,7 +103,7 @@ class Served:
 
     def owner_token(self) -> str:
         """What the first start on an empty database prints."""
-        assert self._has_told.wait(10), "".join(self.log)
+        assert self._has_told.wait(PATIENCE_S), "".join(self.log)
         return self.token
 
     def end(self, number: int = signal.SIGTERM) -> int:
@@ -112,10 +114,10 @@ class Served:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, number)
         try:
-            code = process.wait(20)
+            code = process.wait(PATIENCE_S)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
-            code = process.wait(20)
+            code = process.wait(PATIENCE_S)
         for thread in (self._reader, self._token_reader):
             assert thread is not None
             thread.join()

@@ -6,13 +6,15 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import sqlalchemy
 from sqlalchemy import func, select, text
 
-from server.databases import Postgres, clean_up, new_folder
+from server.databases import PLACE, Postgres, clean_up, new_folder
 from server.people import ROLES, People, populate
 from treadle.server.data import schema
 from treadle.server.data.database import Database
@@ -55,33 +57,43 @@ def test_what_is_committed_survives_that_postgresql_stops_at_once(postgres: Post
     postgres.drop(name)
 
 
-def test_what_a_killed_run_has_left_is_removed_and_what_is_in_use_stays() -> None:
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """Where nobody else cleans up; every user may pass, as PostgreSQL has one of its own."""
+    folder = Path(tempfile.mkdtemp(prefix="treadle-test-", dir=PLACE))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def test_what_a_killed_run_has_left_is_removed_and_what_is_in_use_stays(place: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as dead:
         dead.wait()
-    mine = new_folder()
+    mine = new_folder(place)
     left = mine.with_name(f"treadle-db-{dead.pid}-left")
     left.mkdir()
     (left / "file").write_text("x")
-    assert left in clean_up()
+    assert clean_up(place) == [left]
     assert not left.exists()
     assert mine.exists()
-    shutil.rmtree(mine)
 
 
-def test_the_postgresql_of_a_killed_run_is_stopped() -> None:
+def test_the_postgresql_of_a_killed_run_is_stopped(place: Path) -> None:
     program = (
-        "import os, signal\nfrom server.databases import Postgres\n"
-        "print(Postgres().folder, flush=True)\nos.kill(os.getpid(), signal.SIGKILL)"
+        "import os, signal, sys\nfrom pathlib import Path\n"
+        "from server.databases import Postgres, new_folder\n"
+        "print(Postgres(new_folder(Path(sys.argv[1]))).folder, flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)"
     )
     killed = subprocess.run(
-        [sys.executable, "-c", program],
+        [sys.executable, "-c", program, place],
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
         stdout=subprocess.PIPE,
     )
     folder = Path(killed.stdout.decode().strip())
     main = int((folder / "pg" / "postmaster.pid").read_text().split("\n")[0])
     assert is_running(main)
-    clean_up()
+    clean_up(place)
     assert not folder.exists()
     while is_running(main):
         continue

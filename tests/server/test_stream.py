@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import select
 import socket
 from collections.abc import Awaitable, Callable, Collection, Iterator
 from typing import Any
@@ -58,9 +57,9 @@ class Listener:
         assert found["change"] == int(number)
         return found
 
-    def is_silent(self, time_s: float) -> bool:
-        """Whether nothing comes for so long."""
-        return not select.select([self.connection], [], [], time_s)[0]
+    def wait_for_life(self) -> None:
+        """Until a sign of life: what there was to be told before it has been told."""
+        assert b"data: " not in self._until(b": still here\n\n")
 
     def ends(self) -> bool:
         """Whether it comes to its end, and the end is a proper one."""
@@ -241,8 +240,10 @@ def test_a_listener_that_does_not_read_is_left_and_costs_no_memory(
 
 def test_one_look_serves_all_who_listen(database_url: str, people: People) -> None:
     token = people.token("owner")
-    with Running(database_url, poll_time_s=PATIENCE_S, rate=0) as server:
+    with Running(database_url, poll_time_s=3600, heartbeat_time_s=0.05, rate=0) as server:
         listeners = [Listener(server, token) for _ in range(20)]
+        for one in listeners:  # who has just come reads by himself once, and then waits
+            one.wait_for_life()
         put(server, token, 1)
         assert {one.event()["version"] for one in listeners} == {1}
         begun: list[object] = []

@@ -18,8 +18,6 @@ from store.shelf import Shelf, fill
 from treadle.errors import TreadleError
 from treadle.store.replay import check
 
-pytestmark = pytest.mark.timeout(20)
-
 CONTROL: Final = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -177,7 +175,6 @@ def told(*arguments: str) -> subprocess.CompletedProcess[str]:
     return ran
 
 
-@pytest.mark.timeout(120)
 def test_the_commands_stand_a_store_of_nothing_but_hostile_threads(
     crowded: tuple[Shelf, str],
 ) -> None:

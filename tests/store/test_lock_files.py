@@ -11,6 +11,7 @@ import pytest
 
 from core.samples import said
 from store.shelf import CREATOR, Shelf
+from store.test_posix_disk import open_handles
 from treadle.errors import DiskError, StaleWriterError
 from treadle.store.disk import LOCK_TRIES_MAX, PosixDisk
 from treadle.store.local import LocalStore
@@ -53,10 +54,10 @@ def test_a_lock_file_that_goes_again_and_again_is_an_error(
 ) -> None:
     path = str(tmp_path / "a.lock")
     disk = LosingDisk(path, LOCK_TRIES_MAX, monkeypatch)
-    handles = len([*Path("/proc/self/fd").iterdir()])
+    handles = open_handles(str(tmp_path))
     with pytest.raises(OSError, match="again and again"):
         disk.lock(path)
-    assert len([*Path("/proc/self/fd").iterdir()]) == handles
+    assert open_handles(str(tmp_path)) == handles
 
 
 def test_a_writer_whose_lock_file_was_removed_writes_nothing_even_if_nobody_else_has(

@@ -19,8 +19,6 @@ from treadle.thread.facts import Annotated
 
 NOBODY = 65534
 
-pytestmark = pytest.mark.timeout(20)
-
 
 def _folder(path: Path) -> None:
     path.mkdir()

@@ -223,7 +223,7 @@ class _Link:
             try:
                 writer.write(request)
                 await writer.drain()
-                await asyncio.wait_for(reader.read(PIECE_SIZE), 2)
+                await asyncio.wait_for(reader.read(PIECE_SIZE), 30)
             finally:
                 await _end(writer)
 

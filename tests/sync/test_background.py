@@ -17,7 +17,7 @@ from treadle.sync.cursors import Cursors
 from treadle.sync.engine import Engine
 from treadle.sync.pending import Pending
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from store.shelf import Shelf
 from treadle.api.marks import Mark
 from treadle.errors import StorageBusyError
 from treadle.store.disk import PosixDisk
+from treadle.sync import pending as pending_file
 from treadle.sync.cursors import OUTPUT_COUNT_MAX, Cursor, Cursors, Missing
 from treadle.sync.pending import (
     CONFLICT_COUNT_MAX,
@@ -80,7 +81,10 @@ def test_the_newest_conflicts_are_kept_and_no_more(shelf: Shelf) -> None:
     assert found.state().conflicts == many[5:]
 
 
-def test_many_writers_lose_nothing_of_each_other(shelf: Shelf) -> None:
+def test_many_writers_lose_nothing_of_each_other(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pending_file, "LOCK_TRIES", 10_000)  # the disk may be busy
     names = [f"T-01900000-0000-7000-8000-{number:012x}" for number in range(40)]
 
     def write(share: list[str]) -> None:

@@ -35,6 +35,8 @@ arguments = { command = "echo canary-output-%(name)s | tee canary-path-%(name)s"
 text = "canary-last-%(name)s"
 """
 
+pytestmark = pytest.mark.timeout(600)  # dozens of commands, on a machine that does other things
+
 PLACES: Final = ("prompt", "answer", "output", "path", "last", "title", "tag", "note")
 
 
@@ -67,7 +69,7 @@ class Home:
             input=stdin,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=120,
         )
         assert done.returncode in codes, f"{arguments}: {done.returncode} {done.stderr}"
         return done.stdout

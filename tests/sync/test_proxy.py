@@ -58,7 +58,7 @@ def server() -> Iterator[_Server]:
 
 def ask(port: int) -> bytes | None:
     """One request; `None` if no whole answer came."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     try:
         connection.request("POST", "/x", BODY)
         return connection.getresponse().read()
@@ -104,7 +104,7 @@ def test_every_byte_that_is_sent_is_kept_whatever_happens_to_it(server: _Server)
 
 def test_two_requests_on_one_connection_are_told_apart(server: _Server) -> None:
     with proxied(server.server_port) as proxy:
-        connection = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=5)
+        connection = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=60)
         for _ in range(3):
             connection.request("POST", "/x", BODY)
             assert connection.getresponse().read() == BODY

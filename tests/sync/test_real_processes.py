@@ -85,7 +85,7 @@ class Clients:
             if len(lines) == after:
                 process.kill()
                 self.kill_count += 1
-        _, problem = process.communicate(timeout=60)
+        _, problem = process.communicate(timeout=120)
         assert process.returncode in (0, -signal.SIGKILL), problem.decode()
         for line in lines:
             if line.endswith(b"\n"):

@@ -181,8 +181,12 @@ def test_a_session_makes_its_own_thread_private_as_soon_as_nobody_sends_it(shelf
     sender = threading.Thread(target=send)
     sender.start()
     begun.wait()
-    assert set_private(shelf.store, writer, pause=end.set)
-    sender.join()
+
+    def let_it_end() -> None:
+        end.set()
+        sender.join()
+
+    assert set_private(shelf.store, writer, pause=let_it_end)
     fill(writer, (Annotated("more"),))
     writer.close()
     with pytest.raises(PrivateThreadError), shareable(shelf.store, thread):
@@ -214,5 +218,10 @@ def test_another_process_that_sends_is_waited_for_and_its_death_frees_the_lock(
         assert other.stdout.readline() == b"5\n"
         with pytest.raises(StorageBusyError), shareable(shelf.store, thread):
             pytest.fail("it was sent twice at once")
-        assert set_private(shelf.store, thread, pause=other.kill)
+
+        def kill() -> None:
+            other.kill()
+            other.wait()
+
+        assert set_private(shelf.store, thread, pause=kill)
     assert shelf.store.load(thread).fold.is_private
