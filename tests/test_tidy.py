@@ -23,6 +23,7 @@ MAY_USE: Final = {
     "core/budget.py": {"datetime"},  # reads times that events bring, asks no clock
     "store/local.py": {"datetime", "uuid_utils"},  # the clock of records, the ids of threads
     "store/drafts.py": {"secrets"},  # names of temporary files
+    "store/write_ahead.py": {"time"},  # a deadline
     "exchange/times.py": {"datetime"},  # reads the times of other programs, asks no clock
     "store/upkeep/garbage.py": {"datetime"},  # compares times of files and records, asks no clock
     "sync/backoff.py": {"datetime"},  # moves times that it is given, asks no clock
@@ -61,8 +62,9 @@ MAY_USE: Final = {
 }
 """Where the program may look at a clock or throw dice, under `src/treadle`, and what for."""
 
-MAY_SLEEP: Final = {"src/treadle/tools/process.py"}
-"""It kills processes in rounds, and the kernel tells nobody when one has stopped."""
+MAY_SLEEP: Final = {"src/treadle/tools/process.py", "src/treadle/store/write_ahead.py"}
+"""One kills processes in rounds, and the kernel tells nobody when one has stopped; the other waits
+for a lock on which SQLite does not wait."""
 
 NOT_OURS: Final = "src/treadle/cli/demo/project"
 """The small project that the demo mends; its faults are the point of it."""
