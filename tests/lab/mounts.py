@@ -153,4 +153,4 @@ def _kept(options: str) -> list[str]:
 
 
 def _run(*command: str) -> None:
-    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    subprocess.run(command, check=True, capture_output=True, timeout=100)

@@ -61,7 +61,7 @@ class Command:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=100,
         )
         return done.returncode, done.stdout + done.stderr
 

@@ -10,6 +10,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from runtime.clock import skip, tick
+
 EVENT_STREAM: Final = MappingProxyType({"content-type": "text/event-stream; charset=utf-8"})
 
 
@@ -31,7 +33,7 @@ class Answer(Struct, frozen=True):
 
     `body` is sent piece by piece, each flushed by itself; an async iterator may go on for ever.
     Framing `chunked` ends with the last chunk unless `is_cut` (then the connection just closes);
-    `close` ends with the connection; `hang` keeps the connection open, silent, after the body.
+    `close` ends with the connection; one that `hangs` is kept open, silent, after the body.
     """
 
     body: Iterable[bytes] | Callable[[], AsyncIterator[bytes]] = ()
@@ -72,8 +74,11 @@ def refusal(status: int, body: Any, **headers: str) -> Answer:
 class Loopback:
     """`async with Loopback(answer, ...) as server:` answers requests in order, the last for ever.
 
-    An answer may be a function of the request. `requests` is what arrived.
+    An answer may be a function of the request. `requests` is what arrived. With `flies` the time of
+    the running loop flies while an answer hangs, so that nobody waits for the end of its patience.
     """
+
+    flies = False
 
     def __init__(self, *answers: Answer | Callable[[Seen], Answer]) -> None:
         self._answers = answers
@@ -108,15 +113,25 @@ class Loopback:
                 index = min(len(self.requests), len(self._answers) - 1)
                 self.requests.append(seen)
                 chosen = self._answers[index]
-                if not await self._write(
-                    writer, chosen if isinstance(chosen, Answer) else chosen(seen)
-                ):
+                answer = chosen if isinstance(chosen, Answer) else chosen(seen)
+                goes_on = await self._write(writer, answer)
+                if answer.hangs:
+                    await self._hang(reader)
+                if not goes_on:
                     break
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             pass  # the client went away, or the test is over
         finally:
             self._tasks.discard(task)
             writer.close()
+
+    async def _hang(self, reader: asyncio.StreamReader) -> None:
+        """Until the client has left."""
+        while self.flies and not reader.at_eof():
+            await tick(20)
+            skip(1.0)
+        if not self.flies:
+            await asyncio.get_running_loop().create_future()
 
     async def _read(self, reader: asyncio.StreamReader) -> Seen | None:
         head = await reader.readuntil(b"\r\n\r\n")
@@ -142,9 +157,7 @@ class Loopback:
                 piece = b"%x\r\n%s\r\n" % (len(piece), piece)
             writer.write(piece)
             await writer.drain()
-        if answer.hangs:
-            await asyncio.get_running_loop().create_future()
-        if answer.framing != "chunked" or answer.is_cut:
+        if answer.hangs or answer.framing != "chunked" or answer.is_cut:
             return False
         writer.write(b"0\r\n\r\n")
         await writer.drain()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Collection
+from typing import Any, cast
 
 
 class NothingHappensError(Exception):
@@ -35,6 +37,33 @@ class JumpingLoop(asyncio.SelectorEventLoop):
                 raise NothingHappensError
             self._late = max(self._late, min(timers))
         super()._run_once()  # type: ignore[misc]
+
+
+def skip(seconds: float) -> None:
+    """It is so much later at once, for the running loop: one with the clock of the machine.
+
+    Who has kept `loop.time` since before the first of these is not told.
+    """
+    loop: Any = asyncio.get_running_loop()
+    if not hasattr(loop, "ahead_s"):
+        loop.ahead_s = 0.0
+        loop.time = lambda: time.monotonic() + loop.ahead_s
+    loop.ahead_s += seconds
+
+
+async def use_up(limit_s: float) -> None:
+    """A limit of so many seconds has begun, or is just about to: now it is over.
+
+    So a test says when the time of a real process is over: when it has seen it do what it was to
+    do, and however long that took.
+    """
+    loop = cast("JumpingLoop", asyncio.get_running_loop())
+    begun_s = limit_s / 2
+    while not any(  # noqa: ASYNC110  nobody tells of a timer
+        timer.when() - loop.time() > begun_s for timer in loop._scheduled if not timer.cancelled()
+    ):
+        await asyncio.sleep(0)
+    skip(limit_s)
 
 
 async def tick(count: int = 1) -> None:

@@ -20,7 +20,7 @@ from treadle.tools.sandbox.policy import Level, Network, Policy
 OFF: Final = "off"
 BUBBLEWRAP: Final = "bubblewrap"
 LANDLOCK: Final = "landlock"
-TIMEOUT_S: Final = 10.0
+TIMEOUT_S: Final = 60.0
 
 _ids: Final = itertools.count()
 

@@ -26,7 +26,7 @@ HERE: Final = Path(__file__).parent
 FDS: Final = "TREADLE_TEST_MACHINE_FDS"
 OUTSIDE: Final = "test_machine.py"
 """What looks at the machine from the outside."""
-TEST_S_MAX: Final = 60
+TEST_S_MAX: Final = 100
 START_S_MAX: Final = 60.0
 IS_CAPABLE: Final = os.getuid() == 0 and shutil.which("bwrap") is not None
 """Whether everything can run here: then nothing may be skipped."""
@@ -54,6 +54,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     for report in run_inside(item, nextitem):
         forbid_skip(report)
         item.ihook.pytest_runtest_logreport(report=report)
+    item.session._setupstate.teardown_exact(nextitem)  # what the one before has left for this one
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
     return True
 
@@ -127,7 +128,7 @@ class Runner:
             self._answer(START_S_MAX)
             self._is_up = True
         os.write(self._asking, json.dumps([item.nodeid, following]).encode() + b"\n")
-        found: list[dict[str, Any]] = self._answer(TEST_S_MAX + 30)
+        found: list[dict[str, Any]] = self._answer(TEST_S_MAX + 15)
         return found
 
     def _answer(self, time_s: float) -> Any:

@@ -36,7 +36,7 @@ NOBODY: Final = 65534
 STAND_INS: Final = ("mem", "kmem", "port", "kvm", "fuse", "kmsg", "vda", "sda", "loop0")
 """Plain files in the place of devices that a probe would like to open."""
 PROCESSES_MAX: Final = 4000
-END_S_MAX: Final = 10.0
+END_S_MAX: Final = 60.0
 FIRST_PID: Final = 20_000
 MEMORY_SIZE_MAX: Final = 16 * 2**30
 """Address space of each process, bytes."""

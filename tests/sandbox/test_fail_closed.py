@@ -71,7 +71,7 @@ def on_machine(
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=100,
             pass_fds=(filter_fd,),
         )
     finally:

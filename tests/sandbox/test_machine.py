@@ -18,7 +18,7 @@ import pytest
 from sandbox import conftest as inside
 from sandbox.machine import ROOM, SIGN, Machine, is_inside
 
-TIMEOUT_S: Final = 30
+TIMEOUT_S: Final = 100
 
 # Each is tried only where the sign stands.
 HARM: Final = f"""

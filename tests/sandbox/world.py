@@ -28,7 +28,7 @@ from sandbox.machine import ROOM, is_inside
 from treadle.tools.sandbox.box import Sandbox
 
 SYSTEM_PYTHON: Final = "/usr/bin/python3"
-WAIT_S: Final = 5.0
+WAIT_S: Final = 60.0
 
 _SECRETS: Final = (
     "home/.ssh/id_ed25519",

@@ -6,17 +6,19 @@ import asyncio
 import gc
 import os
 import secrets
-import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from runtime.clock import use_up
 from treadle.core.tools import Outcome, ToolErrorKind, ToolExecutionOutcome, ToolProgress
 from treadle.tools import process
-from treadle.tools.output import HEAD_SIZE_MAX, TAIL_SIZE_MAX
-from treadle.tools.process import TERM_S, clean_environment
+from treadle.tools.bash import TIMEOUT_S_MAX
+from treadle.tools.output import HEAD_SIZE_MAX, REPORT_S, TAIL_SIZE_MAX
+from treadle.tools.process import clean_environment
 
 Success = ToolExecutionOutcome.Success
 
@@ -198,8 +200,13 @@ async def test_a_hundred_megabytes_do_not_hold_up_the_others(
             await asyncio.sleep(0)
             turns += 1
 
+    clock = asyncio.get_running_loop().time
     task = asyncio.ensure_future(others())
-    shown = await succeed("bash", command=f"head -c {size} /dev/zero | tr '\\0' x; echo end")
+    began = clock()
+    shown = await succeed(
+        "bash", command=f"head -c {size} /dev/zero | tr '\\0' x; echo end", timeout_s=TIMEOUT_S_MAX
+    )
+    took = clock() - began
     task.cancel()
     assert turns > 1000
     assert len(shown) < HEAD_SIZE_MAX + TAIL_SIZE_MAX + 100
@@ -207,11 +214,8 @@ async def test_a_hundred_megabytes_do_not_hold_up_the_others(
     assert f"x\n[{dropped_size} bytes dropped here]\nx" in shown
     assert shown.endswith("xend\n[exit code 0]")
     assert reports[-1].units_processed == size + 4
-    assert len(reports) < 200
+    assert len(reports) < took / REPORT_S + 2
 
-
-LOAD_S = 3.0
-"""What a machine with other work may take besides."""
 
 # What it does, and what it says before its time is over.
 STUBBORN = {
@@ -234,14 +238,24 @@ STUBBORN = {
 
 
 @pytest.mark.parametrize("way", STUBBORN)
-async def test_a_command_that_does_not_end_is_ended(call: Any, way: str, name: str) -> None:
+async def test_a_command_that_does_not_end_is_ended(
+    call: Any,
+    reports: list[ToolProgress],
+    way: str,
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     command, output = STUBBORN[way]
-    begun = time.monotonic()
-    outcome = await call("bash", command=command.format(name=name), timeout_s=0.7)
-    assert time.monotonic() - begun < 0.7 + TERM_S + LOAD_S
+    if way == "tidies up on TERM":
+        monkeypatch.setattr(process, "TERM_S", 60.0)
+    asked = call("bash", command=command.format(name=name), timeout_s=TIMEOUT_S_MAX)
+    task = asyncio.ensure_future(asked)
+    await started(task, reports)
+    await use_up(TIMEOUT_S_MAX)
+    outcome = await task
     assert isinstance(outcome, ToolExecutionOutcome.Error)
     assert outcome.error.kind is ToolErrorKind.TIMEOUT
-    assert outcome.error.message == "stopped after 0.7 s, its output so far:"
+    assert outcome.error.message == "stopped after 300 s, its output so far:"
     if output is not None:
         assert outcome.error.output == output
 
@@ -254,7 +268,7 @@ LEFT = {
     "deaf to TERM and HUP": ("(trap '' TERM HUP; exec -a {name} sleep 1000) &", 1),
     "in a session of its own": ("setsid bash -c 'exec -a {name} sleep 1000' &", 1),
     "as a daemon": (
-        "(setsid bash -c '(exec -a {name} sleep 1000) </dev/null >/dev/null 2>&1 &' &)",
+        "(setsid bash -c '(exec -a {name} sleep 1000) </dev/null >/dev/null 2>&1 &')",
         1,
     ),
     "without its environment": (
@@ -273,9 +287,7 @@ async def test_what_is_left_behind_is_killed_and_said_to_be(
     # It waits until what it leaves behind is there.
     found = f"grep -las '^{name}' /proc/[0-9]*/cmdline | wc -l"
     wait = f'while [ "$({found})" != {count} ]; do sleep 0.01; done; echo done'
-    begun = time.monotonic()
     shown = await succeed("bash", command=f"{command.format(name=name)}\n{wait}")
-    assert time.monotonic() - begun < 2.5
     plural = "" if count == 1 else "es"
     remark = f"[killed at the end: {count} process{plural} in the background]"
     assert shown == f"done\n{remark}\n[exit code 0]"
@@ -288,9 +300,7 @@ async def test_a_fork_bomb_ends_with_its_command(call: Any, name: str) -> None:
         "sleep 1000; }; bomb $1"
     )
     command = f"export code='{bomb}'; bash -c \"$code\" {name} 8"
-    begun = time.monotonic()
     outcome = await call("bash", command=command, timeout_s=0.5)
-    assert time.monotonic() - begun < 0.5 + TERM_S + LOAD_S
     assert isinstance(outcome, ToolExecutionOutcome.Error)
     assert outcome.error.kind is ToolErrorKind.TIMEOUT
 
@@ -303,20 +313,23 @@ async def started(task: asyncio.Task[Outcome], reports: list[ToolProgress]) -> N
 
 @pytest.mark.parametrize("times", [1, 2])
 async def test_a_cancelled_command_is_ended_and_keeps_its_output(
-    call: Any, reports: list[ToolProgress], name: str, times: int
+    call: Any,
+    reports: list[ToolProgress],
+    name: str,
+    times: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    if times == 2:  # asked twice, it does not wait for TERM
+        monkeypatch.setattr(process, "TERM_S", 1000.0)
     command = f"trap '' TERM; echo on; (exec -a {name} sleep 1000) & wait; wait"
     task = asyncio.ensure_future(call("bash", command=command))
     await started(task, reports)
-    begun = time.monotonic()
     for _ in range(times):
         task.cancel()
         await asyncio.sleep(0.05)
     outcome = await task
-    seconds = time.monotonic() - begun
     assert isinstance(outcome, ToolExecutionOutcome.Error)
     assert outcome.error.text == "Cancelled: stopped, its output so far:\non\n"
-    assert seconds < (TERM_S + 1 if times == 1 else 1), "asked twice, it does not wait for TERM"
 
 
 async def test_a_command_whose_time_is_limited_from_outside_is_ended(call: Any, name: str) -> None:
@@ -340,7 +353,7 @@ async def test_nothing_is_read_from_where_the_agent_reads(succeed: Any) -> None:
     ours, (near, far) = os.dup(0), os.pipe()
     try:
         os.dup2(near, 0)
-        assert await succeed("bash", command="cat", timeout_s=5) == "[exit code 0]"
+        assert await succeed("bash", command="cat") == "[exit code 0]"
     finally:
         os.dup2(ours, 0)
         for fd in (ours, near, far):
@@ -357,31 +370,41 @@ async def test_where_processes_have_no_descriptors_a_thread_waits(
 
 
 async def test_commands_run_side_by_side(succeed: Any) -> None:
-    begun = time.monotonic()
+    meet = "while [ $(ls here.* | wc -l) != 8 ]; do sleep 0.01; done"
     shown = await asyncio.gather(
-        *(succeed("bash", command=f"sleep 0.5; echo {number}") for number in range(8))
+        *(
+            succeed("bash", command=f"touch here.{number}; {meet}; echo {number}")
+            for number in range(8)
+        )
     )
     assert shown == [f"{number}\n[exit code 0]" for number in range(8)]
-    assert time.monotonic() - begun < 3
 
 
 def children() -> list[str]:
     """Also the dead that nobody has waited for."""
-    tasks = Path("/proc/self/task").glob("*/children")
-    return [child for task in tasks for child in task.read_text().split()]
+    found = []
+    for task in Path("/proc/self/task").glob("*/children"):
+        with suppress(OSError):  # a thread of somebody else has just ended
+            found += task.read_text().split()
+    return found
 
 
-def open_count() -> int:
+def opened() -> set[tuple[str, str]]:
+    """The descriptors of this process, and what each is of; others may close theirs meanwhile."""
     gc.collect()
-    return len(list(Path("/proc/self/fd").iterdir()))
+    found = set()
+    for fd in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):  # that of the list itself
+            found.add((fd.name, str(fd.readlink())))
+    return found
 
 
 async def test_nothing_is_left_open_and_no_zombie_remains(succeed: Any, call: Any) -> None:
     await succeed("bash", command="true")
-    before, others = open_count(), set(children())
+    before, others = opened(), set(children())
     for _ in range(3):
         await succeed("bash", command="echo x & sleep 0.01")
         await call("bash", command="sleep 9", timeout_s=0.01)
         await call("bash", command="x" * 200_000)
-    assert open_count() == before
+    assert opened() <= before
     assert set(children()) <= others

@@ -9,8 +9,8 @@ import os
 import stat
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -304,8 +304,7 @@ def test_a_link_that_is_swapped_in_meanwhile_leads_nowhere(swapped: Path, kernel
     out = swapped.parent / "outside"
     root = Root(swapped, kernel=kernel)
     done = written = refused = turn = 0
-    deadline = time.monotonic() + 1.5
-    while time.monotonic() < deadline:
+    while turn < 1000 or done <= 20 or written <= 1 or refused <= 20:  # both had their chance
         for path in ("dir/f.txt", "file"):
             try:
                 with os.fdopen(root.open_file(path), "rb") as file:
@@ -321,9 +320,6 @@ def test_a_link_that_is_swapped_in_meanwhile_leads_nowhere(swapped: Path, kernel
                 written += 1
             except ToolFailure:
                 refused += 1
-    assert done > 20, "the tool was given its chance"
-    assert written > 1
-    assert refused > 20, "and so was the link"
     assert sorted(file.name for file in out.iterdir()) == ["f.txt"]
     assert (out / "f.txt").read_text() == SECRET
 
@@ -384,15 +380,22 @@ def test_a_workspace_must_be_a_folder(tmp_path: Path) -> None:
             Root(tmp_path / path)
 
 
-def open_count() -> int:
+def opened() -> set[tuple[str, str]]:
+    """The descriptors of this process, and what each is of; others may close theirs meanwhile."""
     gc.collect()
-    return len(list(Path("/proc/self/fd").iterdir()))
+    found = set()
+    for fd in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):  # that of the list itself
+            found.add((fd.name, str(fd.readlink())))
+    return found
 
 
 def test_no_descriptor_is_left_open(tmp_path: Path, kernel: bool) -> None:
     ws, out = build(tmp_path)
+    without = opened()
     root = Root(ws, kernel=kernel)
-    before = open_count()
+    before = opened()
+    assert len(before - without) == 1
     for template in CORPUS:
         path = template.replace("{ws}", str(ws)).replace("{out}", str(out))
         for open_it in (root.open_file, root.open_folder):
@@ -404,9 +407,9 @@ def test_no_descriptor_is_left_open(tmp_path: Path, kernel: bool) -> None:
             overwrite(root, path, b"")
         except ToolFailure:
             continue
-    assert open_count() == before
+    assert opened() <= before
     root.close()
-    assert open_count() == before - 1
+    assert opened() <= without
 
 
 async def test_a_moved_workspace_stays_the_workspace(tmp_path: Path, kernel: bool) -> None:

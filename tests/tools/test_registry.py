@@ -303,7 +303,10 @@ async def test_a_sync_tool_reports_on_the_event_loop_and_knows_its_key() -> None
     assert seen == [(ToolProgress(0.5), threading.current_thread())]
 
 
-async def test_a_cancelled_thread_that_ends_soon_tells_what_it_did() -> None:
+async def test_a_cancelled_thread_that_ends_soon_tells_what_it_did(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(registry_module, "GRACE_S", 60.0)
     started, may_end = threading.Event(), threading.Event()
 
     @tool()

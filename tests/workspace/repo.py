@@ -13,7 +13,7 @@ from treadle.workspace.commit import GitWorkspace, HookResult
 
 TRAILER = "Treadle-Thread: T-01890a5d-ac96-774b-bcce-b302099a8057@12"
 
-GONE_S_MAX = 5.0
+GONE_S_MAX = 60.0
 
 CONFIG = """
 [user]

@@ -8,10 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from runtime.clock import use_up
 from treadle.thread.facts import GitObserved
 from treadle.workspace.commit import HookResult
 from treadle.workspace.safe_commit import NO_IDENTITY
 from workspace.repo import BASH, Agent, Repo, edited, is_gone
+
+HOOK_S = 500.0
+"""What a hook may take that hangs in a test."""
 
 REFUSE = 'echo "a.py: line too long" >&2; echo hint >&2; exit 1'
 
@@ -33,6 +37,13 @@ async def fails(repo: Repo, agent: Agent, note: str) -> None:
     assert repo.git("rev-parse", "HEAD", is_ok=False) == head
     assert repo.read("a.py") == "1\n"
     assert list((repo.path / ".git").glob("*.lock")) == []
+
+
+async def begun_and_over(repo: Repo) -> str:
+    """What the hook says when it begins; then its time is over."""
+    said = await asyncio.to_thread(repo.read, ".git/begun")
+    await use_up(HOOK_S)
+    return said
 
 
 async def succeeds(repo: Repo, agent: Agent) -> None:
@@ -123,22 +134,25 @@ async def test_a_new_process_takes_what_was_left_for_the_persons(repo: Repo) -> 
 
 
 async def test_a_hook_that_hangs_is_ended_with_its_children(repo: Repo) -> None:
-    repo.hook("pre-commit", "echo $$ > pid; sleep 60")
-    repo.write(".git/info/exclude", "pid\n")
-    agent = Agent(repo.path, hook_timeout_s=2)
-    await fails(repo, agent, "git commit took more than 2 s")
-    assert is_gone(int(repo.read("pid")))
+    os.mkfifo(repo.path / ".git/begun")
+    repo.hook("pre-commit", "echo $$ > .git/begun; sleep 1000")
+    agent = Agent(repo.path, hook_timeout_s=HOOK_S)
+    hung = asyncio.ensure_future(begun_and_over(repo))
+    await fails(repo, agent, "git commit took more than 500 s")
+    assert is_gone(int(await hung))
     repo.hook("pre-commit", "exit 0")
-    agent.workspace._hook_timeout_s = 60
     await succeeds(repo, agent)
 
 
 async def test_a_hook_that_hangs_after_the_commit_does_not_undo_it(repo: Repo) -> None:
-    repo.hook("post-commit", "sleep 60")
-    agent = Agent(repo.path, hook_timeout_s=2)
+    os.mkfifo(repo.path / ".git/begun")
+    repo.hook("post-commit", "echo > .git/begun; sleep 1000")
+    agent = Agent(repo.path, hook_timeout_s=HOOK_S)
     await agent.begin()
     repo.write("new.py", "1\n")
+    hung = asyncio.ensure_future(begun_and_over(repo))
     result = await agent.end(edited("new.py"))
+    await hung
     assert (result.action_taken, result.commit) == (True, repo.head)
     assert repo.short_status == []
 

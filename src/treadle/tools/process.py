@@ -230,8 +230,9 @@ class _Program:
         # Those who lose their parent to the signal would not be found afterwards.
         kin = self._kin.find()
         if self._spares_leader:
+            # The older first: who waits for a child must not see it end, and exit, unasked.
             for number in (signal.SIGTERM, signal.SIGCONT):
-                for pid in kin - {self._process.pid}:
+                for pid in sorted(kin - {self._process.pid}):
                     with suppress(ProcessLookupError, PermissionError):
                         os.kill(pid, number)
             return

@@ -70,6 +70,8 @@ class Swallowed(Struct):
     characters: int
     full_s: float = 0.0
     """When so many bytes had been sent as the case says are too many."""
+    sent_size: int = 0
+    """Bytes that were sent."""
 
     @property
     def growth(self) -> int:
@@ -87,6 +89,7 @@ class Big(Struct, frozen=True):
 async def swallow(wire: Format, folder: Path, *cases: Big) -> list[Swallowed]:
     """Have a process of its own read these answers, each followed by a good one."""
     full_s = [0.0] * len(cases)
+    sent_sizes = [0] * len(cases)
     served: set[int] = set()
 
     def answer(seen: Seen) -> Answer:
@@ -96,7 +99,7 @@ async def swallow(wire: Format, folder: Path, *cases: Big) -> list[Swallowed]:
         if number == 0 or number in served:
             return stream(wire.speak("Fine."))
         served.add(number)
-        return Answer(lambda: _metered(cases[number - 1], number - 1, full_s))
+        return Answer(lambda: _metered(cases[number - 1], number - 1, full_s, sent_sizes))
 
     async with RawServer(answer) as server:
         path = os.pathsep.join([*sys.path])
@@ -110,16 +113,18 @@ async def swallow(wire: Format, folder: Path, *cases: Big) -> list[Swallowed]:
     told_lines: list[Any] = [json.loads(line) for line in stdout.splitlines()]
     assert len(told_lines) == 1 + len(cases), "the process came to its end"
     return [
-        Swallowed(**line, full_s=when) for line, when in zip(told_lines[1:], full_s, strict=True)
+        Swallowed(**line, full_s=when, sent_size=size)
+        for line, when, size in zip(told_lines[1:], full_s, sent_sizes, strict=True)
     ]
 
 
-async def _metered(case: Big, number: int, full_s: list[float]) -> AsyncIterator[bytes]:
-    size = 0
+async def _metered(
+    case: Big, number: int, full_s: list[float], sent_sizes: list[int]
+) -> AsyncIterator[bytes]:
     for piece in case.make():
         yield piece
-        size += len(piece)
-        if case.too_many and size > case.too_many and not full_s[number]:
+        sent_sizes[number] += len(piece)
+        if case.too_many and sent_sizes[number] > case.too_many and not full_s[number]:
             full_s[number] = time.monotonic()
 
 

@@ -21,9 +21,9 @@ from treadle.core.llm import LlmError, LlmErrorKind
 from treadle.runtime.outputs import Retrying, TurnFinished, TurnOutcome
 
 CONFIG: Final = AgentConfig(
-    model_name=MODEL, system_prompt="be brief", max_retries=1, max_steps=4, llm_timeout_s=20
+    model_name=MODEL, system_prompt="be brief", max_retries=1, max_steps=4, llm_timeout_s=60
 )
-BOUND_S: Final = 30.0
+BOUND_S: Final = 100.0
 """No turn of any case may take longer; most take milliseconds."""
 
 FINE: Final = "Fine."
@@ -66,6 +66,7 @@ class Chain:
         self._ran_before: list[int] = []
         self._box = Toolbox()
         self._server = RawServer(self._answer)
+        self._server.flies = True
 
     async def __aenter__(self) -> Self:
         await self._server.__aenter__()

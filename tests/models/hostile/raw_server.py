@@ -30,8 +30,6 @@ class RawServer(Loopback):
         for piece in body:
             writer.write(piece)
             await writer.drain()
-        if answer.hangs:
-            await asyncio.get_running_loop().create_future()
         if answer.resets:
             linger = struct.pack("ii", 1, 0)
             writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)

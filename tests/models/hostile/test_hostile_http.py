@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from msgspec.structs import replace
 
 from models.hostile.chain import CONFIG, Case, Chain
 from models.hostile.formats import FORMATS, Format
@@ -18,11 +17,6 @@ from models.hostile.raw_server import Raw
 from models.loopback import Answer, pieces, refusal, stream
 from treadle.core import retry
 from treadle.runtime.outputs import TurnOutcome
-
-SILENCE_S: Final = 0.25
-IMPATIENT: Final = replace(CONFIG, llm_timeout_s=SILENCE_S)
-ENDS_WITHIN_S: Final = 2.0
-"""After a bound is reached."""
 
 STREAM: Final = b"content-type: text/event-stream\r\n"
 
@@ -227,8 +221,7 @@ async def test_a_wait_that_nobody_would_wait_for_ends_the_turn_at_once(
     tmp_path: Path, name: str
 ) -> None:
     wire = FORMATS[name]
-    async with asyncio.timeout(10):
-        case = await run(wire, tmp_path, refusal(429, {}, retry_after="1000000000"))
+    case = await run(wire, tmp_path, refusal(429, {}, retry_after="1000000000"))
     assert case.failures == []
     assert case.first.error_kind is not None
     assert case.first.error_kind.value == "rate_limited"
@@ -264,20 +257,20 @@ SILENT: Final[dict[str, Callable[[bytes], Answer]]] = {
 
 
 @pytest.mark.parametrize("name", FORMATS)
-async def test_silence_anywhere_ends_with_a_timeout_within_two_seconds(
+async def test_silence_anywhere_ends_with_a_timeout_when_its_time_is_over(
     tmp_path: Path, name: str
 ) -> None:
     wire = FORMATS[name]
-    clock = asyncio.get_running_loop().time
+    loop = asyncio.get_running_loop()
     wrong: dict[str, str] = {}
     async with Chain(wire, tmp_path) as chain:
-        await chain.case()  # the first request imports the SDK
         for what, make in SILENT.items():
             answer = make(good(wire))
-            began_s = clock()
-            case = await chain.case(answer, config=IMPATIENT)
-            if clock() - began_s > SILENCE_S + ENDS_WITHIN_S:
-                wrong[what] = f"{clock() - began_s:.1f} s"
+            began_s = loop.time()
+            case = await chain.case(answer)
+            took_s = loop.time() - began_s
+            if not CONFIG.llm_timeout_s <= took_s < CONFIG.llm_timeout_s * 1.5:
+                wrong[what] = f"{took_s:.1f} s"
             elif [failure.kind.value for failure in case.failures] != ["timeout"]:
                 wrong[what] = str(case.failures)
     assert wrong == {}
@@ -294,6 +287,5 @@ ENDLESS: Final[dict[str, Answer]] = {
 async def test_what_is_no_stream_is_not_read_to_its_end(
     tmp_path: Path, name: str, what: str
 ) -> None:
-    async with asyncio.timeout(ENDS_WITHIN_S + 10):
-        case = await run(FORMATS[name], tmp_path, ENDLESS[what])
+    case = await run(FORMATS[name], tmp_path, ENDLESS[what])
     assert case.first.outcome is TurnOutcome.FAILED

@@ -30,9 +30,9 @@ def _connect(to: str) -> str:
 NETWORK: Final = (
     Probe("the shell", 'exec 3<>"/dev/tcp/127.0.0.1/$TCP" && echo x >&3'),
     Probe("datagrams of the shell", 'echo x > "/dev/udp/127.0.0.1/$UDP"'),
-    Probe("curl", 'curl -sm 0.3 "http://127.0.0.1:$TCP/"'),
-    Probe("wget", 'wget -q -T 0.3 -t 1 -O- "http://127.0.0.1:$TCP/"'),
-    Probe("git", 'timeout 0.5 git ls-remote "git://127.0.0.1:$TCP/x"'),
+    Probe("curl", 'curl -sm 3 "http://127.0.0.1:$TCP/"'),
+    Probe("wget", 'wget -q -T 3 -t 1 -O- "http://127.0.0.1:$TCP/"'),
+    Probe("git", 'timeout 5 git ls-remote "git://127.0.0.1:$TCP/x"'),
     Probe("Python", python('socket.create_connection(("127.0.0.1", int(E["TCP"])), 2).send(b"x")')),
     Probe(
         "the address of version 6",

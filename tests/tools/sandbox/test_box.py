@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import socket
@@ -11,10 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from runtime.clock import use_up
 from treadle.core.approval import AlwaysAsk, Scope
 from treadle.core.config import AgentConfig
 from treadle.core.messages import ToolCall
 from treadle.core.tools import Outcome, RiskLevel, ToolErrorKind, ToolExecutionOutcome
+from treadle.tools import process
+from treadle.tools.bash import TIMEOUT_S
 from treadle.tools.builtin import builtin_tools
 from treadle.tools.registry import Registry
 from treadle.tools.sandbox.box import Sandbox
@@ -192,12 +196,12 @@ async def test_the_network_is_asked_for_refused_or_there(home: Path, backend: st
     ("command", "limits", "note"),
     [
         (
-            "for i in $(seq 40); do sleep 9 & done; sleep 9",
+            "for i in $(seq 40); do sleep 1000 & done; sleep 1000",
             Limits(processes_max=20),
             "it had too many processes",
         ),
         (
-            "python3 -c \"import time; x = b'x' * 2**27; time.sleep(9)\"",
+            "python3 -c \"import time; x = b'x' * 2**27; time.sleep(1000)\"",
             Limits(memory_size_max=2**26),
             "it used too much memory",
         ),
@@ -234,12 +238,25 @@ async def test_exit_codes_signals_and_what_was_left_are_told(home: Path, backend
     assert left in await shown(registry, "sleep 60 & true")
 
 
-async def test_who_is_stopped_hears_it_first(home: Path, backend: str) -> None:
-    command = "trap 'echo bye; exit' TERM; sleep 60 & wait"
-    outcome = await run(tools(home / "ws", backend), command, timeout_s=1)
+async def test_who_is_stopped_hears_it_first(
+    home: Path, backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "TERM_S", 60.0)
+    command = "trap 'echo bye; exit' TERM; echo on; sleep 1000 & wait"
+    call = ToolCall("c", "bash", json.dumps({"command": command}))
+    reported = asyncio.Event()
+    registry = tools(home / "ws", backend)
+    task = asyncio.ensure_future(
+        registry.execute(call, key="c", progress=lambda report: reported.set())
+    )
+    await asyncio.wait(
+        {task, asyncio.ensure_future(reported.wait())}, return_when=asyncio.FIRST_COMPLETED
+    )
+    await use_up(TIMEOUT_S)
+    outcome = await task
     assert isinstance(outcome, ToolExecutionOutcome.Error)
     assert outcome.error.kind is ToolErrorKind.TIMEOUT
-    assert outcome.error.output == "bye\n"
+    assert outcome.error.output == "on\nbye\n"
 
 
 def test_without_a_backend_nobody_is_asked_in_vain(home: Path) -> None:
