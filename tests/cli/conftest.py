@@ -11,10 +11,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from treadle.cli import background
+
 if TYPE_CHECKING:
     from cli.teams import Machine, Team
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that runs in this process waits until all is sent, however slow the machine is."""
+    monkeypatch.setattr(background, "CLOSE_S_MAX", 60.0)
 
 
 @pytest.fixture
@@ -62,7 +70,7 @@ def treadle(environment: dict[str, str], repository: Path) -> Run:
             stdin=subprocess.DEVNULL if stdin is None else None,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=100,
         )
 
     return run

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -61,13 +62,16 @@ class Team:
 
     @contextmanager
     def away(self) -> Iterator[None]:
-        """Meanwhile nobody answers at its address."""
+        """Meanwhile nobody answers at its address, which is kept for it."""
         port = self.running.port
         self.running.stop()
-        try:
-            yield
-        finally:
-            self.running = Running(self.database, port=port)
+        with socket.socket() as kept:
+            kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            kept.bind(("127.0.0.1", port))
+            try:
+                yield
+            finally:
+                self.running = Running(self.database, port=port)
 
     def ask(self, method: str, path: str, token: str = "", body: Any = None) -> Any:
         """What the server says to a request; the admin's, if no token is given."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from pathlib import Path
 
@@ -27,8 +28,9 @@ class Box:
         self.paper.write_text("as it was")
         self.must_ask = folder / "must-ask"
         self.effect = folder / "effect"
-        self.ended = asyncio.Event()
-        self.hooks = Hooks({"it": Hook(on, (sys.executable, "-c", program))}, str(folder))
+        self.hooks = Hooks(
+            {"it": Hook(on, (sys.executable, "-c", program), timeout_s=60.0)}, str(folder)
+        )
 
         def scope_of(*_: object) -> Scope:
             return Scope(content=self.paper.read_text(), must_ask=self.must_ask.exists())
@@ -37,7 +39,6 @@ class Box:
         async def write() -> str:
             """Write."""
             self.effect.write_text("x")
-            self.ended.set()
             return "written"
 
         self.tools = HookedTools(Registry([write]), self.hooks)
@@ -74,12 +75,13 @@ async def test_a_call_that_is_still_the_same_after_its_hook_runs(tmp_path: Path)
 async def test_a_call_that_has_ended_keeps_its_result_when_the_hook_after_it_is_cut_short(
     tmp_path: Path,
 ) -> None:
-    box = Box(tmp_path, "after_tool", "import signal; signal.pause()")
+    os.mkfifo(tmp_path / "begun")
+    program = "import signal; open('begun', 'w').close(); signal.pause()"
+    box = Box(tmp_path, "after_tool", program)
     running = asyncio.ensure_future(box.run())
-    await asyncio.wait_for(box.ended.wait(), 10)
-    await asyncio.sleep(0)
+    await asyncio.to_thread((tmp_path / "begun").read_bytes)
     running.cancel()
-    outcome = await asyncio.wait_for(running, 10)
+    outcome = await asyncio.wait_for(running, 60)
     assert isinstance(outcome, ToolExecutionOutcome.Success)
     assert outcome.output == "written"
 

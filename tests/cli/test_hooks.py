@@ -54,7 +54,7 @@ class Desk:
 
 
 def hook(on: HookMoment, program: str, **rest: Any) -> Hook:
-    return Hook(on, python(program), **rest)
+    return Hook(on, python(program), **{"timeout_s": 60.0, **rest})
 
 
 def says_no(reason: str) -> str:
@@ -192,26 +192,39 @@ def has_ended(pid: int) -> bool:
     return bool(ended)
 
 
-def test_a_hook_that_takes_too_long_is_ended_with_what_it_has_started(tmp_path: Path) -> None:
-    program = ("/bin/sh", "-c", "sleep 1000 & echo $! > child; wait")
-    desk = Desk(tmp_path, guard=Hook("before_tool", program, timeout_s=2.0))
-    outcome = desk.run()
-    assert isinstance(outcome, ToolExecutionOutcome.Error)
-    assert "was not done in 2 s" in outcome.error.message
-    assert has_ended(int((tmp_path / "child").read_text()))
+@pytest.fixture
+def child(tmp_path: Path) -> Path:
+    """Where a hook writes who it has started; there is nothing, or all of it."""
+    return tmp_path / "child"
 
 
-def test_what_a_hook_leaves_running_is_not_waited_for_and_ends_with_it(tmp_path: Path) -> None:
+def test_a_hook_that_takes_too_long_is_ended_with_what_it_has_started(
+    tmp_path: Path, child: Path
+) -> None:
+    script = "sleep 1000 & echo $! > part; mv part child; wait"
+    for timeout_s in (1.0, 5.0, 25.0):  # longer, if it came to nothing in that time
+        guard = Hook("before_tool", ("/bin/sh", "-c", script), timeout_s=timeout_s)
+        outcome = Desk(tmp_path, guard=guard).run()
+        assert isinstance(outcome, ToolExecutionOutcome.Error)
+        assert f"was not done in {timeout_s:g} s" in outcome.error.message
+        if child.exists():
+            break
+    assert has_ended(int(child.read_text()))
+
+
+def test_what_a_hook_leaves_running_is_not_waited_for_and_ends_with_it(
+    tmp_path: Path, child: Path
+) -> None:
     program = (
         "import pathlib, subprocess, sys\n"
         "child = subprocess.Popen([sys.executable, '-c', 'import signal; signal.pause()'])\n"
         "pathlib.Path('child').write_text(str(child.pid))\n"
         "sys.exit('done with it')\n"
     )
-    desk = Desk(tmp_path, guard=hook("before_tool", program, timeout_s=15.0))
+    desk = Desk(tmp_path, guard=hook("before_tool", program, timeout_s=60.0))
     assert isinstance(desk.run(), ToolExecutionOutcome.Success)
     assert desk.warnings == ["the hook guard ended with exit code 1: done with it"]
-    assert has_ended(int((tmp_path / "child").read_text()))
+    assert has_ended(int(child.read_text()))
 
 
 TALK = """
@@ -230,7 +243,9 @@ def test_a_prompt_that_a_hook_holds_back_is_not_said(
     treadle: Run, environment: dict[str, str], script: Any, tmp_path: Path
 ) -> None:
     words = json.dumps(python(says_no("no prompts today")))
-    user_hooks(environment, f'[hooks.guard]\non = "before_turn"\ncommand = {words}\n')
+    user_hooks(
+        environment, f'[hooks.guard]\non = "before_turn"\ncommand = {words}\ntimeout_s = 60\n'
+    )
     ran = treadle("-p", "hello", "-m", script(TALK))
     assert ran.returncode == 1
     assert "held the prompt back: guard: no prompts today" in ran.stderr
@@ -245,7 +260,7 @@ def test_a_hook_after_a_turn_is_told_how_it_ended(
 ) -> None:
     program = "import pathlib, sys; pathlib.Path('turn.json').write_text(sys.stdin.read())"
     words = json.dumps(python(program))
-    user_hooks(environment, f'[hooks.note]\non = "after_turn"\ncommand = {words}\n')
+    user_hooks(environment, f'[hooks.note]\non = "after_turn"\ncommand = {words}\ntimeout_s = 60\n')
     ran = treadle("-p", "hello", "-m", script(TALK))
     assert ran.returncode == 0, ran.stderr
     told = json.loads((repository / "turn.json").read_text())

@@ -421,7 +421,7 @@ def test_a_task_that_is_stopped_or_killed_goes_on_and_repeats_no_command(
     )
     fifo = os.open(repository / "fifo", os.O_WRONLY)  # returns when the command runs
     process.send_signal(number)
-    shown, errors = process.communicate(timeout=30)
+    shown, errors = process.communicate(timeout=60)
     os.close(fifo)
     assert (process.returncode, shown) == (code, ""), errors
     done = treadle("resume", only_thread(treadle)["id"])

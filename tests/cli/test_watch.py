@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -9,14 +10,16 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from cli.conftest import Run
+from cli.test_model_wiring import configure, local
 from cli.test_signals import SLOW, Script, Turn
+from models.loopback import Answer, Loopback, sse
 from store.shelf import CREATOR, fill
 from thread.journals import EVERY_ENTRY
 from treadle.cli.narrating import Line, Narrator
@@ -161,7 +164,7 @@ def test_when_the_process_that_works_is_killed_the_way_to_go_on_is_told(
 
 
 class Writing:
-    """A turn whose answer comes in pieces, one each second."""
+    """A turn whose answer comes in pieces."""
 
     def __init__(self, repository: Path, environment: dict[str, str], model: str) -> None:
         self.process = subprocess.Popen(
@@ -177,34 +180,55 @@ class Writing:
 
 def _being_worked_on(store: LocalStore) -> str:
     """The thread that begins, as soon as it is there."""
-    end, pause = time.monotonic() + 30, threading.Event()
+    end, pause = time.monotonic() + 60, threading.Event()
     while not (found := store.folders.ids()):
         assert time.monotonic() < end
         pause.wait(0.01)
     return found[0]
 
 
-def test_an_answer_grows_while_it_is_written_and_is_not_shown_twice(
-    repository: Path, environment: dict[str, str], script: Script, store: LocalStore
+def piece(text: str, finish: str | None = None) -> bytes:
+    """A part of an answer, as the server sends it."""
+    delta = {"role": "assistant", "content": text}
+    choice = {"index": 0, "delta": delta, "finish_reason": finish}
+    head = {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+    return sse({**head, "choices": [choice]}, done=finish is not None)
+
+
+async def test_an_answer_grows_while_it_is_written_and_is_not_shown_twice(
+    repository: Path, environment: dict[str, str], store: LocalStore
 ) -> None:
-    model = script(
-        '[[replies]]\nchunks = ["It begins\\nand ", "goes on\\n", "to its end."]\ndelay_s = 1.5\n'
-    )
-    turn = Writing(repository, environment, model)
-    thread = _being_worked_on(store)
-    watch = Watch(environment, thread)
-    shown = watch.read_until("It begins")
-    assert shown[:2] == ["user:\n", "go gladly\n"]
-    assert "llm_completed" not in {_type(record) for record in store.scan(thread).records}
-    assert live_path(store.places, thread).exists()
-    shown += watch.read_until("to its end.")
-    turn.process.communicate()
-    watch.notice(IDLE)
-    shown += list(watch.lines)
+    is_seen = asyncio.Event()
+
+    async def said() -> AsyncIterator[bytes]:
+        yield piece("It begins\nand ")
+        await is_seen.wait()
+        yield piece("goes on\n")
+        yield piece("to its end.", "stop")
+
+    def follow() -> list[str]:
+        thread = _being_worked_on(store)
+        watch = Watch(environment, thread)
+        shown = watch.read_until("It begins")
+        assert shown[:2] == ["user:\n", "go gladly\n"]
+        assert "llm_completed" not in {_type(record) for record in store.scan(thread).records}
+        assert live_path(store.places, thread).exists()
+        loop.call_soon_threadsafe(is_seen.set)
+        shown += watch.read_until("to its end.")
+        turn.process.communicate()
+        watch.notice(IDLE)
+        shown += list(watch.lines)
+        assert (watch.end(), turn.process.returncode) == (0, 0)
+        assert not live_path(store.places, thread).exists()
+        return shown
+
+    loop = asyncio.get_running_loop()
+    async with Loopback(Answer(said)) as server:
+        configure(environment, local("mine", server))
+        turn = Writing(repository, environment, "mine:m")
+        shown = await asyncio.to_thread(follow)
     wanted = ["assistant:\n", "It begins\n", "and goes on\n", "to its end.\n"]
     assert shown[2:] == wanted
-    assert (watch.end(), turn.process.returncode) == (0, 0)
-    assert not live_path(store.places, thread).exists()
 
 
 def test_the_last_words_of_a_killed_process_are_shown_to_nobody_who_comes_later(

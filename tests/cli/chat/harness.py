@@ -6,7 +6,8 @@ r"""A program in a terminal of its own: a pseudo-terminal, and a screen that rea
         screen.wait_for("Yes.")
 
 Nothing sleeps: every wait reads until what it waits for is there, and fails with the screen's
-picture when the deadline is over.
+picture when the deadline is over. What a program draws as one picture is taken in as one, and each
+picture by itself: a wait misses none, however late it looks.
 """
 
 from __future__ import annotations
@@ -25,11 +26,22 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 import pyte
 
-DEADLINE_S: Final = 20.0
+T = TypeVar("T")
+
+DEADLINE_S: Final = 60.0
+
+BEGIN, END = b"\x1b[?2026h", b"\x1b[?2026l"
+"""Around what is drawn as one picture."""
+
+PICTURE_SIZE_MAX: Final = 32 * 1024
+"""What is longer is taken in before its end, as terminals do that have waited long enough."""
+
+LAST: Final = b"\x1b[0;0m"
+"""Changes nothing; written behind all that a program wrote, to know when that has been read."""
 
 ENTER: Final = "\r"
 ESC: Final = "\x1b"
@@ -74,7 +86,8 @@ class Screen:
     ) -> None:
         self._ours, theirs = pty.openpty()
         self.raw = bytearray()
-        """All bytes that came, for what a screen does not keep."""
+        """All bytes that were taken in, for what a screen does not keep."""
+        self._unseen = bytearray()
         self._screen = pyte.HistoryScreen(columns, rows, history=10_000, ratio=0.5)
         self._stream = pyte.ByteStream(self._screen)
         self._resize(theirs, columns, rows)
@@ -131,21 +144,31 @@ class Screen:
 
         A choice is marked from when it does until it is answered.
         """
-        for key in keys:
-            self.wait_for(lambda screen: screen.is_asking)
-            if key == ENTER:  # in a row with the letter it would be a paste
-                self.read_for(0.1)
+        self.wait_for(lambda screen: screen.is_asking)
+        for key in keys[:-1]:
             self.type(key)
+            self.wait_for(lambda screen, key=key: screen.is_marked(key))  # type: ignore[misc]
+        if keys[-1] == ENTER:  # in a row with the letter it would be a paste
+            self.read_for(0.1)
+        self.type(keys[-1])
         self.wait_for(lambda screen: not screen.is_asking)
 
     @property
     def is_asking(self) -> bool:
         """Whether a row or a choice is marked."""
-        return any(line.startswith("▸ ") for line in self.lines)
+        return self.is_marked("")
+
+    def is_marked(self, words: str) -> bool:
+        """Whether the row or choice that is marked begins with these words."""
+        return any(line.startswith(f"▸ {words}") for line in self.lines)
 
     def resize(self, columns: int, rows: int) -> None:
         """Drag the window's corner; the kernel sends SIGWINCH."""
         self.read(0)
+        while self._see_next():
+            pass
+        for line in range(self._screen.lines - rows):  # pyte, other than terminals, drops them
+            self._screen.history.top.append(self._screen.buffer[line])
         self._screen.resize(rows, columns)
         self._resize(self._ours, columns, rows)
 
@@ -163,7 +186,9 @@ class Screen:
     # what a person sees
 
     def read(self, seconds: float) -> bool:
-        """Take in what comes within a time; false if nothing did."""
+        """Take in the next picture that comes within a time; false if nothing came."""
+        if self._see_next():
+            return True
         readable, _, _ = select.select([self._ours], [], [], seconds)
         if not readable:
             return False
@@ -171,6 +196,21 @@ class Screen:
             data = os.read(self._ours, 65536)
         except OSError:
             return False
+        self._unseen += data
+        self._see_next()
+        return bool(data)
+
+    def _see_next(self) -> bool:
+        """Take in what was read, to the end of a picture; false if there is no whole one."""
+        begin, end = self._unseen.find(BEGIN), self._unseen.find(END)
+        if end >= 0:
+            return self._see(end + len(END))
+        is_whole = begin < 0 or len(self._unseen) > PICTURE_SIZE_MAX
+        return self._see(len(self._unseen) if is_whole else begin)
+
+    def _see(self, size: int) -> bool:
+        data = bytes(self._unseen[:size])
+        del self._unseen[:size]
         self.raw += data
         self._stream.feed(data)
         return bool(data)
@@ -180,6 +220,20 @@ class Screen:
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             self.read(left)
+        while self.read(0):
+            pass
+
+    def _read_the_rest(self, deadline_s: float = DEADLINE_S) -> None:
+        """Take in all that a program wrote which has ended: it may still be on its way."""
+        while self.read(0):
+            pass
+        os.write(self._theirs, LAST)
+        until = time.monotonic() + deadline_s
+        while not self._unseen.endswith(LAST) and not self.raw.endswith(LAST):
+            assert time.monotonic() < until, f"what it wrote does not come:\n{self.picture()}"
+            self.read(0.05)
+        self._see(len(self._unseen))
+        del self.raw[-len(LAST) :]
 
     def look_away(self, seconds: float) -> None:
         """Read nothing for a time, as over a slow line; what comes waits."""
@@ -256,12 +310,16 @@ class Screen:
             AssertionError: not within the deadline, or the program ended without it.
         """
         until = time.monotonic() + deadline_s
+        wanted = repr(what) if isinstance(what, str) else "what was waited for"
+        has_ended = False
         while not (what in self.text if isinstance(what, str) else what(self)):
-            ended = self.process.poll() is not None
-            if not self.read(0 if ended else 0.05):
-                wanted = repr(what) if isinstance(what, str) else "what was waited for"
-                assert not ended, f"the program ended before {wanted}\n{self.picture()}"
-                assert time.monotonic() < until, f"never saw {wanted}:\n{self.picture()}"
+            if self.read(0 if has_ended else 0.05):
+                continue
+            assert not has_ended, f"the program ended before {wanted}\n{self.picture()}"
+            assert time.monotonic() < until, f"never saw {wanted}:\n{self.picture()}"
+            if self.process.poll() is not None:
+                self._read_the_rest()
+                has_ended = True
 
     def wait_for_shown(self, words: str, deadline_s: float = DEADLINE_S) -> None:
         """Read until words are on the screen itself, scrollback left aside."""
@@ -277,8 +335,7 @@ class Screen:
         while self.process.poll() is None:
             assert time.monotonic() < until, f"it did not end:\n{self.picture()}"
             self.read(0.05)
-        while self.read(0):
-            pass
+        self._read_the_rest()
         return self.process.wait()
 
     @property
@@ -287,3 +344,35 @@ class Screen:
         flags = termios.tcgetattr(self._theirs)[3]
         wanted = termios.ECHO | termios.ICANON | termios.ISIG
         return flags & wanted == wanted
+
+
+class Hand:
+    """Presses keys at a pace that the clock of the program goes by, and notes if it was held up."""
+
+    def __init__(self) -> None:
+        self.is_steady = True
+        self._at = 0.0
+
+    def begin(self) -> None:
+        """From here on it counts."""
+        self._at = time.monotonic()
+
+    def comes_within(self, seconds: float) -> None:
+        """What it has just done came so soon behind the last, or the hand was held up."""
+        now = time.monotonic()
+        self.is_steady = self.is_steady and now - self._at < seconds
+        self._at = now
+
+
+def steadily(act: Callable[[Hand], T]) -> T:
+    """What came of acting with a hand that was not held up; as often as that takes.
+
+    A machine that stands still in the middle of a word makes two words of it, and nothing is
+    wrong with a program that hears two.
+    """
+    for _ in range(20):
+        hand = Hand()
+        found = act(hand)
+        if hand.is_steady:
+            return found
+    raise AssertionError("this machine stands still too often to type on it")

@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -26,12 +25,13 @@ def set_hooks(environment: dict[str, str], text: str) -> None:
 
 
 def hook(on: str, script: str, name: str = "one") -> str:
-    return f'[hooks.{name}]\non = "{on}"\ncommand = {json.dumps(["sh", "-c", script])}\n'
+    words = json.dumps(["sh", "-c", script])
+    return f'[hooks.{name}]\non = "{on}"\ncommand = {words}\ntimeout_s = 600\n'
 
 
 def waiting_hook(on: str, words: str = "") -> str:
     """A hook that waits at the fifo `gate`, for inputs with these words."""
-    return hook(on, f"grep -q '{words}' && cat gate; exit 0") + "timeout_s = 60\n"
+    return hook(on, f"grep -q '{words}' && cat gate; exit 0")
 
 
 def open_gate(repository: Path, name: str = "gate") -> None:
@@ -79,9 +79,9 @@ def test_a_hook_hears_what_is_queued_and_can_hold_it_back(
     script = "grep -q second && { echo FORBIDDEN >&2; exit 2; }; exit 0"
     set_hooks(environment, hook("before_turn", script))
     talk = start_waiting(start, repository)
-    for key in (TAB, ENTER):
+    for count, key in enumerate((TAB, ENTER), 1):
         talk.type("second" + key)
-        talk.wait_for("FORBIDDEN")
+        talk.wait_for(lambda s, n=count: s.text.count("FORBIDDEN") == n)  # type: ignore[misc]
         talk.wait_for_shown("> second")
         talk.type(ctrl("c"))
         talk.wait_until_gone("> second")
@@ -137,7 +137,7 @@ def test_leaving_does_not_wait_for_a_hook_nor_say_what_it_hears(
 ) -> None:
     talk = heard_by_a_hook(start, repository, environment)
     os.kill(talk.process.pid, signal.SIGTERM)
-    assert talk.wait_for_end(5) == 143
+    assert talk.wait_for_end() == 143
     assert b"second" not in journal(environment)
 
 
@@ -177,13 +177,14 @@ def test_a_hook_after_turns_hears_of_each_rest_however_work_began(
     talk = start_waiting(start, repository)
     os.kill(talk.process.pid, signal.SIGTERM)
     talk.wait_for_end()
-    (repository / "rests").unlink(missing_ok=True)
+    rests = repository / "rests"
+    rests.write_text("")
     again = start("-c")
     again.wait_for("I go on.")
     again.wait_for(is_at_rest)
     again.say("/compact", "summary")
     again.wait_for(is_at_rest)
-    again.wait_for(lambda _: (repository / "rests").read_text() == "x\nx\n")
+    again.wait_for(lambda _: rests.read_text() == "x\nx\n")
 
 
 def test_esc_leaves_what_is_queued_and_the_next_prompt_comes_behind_it(
@@ -339,15 +340,13 @@ def test_an_own_command_alone_makes_no_thread(start: Start, environment: dict[st
 def test_an_order_to_end_ends_the_editor_too(
     start: Start, environment: dict[str, str], repository: Path
 ) -> None:
-    environment["EDITOR"] = "sh -c 'trap \"\" TERM; echo there > there; exec sleep 60'"
+    environment["EDITOR"] = "sh -c 'trap \"\" TERM; echo there > there; exec sleep 600'"
     talk = start()
     talk.wait_for("a new thread in")
     talk.type("word" + ctrl("g"))
     talk.wait_for(lambda _: (repository / "there").exists())
     os.kill(talk.process.pid, signal.SIGTERM)
-    began = time.monotonic()
-    assert talk.wait_for_end(10) == 143
-    assert time.monotonic() - began < 5
+    assert talk.wait_for_end() == 143
 
 
 def test_a_plain_chat_tells_each_time_what_waits_and_not_what_is_said_at_once(

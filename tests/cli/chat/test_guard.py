@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from cli.chat.conftest import StartToy
-from cli.chat.harness import DOWN, ENTER, ESC, Screen, ctrl, pasted
+from cli.chat.harness import DOWN, ENTER, ESC, Screen, ctrl, pasted, steadily
+from cli.chat.harness import Hand as RealHand
 from treadle.cli.chat.choosing import (
     ALONE_S,
     BURST_S,
@@ -33,14 +34,10 @@ UNHURRIED_S = 0.1
 """Between a letter and Enter, at the least."""
 
 
-def _is_up(screen: Screen) -> bool:
-    """A question stands below the answer to the one before."""
-    return screen.shown.rfind("always") > screen.shown.rfind("chose")
-
-
-def _pressed(screen: Screen, keys: str, gap_s: float) -> None:
+def _pressed(screen: Screen, hand: RealHand, keys: str, gap_s: float) -> None:
     for key in keys:
         screen.type(key)
+        hand.comes_within(QUIET_S)
         screen.read_for(gap_s)
 
 
@@ -79,11 +76,18 @@ class Hand:
 
 
 def test_a_held_key_answers_one_question_of_many(toy: StartToy) -> None:
-    screen = toy()
-    screen.type(("ask" + ENTER) * 3)
-    screen.answer("y")
-    _pressed(screen, "y" * 40, 0.03)
-    screen.wait_for(_is_up)
+    def hold(hand: RealHand) -> Screen:
+        screen = toy()
+        screen.type(("ask" + ENTER) * 3)
+        screen.wait_for(lambda s: s.is_asking)
+        hand.begin()
+        screen.type("y")
+        screen.wait_for(lambda s: not s.is_asking)
+        _pressed(screen, hand, "y" * 40, 0.03)
+        return screen
+
+    screen = steadily(hold)
+    screen.wait_for_shown("▸ n  no")
     assert screen.text.count("chose") == 1
     assert "keys before this question were not taken" in screen.shown
 
@@ -94,10 +98,16 @@ def test_a_held_key_answers_one_question_of_many(toy: StartToy) -> None:
 def test_what_is_pressed_when_a_question_comes_up_is_not_its_answer(
     toy: StartToy, keys: str
 ) -> None:
-    screen = toy()
-    screen.type("ask" + ENTER)
-    screen.wait_for("always")
-    screen.type(keys)
+    def press(hand: RealHand) -> Screen:
+        screen = toy()
+        hand.begin()
+        screen.type("ask" + ENTER)
+        screen.wait_for("always")
+        screen.type(keys)
+        hand.comes_within(STOOD_S)
+        return screen
+
+    screen = steadily(press)
     screen.wait_for_shown("▸ n  no")  # by now it takes keys; nothing that does something is marked
     assert "chose" not in screen.text
     assert "keys before this question were not taken" in screen.shown
@@ -106,11 +116,18 @@ def test_what_is_pressed_when_a_question_comes_up_is_not_its_answer(
 
 
 def test_who_goes_on_writing_a_word_does_not_answer(toy: StartToy) -> None:
-    screen = toy()
-    screen.type("ask" + ENTER)
-    screen.wait_for("always")
-    _pressed(screen, "always yes n", 0.12)
-    assert not screen.is_asking
+    def write(hand: RealHand) -> tuple[Screen, bool]:
+        screen = toy()
+        hand.begin()
+        screen.type("ask" + ENTER)
+        screen.wait_for("always")
+        _pressed(screen, hand, "always yes n", 0.12)
+        is_open = screen.is_asking
+        hand.comes_within(QUIET_S)
+        return screen, is_open
+
+    screen, is_open = steadily(write)
+    assert not is_open
     screen.wait_for_shown("▸ n  no")
     assert "chose" not in screen.text
 
@@ -147,14 +164,26 @@ def test_what_was_being_written_stays_and_only_enter_answers(toy: StartToy, tmp_
 
 
 def test_a_line_that_comes_with_the_question_does_not_answer_it_in_plain(toy: StartToy) -> None:
-    screen = toy("--plain")
-    screen.type("ask\r")
-    screen.wait_for("your choice:")
-    screen.type("y\r")
-    screen.wait_for("lines before this question, or in a row, were not taken")
+    dropped = "lines before this question, or in a row, were not taken"
+
+    def come(hand: RealHand) -> Screen:
+        screen = toy("--plain")
+        hand.begin()
+        screen.type("ask\r")
+        screen.wait_for("your choice:")
+        screen.type("y\r")
+        screen.wait_for(lambda s: dropped in s.text or "chose" in s.text)
+        if dropped not in screen.text:  # it may have been read late
+            hand.comes_within(STOOD_S)
+        return screen
+
+    screen = steadily(come)
+    assert dropped in screen.text
+    screen.wait_for(lambda s: s.text.count("your choice:") == 2)
     screen.read_for(STOOD_S)
     screen.type("y\rmore\r")
-    screen.wait_for(lambda s: s.text.count("were not taken") == 2)
+    screen.wait_for(lambda s: s.text.count("your choice:") == 3)
+    assert screen.text.count("were not taken") == 2
     assert "chose" not in screen.text
     screen.read_for(STOOD_S)
     screen.type("n\r")
@@ -163,14 +192,20 @@ def test_a_line_that_comes_with_the_question_does_not_answer_it_in_plain(toy: St
 
 
 def test_a_question_that_was_suspended_takes_no_key_at_once(toy: StartToy) -> None:
-    screen = toy(in_shell=True)
-    screen.type("ask" + ENTER)
-    screen.wait_for_shown("▸ y  yes")
-    screen.type(ctrl("z"))
-    screen.wait_for("Stopped")
-    screen.type("fg" + ENTER)
-    screen.wait_for(lambda s: "always" in s.shown[s.shown.rfind("fg") :])
-    screen.type("y")
+    def come_back(hand: RealHand) -> Screen:
+        screen = toy(in_shell=True)
+        screen.type("ask" + ENTER)
+        screen.wait_for_shown("▸ y  yes")
+        screen.type(ctrl("z"))
+        screen.wait_for("Stopped")
+        hand.begin()
+        screen.type("fg" + ENTER)
+        screen.wait_for(lambda s: "always" in s.shown[s.shown.rfind("fg") :])
+        screen.type("y")
+        hand.comes_within(STOOD_S)
+        return screen
+
+    screen = steadily(come_back)
     screen.wait_for_shown("▸ n  no")
     assert "chose" not in screen.text
 

@@ -38,7 +38,12 @@ def test_ctrl_c_interrupts_and_twice_quits(plain: Screen) -> None:
     plain.wait_for("at work")
     plain.type("half a line" + ctrl("c"))
     plain.wait_for("interrupt True")
-    plain.type(ctrl("c"))
+    while "bye" not in plain.text:  # a second one that comes late is a first one again
+        late = plain.text.count("interrupt False")
+        plain.type(ctrl("c"))
+        plain.wait_for(
+            lambda s, late=late: "bye" in s.text or s.text.count("interrupt False") > late  # type: ignore[misc]
+        )
     assert plain.wait_for_end() == 0
     assert "bye" in plain.text
     assert "submitted" not in plain.text
@@ -63,6 +68,7 @@ def test_what_is_no_choice_is_asked_again(plain: Screen) -> None:
 def test_lines_typed_before_a_question_do_not_answer_it(plain: Screen, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     plain.type(f"wait {tmp_path / 'fifo'}\r")
+    plain.wait_for(lambda s: "> wait" in s.shown and s.shown.endswith("\n>"))
     plain.type("y")
     modes = termios.tcgetattr(plain.terminal)
     assert modes[3] & termios.ICANON  # the y waits in the terminal for its Enter
@@ -101,7 +107,7 @@ def test_lines_from_a_pipe_are_heard_and_its_end_leaves(tmp_path: Path) -> None:
         env={"PYTHONPATH": str(TESTS), "HOME": str(tmp_path), "LC_ALL": "C.UTF-8"},
         input=b"hello\nwithout an end",
         capture_output=True,
-        timeout=30,
+        timeout=60,
     )
     assert done.returncode == 0, done.stderr
     lines = [line.removeprefix("> ") for line in done.stdout.decode().splitlines()]
@@ -122,7 +128,7 @@ def test_bytes_that_are_no_text_are_heard_as_marks(tmp_path: Path) -> None:
             env={"PYTHONPATH": str(TESTS), "HOME": str(tmp_path), "LC_ALL": "C.UTF-8"},
             stdin=lines,
             capture_output=True,
-            timeout=30,
+            timeout=60,
         )
     assert done.returncode == 0, done.stderr
     assert "submitted 'a\N{REPLACEMENT CHARACTER}漢b'" in done.stdout.decode()

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from cli.chat.conftest import StartToy
-from cli.chat.harness import ENTER, Screen, ctrl
-from cli.chat.talks import Start, told
-from treadle.cli.chat.choosing import ALONE_S, STOOD_S
+from cli.chat.harness import ENTER, Hand, Screen, ctrl, steadily
+from cli.chat.talks import Start, Talk, told
+from treadle.cli.chat.choosing import ALONE_S, QUIET_WRITER_S, STOOD_S
 
 WAITING = "y  yes"
 SEE = "v  see all of it"
@@ -68,20 +68,28 @@ def test_what_is_pressed_behind_the_key_answers_nothing(
     start: Start, says: Path, repository: Path
 ) -> None:
     calling(says, long("echo ran >> effects"))
-    talk = start()
-    talk.say("run", WAITING)
-    talk.wait_for(lambda screen: screen.is_asking)
-    talk.type("vy")  # a word
-    talk.wait_for_shown("keys in a row were not taken")
-    talk.read_for(STOOD_S)
-    assert talk.text.count("needs your approval") == 1
-    talk.type("v" + ENTER)
-    talk.read_for(STOOD_S)
-    talk.type("v")
-    talk.read_for(2 * ALONE_S)
-    talk.answer(ENTER)
-    talk.wait_for(lambda screen: screen.text.count("needs your approval") == 2)
-    talk.type("y")  # before the question could be read again
+
+    def press(hand: Hand) -> Talk:
+        talk = start()
+        talk.say("run", WAITING)
+        talk.wait_for(lambda screen: screen.is_asking)
+        talk.type("vy")  # a word
+        talk.wait_for_shown("keys in a row were not taken")
+        talk.read_for(QUIET_WRITER_S)
+        talk.type("v" + ENTER)
+        talk.read_for(QUIET_WRITER_S)
+        talk.type("v")
+        talk.wait_for(lambda screen: screen.is_marked("v"))
+        talk.read_for(2 * ALONE_S)
+        assert talk.text.count("needs your approval") == 1
+        hand.begin()
+        talk.type(ENTER)
+        talk.wait_for(lambda screen: screen.text.count("needs your approval") == 2)
+        talk.type("y")  # before the question could be read again
+        hand.comes_within(STOOD_S)
+        return talk
+
+    talk = steadily(press)
     talk.wait_for(lambda screen: screen.is_asking)
     talk.read_for(2 * ALONE_S)
     assert "allowed once" not in talk.text

@@ -27,7 +27,7 @@ def test_what_a_command_had_said_when_the_window_was_closed_is_kept(
     talk.wait_for(lambda screen: (repository / "said").exists())
     talk.close_window()
     os.kill(talk.process.pid, signal.SIGHUP)
-    talk.process.wait(timeout=20)
+    talk.process.wait(timeout=60)
     (journal,) = repository.parent.rglob("T-*.jsonl")
     events = [json.loads(line).get("event", {}) for line in journal.read_text().splitlines()]
     assert [event["output"] for event in events if event.get("type") == "command_shown"] == [

@@ -414,12 +414,12 @@ async def test_what_moves_is_drawn_again_while_it_does() -> None:
     again = asyncio.Event()
     scene.show(outputs.TurnStarted("t", "go"))
     scene.terminal.refresh = again.set  # type: ignore[method-assign]
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(50):
         await again.wait()
     scene.show(finished())
     drawing = scene.view._drawing
     assert drawing is not None
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(50):
         await drawing
 
 
