@@ -20,6 +20,7 @@ from treadle.cli.chat.choosing import (
     STOOD_S,
     Choosing,
 )
+from treadle.cli.chat.drawing import ESC_S
 from treadle.cli.chat.ports import Choice
 
 CHOICES = (
@@ -189,6 +190,21 @@ def test_a_line_that_comes_with_the_question_does_not_answer_it_in_plain(toy: St
     screen.type("n\r")
     screen.wait_for("chose n")
     assert "submitted" not in screen.text
+
+
+def test_an_esc_that_comes_with_the_question_is_a_key_by_itself(
+    toy: StartToy, tmp_path: Path
+) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    for fifo in (first, second):
+        os.mkfifo(fifo)
+    screen = toy()
+    screen.type(f"late {first} {second}" + ENTER)
+    screen.read_for(3 * ESC_S)  # the keys so far are over
+    first.write_bytes(b"")
+    with second.open("w"):  # from here on none is heard
+        screen.type(ESC)
+    screen.wait_for("chose n")
 
 
 def test_a_question_that_was_suspended_takes_no_key_at_once(toy: StartToy) -> None:

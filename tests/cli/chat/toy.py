@@ -2,7 +2,7 @@
 
 Lines that it takes for orders: `work` and `rest` (a turn is running or not), `stream N` (so many
 ticks of live text), `ask`, `enter`, `long`, `pick`, `away COMMAND`, `lines N`, `soon FIFO`,
-`facts`, `die`.
+`late FIFO FIFO`, `facts`, `die`.
 """
 
 from __future__ import annotations
@@ -121,6 +121,13 @@ class Toy:
 
     async def do_soon(self, fifo: str) -> None:
         self.terminal.commit_soon(Slow(fifo))
+
+    async def do_late(self, fifos: str) -> None:
+        """Ask when one says so, and the other has kept keys from being heard."""
+        first, second = map(Path, fifos.split())
+        await asyncio.to_thread(first.read_bytes)
+        second.read_bytes()
+        await self.do_ask("")
 
     async def do_stream(self, count: str) -> None:
         for number in range(int(count)):

@@ -17,6 +17,7 @@ from prompt_toolkit.application.run_in_terminal import in_terminal
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input.vt100 import Vt100Input
+from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.output.color_depth import ColorDepth
 
 from treadle.cli.chat.choosing import ALONE_S, Choosing
@@ -95,6 +96,7 @@ class Drawing:
         self._searching: asyncio.Task[None] | None = None
         self._opening: asyncio.TimerHandle | None = None
         self._settling: asyncio.TimerHandle | None = None
+        self._flushing: asyncio.TimerHandle | None = None
 
     async def run(self, clear: Callable[[], None]) -> None:
         """Draw and listen until `stop`; `clear` takes away what was drawn before."""
@@ -119,7 +121,7 @@ class Drawing:
             self.app.exit()
 
     def _end(self) -> None:
-        for timer in (self._due, self._spin, self._opening, self._settling):
+        for timer in (self._due, self._spin, self._opening, self._settling, self._flushing):
             if timer is not None:
                 timer.cancel()
         if self.dialog is not None and not self.dialog.answer.done():
@@ -274,7 +276,16 @@ class Drawing:
         """Keys that the terminal has, but we have not read, were not meant for the question."""
         if self.is_away:
             return
-        self.app.key_processor.feed_multiple(self.app.input.read_keys())
+        self._take(self.app.input.read_keys())
+        self._flushing = asyncio.get_running_loop().call_later(ESC_S, self._flush)
+
+    def _flush(self) -> None:
+        """An Esc was a key by itself if nothing has followed; who reads keys has to see to it."""
+        if self.app.is_running and not self.is_away:
+            self._take(self.app.input.flush_keys())
+
+    def _take(self, keys: list[KeyPress]) -> None:
+        self.app.key_processor.feed_multiple(keys)
         self.app.key_processor.process_keys()
 
     @contextlib.contextmanager
