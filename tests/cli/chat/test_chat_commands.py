@@ -166,7 +166,7 @@ def test_nothing_said_in_a_private_thread_is_kept_for_other_threads(
 ) -> None:
     talk = start("--private")
     talk.say("good morning", "Hello there.")
-    assert talk.shown.splitlines()[-1].startswith("private")
+    talk.wait_for(lambda screen: screen.shown.splitlines()[-1].startswith("private"))
     talk.say("/private --off", "May it leave this machine?")
     talk.type("n" + ENTER)
     talk.wait_for(is_at_rest)
