@@ -8,7 +8,9 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
@@ -19,6 +21,8 @@ from treadle.store.index.file import NAME
 from treadle.store.index.lookup import Index
 from treadle.store.index.schema import SCHEMA_VERSION
 
+OpenIndex: TypeAlias = Callable[[Shelf], Index]
+
 TESTS = Path(__file__).parents[2]
 
 
@@ -28,19 +32,25 @@ def told() -> list[str]:
 
 
 @pytest.fixture
-def index(shelf: Shelf, told: list[str]) -> Iterator[Index]:
-    index = Index(shelf.store, told.append)
-    yield index
-    index.close()
+def open_index(told: list[str]) -> Iterator[OpenIndex]:
+    """Opens indexes, which are closed at the end."""
+    with ExitStack() as opened:
+        yield lambda shelf: opened.enter_context(closing(Index(shelf.store, told.append)))
+
+
+@pytest.fixture
+def index(shelf: Shelf, open_index: OpenIndex) -> Index:
+    return open_index(shelf)
 
 
 # ---- the file ----------------------------------------------------------------------------------
 
 
-def test_looking_for_threads_where_there_are_none_makes_nothing(tmp_path: Path) -> None:
+def test_looking_for_threads_where_there_are_none_makes_nothing(
+    tmp_path: Path, told: list[str], open_index: OpenIndex
+) -> None:
     shelf = Shelf(tmp_path)
-    told: list[str] = []
-    index = Index(shelf.store, told.append)
+    index = open_index(shelf)
     assert index.threads() == []
     assert list(tmp_path.iterdir()) == []
     thread = shelf.create((said("first"),))
@@ -88,14 +98,14 @@ SPOILERS: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("name", SPOILERS)
 def test_a_damaged_index_is_made_anew_and_the_answer_is_right(
-    shelf: Shelf, told: list[str], name: str
+    shelf: Shelf, told: list[str], name: str, open_index: OpenIndex
 ) -> None:
     threads = [shelf.busy() for _ in range(3)]
-    first = Index(shelf.store)
+    first = open_index(shelf)
     first.catch_up()
     first.close()
     SPOILERS[name](path_of(shelf))
-    index = Index(shelf.store, told.append)
+    index = open_index(shelf)
     assert [hit.thread.id for hit in index.search("mended")] == threads[::-1]
     assert ids(index) == threads[::-1]
     assert len(told) == (name != "empty"), told
@@ -103,16 +113,18 @@ def test_a_damaged_index_is_made_anew_and_the_answer_is_right(
     assert kept(shelf) == rebuilt(shelf)
 
 
-def test_an_index_of_a_newer_version_is_left_alone(shelf: Shelf, told: list[str]) -> None:
+def test_an_index_of_a_newer_version_is_left_alone(
+    shelf: Shelf, told: list[str], open_index: OpenIndex
+) -> None:
     thread = shelf.busy()
-    first = Index(shelf.store)
+    first = open_index(shelf)
     first.catch_up()
     first.close()
     database = sqlite3.connect(path_of(shelf))
     database.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
     database.close()
     before = path_of(shelf).read_bytes()
-    index = Index(shelf.store, told.append)
+    index = open_index(shelf)
     assert ids(index) == [thread]
     assert not index.update(thread)
     assert not index.forget(thread)
@@ -133,16 +145,16 @@ def test_what_stands_in_the_place_of_the_file_is_left_alone(
 
 
 def test_an_index_that_cannot_be_written_is_copied_and_brought_up_to_date(
-    shelf: Shelf, told: list[str]
+    shelf: Shelf, told: list[str], open_index: OpenIndex
 ) -> None:
     shelf.create((said("old"),))
-    first = Index(shelf.store)
+    first = open_index(shelf)
     first.catch_up()
     first.close()
     database = sqlite3.connect(path_of(shelf), isolation_level=None)
     database.execute("PRAGMA max_page_count = 1")
     thread = shelf.create((said("new"),))
-    index = Index(shelf.store, told.append)
+    index = open_index(shelf)
     opened = index._file._open()
     opened.execute("PRAGMA max_page_count = 1")
     with writing(shelf, thread) as writer:
@@ -155,16 +167,19 @@ def test_an_index_that_cannot_be_written_is_copied_and_brought_up_to_date(
 
 
 def test_a_busy_index_is_copied_too(
-    shelf: Shelf, told: list[str], monkeypatch: pytest.MonkeyPatch
+    shelf: Shelf,
+    told: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    open_index: OpenIndex,
 ) -> None:
     monkeypatch.setattr("treadle.store.index.file.BUSY_S", 0.01)
     shelf.create((said("old"),))
-    first = Index(shelf.store)
+    first = open_index(shelf)
     first.catch_up()
     other = sqlite3.connect(path_of(shelf), isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     thread = shelf.create((said("new"),))
-    index = Index(shelf.store, told.append)
+    index = open_index(shelf)
     assert ids(index)[0] == thread
     assert "locked" in told[0]
     other.close()
