@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
+from pathlib import Path
 
 import pytest
 
@@ -108,6 +109,23 @@ def test_a_token_that_is_used_elsewhere_can_be_kept(team: Team, laptop: Machine)
     laptop.login(team, token)
     assert "stays valid" in laptop("logout", "--keep-token").stderr
     assert team.status("GET", "/api/me", token) == 200
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="no file that fails when read")
+def test_an_account_that_the_disk_fails_to_read_is_forgotten_but_not_written_over(
+    laptop: Machine,
+) -> None:
+    account = laptop.home / "config" / "remote.json"
+    account.parent.mkdir(parents=True, exist_ok=True)
+    account.symlink_to("/proc/self/mem")
+    done = laptop("login", "http://127.0.0.1:9", "--token-stdin", stdin="x")
+    assert done.returncode == 75
+    assert "Input/output error" in done.stderr
+    assert account.is_symlink()
+    done = laptop("logout")
+    assert done.returncode == 1
+    assert "the token could not be read, and stays valid" in done.stderr
+    assert not account.is_symlink()
 
 
 def test_logging_out_works_without_the_server_and_says_what_stays(laptop: Machine) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -348,6 +349,20 @@ def test_the_files_of_sqlite_are_for_their_owner_alone(fast_place: Path) -> None
     assert set(modes.values()) == {0o600}
     assert folder.stat().st_mode & 0o777 == 0o700
     database.dispose()
+
+
+def test_a_link_to_where_the_file_will_be_makes_it_for_its_owner_alone(fast_place: Path) -> None:
+    (fast_place / "link.sqlite").symlink_to(fast_place / "there.sqlite")
+    database = Database(f"sqlite:///{fast_place}/link.sqlite")
+    database.prepare()
+    made = {path.name: stat.S_IMODE(path.stat().st_mode) for path in fast_place.glob("there*")}
+    database.dispose()
+    assert made == dict.fromkeys(("there.sqlite", "there.sqlite-wal", "there.sqlite-shm"), 0o600)
+
+
+def test_a_folder_in_the_place_of_the_file_is_told(fast_place: Path) -> None:
+    with pytest.raises(StoreError, match="Is a directory"):
+        Database(f"sqlite:///{fast_place}").prepare()
 
 
 def test_a_further_connection_leaves_the_locks_of_the_others(fast_place: Path) -> None:

@@ -19,7 +19,7 @@ def command(ctx: click.Context, keep_token: bool) -> None:
     """  # noqa: D301  click reads the backspace
     from treadle.cli import exits
     from treadle.cli.render import printable
-    from treadle.errors import NotLoggedInError, TreadleError, UsageError
+    from treadle.errors import DiskError, NotLoggedInError, TreadleError, UsageError
     from treadle.store.places import Places
     from treadle.sync.client import HttpRemote
     from treadle.sync.credentials import find_account, remove_account
@@ -28,7 +28,7 @@ def command(ctx: click.Context, keep_token: bool) -> None:
     try:
         # What a variable says is nobody's to remove here, and no login made it.
         account = find_account(places, {})
-    except NotLoggedInError:
+    except (NotLoggedInError, DiskError):
         account = None
     if account is None and not places.remote.exists():
         raise UsageError("this machine is logged in to no server")

@@ -19,8 +19,8 @@ def set_journal_mode(database: sqlite3.Connection, mode: str, *, wait_s: float) 
 
     Args:
         database: outside any transaction.
-        mode: as in `PRAGMA journal_mode`; letters only.
-        wait_s: how long it tries.
+        mode: as in `PRAGMA journal_mode`; letters and digits only.
+        wait_s: how long it tries anew, besides the busy timeout of the last try.
 
     Returns:
         The mode it has now, in lower case; not the wanted one where the place cannot have it.
@@ -33,7 +33,7 @@ def set_journal_mode(database: sqlite3.Connection, mode: str, *, wait_s: float) 
         try:
             (now,) = database.execute(f"PRAGMA journal_mode = {mode}").fetchone()
         except sqlite3.OperationalError as error:
-            is_busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+            is_busy = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
             if not is_busy or time.monotonic() >= until:
                 raise
             time.sleep(POLL_S)

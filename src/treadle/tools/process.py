@@ -230,7 +230,8 @@ class _Program:
         # Those who lose their parent to the signal would not be found afterwards.
         kin = self._kin.find()
         if self._spares_leader:
-            # The older first: who waits for a child must not see it end, and exit, unasked.
+            # The older first, as a rule (numbers come round again): who waits for a child would
+            # see it end, and exit without having heard it itself.
             for number in (signal.SIGTERM, signal.SIGCONT):
                 for pid in sorted(kin - {self._process.pid}):
                     with suppress(ProcessLookupError, PermissionError):

@@ -15,7 +15,7 @@ import pytest
 
 from cli.chat.conftest import BRACKETED, TESTS, StartToy
 from cli.chat.harness import ENTER, Screen, ctrl, pasted
-from treadle.cli.chat.choosing import QUIET_WRITER_S
+from treadle.cli.chat.choosing import QUIET_S
 from treadle.cli.chat.held_output import BEHIND_SIZE
 from treadle.cli.chat.layout import INPUT_LINES_MAX
 from treadle.cli.chat.writer import Writer
@@ -165,6 +165,35 @@ def test_keys_are_heard_while_a_long_output_is_laid_out(toy: StartToy, tmp_path:
     screen.wait_for("submitted 'meanwhile'")
 
 
+def test_a_long_output_does_not_push_a_question_away(toy: StartToy, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    screen = toy()
+    screen.type(f"soon {tmp_path / 'fifo'}" + ENTER)
+    with (tmp_path / "fifo").open("w") as fifo:
+        screen.type("ask" + ENTER)
+        screen.wait_for_shown("▸ y")
+        fifo.write("all of it")
+    screen.answer("y")
+    screen.wait_for("all of it")
+    assert screen.text.index("chose y") < screen.text.index("all of it")
+
+
+def test_who_asks_for_another_output_meanwhile_is_told(toy: StartToy, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    screen = toy()
+    screen.type(f"soon {tmp_path / 'fifo'}" + ENTER + f"soon {tmp_path / 'other'}" + ENTER)
+    screen.wait_for_shown("one at a time")
+
+
+def test_the_end_does_not_wait_for_a_long_output(toy: StartToy, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    screen = toy()
+    screen.type(f"soon {tmp_path / 'fifo'}" + ENTER)
+    with (tmp_path / "fifo").open("w"):  # opened as soon as the other end is
+        screen.type(ctrl("d"))
+        assert screen.wait_for_end() == 0
+
+
 def test_a_paste_is_no_answer(toy: StartToy) -> None:
     screen = toy()
     screen.type("ask" + ENTER)
@@ -172,7 +201,7 @@ def test_a_paste_is_no_answer(toy: StartToy) -> None:
     screen.type(pasted("y"))
     screen.wait_for_shown("Enter takes what is marked")
     assert "▸ n" in screen.shown
-    screen.read_for(QUIET_WRITER_S + 0.1)
+    screen.read_for(QUIET_S + 0.1)
     screen.answer("a" + ENTER)
     screen.wait_for("chose")
     assert screen.text.count("chose a") == 1

@@ -140,7 +140,7 @@ def test_an_unbracketed_paste_is_no_answer(toy: StartToy) -> None:
     screen.type("yes, always\r")
     screen.wait_for_shown("keys in a row were not taken")
     assert "chose" not in screen.text
-    screen.read_for(QUIET_WRITER_S)
+    screen.read_for(QUIET_S)
     screen.answer(ENTER)
     screen.wait_for("chose n")
 

@@ -23,7 +23,7 @@ QUIET_S: Final = 0.5
 """Nor before no key came for so long; letters that come faster are a word."""
 
 QUIET_WRITER_S: Final = 1.0
-"""The same where somebody is seen to write, who may be slow at it."""
+"""The same where somebody was writing when the question came up, who may be slow at it."""
 
 BURST_S: Final = 0.05
 """Nobody presses a letter and Enter within so little: they were pasted, or a key is held."""
@@ -50,6 +50,7 @@ class Choosing:
         self.answer = answer
         self.is_open = False
         """Whether keys are taken; only then a choice is marked."""
+        self._quiet_s = QUIET_WRITER_S if has_draft else QUIET_S
         self.is_careful = has_draft
         """Whether only Enter takes what is marked."""
         self.pending: int | None = None
@@ -64,10 +65,6 @@ class Choosing:
     @property
     def _last(self) -> int:
         return len(self.choices) - 1
-
-    @property
-    def _quiet_s(self) -> float:
-        return QUIET_WRITER_S if self.is_careful else QUIET_S
 
     # opening
 

@@ -146,6 +146,11 @@ class Drawing:
         self._output.write_raw(text)
         self.app.invalidate()
 
+    async def write_unasked(self, text: str) -> None:
+        """Print when nothing is asked, so that a question stays where it was read."""
+        async with self._turn:
+            self.write(text)
+
     def redraw(self) -> None:
         """Draw now, or rather when the loop comes to it."""
         self.app.invalidate()
@@ -277,6 +282,8 @@ class Drawing:
         if self.is_away:
             return
         self._take(self.app.input.read_keys())
+        if self._flushing is not None:
+            self._flushing.cancel()
         self._flushing = asyncio.get_running_loop().call_later(ESC_S, self._flush)
 
     def _flush(self) -> None:

@@ -7,6 +7,7 @@ slow line; nothing switches to another screen.
 from __future__ import annotations
 
 import atexit
+import contextlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -127,22 +128,45 @@ class DrawnTerminal:
             self._opening.print(text)
 
     def commit_soon(self, block: RenderableType) -> None:
-        """The same, laid out in a thread; one at a time, others are not taken meanwhile.
+        """The same, laid out in a thread, and printed when nothing is asked; one at a time.
 
-        A million characters in short lines take rich seconds.
+        A million characters in short lines take rich seconds. A question stays where it was read.
         """
         import asyncio
 
         if self._drawing is None:
             self.commit(block)
         elif self._laying_out is None or self._laying_out.done():
-            self._laying_out = asyncio.ensure_future(self._lay_out(block))
+            self._laying_out = asyncio.ensure_future(self._lay_out(self._drawing, block))
+        else:
+            self._drawing.hands.hint("an output is being laid out; one at a time")
 
-    async def _lay_out(self, block: RenderableType) -> None:
+    async def _lay_out(self, drawing: Drawing, block: RenderableType) -> None:
         import asyncio
+        import threading
 
-        text = await asyncio.to_thread(self._printed, block)
-        self._print(text)
+        loop = asyncio.get_running_loop()
+        text: asyncio.Future[str] = loop.create_future()
+
+        def settle(found: str | Exception) -> None:
+            if text.done():
+                return
+            if isinstance(found, str):
+                text.set_result(found)
+            else:
+                text.set_exception(found)
+
+        def work() -> None:
+            try:
+                found: str | Exception = self._printed(block)
+            except Exception as error:  # noqa: BLE001  raised where it is awaited
+                found = error
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(settle, found)
+
+        # A daemon: the end of the program does not wait for it.
+        threading.Thread(target=work, name="layout", daemon=True).start()
+        await drawing.write_unasked(await text)
 
     def refresh(self) -> None:
         """Draw soon; at most 30 times a second. What is live is drawn ten times a second anyway."""

@@ -144,12 +144,12 @@ class Hands:
             self._escaped_at = -1e9
         elif not self._buffer.text and now - self._escaped_at < REWIND_WITHIN_S:
             self._escaped_at = -1e9
-            self._hint("")
+            self.hint("")
             self._canvas.keys.rewind()
         else:
             self._escaped_at = now
             if not self._buffer.text:
-                self._hint("Esc again: go back to an earlier prompt", REWIND_WITHIN_S)
+                self.hint("Esc again: go back to an earlier prompt", REWIND_WITHIN_S)
 
     def clear(self) -> None:
         """Ctrl+C, or a SIGINT."""
@@ -163,13 +163,13 @@ class Hands:
             is_idle = not self._canvas.keys.is_at_work
             self._cleared_at = now if is_idle else -1e9
             if is_idle:
-                self._hint("Ctrl+C again: quit", QUIT_WITHIN_S)
+                self.hint("Ctrl+C again: quit", QUIT_WITHIN_S)
         elif now - self._cleared_at < QUIT_WITHIN_S:
             self._canvas.keys.leave()
         else:
             self._canvas.keys.interrupt()
             self._cleared_at = now
-            self._hint("Ctrl+C again: quit", QUIT_WITHIN_S)
+            self.hint("Ctrl+C again: quit", QUIT_WITHIN_S)
 
     def leave(self) -> None:
         """Ctrl+D: quit; within a text it deletes, as everywhere."""
@@ -206,7 +206,7 @@ class Hands:
         try:
             edited = await self._canvas.away(lambda: edit(text))
         except UsageError as error:
-            self._hint(f"{error}", QUIT_WITHIN_S)
+            self.hint(f"{error}", QUIT_WITHIN_S)
             return
         buffer.text = edited
         buffer.cursor_position = len(edited)
@@ -285,7 +285,7 @@ class Hands:
     def _later(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         return self._canvas.app.create_background_task(work)
 
-    def _hint(self, words: str, seconds: float = 0.0) -> None:
+    def hint(self, words: str, seconds: float = QUIT_WITHIN_S) -> None:
         """Say something in place of the status, for a while."""
         if self._hint_timer is not None:
             self._hint_timer.cancel()
@@ -294,7 +294,7 @@ class Hands:
         self._canvas.redraw()
         if words:
             loop = asyncio.get_running_loop()
-            self._hint_timer = loop.call_later(seconds, self._hint, "")
+            self._hint_timer = loop.call_later(seconds, self.hint, "")
 
 
 def refuse(dialog: Choosing | Entering | Picking) -> None:

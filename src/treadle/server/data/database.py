@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 from time import monotonic
@@ -281,14 +282,23 @@ def _unusable(why: str) -> ConfigError:
 
 
 def _make(path: Path) -> None:
-    """See that there is a file.
+    """See that there is a file that can be used.
 
     Only a file that nobody can have opened is closed again: with it go all the locks that SQLite
     holds on that file for this process (https://sqlite.org/howtocorrupt.html, 2.2).
+
+    Raises:
+        OSError: there is none, and cannot be.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    with _MAKING, suppress(FileExistsError):
-        os.close(os.open(path, flags, 0o600))
+    with _MAKING:
+        try:
+            os.close(os.open(path.resolve(), flags, 0o600))
+        except FileExistsError:
+            if path.is_dir():
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)) from None
+            if not os.access(path, os.R_OK | os.W_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES)) from None
 
 
 def _sqlite_engine(url: URL, pool_size: int) -> Engine:

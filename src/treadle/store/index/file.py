@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import suppress
 from enum import IntEnum
+from threading import Lock
 from typing import Final, TypeVar
 from urllib.parse import quote
 
@@ -23,6 +24,10 @@ BUSY_S: Final = 30.0
 """How long another process may write the index at a time; it does so in small pieces."""
 
 T = TypeVar("T")
+
+_MAKING: Final = Lock()
+"""Held while a file is made: no thread opens it before whoever made it has closed it, with which
+go the locks that SQLite holds on that file for this process."""
 
 _DAMAGED: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR}
 """Errors (their low byte) that a new file mends: damage, and tables that are not as they were."""
@@ -157,11 +162,12 @@ class IndexFile:
 
     def _make(self) -> None:
         """See that there is a plain file that nobody else can read."""
-        if self._disk.stat(self.path) is not None:
-            return
-        self._disk.make_folder(self._folder)
-        with suppress(FileExistsError):
-            self._disk.close(self._disk.create(self.path))
+        with _MAKING:
+            if self._disk.stat(self.path) is not None:
+                return
+            self._disk.make_folder(self._folder)
+            with suppress(FileExistsError):
+                self._disk.close(self._disk.create(self.path))
         if self._disk.stat(self.path) is None:  # SQLite would wait for a FIFO for ever
             raise OSError("it is no plain file")
 
