@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from runtime.fifo import read_fifo
 from treadle.cli.hooked_tools import HookedTools
 from treadle.cli.hooks import Hooks
 from treadle.config.settings import Hook, HookMoment
@@ -79,7 +80,7 @@ async def test_a_call_that_has_ended_keeps_its_result_when_the_hook_after_it_is_
     program = "import signal; open('begun', 'w').close(); signal.pause()"
     box = Box(tmp_path, "after_tool", program)
     running = asyncio.ensure_future(box.run())
-    await asyncio.to_thread((tmp_path / "begun").read_bytes)
+    await read_fifo(tmp_path / "begun")
     running.cancel()
     outcome = await asyncio.wait_for(running, 60)
     assert isinstance(outcome, ToolExecutionOutcome.Success)

@@ -54,9 +54,24 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     for report in run_inside(item, nextitem):
         forbid_skip(report)
         item.ihook.pytest_runtest_logreport(report=report)
-    item.session._setupstate.teardown_exact(nextitem)  # what the one before has left for this one
+    tear_down(item, nextitem)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
     return True
+
+
+def tear_down(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """End here what a test before has left for others of its folder, if no other comes.
+
+    Else the next one finds it and fails. There is no public way to it.
+    """
+    call = pytest.CallInfo.from_call(
+        lambda: item.session._setupstate.teardown_exact(nextitem),
+        when="teardown",
+        reraise=(KeyboardInterrupt,),
+    )
+    if call.excinfo:
+        report = pytest.TestReport.from_item_and_call(item, call)
+        item.ihook.pytest_runtest_logreport(report=report)
 
 
 def forbid_skip(report: pytest.TestReport) -> None:

@@ -101,7 +101,7 @@ def test_the_examples_of_the_api_run(
         token = people.token("owner")
         done = run(server, token, script.replace("http://127.0.0.1:8080", server.url), tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("event: ") + done.stdout.count("id: ") >= 2
+    assert re.findall("^id: (.*)", done.stdout, re.MULTILINE) == ["1", "2"]
 
 
 def run(server: Running, token: str, script: str, folder: Path) -> subprocess.CompletedProcess[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from runtime.clock import use_up
+from runtime.fifo import read_fifo
 from treadle.thread.facts import GitObserved
 from treadle.workspace.commit import HookResult
 from treadle.workspace.safe_commit import NO_IDENTITY
@@ -39,9 +40,9 @@ async def fails(repo: Repo, agent: Agent, note: str) -> None:
     assert list((repo.path / ".git").glob("*.lock")) == []
 
 
-async def begun_and_over(repo: Repo) -> str:
+async def begun_and_over(repo: Repo) -> bytes:
     """What the hook says when it begins; then its time is over."""
-    said = await asyncio.to_thread(repo.read, ".git/begun")
+    said = await read_fifo(repo.path / ".git/begun")
     await use_up(HOOK_S)
     return said
 
@@ -166,7 +167,7 @@ async def test_a_cancelled_commit_changes_nothing_and_is_made_up_for(repo: Repo)
     repo.write("new.py", "2\n")
     index = repo.index
     round_end = asyncio.ensure_future(agent.end(BASH))
-    await asyncio.to_thread(repo.read, ".git/begun")
+    await read_fifo(repo.path / ".git/begun")
     round_end.cancel()
     with pytest.raises(asyncio.CancelledError):
         await round_end

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from runtime.fifo import read_fifo
 from treadle.workspace import process
 from treadle.workspace.process import NOT_STARTED, Ran, run
 from workspace.repo import is_gone
@@ -92,7 +93,7 @@ async def test_a_program_that_ignores_the_polite_signal_is_killed(
 async def test_a_cancelled_run_has_ended_its_program(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pid")
     task = asyncio.ensure_future(sh("echo $$ > pid; exec sleep 60", tmp_path, timeout_s=60))
-    pid = int(await asyncio.to_thread((tmp_path / "pid").read_text))
+    pid = int(await read_fifo(tmp_path / "pid"))
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

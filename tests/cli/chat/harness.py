@@ -202,11 +202,13 @@ class Screen:
 
     def _see_next(self) -> bool:
         """Take in what was read, to the end of a picture; false if there is no whole one."""
-        begin, end = self._unseen.find(BEGIN), self._unseen.find(END)
+        begin, end, size = self._unseen.find(BEGIN), self._unseen.find(END), len(self._unseen)
         if end >= 0:
             return self._see(end + len(END))
-        is_whole = begin < 0 or len(self._unseen) > PICTURE_SIZE_MAX
-        return self._see(len(self._unseen) if is_whole else begin)
+        if begin < 0:  # or only a part of the mark has come so far
+            tails = range(max(0, size - len(BEGIN) + 1), size)
+            begin = next((at for at in tails if BEGIN.startswith(bytes(self._unseen[at:]))), size)
+        return self._see(size if size > PICTURE_SIZE_MAX else begin)
 
     def _see(self, size: int) -> bool:
         data = bytes(self._unseen[:size])
@@ -229,11 +231,12 @@ class Screen:
             pass
         os.write(self._theirs, LAST)
         until = time.monotonic() + deadline_s
-        while not self._unseen.endswith(LAST) and not self.raw.endswith(LAST):
+        while LAST not in self.raw + self._unseen:  # what it has started may still write
             assert time.monotonic() < until, f"what it wrote does not come:\n{self.picture()}"
             self.read(0.05)
         self._see(len(self._unseen))
-        del self.raw[-len(LAST) :]
+        at = self.raw.rindex(LAST)
+        del self.raw[at : at + len(LAST)]
 
     def look_away(self, seconds: float) -> None:
         """Read nothing for a time, as over a slow line; what comes waits."""

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from cli.chat.conftest import TESTS, StartToy
-from cli.chat.harness import Screen, ctrl
+from cli.chat.harness import Hand, Screen, ctrl, steadily
 from treadle.cli.chat.choosing import STOOD_S
+from treadle.cli.chat.keys import QUIT_WITHIN_S
 
 
 @pytest.fixture
@@ -33,17 +34,22 @@ def test_empty_lines_say_nothing(plain: Screen) -> None:
     assert plain.text.count("submitted") == 1
 
 
-def test_ctrl_c_interrupts_and_twice_quits(plain: Screen) -> None:
-    plain.type("work\r")
-    plain.wait_for("at work")
-    plain.type("half a line" + ctrl("c"))
-    plain.wait_for("interrupt True")
-    while "bye" not in plain.text:  # a second one that comes late is a first one again
-        late = plain.text.count("interrupt False")
+def test_ctrl_c_interrupts_and_twice_quits(toy: StartToy) -> None:
+    def press(hand: Hand) -> Screen:
+        plain = toy("--plain")
+        plain.wait_for("a toy\n>")
+        plain.type("work\r")
+        plain.wait_for("at work")
+        hand.begin()
+        plain.type("half a line" + ctrl("c"))
+        plain.wait_for("interrupt True")
         plain.type(ctrl("c"))
-        plain.wait_for(
-            lambda s, late=late: "bye" in s.text or s.text.count("interrupt False") > late  # type: ignore[misc]
-        )
+        plain.wait_for(lambda s: "bye" in s.text or "interrupt False" in s.text)
+        hand.comes_within(QUIT_WITHIN_S)
+        return plain
+
+    plain = steadily(press)
+    assert "interrupt False" not in plain.text
     assert plain.wait_for_end() == 0
     assert "bye" in plain.text
     assert "submitted" not in plain.text

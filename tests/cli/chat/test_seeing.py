@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -67,9 +68,11 @@ def test_a_key_shows_all_of_a_command_and_answers_nothing(
 def test_what_is_pressed_behind_the_key_answers_nothing(
     start: Start, says: Path, repository: Path
 ) -> None:
-    calling(says, long("echo ran >> effects"))
+    tries = count()
 
-    def press(hand: Hand) -> Talk:
+    def press(hand: Hand) -> tuple[Talk, Path]:
+        effects = repository / f"effects-{next(tries)}"  # a hand that is held up may have one
+        calling(says, long(f"echo ran >> {effects.name}"))
         talk = start()
         talk.say("run", WAITING)
         talk.wait_for(lambda screen: screen.is_asking)
@@ -87,13 +90,13 @@ def test_what_is_pressed_behind_the_key_answers_nothing(
         talk.wait_for(lambda screen: screen.text.count("needs your approval") == 2)
         talk.type("y")  # before the question could be read again
         hand.comes_within(STOOD_S)
-        return talk
+        return talk, effects
 
-    talk = steadily(press)
+    talk, effects = steadily(press)
     talk.wait_for(lambda screen: screen.is_asking)
     talk.read_for(2 * ALONE_S)
     assert "allowed once" not in talk.text
-    assert not (repository / "effects").exists()
+    assert not effects.exists()
     talk.answer("n" + ENTER)
     talk.wait_for("Why not?")
 
