@@ -27,7 +27,7 @@ def test_several_that_switch_a_new_file_at_once_all_do(tmp_path: Path) -> None:
 
     with ThreadPoolExecutor(THREADS) as pool:
         for number in range(60):
-            begin = Barrier(THREADS)
+            begin = Barrier(THREADS, timeout=60)
             path = tmp_path / f"{number}.sqlite"
             modes = [pool.submit(switch, path, begin) for _ in range(THREADS)]
             assert [mode.result() for mode in modes] == ["wal"] * THREADS
