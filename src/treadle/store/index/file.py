@@ -37,6 +37,10 @@ class _NewerIndexError(sqlite3.Error):
     """A newer version of Treadle has made the file: it is whole, and not to be touched."""
 
 
+class _OlderIndexError(sqlite3.DatabaseError):
+    """An older version of Treadle has made the file."""
+
+
 class Stage(IntEnum):
     """What is worked with; each is what remains when the one before it fails."""
 
@@ -125,7 +129,8 @@ class IndexFile:
         )
         if is_damage and self._stage is Stage.FILE and self._remove():
             self._stage = Stage.NEW_FILE
-            self._tell(f"{self.path} is damaged; it is made anew from the threads")
+            what = "an older Treadle's" if isinstance(error, _OlderIndexError) else "damaged"
+            self._tell(f"{self.path} is {what}; it is made anew from the threads")
             return
         if self._stage < Stage.COPY and not is_damage:
             self._stage = Stage.COPY
@@ -154,7 +159,7 @@ class IndexFile:
                     _create(database)
                 database.execute("COMMIT")
             if _version(database) != SCHEMA_VERSION:
-                raise sqlite3.DatabaseError("it is of another version")
+                raise _OlderIndexError("it is of an older version")
         except BaseException:
             database.close()
             raise
