@@ -36,6 +36,6 @@ def set_journal_mode(database: sqlite3.Connection, mode: str, *, wait_s: float) 
             is_busy = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
             if not is_busy or time.monotonic() >= until:
                 raise
-            time.sleep(POLL_S)
+            time.sleep(POLL_S)  # SQLite tells nobody when a lock is free
         else:
             return str(now)
