@@ -6,7 +6,7 @@ import sysconfig
 from pathlib import Path
 
 from bench.report import Row, at_least, median_s
-from treadle.workspace.redact import Redactor
+from treadle.secrets.redaction import Redactor
 
 SIZE = 4_000_000
 TIMES = 5

@@ -18,8 +18,8 @@ from typing import Final
 import pytest
 
 from cli.teams import Machine, Team
+from token_samples import TOKENS, secret_of
 from treadle.server.http.logs import LOGGER, JsonLines
-from workspace.tokens import TOKENS, secret_of
 
 KNOWN_COUNT: Final = 10
 CANARY_COUNT: Final = 50

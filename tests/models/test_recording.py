@@ -33,7 +33,7 @@ from treadle.errors import DiskError, InternalError, UsageError
 from treadle.models.recording.file import ExchangeLine, Header, Settings, load_recording
 from treadle.models.recording.recorder import RecordingProvider
 from treadle.models.scripted.provider import ScriptedModel
-from treadle.workspace.redact import Redactor
+from treadle.secrets.redaction import Redactor
 
 SECRET = "hunter2-hunter2"
 MARK = "[REDACTED:password]"

@@ -8,7 +8,7 @@ from runtime.desk import Desk, Model, Toolbox, calls, read
 from treadle.core.events import LlmEvent, ModelEvent
 from treadle.core.llm import LlmRequest
 from treadle.runtime.outputs import ThinkingDelta
-from treadle.workspace.redact import Redactor
+from treadle.secrets.redaction import Redactor
 
 
 class Heard:

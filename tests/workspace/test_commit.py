@@ -10,10 +10,10 @@ import pytest
 from treadle.core.tools import CompletedToolInfo
 from treadle.runtime.ports import HookResult as HookResultPort
 from treadle.runtime.ports import Workspace
+from treadle.secrets.redaction import Redactor
 from treadle.thread.facts import CHANGED_COUNT_MAX, GitObserved
 from treadle.workspace import commit
 from treadle.workspace.commit import GitWorkspace, HookResult
-from treadle.workspace.redact import Redactor
 from workspace.repo import (
     BASH,
     FAILED_BASH,

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from treadle.secrets.redaction import Redactor
 from treadle.workspace.message import DIFF_SIZE_MAX
-from treadle.workspace.redact import Redactor
 from workspace.repo import BASH, TRAILER, Agent, Repo, edited
 
 

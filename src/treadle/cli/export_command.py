@@ -217,7 +217,7 @@ def _look_for_secrets(thread_id: str, texts: Iterable[bytes]) -> None:
     """The third look, with what is known today: records are kept as they are, or kept back."""
     from treadle.errors import HeldBackError
     from treadle.runtime.own import own_redactor
-    from treadle.workspace.looks import Looker
+    from treadle.secrets.exit_scan import Looker
 
     found = Looker(own_redactor()).look(texts)
     if found:

@@ -133,7 +133,7 @@ def _redact_found() -> Callable[[str], str]:
 def _redact(text: str, kind: str) -> Callable[[str], str]:
     """What takes the text out of a string."""
     from treadle.errors import UsageError
-    from treadle.workspace.redact import Redactor
+    from treadle.secrets.redaction import Redactor
 
     redact = Redactor({kind: text}, length_min=LENGTH_MIN, has_shapes=False).redact_cut
     label = redact(text)

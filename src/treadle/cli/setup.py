@@ -24,6 +24,7 @@ from treadle.errors import UsageError
 from treadle.runtime.commit_message import Composer
 from treadle.runtime.ports import Provider, Tools
 from treadle.runtime.titles import Titler
+from treadle.secrets.redaction import Redactor, collect_secrets
 from treadle.store.live import LiveText
 from treadle.store.local import LocalStore
 from treadle.store.places import Places
@@ -37,7 +38,6 @@ from treadle.workspace.commit import GitWorkspace
 from treadle.workspace.context import describe_context
 from treadle.workspace.files.states import FileStates
 from treadle.workspace.instructions import read_instructions
-from treadle.workspace.redact import Redactor, collect_secrets
 
 SYSTEM_PROMPT: Final = """\
 You are Treadle, a coding agent. You work in the folder {folder} with the tools you are given.

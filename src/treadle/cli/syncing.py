@@ -7,6 +7,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from treadle.runtime.own import own_redactor
+from treadle.secrets.exit_scan import Looker
 from treadle.store.local import LocalStore
 from treadle.sync.client import HttpRemote
 from treadle.sync.credentials import Account
@@ -14,7 +15,6 @@ from treadle.sync.cursors import Cursors
 from treadle.sync.engine import Engine
 from treadle.sync.kit import Looks, Progress
 from treadle.sync.pending import Pending
-from treadle.workspace.looks import Looker
 
 
 @contextmanager

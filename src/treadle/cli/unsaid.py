@@ -14,7 +14,7 @@ import click
 from treadle.thread.legible import legible
 
 if TYPE_CHECKING:
-    from treadle.workspace.redact import Redactor
+    from treadle.secrets.redaction import Redactor
 
 
 @cache
@@ -29,7 +29,7 @@ def unsaid(text: str) -> str:
     try:
         return _redactor().redact(text)
     except OSError:  # there is no home folder, or it cannot be read
-        from treadle.workspace.redact import Redactor
+        from treadle.secrets.redaction import Redactor
 
         return Redactor({}).redact(text)
 

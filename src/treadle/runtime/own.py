@@ -7,9 +7,9 @@ from pathlib import Path
 
 from treadle.errors import UsageError
 from treadle.runtime.ports import Store, Writer
+from treadle.secrets.redaction import Redactor, collect_secrets
 from treadle.store.local import LocalStore
 from treadle.store.places import Places
-from treadle.workspace.redact import Redactor, collect_secrets
 
 
 def own_store(program: str = "") -> LocalStore:

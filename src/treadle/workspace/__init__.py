@@ -1,1 +1,1 @@
-"""The part that knows the folder: git context, auto-commit, environment, redaction."""
+"""The part that knows the folder: git context, auto-commit, environment."""

@@ -21,6 +21,7 @@ from store.shelf import CREATOR, TURN, Shelf, fill
 from treadle.core.events import ToolCompleted, ToolStarted
 from treadle.core.tools import BlobRef
 from treadle.errors import StoreError, ThreadBusyError, UsageError
+from treadle.secrets.redaction import Redactor
 from treadle.store.blobs import Blobs
 from treadle.store.drafts import replace_file
 from treadle.store.lease import Holder
@@ -30,7 +31,6 @@ from treadle.store.upkeep.scrub import scrub
 from treadle.thread.codec import Entry, decode_entry
 from treadle.thread.facts import Annotated, ChildStarted, ExtraSet, Scrubbed
 from treadle.thread.record import Condition
-from treadle.workspace.redact import Redactor
 
 SECRET = 'hunter2/"swörd\\fish'
 LABEL = "[REDACTED:password]"

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.workspace.redact import Redactor
-from treadle.workspace.streaming import HELD_LENGTH_MAX, WORD_LENGTH_MAX
-from workspace.tokens import TOKENS, secret_of
+from token_samples import TOKENS, secret_of
+from treadle.secrets.redaction import Redactor
+from treadle.secrets.stream_redaction import HELD_LENGTH_MAX, WORD_LENGTH_MAX
 
 KNOWN = "correct horse 4711 battery"
 """A secret with spaces in it."""

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.workspace.credentials import (
+from treadle.secrets.known_secrets import (
     FILE_SIZE_MAX,
     find_in_environment,
     find_in_text,
     is_telling,
     names_a_credential,
 )
-from treadle.workspace.redact import SECRET_COUNT_MAX, collect_secrets
+from treadle.secrets.redaction import SECRET_COUNT_MAX, collect_secrets
 
 TOKEN = "tok_7Hq2LmZx9RvB4"
 OTHER = "pw-5TgB6yHn7UjM8"

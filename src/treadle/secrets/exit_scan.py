@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from treadle.workspace.redact import Redactor
+from treadle.secrets.redaction import Redactor
 
 NAMED_COUNT_MAX: Final = 5
 """More records are counted, not named."""

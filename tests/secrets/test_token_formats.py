@@ -18,10 +18,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from treadle.workspace.redact import Redactor
-from treadle.workspace.shape_rules import RULES, Rule
-from treadle.workspace.shapes import find_shapes
-from workspace.tokens import ALNUM, TOKENS, WORDY, secret_of
+from token_samples import ALNUM, TOKENS, WORDY, secret_of
+from treadle.secrets.redaction import Redactor
+from treadle.secrets.token_formats import find_shapes
+from treadle.secrets.token_rules import RULES, Rule
 
 EACH: Final = 12
 """Tokens of each kind."""

@@ -7,9 +7,9 @@ import random
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from treadle.workspace.looks import Found, Looker
-from treadle.workspace.redact import Redactor
-from workspace.tokens import TOKENS
+from token_samples import TOKENS
+from treadle.secrets.exit_scan import Found, Looker
+from treadle.secrets.redaction import Redactor
 
 TOKEN = TOKENS["github_token"](random.Random(9))
 LOOKER = Looker(Redactor({"own": "Zx9RvB47Hq2LmN0"}))

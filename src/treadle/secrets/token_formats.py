@@ -14,9 +14,15 @@ from typing import Final
 
 from msgspec import Struct
 
-from treadle.workspace.hidden import WRAPPED_LENGTH_MAX, glimpse, in_base64, in_percent, unwrapped
-from treadle.workspace.placeholders import is_placeholder, is_sample
-from treadle.workspace.shape_rules import NAME_DISTANCE_MAX, RULES, Rule, is_mixed, may_begin
+from treadle.secrets.encoded_secrets import (
+    WRAPPED_LENGTH_MAX,
+    glimpse,
+    in_base64,
+    in_percent,
+    unwrapped,
+)
+from treadle.secrets.placeholders import is_placeholder, is_sample
+from treadle.secrets.token_rules import NAME_DISTANCE_MAX, RULES, Rule, is_mixed, may_begin
 
 WORD_LENGTH_MIN: Final = 16
 """Characters of a word that may hold a token, or the first line of one that was cut."""

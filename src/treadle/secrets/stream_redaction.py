@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from treadle.workspace.shape_rules import OPEN
+from treadle.secrets.token_rules import OPEN
 
 WORD_LENGTH_MAX: Final = 2048
 """Characters of a word that are held back: the longest tokens are shorter, but for some JWTs."""

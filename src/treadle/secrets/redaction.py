@@ -1,9 +1,9 @@
 """Takes secrets out of texts: known values, in every form they may take, and known formats.
 
 Two nets. The first are the values this machine knows. Exact matches have no false positives, as
-long as the values are secrets and not common words; `treadle.workspace.credentials` says which are.
-The second are tokens known by their format alone: `treadle.workspace.shapes`. Where secrets overlap
-in a text, all that they cover together is replaced, so that no piece of one is left over.
+long as the values are secrets and not common words; `known_secrets` says which are. The second are
+tokens known by their format alone: `token_formats`. Where secrets overlap in a text, all that they
+cover together is replaced, so that no piece of one is left over.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from urllib.parse import quote, quote_plus
 
 from msgspec import Struct
 
-from treadle.workspace.credentials import SECRET_LENGTH_MIN, find_in_environment, find_in_files
-from treadle.workspace.shapes import Shape, find_shapes
-from treadle.workspace.streaming import Openings, Stream
+from treadle.secrets.known_secrets import SECRET_LENGTH_MIN, find_in_environment, find_in_files
+from treadle.secrets.stream_redaction import Openings, Stream
+from treadle.secrets.token_formats import Shape, find_shapes
 
 LINE_LENGTH_MIN: Final = 16
 """Characters of a line in a secret of several lines that is a secret by itself."""

@@ -19,7 +19,7 @@ from urllib.parse import unquote
 
 from msgspec import Struct
 
-from treadle.workspace.credentials import is_telling
+from treadle.secrets.known_secrets import is_telling
 
 NAME_DISTANCE_MAX: Final = 96
 

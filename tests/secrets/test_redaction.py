@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from treadle.runtime.ports import Redactor as RedactorPort
-from treadle.workspace.redact import PIECE_LENGTH_MIN, Redactor, _forms
+from treadle.secrets.redaction import PIECE_LENGTH_MIN, Redactor, _forms
 
 KEY = 'sk-Zx9/Rv+B4 "7\\Hq2?&ü'
 """A secret with something that every encoding must escape."""
