@@ -192,6 +192,7 @@ TOKENS: Final[dict[str, Make]] = {
     "jwt": jwt,
     "treadle_token": checked("tr" + "d_ tr" + "s_", 43),
     "url_password": url,
+    "url_token": then("https://", of("", ALNUM, 40), "@git.internal/x.git"),
 }
 """By kind: how one is made."""
 
@@ -200,6 +201,6 @@ def secret_of(token: str) -> str:
     """What of a token must not be seen: its last characters, without a fixed end."""
     if "PRIVATE KEY" in token:
         return token.split("\n")[-2]
-    if "@db.internal" in token:
+    if "@db.internal" in token or "@git.internal" in token:
         return token.partition("@")[0][-12:]
     return token.rstrip("=")[-14:-4] if "-us12" in token else token.rstrip("=")[-12:]

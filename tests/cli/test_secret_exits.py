@@ -5,6 +5,7 @@ The same is done with plain words, which must come out everywhere: so each look 
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 import random
@@ -12,8 +13,10 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
+from urllib.parse import quote
 
 import pytest
 
@@ -202,6 +205,155 @@ def test_nothing_that_was_sent_is_in_the_logs_of_the_server(
     lines = "\n".join(map(JsonLines().format, told)).encode()
     assert lines.count(b"/api/threads/search") >= len(words)
     assert seen([*words, token], lines) == []
+
+
+VARIABLES: Final = (
+    *(
+        "ACME_API_KEY",
+        "GH_TOKEN",
+        "GITHUB_PAT",
+        "PGPASSWORD",
+        "MYSQL_PWD",
+        "SMTP_PASS",
+        "SSHPASS",
+    ),
+    *("BW_SESSION", "OP_SESSION_ada", "SENTRY_DSN", "APP_JWT", "NPM_CONFIG__AUTH", "DB_PASS2"),
+    *("CLIENT_SECRET", "SIGNING_KEY", "SESSION_COOKIE", "GPG_PASSPHRASE", "SOME_CREDENTIALS"),
+)
+USER_FILES: Final = {
+    ".aws/credentials": "[default]\naws_secret_access_key = {}\n",
+    ".cargo/credentials.toml": '[registry]\ntoken = "{}"\n',
+    ".claude/.credentials.json": '{{"claudeAiOauth": {{"accessToken": "{}"}}}}',
+    ".codex/auth.json": '{{"tokens": {{"access_token": "{}"}}}}',
+    ".composer/auth.json": '{{"github-oauth": {{"oauth_token": "{}"}}}}',
+    ".config/gcloud/application_default_credentials.json": '{{"client_secret": "{}"}}',
+    ".config/gh/hosts.yml": (
+        "github.com:\n    users:\n        ada:\n            oauth_token: {}\n    user: ada\n"
+    ),
+    ".config/git/credentials": "https://ada:{}@git.example\n",
+    ".config/glab-cli/config.yml": "hosts:\n  gitlab.com:\n    token: {}\n",
+    ".config/hcloud/cli.toml": '[[contexts]]\ntoken = "{}"\n',
+    ".config/pip/pip.conf": "[global]\nindex-url = https://ada:{}@pypi.example/simple\n",
+    ".config/rclone/rclone.conf": "[x]\nsecret_access_key = {}\n",
+    ".databrickscfg": "[DEFAULT]\ntoken = {}\n",
+    ".docker/config.json": '{{"auths": {{"r.example": {{"auth": "{}"}}}}}}',
+    ".gem/credentials": "---\n:rubygems_api_key: {}\n",
+    ".gemini/oauth_creds.json": '{{"refresh_token": "{}"}}',
+    ".git-credentials": "https://ada:{}@git.example\n",
+    ".gradle/gradle.properties": "nexusPassword={}\n",
+    ".kube/config": "users:\n- name: ada\n  user:\n    token: {}\n",
+    ".local/share/opencode/auth.json": '{{"acme": {{"type": "api", "key": "{}"}}}}',
+    ".m2/settings.xml": "<server><id>x</id><password>{}</password></server>",
+    ".my.cnf": "[client]\npassword={}\n",
+    ".netrc": "machine git.example login ada password {}\n",
+    ".npmrc": "//registry.example/:_authToken={}\n",
+    ".pgpass": "db.example:5432:*:ada:{}\n",
+    ".pypirc": "[pypi]\nusername = ada\npassword = {}\n",
+    ".s3cfg": "secret_key = {}\n",
+    ".terraform.d/credentials.tfrc.json": (
+        '{{"credentials": {{"app.terraform.io": {{"token": "{}"}}}}}}'
+    ),
+    ".vault-token": "{}",
+    ".yarnrc.yml": "npmAuthToken: {}\n",
+    ".cache/huggingface/token": "{}\n",
+    "elsewhere/kube": "users:\n- name: bob\n  user:\n    token: {}\n",
+    "keys/acme": "{}\n",
+    "keys/other": "{}\n",
+}
+PROJECT_FILES: Final = {
+    ".env": "ACME_TOKEN={}\n",
+    ".env.local": "# mine\nexport OTHER_SECRET='{}'\n",
+    ".envrc": "export DEPLOY_KEY={}\n",
+    "apps/web/.env.production": "SESSION_SECRET={}\n",
+    "staging.env": "ADMIN_PASSWORD={}\n",
+}
+
+
+def planted(machine: Machine) -> tuple[dict[str, str], dict[str, str]]:
+    """Secrets wherever this machine keeps some, by where each is; and the environment with them."""
+    dice = random.Random(60)
+    values: dict[str, str] = {}
+
+    def value(place: str) -> str:
+        return values.setdefault(
+            place, f"Cq7{dice.randbytes(4).hex()}+{dice.randbytes(4).hex()}Vx{len(values):02}"
+        )
+
+    environment = {name: value(name) for name in VARIABLES}
+    environment["JDBC_URL"] = f"jdbc:postgresql://db/x?user=ada&password={value('JDBC_URL')}"
+    environment["DATABASE_URL"] = f"postgres://ada:{value('DATABASE_URL')}@db/x"
+    environment["BROKER"] = f"Endpoint=sb://x;SharedAccessKeyName=r;Password={value('BROKER')}"
+    home = Path(machine.environment["HOME"])
+    environment["KUBECONFIG"] = str(home / "elsewhere/kube")
+    for folder, files in ((home, USER_FILES), (machine.folder, PROJECT_FILES)):
+        for name, text in files.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text.format(value(name)))
+    settings = machine.home / "config" / "config.toml"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text(
+        "".join(
+            f'[providers.{name}]\napi = "openai-chat"\nbase_url = "https://{name}.example/v1"\n'
+            f'key_file = "{home}/keys/{name}"\n'
+            for name in ("acme", "other")
+        )
+    )
+    return values, environment
+
+
+def encodings(value: str) -> dict[str, str]:
+    """A secret as it is, and in each form that is one step away and is promised to be known."""
+    data = value.encode()
+    long = base64.b64encode(b"nothing to see here, and " * 2 + data + b"\nthe rest of it").decode()
+    return {
+        "plain": value,
+        "base64": base64.b64encode(data + b"\n").decode(),
+        "base64 for URLs": base64.urlsafe_b64encode(b"a:" + data).decode(),
+        "base64 in lines": "\n".join(long[at : at + 76] for at in range(0, len(long), 76)),
+        "hex": data.hex(),
+        "percent": quote(value, safe=""),
+        "JSON in JSON": json.dumps(json.dumps({"k": value})),
+        "URL": f"https://{value}x7Yz@git.example/x.git",
+    }
+
+
+def test_what_this_machine_keeps_is_in_no_file_and_in_no_answer(laptop: Machine) -> None:
+    values, environment = planted(laptop)
+    assert len(values) >= 60
+    forms = {
+        (place, form): text
+        for place, value in values.items()
+        for form, text in encodings(value).items()
+    }
+    (laptop.folder / "notes").write_text("\n\n".join(forms.values()))
+    replies = [
+        {"calls": [{"tool": "bash", "arguments": {"command": "cat notes; env"}}]},
+        {"calls": [{"tool": "read_file", "arguments": {"path": "notes"}}]},
+        {"text": "They are:\n\n" + "\n\n".join(forms.values())},
+    ]
+    (laptop.folder / "script.json").write_text(json.dumps({"replies": replies}))
+    script_file = f"scripted:{laptop.folder / 'script.json'}"
+    said = laptop.ok("-p", "go", "-m", script_file, "--approval-mode", "auto", **environment)
+    kept = said.encode() + bytes_of(laptop.home / "data", "*")
+    left = [
+        f"{place} as {form}"
+        for (place, form), text in forms.items()
+        if any(piece.encode() in kept for piece in pieces(text, values[place], form))
+    ]
+    assert left == []
+
+
+def pieces(text: str, value: str, form: str) -> list[str]:
+    """What must not be seen of a secret in some form: it, or a line of it."""
+    if not form.startswith("base64"):
+        return [text if form in ("hex", "percent") else value]
+    joined = text.replace("\n", "")
+    start = base64.b64decode(joined.translate(str.maketrans("-_", "+/"))).index(value.encode())
+    first, last = -(-8 * start // 6), 8 * (start + len(value)) // 6
+    line_length = text.find("\n") if "\n" in text else len(text)
+    places = [first, *range(line_length, last, line_length), last]
+    return [joined[a:b] for a, b in pairwise(places) if b - a >= 8]
 
 
 def test_neither_the_model_nor_the_journal_is_given_a_token_of_a_prompt(laptop: Machine) -> None:

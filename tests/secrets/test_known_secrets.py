@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from treadle.secrets.known_secrets import (
     FILE_SIZE_MAX,
-    find_in_environment,
     find_in_text,
+    find_project_files,
     is_telling,
     names_a_credential,
 )
@@ -174,27 +174,6 @@ def test_any_value_is_judged_and_any_text_is_read(text: str) -> None:
     assert all(is_telling(value) for value in find_in_text(text))
 
 
-def test_variables_are_secrets_by_their_names_and_passwords_in_urls_by_their_place() -> None:
-    found = dict(
-        find_in_environment(
-            {
-                "GH_TOKEN": f" {TOKEN}\n",
-                "HARMLESS": "ghp_16C7e42F292c6912E7710c838347Ae178B4a",
-                "DATABASE_URL": f"postgres://ada:{OTHER}@db.example.com:5432/app",
-                "TOKEN_ENV": "production",
-                "SSH_AUTH_SOCK": "/tmp/ssh-x7/agent.1",
-                "SLACK_WEBHOOK_URL": "https://hooks.slack.com/services/T0/B0/x7Yz",
-                "AUTH_URL": "https://auth.example.com/x7/token",
-            }
-        )
-    )
-    assert found == {
-        "GH_TOKEN": TOKEN,
-        "DATABASE_URL": OTHER,
-        "SLACK_WEBHOOK_URL": "https://hooks.slack.com/services/T0/B0/x7Yz",
-    }
-
-
 @pytest.mark.parametrize(
     ("text", "values"),
     [
@@ -214,6 +193,11 @@ def test_variables_are_secrets_by_their_names_and_passwords_in_urls_by_their_pla
         (json.dumps({"a": {"refreshToken": TOKEN, "expires": 1}}), [TOKEN]),
         (json.dumps({"private_key": "-----BEGIN\nx7\n"}), ["-----BEGIN\nx7\n"]),
         ("password = production\ntoken: null\nkey:\n", []),
+        (f"github.com:\n    users:\n        ada:\n            oauth_token: {TOKEN}\n", [TOKEN]),
+        (f"users:\n- name: ada\n  user:\n    token: {TOKEN}\n", [TOKEN]),
+        (f"auth:\n  password: |-\n    {TOKEN}\n", [TOKEN]),
+        (f"<server><id>x</id><password>{TOKEN}</password></server>", [TOKEN]),
+        (f"session_cookie = {TOKEN}\ndsn: {OTHER}\npass2={TOKEN}\n", [TOKEN, OTHER, TOKEN]),
     ],
 )
 def test_texts_of_names_and_values_are_read(text: str, values: list[str]) -> None:
@@ -237,14 +221,36 @@ def test_the_files_of_tools_are_read_and_values_are_numbered(tmp_path: Path) -> 
     put(tmp_path, ".config/gh/hosts.yml", f"oauth_token: {TOKEN}3")
     put(tmp_path, ".ssh/id_ed25519", "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk\n")
     put(tmp_path, "project/.env", f"API_KEY={TOKEN}4")
-    found = collect_secrets({}, tmp_path, files=[tmp_path / "project/.env"])
+    put(tmp_path, ".pgpass", f"# a:b:c:d:{TOKEN}5\ndb:*:app:ada:{TOKEN}\\:6\n")
+    put(tmp_path, "elsewhere/kube", f"user:\n  token: {TOKEN}7")
+    put(tmp_path, "acme.key", f"{TOKEN}8\n")
+    environ = {"KUBECONFIG": f"{tmp_path}/gone:{tmp_path}/elsewhere/kube"}
+    files = [("acme_api_key", tmp_path / "acme.key")]
+    found = collect_secrets(environ, tmp_path, workspace=tmp_path / "project", files=files)
     assert found == {
         "gh_hosts": f"{TOKEN}3",
         "netrc": f"{TOKEN}1",
         "netrc_2": f"{TOKEN}2",
         "env": f"{TOKEN}4",
+        "pgpass": f"{TOKEN}:6",
+        "kube_config": f"{TOKEN}7",
+        "acme_api_key": f"{TOKEN}8",
         "ssh_id_ed25519": "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk",
     }
+
+
+def test_the_env_files_of_a_project_are_found_and_examples_are_not(tmp_path: Path) -> None:
+    repository = tmp_path / "repository"
+    names = ("repository", "app", "app/.env", "app/web/.env.local", "app/prod.env", "app/.envrc")
+    wanted = [f"repository/{name}" for name in names[2:]] + ["repository/.env"]
+    left_out = (".env.example", ".env.sample", "a/b/c/d/.env", "node_modules/x/.env", "vendor/.env")
+    for name in (*wanted, *(f"repository/app/{name}" for name in left_out), "tests/.env"):
+        put(tmp_path, name, "")
+    (repository / ".git").mkdir()
+    put(tmp_path, ".env", "")
+    found = {path for _, path in find_project_files(repository / "app")}
+    assert found == {tmp_path / name for name in wanted}
+    assert list(find_project_files(tmp_path / "gone")) == []
 
 
 def test_a_value_is_kept_once_and_no_kind_is_lost(tmp_path: Path) -> None:
@@ -265,7 +271,7 @@ def test_files_that_cannot_be_read_are_passed_over(tmp_path: Path) -> None:
     (tmp_path / ".git-credentials").write_bytes(b"\xff\x00" * 1000)
     put(tmp_path, ".my.cnf", " " * FILE_SIZE_MAX + f"password={TOKEN}")
     assert collect_secrets({}, tmp_path) == {}
-    assert collect_secrets({}, tmp_path / "gone", files=[Path("\0")]) == {}
+    assert collect_secrets({}, tmp_path / "gone", files=[("x", Path("\0"))]) == {}
 
 
 def test_there_are_at_most_so_many(tmp_path: Path) -> None:

@@ -71,6 +71,30 @@ def test_base64_is_recognised_wherever_the_secret_stands_in_it(
     assert len(left) * 6 <= (len(before) + len(after)) * 8 + 2 * 6
 
 
+def test_no_digit_of_a_known_value_is_left_of_base64_that_was_cut_into_lines() -> None:
+    value = "Zx9-plain?word7/Qé".replace("é", "")
+    left = []
+    for offset, behind, width, line_end in product(
+        range(120, 180), ("", "\n", "and more"), (64, 76), ("\n", "\r\n", "\\n", "\n  ")
+    ):
+        digits = base64.b64encode(b"." * offset + (value + behind).encode()).decode()
+        lines = [digits[place : place + width] for place in range(0, len(digits), width)]
+        cleaned = Redactor({"k": value}, has_shapes=False).redact(line_end.join(lines))
+        before = cleaned.partition("[REDACTED:k]")[0].replace(line_end, "")
+        after = cleaned.rpartition("[REDACTED:k]")[2].replace(line_end, "").rstrip("=")
+        # A digit at the edge holds bits of both, and goes.
+        if len(before) > offset * 8 // 6 or len(after) > -(-len(behind) * 8 // 6):
+            left.append((offset, behind, width, line_end))
+    assert left == []
+
+
+def test_no_digit_at_the_end_of_base64_is_left() -> None:
+    for length, behind in product(range(10, 16), ("", "\n")):
+        value = "Zx9plain7words77"[:length]
+        text = base64.b64encode(f"{value}{behind}".encode()).decode()
+        assert Redactor({"k": value}).redact(f"it is {text} .") == "it is [REDACTED:k] ."
+
+
 @pytest.mark.parametrize("tail", ["", "\n"])
 def test_a_private_key_is_replaced_as_a_whole_and_line_by_line(tail: str) -> None:
     lines = [base64.b64encode(bytes([n] * 48)).decode() for n in range(40, 44)]

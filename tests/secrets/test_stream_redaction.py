@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import random
+from itertools import product
 
 import pytest
 from hypothesis import given
@@ -43,6 +44,20 @@ def test_a_secret_in_small_pieces_is_never_shown(kind: str, size: int) -> None:
     told = shown([text[start : start + size] for start in range(0, len(text), size)])
     assert hidden not in "".join(told)
     assert "".join(told).endswith(" b")
+
+
+def test_base64_in_lines_is_never_shown_before_what_it_hides_is_known() -> None:
+    token = TOKENS["github_token"](random.Random(9))
+    shown_forms = []
+    for size, secret, width in product((1, 7, 50), (token, KNOWN), (64, 76)):
+        for offset in range(30, 80):
+            digits = base64.b64encode(f"{'.' * offset}{secret}\nand more".encode()).decode()
+            lines = [digits[place : place + width] for place in range(0, len(digits), width)]
+            text = "It is\n" + "\n".join(lines) + "\nand that is all\n"
+            told = "".join(shown([text[at : at + size] for at in range(0, len(text), size)]))
+            if told != REDACTOR.redact(text) or "REDACTED" not in told:
+                shown_forms.append((size, width, offset, secret))
+    assert shown_forms == []
 
 
 @given(st.lists(st.one_of(st.text(max_size=6), st.sampled_from(["correct", " ", "sk-", "://"]))))

@@ -9,7 +9,7 @@ import re
 import sysconfig
 import time
 from collections.abc import Callable, Iterator
-from itertools import islice
+from itertools import chain, islice, product, repeat
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -95,6 +95,28 @@ def test_nine_of_ten_tokens_in_base64_are_found() -> None:
         for form in in_base64(token)
     ]
     assert sum(found) / len(found) > 0.99
+
+
+def test_a_token_in_base64_that_was_cut_into_lines_is_found_with_all_of_its_digits() -> None:
+    """As `base64` and `openssl` cut it, on lines of their own and in the JSON of a call."""
+    missed = []
+    cut = list(product((64, 76), ("\n", "\r\n", "\n    ", "\\n")))
+    for kind, token in chain.from_iterable(
+        zip(repeat(one), tokens(one, 2), strict=False) for one in TOKENS
+    ):
+        secret = secret_of(token)
+        for before, (width, line_end) in product(("", "a=", "k: 'v'\n" * 7), cut):
+            digits = base64.b64encode(f"{before}{token}\nand more".encode()).decode()
+            start = len(before) + token.index(secret)
+            first, last = -(-8 * start // 6), 8 * (start + len(secret)) // 6
+            text = line_end.join(
+                digits[place : place + width] for place in range(0, len(digits), width)
+            )
+            places = [digit + digit // width * len(line_end) for digit in range(first, last)]
+            spans = [(span.start, span.end) for span in Redactor({}).find(text)]
+            if not all(any(a <= place < b for a, b in spans) for place in places):
+                missed.append((kind, before, width, line_end))
+    assert missed == []
 
 
 def test_of_base64_only_what_holds_the_token_goes() -> None:

@@ -128,21 +128,6 @@ def test_credentials_and_pagers_stay_out_of_the_environment() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        *((name, "x") for name in ("GITHUB_PAT", "MYSQL_PWD", "SMTP_PASS", "SENTRY_DSN")),
-        *((name, "x") for name in ("NPM_CONFIG__AUTH", "SLACK_WEBHOOK_URL", "SESSION_COOKIE")),
-        *((name, "x") for name in ("GPG_PASSPHRASE", "pass", "DB_PASS2", "HTTP_AUTHORIZATION")),
-        ("DATABASE_URL", "postgres://me:word@db.example/x"),
-        ("HTTPS_PROXY", "http://me:word@proxy.example:8080"),
-        ("GIT_REMOTE", "see https://word@github.com/x/y"),
-    ],
-)
-def test_a_credential_stays_out_by_its_name_or_by_what_it_is(name: str, value: str) -> None:
-    assert name not in clean_environment({name: value})
-
-
-@pytest.mark.parametrize(
     "name",
     [
         *("LD_PRELOAD", "LD_AUDIT", "LD_DEBUG", "LD_DEBUG_OUTPUT"),
@@ -151,19 +136,6 @@ def test_a_credential_stays_out_by_its_name_or_by_what_it_is(name: str, value: s
 )
 def test_what_runs_in_every_program_stays_out_of_the_environment(name: str) -> None:
     assert name not in clean_environment({name: "x"})
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        *(("PWD", "/x"), ("OLDPWD", "/x"), ("LD_LIBRARY_PATH", "/x"), ("SSH_AUTH_SOCK", "/x")),
-        *(("DATABASE_URL", "postgres://db/x"), ("HTTPS_PROXY", "http://proxy.example:8080")),
-        *(("BYPASS", "1"), ("PATH", "/bin"), ("AUTHOR", "me@example.com"), ("CI_ENV", "x")),
-        ("PAGE", "https://example.com/@me"),
-    ],
-)
-def test_what_is_no_credential_stays_in_the_environment(name: str, value: str) -> None:
-    assert clean_environment({name: value})[name] == value
 
 
 async def test_a_command_sees_the_clean_environment(

@@ -22,9 +22,10 @@ from treadle.core.task.machine import TaskMachine
 from treadle.core.tools import EffectClass
 from treadle.errors import UsageError
 from treadle.runtime.commit_message import Composer
+from treadle.runtime.own import own_secrets
 from treadle.runtime.ports import Provider, Tools
 from treadle.runtime.titles import Titler
-from treadle.secrets.redaction import Redactor, collect_secrets
+from treadle.secrets.redaction import Redactor
 from treadle.store.live import LiveText
 from treadle.store.local import LocalStore
 from treadle.store.places import Places
@@ -145,8 +146,7 @@ class Setup(Struct, frozen=True):
         provider = self.models.open(config.model_name)
         commits = self.auto_commit and (self.choice.may_change or not approval.only_reads)
         composer = self._composer(config) if commits else None
-        known = collect_secrets(os.environ, Path.home(), files=[self.store.places.remote])
-        redactor = Redactor({**self.models.keys, **known})
+        redactor = Redactor({**self.models.keys, **own_secrets(Path(folder))})
         self.models.redact = self.hooks.redact = redactor.redact
         sandbox = self.sandbox(folder)
         tools = Registry(self._tools(), workspace=folder, sandbox=sandbox)

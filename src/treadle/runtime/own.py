@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import os
+import tomllib
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 from treadle.errors import UsageError
 from treadle.runtime.ports import Store, Writer
 from treadle.secrets.redaction import Redactor, collect_secrets
 from treadle.store.local import LocalStore
 from treadle.store.places import Places
+
+SETTINGS_NAME: Final = "config.toml"
 
 
 def own_store(program: str = "") -> LocalStore:
@@ -33,6 +39,37 @@ def open_own(store: Store, thread_id: str) -> Writer:
     return store.open(thread_id)
 
 
-def own_redactor() -> Redactor:
-    """Knows the credentials in the environment and in the well-known files of the home folder."""
-    return Redactor(collect_secrets(os.environ, Path.home(), files=[Places.find().remote]))
+def own_secrets(workspace: Path | None = None) -> dict[str, str]:
+    """The secrets that this machine knows of, by kind: those of this user, and of one project.
+
+    They are in the environment, in the well-known files of the home folder, in the key files of all
+    providers that the user's settings name, and in the `.env` files of the project.
+
+    Args:
+        workspace: a folder of the project; without it the current one.
+    """
+    places = Places.find()
+    if workspace is None:
+        with suppress(OSError):  # the current folder may be gone
+            workspace = Path.cwd()
+    files = [("remote", places.remote), *_key_files(places.config / SETTINGS_NAME)]
+    return collect_secrets(os.environ, Path.home(), workspace=workspace, files=files)
+
+
+def own_redactor(workspace: Path | None = None) -> Redactor:
+    """Takes the `own_secrets` out of texts, and what looks like a token."""
+    return Redactor(own_secrets(workspace))
+
+
+def _key_files(settings: Path) -> Iterator[tuple[str, Path]]:
+    """The key files that settings name, each with the kind of what is in it.
+
+    Settings with a fault are passed over: who uses them reports it, and what is shown meanwhile
+    goes through a redactor too.
+    """
+    with suppress(OSError, ValueError, AttributeError):
+        providers = tomllib.loads(settings.read_text(encoding="utf-8")).get("providers", {})
+        for name, entry in providers.items():
+            if isinstance(entry, dict) and isinstance(entry.get("key_file"), str):
+                with suppress(RuntimeError):  # `~` where nobody knows the home folder
+                    yield f"{name}_api_key", Path(entry["key_file"]).expanduser()

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from binascii import Error, a2b_base64
-from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from operator import itemgetter
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
@@ -23,7 +24,18 @@ PERCENT_LENGTH_MAX: Final = 16 * 1024
 WRAPPED_LENGTH_MAX: Final = 400
 """Characters of a token that was cut into lines, with what was put between them."""
 
+LINE_LENGTH_MIN: Final = 40
+"""Characters of a line of base64 that goes on in the next one; programs cut at 64 and at 76."""
+
 _BASE64: Final = re.compile(rb"[A-Za-z0-9+/_-]{%d,}+" % BASE64_LENGTH_MIN)
+_LINE_END_BYTES: Final = rb"(?:\\{0,8}\r?\n|\\{1,8}r\\{1,8}n|\\{1,8}n)[ \t>|]{0,12}"
+_LONG_RUN: Final = re.compile(rb"[A-Za-z0-9+/]{%d,}+" % LINE_LENGTH_MIN)
+_LINES: Final = re.compile(
+    rb"[A-Za-z0-9+/]{%d,}+(?:%b[A-Za-z0-9+/]++)+" % (LINE_LENGTH_MIN, _LINE_END_BYTES)
+)
+"""Nothing cuts the form for URLs into lines, and long names in code would look like lines of it."""
+
+_BETWEEN_LINES: Final = re.compile(_LINE_END_BYTES)
 _WORDS: Final = re.compile(rb"[\t\n\r -~]{12,}+")
 """What may hold a token: the shortest is a password of 8 characters in a URL, with its marks."""
 
@@ -58,35 +70,96 @@ def _decoded(run: bytes, skip: int) -> bytes:
         return b""
 
 
-def glimpse(runs: bytes) -> bytes:
+def glimpse(words: bytes, data: bytes) -> bytes:
     """All that the base64 and the percent signs in some bytes may hide, one after the other.
 
     Args:
-        runs: long words, with spaces between them.
+        words: the long words of the bytes, with spaces between them.
+        data: the bytes.
     """
+    runs = _BASE64.findall(words.translate(_FROM_URL))
+    runs += [_joined(lines[0])[0] for lines in _lines(_LONG_RUN.findall(words), data)]
     found: list[bytes] = []
-    for run in _BASE64.findall(runs.translate(_FROM_URL)):
+    for run in runs:
         for skip in range(4):
             # Chance makes hardly a word of bytes: what is left to be looked through is short.
             found += _WORDS.findall(_decoded(run, skip))
-    if _RESERVED.search(runs):
-        signed = [word for word in runs.split() if b"%" in word]
+    if _RESERVED.search(words):
+        signed = [word for word in words.split() if b"%" in word]
         found.append(unquote_to_bytes(b" ".join(signed)))
     return b"\0".join(found)
 
 
+def _lines(long_runs: Iterable[bytes], data: bytes) -> Iterator[re.Match[bytes]]:
+    """Where base64 that was cut into lines stands in some bytes.
+
+    Args:
+        long_runs: those of its runs that may be first lines, in order: to find them again is much
+            faster than to look for any.
+        data: the bytes.
+    """
+    place = 0
+    for run in long_runs:
+        start = data.find(run, place)
+        if start >= 0:
+            lines = _LINES.match(data, start)
+            place = start + len(run) if lines is None else lines.end()
+            if lines is not None:
+                yield lines
+
+
+def _joined(lines: bytes) -> tuple[bytes, list[tuple[int, int]]]:
+    """Lines of base64 as one; for each, at which digit and at which byte it begins."""
+    pieces: list[bytes] = []
+    starts: list[tuple[int, int]] = []
+    digit_count = place = 0
+    for end, next_start in [
+        *(gap.span() for gap in _BETWEEN_LINES.finditer(lines)),
+        (len(lines), len(lines)),
+    ]:
+        pieces.append(lines[place:end])
+        starts.append((digit_count, place))
+        digit_count += end - place
+        place = next_start
+    return b"".join(pieces), starts
+
+
 def in_base64(data: bytes) -> Iterator[View]:
-    """What stands in the runs of base64 in some bytes, for each way to read them as a text."""
+    """What stands in the base64 in some bytes, for each way to read it as a text.
+
+    It may be cut into lines: then all of them are read as one.
+    """
     for run in _BASE64.finditer(data.translate(_FROM_URL)):
-        for skip in range(4):
-            text = _decoded(run[0], skip)
-            if _WORDS.search(text):
-                yield View(text.decode("latin-1"), partial(_digits, run.start() + skip))
+        yield from _texts(run[0], [(0, run.start())])
+    for lines in _lines(_LONG_RUN.findall(data), data):
+        digits, starts = _joined(lines[0])
+        yield from _texts(digits, [(digit, lines.start() + place) for digit, place in starts])
 
 
-def _digits(first: int, start: int, end: int) -> tuple[int, int]:
-    """The digits that hold some bytes: six bits each, from the first digit on."""
-    return first + start * 8 // 6, first - (-end * 8 // 6)
+def _texts(digits: bytes, starts: list[tuple[int, int]]) -> Iterator[View]:
+    """What some base64 holds, from each of its first four digits on.
+
+    Args:
+        digits: without the line ends that stood in it.
+        starts: for each of its lines, at which digit and at which place of the text it begins.
+    """
+    for skip in range(4):
+        text = _decoded(digits, skip)
+        if _WORDS.search(text):
+            yield View(text.decode("latin-1"), partial(_place_of_bytes, starts, skip))
+
+
+def _place_of_bytes(
+    starts: list[tuple[int, int]], skip: int, start: int, end: int
+) -> tuple[int, int]:
+    """Where the digits stand that hold some bytes: six bits each, from the digit `skip` on."""
+    first, last = skip + start * 8 // 6, skip - (-end * 8 // 6) - 1
+    return _place_of_digit(starts, first), _place_of_digit(starts, last) + 1
+
+
+def _place_of_digit(starts: list[tuple[int, int]], digit: int) -> int:
+    at_digit, place = starts[bisect_right(starts, digit, key=itemgetter(0)) - 1]
+    return place + digit - at_digit
 
 
 def _signed(first: int, signs: list[int], start: int, end: int) -> tuple[int, int]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from itertools import chain, count
 from pathlib import Path
 from typing import Final
@@ -19,7 +19,8 @@ from urllib.parse import quote, quote_plus
 
 from msgspec import Struct
 
-from treadle.secrets.known_secrets import SECRET_LENGTH_MIN, find_in_environment, find_in_files
+from treadle.secrets.environment import find_in_environment
+from treadle.secrets.known_secrets import SECRET_LENGTH_MIN, find_in_files, find_project_files
 from treadle.secrets.stream_redaction import Openings, Stream
 from treadle.secrets.token_formats import Shape, find_shapes
 
@@ -51,6 +52,7 @@ only then."""
 
 _LABEL: Final = re.compile(rf"(\[REDACTED:[a-z0-9_.-]{{1,{KIND_LENGTH_MAX}}}\])")
 _NOT_KIND: Final = re.compile(r"[^a-z0-9_.-]+")
+_BASE64_TAIL: Final = re.compile(r"[A-Za-z0-9+/_-]{0,2}={0,2}(?![A-Za-z0-9+/_=-])")
 _URL_SAFE: Final = str.maketrans("+/", "-_")
 _PERCENT: Final = re.compile(r"%[0-9A-F]{2}")
 
@@ -73,10 +75,15 @@ class Redactor:
         has_shapes: bool = True,
     ) -> None:
         known: dict[str, str] = {}
+        self._values: dict[str, str] = {}
+        self._in_base64: set[str] = set()
         for kind, value in secrets.items():
             name = _NOT_KIND.sub("_", kind.lower())[:KIND_LENGTH_MAX] or "secret"
             for form in _forms(value.strip(), length_min):
                 known.setdefault(form, f"[REDACTED:{name}]")
+            if len(value.strip()) >= length_min and value.isascii():
+                self._values.setdefault(value.strip(), name)
+            self._in_base64.update(_base64_forms(value.strip().encode("utf-8", "surrogatepass")))
         self._known = tuple(known.items())
         self._has_shapes = has_shapes
         # No label contains another, nor the beginning of one: they are told apart in any order.
@@ -99,19 +106,24 @@ class Redactor:
         A label that stands there already stays, even if a secret looks like a piece of it.
         """
         known = [item for item in self._known if item[0] in text]
-        shapes = find_shapes(text) if self._has_shapes else []
+        shapes = self._shapes(text)
         if not known and not shapes:
             return []
         found: list[Span] = []
         place = 0
         for number, part in enumerate(self._labels.split(text)):
             if not number % 2:
-                if self._has_shapes and len(part) < len(text):
-                    shapes = find_shapes(part)
-                spans = chain(_find(part, known), map(_span_of, shapes))
+                if len(part) < len(text):
+                    shapes = self._shapes(part)
+                spans = chain(_find(part, known, self._in_base64), map(_span_of, shapes))
                 found += (_moved(span, place) for span in _merged(spans))
             place += len(part)
         return found
+
+    def _shapes(self, text: str) -> list[Shape]:
+        if not self._has_shapes and not self._values:
+            return []
+        return find_shapes(text, self._values, has_rules=self._has_shapes)
 
     def stream(self) -> Stream:
         """Redacts a text that comes in pieces."""
@@ -206,12 +218,17 @@ def _span_of(shape: Shape) -> Span:
     return Span(shape.start, shape.end, shape.end - shape.start, label)
 
 
-def _find(text: str, known: Iterable[tuple[str, str]]) -> Iterator[Span]:
+def _find(text: str, known: Iterable[tuple[str, str]], in_base64: Container[str]) -> Iterator[Span]:
+    """Where known forms of secrets stand, with their labels; some of the forms are base64."""
     for value, label in known:
         start = text.find(value)
         while start >= 0:
+            end = start + len(value)
+            # The bits at the edges of base64 share a digit with what stands beside them: of the
+            # last digits of a run some hold the rest of the value, and nothing else worth keeping.
+            tail = _BASE64_TAIL.match(text, end) if value in in_base64 else None
             # What is known by its name says more than its format.
-            yield Span(start, start + len(value), len(value) + 1, label)
+            yield Span(start, end if tail is None else tail.end(), len(value) + 1, label)
             start = text.find(value, start + 1)
 
 
@@ -260,15 +277,19 @@ def _base64_forms(data: bytes) -> Iterator[str]:
 
 
 def collect_secrets(
-    environ: Mapping[str, str], home: Path, *, files: Iterable[Path] = ()
+    environ: Mapping[str, str],
+    home: Path,
+    *,
+    workspace: Path | None = None,
+    files: Iterable[tuple[str, Path]] = (),
 ) -> dict[str, str]:
     """The secrets that this machine knows of, for a `Redactor`. Never fails.
 
     Args:
-        environ: environment variables; those whose names speak of credentials, and passwords in
-            any URL.
+        environ: environment variables; those that are credentials, and files that they name.
         home: the home folder, in which tools keep credentials in well-known files.
-        files: more files of names and values, such as a project's `.env`.
+        workspace: the folder an agent works in; the `.env` files of its project are read.
+        files: more files of names and values, or of one key, each with its kind.
 
     Returns:
         Values by kind, at most `SECRET_COUNT_MAX`. A kind that has several values is numbered:
@@ -276,7 +297,9 @@ def collect_secrets(
     """
     secrets: dict[str, str] = {}
     seen: set[str] = set()
-    for kind, value in chain(find_in_environment(environ), find_in_files(home, files)):
+    project = find_project_files(workspace) if workspace is not None else ()
+    others = chain(files, project)
+    for kind, value in chain(find_in_environment(environ), find_in_files(home, environ, others)):
         if value in seen or len(secrets) == SECRET_COUNT_MAX:
             continue
         seen.add(value)

@@ -115,7 +115,7 @@ class Stream:
         text = self._held + piece
         first = self._openings.first(text)
         for start, end in reversed(self._places(text)) if first else ():
-            if start < first < end:
+            if start <= first < end:
                 # What says that it is a secret may stand before it, and is held back with it.
                 first = min(start, self._openings.first(text[: start + 1]))
         if self._is_key_told or len(text) - first > HELD_LENGTH_MAX:

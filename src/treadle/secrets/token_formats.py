@@ -8,7 +8,7 @@ signs hide them. Only where literals stand, the patterns of their rules are trie
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Final
 
@@ -53,23 +53,36 @@ class Shape(Struct, frozen=True, order=True):
     kind: str
 
 
-def find_shapes(text: str) -> list[Shape]:
+def find_shapes(
+    text: str, values: Mapping[str, str] | None = None, *, has_rules: bool = True
+) -> list[Shape]:
     """All tokens in a text that are known by their format, in order; they may overlap.
 
     What only stands for a token (`ghp_xxxx`, documentation) is none.
+
+    Args:
+        text: what is looked through.
+        values: known secrets and their kinds; they too are found in what base64 and percent signs
+            hide, and only there.
+        has_rules: whether formats are looked for.
     """
     data = text.encode("utf-8", "surrogatepass")
     words = b" ".join(_LONG_WORD.findall(data.translate(_APART)))
+    found = list(_find(text, _plain_literals(text, data, words))) if has_rules else []
+    glimpsed = glimpse(words, data)
+    if glimpsed:
+        literals = [one for one, found in _HIDDEN if has_rules and found in glimpsed]
+        known = {one: kind for one, kind in (values or {}).items() if one.encode() in glimpsed}
+        found += _find_hidden(text, literals, known) if literals or known else ()
+    return sorted(set(found))
+
+
+def _plain_literals(text: str, data: bytes, words: bytes) -> list[str]:
+    """Which literals of the rules stand in a text as they are."""
     plain = [one for one in _IN_TEXT if one in text]
     plain += [one for one, found in _IN_WORD if found in words]
     names = _names(data, words)
-    plain += [one for one, found in _IN_NAME.items() if found in names]
-    glimpsed = glimpse(words)
-    hidden = [one for one, found in _HIDDEN if found in glimpsed] if glimpsed else []
-    found = list(_find(text, plain)) if plain else []
-    if hidden:
-        found += _find_hidden(text, hidden)
-    return sorted(set(found))
+    return plain + [one for one, found in _IN_NAME.items() if found in names]
 
 
 def _names(data: bytes, words: bytes) -> bytes:
@@ -84,14 +97,17 @@ def _names(data: bytes, words: bytes) -> bytes:
     return b"\0".join(found)
 
 
-def _find_hidden(text: str, literals: Iterable[str]) -> Iterator[Shape]:
-    """What stands in base64 and behind percent signs."""
+def _find_hidden(text: str, literals: Iterable[str], values: Mapping[str, str]) -> Iterator[Shape]:
+    """What stands in base64 and behind percent signs: tokens, and known values with their kinds."""
     # One byte for each character: what is beyond ASCII stands in neither of them.
     data = text.encode("ascii", "replace")
     for view in chain(in_base64(data), in_percent(data)):
         here = [one for one in literals if one in view.text]
         for shape in _find(view.text, here) if here else ():
             yield Shape(*view.place(shape.start, shape.end), shape.kind)
+        for value, kind in values.items():
+            for found in re.finditer(re.escape(value), view.text):
+                yield Shape(*view.place(*found.span()), kind)
 
 
 def _find(text: str, literals: Iterable[str]) -> Iterator[Shape]:

@@ -356,6 +356,14 @@ RULES: Final = (
         is_whole=True,
         can_wrap=False,
     ),
+    Rule(
+        "url_token",  # in the place of a user's name, without a password: `https://TOKEN@host`
+        ("http://", "https://", "http:\\/\\/", "https:\\/\\/", "http:\\\\/", "https:\\\\/"),
+        re.compile(rf"https?:{_SLASH}{_SLASH}(?P<s>[A-Za-z0-9_.~%+=-]{{20,400}}+)@[A-Za-z0-9\[]"),
+        is_right=lambda secret: is_mixed(secret) and is_telling(unquote(secret)),
+        is_whole=True,
+        can_wrap=False,
+    ),
 )
 """All formats, by where they are from."""
 
@@ -378,6 +386,11 @@ _PEM_OPEN: Final = (
     r"-----BEGIN(?:[A-Z0-9 ]{0,50}-{0,4}|[A-Z0-9 ]{0,30} PRIVATE KEY(?: BLOCK)?-----"
     rf"{_PEM_LINES}{_JUNK}{{0,24}})"
 )
-OPEN: Final = re.compile(rf"(?:{_NAME_OPEN}|{_PEM_OPEN})\Z")
+_BASE64_LINE_END: Final = r"(?:\\{0,8}\r?\n|\\{1,8}r\\{1,8}n|\\{1,8}n)[ \t>|]{0,12}"
+_BASE64_OPEN: Final = (
+    rf"(?<![A-Za-z0-9+/._:@%-])[A-Za-z0-9+/]{{40,}}+(?:{_BASE64_LINE_END}[A-Za-z0-9+/]++)*+"
+    rf"(?:{_BASE64_LINE_END}|\\{{0,8}}\r?)"
+)
+OPEN: Final = re.compile(rf"(?:{_NAME_OPEN}|{_PEM_OPEN}|{_BASE64_OPEN})\Z")
 """The end of a text that more of a secret with spaces in it may follow: a value behind its name,
-the lines of a key."""
+the lines of a key, the lines of base64."""

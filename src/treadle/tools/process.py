@@ -25,6 +25,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from treadle.secrets.environment import is_credential
+
 TERM_S: Final = 2.0
 """Seconds between TERM, on which programs tidy up, and KILL."""
 PIPE_S: Final = 0.5
@@ -38,16 +40,6 @@ MARK: Final = "TREADLE_RUN_ID"
 """The environment variable by which descendants are found; random in each run."""
 _PROC: Final = Path("/proc")
 
-_SECRET_NAME: Final = re.compile(
-    r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|WEBHOOK"
-    r"|(^|_)(PAT|PWD|PASS|PW|PASSPHRASE|AUTH|AUTHORIZATION|JWT|DSN|COOKIES?)\d*(_|$)",
-    re.IGNORECASE,
-)
-"""Environment variables with such names stay with the agent; a command prints too easily."""
-_KEPT: Final = frozenset({"PWD", "OLDPWD", "SSH_AUTH_SOCK"})
-"""No credentials, whatever their names say; a sandbox drops the socket by itself."""
-_SECRET_VALUE: Final = re.compile(r"://[^/\s@]*@")
-"""An address with a user, who often has a password there: `postgres://me:pw@host`."""
 _STARTS_MORE: Final = re.compile(
     r"LD_PRELOAD|LD_AUDIT|LD_DEBUG\w*|BASH_ENV|ENV|PROMPT_COMMAND|BASH_FUNC_.*"
 )
@@ -126,10 +118,7 @@ def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _is_kept(name: str, value: str) -> bool:
-    if name in _KEPT:
-        return True
-    is_secret = _SECRET_NAME.search(name) or _SECRET_VALUE.search(value)
-    return not is_secret and not _STARTS_MORE.fullmatch(name)
+    return not is_credential(name, value) and not _STARTS_MORE.fullmatch(name)
 
 
 class _Program:

@@ -1,0 +1,108 @@
+"""Environment variables: what commands do not get is what is taken out of texts."""
+
+from __future__ import annotations
+
+import random
+from typing import Final
+
+from token_samples import TOKENS, secret_of
+from treadle.secrets.environment import find_in_environment, is_credential
+from treadle.secrets.redaction import Redactor
+from treadle.tools.process import clean_environment
+
+DICE: Final = random.Random(9)
+WORD: Final = "tok3n-x7YzQ9aa-7"
+
+CREDENTIALS: Final = {
+    **dict.fromkeys(
+        [
+            *("GITHUB_PAT", "MYSQL_PWD", "SMTP_PASS", "SENTRY_DSN", "NPM_CONFIG__AUTH"),
+            *("SESSION_COOKIE", "GPG_PASSPHRASE", "pass", "DB_PASS2", "HTTP_AUTHORIZATION"),
+            *("ANTHROPIC_API_KEY", "github_token", "AWS_SECRET_ACCESS", "PGPASSWORD"),
+            *("MYSQL_PASSWD", "APP_JWT", "LDAP_PW", "SSHPASS", "BW_SESSION", "OP_SESSION_ada"),
+        ],
+        WORD,
+    ),
+    "SLACK_WEBHOOK_URL": f"https://hooks.example/services/{WORD}",
+    "DATABASE_URL": f"postgres://me:{WORD}@db.example/x",
+    "HTTPS_PROXY": f"http://me:{WORD}@proxy.example:8080",
+    "GIT_REMOTE": f"see https://{WORD}1234567@github.com/x/y",
+    "OPENAI": TOKENS["openai_key"](DICE),
+    "DEPLOY": TOKENS["private_key"](DICE),
+    "STORAGE": f"DefaultEndpointsProtocol=https;AccountName=x;AccountKey={WORD}Ab12==",
+    "JDBC_URL": f"jdbc:postgresql://db.example/x?user=ada&password={WORD}",
+    "CONNINFO": f"host=db user=ada password={WORD} sslmode=on",
+}
+"""Each holds a secret that is telling."""
+
+SHORT: Final = {
+    "SOME_KEY": "x",
+    "PGPASSWORD": "pw",
+    "CONNINFO": "host=db user=ada password=pw",
+    "MSSQL": "Server=db;User Id=sa;Pwd=pw;",
+    "DATABASE_URL": "postgres://me:pw@db.example/x",
+    "MIRROR": "https://word@git.example/x",
+    "GOOGLE_APPLICATION_CREDENTIALS": "x",
+}
+"""Credentials that are too short to be looked for in texts."""
+
+HARMLESS: Final = {
+    **dict.fromkeys(("PWD", "OLDPWD", "LD_LIBRARY_PATH", "SSH_AUTH_SOCK", "HOME"), "/x"),
+    "PATH": "/bin",
+    "BYPASS": "1",
+    "AUTHOR": "me@example.com",
+    "CI_ENV": "x",
+    "DATABASE_URL": "postgres://db/x",
+    "HTTPS_PROXY": "http://proxy.example:8080",
+    "PAGE": "https://example.com/@me",
+    "XDG_SESSION_ID": "7",
+    "DESKTOP_SESSION": "gnome",
+    "TOKENIZERS_PARALLELISM": "false",
+    "KEYBOARD_LAYOUT": "us",
+    "GIT_AUTHOR_NAME": "Ada",
+    "LS_COLORS": "rs=0:di=01;34:ln=01;36",
+    "JAVA_OPTS": "-Xmx2g -Dfile.encoding=UTF-8",
+    "COMMIT": "9f2c1e7b6a5d4c3b2a1908f7e6d5c4b3a2918070",
+}
+
+
+def test_a_credential_is_kept_from_commands_and_taken_out_of_texts() -> None:
+    handed_over = [
+        name for name, value in CREDENTIALS.items() if name in clean_environment({name: value})
+    ]
+    shown = []
+    for name, value in CREDENTIALS.items():
+        text = Redactor(dict(find_in_environment({name: value}))).redact(f"it is {value}")
+        if (WORD if WORD in value else secret_of(value)) in text:
+            shown.append(name)
+    assert (handed_over, shown) == ([], [])
+
+
+def test_one_that_is_too_short_for_texts_is_kept_from_commands_all_the_same() -> None:
+    assert [name for name, value in SHORT.items() if not is_credential(name, value)] == []
+    assert list(find_in_environment(SHORT)) == []
+
+
+def test_what_is_no_credential_reaches_commands() -> None:
+    kept = clean_environment(HARMLESS)
+    assert {name: kept.get(name) for name in HARMLESS} == HARMLESS
+    assert list(find_in_environment(HARMLESS)) == []
+
+
+def test_of_a_variable_the_secrets_in_it_are_known_and_all_of_it_if_it_is_one() -> None:
+    webhook = "https://hooks.slack.com/services/T0/B0/x7Yz"
+    found = find_in_environment(
+        {
+            "GH_TOKEN": f" {WORD}\n",
+            "DATABASE_URL": f"postgres://ada:{WORD}1@db.example.com:5432/app",
+            "TOKEN_ENV": "production",
+            "SSH_AUTH_SOCK": "/tmp/ssh-x7/agent.1",
+            "SLACK_WEBHOOK_URL": webhook,
+            "AUTH_URL": "https://auth.example.com/x7/token",
+        }
+    )
+    assert dict(found) == {
+        "GH_TOKEN": WORD,
+        "DATABASE_URL": f"{WORD}1",
+        "SLACK_WEBHOOK_URL": webhook,
+    }
