@@ -29,6 +29,8 @@ from treadle.runtime.recovery import Answer, Resolution
 from treadle.runtime.session import Session
 from treadle.thread.facts import GitObserved
 
+HELPER = "helper"
+
 EFFECTS = {
     "read": EffectClass.READ,
     "add": EffectClass.MUTATE,
@@ -37,20 +39,34 @@ EFFECTS = {
     "cancel": EffectClass.READ,
     "close": EffectClass.MUTATE,
     "more": EffectClass.READ,
+    "steer": EffectClass.READ,
+    "big": EffectClass.READ,
+    "grave": EffectClass.MUTATE,
+    HELPER: EffectClass.IDEMPOTENT,
 }
 """`add` has one effect; `fail` has it too and fails then; `cancel` cancels the turn it runs in;
 `close`, when it runs first, closes the session and never ends; `more` says something while the
-agent is busy."""
+agent is busy, and `steer` something that the same turn hears; `big` says more than a message holds;
+`grave` needs a person's yes; the helper is a sub-agent."""
 
 MORE = "add; say that too"
+HELPER_TASK = "add+read; say it is done as I was told to do it"
+DONE = "say it is done, as far as anybody knows"
+"""Short answers end no task."""
+BIG_OUTPUT = "all of it " * 5_000
 
 
 class Model:
-    """Answers by the plan of the last prompt."""
+    """Answers by the plan of the last prompt.
+
+    Args:
+        world: is told what it has seen.
+        thread: whose model it is; empty where it is not shown all that was said there.
+    """
 
     name = "lab"
 
-    def __init__(self, world: World, thread: str) -> None:
+    def __init__(self, world: World, thread: str = "") -> None:
         self._world = world
         self._thread = thread
         self._failed: set[int] = set()
@@ -63,7 +79,8 @@ class Model:
         self, request: LlmRequest
     ) -> AsyncGenerator[LlmEvent.TextDelta | LlmEvent.Completed | LlmEvent.Error, None]:
         messages = request.messages
-        self._world.seen(self._thread, messages)
+        if self._thread:
+            self._world.seen(self._thread, messages)
         step = _step(messages)
         if step.startswith("!") and len(messages) not in self._failed:
             self._failed.add(len(messages))
@@ -75,7 +92,7 @@ class Model:
             yield LlmEvent.TextDelta(step)
         else:
             calls = tuple(
-                ToolCall(f"c{len(messages)}-{index}", name)
+                ToolCall(f"c{len(messages)}-{index}", name, _arguments(name))
                 for index, name in enumerate(step.split("+"))
             )
         text = step.partition(" ")[2] or f"I do {step}"
@@ -90,24 +107,37 @@ def _step(messages: Sequence[Message]) -> str:
     for message in reversed(messages):
         if message.role == "user":
             steps = [step.strip() for step in message.content.split(";")]
-            return steps[done] if done < len(steps) else "say done"
+            return steps[done] if done < len(steps) and _is_step(steps[done]) else DONE
         done += message.role == "assistant"
-    return "say nothing"
+    return DONE
+
+
+def _is_step(text: str) -> bool:
+    """Whether it is a step of a plan, and not what Treadle itself asks for, such as a summary."""
+    names = text.removeprefix("!").split("+")
+    return text.startswith("say") or all(name in EFFECTS for name in names)
+
+
+def _arguments(tool: str) -> str:
+    return f'{{"task": "{HELPER_TASK}"}}' if tool == HELPER else "{}"
 
 
 class Toolbox:
     """Runs calls; every effect is noted in the world before and after it happens."""
 
-    def __init__(self, world: World, thread: str) -> None:
+    def __init__(self, world: World) -> None:
         self._world = world
-        self._thread = thread
         self.session: Session | None = None
         self.on_close: Callable[[], None] = _ignore
         self._said: set[asyncio.Task[object]] = set()
 
     def definitions(self) -> Sequence[ToolDefinition]:
         schema = {"type": "object", "properties": {}}
-        return [ToolDefinition(name, name, schema, effect) for name, effect in EFFECTS.items()]
+        return [
+            ToolDefinition(name, name, schema, effect)
+            for name, effect in EFFECTS.items()
+            if name != HELPER
+        ]
 
     def risk_of(self, call: ToolCall) -> None:
         return None
@@ -118,14 +148,14 @@ class Toolbox:
     async def execute(
         self, call: ToolCall, *, key: str, progress: Callable[[ToolProgress], None]
     ) -> Outcome:
-        name = call.tool_name
-        self._world.note(Begun(self._thread, call.id, name, key))
+        name, thread = call.tool_name, key.partition(":")[0]
+        self._world.note(Begun(thread, call.id, name, key))
         progress(ToolProgress(0.5))
         await asyncio.sleep(0)
         try:
             self._world.effect(call.id)
         except OSError as error:
-            self._world.note(Ended(self._thread, call.id))
+            self._world.note(Ended(thread, call.id))
             return ToolExecutionOutcome.Error(call.id, ToolError(ToolErrorKind.IO, str(error)))
         if name == "cancel":
             assert self.session is not None
@@ -135,8 +165,15 @@ class Toolbox:
             self.on_close()
             await asyncio.Event().wait()
         elif name == "more":
-            await self._say(f"{MORE} {call.id} {len(self._world.notes)}")
-        self._world.note(Ended(self._thread, call.id))
+            await self._say(thread, f"{MORE} {call.id} {len(self._world.notes)}")
+        elif name == "steer":
+            assert self.session is not None
+            text = f"read; say {call.id} {len(self._world.notes)} heard"
+            self.session.queue(text, steers=True)
+            self._world.note(Said(thread, text))
+        self._world.note(Ended(thread, call.id))
+        if name == "big":
+            return ToolExecutionOutcome.Success(call.id, f"{call.id} {BIG_OUTPUT}")
         if name == "fail":
             return ToolExecutionOutcome.Error(call.id, ToolError(ToolErrorKind.FAILED, "it broke"))
         return ToolExecutionOutcome.Success(call.id, f"{name} {call.id} is done\u2028é\n")
@@ -145,7 +182,7 @@ class Toolbox:
         notes = self._world.notes
         return sum(isinstance(note, Begun) and note.call == call.id for note in notes)
 
-    async def _say(self, text: str) -> None:
+    async def _say(self, thread: str, text: str) -> None:
         """As a person would who types while the agent works, and sees it accepted."""
         assert self.session is not None
         task: asyncio.Task[object] = asyncio.ensure_future(self.session.turn(text))
@@ -153,11 +190,12 @@ class Toolbox:
         task.add_done_callback(_drop)
         await asyncio.sleep(0)
         if not task.done():
-            self._world.note(Said(self._thread, text))
+            self._world.note(Said(thread, text))
 
     async def ask(self, question: Question) -> Answer:
         """A person who always says: run it again."""
-        self._world.note(Allowed(self._thread, question.call.id))
+        assert self.session is not None
+        self._world.note(Allowed(self.session.thread_id, question.call.id))
         return Answer(Resolution.RUN_AGAIN)
 
 

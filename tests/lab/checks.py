@@ -9,18 +9,34 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from lab.agent import EFFECTS
 from lab.model_disk import ModelDisk
 from lab.script import journal_path, lab_store, recover
-from lab.world import Acked, Allowed, Begun, Ended, Note, Said, Seen, World, digests_of
+from lab.world import (
+    Acked,
+    Adopted,
+    Agreed,
+    Allowed,
+    Begun,
+    Ended,
+    Hidden,
+    Note,
+    Said,
+    Scrubbed,
+    Seen,
+    World,
+    digests_of,
+)
 from treadle.core.tools import EffectClass
 from treadle.errors import StoreError, TreadleError, UnknownThreadError
 from treadle.store.disk import Disk, PosixDisk
@@ -70,16 +86,34 @@ class Demand(Struct, frozen=True):
     seen: tuple[Seen, ...] = ()
     said: tuple[str, ...] = ()
     begun: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+    gone: str = ""
+    """A text that was taken out; from then on hashes may be other ones."""
 
 
 def demands_of(notes: Iterable[Note]) -> dict[str, Demand]:
-    """What the notes demand of each thread that was acknowledged."""
+    """What the notes demand of each thread that was acknowledged, or in which a call began."""
     acked: dict[str, dict[Acked, None]] = {}
     seen: dict[str, dict[Seen, None]] = {}
     said: dict[str, list[str]] = {}
     begun: dict[str, list[str]] = {}
+    hidden: dict[str, list[str]] = {}
+    gone = ""
     for note in notes:
-        if isinstance(note, Acked):
+        if isinstance(note, Scrubbed):
+            # The threads are chained anew from here on: what was promised before stands by number.
+            gone = note.text
+            acked = {
+                one: dict.fromkeys(replace(promise, hash="") for promise in promised)
+                for one, promised in acked.items()
+            }
+            seen.clear()
+            said = {
+                one: [text for text in texts if gone not in text] for one, texts in said.items()
+            }
+        elif isinstance(note, Hidden):
+            hidden.setdefault(note.thread, []).append(note.text)
+        elif isinstance(note, Acked):
             acked.setdefault(note.thread, {})[note] = None
         elif isinstance(note, Seen):
             seen.setdefault(note.thread, {})[note] = None
@@ -89,12 +123,14 @@ def demands_of(notes: Iterable[Note]) -> dict[str, Demand]:
             begun.setdefault(note.thread, []).append(note.call)
     return {
         thread: Demand(
-            tuple(promised),
+            tuple(acked.get(thread, ())),
             tuple(seen.get(thread, ())),
             tuple(said.get(thread, ())),
             tuple(begun.get(thread, ())),
+            tuple(hidden.get(thread, ())),
+            gone,
         )
-        for thread, promised in acked.items()
+        for thread in dict.fromkeys((*acked, *begun))
     }
 
 
@@ -104,7 +140,7 @@ def check_history(demand: Demand, records: Sequence[Record], fold: ThreadFold) -
     for promised in demand.acked:
         if len(records) < promised.seq:
             found.append(f"lost: record {promised.seq} was acknowledged, {len(records)} are left")
-        elif records[promised.seq - 1].hash != promised.hash:
+        elif promised.hash not in ("", records[promised.seq - 1].hash):
             found.append(f"changed: record {promised.seq} is not the one that was acknowledged")
     messages = list(fold.conversation)
     digests = digests_of(messages)
@@ -121,6 +157,10 @@ def check_history(demand: Demand, records: Sequence[Record], fold: ThreadFold) -
         for text in dict.fromkeys(demand.said)
         if kept[text] != 1
     )
+    shown = [message.content for message in fold.conversation.in_view]
+    found.extend(
+        f"shown: {text!r} was taken back" for text in demand.hidden if any(text in s for s in shown)
+    )
     started = {r.event["call_id"] for r in records if r.event["type"] == "tool_started"}
     found.extend(
         f"unrecorded: call {call} was running and no record says so"
@@ -136,7 +176,9 @@ def check_effects(notes: Sequence[Note], records: Sequence[Record], thread: str)
     begun = [note for note in notes if isinstance(note, Begun) and note.thread == thread]
     runs = Counter(note.call for note in begun if EFFECTS[note.tool] is EffectClass.MUTATE)
     doubts = Counter(r.event["call_id"] for r in records if r.event["type"] == "tool_uncertain")
-    allowed = Counter(note.call for note in notes if isinstance(note, Allowed))
+    allowed = Counter(
+        note.call for note in notes if isinstance(note, Allowed) and note.thread == thread
+    )
     for call, count in runs.items():
         if count > 1 + min(doubts[call], allowed[call]):
             found.append(f"repeated: mutating call {call} ran {count} times")
@@ -144,7 +186,8 @@ def check_effects(notes: Sequence[Note], records: Sequence[Record], thread: str)
     for note in begun:
         keys.setdefault(note.call, set()).add(note.key)
     found.extend(f"unstable: call {call} had several keys" for call in keys if len(keys[call]) > 1)
-    ended = {note.call for note in notes if isinstance(note, Ended)}
+    found += check_approvals(notes, thread)
+    ended = {note.call for note in notes if isinstance(note, Ended) and note.thread == thread}
     results = {r.event["call_id"] for r in records if r.event["type"] == "tool_completed"}
     cancelled = any(r.event["type"] == "cancel_requested" for r in records)
     for call in runs:
@@ -152,6 +195,36 @@ def check_effects(notes: Sequence[Note], records: Sequence[Record], thread: str)
             found.append(f"unsaid: call {call} never ended, and no record says it is uncertain")
         if call not in results and not cancelled:
             found.append(f"open: call {call} has no result")
+    return found
+
+
+def check_approvals(notes: Iterable[Note], thread: str) -> list[str]:
+    """Whether every call that needs a yes had one when it began."""
+    found: list[str] = []
+    agreed: set[str] = set()
+    for note in notes:
+        if isinstance(note, Agreed | Begun) and note.thread == thread:
+            if isinstance(note, Agreed):
+                agreed.add(note.call)
+            elif note.tool == "grave" and note.call not in agreed:
+                found.append(f"unapproved: call {note.call} ran without a yes")
+    return found
+
+
+def check_outputs(disk: Disk, store: LocalStore, records: Iterable[Record]) -> list[str]:
+    """Whether every large output that a record names is there, whole."""
+    found: list[str] = []
+    for record in records:
+        blob = record.event.get("outcome", {}).get("blob")
+        if blob is None:
+            continue
+        path = f"{store.folders.blobs}/{blob['sha256']}"
+        try:
+            digest = sha256(disk.read(path)).hexdigest()
+        except OSError as error:
+            digest = str(error)
+        if digest != blob["sha256"]:
+            found.append(f"missing: the output that record {record.seq} names: {digest}")
     return found
 
 
@@ -247,17 +320,29 @@ def check_appending(
     return []
 
 
-def check_recovery(disk: ModelDisk, notes: Sequence[Note]) -> list[str]:
-    """Whether sessions take up what a crash left, and no effect happens twice unsaid."""
+def check_recovery(
+    disk: ModelDisk,
+    notes: Sequence[Note],
+    work: Callable[[LocalStore, World], Coroutine[Any, Any, None]] = recover,
+) -> list[str]:
+    """Whether the next process takes up what a crash left, and no effect happens twice unsaid."""
     world = World(notes)
     store = lab_store(disk, first_id=2_000)
     try:
-        asyncio.run(recover(store, world))
-    except StoreError as error:
+        asyncio.run(work(store, world))
+    except (TreadleError, AssertionError) as error:
         return [f"unrecoverable: {type(error).__name__}: {error}"]
-    except UnknownThreadError as error:
-        return [f"unrecoverable: {error}"]
-    return check_end(disk, store, world.notes)
+    return check_end(disk, store, world.notes) + check_gone(disk.files(), world.notes)
+
+
+def check_gone(files: Mapping[str, bytes], notes: Iterable[Note]) -> list[str]:
+    """Whether what was taken out stands nowhere."""
+    return [
+        f"left: {note.text!r} still stands in {path}"
+        for note in notes
+        if isinstance(note, Scrubbed) and note.is_over
+        for path in (*note.left, *(one for one in files if note.text.encode() in files[one]))
+    ]
 
 
 def check_end(disk: Disk, store: LocalStore, notes: Sequence[Note], root: str = "") -> list[str]:
@@ -277,7 +362,31 @@ def check_end(disk: Disk, store: LocalStore, notes: Sequence[Note], root: str = 
             found.append(f"unreadable: {loaded.problem}")
         found += check_history(demand, records, loaded.fold)
         found += check_effects(notes, records, thread)
-    return found
+        found += check_outputs(disk, store, records)
+    found += [
+        f"unmarked: nothing says that {note.thread} was made elsewhere"
+        for note in notes
+        if isinstance(note, Adopted)
+        and note.thread in store.ids()
+        and not store.adopted.is_foreign(note.thread)
+    ]
+    return found + check_sub_agents(store, notes)
+
+
+def check_sub_agents(store: LocalStore, notes: Iterable[Note]) -> list[str]:
+    """Whether each call of a sub-agent was worked on in one thread."""
+    workers: dict[tuple[str, str], set[str]] = {}
+    for thread in dict.fromkeys(note.thread for note in notes if isinstance(note, Begun)):
+        with suppress(TreadleError):
+            header = store.load(thread).fold.header
+            if header.parent is not None:
+                call = (header.parent, header.parent_call or "")
+                workers.setdefault(call, set()).add(thread)
+    return [
+        f"repeated: call {call} was worked on in {len(threads)} threads"
+        for (_, call), threads in workers.items()
+        if len(threads) > 1
+    ]
 
 
 def check_folder(root: str, notes: Sequence[Note]) -> list[str]:
@@ -294,6 +403,7 @@ def check_folder(root: str, notes: Sequence[Note]) -> list[str]:
             open_and_close(store, thread)
     except (TreadleError, OSError) as error:
         return [f"unreadable: {type(error).__name__}: {error}"]
+    found += check_gone(before, notes)
     if _contents(root) != before:
         found.append("restless: opening a recovered thread changed its files")
     return found

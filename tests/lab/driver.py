@@ -12,7 +12,6 @@ import os
 import shutil
 import sys
 import traceback
-from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from lab.checks import check_folder
+from lab.features import FEATURES, Feature, Work
 from lab.mounts import cut_power
 from lab.planted import plant
 from lab.script import lab_store, play, recover, small_snapshots
@@ -57,6 +57,8 @@ class Task(Struct, frozen=True):
     trace: str = ""
     """Write down one undisturbed session here, and do nothing else."""
     until: str = ""
+    feature: str = ""
+    """Which of the `FEATURES` is used; without one it is the session."""
 
 
 class Counts(Struct):
@@ -64,9 +66,6 @@ class Counts(Struct):
 
     session: str
     recovery: str
-
-
-Work = Callable[..., Coroutine[Any, Any, None]]
 
 
 class Traced(World):
@@ -87,10 +86,13 @@ class Driver:
     Args:
         shim: of this process.
         folder: where stores are made and removed again; nothing else may use it.
+        feature: what is played, by name; empty for the session.
     """
 
-    def __init__(self, shim: Shim, folder: Path) -> None:
+    def __init__(self, shim: Shim, folder: Path, feature: str = "") -> None:
         self._shim = shim
+        played = FEATURES[feature] if feature else Feature(play, recover)
+        self._play, self._recover = played.play, played.recover
         self._disk = folder / "disk"
         self._root = self._disk / "store"
         self._notes = folder / "notes"
@@ -144,10 +146,10 @@ class Driver:
     def count(self) -> Counts:
         """The calls of one whole session, and of a recovery of one that was killed."""
         self.fresh()
-        session = self._counted(play)
+        session = self._counted(self._play)
         self.fresh()
-        self.fork(Arming(at=len(session) * 2 // 3, mode="before"), play)
-        return Counts(session, self._counted(recover))
+        self.fork(Arming(at=len(session) * 2 // 3, mode="before"), self._play)
+        return Counts(session, self._counted(self._recover))
 
     def _counted(self, work: Work) -> str:
         self._shim.arm(str(self._root), Arming())
@@ -169,12 +171,13 @@ class Driver:
     def run(self, run: Run) -> list[str]:
         """One run; what it violated."""
         self.fresh()
-        works: list[Work] = [play, recover] if run.same_process else [play]
+        works: list[Work] = [self._play]
+        works += [self._recover] * run.same_process
         found = self._judge(SESSION, self.fork(run.session, *works), run.session)
         if run.power_cut:
             cut_power(self._disk)
         for arming in (*run.recoveries, Arming()):
-            status = self.fork(arming, _asking if run.has_person else recover)
+            status = self.fork(arming, _asking if run.has_person else self._recover)
             found += self._judge("the recovery", status, arming)
         found += check_folder(str(self._root), self.notes())
         return [f"{describe(run)}: {text}" for text in found]
@@ -215,7 +218,7 @@ def _set(arming: Arming) -> list[tuple[str, Any]]:
 def main() -> None:
     """Do the task."""
     task = msgspec.json.decode(sys.stdin.buffer.read(), type=Task)
-    driver = Driver(Shim(), Path(task.folder))
+    driver = Driver(Shim(), Path(task.folder), task.feature)
     if task.trace:
         driver.trace(task.trace)
         return

@@ -47,14 +47,15 @@ class Workshop:
         self.disk = folder / "driver" / "disk"
         self.root = str(self.disk / "store")
 
-    def counts(self, bug: str = "") -> Counts:
-        """The calls of a session and of a recovery."""
-        return msgspec.json.decode(self._start(Task(self._below(), bug=bug)), type=Counts)
+    def counts(self, bug: str = "", feature: str = "") -> Counts:
+        """The calls of a session, or of a use of a feature, and of a recovery."""
+        task = Task(self._below(), bug=bug, feature=feature)
+        return msgspec.json.decode(self._start(task), type=Counts)
 
-    def sweep(self, plan: Plan, *, bug: str = "", until: str = "") -> Report:
+    def sweep(self, plan: Plan, *, bug: str = "", until: str = "", feature: str = "") -> Report:
         """All runs of a plan."""
-        runs = tuple(plan(self.counts(bug)))
-        task = Task(self._below(), runs, bug, until=until)
+        runs = tuple(plan(self.counts(bug, feature)))
+        task = Task(self._below(), runs, bug, until=until, feature=feature)
         return msgspec.json.decode(self._start(task), type=Report)
 
     def trace(self, path: Path) -> bytes:

@@ -9,7 +9,12 @@ from lab.damage import halted_writer_suite, rot_suite, two_writers_suite
 from lab.faults import fault_suite, sampled_faults
 from lab.kills import Plan, Workshop, kills_in_recovery, pairs, some_errors, some_kills
 from lab.planted import plant
-from lab.suites import Report, killed_then_cut_suite, power_cut_suite
+from lab.suites import (
+    Report,
+    feature_power_cut_suite,
+    killed_then_cut_suite,
+    power_cut_suite,
+)
 
 SEED: Final = 20_261_121
 
@@ -25,9 +30,9 @@ def _on_model(suite: Callable[[str], Report]) -> Layer:
     return run
 
 
-def _under_shim(plan: Plan) -> Layer:
+def _under_shim(plan: Plan, feature: str = "") -> Layer:
     def run(bug: str, workshop: Workshop, until: str) -> Report:
-        return workshop.sweep(plan, bug=bug, until=until)
+        return workshop.sweep(plan, bug=bug, until=until, feature=feature)
 
     return run
 
@@ -49,4 +54,11 @@ LAYERS: Final[dict[str, Layer]] = {
     "kill in recovery": _under_shim(kills_in_recovery(12, 8, SEED)),
     "error": _under_shim(some_errors(120, SEED)),
     "error, then kill": _under_shim(pairs(120, SEED)),
+    **{
+        f"kill, {feature}": _under_shim(some_kills(0, SEED), feature)
+        for feature in ("approval", "outputs", "import", "scrub", "task")
+    },
+    "power cut, trash": _on_model(
+        lambda until: feature_power_cut_suite("trash", limit=12, seed=SEED, until=until)
+    ),
 }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from hashlib import sha256
 from posixpath import basename, dirname
 from typing import Any, Final
 from unittest.mock import patch
@@ -17,12 +18,20 @@ from msgspec.structs import replace
 from lab.model_disk import ModelDisk
 from lab.model_nodes import File
 from treadle.core.actions import AgentAction, SendLlmRequest
+from treadle.core.approval import Scope
 from treadle.core.events import ToolUncertain
-from treadle.core.tools import EffectClass
+from treadle.core.messages import ToolCall
+from treadle.core.tools import BlobRef, EffectClass, Status
+from treadle.runtime.driver import Driver
+from treadle.runtime.rounds import Round
 from treadle.runtime.session import Session
 from treadle.store import journal, local, reading
+from treadle.store.adopted import Adopted
+from treadle.store.blobs import Blobs
 from treadle.store.disk import Disk, PosixDisk
 from treadle.store.journal import Journal
+from treadle.store.upkeep import scrub
+from treadle.store.upkeep.trash import Trash
 from treadle.store.writer import ThreadWriter
 from treadle.thread import record, recovery
 from treadle.thread.facts import InputQueued
@@ -282,6 +291,46 @@ def _lock_not_exclusive() -> Patch:
     return patch.object(local.LocalStore, "lock", lock)
 
 
+def _approved_call_without_its_intent() -> Patch:
+    begin = Round.begin
+
+    def hasty(self: Round, call: ToolCall, status: Status, scope: Scope | None) -> bool:
+        return begin(self, call, status, scope) and call.tool_name != "grave"
+
+    return patch.object(Round, "begin", hasty)
+
+
+def _output_kept_later() -> Patch:
+    """An output is written when the next one comes."""
+    keep = Blobs.keep
+
+    def later(self: Blobs, data: bytes) -> BlobRef:
+        last: bytes | None = getattr(self, "waiting", None)
+        self.waiting = data  # type: ignore[attr-defined]
+        if last is not None:
+            keep(self, last)
+        return BlobRef(sha256(data).hexdigest(), len(data))
+
+    return patch.object(Blobs, "keep", later)
+
+
+def _import_not_marked() -> Patch:
+    return patch.object(Adopted, "mark", lambda self, thread_id, is_mine=False: None)
+
+
+def _trash_by_rename() -> Patch:
+    """A rename between folders: a disk may keep the one folder's change and not the other's."""
+    return patch.object(Trash, "_link", lambda self, names, source, target: False)
+
+
+def _snapshot_not_scrubbed() -> Patch:
+    return patch.object(scrub._Work, "_write_snapshot", lambda self, plan: None)
+
+
+def _sub_agent_not_recorded() -> Patch:
+    return patch.object(Driver, "_record_child", lambda self, call_id, thread_id: None)
+
+
 @contextmanager
 def _both(one: Patch, other: Patch) -> Iterator[None]:
     with one, other:
@@ -313,6 +362,16 @@ PLANTED: Final[dict[str, tuple[Callable[[], Patch], str, str]]] = {
     "tool before its intent": (_tool_before_its_intent, "kill", "repeated"),
     "request before the result": (_request_before_the_result, "kill", "changed"),
     "queued input in memory": (_queued_input_in_memory, "kill", "lost"),
+    "approved call without its intent": (
+        _approved_call_without_its_intent,
+        "kill, approval",
+        "repeated",
+    ),
+    "output kept later": (_output_kept_later, "kill, outputs", "missing"),
+    "import not marked": (_import_not_marked, "kill, import", "unmarked"),
+    "trash by rename": (_trash_by_rename, "power cut, trash", "unreadable"),
+    "snapshot not scrubbed": (_snapshot_not_scrubbed, "kill, scrub", "left"),
+    "sub-agent not recorded": (_sub_agent_not_recorded, "kill, task", "repeated"),
 }
 
 

@@ -93,13 +93,30 @@ class Witness:
 
 
 class Desk:
-    """A session at work, with everything the lab puts around it."""
+    """A session at work, with everything the lab puts around it.
 
-    def __init__(self, writer: ThreadWriter, world: World, *, has_person: bool = False) -> None:
+    Args:
+        writer: of its thread.
+        world: is told everything.
+        has_person: whether somebody is asked about calls of which nobody knows whether they ran.
+        sees_all: whether the model is shown all that was said, as it is without a compaction or a
+            rewind.
+        config: of a new thread.
+    """
+
+    def __init__(
+        self,
+        writer: ThreadWriter,
+        world: World,
+        *,
+        has_person: bool = False,
+        sees_all: bool = True,
+        config: AgentConfig = CONFIG,
+    ) -> None:
         self.witness = Witness(writer, world)
         self._world = world
         self._thread = writer.thread_id
-        self._tools = Toolbox(world, self._thread)
+        self._tools = Toolbox(world)
         self._closing: asyncio.Task[None] | None = None
         self._tools.on_close = self._close_soon
         ask: Callable[[Question], Awaitable[Answer]] | None = (
@@ -107,9 +124,9 @@ class Desk:
         )
         self.session = self._tools.session = Session(
             self.witness,
-            Model(world, self._thread),
+            Model(world, self._thread if sees_all else ""),
             self._tools,
-            CONFIG,
+            config,
             workspace=Folder(world),
             ask=ask,
             on_output=self._on_output,

@@ -13,6 +13,7 @@ from random import Random
 from msgspec import Struct
 
 from lab.checks import check_recovery, check_state
+from lab.features import FEATURES
 from lab.model_disk import STATE_COUNT_MAX, ModelDisk
 from lab.script import go_on, lab_store, play, small_snapshots
 from lab.world import Note, World
@@ -148,6 +149,27 @@ def power_cut_suite(
                 break
     examiner.report.pending_count_max = disk.pending_count_max
     return examiner.report
+
+
+def feature_power_cut_suite(
+    feature: str, *, limit: int, seed: int = 1, share: float = 1.0, until: str = ""
+) -> Report:
+    """The power goes while a feature is used; the next process finishes all that was begun."""
+    disk, world, report = ModelDisk(), World(), Report()
+    recorder = Recorder(disk, world)
+    used = FEATURES[feature]
+    asyncio.run(used.play(lab_store(disk), world))
+    for cut in sampled(recorder.cuts, share, seed):
+        report.cut_count += 1
+        told = world.notes[: cut.note_count]
+        for state in cut.disk.crash_states(limit, seed):
+            report.checked_count += 1
+            found = check_recovery(state, told, used.recover)
+            report.violations += [f"after {cut.after}: {text}" for text in found]
+            if report.has(until):
+                return report
+    report.pending_count_max = disk.pending_count_max
+    return report
 
 
 def killed_then_cut_suite(

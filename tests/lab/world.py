@@ -63,7 +63,46 @@ class Allowed(Struct, frozen=True, tag=True):
     call: str
 
 
-Note = Acked | Seen | Said | Begun | Ended | Allowed
+class Agreed(Struct, frozen=True, tag=True):
+    """A person said yes to a call that waits for that."""
+
+    thread: str
+    call: str
+
+
+class Hidden(Struct, frozen=True, tag=True):
+    """A rewind is durable: no model is shown this text of the thread any more."""
+
+    thread: str
+    text: str
+
+
+class Trashed(Struct, frozen=True, tag=True):
+    """The thread was put away, or is there again."""
+
+    thread: str
+    is_there_again: bool = False
+
+
+class Scrubbed(Struct, frozen=True, tag=True):
+    """A text is being taken out of threads, or stands nowhere any more."""
+
+    threads: tuple[str, ...]
+    text: str
+    is_over: bool = False
+    left: tuple[str, ...] = ()
+    """The files in which it still stood when it was said to be gone."""
+
+
+class Adopted(Struct, frozen=True, tag=True):
+    """A thread of another machine is being taken in: from then on it counts as one, or is not."""
+
+    thread: str
+
+
+Note = (
+    Acked | Seen | Said | Begun | Ended | Allowed | Agreed | Hidden | Trashed | Scrubbed | Adopted
+)
 
 encode_note = _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Note).decode

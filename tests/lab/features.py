@@ -1,0 +1,301 @@
+"""What a store goes through besides a plain session: one short use of each feature.
+
+Each is a program like the session: `play` from nothing, `recover` from whatever a crash has left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from functools import cache
+from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from lab.agent import HELPER, Model, Toolbox
+from lab.model_disk import ModelDisk
+from lab.script import CONFIG, Desk, journal_path, lab_store
+from lab.world import Acked, Adopted, Agreed, Hidden, Scrubbed, Trashed, World
+from treadle.core.approval import Approved, ToolBased
+from treadle.core.config import AgentConfig
+from treadle.core.events import Rewound
+from treadle.core.tools import RiskLevel
+from treadle.errors import UnknownThreadError, UsageError
+from treadle.runtime.builder import AgentBuilder
+from treadle.secrets.redaction import Redactor
+from treadle.store.folders import JOURNAL, SNAPSHOT
+from treadle.store.local import LocalStore
+from treadle.store.upkeep.scrub import scrub
+from treadle.store.upkeep.trash import Trash
+from treadle.store.writer import ThreadWriter
+from treadle.thread.fold import TASK
+
+Work = Callable[..., Coroutine[Any, Any, None]]
+
+ASKING: Final = replace(CONFIG, approval=ToolBased({"grave": RiskLevel.HIGH}))
+SECRET: Final = "Xy7-plugh-4711"
+FOREIGN_ID: Final = 0xF0
+FOREIGN_THREAD: Final = f"T-00000000-0000-7000-8000-{FOREIGN_ID:012x}"
+
+
+class Feature(Struct, frozen=True):
+    """How a feature is used, and what the next process does."""
+
+    play: Work
+    recover: Work
+
+
+def _new(store: LocalStore, world: World, config: AgentConfig = CONFIG) -> Desk:
+    writer = store.create("lab 1", workspace="/home/lab/project", cwd="/home/lab/project")
+    return _at(writer, world, config)
+
+
+def _at(writer: ThreadWriter, world: World, config: AgentConfig = CONFIG) -> Desk:
+    """A desk at a thread of which everything is durable."""
+    desk = Desk(writer, world, sees_all=False, config=config)
+    desk.witness.acknowledge()
+    return desk
+
+
+async def _say_yes(desk: Desk, world: World) -> None:
+    """A person allows every call that waits for one."""
+    while questions := desk.session.questions:
+        for question in questions:
+            world.note(Agreed(desk.session.thread_id, question.call.id))
+        await desk.session.decide({question.call.id: Approved() for question in questions})
+
+
+async def _go_on(store: LocalStore, world: World, thread: str) -> None:
+    """Finish what was left in a conversation, with a yes to every question; take one more turn."""
+    config = store.load(thread).fold.machine.config
+    assert isinstance(config, AgentConfig)
+    desk = Desk(store.open(thread), world, sees_all=False, config=config)
+    try:
+        await desk.resume()
+        await _say_yes(desk, world)
+        await desk.turn(f"add; say after {len(world.notes)}")
+    finally:
+        await desk.close()
+
+
+def _engine(store: LocalStore, world: World) -> AgentBuilder:
+    helper = AgentBuilder("", llm=Model(world)).tools(Toolbox(world))
+    task = AgentBuilder(
+        f"add+read; {HELPER}; idem; say it is done as it was asked for",
+        llm=Model(world),
+        store=store,
+    )
+    return task.tools(Toolbox(world)).sub_agent(HELPER, "helps", helper)
+
+
+async def recover(store: LocalStore, world: World) -> None:
+    """As the next process would: finish every command that was stopped, then every thread."""
+    for note in [note for note in world.notes if isinstance(note, Scrubbed)]:
+        if not any(isinstance(one, Scrubbed) and one.is_over for one in world.notes):
+            _scrub(store, world, note.threads)
+    for thread in store.ids():
+        try:
+            header = store.load(thread).fold.header
+        except UnknownThreadError:
+            continue  # it was being made, and nobody was told of it
+        if header.parent is not None or store.adopted.is_foreign(thread):
+            continue
+        if header.machine != TASK:
+            await _go_on(store, world, thread)
+            continue
+        try:
+            engine = _engine(store, world).resume(thread)
+        except UsageError:
+            continue  # it was being made: there is no task yet
+        await engine.resume()
+        await engine.close()
+
+
+# ---- approvals: asked for in one process, answered in another ------------------------------------
+
+
+async def _play_approval(store: LocalStore, world: World) -> None:
+    desk = _new(store, world, ASKING)
+    await desk.turn("read+grave+add; grave; say they are done")
+    await desk.close()
+    desk = Desk(store.open(desk.session.thread_id), world, sees_all=False, config=ASKING)
+    await _say_yes(desk, world)
+    await desk.close()
+
+
+# ---- what is said while the agent works, and heard by the same turn ------------------------------
+
+
+async def _play_steering(store: LocalStore, world: World) -> None:
+    desk = _new(store, world)
+    await desk.turn("steer+add; read; say done")
+    await desk.close()
+
+
+# ---- a compaction, a rewind, a fork --------------------------------------------------------------
+
+
+async def _play_compaction(store: LocalStore, world: World) -> None:
+    desk = _new(store, world)
+    await desk.turn("add+read; say one")
+    await desk.turn("idem; say two")
+    await desk.session.compact()
+    await desk.turn("add; say three")
+    await desk.close()
+
+
+async def _play_rewind(store: LocalStore, world: World) -> None:
+    desk = _new(store, world)
+    thread = desk.session.thread_id
+    await desk.turn("add; say one")
+    await desk.turn("read; say this is taken back")
+    await desk.close()
+    back = next(rest for rest in store.rests(thread) if rest.turn == 1 and rest.version > 4)
+    writer = store.open(thread)
+    writer.stage(Rewound(back.version, back.view, writer.now()))
+    writer.commit()
+    world.note(Hidden(thread, "read; say this is taken back"))
+    desk = _at(writer, world)
+    await desk.turn("add; say two")
+    await desk.close()
+
+
+async def _play_fork(store: LocalStore, world: World) -> None:
+    desk = _new(store, world)
+    thread = desk.session.thread_id
+    await desk.turn("add; say one")
+    await desk.turn("idem; say two")
+    await desk.close()
+    fork = _at(store.fork(thread, creator="lab 1"), world)
+    world.seen(fork.session.thread_id, fork.session.conversation)
+    await fork.turn("add+read; say three")
+    await fork.close()
+    again = _at(store.fork(fork.session.thread_id, 1, creator="lab 1"), world)
+    world.seen(again.session.thread_id, again.session.conversation)
+    await again.close()
+
+
+# ---- outputs that no message holds ---------------------------------------------------------------
+
+
+async def _play_outputs(store: LocalStore, world: World) -> None:
+    desk = _new(store, world)
+    await desk.turn("big+add; big; say done")
+    await desk.close()
+
+
+# ---- threads from elsewhere, the trash, a text that is taken out ---------------------------------
+
+
+@cache
+def _foreign_journal() -> bytes:
+    """The journal of a conversation on another machine, and what it had allowed."""
+    disk, world = ModelDisk(), World()
+
+    async def work() -> None:
+        desk = _new(lab_store(disk, first_id=FOREIGN_ID), world, ASKING)
+        await desk.turn("grave; say done")
+        await _say_yes(desk, world)
+        await desk.close()
+
+    asyncio.run(work())
+    return disk.files()[journal_path(FOREIGN_THREAD)]
+
+
+async def _play_import(store: LocalStore, world: World) -> None:
+    world.note(Adopted(FOREIGN_THREAD))
+    thread = store.adopt(FOREIGN)
+    last = store.scan(thread).records[-1]
+    world.note(Acked(thread, last.seq, last.hash, len(FOREIGN)))
+
+
+async def _recover_import(store: LocalStore, world: World) -> None:
+    with suppress(UsageError):  # it is there already
+        store.adopt(FOREIGN)
+    for thread in store.ids():
+        store.open(thread).close()
+
+
+async def _play_trash(store: LocalStore, world: World) -> None:
+    threads = []
+    for text in ("add; say one", "add; say two"):
+        desk = _new(store, world)
+        await desk.turn(text)
+        await desk.close()
+        threads.append(desk.session.thread_id)
+    trash = Trash(store)
+    for thread, is_back in ((threads[0], False), (threads[1], False), (threads[0], True)):
+        (trash.take_back if is_back else trash.put)([thread])
+        world.note(Trashed(thread, is_there_again=is_back))
+
+
+async def _recover_trash(store: LocalStore, world: World) -> None:
+    trash = Trash(store)
+    with trash.held():
+        trash.settle()
+    moved = [note for note in world.notes if isinstance(note, Trashed)]
+    for note in moved:
+        assert not note.thread or (note.thread in store.ids()) != (note.thread in trash.ids()), (
+            "it is in two places"
+        )
+    is_first = all(note.thread for note in moved)
+    for note in {note.thread: note for note in moved}.values() if is_first else ():
+        # The third command takes the first thread back; it may have got so far, or not.
+        assert (len(moved) == 2 and note is moved[0]) or (
+            (note.thread in store.ids()) == note.is_there_again
+        ), "what was put away is there again, or what was taken back is not"
+    world.note(Trashed(""))  # from here on the recovery moves them
+    trash.take_back(trash.ids())
+    await recover(store, world)
+
+
+async def _play_scrub(store: LocalStore, world: World) -> None:
+    desk = _new(store, world)
+    thread = desk.session.thread_id
+    await desk.turn(f"add; say {SECRET} one")
+    await desk.turn("big; say two")
+    await desk.close()
+    fork = _at(store.fork(thread, creator="lab 1"), world)
+    await fork.turn(f"add; say {SECRET} three")
+    await fork.close()
+    threads = (thread, fork.session.thread_id)
+    world.note(Scrubbed(threads, SECRET))
+    _scrub(store, world, threads)
+
+
+def _scrub(store: LocalStore, world: World, threads: tuple[str, ...]) -> None:
+    scrub(store, threads, Redactor({"text": SECRET}, has_shapes=False).redact)
+    folders, left = store.folders, []
+    for path in (folders.path(one, end) for one in threads for end in (JOURNAL, SNAPSHOT)):
+        with suppress(FileNotFoundError):
+            left += [path] * (SECRET.encode() in folders.disk.read(path))
+    world.note(Scrubbed(threads, SECRET, is_over=True, left=tuple(left)))
+
+
+# ---- a task with a sub-agent ---------------------------------------------------------------------
+
+
+async def _play_task(store: LocalStore, world: World) -> None:
+    engine = _engine(store, world).build()
+    last = store.scan(engine.thread_id).records[-1]
+    world.note(Acked(engine.thread_id, last.seq, last.hash, 0))
+    await engine.run()
+    await engine.close()
+
+
+FOREIGN: Final = _foreign_journal()
+
+FEATURES: Final[dict[str, Feature]] = {
+    "approval": Feature(_play_approval, recover),
+    "steering": Feature(_play_steering, recover),
+    "compaction": Feature(_play_compaction, recover),
+    "rewind": Feature(_play_rewind, recover),
+    "fork": Feature(_play_fork, recover),
+    "outputs": Feature(_play_outputs, recover),
+    "import": Feature(_play_import, _recover_import),
+    "trash": Feature(_play_trash, _recover_trash),
+    "scrub": Feature(_play_scrub, recover),
+    "task": Feature(_play_task, recover),
+}
