@@ -23,7 +23,6 @@ ALLOWED: Final = {
     "treadle.core.chat.machine": PURE | {"logging"},
     "treadle.core.task.machine": PURE | {"logging"},
     "treadle.thread": PURE,
-    "treadle.thread.commits": PURE | {"re"},
     "treadle.thread.ids": PURE | {"re"},
     "treadle.thread.legible": PURE | {"re"},
     "treadle.thread.record": PURE | {"hashlib", "re"},

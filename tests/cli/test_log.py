@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Run
+from treadle.cli.made_commits import made_commits
 from treadle.thread.codec import decode_entry
-from treadle.thread.commits import made_commits
 from treadle.thread.record import scan
 
 HERE = """

@@ -167,7 +167,8 @@ def _summary_event(random: Random, state: Compacting, at: str) -> AgentEvent:
         return CancelRequested(reason=random.choice(_TEXTS))
     if dice < 0.4:
         return CompactionFailed(LlmError(random.choice(list(LlmErrorKind)), "so it goes"), at)
-    return Compacted(state.through, random.choice(_TEXTS), at, Usage(9, 1), "model-1")
+    words = random.choice((0, 1, 9, 1000))
+    return Compacted(state.through, random.choice(_TEXTS), at, Usage(9, 1), "model-1", words)
 
 
 def _tool_event(random: Random, state: ExecutingTools, at: str) -> AgentEvent:

@@ -46,8 +46,14 @@ from treadle.core.compaction import (
     build_summary_request,
     cut_at_end,
     cut_before_request,
+    words_kept,
 )
-from treadle.core.conversation import SUMMARY_HEAD, Compaction, Conversation
+from treadle.core.conversation import (
+    SUMMARY_AFTER_WORDS,
+    SUMMARY_HEAD,
+    Compaction,
+    Conversation,
+)
 from treadle.core.events import (
     AgentEvent,
     CancelRequested,
@@ -57,7 +63,7 @@ from treadle.core.events import (
     PostToolsHookCompleted,
 )
 from treadle.core.llm import LlmErrorKind, Usage
-from treadle.core.messages import Message
+from treadle.core.messages import Message, is_by_person
 
 TOO_LONG = broken(LlmErrorKind.CONTEXT_TOO_LONG)
 FULL_USAGE = Usage(790, 10)
@@ -121,7 +127,7 @@ def test_a_summary_alone_is_not_summed_up_again_but_with_one_more_message_it_is(
 def test_a_person_has_everything_summed_up_and_goes_on_with_the_summary() -> None:
     agent = machine(WaitingForUserInput(TALK))
     action = asked(agent, CompactionRequested("the names"))
-    assert action == Summarize(build_summary_request(CONFIG, TALK, 3, "the names"), 3)
+    assert action == Summarize(build_summary_request(CONFIG, TALK, 3, "the names"), 3, 1000)
     assert agent.handle_event(Compacted(3, "they said hello")) == WaitForInput()
     assert isinstance(agent.state, WaitingForUserInput)
     assert list(agent.conversation) == list(TALK)
@@ -242,6 +248,88 @@ def test_after_giving_up_the_next_input_leaves_the_last_round_out_too() -> None:
     assert len(sent(agent, said("shorter"))) == 5
     assert asked(agent, TOO_LONG).through == 6
     assert sent(agent, Compacted(6, "more")) == [summary("more"), Message.user("shorter")]
+
+
+# ---- what the person said ------------------------------------------------------------------------
+
+ROUNDS = st.sampled_from(("prompt", "note", "answer", "round"))
+
+
+def conversation_of(kinds: list[str], texts: list[str]) -> Conversation:
+    talk = Conversation([Message.user(texts[0])])
+    for place, (kind, text) in enumerate(zip(kinds, texts[1:], strict=False)):
+        wish = call(f"r{place}")
+        talk = talk.extend(
+            {
+                "prompt": (Message.user(text),),
+                "note": (Message.note(text),),
+                "answer": (Message.assistant(text),),
+                "round": (Message.assistant("", (wish,)), Message.tool(wish, text)),
+            }[kind]
+        )
+    return talk
+
+
+@given(
+    st.lists(ROUNDS, min_size=20, max_size=20),
+    st.lists(st.text("aß漢🧵", max_size=30), min_size=21, max_size=21),
+    st.lists(st.integers(1, 200), min_size=1, max_size=3),
+    st.data(),
+)
+def test_the_newest_words_of_the_person_stay_before_every_summary(
+    kinds: list[str], texts: list[str], sizes: list[int], data: st.DataObject
+) -> None:
+    talk = conversation_of(kinds, texts)
+    cuts = [at for at in range(1, len(talk)) if talk[at].role != "tool"]
+    through = 0
+    for size in sizes:
+        through = data.draw(st.sampled_from([at for at in cuts if at >= through] or cuts[-1:]))
+        talk = talk.compact(Compaction(through, "sum", size))
+        check_pairs(talk.in_view)
+        said = [one.content for one in talk[:through] if is_by_person(one)]
+        seen = talk.in_view[:]
+        at = seen.index(Message.note(f"{SUMMARY_AFTER_WORDS}sum"))
+        kept = [one.content for one in seen[:at]]
+        whole, room = list[str](), size
+        while said and len(said[-1].encode()) <= room and room:
+            room -= len(said[-1].encode())
+            whole.insert(0, said.pop())
+        assert kept[len(kept) - len(whole) :] == whole
+        assert len(kept) - len(whole) == (1 if said and room else 0)
+        assert all(map(is_by_person, seen[:at]))
+        assert seen[at + 1 :] == talk[through:]
+        assert talk == talk.rewind(talk.view)
+        assert talk.in_view == talk.rewind(talk.view).in_view
+
+
+def test_what_was_gone_back_from_is_not_among_the_words_that_stay() -> None:
+    talk = MIDDLE.append(Message.user("leave this"))
+    talk = talk.rewind(TALK.view).append(Message.user("knit"))
+    talk = talk.compact(Compaction(len(talk) - 1, "sum", 1000))
+    assert [one.content for one in talk.in_view if is_by_person(one)] == ["hello", "go", "knit"]
+
+
+def test_words_that_stayed_are_no_reason_to_sum_up_again() -> None:
+    whole = MIDDLE.compact(Compaction(3, "sum", 1000))
+    assert cut_before_request(whole) == cut_at_end(TALK.compact(Compaction(3, "sum", 1000))) == 0
+    assert cut_at_end(whole) == 6
+
+
+def test_of_what_did_not_fit_a_quarter_of_the_words_stays_at_most() -> None:
+    long = Conversation([Message.user("x" * 400_000), *MIDDLE[1:]])
+    known = replace(CONFIG, context_tokens_max=100_000)
+    unknown = replace(CONFIG, context_tokens_max=0)
+    assert words_kept(unknown, long, did_not_fit=False) == 80_000
+    assert words_kept(known, long, did_not_fit=False) == 80_000
+    assert words_kept(replace(known, context_tokens_max=8_000), long, did_not_fit=False) == 8_000
+    assert words_kept(unknown, MIDDLE, did_not_fit=True) == 4_000
+    small = Conversation([Message.user("x" * 100_000), *MIDDLE[1:]])
+    assert 20_000 < words_kept(unknown, small, did_not_fit=True) < 30_000
+    agent = machine(CallingLlm(small), unknown)
+    action = asked(agent, TOO_LONG)
+    assert [one.role for one in action.request.messages] == ["user"], "a transcript, which is short"
+    first, *_ = sent(agent, Compacted(action.through, "sum", words=action.words))
+    assert len(first.content) < action.words + 100
 
 
 # ---- while it runs -------------------------------------------------------------------------------

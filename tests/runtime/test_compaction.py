@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from runtime.desk import CONFIG, Desk, Model, Toolbox, calls, imbalance, read, texts
 from treadle.core.budget import TokenBudget
-from treadle.core.conversation import SUMMARY_HEAD
+from treadle.core.compaction import INSTRUCTION
+from treadle.core.conversation import SUMMARY_AFTER_WORDS
 from treadle.core.llm import Usage
 from treadle.errors import UsageError
 from treadle.runtime import outputs
@@ -25,6 +26,7 @@ SUMMARY: Final[dict[str, Any]] = {
     "text": "They want a scarf.",
     "usage": {"input_tokens": 70, "output_tokens": 7},
 }
+SHOWN: Final = f"{SUMMARY_AFTER_WORDS}They want a scarf."
 FULL: Final[dict[str, Any]] = {
     "when": {"user": "^one$", "last_role": "user"},
     "text": "first",
@@ -50,7 +52,7 @@ async def test_near_the_limit_the_beginning_is_summed_up_before_the_next_request
     await session.turn("one")
     assert (await session.turn("two")).answer == "second"
     assert len(model.requests) == 3
-    assert texts(model.requests[2].messages) == [f"{SUMMARY_HEAD}They want a scarf.", "two"]
+    assert texts(model.requests[2].messages) == ["one", SHOWN, "two"]
     assert texts(session.conversation) == ["one", "first", "two", "second"]
     assert outputs.Notice("compacting the conversation") in desk.heard.outputs
     desk.check(session)
@@ -77,10 +79,40 @@ async def test_in_the_middle_of_a_turn_the_last_calls_stay_as_they_are(desk: Des
     await session.turn("zero")  # nobody answers this one: it fails
     assert (await session.turn("one")).answer == "done"
     last = model.requests[-1].messages
-    assert [m.role for m in last] == ["user", "assistant", "tool"]
-    assert last[0].content == f"{SUMMARY_HEAD}They want a scarf."
+    assert [m.role for m in last] == ["user", "user", "user", "assistant", "tool"]
+    assert texts(last)[:3] == ["zero", "one", SHOWN]
     assert imbalance(last) == ""
     desk.check(session)
+
+
+async def test_the_prompt_of_a_turn_outlives_every_compaction_in_it(
+    desk: Desk,
+) -> None:
+    usage = {"input_tokens": 80_000, "output_tokens": 10}
+    summary = {"when": {"last": r"^\[The context"}, "text": "They want a scarf.", "usage": usage}
+    model = Model(
+        summary,
+        {"when": {"last": "^knit it blue$"}, **calls("look"), "usage": usage},
+        {"when": {"tool": "look"}, **calls("peek"), "usage": usage},
+        {"when": {"tool": "peek"}, **calls("find"), "usage": usage},
+        {"text": "done"},
+    )
+    tools = Toolbox(look=read("wool"), peek=read("needles"), find=read("colours"))
+    config = replace(LIMITED, context_tokens_max=100_000, system_prompt="be brief")
+    session = desk.new(model, tools, config)
+    await session.turn("zero")
+    assert (await session.turn("knit it blue")).answer == "done"
+    prompts = [one for one in model.requests if one.messages[-1].content.startswith(INSTRUCTION)]
+    assert len(prompts) == 3
+    for before, asked in zip(model.requests[1:], model.requests[2:], strict=False):
+        assert "knit it blue" in texts(asked.messages)
+        if asked in prompts:  # what the provider has in its cache, and nothing else before its end
+            assert asked.messages[:-1] == before.messages[:]
+            assert replace(asked, messages=before.messages) == before
+    desk.check(session)
+    await session.close()
+    kept = texts(desk.reopen(session.thread_id, Model(SUMMARY)).conversation.in_view)
+    assert kept[:2] == ["zero", "knit it blue"]
 
 
 async def test_no_summary_is_written_when_the_budget_of_the_turn_is_used_up(desk: Desk) -> None:
@@ -124,14 +156,14 @@ async def test_compacting_by_hand_keeps_every_message(desk: Desk) -> None:
     assert finished.outcome is TurnOutcome.DONE
     assert "keep this: the colour" in model.requests[1].messages[-1].content
     await session.turn("two")
-    assert texts(model.requests[2].messages) == [f"{SUMMARY_HEAD}They want a scarf.", "two"]
+    assert texts(model.requests[2].messages) == ["one", SHOWN, "two"]
     assert texts(session.conversation) == ["one", "first", "two", "second"]
     desk.check(session)
     await session.close()
     session = desk.reopen(session.thread_id, Model(NEXT))
     await session.turn("two")
     sent = desk.providers[-1].requests[0].messages  # type: ignore[attr-defined]
-    assert texts(sent)[0] == f"{SUMMARY_HEAD}They want a scarf."
+    assert texts(sent)[:2] == ["one", SHOWN]
     desk.check(session)
 
 
@@ -212,5 +244,5 @@ async def test_a_process_that_dies_while_the_summary_is_written_asks_for_it_agai
     session = desk.reopen(session.thread_id, again)
     assert (await session.resume()).answer == "second"
     assert again.sent[0] == model.sent[-1], "byte for byte"
-    assert texts(again.requests[1].messages)[0].startswith(SUMMARY_HEAD)
+    assert texts(again.requests[1].messages)[:2] == ["one", SHOWN]
     desk.check(session)

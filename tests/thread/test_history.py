@@ -6,11 +6,11 @@ import pytest
 
 from core.samples import CONFIG, answer, broken, call, ended, said
 from thread.journals import HEADER, at, branch_record
+from treadle.cli.asides import asides
 from treadle.core.conversation import View
 from treadle.core.events import CancelRequested, Rewound, ToolStarted
 from treadle.core.llm import LlmErrorKind
 from treadle.core.task.events import TaskGiven
-from treadle.thread.asides import asides
 from treadle.thread.codec import Entry
 from treadle.thread.facts import (
     Annotated,

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import click
 from msgspec import Struct
 
+from treadle.cli.asides import Aside, asides
 from treadle.cli.filters import local_time
+from treadle.cli.made_commits import made_commits
 from treadle.cli.questions import show_question, show_waiting
 from treadle.cli.render import describe_call, head, printable
 from treadle.core.budget import TokenBudget
@@ -17,9 +19,7 @@ from treadle.core.messages import Message
 from treadle.core.task.machine import TaskMachine
 from treadle.models.prices.words import describe_usage
 from treadle.store.local import LocalStore
-from treadle.thread.asides import Aside, asides
 from treadle.thread.codec import decode_entry
-from treadle.thread.commits import made_commits
 from treadle.thread.facts import Base, ThreadCreated
 from treadle.thread.fold import ThreadFold
 from treadle.thread.history import Numbered, Turn, beginnings, joins

@@ -33,11 +33,13 @@ class RequestApproval(Struct, frozen=True):
 class Summarize(Struct, frozen=True):
     """Have a model write a summary; feed back `Compacted` or `CompactionFailed`.
 
-    `through` is how many messages of the conversation the summary stands for.
+    `through` is how many messages of the conversation the summary stands for, `words` how much of
+    the person's words in them stays (`Compaction`).
     """
 
     request: LlmRequest
     through: int
+    words: int = 0
 
 
 class RunState(Struct, frozen=True):

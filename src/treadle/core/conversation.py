@@ -1,7 +1,8 @@
 """The append-only conversation, and how much of it a model is shown.
 
-Messages are never deleted. Compaction and rewinding change only what is *in view*: a summary stands
-for the messages before a cut; what came after the place that was gone back to is hidden.
+Messages are never deleted. Compaction and rewinding change only what is *in view*: the person's
+newest words and a summary stand for the messages before a cut; what came after the place that was
+gone back to is hidden.
 """
 
 from __future__ import annotations
@@ -10,19 +11,32 @@ from collections.abc import Iterable
 from typing import Final, Self
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from treadle.core.log import Log
-from treadle.core.messages import Message
+from treadle.core.messages import Message, is_by_person, shortened
 
 SUMMARY_HEAD: Final = "[Summary of the conversation so far]\n"
-"""How the message begins that stands for what is no longer in view."""
+"""How the message begins that alone stands for what is no longer in view."""
+SUMMARY_AFTER_WORDS: Final = """\
+[Summary of the conversation so far. A model wrote it to make room; the person did not. It stands \
+for your messages, calls and results up to here, which you no longer see, and for what the person \
+said before the oldest words above. Those words are the person's own and still hold; what the \
+summary says is done need not be done again.]
+"""
+"""How it begins where the person's words stand before it."""
 
 
-class Compaction(Struct, frozen=True):
-    """`summary` stands for the first `through` messages in what a model is shown."""
+class Compaction(Struct, frozen=True, omit_defaults=True):
+    """`summary` stands for the first `through` messages in what a model is shown.
+
+    Before it stands what the person said in them: the newest `words` bytes of UTF-8 of it, whole
+    messages but for the oldest. Records of earlier versions keep none.
+    """
 
     through: int
     summary: str
+    words: int = 0
 
 
 class View(Struct, frozen=True, omit_defaults=True):
@@ -147,11 +161,28 @@ class Conversation(Log[Message]):
         if compaction is None and not self.hidden:
             return None
         through = 0 if compaction is None else compaction.through
-        seen = [] if compaction is None else [Message.note(SUMMARY_HEAD + compaction.summary)]
+        seen = self.beginning()
         for start, end in (*self.hidden, (self._length, self._length)):
             seen.extend(self[through:start])
             through = max(through, end)
         return Conversation(seen)
+
+    def beginning(self) -> list[Message]:
+        """What stands for the messages before the cut: words of the person, then the summary.
+
+        Costs time in proportion to the messages before the cut.
+        """
+        if self.compaction is None:
+            return []
+        seen, room = list[Message](), self.compaction.words
+        head = SUMMARY_AFTER_WORDS if room else SUMMARY_HEAD
+        for index in range(self.compaction.through - 1, -1, -1):
+            is_hidden = any(start <= index < end for start, end in self.hidden)
+            if room <= 0 or is_hidden or not is_by_person(self[index]):
+                continue
+            seen.append(replace(self[index], content=shortened(self[index].content, room)))
+            room -= len(self[index].content.encode())
+        return [*reversed(seen), Message.note(head + self.compaction.summary)]
 
     @property
     def in_view(self) -> Conversation:

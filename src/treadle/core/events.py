@@ -162,7 +162,8 @@ class CompactionRequested(_Event, frozen=True, tag="compaction_requested"):
 class Compacted(_Event, frozen=True, tag="compacted"):
     """A summary was written: from here on it stands for the first `through` messages.
 
-    `usage` is what writing it used of `model`.
+    `words` is how much of the person's words in them stays in view (`Compaction`), `usage` what
+    writing it used of `model`.
     """
 
     through: int
@@ -170,6 +171,7 @@ class Compacted(_Event, frozen=True, tag="compacted"):
     at: str = ""
     usage: Usage | None = None
     model: str = ""
+    words: int = 0
 
 
 class CompactionFailed(_Event, frozen=True, tag="compaction_failed"):

@@ -13,6 +13,27 @@ NOTE: Final = "note"
 """The name of a user message that no person wrote. Providers are not told of it."""
 
 
+def is_by_person(message: Message) -> bool:
+    """Whether a person said it: neither a model nor a tool, and no note."""
+    return message.role == "user" and message.name != NOTE
+
+
+def shortened(text: str, size: int) -> str:
+    """The text if it has at most `size` bytes, else its beginning and its end, and what is missing.
+
+    The size is that of UTF-8, four bytes of which are about a token in any script.
+    """
+    data, half = text.encode(), size // 2
+    if len(data) <= size:
+        return text
+    start, end = (
+        data[:half].decode(errors="ignore"),
+        data[len(data) - half :].decode(errors="ignore"),
+    )
+    left_out = len(text) - len(start) - len(end)
+    return f"{start}\n[... {left_out} characters left out ...]\n{end}"
+
+
 class ToolCall(Struct, frozen=True, gc=False):
     """A model's wish to run a tool.
 

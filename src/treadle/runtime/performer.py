@@ -168,7 +168,8 @@ class Performer:
             why = "the model wrote no summary"
             error = LlmError(LlmErrorKind.INVALID_RESPONSE, why, usage=used)
             return CompactionFailed(error, at)
-        return Compacted(action.through, text, at, used, action.request.model)
+        model = action.request.model
+        return Compacted(action.through, text, at, used, model, action.words)
 
     async def run_call(self, call: ToolCall) -> DurableEvent:
         """Run one call to its end."""

@@ -37,6 +37,7 @@ from treadle.core.chat.states import (
     AgentState,
     CallingLlm,
     Compacting,
+    CompactionCause,
     Error,
     ExecutingTools,
     PostToolsHook,
@@ -45,7 +46,7 @@ from treadle.core.chat.states import (
     WaitingForUserInput,
 )
 from treadle.core.chat.table import TRANSITIONS, Guard, Row
-from treadle.core.compaction import build_summary_request
+from treadle.core.compaction import build_summary_request, words_kept
 from treadle.core.config import AgentConfig
 from treadle.core.conversation import Conversation
 from treadle.core.events import AgentEvent, ApprovalDecided, CompactionRequested, name_of
@@ -260,8 +261,11 @@ def _request_approval(
 
 
 def _summarize(config: AgentConfig, state: Compacting, _: AgentEvent | None) -> Summarize:
-    request = build_summary_request(config, state.conversation, state.through, state.focus)
-    return Summarize(request, state.through)
+    conversation, did_not_fit = state.conversation, state.cause is CompactionCause.TOO_LONG
+    due = None if did_not_fit else build_request(config, conversation)
+    request = build_summary_request(config, conversation, state.through, state.focus, due)
+    words = words_kept(config, conversation, did_not_fit=did_not_fit)
+    return Summarize(request, state.through, words)
 
 
 def _display_error(_: AgentConfig, __: AgentState, event: Any) -> DisplayError:

@@ -227,7 +227,7 @@ def _make_room(cause: CompactionCause) -> Enter:
 
 
 def _compacted(state: Compacting, event: Compacted) -> Conversation:
-    return state.conversation.compact(Compaction(state.through, event.summary))
+    return state.conversation.compact(Compaction(state.through, event.summary, event.words))
 
 
 def _wait_compacted(_: AgentConfig, state: Compacting, event: Compacted) -> WaitingForUserInput:

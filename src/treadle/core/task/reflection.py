@@ -20,7 +20,7 @@ from treadle.core.messages import ToolCall
 from treadle.core.task.events import TimeRanOut
 from treadle.core.task.handler import Context, Result, over_budget, with_usage
 from treadle.core.task.memory import SUMMARY, AgentMemory, History, HistoryEntry
-from treadle.core.task.request import model_of
+from treadle.core.task.request import build_request, model_of
 from treadle.core.task.table import Event, State
 
 _HERE: Final = State.REFLECTING
@@ -60,7 +60,9 @@ def owed(memory: AgentMemory, context: Context) -> AgentAction:
         return WAIT
     settings = replace(context.settings, model_name=model_of(memory, context.settings))
     focus = "what is needed to finish the task"
-    return Summarize(build_summary_request(settings, memory.transcript, cut[2], focus), cut[2])
+    due = build_request(memory, context.settings)
+    request = build_summary_request(settings, memory.transcript, cut[2], focus, due)
+    return Summarize(request, cut[2])
 
 
 def on(memory: AgentMemory, event: Any, context: Context) -> Result:

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from treadle.cli.made_commits import made_commits
 from treadle.core.events import PostToolsHookCompleted, UserInput
 from treadle.core.messages import Message
 from treadle.thread.codec import Entry
-from treadle.thread.commits import made_commits
 
 WHOLE = "0123456789abcdef0123456789abcdef01234567"
 

@@ -1,4 +1,4 @@
-"""What happened between the messages of a thread: approvals, commits, failures. Pure."""
+"""What happened between the messages of a thread: approvals, commits, failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commits that a thread made. Pure."""
+"""The commits that a thread made."""
 
 from __future__ import annotations
 
