@@ -2,7 +2,8 @@
  * chosen one kills the process, or lets the call fail. Armed by `crash_arm`, or by the environment
  * (CRASH_DIR, CRASH_AT, CRASH_MODE, FAIL_AT, FAIL_FROM, FAIL_WITH, and CRASH_KINDS: a file that
  * the calls go to at the end); by itself it does nothing. `crash_trace` also writes down every
- * call, for a model to replay. */
+ * call, for a model to replay; CRASH_TRACE names a file for it, which the programs that this one
+ * starts write to as well. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -13,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 enum { NEVER, BEFORE, AFTER, TORN };
@@ -41,13 +43,22 @@ void crash_trace(int fd) { trace_fd = fd; }
 static void die(void) { for (kill(getpid(), SIGKILL);;) pause(); }
 
 /* What can fail with which error; kinds: c create, o open, w write, s sync, d sync of a folder,
- * r rename, u unlink, t truncate, m make a folder. */
+ * r rename, l link, u unlink, t truncate, m make a folder. */
 static int can_fail(char kind) {
-    const char *may = fail_with == EIO ? "cowsdrutm" : fail_with == ENOSPC ? "cwsdrm"
-        : fail_with == EMFILE ? "co" : fail_with == EROFS ? "cwsrutm"
+    const char *may = fail_with == EIO ? "cowsdrlutm" : fail_with == ENOSPC ? "cwsdrlm"
+        : fail_with == EMFILE ? "co" : fail_with == EROFS ? "cwsrlutm"
         : fail_with == SHORT ? "w" : "";
     return strchr(may, kind) != NULL;
 }
+
+/* The path from the root on; git names what is in a repository from its work tree on. */
+static const char *whole(const char *path, char *space, size_t size) {
+    if (!path || path[0] == '/' || !getcwd(space, size)) return path;
+    size_t length = strlen(space);
+    snprintf(space + length, size - length, "/%s", path);
+    return space;
+}
+#define WHOLE(path) char path##_space[8192]; path = whole(path, path##_space, sizeof path##_space)
 
 static int is_below(const char *path) {
     size_t size = strlen(folder);
@@ -76,8 +87,10 @@ static long begin(char kind, int *fails) {
 static void end(long number, int ok, char kind, const char *path, const char *to,
                 const void *data, size_t size) {
     if (trace_fd >= 0 && ok) {
-        dprintf(trace_fd, "%c\t%s\t%s\t%zu\n", kind, path, to, size);
-        if (data && write(trace_fd, data, size) < 0) die();
+        char line[9000];
+        int length = snprintf(line, sizeof line, "%c\t%s\t%s\t%zu\n", kind, path, to, size);
+        struct iovec parts[] = {{line, length}, {(void *) data, data ? size : 0}};
+        if (writev(trace_fd, parts, 2) < 0) die(); /* at once: others may write there too */
     }
     if (number == crash_at && how == AFTER) die();
 }
@@ -93,9 +106,11 @@ void crash_note(const char *data, size_t size) { end(0, 1, 'n', "", "", data, si
     return result
 
 static int opened(int (*real)(const char *, int, ...), const char *path, int flags, mode_t mode) {
+    WHOLE(path);
     if (!is_below(path)) return real(path, flags, mode);
     int is_new = (flags & O_CREAT) && access(path, F_OK) != 0;
-    GUARD(is_new ? 'c' : 'o', real(path, flags, mode), path, "", NULL, 0);
+    int is_emptied = !is_new && (flags & O_TRUNC);
+    GUARD(is_new ? 'c' : 'o', real(path, flags, mode), path, is_emptied ? "emptied" : "", NULL, 0);
 }
 #define OPEN(name) \
     int name(const char *path, int flags, ...) { \
@@ -146,10 +161,18 @@ int ftruncate64(int fd, off64_t size) {
 
 #define ON_PATH(name, kind, to, arguments, ...) \
     REAL(int, name, __VA_ARGS__); \
+    WHOLE(path); \
     if (!is_below(path)) return real_##name arguments; \
     GUARD(kind, real_##name arguments, path, to, NULL, 0)
 
-int rename(const char *path, const char *to) { ON_PATH(rename, 'r', to, (path, to), const char *, const char *); }
+int rename(const char *path, const char *to) {
+    WHOLE(to);
+    ON_PATH(rename, 'r', to, (path, to), const char *, const char *);
+}
+int link(const char *path, const char *to) {
+    WHOLE(to);
+    ON_PATH(link, 'l', to, (path, to), const char *, const char *);
+}
 int unlink(const char *path) { ON_PATH(unlink, 'u', "", (path), const char *); }
 int mkdir(const char *path, mode_t mode) { ON_PATH(mkdir, 'm', "", (path, mode), const char *, mode_t); }
 
@@ -162,6 +185,10 @@ __attribute__((constructor)) static void begin_armed(void) {
     if (below)
         crash_arm(below, number_of("CRASH_AT"), number_of("CRASH_MODE"), number_of("FAIL_AT"),
                   number_of("FAIL_FROM"), number_of("FAIL_WITH"));
+    const char *path = getenv("CRASH_TRACE");
+    REAL(int, open, const char *, int, ...);
+    int fd = path ? real_open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600) : -1;
+    if (fd >= 0) trace_fd = fcntl(fd, F_DUPFD_CLOEXEC, 500), close(fd); /* shells use low ones */
 }
 __attribute__((destructor)) static void tell_kinds(void) {
     const char *path = getenv("CRASH_KINDS");

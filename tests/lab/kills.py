@@ -20,10 +20,10 @@ from lab.suites import Report
 
 CAN_FAIL: Final[Mapping[int, str]] = MappingProxyType(
     {
-        errno.EIO: "cowsdrutm",
-        errno.ENOSPC: "cwsdrm",
+        errno.EIO: "cowsdrlutm",
+        errno.ENOSPC: "cwsdrlm",
         errno.EMFILE: "co",
-        errno.EROFS: "cwsrutm",
+        errno.EROFS: "cwsrlutm",
         SHORT: "w",
     }
 )

@@ -244,6 +244,13 @@ class ModelDisk:
         """Every file by its path, as it is seen now."""
         return {path: file.content for path, file in files_below(self._root, "/")}
 
+    def with_names_kept(self) -> dict[str, bytes]:
+        """What a journaling file system leaves: every name as it is seen, contents as synced."""
+        return {
+            path: file.torn(dict.fromkeys(file.open_changes()))
+            for path, file in files_below(self._root, "/")
+        }
+
     @property
     def handle_count(self) -> int:
         """Handles not given back."""

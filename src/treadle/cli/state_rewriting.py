@@ -66,7 +66,7 @@ class StateRewriting:
         ref, kept = REFS + thread_id, KEPT + thread_id
         tip, before = await objects.types([], own=[ref, kept])
         if before is None and tip is not None:
-            await objects.set_ref(kept, tip[0])
+            await objects.set_ref(kept, tip[0], known=[tip[0]])
         old = before or tip
         asked = commits if old is None else [*commits, old[0]]
         return await rewrite_chain(objects, ref, asked, self._change)

@@ -6,6 +6,7 @@ last few are read. `treadle verify --all` is the thorough one.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import stat
 from collections.abc import Iterator
@@ -28,6 +29,7 @@ from treadle.store.upkeep.strangers import strangers
 from treadle.thread.codec import UnknownEntryError
 from treadle.thread.model import ThreadSummary
 from treadle.thread.record import Condition
+from treadle.workspace.unreadable import find_unreadable
 
 THREAD_COUNT_MAX: Final = 50
 SIZE_MAX: Final = 64 * 2**20
@@ -67,6 +69,7 @@ def check_store(store: LocalStore, places: Places) -> Iterator[Finding]:
             index.close()
         yield from check_threads(store, lines)
         yield from check_unfinished(store, lines)
+        yield from check_commits(store, lines)
         yield from check_leftovers(store, trashed)
         yield from check_index(store, notices, len(lines) + len(trashed))
     except (TreadleError, OSError) as error:
@@ -196,6 +199,22 @@ def check_unfinished(store: LocalStore, lines: list[ThreadSummary]) -> Iterator[
     if waiting:
         text = f"{len(waiting)} wait for a person's yes, such as {waiting[0]}"
         yield warning("waiting", text, "`treadle list --state waiting`, `treadle approve ID`")
+
+
+def check_commits(store: LocalStore, lines: list[ThreadSummary]) -> Iterator[Finding]:
+    """Whether git reads what the last thread of each folder knows of: a power cut may break it."""
+    recent = sorted(lines, key=lambda line: line.updated_at, reverse=True)
+    last = {line.workspace_root: line.id for line in reversed(recent[:THREAD_COUNT_MAX])}
+    for folder, thread_id in list(last.items())[-NAMED_COUNT_MAX:]:
+        if not folder or not Path(folder).is_dir():
+            continue
+        try:
+            commits = store.load(thread_id).fold.git.git_commits
+        except TreadleError:
+            continue  # told above
+        found = asyncio.run(find_unreadable(folder, commits))
+        if found is not None:
+            yield failure("repository", f"{found.text} ({thread_id} knows it)", found.advice)
 
 
 def check_leftovers(store: LocalStore, trashed: list[ThreadSummary]) -> Iterator[Finding]:

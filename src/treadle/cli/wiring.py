@@ -16,7 +16,7 @@ from treadle.config.load import load_settings
 from treadle.errors import UsageError
 from treadle.store.local import LocalStore
 from treadle.store.places import Places
-from treadle.thread.fold import CHAT
+from treadle.thread.fold import CHAT, ThreadFold
 
 
 def make_setup(
@@ -73,11 +73,31 @@ def make_setup(
         notices=[*loaded.notices, *notices],
         hooks=Hooks(loaded.settings.hooks, works_in),
     )
+    if fold is not None and not is_for_fork:
+        setup.notices.extend(_broken_commits(works_in, fold))
     if thread_id is None or is_for_fork or not store.adopted.is_foreign(thread_id):
         return setup
     if before_owning is not None:
         before_owning(setup)
     return make_own(setup)
+
+
+def _broken_commits(folder: str, fold: ThreadFold) -> list[str]:
+    """What a power cut has broken of the commits that the thread knows, and what helps.
+
+    Asked in a thread of its own: a chat, whose loop runs already, opens threads too.
+    """
+    commits = fold.git.git_commits
+    if not commits:
+        return []
+    import asyncio
+    from concurrent.futures import ThreadPoolExecutor
+
+    from treadle.workspace.unreadable import find_unreadable
+
+    with ThreadPoolExecutor(1) as alone:
+        found = alone.submit(lambda: asyncio.run(find_unreadable(folder, commits))).result()
+    return [] if found is None else [f"{found.text}; {found.advice}"]
 
 
 def _find_thread(

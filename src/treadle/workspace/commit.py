@@ -219,6 +219,8 @@ class GitWorkspace:
             note += "; HEAD is detached: make a branch to keep it"
         if made.added_by_hooks:
             note += f"; a hook also committed {_some(made.added_by_hooks)}"
+        if made.doubt:
+            note += f"; a power cut may undo it: {made.doubt}"
         return HookResult(True, note, made.head), theirs | {change.name for change in mine}
 
     async def _find_changed_hooks(self) -> str:

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from treadle.thread.facts import CHANGED_COUNT_MAX, GitObserved
 from treadle.workspace.door import NOT_BARE, Door, find_door, told
+from treadle.workspace.git_durability import durable_options
 from treadle.workspace.process import NOT_STARTED, Ran, run
 from treadle.workspace.remote import choose_remote
 from treadle.workspace.status import Change, Status, parse_status
@@ -277,7 +278,7 @@ class Repository:
         if program is None:
             return Ran(NOT_STARTED, err=Absence.NO_GIT.value.encode())
         return await run(
-            (program, *NOT_BARE, *arguments, *_FROM_INPUT),
+            (program, *NOT_BARE, *durable_options(program), *arguments, *_FROM_INPUT),
             self.folder,
             inherited if has_hooks else {**inherited, **_told(layout)},
             data=literally(paths),
@@ -294,9 +295,11 @@ class Repository:
         if self._layout is None:
             return False
         inherited = {**_inherited(), **_told(self._layout[1])}
+        program = _find_git(inherited) or "git"
+        options = (*NOT_BARE, *durable_options(program))
         try:
             done = subprocess.run(
-                (_find_git(inherited) or "git", *NOT_BARE, "reset", "--quiet", *_FROM_INPUT),
+                (program, *options, "reset", "--quiet", *_FROM_INPUT),
                 cwd=self.folder,
                 env=inherited,
                 input=literally(paths),

@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from treadle.workspace.git import Layout, Repository
+from treadle.workspace.git_durability import DURABLE
 from treadle.workspace.status import Change, Status
 
 _log = logging.getLogger("treadle.workspace")
@@ -88,6 +89,7 @@ async def make_diff(
 
         async def git(*arguments: str, data: bytes | None = None) -> tuple[bytes, int] | None:
             ran = await repository.read(
+                *DURABLE,  # the commit finds the contents, and does not sync them itself
                 *arguments,
                 folder=layout.root,
                 data=data,

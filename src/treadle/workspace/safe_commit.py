@@ -11,15 +11,23 @@ import asyncio
 import os
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 from msgspec import Struct
 
+from treadle.workspace.files.entries import FileChange, parse_changes
 from treadle.workspace.git import Absent, Repository
+from treadle.workspace.git_durability import files_of_commit, sync_objects, sync_refs
 from treadle.workspace.hooks import find_hooks_folder
 from treadle.workspace.ownership import folders_above
 from treadle.workspace.process import Ran
 from treadle.workspace.status import Change, Status, storable
+
+COMMITTED_SIZE_MAX: Final = 256 * 1024 * 1024
+"""Bytes that are read of what a commit changed."""
+
+FOLDER: Final = "040000"
 
 SAID_LINE_COUNT_MAX: Final = 3
 SAID_LENGTH_MAX: Final = 300
@@ -48,10 +56,14 @@ _COLOUR: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 class Made(Struct, frozen=True):
-    """The commit, and what a hook put into it besides the files meant."""
+    """The commit, and what a hook put into it besides the files meant.
+
+    It is durable, but for what `doubt` says.
+    """
 
     head: str
     added_by_hooks: tuple[str, ...] = ()
+    doubt: str = ""
 
 
 class Refused(Struct, frozen=True):
@@ -111,6 +123,7 @@ async def commit_only(
         ran = await repository.change(*add, paths=new, timeout_s=timeout_s) if new else Ran(0)
         if ran.status == 0:
             step = "git commit"
+            await _sync_staged(repository, mine)
             ran = await repository.change(
                 *commit,
                 paths=paths,
@@ -129,6 +142,18 @@ async def commit_only(
         left = "" if is_undone else "; new files are still marked in the index (git reset)"
         return Refused(reason + left)
     return await _settle(repository, status, after, mine)
+
+
+async def _sync_staged(repository: Repository, mine: Sequence[Change]) -> None:
+    """Let the disk keep what a command of the agent's has staged, before a branch leads there.
+
+    Git does not write contents again that it has, and so does not sync them.
+    """
+    layout = await repository.layout()
+    staged = [one.staged for one in mine if one.staged]
+    if staged and not isinstance(layout, Absent):
+        with suppress(OSError):  # told, if it lasts, when the commit is looked at
+            await asyncio.to_thread(sync_objects, layout.common_dir / "objects", staged)
 
 
 def _displaced(mine: Sequence[Change], new: Sequence[str]) -> list[Change]:
@@ -160,18 +185,55 @@ async def _settle(
     not into the person's index, where it would stand as a change back.
     """
     head = after.head or ""
-    ran = await repository.read(
-        *("diff-tree", "-r", "-z", "--root", "--no-commit-id", "--name-only", head),
-        out_size_max=1024 * 1024,
-    )
-    committed = [os.fsdecode(path) for path in ran.out.split(b"\0")[:-1]]
+    changes = await _find_committed(repository, before.head, head)
+    committed = [os.fsdecode(one.path) for one in changes if not _is_folder(one)]
     staged_before = {change.path for change in before.changes if change.is_staged}
     mine_paths = {change.path for change in mine}
     stale = {change.path for change in after.changes if change.is_staged}
     stale &= set(committed) - (staged_before - mine_paths)
     if stale:
         repository.restore_index(sorted(stale))
-    return Made(head, tuple(storable(path) for path in committed if path not in mine_paths))
+    added = tuple(storable(path) for path in committed if path not in mine_paths)
+    return Made(head, added, await _make_durable(repository, before.head, after, changes))
+
+
+async def _find_committed(repository: Repository, old: str | None, head: str) -> list[FileChange]:
+    """The files and folders that differ; hooks may have made commits of their own in between."""
+    trees = ("--root", "--no-commit-id", head) if old is None else (old, head)
+    what = ("diff-tree", "-r", "-t", "-z", "--raw", "--no-renames", "--no-abbrev")
+    ran = await repository.read(*what, *trees, out_size_max=COMMITTED_SIZE_MAX)
+    return parse_changes(ran.out)
+
+
+def _is_folder(change: FileChange) -> bool:
+    return FOLDER in (change.old and change.old.mode, change.new and change.new.mode)
+
+
+async def _make_durable(
+    repository: Repository, old: str | None, after: Status, changes: Sequence[FileChange]
+) -> str:
+    """Let the disk keep the commit before anything is said of it; why it may not, if so.
+
+    Objects that git found, because a command of the agent's had made them, were never synced. So
+    all that the commit has and the one before it has not is synced, whoever wrote it.
+    """
+    layout, head = await repository.layout(), after.head or ""
+    if isinstance(layout, Absent):
+        return layout.text
+    known = () if old is None else (f"^{old}",)
+    ran = await repository.read("rev-list", "--format=%T", head, *known, "--")
+    if ran.status != 0:
+        return _said(ran)
+    # Of each commit "commit", its id, and the tree that no entry names.
+    found = [word for word in ran.out.decode().split() if word != "commit"]
+    found += [one.new.oid for one in changes if one.new is not None]
+    files = files_of_commit(layout.git_dir, layout.common_dir, after.branch)
+    try:
+        await asyncio.to_thread(sync_objects, layout.common_dir / "objects", found)
+        await asyncio.to_thread(sync_refs, files)
+    except OSError as error:
+        return f"{error.filename or layout.git_dir}: {error.strerror}"
+    return ""
 
 
 async def _explain(repository: Repository, step: str, ran: Ran, timeout_s: float) -> str:

@@ -36,6 +36,13 @@ class Change(Struct, frozen=True):
         return self.letters[0] not in ".?"
 
     @property
+    def staged(self) -> str:
+        """The object id of what is staged here; empty if that is what HEAD has, or nothing."""
+        fields = self.record.split(b" ", 8)
+        is_there = self.is_staged and fields[0] == b"1" and self.letters[0] != "D"
+        return fields[7].decode() if is_there else ""
+
+    @property
     def is_unmerged(self) -> bool:
         """Whether a merge left a conflict here."""
         return self.record.startswith(b"u ")

@@ -63,6 +63,8 @@ async def commit(chat: Chat, message: str) -> None:
         chat.tell(f"not committed: {made.reason}", "warn")
     else:
         chat.tell(f"committed {made.head[:7]} {text.splitlines()[0]}", "good")
+        if made.doubt:
+            chat.tell(f"a power cut may undo it: {made.doubt}", "warn")
     chat.show_facts()
 
 

@@ -9,6 +9,7 @@ import re
 import tempfile
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +17,7 @@ from treadle.errors import FileStateError
 from treadle.workspace.files import packing
 from treadle.workspace.files.entries import FileChange, FileEntry, format_index, parse_changes
 from treadle.workspace.git import Absent, Layout, Repository
+from treadle.workspace.git_durability import sync_objects, sync_refs
 from treadle.workspace.process import Ran
 
 OUT_SIZE_MAX: Final = 256 * 1024 * 1024
@@ -27,8 +29,10 @@ BLOB_COUNT_MAX: Final = 256
 _QUIET: Final = (
     *("-c", "core.hooksPath=/dev/null"),  # looking and keeping run nothing of the repository's
     *("-c", "core.logAllRefUpdates=false"),
-    # Durable before anything is said of it.
+    # Durable when it is made: a commit of the same contents finds these objects, and moves a
+    # branch before they are synced once more for the record.
     *("-c", "core.fsync=loose-object,pack,pack-metadata,reference"),
+    *("-c", "core.fsyncMethod=fsync"),
     *("-c", "i18n.commitEncoding=UTF-8"),
     *("-c", "core.quotePath=false"),
 )
@@ -158,8 +162,6 @@ class Objects:
             if len(oids) != count:
                 raise FileStateError("git fast-import failed: it did not take all in")
             found += oids
-        if self._aside is None:
-            _sync_folder((await self.layout()).common_dir / "objects" / "pack")
         return found
 
     async def hash_bytes(self, contents: Sequence[bytes]) -> list[str]:
@@ -258,12 +260,24 @@ class Objects:
         out = await self.out("commit-tree", tree, *named, data=message.encode(), extra=extra)
         return out.decode().strip()
 
-    async def set_ref(self, ref: str, commit: str | None, *, old: str = "") -> None:
+    async def set_ref(
+        self, ref: str, commit: str | None, *, old: str = "", known: Sequence[str] = ()
+    ) -> None:
         """Point a private ref to a commit, or remove it; durable, and noted in no reflog.
 
-        With `old` only if it points there now.
+        What the commit has is durable before the ref is, whoever has written it.
+
+        Args:
+            ref: whole name.
+            commit: object id; `None` to remove the ref.
+            old: if given, only if it points there now.
+            known: commits whose objects are durable, or are left to who made them; without any,
+                all that no branch, tag or remote leads to is made durable.
         """
         layout = await self.layout()
+        if commit is not None:
+            written = await self._reached(commit, known)
+            await asyncio.to_thread(sync_objects, layout.common_dir / "objects", written)
         what = ["-d", ref] if commit is None else [ref, commit]
         what += [old] if old else []
         ran = await self.run("update-ref", "--no-deref", *what)
@@ -273,7 +287,24 @@ class Objects:
             said = ran.err.decode("utf-8", "replace").strip().partition("\n")[0]
             raise FileStateError(f"git update-ref failed: {said}")
         if commit is not None:
-            _sync_folder((layout.common_dir / ref).parent)
+            await asyncio.to_thread(sync_refs, {layout.common_dir / ref: layout.common_dir})
+
+    async def _reached(self, commit: str, known: Sequence[str]) -> list[str]:
+        """The objects that a commit leads to and these do not, and some more at most."""
+        if commit in known:
+            return []
+        if not known:
+            others = ("--not", "--branches", "--tags", "--remotes")
+            out = await self.out("rev-list", "--objects", commit, *others)
+            return [line.partition(" ")[0] for line in out.decode("utf-8", "replace").splitlines()]
+        out = await self.out("rev-list", "--format=%T", commit, *(f"^{one}" for one in known), "--")
+        # Of each commit "commit", its id, and the tree that no entry of a difference names.
+        found = [word for word in out.decode().split() if word != "commit"]
+        differ = ("diff-tree", "-r", "-t", "-z", "--raw", "--no-renames", "--no-abbrev")
+        for old, new in pairwise([known[-1], *reversed(found[::2])]):
+            changes = parse_changes(await self.out(*differ, old, new))
+            found += (one.new.oid for one in changes if one.new is not None)
+        return found
 
 
 @contextmanager
@@ -303,18 +334,6 @@ def clock_ns(folder: Path) -> int:
     """Now, in nanoseconds, by the clock that stamps the files of this folder."""
     with tempfile.TemporaryFile(dir=folder) as fresh:
         return os.fstat(fresh.fileno()).st_mtime_ns
-
-
-def _sync_folder(path: Path) -> None:
-    """Git syncs the file of a ref or a pack, not its name."""
-    try:
-        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    except FileNotFoundError:  # refs that are kept in one file have no folder
-        return
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 def _quoted(path: bytes) -> bytes:

@@ -143,13 +143,13 @@ class FileStates:
         tree = self._last[1]
         if previous is not None and is_there and tree == previous.tree:
             if ref is None:  # a fork has the state of its base, and keeps it by a ref of its own
-                await self._objects.set_ref(self.ref, known)
+                await self._objects.set_ref(self.ref, known, known=[known])
             return None
-        parents = [known] if is_there else [] if head is None else [head[0]]
+        parents = durable = [known] if is_there else [] if head is None else [head[0]]
         if moment == "after" and previous is not None and is_there:
             parents = [await self._between(files, previous)]
         commit = await self._objects.commit(tree, parents, self._message(moment))
-        await self._objects.set_ref(self.ref, commit)
+        await self._objects.set_ref(self.ref, commit, known=durable)
         return FilesSaved(commit, tree, moment, names(files.skipped, SKIPPED_COUNT_MAX))
 
     def _message(self, moment: str) -> str:
