@@ -27,6 +27,7 @@ def id_of(number: int) -> str:
 def plant(db: Connection, thread_id: str, owner: Principal, **columns: Any) -> str:
     """A live thread of an organization without a word in it, but for what is said of its row."""
     row = {
+        "key": thread_id,
         "id": thread_id,
         "owner_id": owner.user_id,
         "organization_id": owner.organization_id,

@@ -104,7 +104,7 @@ def test_an_earlier_version_is_folded_once_and_forgotten_with_its_thread(people:
             assert threads.document(context, ID, 2)[0] == earlier
         held = FOLDS.take(ID, earlier)
         assert held is not None
-        FOLDS.put(ID, held)
+        FOLDS.put(held)
     with people.writing() as context:
         threads.purge(context, ID)
     assert FOLDS.take(ID, earlier) is None

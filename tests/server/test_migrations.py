@@ -9,12 +9,15 @@ from pathlib import Path
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import inspect, text
+from sqlalchemy import inspect, select, text
+from sqlalchemy.exc import IntegrityError
 
 from server.databases import Postgres
+from thread.journals import ID
 from treadle.errors import ConfigError
 from treadle.server.data.database import Database
-from treadle.server.data.schema import metadata
+from treadle.server.data.migrating import migrate
+from treadle.server.data.schema import metadata, records, threads
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -94,3 +97,63 @@ def _set_revision(database: Database, revision: str | None) -> None:
         db.execute(text("DELETE FROM alembic_version"))
         if revision is not None:
             db.execute(text("INSERT INTO alembic_version VALUES (:it)"), {"it": revision})
+
+
+@pytest.fixture
+def older(empty: str) -> Iterator[Database]:
+    """The tables of the first version, with a thread and what stands beside it."""
+    database = Database(empty)
+    with database.write() as db:
+        migrate(db, "0001")
+        db.execute(text("INSERT INTO organizations VALUES (1, 'acme', 'then')"))
+        for number, name in enumerate(("ada", "bob"), 1):
+            db.execute(
+                text("INSERT INTO users VALUES (:id, :name, 1, 'member', :no, :no, 'then', NULL)"),
+                {"id": number, "name": name, "no": False},
+            )
+        db.execute(text(_OLD_THREAD), {"id": ID, "no": False})
+        line = {"id": ID, "line": "{}"}
+        db.execute(text("INSERT INTO records VALUES (:id, 1, 'hash', 'then', :line)"), line)
+        db.execute(
+            text("INSERT INTO shares VALUES (1, :id, 'x', 1, 'then', 'later', NULL)"), {"id": ID}
+        )
+        db.execute(text("INSERT INTO changes VALUES (1, :id, 1, 'hash', 'records', 'then')"), line)
+        db.execute(text("UPDATE counters SET value = 1"))
+    yield database
+    database.dispose()
+
+
+_OLD_THREAD = """
+    INSERT INTO threads (id, owner_id, organization_id, kind, version, hash, change, created_at,
+        updated_at, last_activity_at, visibility, is_shared_with_support, tags, is_pinned, machine,
+        agent_state_kind, message_count, summary)
+    VALUES (:id, 1, 1, 'records', 1, 'hash', 1, 'then', 'then', 'then', 'organization', :no, '[]',
+        :no, 'chat', 'idle', 0, '{}')
+"""
+
+
+def test_a_thread_of_before_keeps_all_that_stands_beside_it(older: Database) -> None:
+    """It waits for the word of who runs the server; then others may have a thread of its id."""
+    with pytest.raises(ConfigError, match="older"):
+        older.prepare()
+    older.prepare(is_migrating=True)
+    with older.write() as db:
+        options = {"include_name": _is_ours, "compare_type": True}
+        assert compare_metadata(MigrationContext.configure(db, opts=options), metadata) == []
+        for query, found in (
+            ("SELECT key, id, owner_id FROM threads", (ID, ID, 1)),
+            ("SELECT thread_id, line FROM records", (ID, "{}")),
+            ("SELECT thread_id, hash FROM shares", (ID, "x")),
+            ("SELECT thread_id, change FROM changes", (ID, 1)),
+        ):
+            assert tuple(db.execute(text(query)).one()) == found
+        copied = {**db.execute(select(threads)).one()._mapping, "key": f"{ID}@bob", "owner_id": 2}
+        db.execute(threads.insert().values(copied))
+        db.execute(records.insert().values(
+            thread_id=f"{ID}@bob", seq=1, hash="other", at="now", line="{}"
+        ))  # fmt: skip
+        db.execute(threads.delete().where(threads.c.key == ID))
+        assert db.execute(select(records.c.thread_id)).scalars().all() == [f"{ID}@bob"]
+        copied["key"] = "a third"
+        with pytest.raises(IntegrityError):
+            db.execute(threads.insert().values(copied))

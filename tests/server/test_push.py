@@ -118,13 +118,11 @@ def test_a_thread_that_is_not_here_begins_at_its_beginning(people: People) -> No
     assert (refusal.code, refusal.problem.server_version) == (Code.CONFLICT, 0)
 
 
-def test_an_id_of_somebody_else_says_no_more_than_it_must(people: People) -> None:
-    """Hidden from the caller, it looks like any thread that is not there."""
+def test_an_id_of_somebody_else_is_as_free_as_any(people: People) -> None:
     push(people, chain(1, [(Shared("private"),)]))
-    push(people, chain(2))
-    assert refused(people, chain(1), name="member").code is Code.NOT_FOUND
-    assert refused(people, chain(2), name="outsider").code is Code.NOT_FOUND
-    assert refused(people, chain(2), name="member").code is Code.FORBIDDEN
+    for name in ("member", "outsider"):
+        assert refused(people, chain(1), chain(1).upto(2).mark, name).code is Code.CONFLICT
+        assert push(people, chain(1), name=name).thread == chain(1).thread
     assert refused(people, chain(3), name="").code is Code.UNAUTHORIZED
 
 

@@ -99,9 +99,6 @@ def test_purged_means_gone_and_the_owner_may_begin_again(people: People) -> None
     with pytest.raises(Refusal) as caught:
         push(people, one, one.upto(3).mark)
     assert caught.value.problem.server_version == 0
-    with pytest.raises(Refusal) as caught:
-        push(people, one, name="member")
-    assert caught.value.code is Code.NOT_FOUND
     again = push(people, one)
     assert (again.version, again.is_purged, again.is_deleted) == (one.head.seq, False, False)
     assert kept(people, ID) == one.data
@@ -413,7 +410,7 @@ def test_the_fold_in_memory_follows_what_others_have_written(people: People) -> 
     longer = one.more((said("by another process"),))
     push(people, longer, one.mark)
     FOLDS.clear()
-    FOLDS.put(ID, held)
+    FOLDS.put(held)
     with people.reading() as context:
         assert threads.document(context, ID)[0] == longer.mark
     assert FOLDS.take(ID, GENESIS) is None

@@ -18,7 +18,7 @@ from sqlalchemy.pool import QueuePool
 
 from treadle.errors import ConfigError, StoreError
 from treadle.server.data.failures import AgainError, told, unavailable
-from treadle.server.data.migrating import migrate_to_newest, state_of
+from treadle.server.data.migrating import migrate, state_of
 from treadle.server.problems import Refusal
 from treadle.store.write_ahead import set_journal_mode
 
@@ -197,7 +197,7 @@ class Database:
         Raises: as `state`; nothing was changed.
         """
         with self._plainly(writes=True) as connection:
-            migrate_to_newest(connection)
+            migrate(connection)
 
     def prepare(self, *, is_migrating: bool = False) -> None:
         """What a server does first: check the settings, make the tables of an empty database.

@@ -14,11 +14,11 @@ from typing import Final
 
 import msgspec
 from msgspec import Struct
-from sqlalchemy import Connection, and_, delete, insert, or_, select
+from sqlalchemy import ColumnElement, Connection, and_, delete, insert, or_, select
 
 from treadle.api.codes import Code
 from treadle.api.marks import SEQ_MAX, Mark
-from treadle.server.data.schema import documents, records
+from treadle.server.data.schema import documents, records, threads
 from treadle.server.problems import Refusal
 from treadle.thread.branches import branch_through
 from treadle.thread.codec import Entry, UnknownEntryError, decode_entry
@@ -50,9 +50,11 @@ USAGE_MAX: Final = 2**53
 class Folded(Struct):
     """A fold, and how far it is ahead of its snapshot. Whoever has it, has it alone.
 
-    `size` counts the bytes of all records in it, `tail_size` those after the snapshot.
+    `key` is that of the thread's row: several people may have a thread of one id. `size` counts the
+    bytes of all records in it, `tail_size` those after the snapshot.
     """
 
+    key: str
     fold: ThreadFold
     mark: Mark
     size: int = 0
@@ -91,7 +93,7 @@ class Folded(Struct):
 
 
 class FoldCache:
-    """Folds by thread and mark, the least recently used leaving first. Safe for threads.
+    """Folds by key of the thread and mark, the least recently used leaving first. Safe for threads.
 
     Args:
         size_max: how many bytes of records they may stand for.
@@ -103,31 +105,31 @@ class FoldCache:
         self._folds: OrderedDict[tuple[str, Mark], Folded] = OrderedDict()
         self._size = 0
 
-    def take(self, thread_id: str, mark: Mark) -> Folded | None:
+    def take(self, key: str, mark: Mark) -> Folded | None:
         """The fold at this mark, which leaves the cache with it."""
         with self._lock:
-            found = self._folds.pop((thread_id, mark), None)
+            found = self._folds.pop((key, mark), None)
             self._size -= 0 if found is None else found.size
             return found
 
-    def put(self, thread_id: str, folded: Folded) -> None:
+    def put(self, folded: Folded) -> None:
         """Keep a fold that the caller uses no longer; too large ones are not kept."""
         with self._lock:
-            old = self._folds.pop((thread_id, folded.mark), None)
+            old = self._folds.pop((folded.key, folded.mark), None)
             self._size -= 0 if old is None else old.size
             if folded.size > self._size_max:
                 return
-            self._folds[thread_id, folded.mark] = folded
+            self._folds[folded.key, folded.mark] = folded
             self._size += folded.size
             while self._size > self._size_max:
                 _, dropped = self._folds.popitem(last=False)
                 self._size -= dropped.size
 
-    def forget(self, thread_id: str) -> None:
+    def forget(self, key: str) -> None:
         """Drop all folds of a thread, those of its earlier versions too."""
         with self._lock:
-            for key in [key for key in self._folds if key[0] == thread_id]:
-                self._size -= self._folds.pop(key).size
+            for place in [place for place in self._folds if place[0] == key]:
+                self._size -= self._folds.pop(place).size
 
     def clear(self) -> None:
         """Forget all."""
@@ -140,7 +142,7 @@ FOLDS: Final = FoldCache()
 """The folds that this process has in memory."""
 
 
-def fold_at(db: Connection, thread_id: str, mark: Mark) -> Folded:
+def fold_at(db: Connection, key: str, mark: Mark) -> Folded:
     """The fold of a thread of records at a mark that it has.
 
     The caller has it alone, and puts it into `FOLDS` when he needs it no longer.
@@ -148,37 +150,74 @@ def fold_at(db: Connection, thread_id: str, mark: Mark) -> Folded:
     Raises:
         Refusal: unfoldable; a newer version of the server has taken it, or its base is gone.
     """
-    return FOLDS.take(thread_id, mark) or _read(db, thread_id, mark)
+    return FOLDS.take(key, mark) or _read(db, key, mark)
 
 
-def begun(db: Connection, header: ThreadCreated) -> Folded:
+def begun(db: Connection, key: str, header: ThreadCreated, below: str | None) -> Folded:
     """The fold before the first record of a thread: empty, or the base's for a fork.
+
+    Args:
+        db: the transaction.
+        key: of the thread.
+        header: what its first record says.
+        below: the key of its base; `None` if it has none.
 
     Raises:
         Refusal: unfoldable; the base is not what the fork knew, or this version cannot fold it.
     """
-    if header.base is None:
-        return _above(None, header)
-    base = header.base
-    mark = Mark(base.version, base.hash)
-    if base.thread == header.thread:
+    if header.base is None or below is None:
+        return _above(None, key, header)
+    mark = Mark(header.base.version, header.base.hash)
+    if header.base.thread == header.thread:
         raise base_is_missing()
-    if not has_mark(db, base.thread, mark):
-        return _above(_read(db, base.thread, mark), header)
-    below = fold_at(db, base.thread, mark)
-    folded = _above(below, header)
-    FOLDS.put(base.thread, below)
-    return folded
+    if not has_mark(db, below, mark):
+        return _above(_read(db, below, mark), key, header)
+    folded = fold_at(db, below, mark)
+    above = _above(folded, key, header)
+    FOLDS.put(folded)
+    return above
 
 
-def has_mark(db: Connection, thread_id: str, mark: Mark) -> bool:
+def find_base(
+    db: Connection, base: Base, owner_id: int | None, *conditions: ColumnElement[bool]
+) -> str | None:
+    """The key of the thread that a fork goes on from; `None` if it is not here.
+
+    Several people may have a thread of this id; whichever has the record that the fork knew has
+    the same ones before it, for its hash says so. A merge may have taken that record out of the
+    thread: what it says of another branch is its owner's word, and counts for him alone.
+
+    Args:
+        db: the transaction.
+        base: what the fork goes on from.
+        owner_id: whose the fork is.
+        conditions: on `schema.threads`: which of them may be looked at.
+    """
+    is_own = threads.c.owner_id == owner_id
+    at = and_(
+        records.c.thread_id == threads.c.key,
+        records.c.seq == base.version,
+        records.c.hash == base.hash,
+    )
+    query = (
+        select(threads.c.key)
+        .outerjoin(records, at)
+        .where(threads.c.id == base.thread, threads.c.kind == "records", *conditions)
+        .where(or_(is_own, records.c.seq.is_not(None)))
+        .order_by(records.c.seq.is_(None), is_own.desc(), threads.c.key)
+        .limit(1)
+    )
+    return db.execute(query).scalar_one_or_none()
+
+
+def has_mark(db: Connection, key: str, mark: Mark) -> bool:
     """Whether a thread has this record."""
-    return mark_at(db, thread_id, mark.seq) == mark
+    return mark_at(db, key, mark.seq) == mark
 
 
-def mark_at(db: Connection, thread_id: str, seq: int) -> Mark | None:
+def mark_at(db: Connection, key: str, seq: int) -> Mark | None:
     """The mark of a thread's record; `None` if it has no such one."""
-    at = and_(records.c.thread_id == thread_id, records.c.seq == seq)
+    at = and_(records.c.thread_id == key, records.c.seq == seq)
     found = db.execute(select(records.c.hash).where(at)).scalar_one_or_none()
     return None if found is None else Mark(seq, found)
 
@@ -191,40 +230,43 @@ def keep_snapshot(db: Connection, folded: Folded) -> None:
     seq, chain_hash = folded.mark.seq, folded.mark.hash
     fold = folded.fold
     body = encode_snapshot(fold, Head(seq, chain_hash, fold.updated_at, max(1, folded.size)))
-    mine = documents.c.thread_id == fold.header.thread
+    mine = documents.c.thread_id == folded.key
     is_old = or_(documents.c.version > 1, documents.c.version == seq)
     db.execute(delete(documents).where(mine, is_old))
     db.execute(
         insert(documents).values(
-            thread_id=fold.header.thread, version=seq, hash=chain_hash, body=body.decode()
+            thread_id=folded.key, version=seq, hash=chain_hash, body=body.decode()
         )
     )
     folded.tail_size, folded.snapshot_size = 0, len(body)
 
 
-def _read(db: Connection, thread_id: str, mark: Mark) -> Folded:
+def _read(db: Connection, key: str, mark: Mark) -> Folded:
     """From the database, base by base: the lowest one that has a snapshot comes first."""
-    way: list[tuple[Mark, ThreadCreated, list[Record] | None]] = []
+    way: list[tuple[str, Mark, ThreadCreated, list[Record] | None]] = []
     folded = None
     while folded is None:
         if len(way) > BASE_COUNT_MAX:
             raise base_is_missing()
         branch = None
-        if not has_mark(db, thread_id, mark):
-            branch = _branch_through(db, thread_id, mark)
-        elif (folded := _from_snapshot(db, thread_id, mark.seq)) is not None:
-            way.append((mark, folded.fold.header, None))
+        if not has_mark(db, key, mark):
+            branch = _branch_through(db, key, mark)
+        elif (folded := _from_snapshot(db, key, mark.seq)) is not None:
+            way.append((key, mark, folded.fold.header, None))
             break
-        header = _header(db, thread_id)
-        way.append((mark, header, branch))
+        header = _header(db, key)
+        way.append((key, mark, header, branch))
         if header.base is None:
             break
         base: Base = header.base
-        thread_id, mark = base.thread, Mark(base.version, base.hash)
-    for at, header, branch in reversed(way):
-        if folded is None or folded.fold.header.thread != header.thread:
-            folded = _above(folded, header)
-        own = _records_between(db, header.thread, folded.mark.seq, at.seq)
+        below = find_base(db, base, _owner_of(db, key))
+        if below is None:
+            raise base_is_missing()
+        key, mark = below, Mark(base.version, base.hash)
+    for own_key, at, header, branch in reversed(way):
+        if folded is None or folded.key != own_key:
+            folded = _above(folded, own_key, header)
+        own = _records_between(db, own_key, folded.mark.seq, at.seq)
         for record, size in own if branch is None else _sized(branch):
             folded.take(record, size)
         if folded.mark != at:  # it was removed while it was read
@@ -233,13 +275,17 @@ def _read(db: Connection, thread_id: str, mark: Mark) -> Folded:
     return folded
 
 
-def _branch_through(db: Connection, thread_id: str, mark: Mark) -> list[Record]:
+def _owner_of(db: Connection, key: str) -> int | None:
+    return db.execute(select(threads.c.owner_id).where(threads.c.key == key)).scalar_one_or_none()
+
+
+def _branch_through(db: Connection, key: str, mark: Mark) -> list[Record]:
     """The records up to one that is on a branch which gave way: a merge in the thread has them.
 
     Raises:
         Refusal: unfoldable; there is no such branch.
     """
-    own = (record for record, _ in _records_between(db, thread_id, 0, SEQ_MAX))
+    own = (record for record, _ in _records_between(db, key, 0, SEQ_MAX))
     branch = branch_through(own, mark.seq, mark.hash)
     if branch is None:
         raise base_is_missing()
@@ -252,17 +298,17 @@ def _sized(branch: Iterable[Record]) -> Iterator[tuple[Record, int]]:
         yield record, len(bytes(record.event))
 
 
-def _above(below: Folded | None, header: ThreadCreated) -> Folded:
+def _above(below: Folded | None, key: str, header: ThreadCreated) -> Folded:
     """The fold before the first record: empty, or that of the base."""
     try:
         if below is None:
-            return Folded(ThreadFold(header), Mark())
-        return Folded(below.fold.branch(header), Mark(), below.size)
+            return Folded(key, ThreadFold(header), Mark())
+        return Folded(key, below.fold.branch(header), Mark(), below.size)
     except UnknownEntryError as error:
         raise unfoldable(1, error.message) from None
 
 
-def _from_snapshot(db: Connection, thread_id: str, seq: int) -> Folded | None:
+def _from_snapshot(db: Connection, key: str, seq: int) -> Folded | None:
     """The fold of the newest snapshot up to there; `None` if there is none that can be used."""
     query = (
         select(documents.c.version, documents.c.hash, documents.c.body)
@@ -274,7 +320,7 @@ def _from_snapshot(db: Connection, thread_id: str, seq: int) -> Folded | None:
                 records.c.hash == documents.c.hash,
             ),
         )
-        .where(documents.c.thread_id == thread_id, documents.c.version <= seq)
+        .where(documents.c.thread_id == key, documents.c.version <= seq)
         .order_by(documents.c.version.desc())
     )
     for version, chain_hash, body in db.execute(query):
@@ -282,12 +328,12 @@ def _from_snapshot(db: Connection, thread_id: str, seq: int) -> Folded | None:
         snapshot = decode_snapshot(data)
         fold = None if snapshot is None else restore_fold(snapshot)
         if snapshot is not None and fold is not None:
-            return Folded(fold, Mark(version, chain_hash), snapshot.head.size, 0, len(data))
+            return Folded(key, fold, Mark(version, chain_hash), snapshot.head.size, 0, len(data))
     return None
 
 
-def _header(db: Connection, thread_id: str) -> ThreadCreated:
-    for record, _ in _records_between(db, thread_id, 0, 1):
+def _header(db: Connection, key: str) -> ThreadCreated:
+    for record, _ in _records_between(db, key, 0, 1):
         return header_of(record)
     raise base_is_missing()
 
@@ -308,20 +354,20 @@ def header_of(first: Record) -> ThreadCreated:
 
 
 def _records_between(
-    db: Connection, thread_id: str, after: int, through: int
+    db: Connection, key: str, after: int, through: int
 ) -> Iterator[tuple[Record, int]]:
     """Records as the database has them, each with its size as a line."""
-    for line in lines_between(db, thread_id, after, through):
+    for line in lines_between(db, key, after, through):
         yield record_of(line), len(line) + 1
 
 
-def lines_between(db: Connection, thread_id: str, after: int, through: int) -> Iterable[bytes]:
+def lines_between(db: Connection, key: str, after: int, through: int) -> Iterable[bytes]:
     """The lines of a thread's records, a few at a time."""
     seq = after
     while seq < through:
         query = (
             select(records.c.seq, records.c.line)
-            .where(records.c.thread_id == thread_id)
+            .where(records.c.thread_id == key)
             .where(records.c.seq > seq, records.c.seq <= through)
             .order_by(records.c.seq)
             .limit(READ_COUNT)

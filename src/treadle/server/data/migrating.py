@@ -44,10 +44,14 @@ def state_of(connection: Connection) -> Literal["empty", "older", "current"]:
     return "older"
 
 
-def migrate_to_newest(connection: Connection) -> None:
-    """Bring the tables up to this version, in the transaction of this connection.
+def migrate(connection: Connection, revision: str = "head") -> None:
+    """Bring the tables up to a revision, in the transaction of this connection.
 
     Others that try the same wait for its end, and find the work done.
+
+    Args:
+        connection: a transaction that writes.
+        revision: that of this version, or an earlier one.
 
     Raises:
         ConfigError: as `state_of`.
@@ -56,7 +60,7 @@ def migrate_to_newest(connection: Connection) -> None:
         connection.exec_driver_sql("SET LOCAL lock_timeout = 0")
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")
     if state_of(connection) != "current":
-        command.upgrade(_config(connection), "head")
+        command.upgrade(_config(connection), revision)
 
 
 def _config(connection: Connection) -> Config:

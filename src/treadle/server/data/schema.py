@@ -82,7 +82,11 @@ repos: Final = Table(
 threads: Final = Table(
     "threads",
     metadata,
-    Column("id", Plain, primary_key=True),
+    # What other tables name it by, where they say `thread_id`: its id, or `id@owner` for those who
+    # came later with an id that somebody else had used.
+    Column("key", Plain, primary_key=True),
+    # What its owner has named it. Others may have a thread of the same id: ids stand in commits.
+    Column("id", Plain, nullable=False),
     Column("owner_id", ForeignKey("users.id"), nullable=False),
     Column("organization_id", ForeignKey("organizations.id"), nullable=False),
     # `records` or `document`: which of the two is the truth of this thread.
@@ -119,6 +123,8 @@ threads: Final = Table(
     Column("git_end_dirty", Boolean),
     # The `ThreadSummary` as JSON: what lists show.
     Column("summary", Plain, nullable=False),
+    Index(None, "id"),
+    Index(None, "owner_id", "id", unique=True),
     Index(None, "owner_id", "change"),
     Index(None, "organization_id", "last_activity_at"),
     Index(None, "visibility", "last_activity_at"),
@@ -129,7 +135,7 @@ threads: Final = Table(
 records: Final = Table(
     "records",
     metadata,
-    Column("thread_id", ForeignKey("threads.id", ondelete="CASCADE"), primary_key=True),
+    Column("thread_id", ForeignKey("threads.key", ondelete="CASCADE"), primary_key=True),
     Column("seq", Number, primary_key=True, autoincrement=False),
     Column("hash", Plain, nullable=False),
     Column("at", Plain, nullable=False),
@@ -140,7 +146,7 @@ records: Final = Table(
 documents: Final = Table(
     "documents",
     metadata,
-    Column("thread_id", ForeignKey("threads.id", ondelete="CASCADE"), primary_key=True),
+    Column("thread_id", ForeignKey("threads.key", ondelete="CASCADE"), primary_key=True),
     Column("version", Number, primary_key=True, autoincrement=False),
     # Of a thread of records a snapshot, as a cache; of a document thread each version, as sent.
     Column("hash", Plain, nullable=False),
@@ -150,7 +156,7 @@ documents: Final = Table(
 blobs: Final = Table(
     "blobs",
     metadata,
-    Column("thread_id", ForeignKey("threads.id", ondelete="CASCADE"), primary_key=True),
+    Column("thread_id", ForeignKey("threads.key", ondelete="CASCADE"), primary_key=True),
     Column("sha256", Plain, primary_key=True),
     Column("size", Number, nullable=False),
     Column("body", LargeBinary, nullable=False),
@@ -159,7 +165,7 @@ blobs: Final = Table(
 thread_commits: Final = Table(
     "thread_commits",
     metadata,
-    Column("thread_id", ForeignKey("threads.id", ondelete="CASCADE"), primary_key=True),
+    Column("thread_id", ForeignKey("threads.key", ondelete="CASCADE"), primary_key=True),
     Column("commit_sha", Plain, primary_key=True, index=True),
     Column("repo_id", ForeignKey("repos.id"), index=True),
     Column("branch", Plain),
@@ -173,7 +179,7 @@ shares: Final = Table(
     "shares",
     metadata,
     Column("id", Number, primary_key=True),
-    Column("thread_id", ForeignKey("threads.id", ondelete="CASCADE"), nullable=False, index=True),
+    Column("thread_id", ForeignKey("threads.key", ondelete="CASCADE"), nullable=False, index=True),
     Column("hash", Plain, nullable=False, unique=True),
     Column("created_by", ForeignKey("users.id"), nullable=False),
     Column("created_at", Plain, nullable=False),
@@ -185,7 +191,7 @@ support_access: Final = Table(
     "support_access",
     metadata,
     Column("id", Number, primary_key=True),
-    Column("thread_id", ForeignKey("threads.id", ondelete="CASCADE"), nullable=False, index=True),
+    Column("thread_id", ForeignKey("threads.key", ondelete="CASCADE"), nullable=False, index=True),
     Column("requested_by", ForeignKey("users.id")),
     Column("requested_at", Plain),
     Column("approved_by", ForeignKey("users.id")),

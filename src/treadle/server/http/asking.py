@@ -32,7 +32,9 @@ _TAGS: Final = re.compile(r'(?:W/)?"([^"]{0,100})"')
 _CHARSETS: Final = ("", "charset=utf-8", 'charset="utf-8"')
 
 PATTERNS: Final = {
-    "thread_id": r"T-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}",
+    # Whose thread it is may stand behind the id: several people may have one of the same id.
+    "thread_id": r"T-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+    r"(@[A-Za-z0-9][A-Za-z0-9._@\-]{0,99})?",
     "sha256": r"[0-9a-f]{64}",
     "token": r"[A-Za-z0-9_]{1,200}",
     "token_id": r"[1-9][0-9]{0,17}",

@@ -23,7 +23,7 @@ _TAG: Final = {
     "schema": {"type": "string"},
 }
 _ABOUT_PATH: Final = {
-    "thread_id": "The id of a thread.",
+    "thread_id": "The id of a thread; `ID@NAME` is that of the user NAME.",
     "sha256": "The SHA-256 of an output, in hex.",
     "token": "What stands at the end of a link.",
     "token_id": "The number of a token.",

@@ -68,7 +68,7 @@ class _Kept(Struct, frozen=True):
     """One of the newest changes, ready to be sent."""
 
     change: int
-    thread_id: str
+    key: str
     text: bytes
 
 
@@ -202,13 +202,13 @@ class Changes:
             self._floor = news.floor
         self._seen = news.change
         for one in news.told:
-            self._newest.append(_Kept(one.head.change, one.head.thread, event_of(one.head)))
-            self._places[one.head.thread] = one.place
+            self._newest.append(_Kept(one.head.change, one.key, event_of(one.head)))
+            self._places[one.key] = one.place
         while len(self._newest) > NEW_MAX:
             self._floor = self._newest.popleft().change
         if len(self._places) > 2 * NEW_MAX:
-            still = {one.thread_id for one in self._newest}
-            self._places = {name: self._places[name] for name in still}
+            still = {one.key for one in self._newest}
+            self._places = {key: self._places[key] for key in still}
         for listener in self._listeners:
             # Who has come during the look was not asked for, and has shown his token just now.
             if listener.token_id in news.callers:
@@ -226,7 +226,7 @@ class Changes:
         for one in reversed(self._newest):
             if one.change <= after:
                 break
-            if hears(caller, self._places[one.thread_id]):
+            if hears(caller, self._places[one.key]):
                 found.append(one.text)
         return b"".join(reversed(found)), max(after, self._seen)
 

@@ -36,7 +36,7 @@ def repo_of(db: Connection, slug: str | None, now: str) -> int | None:
 
 def keep_commits(
     db: Connection,
-    thread_id: str,
+    key: str,
     git: GitFields,
     repo_id: int | None,
     seen: Mapping[str, tuple[str, GitObserved]],
@@ -48,16 +48,16 @@ def keep_commits(
 
     Args:
         db: a transaction that writes.
-        thread_id: the thread.
+        key: of the thread.
         git: its repository now.
         repo_id: that repository's number.
         seen: commits as they were observed just now, with the time.
         at: the time of those that nobody observed: another branch has brought them.
     """
-    mine = thread_commits.c.thread_id == thread_id
+    mine = thread_commits.c.thread_id == key
     known = set(db.execute(select(thread_commits.c.commit_sha).where(mine)).scalars())
     new = [sha for sha in git.git_commits if sha not in known and commit(sha) is not None]
-    rows = [_row(thread_id, sha, git, seen.get(sha), at) for sha in dict.fromkeys(new)]
+    rows = [_row(key, sha, git, seen.get(sha), at) for sha in dict.fromkeys(new)]
     if rows:
         db.execute(insert(thread_commits), rows)
     db.execute(
@@ -81,7 +81,7 @@ def observed(entries: Iterable[tuple[str, Any]]) -> dict[str, tuple[str, GitObse
 
 
 def _row(
-    thread_id: str, sha: str, git: GitFields, seen: tuple[str, GitObserved] | None, at: str
+    key: str, sha: str, git: GitFields, seen: tuple[str, GitObserved] | None, at: str
 ) -> dict[str, Any]:
     when, branch, is_dirty = at, git.git_branch, False
     if seen is not None:
@@ -89,7 +89,7 @@ def _row(
     elif sha == git.git_current_commit_sha:
         is_dirty = bool(git.git_end_dirty)
     return {
-        "thread_id": thread_id,
+        "thread_id": key,
         "commit_sha": sha,
         "branch": short(branch),
         "is_dirty": is_dirty,

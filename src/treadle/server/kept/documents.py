@@ -14,12 +14,12 @@ from treadle.api.codes import Code
 from treadle.api.marks import SEQ_MAX, Mark
 from treadle.api.types import ThreadHead
 from treadle.server import search
-from treadle.server.context import Context, Verb
+from treadle.server.context import Context
 from treadle.server.data.schema import documents, thread_commits, threads
 from treadle.server.kept.columns import columns_of_document
 from treadle.server.kept.commits import insert_if_absent, keep_commits, repo_of
 from treadle.server.kept.feed import Kind, announce
-from treadle.server.kept.pushing import check_id, conflict
+from treadle.server.kept.pushing import check_id, conflict, moved, new_key, owned
 from treadle.server.kept.validation import check_json
 from treadle.server.people import access, audit, sharing
 from treadle.server.people.times import parse_time
@@ -61,10 +61,7 @@ def put_document(
     check_id(thread_id)
     document, mark = _read(thread_id, body)
     _check(document)
-    query = select(threads.c.id).where(threads.c.id == thread_id)
-    row = None
-    if context.db.execute(query).one_or_none() is not None:
-        row = access.find(context, thread_id, Verb.PUSH, for_update=True)
+    row = access.own(context, thread_id, for_update=True)
     if row is None or row.purged_at is not None:
         _create(context, row, document, mark, body, expected)
         return mark, body, True
@@ -116,7 +113,7 @@ def document_of(context: Context, row: Row[Any], version: int | None) -> tuple[M
     """A version of a thread of documents, by default the newest; `None` if it never was."""
     at = row.version if version is None else version
     query = select(documents.c.hash, documents.c.body)
-    mine = (documents.c.thread_id == row.id, documents.c.version == at)
+    mine = (documents.c.thread_id == row.key, documents.c.version == at)
     found = context.db.execute(query.where(*mine)).one_or_none()
     return None if found is None else (Mark(at, found.hash), found.body.encode())
 
@@ -194,22 +191,18 @@ def _create(
         "purged_at": None,
         "is_shared_with_support": False,
     }
+    key = new_key(context, document.id) if purged is None else purged.key
     if purged is None:
-        owner = {
-            "id": document.id,
-            "owner_id": context.caller.user_id,
-            "organization_id": context.caller.organization_id,
-        }
+        owner = owned(context, key, document.id)
         is_made = insert_if_absent(context.db, threads, {**values, **owner})
     else:
-        again = update(threads).where(threads.c.id == document.id, threads.c.purged_at.is_not(None))
+        again = update(threads).where(threads.c.key == key, threads.c.purged_at.is_not(None))
         is_made = context.db.execute(again.values(**values)).rowcount == 1
     if not is_made:
-        row = access.find(context, document.id, Verb.PUSH)
-        raise conflict(Mark(row.version, row.hash), expected or 0)
-    audit.note(context, "thread_made", document.id, document.visibility)
-    _keep(context, document, mark, body, values["repo_id"])
-    announce(context, document.id, mark, "document")
+        raise moved(access.own(context, document.id), expected or 0)
+    audit.note(context, "thread_made", key, document.visibility)
+    _keep(context, key, document, mark, body, values["repo_id"])
+    announce(context, key, mark, "document")
 
 
 def _replace(
@@ -218,16 +211,15 @@ def _replace(
     values = _values(context, document, mark)
     changed = context.db.execute(
         update(threads)
-        .where(threads.c.id == row.id, threads.c.hash == row.hash)
+        .where(threads.c.key == row.key, threads.c.hash == row.hash)
         .where(threads.c.version == row.version, threads.c.purged_at.is_(None))
         .values(**values)
     )
     if changed.rowcount != 1:
-        now = access.find(context, row.id, Verb.PUSH)
-        raise conflict(Mark(now.version, now.hash), row.version)
-    sharing.follow_visibility(context, row.id, row.visibility, document.visibility)
-    _keep(context, document, mark, body, values["repo_id"])
-    return announce(context, row.id, mark, kind)
+        raise moved(access.own(context, row.id), row.version)
+    sharing.follow_visibility(context, row.key, row.visibility, document.visibility)
+    _keep(context, row.key, document, mark, body, values["repo_id"])
+    return announce(context, row.key, mark, kind)
 
 
 def _values(context: Context, document: Thread, mark: Mark) -> dict[str, Any]:
@@ -248,18 +240,20 @@ def _values(context: Context, document: Thread, mark: Mark) -> dict[str, Any]:
     }
 
 
-def _keep(context: Context, document: Thread, mark: Mark, body: bytes, repo_id: int | None) -> None:
+def _keep(
+    context: Context, key: str, document: Thread, mark: Mark, body: bytes, repo_id: int | None
+) -> None:
     context.db.execute(
         insert(documents).values(
-            thread_id=document.id, version=mark.seq, hash=mark.hash, body=body.decode()
+            thread_id=key, version=mark.seq, hash=mark.hash, body=body.decode()
         )
     )
-    context.db.execute(delete(thread_commits).where(thread_commits.c.thread_id == document.id))
+    context.db.execute(delete(thread_commits).where(thread_commits.c.thread_id == key))
     names = GitFields.__struct_fields__
     git = GitFields(**{name: getattr(document, name) for name in names})
     known = dict.fromkeys(
         (*git.git_commits, *filter(None, (git.git_initial_commit_sha, git.git_current_commit_sha)))
     )
     git = replace(git, git_commits=tuple(known))
-    keep_commits(context.db, document.id, git, repo_id, {}, context.now)
-    search.index_document(context.db, document.id, document)
+    keep_commits(context.db, key, git, repo_id, {}, context.now)
+    search.index_document(context.db, key, document)

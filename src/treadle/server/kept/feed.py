@@ -37,18 +37,18 @@ _TAKE_NUMBER: Final = (
 _NOTE_CHANGE: Final = insert(rows)
 _NUMBER_ROW: Final = (
     update(threads)
-    .where(threads.c.id == bindparam("its_id"))
+    .where(threads.c.key == bindparam("its_key"))
     .values(change=bindparam("its_change"))
-    .returning(threads.c.deleted_at, threads.c.purged_at)
+    .returning(threads.c.id, threads.c.deleted_at, threads.c.purged_at)
 )
 
 
-def announce(context: Context, thread_id: str, mark: Mark, kind: Kind) -> ThreadHead:
+def announce(context: Context, key: str, mark: Mark, kind: Kind) -> ThreadHead:
     """Give a change its number; the last thing that a transaction does.
 
     Args:
         context: the request that changed the thread; its row stands as it is to be seen.
-        thread_id: the thread.
+        key: of the thread.
         mark: where it is now.
         kind: what has changed.
     """
@@ -57,15 +57,15 @@ def announce(context: Context, thread_id: str, mark: Mark, kind: Kind) -> Thread
         _NOTE_CHANGE,
         {
             "change": change,
-            "thread_id": thread_id,
+            "thread_id": key,
             "version": mark.seq,
             "hash": mark.hash,
             "kind": kind,
             "at": context.now,
         },
     )
-    its = {"its_id": thread_id, "its_change": change}
-    deleted_at, purged_at = context.db.execute(_NUMBER_ROW, its).one()
+    its = {"its_key": key, "its_change": change}
+    thread_id, deleted_at, purged_at = context.db.execute(_NUMBER_ROW, its).one()
     is_purged = purged_at is not None
     is_deleted = deleted_at is not None and not is_purged
     return ThreadHead(thread_id, mark.seq, mark.hash, change, is_deleted, is_purged)
@@ -144,8 +144,8 @@ def changes(context: Context, after: int = 0, limit: int = LIMIT_MAX) -> list[Th
     is_own = threads.c.owner_id == context.caller.user_id
     may_see = access.visible(context.caller, context.now, verb=Verb.PULL)
     query = (
-        select(rows, threads.c.deleted_at, threads.c.purged_at)
-        .join(threads, and_(threads.c.id == rows.c.thread_id))
+        select(rows, threads.c.id, threads.c.deleted_at, threads.c.purged_at)
+        .join(threads, and_(threads.c.key == rows.c.thread_id))
         .where(rows.c.change > after, or_(is_own, may_see))
         .order_by(rows.c.change)
         .limit(limit)
@@ -154,7 +154,7 @@ def changes(context: Context, after: int = 0, limit: int = LIMIT_MAX) -> list[Th
     for row in context.db.execute(query):
         is_purged = row.purged_at is not None
         is_deleted = row.deleted_at is not None and not is_purged
-        head = ThreadHead(row.thread_id, row.version, row.hash, row.change, is_deleted, is_purged)
+        head = ThreadHead(row.id, row.version, row.hash, row.change, is_deleted, is_purged)
         found.append(head)
     return found
 

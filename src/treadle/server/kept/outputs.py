@@ -33,7 +33,7 @@ def put_blob(context: Context, thread_id: str, sha256: str, body: bytes) -> bool
         raise not_found()
     if sha256_of(body).hexdigest() != sha256:
         raise Refusal(Code.BAD_REQUEST, "the bytes are not those that the name says")
-    values = {"thread_id": thread_id, "sha256": sha256, "size": len(body), "body": body}
+    values = {"thread_id": row.key, "sha256": sha256, "size": len(body), "body": body}
     return insert_if_absent(context.db, blobs, values)
 
 
@@ -43,8 +43,8 @@ def get_blob(context: Context, thread_id: str, sha256: str) -> bytes:
     Raises:
         Refusal: there is no such thread, or no such output beside it.
     """
-    access.find(context, thread_id, Verb.PULL)
-    mine = (blobs.c.thread_id == thread_id, blobs.c.sha256 == sha256)
+    row = access.find(context, thread_id, Verb.PULL)
+    mine = (blobs.c.thread_id == row.key, blobs.c.sha256 == sha256)
     found = context.db.execute(select(blobs.c.body).where(*mine)).scalar_one_or_none()
     if found is None:
         raise not_found()
@@ -57,8 +57,8 @@ def has_blob(context: Context, thread_id: str, sha256: str) -> int | None:
     Raises:
         Refusal: there is no such thread.
     """
-    access.find(context, thread_id, Verb.PULL)
-    mine = (blobs.c.thread_id == thread_id, blobs.c.sha256 == sha256)
+    row = access.find(context, thread_id, Verb.PULL)
+    mine = (blobs.c.thread_id == row.key, blobs.c.sha256 == sha256)
     return context.db.execute(select(blobs.c.size).where(*mine)).scalar_one_or_none()
 
 

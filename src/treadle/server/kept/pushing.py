@@ -1,7 +1,7 @@
 """Records come in: checked, folded and kept in one transaction, if they follow what is here.
 
-Ids are the clients' own. Who pushes to an id that is somebody else's hears what he would hear of
-any thread he asked for: that it is not there if he may not see it, that he may not if he may.
+Ids are the clients' own, and stand in commits where others read them. So nobody can take one: a
+push looks among the caller's own threads, and is never told that somebody else has one of this id.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from sqlalchemy import Row, bindparam, insert, select, update
+from sqlalchemy import Row, bindparam, insert, or_, select, update
 
 from treadle.api.codes import Code
 from treadle.api.marks import Mark
@@ -21,6 +21,7 @@ from treadle.server.data.folding import (
     Folded,
     base_is_missing,
     begun,
+    find_base,
     fold_at,
     has_mark,
     header_of,
@@ -47,7 +48,7 @@ RECORDS: Final = "records"
 # by `_MOVE` is what it is executed with.
 _MOVE: Final = (
     update(threads)
-    .where(threads.c.id == bindparam("its_id"), threads.c.purged_at.is_(None))
+    .where(threads.c.key == bindparam("its_key"), threads.c.purged_at.is_(None))
     .where(threads.c.version == bindparam("its_version"))
     .where(threads.c.hash == bindparam("its_hash"))
 )
@@ -74,10 +75,7 @@ def push(context: Context, thread_id: str, base: Mark, body: bytes) -> ThreadHea
     """
     access.check_creator(context.caller)
     check_id(thread_id)
-    query = select(threads.c.id).where(threads.c.id == thread_id)
-    row = None
-    if context.db.execute(query).one_or_none() is not None:
-        row = access.find(context, thread_id, Verb.PUSH, for_update=True)
+    row = access.own(context, thread_id, for_update=True)
     batch = read_batch(base, body)
     if row is None or row.purged_at is not None:
         if base != Mark():
@@ -87,10 +85,10 @@ def push(context: Context, thread_id: str, base: Mark, body: bytes) -> ThreadHea
     if row.kind != RECORDS:
         raise conflict(stands_at, base)
     if stands_at != base:
-        if batch.mark.seq <= row.version and has_mark(context.db, thread_id, batch.mark):
+        if batch.mark.seq <= row.version and has_mark(context.db, row.key, batch.mark):
             return head_of(row)  # its answer was lost: the chain says that all of it is here
         raise conflict(stands_at, base)
-    folded = fold_at(context.db, thread_id, base)
+    folded = fold_at(context.db, row.key, base)
     return append(context, row, folded, batch, RECORDS)
 
 
@@ -107,7 +105,7 @@ def append_facts(context: Context, row: Row[Any], facts: Sequence[Fact], kind: K
         Refusal: conflict, if somebody else was faster.
     """
     base = Mark(row.version, row.hash)
-    folded = fold_at(context.db, row.id, base)
+    folded = fold_at(context.db, row.key, base)
     head = Head(base.seq, base.hash, folded.fold.updated_at)
     data, _ = encode_batch(head, context.now, [encode_entry(fact)[1] for fact in facts])
     return append(context, row, folded, read_batch(base, data), kind)
@@ -129,20 +127,22 @@ def append(context: Context, row: Row[Any], folded: Folded, batch: Batch, kind: 
     before = Before(folded.fold)
     entries = take_all(folded, batch)
     values = values_of(context, folded, row)
-    where = {"its_id": row.id, "its_version": row.version, "its_hash": row.hash}
+    where = {"its_key": row.key, "its_version": row.version, "its_hash": row.hash}
     changed = context.db.execute(_MOVE, {**values, **where})
     if changed.rowcount != 1:
-        raise _moved(context, row.id, Mark(row.version, row.hash))
-    keep(context, row.id, folded, batch, entries, before)
-    head = announce(context, row.id, batch.mark, kind)
-    FOLDS.put(row.id, folded)
+        now = context.db.execute(select(threads).where(threads.c.key == row.key)).one_or_none()
+        raise moved(now, Mark(row.version, row.hash))
+    keep(context, folded, batch, entries, before)
+    head = announce(context, row.key, batch.mark, kind)
+    FOLDS.put(folded)
     return head
 
 
 def _create(context: Context, thread_id: str, purged: Row[Any] | None, batch: Batch) -> ThreadHead:
     """Make a thread from its first records, or make one again that was purged."""
-    header = check_header(context, thread_id, batch)
-    folded = begun(context.db, header)
+    header, below = check_header(context, thread_id, batch)
+    key = new_key(context, thread_id) if purged is None else purged.key
+    folded = begun(context.db, key, header, below)
     before = Before(folded.fold)
     entries = take_all(folded, batch)
     if purged is not None:
@@ -155,29 +155,43 @@ def _create(context: Context, thread_id: str, purged: Row[Any] | None, batch: Ba
         "is_shared_with_support": False,
     }
     if purged is None:
-        owner = {
-            "id": thread_id,
-            "owner_id": context.caller.user_id,
-            "organization_id": context.caller.organization_id,
-        }
-        if not insert_if_absent(context.db, threads, {**values, **owner}):
-            raise _moved(context, thread_id, Mark())
-        audit.note(context, "thread_made", thread_id, folded.fold.visibility)
+        if not insert_if_absent(context.db, threads, {**values, **owned(context, key, thread_id)}):
+            raise moved(access.own(context, thread_id), Mark())
+        audit.note(context, "thread_made", key, folded.fold.visibility)
     else:
-        again = update(threads).where(threads.c.id == thread_id, threads.c.purged_at.is_not(None))
+        again = update(threads).where(threads.c.key == key, threads.c.purged_at.is_not(None))
         if context.db.execute(again.values(**values)).rowcount != 1:
-            raise _moved(context, thread_id, Mark())
-    keep_beginning(context, header, batch)
-    keep(context, thread_id, folded, batch, entries, before, is_new=True)
-    head = announce(context, thread_id, batch.mark, RECORDS)
-    FOLDS.put(thread_id, folded)
+            raise moved(access.own(context, thread_id), Mark())
+    keep_beginning(context, key, header, below, batch)
+    keep(context, folded, batch, entries, before, is_new=True)
+    head = announce(context, key, batch.mark, RECORDS)
+    FOLDS.put(folded)
     return head
 
 
-def keep_beginning(context: Context, header: ThreadCreated, batch: Batch) -> None:
+def new_key(context: Context, thread_id: str) -> str:
+    """What names a new thread of the caller's: its id, unless somebody else has come first."""
+    query = select(threads.c.key).where(threads.c.key == thread_id)
+    is_taken = context.db.execute(query).one_or_none() is not None
+    return f"{thread_id}@{context.caller.user}" if is_taken else thread_id
+
+
+def owned(context: Context, key: str, thread_id: str) -> dict[str, Any]:
+    """The columns that say whose a new thread is."""
+    return {
+        "key": key,
+        "id": thread_id,
+        "owner_id": context.caller.user_id,
+        "organization_id": context.caller.organization_id,
+    }
+
+
+def keep_beginning(
+    context: Context, key: str, header: ThreadCreated, below: str | None, batch: Batch
+) -> None:
     """Keep what a fork begins with, so that it stands by itself if its base is removed."""
     if header.base is not None:
-        first = begun(context.db, header)
+        first = begun(context.db, key, header, below)
         first.take(batch.records[0], len(batch.lines[0]) + 1)
         keep_snapshot(context.db, first)
 
@@ -232,7 +246,6 @@ def values_of(context: Context, folded: Folded, row: Row[Any] | None) -> dict[st
 
 def keep(
     context: Context,
-    thread_id: str,
     folded: Folded,
     batch: Batch,
     entries: Sequence[Entry],
@@ -241,10 +254,10 @@ def keep(
     is_new: bool = False,
 ) -> None:
     """Everything of a batch besides the thread's row."""
-    db, fold = context.db, folded.fold
+    db, fold, key = context.db, folded.fold, folded.key
     rows = [
         {
-            "thread_id": thread_id,
+            "thread_id": key,
             "seq": record.seq,
             "hash": record.hash,
             "at": record.at,
@@ -259,19 +272,24 @@ def keep(
         times = ((record.at, entry) for record, entry in zip(batch.records, entries, strict=True))
         slug = fold.git.git_remote_url
         repo_id = repo_of(db, slug, context.now)
-        keep_commits(db, thread_id, fold.git, repo_id, observed(times), fold.updated_at)
-    search.index(db, thread_id, batch.records)
+        keep_commits(db, key, fold.git, repo_id, observed(times), fold.updated_at)
+    search.index(db, key, batch.records)
     if not is_new:
-        sharing.follow_visibility(context, thread_id, before.visibility, fold.visibility)
+        sharing.follow_visibility(context, key, before.visibility, fold.visibility)
         if fold.is_trashed != before.is_trashed:
             said: audit.Action = "thread_deleted" if fold.is_trashed else "thread_restored"
-            audit.note(context, said, thread_id)
+            audit.note(context, said, key)
     if fold.is_shared_with_support != before.is_shared_with_support:
-        support.follow(context, thread_id, is_shared=fold.is_shared_with_support)
+        support.follow(context, key, is_shared=fold.is_shared_with_support)
 
 
-def check_header(context: Context, thread_id: str, batch: Batch) -> ThreadCreated:
+def check_header(
+    context: Context, thread_id: str, batch: Batch
+) -> tuple[ThreadCreated, str | None]:
     """What record 1 of a whole journal says, if the caller may have such a thread.
+
+    Returns:
+        The header, and the key of the thread that it goes on from.
 
     Raises:
         Refusal: it is another thread's; it goes on from a base the caller may not see.
@@ -279,17 +297,15 @@ def check_header(context: Context, thread_id: str, batch: Batch) -> ThreadCreate
     header = header_of(batch.records[0])
     if header.thread != thread_id:
         raise Refusal(Code.BAD_REQUEST, "the records are those of another thread")
-    if header.base is not None:
-        try:
-            row = access.find(context, header.base.thread, Verb.PULL)
-        except Refusal:
-            raise base_is_missing() from None
-        # What a merge says of another branch is its owner's word, and counts for him alone.
-        base = Mark(header.base.version, header.base.hash)
-        is_own = row.owner_id == context.caller.user_id
-        if row.kind != RECORDS or not (is_own or has_mark(context.db, row.id, base)):
-            raise base_is_missing()
-    return header
+    if header.base is None:
+        return header, None
+    is_own = threads.c.owner_id == context.caller.user_id
+    may_see = or_(is_own, access.visible(context.caller, context.now, verb=Verb.PULL))
+    not_purged = threads.c.purged_at.is_(None)
+    below = find_base(context.db, header.base, context.caller.user_id, may_see, not_purged)
+    if below is None:
+        raise base_is_missing()
+    return header, below
 
 
 def check_id(thread_id: str) -> None:
@@ -313,7 +329,6 @@ def conflict(stands_at: Mark, base: Mark | int) -> Refusal:
     )
 
 
-def _moved(context: Context, thread_id: str, base: Mark) -> Refusal:
+def moved(row: Row[Any] | None, base: Mark | int) -> Refusal:
     """What is said when somebody was faster, between the look and the write."""
-    row = access.find(context, thread_id, Verb.PUSH)
-    return conflict(Mark(row.version, row.hash), base)
+    return conflict(Mark() if row is None else Mark(row.version, row.hash), base)

@@ -71,11 +71,11 @@ def replace_all(context: Context, thread_id: str, base: Mark, body: bytes) -> Th
     if row.kind != RECORDS or row.purged_at is not None:
         raise conflict(Mark() if row.purged_at is not None else stands_at, base)
     if stands_at != base:
-        if batch.mark.seq <= row.version and has_mark(context.db, thread_id, batch.mark):
+        if batch.mark.seq <= row.version and has_mark(context.db, row.key, batch.mark):
             return head_of(row)
         raise conflict(stands_at, base)
-    header = check_header(context, thread_id, batch)
-    folded = begun(context.db, header)
+    header, below = check_header(context, row.id, batch)
+    folded = begun(context.db, row.key, header, below)
     entries = take_all(folded, batch)
     before = Before(folded.fold)  # an old word lets nobody in again: it was ended, or is over
     if not any(isinstance(entry, Scrubbed) for entry in entries):
@@ -86,22 +86,22 @@ def replace_all(context: Context, thread_id: str, base: Mark, body: bytes) -> Th
         )
     changed = context.db.execute(
         update(threads)
-        .where(threads.c.id == thread_id, threads.c.hash == row.hash)
+        .where(threads.c.key == row.key, threads.c.hash == row.hash)
         .values(**values_of(context, folded, row))
     )
     if changed.rowcount != 1:
         raise conflict(stands_at, base)
-    _remove(context.db, thread_id, *_TEXTS)
-    search.forget(context.db, thread_id)
-    _remove_blobs_but(context.db, thread_id, {ref.sha256 for _, ref in outputs_of(batch.records)})
-    keep_beginning(context, header, batch)
-    keep(context, thread_id, folded, batch, entries, before, is_new=True)
+    _remove(context.db, row.key, *_TEXTS)
+    search.forget(context.db, row.key)
+    _remove_blobs_but(context.db, row.key, {ref.sha256 for _, ref in outputs_of(batch.records)})
+    keep_beginning(context, row.key, header, below, batch)
+    keep(context, folded, batch, entries, before, is_new=True)
     _follow(context, row, folded.fold)
-    audit.note(context, "thread_rewritten", thread_id, f"version {row.version} -> {batch.mark.seq}")
+    audit.note(context, "thread_rewritten", row.key, f"version {row.version} -> {batch.mark.seq}")
     truncates_the_log(context.db)
-    head = announce(context, thread_id, batch.mark, "rewritten")
-    FOLDS.forget(thread_id)
-    FOLDS.put(thread_id, folded)
+    head = announce(context, row.key, batch.mark, "rewritten")
+    FOLDS.forget(row.key)
+    FOLDS.put(folded)
     return head
 
 
@@ -116,12 +116,12 @@ def purge(context: Context, thread_id: str) -> ThreadHead:
     row = access.find(context, thread_id, Verb.PURGE, for_update=True)
     if row.purged_at is not None:
         return head_of(row)
-    _remove(context.db, thread_id, *_TEXTS, blobs, shares, support_access)
-    search.forget(context.db, thread_id)
+    _remove(context.db, row.key, *_TEXTS, blobs, shares, support_access)
+    search.forget(context.db, row.key)
     gone = Mark()
     context.db.execute(
         update(threads)
-        .where(threads.c.id == thread_id)
+        .where(threads.c.key == row.key)
         .values(
             **BLANK,
             kind=RECORDS,
@@ -131,27 +131,27 @@ def purge(context: Context, thread_id: str) -> ThreadHead:
             purged_at=context.now,
         )
     )
-    audit.note(context, "thread_purged", thread_id, f"version {row.version}")
+    audit.note(context, "thread_purged", row.key, f"version {row.version}")
     truncates_the_log(context.db)
-    FOLDS.forget(thread_id)
-    return announce(context, thread_id, gone, "purged")
+    FOLDS.forget(row.key)
+    return announce(context, row.key, gone, "purged")
 
 
 def _follow(context: Context, row: Any, fold: Any) -> None:
     """A scrub takes no decision back, unless the new records say so; it lets nobody in."""
-    sharing.follow_visibility(context, row.id, row.visibility, fold.visibility)
+    sharing.follow_visibility(context, row.key, row.visibility, fold.visibility)
     if row.is_shared_with_support and not fold.is_shared_with_support:
-        support.follow(context, row.id, is_shared=False)
+        support.follow(context, row.key, is_shared=False)
 
 
-def _remove(db: Connection, thread_id: str, *tables: Table) -> None:
+def _remove(db: Connection, key: str, *tables: Table) -> None:
     for table in tables:
-        db.execute(delete(table).where(table.c.thread_id == thread_id))
+        db.execute(delete(table).where(table.c.thread_id == key))
 
 
-def _remove_blobs_but(db: Connection, thread_id: str, named: set[str]) -> None:
+def _remove_blobs_but(db: Connection, key: str, named: set[str]) -> None:
     """Large outputs that no record names any more: a scrub has put others in their place."""
-    mine = blobs.c.thread_id == thread_id
+    mine = blobs.c.thread_id == key
     kept = set(db.execute(select(blobs.c.sha256).where(mine)).scalars())
     for sha256 in kept - named:
         db.execute(delete(blobs).where(mine, blobs.c.sha256 == sha256))

@@ -78,7 +78,7 @@ def records(context: Context, thread_id: str, after: Mark | int, limit: int) -> 
     row = access.find(context, thread_id, Verb.PULL)
     if row.kind != RECORDS:
         return []
-    is_here = not isinstance(after, Mark) or after == Mark() or has_mark(context.db, row.id, after)
+    is_here = not isinstance(after, Mark) or after == Mark() or has_mark(context.db, row.key, after)
     after_seq = after.seq if isinstance(after, Mark) else after
     if not is_here or after_seq > row.version:
         raise conflict(Mark(row.version, row.hash), after)
@@ -86,7 +86,7 @@ def records(context: Context, thread_id: str, after: Mark | int, limit: int) -> 
         return []
     found: list[bytes] = []
     size = 0
-    for line in lines_between(context.db, thread_id, after_seq, row.version):
+    for line in lines_between(context.db, row.key, after_seq, row.version):
         size += len(line) + 1
         if found and size > PIECE_SIZE:
             break
@@ -115,12 +115,12 @@ def document(context: Context, thread_id: str, version: int | None = None) -> tu
         return found
     at: Mark | None = Mark(row.version, row.hash)
     if version is not None and version != row.version:
-        at = mark_at(context.db, thread_id, version) if 0 < version < row.version else None
+        at = mark_at(context.db, row.key, version) if 0 < version < row.version else None
     if at is None:
         raise not_found()
-    folded = fold_at(context.db, thread_id, at)
+    folded = fold_at(context.db, row.key, at)
     body = msgspec.json.encode(folded.fold.document())
-    FOLDS.put(thread_id, folded)
+    FOLDS.put(folded)
     return at, body
 
 
@@ -153,9 +153,9 @@ def delete(context: Context, thread_id: str, expected: Mark | int | None) -> Thr
         return head_of(row)
     if row.kind == RECORDS:
         return append_facts(context, row, [Trashed()], "deleted")
-    audit.note(context, "thread_deleted", thread_id)
-    _set_deleted(context, thread_id, context.now)
-    return announce(context, thread_id, Mark(row.version, row.hash), "deleted")
+    audit.note(context, "thread_deleted", row.key)
+    _set_deleted(context, row.key, context.now)
+    return announce(context, row.key, Mark(row.version, row.hash), "deleted")
 
 
 def restore(context: Context, thread_id: str, expected: Mark | int | None) -> ThreadHead:
@@ -165,9 +165,9 @@ def restore(context: Context, thread_id: str, expected: Mark | int | None) -> Th
         return head_of(row)
     if row.kind == RECORDS:
         return append_facts(context, row, [Restored()], "restored")
-    audit.note(context, "thread_restored", thread_id)
-    _set_deleted(context, thread_id, None)
-    return announce(context, thread_id, Mark(row.version, row.hash), "restored")
+    audit.note(context, "thread_restored", row.key)
+    _set_deleted(context, row.key, None)
+    return announce(context, row.key, Mark(row.version, row.hash), "restored")
 
 
 def end_support(context: Context, thread_id: str) -> SupportAccess:
@@ -188,10 +188,10 @@ def end_support(context: Context, thread_id: str) -> SupportAccess:
 def _is_said_to_be_shared(context: Context, row: Row[Any]) -> bool:
     """Whether its records let support in; access is ended also where they cannot be folded."""
     try:
-        folded = fold_at(context.db, row.id, Mark(row.version, row.hash))
+        folded = fold_at(context.db, row.key, Mark(row.version, row.hash))
     except Refusal:
         return False
-    FOLDS.put(row.id, folded)
+    FOLDS.put(folded)
     return folded.fold.is_shared_with_support
 
 
@@ -201,5 +201,5 @@ def _found(context: Context, thread_id: str, expected: Mark | int | None, verb: 
     return row
 
 
-def _set_deleted(context: Context, thread_id: str, at: str | None) -> None:
-    context.db.execute(update(threads).where(threads.c.id == thread_id).values(deleted_at=at))
+def _set_deleted(context: Context, key: str, at: str | None) -> None:
+    context.db.execute(update(threads).where(threads.c.key == key).values(deleted_at=at))

@@ -23,6 +23,7 @@ class Told(Struct, frozen=True):
     """A change, and what says who may hear of it: the thread as it is at the time of the look."""
 
     head: ThreadHead
+    key: str
     place: Place
 
 
@@ -63,13 +64,14 @@ def look(db: Connection, now: str, after: int | None, token_ids: Collection[int]
     query = (
         select(
             changes,
+            threads.c.id,
             threads.c.owner_id,
             threads.c.organization_id,
             threads.c.visibility,
             threads.c.deleted_at,
             threads.c.purged_at,
         )
-        .join(threads, and_(threads.c.id == changes.c.thread_id))
+        .join(threads, and_(threads.c.key == changes.c.thread_id))
         .where(changes.c.change > floor, changes.c.change <= newest)
         .order_by(changes.c.change)
     )
@@ -77,7 +79,7 @@ def look(db: Connection, now: str, after: int | None, token_ids: Collection[int]
     for row in db.execute(query):
         is_purged = row.purged_at is not None
         is_deleted = row.deleted_at is not None and not is_purged
-        head = ThreadHead(row.thread_id, row.version, row.hash, row.change, is_deleted, is_purged)
+        head = ThreadHead(row.id, row.version, row.hash, row.change, is_deleted, is_purged)
         place = Place(row.owner_id, row.organization_id, row.visibility, life_of(row))
-        found.append(Told(head, place))
+        found.append(Told(head, row.thread_id, place))
     return News(newest, tuple(found), floor, asked, callers)

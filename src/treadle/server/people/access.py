@@ -138,35 +138,80 @@ def refusal(caller: Principal, may: frozenset[Verb], verb: Verb) -> Refusal | No
 def find(context: Context, thread_id: str, verb: Verb, *, for_update: bool = False) -> Row[Any]:
     """The row of a thread, for who may do this with it.
 
+    Several people may have a thread of one id. The caller's own stands before all others, then one
+    of the caller's organization; where that leaves several, the caller has to say whose.
+
     Args:
         context: whose request it is.
-        thread_id: the thread; any text.
+        thread_id: the thread; any text. `ID@NAME` is that of the user of this name.
         verb: what is to be done.
         for_update: hold the row until the transaction ends, so that nobody changes it meanwhile.
 
     Returns:
-        The columns of `schema.threads`, and behind them those this was judged by.
+        The columns of `schema.threads`, and behind them the name of the owner.
 
     Raises:
-        Refusal: there is no such thread, or this caller may not do this with it.
+        Refusal: there is no such thread, or this caller may not do this with it; it is not clear
+            whose is meant.
     """
-    row = None
+    found = _standing(context, thread_id)
+    allowing = [row for row, may in found if verb in may]
+    if not allowing:
+        # Who may read one of them learns that he may not do this with it, and no more.
+        may = next((may for _, may in found if Verb.PULL in may), frozenset[Verb]())
+        raise refusal(context.caller, may, verb) or not_found()
+    near = [row for row in allowing if row.organization_id == context.caller.organization_id]
+    chosen = near or allowing
+    if len(chosen) > 1:
+        names = ", ".join(sorted(f"{row.id}@{row.owner}" for row in chosen))
+        raise Refusal(
+            Code.BAD_REQUEST,
+            "several people have a thread of this id",
+            hint=f"say whose: {names}",
+        )
+    if not for_update:
+        return chosen[0]
+    # Only the row that was chosen is held: whoever takes an id of somebody else stops nobody.
+    held = _standing(context, f"{chosen[0].id}@{chosen[0].owner}", for_update=True)
+    for row, may in held:
+        if verb in may:
+            return row
+    raise not_found()
+
+
+def own(context: Context, thread_id: str, *, for_update: bool = False) -> Row[Any] | None:
+    """The row of the caller's own thread of this id, in whatever state; `None` if there is none."""
+    query = select(schema.threads).where(
+        schema.threads.c.owner_id == context.caller.user_id, schema.threads.c.id == thread_id
+    )
+    query = query.with_for_update() if for_update else query
+    return context.db.execute(query).one_or_none()
+
+
+def _standing(
+    context: Context, thread_id: str, *, for_update: bool = False
+) -> list[tuple[Row[Any], frozenset[Verb]]]:
+    """The threads that may be meant, each with all that the caller may do with it."""
+    thread_id, _, owner = thread_id.partition("@")
+    if not is_thread_id(thread_id):
+        return []
     conditions = dict(_relations(context.caller, context.now))
-    if is_thread_id(thread_id):
-        columns = (is_so.label(_label(relation)) for relation, is_so in conditions.items())
-        query = select(schema.threads, *columns).where(schema.threads.c.id == thread_id)
-        query = query.with_for_update(of=schema.threads) if for_update else query
-        row = context.db.execute(query).one_or_none()
-    may: frozenset[Verb] = frozenset()
-    if row is not None:
+    columns = (is_so.label(_label(relation)) for relation, is_so in conditions.items())
+    query = (
+        select(schema.threads, schema.users.c.name.label("owner"), *columns)
+        .join(schema.users, schema.users.c.id == schema.threads.c.owner_id)
+        .where(schema.threads.c.id == thread_id)
+    )
+    query = query.where(schema.users.c.name == owner) if owner else query
+    query = query.with_for_update(of=schema.threads) if for_update else query
+    rows = context.db.execute(query).all()
+    rows = [row for row in rows if row.owner_id == context.caller.user_id] or rows
+    found = []
+    for row in rows:
         told = row._mapping
         relations = frozenset(relation for relation in conditions if told[_label(relation)])
-        may = allowed(relations, row.visibility, life_of(row))
-    refused = refusal(context.caller, may, verb)
-    if refused is not None:
-        raise refused
-    assert row is not None
-    return row
+        found.append((row, allowed(relations, row.visibility, life_of(row))))
+    return found
 
 
 def check_creator(caller: Principal) -> None:
@@ -243,7 +288,7 @@ def _relations(caller: Principal, now: str) -> Iterator[tuple[Relation, ColumnEl
         yield (
             Relation.GRANTED,
             exists().where(
-                grants.thread_id == threads.id,
+                grants.thread_id == threads.key,
                 active_grant(now),
                 or_(grants.requested_by.is_(None), grants.requested_by == caller.user_id),
             ),

@@ -42,24 +42,24 @@ def create(context: Context, thread_id: str, new: NewShare, base_url: str) -> Sh
         Refusal: the caller is not the owner; the thread is deleted; the time is none, is over or is
             too far away.
     """
-    access.find(context, thread_id, Verb.SHARE, for_update=True)
+    key = access.find(context, thread_id, Verb.SHARE, for_update=True).key
     until = later(context.now, days=DAYS) if new.expires_at is None else parse_time(new.expires_at)
     if not context.now < until <= later(context.now, days=DAYS_MAX):
         raise Refusal(
             Code.BAD_REQUEST, f"a link is good for {DAYS_MAX} days at most, and not for no time"
         )
-    withdraw(context, thread_id)
+    withdraw(context, key)
     token = mint(Kind.SHARE)
     context.db.execute(
         insert(schema.shares).values(
-            thread_id=thread_id,
+            thread_id=key,
             hash=digest(token),
             created_by=context.caller.user_id,
             created_at=context.now,
             expires_at=until,
         )
     )
-    audit.note(context, "share_made", thread_id, f"until {until}")
+    audit.note(context, "share_made", key, f"until {until}")
     return Share(f"{base_url}/share/{token}", context.now, until)
 
 
@@ -69,9 +69,9 @@ def links(context: Context, thread_id: str) -> Shares:
     Raises:
         Refusal: the caller is not the owner.
     """
-    access.find(context, thread_id, Verb.SHARE)
+    key = access.find(context, thread_id, Verb.SHARE).key
     shares = schema.shares.c
-    query = select(schema.shares).where(shares.thread_id == thread_id).order_by(shares.id.desc())
+    query = select(schema.shares).where(shares.thread_id == key).order_by(shares.id.desc())
     return Shares(
         tuple(
             ShareLine(row.created_at, row.expires_at, not _is_over(row, context.now))
@@ -86,11 +86,10 @@ def revoke(context: Context, thread_id: str) -> None:
     Raises:
         Refusal: the caller is neither the owner nor an admin of the organization who sees it.
     """
-    access.find(context, thread_id, Verb.UNSHARE, for_update=True)
-    withdraw(context, thread_id)
+    withdraw(context, access.find(context, thread_id, Verb.UNSHARE, for_update=True).key)
 
 
-def withdraw(context: Context, thread_id: str) -> int:
+def withdraw(context: Context, key: str) -> int:
     """Revoke every link of a thread that becomes private; asks nobody whether the caller may.
 
     Those that have expired are among them: by a clock that is put right they may not have.
@@ -101,24 +100,22 @@ def withdraw(context: Context, thread_id: str) -> int:
     shares = schema.shares.c
     over = (
         update(schema.shares)
-        .where(shares.thread_id == thread_id, shares.revoked_at.is_(None))
+        .where(shares.thread_id == key, shares.revoked_at.is_(None))
         .values(revoked_at=context.now)
     )
     count = context.db.execute(over).rowcount
     if count:
-        audit.note(context, "share_revoked", thread_id)
+        audit.note(context, "share_revoked", key)
     return count
 
 
-def follow_visibility(
-    context: Context, thread_id: str, before: Visibility, after: Visibility
-) -> None:
+def follow_visibility(context: Context, key: str, before: Visibility, after: Visibility) -> None:
     """Do what follows from a thread's new visibility, wherever it was said: note it, end links."""
     if after == before:
         return
-    audit.note(context, "visibility_set", thread_id, f"{before} -> {after}")
+    audit.note(context, "visibility_set", key, f"{before} -> {after}")
     if after == "private":
-        withdraw(context, thread_id)
+        withdraw(context, key)
 
 
 def opened(context: Context, token: str, thread_id: str | None = None) -> SharedThread:
@@ -162,10 +159,10 @@ def _followed(context: Context, token: str, thread_id: str | None) -> Row[tuple[
     link = context.db.execute(select(schema.shares).where(shares.hash == hashed)).one_or_none()
     if link is None or not compare_digest(link.hash, hashed):
         raise not_found()
-    if thread_id is not None and thread_id != link.thread_id:
-        raise not_found()
-    query = select(schema.threads).where(schema.threads.c.id == link.thread_id)
+    query = select(schema.threads).where(schema.threads.c.key == link.thread_id)
     thread = context.db.execute(query).one()
+    if thread_id is not None and thread_id != thread.id:
+        raise not_found()
     if access.life_of(thread) is not access.Life.LIVE:
         raise not_found()
     if _is_over(link, context.now):

@@ -41,10 +41,12 @@ def story_of(db: Connection, thread: Row[Any]) -> Story:
     """
     if thread.kind == "document":
         kept = schema.documents.c
-        query = select(kept.body).where(kept.thread_id == thread.id, kept.version == thread.version)
+        query = select(kept.body).where(
+            kept.thread_id == thread.key, kept.version == thread.version
+        )
         document = _decode_thread(db.execute(query).scalar_one())
     else:
-        document = _folded(db, thread.id, Mark(thread.version, thread.hash))
+        document = _folded(db, thread.key, Mark(thread.version, thread.hash))
     bare = Thread(
         id=document.id,
         version=document.version,
@@ -58,13 +60,13 @@ def story_of(db: Connection, thread: Row[Any]) -> Story:
     return Story(bare, tuple(_turns_of(bare)))
 
 
-def _folded(db: Connection, thread_id: str, mark: Mark) -> Thread:
+def _folded(db: Connection, key: str, mark: Mark) -> Thread:
     try:
-        folded = fold_at(db, thread_id, mark)
+        folded = fold_at(db, key, mark)
     except Refusal as refusal:
         raise (not_found() if refusal.code is Code.UNFOLDABLE else refusal) from None
     document = folded.fold.document()
-    FOLDS.put(thread_id, folded)
+    FOLDS.put(folded)
     return document
 
 

@@ -28,20 +28,20 @@ def request(context: Context, thread_id: str) -> SupportAccess:
     Raises:
         Refusal: the caller is no support staff; there is no such thread.
     """
-    access.find(context, thread_id, Verb.REQUEST_SUPPORT, for_update=True)
+    row = access.find(context, thread_id, Verb.REQUEST_SUPPORT, for_update=True)
     grants = schema.support_access.c
     own = grants.requested_by == context.caller.user_id
-    standing = _newest(context, thread_id, own)
+    standing = _newest(context, row.key, own)
     if standing is None or _status(standing, context.now) == "none":
         values = {
-            "thread_id": thread_id,
+            "thread_id": row.key,
             "requested_by": context.caller.user_id,
             "requested_at": context.now,
         }
         context.db.execute(insert(schema.support_access).values(**values))
-        audit.note(context, "support_requested", thread_id)
-        standing = _newest(context, thread_id, own)
-    return _told(context, thread_id, standing)
+        audit.note(context, "support_requested", row.key)
+        standing = _newest(context, row.key, own)
+    return _told(context, row.id, standing)
 
 
 def approve(context: Context, thread_id: str) -> SupportAccess:
@@ -50,18 +50,18 @@ def approve(context: Context, thread_id: str) -> SupportAccess:
     Raises:
         Refusal: the caller is not the owner; nobody has asked.
     """
-    access.find(context, thread_id, Verb.GRANT_SUPPORT, for_update=True)
+    row = access.find(context, thread_id, Verb.GRANT_SUPPORT, for_update=True)
     grants = schema.support_access.c
     waiting = (
         update(schema.support_access)
-        .where(grants.thread_id == thread_id)
+        .where(grants.thread_id == row.key)
         .where(grants.approved_at.is_(None), grants.revoked_at.is_(None))
     )
     if not context.db.execute(waiting.values(**_approval(context))).rowcount:
         raise Refusal(Code.BAD_REQUEST, "support has not asked to read this thread")
-    _mark(context, thread_id, is_shared=True)
-    audit.note(context, "support_granted", thread_id, f"as asked, {DAYS} days")
-    return _told(context, thread_id, _newest(context, thread_id))
+    _mark(context, row.key, is_shared=True)
+    audit.note(context, "support_granted", row.key, f"as asked, {DAYS} days")
+    return _told(context, row.id, _newest(context, row.key))
 
 
 def grant(context: Context, thread_id: str) -> SupportAccess:
@@ -70,9 +70,9 @@ def grant(context: Context, thread_id: str) -> SupportAccess:
     Raises:
         Refusal: the caller is not the owner.
     """
-    access.find(context, thread_id, Verb.GRANT_SUPPORT, for_update=True)
-    open_to(context, thread_id)
-    return _told(context, thread_id, _newest(context, thread_id))
+    row = access.find(context, thread_id, Verb.GRANT_SUPPORT, for_update=True)
+    open_to(context, row.key)
+    return _told(context, row.id, _newest(context, row.key))
 
 
 def end(context: Context, thread_id: str) -> SupportAccess:
@@ -81,9 +81,9 @@ def end(context: Context, thread_id: str) -> SupportAccess:
     Raises:
         Refusal: the caller is not the owner.
     """
-    access.find(context, thread_id, Verb.GRANT_SUPPORT, for_update=True)
-    close_to(context, thread_id)
-    return SupportAccess(thread_id, "none")
+    row = access.find(context, thread_id, Verb.GRANT_SUPPORT, for_update=True)
+    close_to(context, row.key)
+    return SupportAccess(row.id, "none")
 
 
 def status(context: Context, thread_id: str) -> SupportAccess:
@@ -94,44 +94,44 @@ def status(context: Context, thread_id: str) -> SupportAccess:
     """
     grants = schema.support_access.c
     if not context.caller.is_support:
-        access.find(context, thread_id, Verb.GRANT_SUPPORT)
-        return _told(context, thread_id, _newest(context, thread_id))
+        row = access.find(context, thread_id, Verb.GRANT_SUPPORT)
+        return _told(context, row.id, _newest(context, row.key))
     row = access.find(context, thread_id, Verb.REQUEST_SUPPORT)
     if row.owner_id == context.caller.user_id:
-        return _told(context, thread_id, _newest(context, thread_id))
+        return _told(context, row.id, _newest(context, row.key))
     own = grants.requested_by.is_(None) | (grants.requested_by == context.caller.user_id)
-    return _told(context, thread_id, _newest(context, thread_id, own))
+    return _told(context, row.id, _newest(context, row.key, own))
 
 
-def follow(context: Context, thread_id: str, *, is_shared: bool) -> None:
+def follow(context: Context, key: str, *, is_shared: bool) -> None:
     """Do what a record of the thread says about support, as if its owner had asked for it here.
 
     Args:
         context: the request of the owner that brought the record.
-        thread_id: the thread, whose row is held by the transaction.
+        key: of the thread, whose row is held by the transaction.
         is_shared: what the record says.
     """
     if is_shared:
-        open_to(context, thread_id)
+        open_to(context, key)
     else:
-        close_to(context, thread_id)
+        close_to(context, key)
 
 
-def open_to(context: Context, thread_id: str) -> None:
+def open_to(context: Context, key: str) -> None:
     """Let in all support staff; asks nobody whether the caller may."""
-    _end_all(context, thread_id)
-    values = {"thread_id": thread_id, **_approval(context)}
+    _end_all(context, key)
+    values = {"thread_id": key, **_approval(context)}
     context.db.execute(insert(schema.support_access).values(**values))
-    _mark(context, thread_id, is_shared=True)
-    audit.note(context, "support_granted", thread_id, f"{DAYS} days")
+    _mark(context, key, is_shared=True)
+    audit.note(context, "support_granted", key, f"{DAYS} days")
 
 
-def close_to(context: Context, thread_id: str) -> None:
+def close_to(context: Context, key: str) -> None:
     """Let nobody in; asks nobody whether the caller may."""
-    count = _end_all(context, thread_id)
-    _mark(context, thread_id, is_shared=False)
+    count = _end_all(context, key)
+    _mark(context, key, is_shared=False)
     if count:
-        audit.note(context, "support_ended", thread_id)
+        audit.note(context, "support_ended", key)
 
 
 def _approval(context: Context) -> dict[str, Any]:
@@ -142,32 +142,32 @@ def _approval(context: Context) -> dict[str, Any]:
     }
 
 
-def _end_all(context: Context, thread_id: str) -> int:
+def _end_all(context: Context, key: str) -> int:
     """End what is open or asked for; gives how many were."""
     grants = schema.support_access.c
     over = (
         update(schema.support_access)
-        .where(grants.thread_id == thread_id, grants.revoked_at.is_(None))
+        .where(grants.thread_id == key, grants.revoked_at.is_(None))
         .values(revoked_at=context.now)
     )
     return context.db.execute(over).rowcount
 
 
-def _mark(context: Context, thread_id: str, *, is_shared: bool) -> None:
+def _mark(context: Context, key: str, *, is_shared: bool) -> None:
     context.db.execute(
         update(schema.threads)
-        .where(schema.threads.c.id == thread_id)
+        .where(schema.threads.c.key == key)
         .values(is_shared_with_support=is_shared)
     )
 
 
-def _newest(context: Context, thread_id: str, *conditions: Any) -> Row[Any] | None:
+def _newest(context: Context, key: str, *conditions: Any) -> Row[Any] | None:
     """What counts of the rows of a thread: who is let in, before who waits, before what is over."""
     grants = schema.support_access
     query = (
         select(grants, schema.users.c.name.label("requester"))
         .select_from(grants.outerjoin(schema.users, grants.c.requested_by == schema.users.c.id))
-        .where(grants.c.thread_id == thread_id, *conditions)
+        .where(grants.c.thread_id == key, *conditions)
         .order_by(grants.c.id.desc())
     )
     rank = {"active": 0, "pending": 1, "none": 2}

@@ -59,9 +59,9 @@ _ID_BITS: Final = 44
 
 
 class Found(Struct, frozen=True):
-    """A thread that fits: its best part, and how many of its texts fit."""
+    """A thread that fits, by its key: its best part, and how many of its texts fit."""
 
-    thread: str
+    key: str
     part: int
     count: int
 
@@ -107,15 +107,15 @@ def _found(
     count = func.count(distinct(texts.c.place))
     asked = (
         _MATCHING[db.dialect.name](query)
-        .add_columns(threads.c.id, best, count)
-        .join(threads, threads.c.id == texts.c.thread_id)
+        .add_columns(threads.c.key, best, count)
+        .join(threads, threads.c.key == texts.c.thread_id)
         .where(may)
-        .group_by(threads.c.id, threads.c.last_activity_at)
+        .group_by(threads.c.key, threads.c.last_activity_at)
         .order_by(
             func.max(rank).desc(),
             count.desc(),
             threads.c.last_activity_at.desc(),
-            threads.c.id.desc(),
+            threads.c.key.desc(),
         )
         .limit(limit)
         .offset(offset)
@@ -188,9 +188,9 @@ _BOUNDED: Final[Mapping[str, Callable[[Connection], AbstractContextManager[None]
 
 def _hits(db: Connection, query: Query, found: Sequence[Found]) -> Iterator[SearchHit]:
     """What is shown; one part is held in memory at a time."""
-    shown = lines(db, [one.thread for one in found])
+    shown = lines(db, [one.key for one in found])
     for one in found:
-        line, document_version = shown[one.thread]
+        line, document_version = shown[one.key]
         part = db.execute(
             select(texts.c.place, texts.c.kind, texts.c.text).where(texts.c.id == one.part)
         ).one()
@@ -207,9 +207,9 @@ def score_of(kind: Kind, count: int) -> float:
     return round(_WEIGHTS[kind] + COUNT_WEIGHT * count / (count + 10), 6)
 
 
-def _named_hits(db: Connection, query: Query, ids: Sequence[str]) -> Iterator[SearchHit]:
-    shown = lines(db, ids)
+def _named_hits(db: Connection, query: Query, keys: Sequence[str]) -> Iterator[SearchHit]:
+    shown = lines(db, keys)
     ranges = ((0, len(query.thread)),)
-    for thread_id in ids:
-        line, _ = shown[thread_id]
-        yield SearchHit(line, line.summary.version, "id", thread_id, ranges, 1, 0.0)
+    for key in keys:
+        line, _ = shown[key]
+        yield SearchHit(line, line.summary.version, "id", line.summary.id, ranges, 1, 0.0)

@@ -59,7 +59,7 @@ class Part(Struct, frozen=True):
     words: tuple[str, ...]
 
 
-def index(db: Connection, thread_id: str, records: Sequence[Record]) -> None:
+def index(db: Connection, key: str, records: Sequence[Record]) -> None:
     """Take in the texts of records that follow those that were taken in before.
 
     Costs time in proportion to these records alone. What a large output has beside the journal is
@@ -67,25 +67,25 @@ def index(db: Connection, thread_id: str, records: Sequence[Record]) -> None:
 
     Args:
         db: a transaction that writes.
-        thread_id: whose records they are.
+        key: of the thread whose records they are.
         records: in order; none of them was taken in already.
     """
-    _keep(db, thread_id, ((record.seq, texts_of(record.event)) for record in records))
+    _keep(db, key, ((record.seq, texts_of(record.event)) for record in records))
 
 
-def index_document(db: Connection, thread_id: str, document: Thread) -> None:
+def index_document(db: Connection, key: str, document: Thread) -> None:
     """Take in the texts of a document in place of those of the thread's earlier ones.
 
     Args:
         db: a transaction that writes.
-        thread_id: whose document it is.
+        key: of the thread whose document it is.
         document: what is to be found of the thread from now on.
     """
-    _remove(db, thread_id)
-    _keep(db, thread_id, [(0, _texts_of_document(document))])
+    _remove(db, key)
+    _keep(db, key, [(0, _texts_of_document(document))])
 
 
-def forget(db: Connection, thread_id: str) -> None:
+def forget(db: Connection, key: str) -> None:
     """Remove all texts of a thread, so that no byte of the database's tables holds them.
 
     On SQLite the lists of words are written anew, which takes time in proportion to all of them:
@@ -93,14 +93,14 @@ def forget(db: Connection, thread_id: str) -> None:
 
     Args:
         db: a transaction that writes.
-        thread_id: the thread; there may be nothing of it.
+        key: of the thread; there may be nothing of it.
     """
-    if _remove(db, thread_id) and db.dialect.name == "sqlite":
+    if _remove(db, key) and db.dialect.name == "sqlite":
         db.execute(text("INSERT INTO search_words (search_words) VALUES ('optimize')"))
 
 
-def _remove(db: Connection, thread_id: str) -> bool:
-    mine = {"thread": thread_id}
+def _remove(db: Connection, key: str) -> bool:
+    mine = {"thread": key}
     if db.dialect.name == "sqlite":
         db.execute(
             text(
@@ -109,7 +109,7 @@ def _remove(db: Connection, thread_id: str) -> bool:
             ),
             mine,
         )
-    return db.execute(texts.delete().where(texts.c.thread_id == thread_id)).rowcount > 0
+    return db.execute(texts.delete().where(texts.c.thread_id == key)).rowcount > 0
 
 
 def _texts_of_document(document: Thread) -> Iterator[Text]:
@@ -128,7 +128,7 @@ def _texts_of_document(document: Thread) -> Iterator[Text]:
         yield from texts_of_message(message)
 
 
-def _keep(db: Connection, thread_id: str, said: Iterable[tuple[int, Iterable[Text]]]) -> None:
+def _keep(db: Connection, key: str, said: Iterable[tuple[int, Iterable[Text]]]) -> None:
     parts = (
         part
         for seq, found in said
@@ -136,7 +136,7 @@ def _keep(db: Connection, thread_id: str, said: Iterable[tuple[int, Iterable[Tex
         for part in parts_of(seq << PLACE_SHIFT | min(nth, _NTH_MAX), kind, content)
     )
     while some := list(islice(parts, _ROW_COUNT)):
-        _INSERT[db.dialect.name](db, thread_id, some)
+        _INSERT[db.dialect.name](db, key, some)
 
 
 def parts_of(place: int, kind: Kind, content: str) -> Iterator[Part]:
@@ -183,10 +183,10 @@ _INSERT_BOTH: Final = text(
 )
 
 
-def _into_sqlite(db: Connection, thread_id: str, parts: Sequence[Part]) -> None:
+def _into_sqlite(db: Connection, key: str, parts: Sequence[Part]) -> None:
     """SQLite has one writer at a time: the next ids are ours."""
     last: int = db.execute(_LAST).scalar_one()
-    _insert_texts(db, thread_id, parts, last)
+    _insert_texts(db, key, parts, last)
     db.execute(
         _INSERT_WORDS,
         [
@@ -196,11 +196,11 @@ def _into_sqlite(db: Connection, thread_id: str, parts: Sequence[Part]) -> None:
     )
 
 
-def _insert_texts(db: Connection, thread_id: str, parts: Sequence[Part], last: int) -> None:
+def _insert_texts(db: Connection, key: str, parts: Sequence[Part], last: int) -> None:
     rows = [
         {
             "id": last + number,
-            "thread_id": thread_id,
+            "thread_id": key,
             "place": part.place,
             "kind": part.kind,
             "text": part.text,
@@ -210,13 +210,13 @@ def _insert_texts(db: Connection, thread_id: str, parts: Sequence[Part], last: i
     db.execute(_INSERT_TEXTS, rows)
 
 
-def _into_postgresql(db: Connection, thread_id: str, parts: Sequence[Part]) -> None:
+def _into_postgresql(db: Connection, key: str, parts: Sequence[Part]) -> None:
     """In one statement: ids grow in the order of the rows."""
     db.execute(
         _INSERT_BOTH,
         [
             {
-                "thread": thread_id,
+                "thread": key,
                 "place": part.place,
                 "kind": part.kind,
                 "text": part.text,

@@ -179,27 +179,27 @@ def page(
         select(func.count()).select_from(threads).where(fitting)
     ).scalar_one()
     rows = context.db.execute(
-        select(threads.c.id)
+        select(threads.c.key)
         .where(fitting)
-        .order_by(threads.c.last_activity_at.desc(), threads.c.id.desc())
+        .order_by(threads.c.last_activity_at.desc(), threads.c.key.desc())
         .limit(limit)
         .offset(offset)
     )
-    ids = [row[0] for row in rows]
-    shown = lines(context.db, ids)
-    return ThreadList(tuple(shown[one][0] for one in ids), total, limit, offset)
+    keys = [row[0] for row in rows]
+    shown = lines(context.db, keys)
+    return ThreadList(tuple(shown[one][0] for one in keys), total, limit, offset)
 
 
-def lines(db: Connection, ids: Sequence[str]) -> dict[str, tuple[ListedThread, int | None]]:
+def lines(db: Connection, keys: Sequence[str]) -> dict[str, tuple[ListedThread, int | None]]:
     """What lists show of threads; with it the version, if the thread is kept as a document.
 
     Args:
         db: a transaction.
-        ids: threads that the caller may see; at most `LIMIT_MAX`.
+        keys: of threads that the caller may see; at most `LIMIT_MAX`.
     """
     rows = db.execute(
         select(
-            threads.c.id,
+            threads.c.key,
             threads.c.kind,
             threads.c.version,
             threads.c.summary,
@@ -209,10 +209,10 @@ def lines(db: Connection, ids: Sequence[str]) -> dict[str, tuple[ListedThread, i
         )
         .join(users, users.c.id == threads.c.owner_id)
         .join(organizations, organizations.c.id == threads.c.organization_id)
-        .where(threads.c.id.in_(ids))
+        .where(threads.c.key.in_(keys))
     )
     return {
-        row.id: (
+        row.key: (
             ListedThread(
                 _decode(row.summary), row.owner, row.organization, row.deleted_at is not None
             ),
@@ -225,13 +225,13 @@ def lines(db: Connection, ids: Sequence[str]) -> dict[str, tuple[ListedThread, i
 def threads_with_id(
     db: Connection, prefix: str, may: ColumnElement[bool], limit: int, offset: int
 ) -> tuple[list[str], int]:
-    """A page of the threads whose id begins so, newest activity first, and how many there are."""
+    """A page of the keys of threads whose id begins so, newest activity first, and their number."""
     fitting = and_(threads.c.id.startswith(prefix, autoescape=True), may)
     total: int = db.execute(select(func.count()).select_from(threads).where(fitting)).scalar_one()
     rows = db.execute(
-        select(threads.c.id)
+        select(threads.c.key)
         .where(fitting)
-        .order_by(threads.c.last_activity_at.desc(), threads.c.id.desc())
+        .order_by(threads.c.last_activity_at.desc(), threads.c.key.desc())
         .limit(limit)
         .offset(offset)
     )
@@ -277,7 +277,7 @@ def _with_commit(prefix: str) -> ColumnElement[bool]:
     # A hash is hex digits: g sorts after all of them.
     seen = thread_commits.c.commit_sha
     return exists().where(
-        thread_commits.c.thread_id == threads.c.id, seen >= prefix, seen < prefix + "g"
+        thread_commits.c.thread_id == threads.c.key, seen >= prefix, seen < prefix + "g"
     )
 
 
