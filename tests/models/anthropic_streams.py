@@ -110,6 +110,9 @@ STREAMS: Final[dict[str, bytes]] = {
     "emoji": sse(
         start(), *text(0, "Grüße, 世", "界! 👩\u200d👩", "\u200d👧 🎉", "\u2028 done"), *stop()
     ),
+    "begun twice": sse(
+        start(), *text(0, "Hello"), start(input_tokens=473), *text(1, " again"), *stop()
+    ),
     "two texts": sse(start(), *text(0, "First. "), *text(1, "Second."), *stop("stop_sequence")),
     "tool": sse(start(), *call(0, "toolu_01A", "read_file", *PATH_PIECES), *stop("tool_use")),
     "parallel tools": sse(

@@ -271,13 +271,17 @@ CALL = opens(0, type="tool_use", id="a", name="bash", input={})
 THOUGHT = opens(0, type="thinking", thinking="", signature="")
 
 
+_FIRST = start()[1]["message"]
+ANOTHER = ("message_start", {"type": "message_start", "message": {**_FIRST, "id": "msg_02"}})
+
+
 @pytest.mark.parametrize(
     "events",
     [
         [*text(0, "a"), *stop()],
         stop(),
-        [start(), start()],
-        [start(), *text(0, "a"), start(), *stop()],
+        [start(), ANOTHER],
+        [start(), *text(0, "a"), ANOTHER, *stop()],
         [*BEGUN, opens(0, type="text", text=""), closes(0), *stop()],
         [start(), *text(1, "a"), *stop()],
         [start(), *text(0, "a"), *text(2, "b"), *stop()],

@@ -183,6 +183,16 @@ async def test_what_the_official_sdk_does_not_complete_is_an_error_here(name):
     assert "\n" not in end.error.text
 
 
+async def test_parts_that_deltas_number_otherwise_are_one_answer():
+    """The SDK's accumulator fails at it: it looks for the part of each delta at its number."""
+    data = ANSWERS["text"].replace(b'"content_index": 0', b'"content_index": 1')
+    async with Loopback(stream(data)) as server:
+        with pytest.raises(IndexError):
+            await judged(server.url)
+        ours = await ask(server.url, Message.user("Hi"))
+    assert ours.response.message.content == "Hello, world."
+
+
 @pytest.mark.parametrize("framing", ["close", "chunked"])
 @pytest.mark.parametrize("name", ["text", "parallel", "reasoning and call", "cut arguments"])
 async def test_a_connection_that_is_cut_gives_exactly_one_error(name, framing):

@@ -18,6 +18,7 @@ from models.openai_responses_streams import (
     events_from,
     events_of,
     fresh,
+    gist,
     heard,
     opaque,
     reasoning,
@@ -318,3 +319,51 @@ def test_what_was_streamed_before_a_cut_is_estimated() -> None:
     for event in events:
         list(assembler.take(event))
     assert assembler.usage == Usage(10, 10, estimated=True)
+
+
+def _numbered_otherwise(events, ends):
+    """The events of these kinds with the parts of messages counted from 1, as Bedrock does."""
+
+    def shift(event):
+        if event["type"].endswith(ends) and "content_index" in event:
+            event["content_index"] += 1
+
+    return changed(events, shift)
+
+
+RENUMBERED = [
+    ("output_text.delta",),
+    ("output_text.delta", "output_text.done"),
+    ("output_text.delta", "output_text.done", "content_part.added", "content_part.done"),
+    ("output_text.delta", "content_part.done"),
+]
+
+
+@pytest.mark.parametrize("ends", RENUMBERED, ids="+".join)
+def test_the_item_that_is_done_says_which_parts_a_message_has(ends):
+    """Recorded from gpt-oss behind Bedrock: deltas of part 1, the finished item has part 0."""
+    told = (reasoning("hm"), text("I", " look."), call("c", "bash", "{}"))
+    events = events_of(*told)
+    moved = _numbered_otherwise(events, ends)
+    for given in (moved, without(moved, "content_part.added", "content_part.done")):
+        assert gist(completed(given).message) == gist(completed(events).message)
+        again = input_items((completed(given).message,), SOURCE)
+        assert again == input_items((completed(events).message,), SOURCE)
+
+
+def test_what_the_item_that_is_done_contradicts_is_still_refused():
+    moved = _numbered_otherwise(events_of(text("I", " look.")), RENUMBERED[1])
+
+    def say(event):
+        if event["type"].endswith(("item.done", "completed")):
+            item = event.get("item") or event["response"]["output"][0]
+            item["content"][0]["text"] = "You look."
+
+    assert "streamed before" in wrong(changed(moved, say))
+
+    def leave_out(event):
+        if event["type"].endswith(("item.done", "completed")):
+            item = event.get("item") or event["response"]["output"][0]
+            item["content"] = [{"type": "other"}]
+
+    assert "missing in the end" in wrong(changed(moved, leave_out))

@@ -1,12 +1,9 @@
 """The border where the failures of SDKs, HTTP and wire formats become `LlmError`s, once.
 
 `failure_of` takes any exception that a provider's stream can raise; `failure_in` an error object
-that arrives in the middle of a stream, under HTTP 200. What an error means is decided in this
-order: by the code or type the provider gives, by its words (context too long has no code with
-most), by the HTTP status. The SDKs' classes are known by what they carry, not imported.
-
-Where the words come from: the error pages of the Anthropic and OpenAI documentation, and what vLLM,
-llama.cpp, Ollama, OpenRouter, Groq and DeepSeek answer.
+that arrives in the middle of a stream, under HTTP 200. `error_body` reads such an object, and the
+tables of `failure_kinds` say what it means. The SDKs' classes are known by what they carry, not
+imported.
 """
 
 from __future__ import annotations
@@ -18,8 +15,12 @@ from collections.abc import Iterator, Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
+import msgspec
+
 from treadle.core.llm import LlmError, LlmErrorKind, Usage
-from treadle.core.retry import KIND_OF_STATUS, RETRY_AFTER_S_MAX
+from treadle.core.retry import DELAY_S_FIRST, KIND_OF_STATUS, RETRY_AFTER_S_MAX
+from treadle.models.error_body import read_error
+from treadle.models.failure_kinds import kind_of
 from treadle.thread.record import clean
 
 MESSAGE_LENGTH_MAX: Final = 500
@@ -30,47 +31,11 @@ _K = LlmErrorKind
 _MASKED: Final = re.compile(r"[\w-]*[*•]{3,}[\w-]*")
 """A key as endpoints echo it: `sk-pr*******9fQA`."""
 
-KIND_OF_CODE: Final[Mapping[str, LlmErrorKind]] = {
-    "authentication_error": _K.AUTHENTICATION,
-    "invalid_api_key": _K.AUTHENTICATION,
-    "permission_error": _K.PERMISSION,
-    "permission_denied": _K.PERMISSION,
-    "billing_error": _K.PERMISSION,
-    "insufficient_quota": _K.PERMISSION,
-    "insufficient_balance": _K.PERMISSION,
-    "not_found_error": _K.NOT_FOUND,
-    "model_not_found": _K.NOT_FOUND,
-    "request_too_large": _K.CONTEXT_TOO_LONG,
-    "context_length_exceeded": _K.CONTEXT_TOO_LONG,
-    "exceed_context_size_error": _K.CONTEXT_TOO_LONG,
-    "content_filter": _K.CONTENT_FILTERED,
-    "content_policy_violation": _K.CONTENT_FILTERED,
-    "invalid_prompt": _K.CONTENT_FILTERED,
-    "bio_policy": _K.CONTENT_FILTERED,
-    "cyber_policy": _K.CONTENT_FILTERED,
-    "misalignment_policy_violation": _K.CONTENT_FILTERED,
-    "rate_limit_error": _K.RATE_LIMITED,
-    "rate_limit_exceeded": _K.RATE_LIMITED,
-    "overloaded_error": _K.OVERLOADED,
-    "server_is_overloaded": _K.OVERLOADED,
-    "slow_down": _K.OVERLOADED,
-    "timeout_error": _K.TIMEOUT,
-    "service_unavailable": _K.OVERLOADED,
-}
-"""Codes and types of error objects, all providers together: they do not contradict each other.
-
-Those for any fault of a server (`api_error`, `server_error`) are left out: Ollama says the one for
-401, OpenAI the other for 503, and without a status it is the server's fault anyway.
-"""
-
-_TOO_LONG: Final = re.compile(
-    r"prompt is too long|maximum context length|context (window|length|size)"
-    r"|too many (input )?tokens|input is too long"
-    r"|exceeds? the (model's )?(available|maximum) (context|number of tokens)",
-    re.IGNORECASE,
-)
-_MAY_BE_TOO_LONG: Final = frozenset({_K.BAD_REQUEST, _K.SERVER})
 _SPACE: Final = re.compile(r"\s+")
+
+LONG_REQUEST: Final = 16_000
+"""Characters from which a refusal without a word may mean that the request is too long: half of the
+smallest window that is in use, of 8,192 tokens."""
 
 
 class WireError(Exception):
@@ -97,6 +62,7 @@ def failure_of(
     is_asked: bool = True,
     has_begun: bool = False,
     usage: Usage | None = None,
+    request_length: int = 0,
 ) -> LlmError:
     """Why a request failed.
 
@@ -107,6 +73,7 @@ def failure_of(
             then blamed on what came back, before that on this program.
         has_begun: whether the answer had begun: a lost connection is then a cut stream.
         usage: what the attempt is known to have used.
+        request_length: characters that the model was to read.
     """
     chain = list(_causes(error))
     for one in chain:
@@ -119,7 +86,8 @@ def failure_of(
     for one in chain:
         status = getattr(one, "status_code", None)
         if isinstance(status, int):
-            return _of_status(one, status, who, usage)
+            failure = _of_status(one, status, who, request_length)
+            return msgspec.structs.replace(failure, usage=usage)
     names = {kind.__name__ for one in chain for kind in type(one).__mro__}
     words = str(chain[-1]) or type(chain[-1]).__name__
     if "TimeoutException" in names or "APITimeoutError" in names or "TimeoutError" in names:
@@ -136,7 +104,9 @@ def failure_of(
 
 def failure_in(body: Any, who: str, usage: Usage | None = None) -> LlmError:
     """An error object that came in the middle of a stream; of no known kind, it is the server's."""
-    kind, words = _read(body, None)
+    read = read_error(body)
+    words = read.words or "no reason given"
+    kind = kind_of(read.codes, words, None)
     return LlmError(kind, one_line(f"{who}: {words}"), usage=usage)
 
 
@@ -150,65 +120,49 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         one = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
 
 
-def _of_status(error: BaseException, status: int, who: str, usage: Usage | None) -> LlmError:
+def _of_status(error: BaseException, status: int, who: str, request_length: int) -> LlmError:
     response = getattr(error, "response", None)
     headers = getattr(response, "headers", {})
-    otherwise = KIND_OF_STATUS.get(status)
-    if otherwise is None:
-        otherwise = _K.SERVER if status >= 500 else _K.BAD_REQUEST
-    if status == 402:
-        otherwise = _K.PERMISSION
-    elif 300 <= status < 400:  # never followed: what answers at this address is not the provider
-        otherwise = _K.INVALID_RESPONSE
-    body = getattr(error, "body", None)
-    kind, words = _read(body, otherwise)
+    read = read_error(getattr(error, "body", None))
+    kind = kind_of(read.codes, read.words, _kind_of_status(status))
+    words = read.words
     if 300 <= status < 400:
         words = f"redirects to {headers.get('location', 'nowhere')}, which is never followed"
-    elif not words or body is None:
+    elif not words:
         words = getattr(response, "reason_phrase", "") or type(error).__name__
+        if status == 400 and not read.codes and request_length >= LONG_REQUEST:
+            # Cerebras refuses a request that is too long without a word. One that was refused for
+            # something else is compacted once for nothing; without this no thread there ever is.
+            kind, words = _K.CONTEXT_TOO_LONG, f"{words}, without a word; a long request"
     request_id = headers.get("request-id") or headers.get("x-request-id")
     about = f"HTTP {status}" + (f", request {request_id}" if request_id else "")
     wait_s = retry_after_s(headers)
     about = one_line(about)[:100]
     if wait_s is not None and wait_s > RETRY_AFTER_S_MAX:
         about += f", to be asked again in {wait_s / 60:,.0f} minutes"
-    return LlmError(kind, f"{one_line(f'{who}: {words}')} ({about})", wait_s, usage)
+    if wait_s is not None:  # one of zero would make a loop of the retries
+        wait_s = max(DELAY_S_FIRST, wait_s)
+    return LlmError(kind, f"{one_line(f'{who}: {words}')} ({about})", wait_s)
 
 
-def _read(body: Any, otherwise: LlmErrorKind | None) -> tuple[LlmErrorKind, str]:
-    """Kind and words of an error object, as deep as it is wrapped.
-
-    `otherwise` is what its HTTP status says; without one, `invalid_request_error` decides between
-    the two sides. It cannot do so before the status, because OpenAI says it for 401 and 404 too.
-    """
-    words = body if isinstance(body, str) else ""
-    codes: list[str] = []
-    for _ in range(3):
-        if isinstance(body, list) and body:
-            body = body[0]
-        if not isinstance(body, Mapping):
-            words = words or (body if isinstance(body, str) else "")
-            break
-        codes[:0] = [str(body[key]) for key in ("code", "type") if body.get(key)]
-        words = body["message"] if isinstance(body.get("message"), str) else words
-        body = body.get("error")
-    kind = next((KIND_OF_CODE[code] for code in codes if code in KIND_OF_CODE), None)
-    if kind is None:
-        status = next((int(code) for code in codes if code.isdecimal() and len(code) == 3), 0)
-        if otherwise is None:
-            otherwise = _K.BAD_REQUEST if "invalid_request_error" in codes else _K.SERVER
-        kind = KIND_OF_STATUS.get(status, otherwise)
-    if kind in _MAY_BE_TOO_LONG and _TOO_LONG.search(words):
-        kind = _K.CONTEXT_TOO_LONG
-    return kind, words or "no reason given"
+def _kind_of_status(status: int) -> LlmErrorKind:
+    if 300 <= status < 400:  # never followed: what answers at this address is not the provider
+        return _K.INVALID_RESPONSE
+    if status == 402:
+        return _K.PERMISSION
+    return KIND_OF_STATUS.get(status, _K.SERVER if status >= 500 else _K.BAD_REQUEST)
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """What the server asks for, in seconds; `None` if it asks for nothing that makes sense."""
-    text = headers.get("retry-after-ms")
-    scale = 0.001
-    if text is None:
-        text, scale = headers.get("retry-after"), 1.0
+    """What the server asks for, in seconds; `None` if it asks for nothing that makes sense.
+
+    Azure sends both headers and leaves one of them at zero: the longest wait that is named holds.
+    """
+    named = (_seconds(headers.get("retry-after-ms"), 0.001), _seconds(headers.get("retry-after")))
+    return max((wait_s for wait_s in named if wait_s is not None), default=None)
+
+
+def _seconds(text: str | None, scale: float = 1.0) -> float | None:
     if text is None:
         return None
     try:

@@ -75,6 +75,15 @@ ANSWERED: Final[dict[str, Callable[[bytes], Answer]]] = {
     "the encoding identity": lambda data: stream(
         data, headers={"content-type": "text/event-stream", "content-encoding": "identity"}
     ),
+    "a stream as JSON": lambda data: stream(data, headers={"content-type": "application/json"}),
+    "a stream as JSON, byte by byte": lambda data: stream(
+        b": hi\n\n" + data, size=1, headers={"content-type": "application/json"}
+    ),
+    "a stream as a page": lambda data: stream(data, headers={"content-type": "text/html"}),
+    "an empty content type": lambda data: stream(data, headers={"content-type": ""}),
+    "a content type of control characters": lambda data: stream(
+        data, headers={"content-type": "te\x1bxt/\x9f" + "x" * 5000}
+    ),
     "a size that is too long, after the end": lambda data: sized(data, len(data) + 100),
     "a reset after the end": lambda data: raw(head(TE), chunked(data), resets=True),
     "HTTP of version 9": lambda data: raw(b"HTTP/9.9 200 OK\r\n\r\n", data),
@@ -132,10 +141,14 @@ FAILED: Final[dict[str, Callable[[bytes], Answer]]] = {
     "deep JSON under 200": lambda data: stream(
         b'{"error":' * 100_000, headers={"content-type": "application/json"}
     ),
-    "a stream as a page": lambda data: stream(data, headers={"content-type": "text/html"}),
-    "an empty content type": lambda data: stream(data, headers={"content-type": ""}),
-    "a content type of control characters": lambda data: stream(
-        data, headers={"content-type": "te\x1bxt/\x9f" + "x" * 5000}
+    "a page that calls itself nothing": lambda data: stream(
+        b"<h1>hi</h1>", headers={"content-type": ""}
+    ),
+    "a page of a type of control characters": lambda data: stream(
+        b"<h1>hi</h1>", headers={"content-type": "te\x1bxt/\x9f" + "x" * 5000}
+    ),
+    "text that begins like a field": lambda data: stream(
+        b"date: now", headers={"content-type": "text/plain"}
     ),
     "a gzip bomb": lambda data: stream(
         gzip.compress(bytes(50_000_000)),

@@ -19,7 +19,13 @@ from treadle.models.counts import Tally, token_count
 from treadle.models.failures import WireError, one_line
 from treadle.models.layout import Draft, Pieces
 from treadle.models.wire.sse import SseEvent
-from treadle.models.wire.stream import ALIVE, StreamError, cut_stream, decode_object
+from treadle.models.wire.stream import (
+    ALIVE,
+    StreamError,
+    cut_stream,
+    decode_event,
+    decode_object,
+)
 
 FINISH_REASONS: Final[Mapping[str, str]] = {
     "end_turn": "stop",
@@ -79,6 +85,7 @@ class AnthropicAssembler:
         self._has_totals = False
         """Whether the tokens written have been counted to the end."""
         self._has_begun = False
+        self._id = ""
         self._is_done = False
         self._reason = ""
         self._details: Any = None
@@ -115,7 +122,7 @@ class AnthropicAssembler:
         if event.event == "ping":
             yield ALIVE
             return
-        body = _decode(event)
+        body = decode_event(event)
         kind = body.get("type")
         if event.event == "error" or kind == "error":
             raise StreamError(body)
@@ -125,6 +132,10 @@ class AnthropicAssembler:
             return
         if self._is_done or (self._reason and take not in (self._take_reason, self._take_end)):
             raise _invalid(f"{kind} comes after the end")
+        if kind == "message_start" and self._id and self._id == _id_in(body):
+            # Proxies that go on after a lost connection say once more whose answer it is.
+            yield ALIVE
+            return
         if self._has_begun == (kind == "message_start"):
             raise _invalid(f"{kind} comes {'twice' if self._has_begun else 'before message_start'}")
         is_silent = True
@@ -159,6 +170,7 @@ class AnthropicAssembler:
         if not isinstance(message, dict) or message.get("content"):
             raise _invalid("message_start brings no empty message")
         self._has_begun = True
+        self._id = _id_in(body)
         self._count(message.get("usage"))
         return ()
 
@@ -288,6 +300,13 @@ def _index(body: Mapping[str, Any]) -> int:
     return index if isinstance(index, int) and not isinstance(index, bool) else -1
 
 
+def _id_in(body: Mapping[str, Any]) -> str:
+    """The id of the message that `message_start` begins; empty if there is none."""
+    message = body.get("message")
+    given = message.get("id") if isinstance(message, dict) else None
+    return given if isinstance(given, str) else ""
+
+
 def _shown(index: Any) -> str:
     return repr(index)[:_REASON_LENGTH_MAX]
 
@@ -305,12 +324,3 @@ def _refusal(details: Any) -> str:
     given = details if isinstance(details, dict) else {}
     said = [given[name] for name in ("category", "explanation") if isinstance(given.get(name), str)]
     return ": ".join(["the model declined to answer", *said])
-
-
-def _decode(event: SseEvent) -> dict[str, Any]:
-    try:
-        return decode_object(event.data)
-    except WireError:
-        if event.event == "error":
-            raise StreamError(event.data.decode(errors="replace")) from None
-        raise

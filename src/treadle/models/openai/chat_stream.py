@@ -28,7 +28,7 @@ from treadle.models.openai.chat_request import (
     REASONING_TEXTS,
 )
 from treadle.models.wire.sse import SseEvent
-from treadle.models.wire.stream import StreamError, cut_stream, decode_object
+from treadle.models.wire.stream import StreamError, cut_stream, decode_event
 
 _EXCERPT_LENGTH: Final = 100
 _REASON_LENGTH_MAX: Final = 40
@@ -116,7 +116,7 @@ class ChatAssembler:
             self._is_done = True
         if self._is_done or data in (b"", b"null"):
             return
-        chunk = decode_object(data)
+        chunk = decode_event(event)
         groq = _object(chunk.get("x_groq"), "x_groq")
         self._usage = _usage_in(chunk.get("usage")) or _usage_in(groq.get("usage")) or self._usage
         if error := chunk.get("error") or groq.get("error"):

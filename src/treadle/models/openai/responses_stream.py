@@ -4,6 +4,8 @@ An answer is told up to four times: in deltas, in `done` events of its parts, in
 its items, and whole in `response.completed`. Deltas are shown as they come. What comes later may
 add what was not told before (some servers send no deltas, some an empty last `output`); where it
 contradicts what was shown, the answer is refused: nobody knows which of the two the model meant.
+The item that is done is the truth about its parts: some servers (Bedrock, for gpt-oss) number them
+otherwise in deltas, so they are compared in order and not by number.
 `sequence_number` is not looked at, because compatible servers do not count; what is lost or comes
 twice is noticed by that comparison.
 
@@ -27,7 +29,7 @@ from treadle.models.failures import WireError, one_line
 from treadle.models.layout import Draft, Pieces
 from treadle.models.openai.responses_request import TEXT_FIELD, shape_of
 from treadle.models.wire.sse import SseEvent
-from treadle.models.wire.stream import ALIVE, StreamError, cut_stream, decode_object
+from treadle.models.wire.stream import ALIVE, StreamError, cut_stream, decode_event
 from treadle.thread.record import clean
 
 NOT_OFFERED: Final = frozenset(
@@ -111,7 +113,7 @@ class ResponsesAssembler:
     def _take(self, event: SseEvent) -> Iterator[ModelEvent]:
         if self._is_done or event.data.strip() == b"[DONE]":  # the end mark of the chat format
             return
-        data = decode_object(event.data)
+        data = decode_event(event)
         kind = _word(data.get("type")) or event.event
         if kind == "error" or data.get("error"):
             raise StreamError(data)
@@ -200,13 +202,18 @@ class ResponsesAssembler:
             raise _wrong(f"the content of item {item.index} is no list")
         if not parts:
             return
-        for index, part in enumerate(parts):
-            kind = _text(_object(part, "part"), "type")
-            if kind in TEXT_FIELD:
-                yield from self._complete(item, index, kind, part.get(TEXT_FIELD[kind]) or "")
-        known = {index for index, part in enumerate(parts) if part["type"] in TEXT_FIELD}
-        if any(told.pieces and index not in known for index, told in item.told.items()):
-            raise _wrong(f"text of item {item.index} is missing in the end")
+        kinds = [_text(_object(part, "part"), "type") for part in parts]
+        known = [index for index, kind in enumerate(kinds) if kind in TEXT_FIELD]
+        told = sorted(index for index, part in item.told.items() if part.pieces)
+        places = known
+        if not set(told) <= set(known):
+            known = [index for index in known if parts[index].get(TEXT_FIELD[kinds[index]])]
+            if len(told) > len(known):
+                raise _wrong(f"text of item {item.index} is missing in the end")
+            places = [*told, *range(told[-1] + 1, told[-1] + 1 + len(known) - len(told))]
+        for index, place in zip(known, places, strict=True):
+            kind = kinds[index]
+            yield from self._complete(item, place, kind, parts[index].get(TEXT_FIELD[kind]) or "")
         is_last = next(reversed(self._items)) == item.index
         if is_last and (shape := shape_of(value)):  # it can only stand right behind its text
             self._put(item, shape)
@@ -230,7 +237,7 @@ class ResponsesAssembler:
         kind = _text(part, "type")
         if item.kind == "message" and kind in TEXT_FIELD:
             whole = part.get(TEXT_FIELD[kind]) or ""
-            yield from self._complete(item, _index(data, "content_index"), kind, whole)
+            yield from self._end_part(item, _index(data, "content_index"), kind, whole)
 
     def _text_delta(self, data: _Data) -> Iterator[ModelEvent]:
         yield from self._told(data, "message", "output_text", "delta")
@@ -258,7 +265,7 @@ class ResponsesAssembler:
         index = 0 if kind == "arguments" else _index(data, "content_index")
         piece = _text(data, field)
         if field != "delta":
-            yield from self._complete(item, index, kind, piece)
+            yield from self._end_part(item, index, kind, piece)
         elif item.is_done:
             raise _wrong(f"{kind} for item {item.index} comes after its end")
         else:
@@ -274,6 +281,13 @@ class ResponsesAssembler:
                 raise _wrong(f"text of item {item.index} comes after later text")
             self._said_at = place
             yield from self._draft.add_text(place, piece)
+
+    def _end_part(self, item: _Item, index: int, kind: str, whole: Any) -> Iterator[ModelEvent]:
+        told = item.told.get(index)
+        is_late = item.kind == "message" and (item.index, index) < self._said_at
+        if is_late and not (told and told.pieces):
+            return  # numbered otherwise than its deltas, it seems: the end of the item decides
+        yield from self._complete(item, index, kind, whole)
 
     def _complete(self, item: _Item, index: int, kind: str, whole: Any) -> Iterator[ModelEvent]:
         """All of a part's text: what was not told before is added; empty means not told."""

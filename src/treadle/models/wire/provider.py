@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from treadle.core.budget import length_of
 from treadle.core.events import LlmEvent, ModelEvent
 from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest, ModelTraits
 from treadle.models.counts import token_count
@@ -60,7 +61,9 @@ class SdkProvider(ABC):
     async def stream(self, request: LlmRequest) -> AsyncGenerator[ModelEvent, None]:
         """Stream one response; failures are `Error` events, without the key in them."""
         assembler = self._assembler(request)
-        events = stream_events(lambda: self._open(request), assembler, self._name)
+        events = stream_events(
+            lambda: self._open(request), assembler, self._name, length_of(request)
+        )
         async with aclosing(events):
             async for event in events:
                 if isinstance(event, LlmEvent.Error):

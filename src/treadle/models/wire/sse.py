@@ -83,6 +83,10 @@ class SseDecoder:
             self._data.append(value)
         elif name == b"event":
             self._event = value.decode(errors="replace")
+        elif name == b"error" and value:
+            # No field of the standard, but GPUStack puts the reason there when what is behind it
+            # has died; often the connection then ends, without the line that ends an event.
+            return SseEvent("error", value)
         elif not name:  # a comment
             self._size -= len(line)
         return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, aclosing
 from typing import Any, Final, Protocol
@@ -52,6 +53,7 @@ TIMEOUT: Final = httpx2.Timeout(SILENCE_S_MAX, connect=CONNECT_S_MAX)
 ALIVE: Final = LlmEvent.ThinkingDelta()
 
 _EXCERPT_SIZE: Final = 80
+_STREAM_START: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:data|event|id|retry|error)?:")
 
 
 class Answer(Protocol):
@@ -110,6 +112,7 @@ async def stream_events(
     open_answer: Callable[[], AbstractAsyncContextManager[Answer]],
     assembler: Assembler,
     who: str,
+    request_length: int = 0,
 ) -> AsyncGenerator[ModelEvent, None]:
     """One response from its request to its end; every failure is an `Error` event.
 
@@ -117,15 +120,15 @@ async def stream_events(
         open_answer: sends the request; the SDK's `with_streaming_response.create(...)`.
         assembler: a fresh one.
         who: the provider's name, for messages.
+        request_length: characters that the model is to read.
     """
     is_asked = has_begun = False
     try:
         opened = open_answer()
         is_asked = True
         async with opened as answer:
-            await _expect_stream(answer)
+            body = await _stream_body(answer)
             has_begun = True
-            body = answer.iter_bytes()
             async with aclosing(_events(body)) as events:
                 async for event in events:
                     if event is None:
@@ -142,31 +145,49 @@ async def stream_events(
         yield LlmEvent.Error(failure_in(error.body, who, assembler.usage))
     except Exception as error:  # noqa: BLE001  the border: whatever it is becomes data
         failure = failure_of(
-            error, who, is_asked=is_asked, has_begun=has_begun, usage=assembler.usage
+            error,
+            who,
+            is_asked=is_asked,
+            has_begun=has_begun,
+            usage=assembler.usage,
+            request_length=request_length,
         )
         yield LlmEvent.Error(failure)
 
 
-async def _expect_stream(answer: Answer) -> None:
-    """Refuse what is no stream of events: a page of a proxy, an error that says it is none."""
+async def _stream_body(answer: Answer) -> AsyncIterator[bytes]:
+    """The body, if it is a stream of events: neither a page of a proxy nor an error of its own.
+
+    The label decides, and where it is wrong the beginning: servers in front of models call streams
+    `application/json`, and the SDKs do not look at it.
+    """
+    body = answer.iter_bytes()
     kind = answer.headers.get("content-type", EVENT_STREAM)
     if kind.partition(";")[0].strip().lower() == EVENT_STREAM:
-        return
+        return body
     head = b""
-    async for chunk in answer.iter_bytes():
+    async for chunk in body:
         head += chunk
+        if _STREAM_START.match(head):
+            return _joined(head, body)
         if len(head) > HEAD_SIZE_MAX:
             break
     try:
-        body = msgspec.json.decode(head)
+        refused = msgspec.json.decode(head)
     except (msgspec.DecodeError, RecursionError):
-        body = None
-    if isinstance(body, dict) and body.get("error"):
-        raise StreamError(body)
+        refused = None
+    if isinstance(refused, dict) and refused.get("error"):
+        raise StreamError(refused)
     text = head[:HEAD_SIZE_MAX].decode(errors="replace")
     raise WireError(
         LlmErrorKind.INVALID_RESPONSE, f"answered {kind!r} instead of a stream of events: {text}"
     )
+
+
+async def _joined(head: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield head
+    async for chunk in rest:
+        yield chunk
 
 
 async def _events(body: AsyncIterator[bytes]) -> AsyncGenerator[SseEvent | None, None]:
@@ -232,6 +253,21 @@ async def read_object(
         text = f"the answer is not complete after {within_s:g} seconds"
         raise WireError(LlmErrorKind.TIMEOUT, text) from None
     return decode_object(bytes(body))
+
+
+def decode_event(event: SseEvent) -> dict[str, Any]:
+    """The JSON object of an event.
+
+    Raises:
+        StreamError: it is none, but the event is named `error`: its text is the reason.
+        WireError: it is none.
+    """
+    try:
+        return decode_object(event.data)
+    except WireError:
+        if event.event == "error":
+            raise StreamError(event.data.decode(errors="replace")) from None
+        raise
 
 
 def decode_object(data: bytes) -> dict[str, Any]:
