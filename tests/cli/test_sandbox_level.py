@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
@@ -45,3 +46,58 @@ def test_with_read_only_nothing_changes_files_but_commands_still_run(
     done = treadle(*arguments)
     assert "read-only" not in done.stderr
     assert (repository / "written").read_text() == "x"
+
+
+PROBES = """
+[[replies]]
+calls = [
+  { tool = "read_file", arguments = { path = ".bash_history" } },
+  { tool = "search_files", arguments = { pattern = "canary" } },
+  { tool = "read_file", arguments = { path = "own/config/config.toml" } },
+]
+[[replies]]
+calls = [
+  { tool = "write_file", arguments = { path = "own/config/config.toml", content = "evil" } },
+  { tool = "write_file", arguments = { path = ".ssh/authorized_keys", content = "evil" } },
+]
+[[replies]]
+calls = [
+  { tool = "write_file", arguments = { path = ".bashrc", content = "evil" } },
+  { tool = "write_file", arguments = { path = "plain.txt", content = "x" } },
+  { tool = "bash", arguments = { command = "cat .bash_history" } },
+]
+[[replies]]
+text = "Done."
+"""
+
+
+@pytest.mark.parametrize("mode", ["plan", "ask", "auto-edit", "auto"])
+def test_in_a_home_folder_nothing_hidden_comes_out_and_nothing_is_changed_unasked(
+    treadle: Run, script: Script, repository: Path, environment: dict[str, str], mode: str
+) -> None:
+    """Neither through a tool, nor AGENTS.md, nor a state of the files, nor a commit."""
+    for name in (".bash_history", ".ssh/config", "own/config/plain"):
+        (repository / name).parent.mkdir(parents=True, exist_ok=True)
+        (repository / name).write_text("a canary sings\n")
+    (repository / ".bashrc").write_text("true\n")
+    (repository / "AGENTS.md").symlink_to(".ssh/config")
+    own = {"HOME": str(repository), "TREADLE_HOME": str(repository / "own")}
+    done = treadle("-p", "go", "-m", script(PROBES), "--approval-mode", mode, **own)
+    assert "it is a link to what is hidden from tools" in done.stderr
+    (line,) = json.loads(treadle("list", "--json", **own).stdout)
+    shown = treadle("show", line["id"], "--json", **own).stdout
+    assert "is hidden from tools" in shown
+    assert "canary sings" not in shown + done.stdout + done.stderr
+    assert (repository / ".bashrc").read_text() == "true\n"
+    assert not (repository / "plain.txt").exists()
+    assert not (repository / ".ssh/authorized_keys").exists()
+    assert not (repository / "own/config/config.toml").exists()
+    # A person says yes to what is asked about: then the files are kept, and a commit is made.
+    if mode != "plan":
+        done = treadle("approve", line["id"], "--yes", **own)
+        assert (done.returncode, done.stdout) == (0, "Done.\n")
+        assert "canary sings" not in treadle("show", line["id"], "--json", **own).stdout
+    objects = ["git", "cat-file", "--batch-all-objects", "--batch"]
+    kept = subprocess.run(objects, cwd=repository, env=environment, capture_output=True, check=True)
+    assert b"canary" not in kept.stdout
+    assert (repository / "plain.txt").exists() == (mode != "plan")

@@ -8,13 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from treadle.cli.modes import approval_of
 from treadle.core.approval import Scope
+from treadle.core.config import AgentConfig
 from treadle.core.messages import ToolCall
 from treadle.core.tools import Rewritten, RiskLevel, ToolExecutionOutcome
 from treadle.tools.builtin import builtin_tools
 from treadle.tools.files import EDIT_SIZE_MAX, overwrite
 from treadle.tools.paths import Root
 from treadle.tools.registry import Registry
+from treadle.tools.run_files import BY_THEMSELVES, ON_COMMAND
 from treadle.tools.sandbox.box import Sandbox
 from treadle.tools.sandbox.policy import Level, Policy
 
@@ -109,6 +112,30 @@ def test_what_other_programs_run_is_of_high_risk_and_has_no_kind(folder: Path, p
     found = scope(folder, path)
     assert found.kinds == ()
     assert "programs run what is in" in found.reasons[0]
+
+
+def test_each_file_of_the_table_is_asked_about_or_not_as_it_says_and_the_page_lists_it(
+    folder: Path,
+) -> None:
+    registry, wrong = Registry(builtin_tools(), workspace=folder), []
+    page = (Path(__file__).parents[2] / "docs" / "approvals.md").read_text(encoding="utf-8")
+    auto_edit = approval_of("auto-edit").policy
+    for row, is_asked in [*((r, True) for r in BY_THEMSELVES), *((r, False) for r in ON_COMMAND)]:
+        for name in row.names:
+            made = name.replace("*", "some") + "x" * name.endswith("/")
+            for path in (made, f"deep/er/{made}", made.upper()):
+                if not is_asked and path == made.upper():
+                    continue
+                call = asked(path)
+                risk, found = registry.risk_of(call), scope(folder, path)
+                config = AgentConfig(tools=registry.definitions(), approval=auto_edit)
+                has_question = config.question_about(call, risk, found) is not None
+                if has_question != is_asked or bool(found.kinds) == is_asked:
+                    wrong.append(path)
+        line = f"| {', '.join(f'`{name}`' for name in row.names)} | {row.why} |"
+        if line not in page:
+            wrong.append(line)
+    assert wrong == []
 
 
 @pytest.mark.parametrize("path", ["Makefile", "git/x", ".gitignore", ".github/x", "bashrc", "a.py"])

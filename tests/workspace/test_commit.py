@@ -401,3 +401,13 @@ def composer(answer: str) -> object:
         return answer
 
     return compose
+
+
+async def test_what_is_hidden_from_tools_is_nobodys_work(repo: Repo) -> None:
+    agent = Agent(repo.path, hides=lambda path: path.name == ".netrc")
+    await agent.begin()
+    repo.write("a.py", "print(10)\n")
+    repo.write(".netrc", "written by another program meanwhile\n")
+    result = await agent.end(BASH)
+    assert repo.committed == {"a.py": "M"}
+    assert ".netrc (hidden from tools)" in result.note

@@ -7,10 +7,12 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from treadle.cli.hidden_places import hidden_in
 from treadle.core.chat.states import PostToolsHook
 from treadle.core.tools import ToolExecutionStatus
 from treadle.errors import FileStateError, UsageError
 from treadle.store.local import LocalStore
+from treadle.store.places import Places
 from treadle.thread.codec import decode_entry
 from treadle.thread.facts import FilesNotSaved, FilesSaved
 from treadle.thread.fold import ThreadFold
@@ -94,7 +96,8 @@ def open_states(
             f"the folder of thread {fold.header.thread} is gone: {fold.workspace}",
             hint="-C FOLDER says where it is now",
         )
-    return FileStates(place, fold.header.thread, redact=redact)
+    hides = hidden_in(place, Places.find())
+    return FileStates(place, fold.header.thread, redact=redact, hides=hides)
 
 
 def why_stateless(fold: ThreadFold) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from treadle.cli.hidden_places import hidden_in, own_folders
 from treadle.cli.hooked_tools import HookedTools
 from treadle.cli.hooks import Hooks
 from treadle.cli.modes import Approval, approval_of, recorded_approval
@@ -94,7 +95,12 @@ class Parts(Struct, frozen=True):
     def for_driver(self, thread_id: str) -> dict[str, Any]:
         """The arguments of `Driver` that stand behind the writer, by name."""
         return {
-            "files": FileStates(self.folder, thread_id, redact=self.redactor.redact),
+            "files": FileStates(
+                self.folder,
+                thread_id,
+                redact=self.redactor.redact,
+                hides=hidden_in(self.folder, self.places),
+            ),
             "context": self.context,
             "provider": self.provider,
             "tools": self.tools,
@@ -164,7 +170,11 @@ class Setup(Struct, frozen=True):
             provider=provider,
             tools=HookedTools(tools, self.hooks) if is_hooked else tools,
             workspace=GitWorkspace(
-                folder, auto_commit=self.auto_commit, compose=composer, redactor=redactor
+                folder,
+                auto_commit=self.auto_commit,
+                compose=composer,
+                redactor=redactor,
+                hides=hidden_in(folder, self.store.places),
             ),
             redactor=redactor,
             hook_usage=_nothing if composer is None else composer.take_usage,
@@ -188,7 +198,7 @@ class Setup(Struct, frozen=True):
             Network(self.choice.network or settings.network),
             writable=settings.sandbox_writable,
             readable=settings.sandbox_readable,
-            hidden=(str(own.data), str(own.state), str(own.config)),
+            hidden=own_folders(own),
         )
         return Sandbox(policy, folder)
 
@@ -201,7 +211,8 @@ class Setup(Struct, frozen=True):
 
     def system_prompt(self, folder: str) -> str:
         """What a new thread is told first: recorded, so that it is the same for ever."""
-        found = read_instructions(folder)
+        # The repository may begin above the workspace.
+        found = read_instructions(folder, hides=hidden_in("/", self.store.places))
         self.notices.extend(found.notices)
         prompt = SYSTEM_PROMPT.format(folder=folder)
         return f"{prompt}\n\n{found.text}" if found.text else prompt

@@ -131,6 +131,9 @@ _WHOLE_FILES: Final = {
 }
 """Files that are a secret from beginning to end."""
 
+FILES_OF_HOME: Final = (*_FILES, *_WHOLE_FILES)
+"""All of them, relative to the home folder."""
+
 _FILE_VARIABLES: Final = {
     "AWS_SHARED_CREDENTIALS_FILE": "aws_credentials",
     "GOOGLE_APPLICATION_CREDENTIALS": "gcloud_credentials",

@@ -24,6 +24,7 @@ from msgspec import Struct
 
 from treadle.tools.failure import ToolFailure
 from treadle.tools.globs import make_filter
+from treadle.tools.path_rules import NO_RULES, PathRules
 from treadle.tools.paths import Root
 from treadle.tools.walk import in_repository, walk
 
@@ -42,7 +43,10 @@ EXIT_BAD_PATTERN: Final = 2
 
 
 class Request(Struct, frozen=True):
-    """What to search: `start` is a file or a folder relative to `root`, `rg` names ripgrep."""
+    """What to search: `start` is a file or a folder relative to `root`, `rg` names ripgrep.
+
+    `rules` say which places are hidden: a process of its own has to be told.
+    """
 
     root: str
     pattern: str
@@ -50,6 +54,7 @@ class Request(Struct, frozen=True):
     is_file: bool = False
     glob: str = "**"
     rg: str | None = None
+    rules: PathRules = NO_RULES
 
 
 def find_lines(request: Request, pattern: re.Pattern[str]) -> Iterator[str]:
@@ -58,7 +63,7 @@ def find_lines(request: Request, pattern: re.Pattern[str]) -> Iterator[str]:
     Raises:
         ToolFailure: `start` vanished, or the glob is none.
     """
-    root = Root(request.root)
+    root = Root(request.root, rules=request.rules)
     count, room = 0, OUTPUT_SIZE_MAX
     for path in _candidates(root, request):
         for number, text in _search(root, path, pattern):

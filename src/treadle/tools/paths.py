@@ -12,6 +12,9 @@ Links that stay inside are followed, also absolute ones. The rules on top:
 - a file is a regular file; FIFOs, devices and sockets are refused before and after opening;
 - nothing is written into a folder called `.git` or `.treadle`, whatever name led there, and no file
   or folder of that name is made: hooks and configurations run programs;
+- what is hidden from tools (`path_rules.py`) is neither opened nor made, under whatever name: the
+  identity of each folder on the way is compared, so links, mounts and the case of letters do not
+  lead around it;
 - a second hard link does not matter: writing replaces the name by a new file (`files.py`), so the
   other name keeps its content.
 """
@@ -24,14 +27,15 @@ import os
 import stat
 import sys
 import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from treadle.core.tools import ToolErrorKind
 from treadle.errors import UsageError
 from treadle.tools.failure import ToolFailure
+from treadle.tools.path_rules import NO_RULES, PathRules
 
 LINK_COUNT_MAX: Final = 40
 """Links followed for one path; the kernel's own limit."""
@@ -92,9 +96,16 @@ class Root:
     Args:
         path: an existing folder. `UsageError` if it is none.
         kernel: whether to use `openat2`; by default, wherever it works.
+        rules: which places in it are hidden.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, kernel: bool | None = None) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        kernel: bool | None = None,
+        rules: PathRules = NO_RULES,
+    ) -> None:
         given = Path(path).absolute()
         try:
             self._fd = os.open(given, _PLACE)
@@ -102,6 +113,7 @@ class Root:
             raise UsageError(f"{given} cannot be a workspace: {error.strerror}") from error
         self._close = weakref.finalize(self, os.close, self._fd)
         self.path: Final = given.resolve()
+        self.rules: Final = rules
         self._names: Final = (str(self.path), str(given))
         self._kernel = _has_openat2(self._fd) if kernel is None else kernel
 
@@ -131,6 +143,7 @@ class Root:
         with as_failure(path):
             place = self._place(self.relative(path))
             try:
+                self._refuse_hidden(place, path)
                 return _reopen(place)
             finally:
                 os.close(place)
@@ -138,7 +151,13 @@ class Root:
     def open_file(self, path: str) -> int:
         """A descriptor of a regular file, for reading. Never blocks on what is not one."""
         with as_failure(path), self.locate(path) as (place, name):
-            return open_regular(name, place)
+            fd = open_regular(name, place)
+            try:
+                self._refuse_hidden(place, path, file=fd)
+            except BaseException:
+                os.close(fd)
+                raise
+            return fd
 
     @contextmanager
     def locate(self, path: str, *, create_parents: bool = False) -> Iterator[tuple[int, str]]:
@@ -151,7 +170,7 @@ class Root:
             create_parents: make missing folders, beneath the root only.
 
         Raises:
-            ToolFailure: the path leads outside or its folder is missing.
+            ToolFailure: the path leads outside or to a hidden place, or its folder is missing.
         """
         folder, name = self._split(self.relative(path))
         with as_failure(path):
@@ -160,6 +179,7 @@ class Root:
                 try:
                     target = _read_link(name, place)
                     if target is None:
+                        self._refuse_hidden(place, path, name)
                         yield place, name
                         return
                 finally:
@@ -177,22 +197,48 @@ class Root:
         Raises:
             ToolFailure: it is.
         """
-        _refuse_name(name, path)
+        _refuse_protected_name(name, path)
+        with closing(self._up(place)) as ways:
+            for child, parent in ways:
+                for protected in PROTECTED_NAMES:
+                    if _identity(child) == _identity_of_name(protected, parent):
+                        raise _protected(protected, path)
+
+    def _up(self, place: int) -> Generator[tuple[int, int], None, None]:
+        """Each folder from a descriptor up to the root, with the one above it."""
         top, here = _identity(self._fd), os.dup(place)
         try:
             while _identity(here) != top:
                 parent = os.open("..", _PLACE, dir_fd=here)
                 child, here = here, parent
                 try:
-                    for protected in PROTECTED_NAMES:
-                        if _identity(child) == _identity_of_name(protected, here):
-                            raise _protected(protected, path)
+                    yield child, here
                     if _identity(child) == _identity(here):
                         raise OSError(errno.EXDEV, "")  # the file system's root: moved outside
                 finally:
                     os.close(child)
         finally:
             os.close(here)
+
+    def _refuse_hidden(self, place: int, path: str, name: str = "", file: int = -1) -> None:
+        """Refuse what is hidden, or lies in what is: a folder, a name in it, an open file in it."""
+        if not self.rules.hidden:
+            return
+        located, here = self.rules.locate(), _identity(self._fd)
+        hidden = located.existing.get(here)
+        with closing(self._up(place)) as ways:
+            for child, _ in ways:
+                hidden = hidden or located.existing.get(_identity(child))
+        if name:
+            hidden = hidden or located.missing.get((_identity(place), name.casefold()))
+        with suppress(FileNotFoundError):
+            if file >= 0:
+                hidden = hidden or located.holder_of(os.fstat(file))
+            elif name:
+                found = os.stat(name, dir_fd=place, follow_symlinks=False)
+                hidden = hidden or located.holder_of(found)
+        if hidden is not None:
+            raise hidden.failure(path)
 
     def name_of(self, path: str) -> str:
         """What the path is called without links, relative to the root: for reports only."""
@@ -288,7 +334,8 @@ class Root:
         return place
 
     def _make_folder(self, name: str, parent: int, path: str) -> int:
-        _refuse_name(name, path)
+        _refuse_protected_name(name, path)
+        self._refuse_hidden(parent, path, name)
         try:
             os.mkdir(name, dir_fd=parent)
         except FileExistsError:
@@ -299,7 +346,7 @@ class Root:
         return os.open(name, _PLACE | os.O_NOFOLLOW, dir_fd=parent)
 
 
-def _refuse_name(name: str, path: str) -> None:
+def _refuse_protected_name(name: str, path: str) -> None:
     if name.casefold() in PROTECTED_NAMES:
         raise _protected(name.casefold(), path)
 

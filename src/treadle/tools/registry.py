@@ -53,6 +53,7 @@ from treadle.errors import UsageError
 from treadle.tools.failure import ToolFailure
 from treadle.tools.paths import Root
 from treadle.tools.sandbox.box import Sandbox
+from treadle.tools.sandbox.policy import Policy
 from treadle.tools.signature import Signature
 
 GRACE_S: Final = 5.0
@@ -247,7 +248,9 @@ class Registry:
                 raise UsageError(f"two tools are called {tool.definition.name}")
             self._tools[tool.definition.name] = tool
         if workspace is not None and not isinstance(workspace, Root):
-            workspace = Root(workspace)
+            # Whatever holds commands, or nothing: what is hidden from them is from file tools.
+            rules = (sandbox or Sandbox(Policy(), workspace)).rules
+            workspace = Root(workspace, rules=rules)
         self._root: Final = workspace
 
     def definitions(self) -> tuple[ToolDefinition, ...]:

@@ -51,7 +51,13 @@ async def search_files(
     expand_braces(glob)
     is_file = _is_file(root, path)
     request = Request(
-        str(root.path), pattern, root.name_of(path), is_file, glob, shutil.which("rg")
+        str(root.path),
+        pattern,
+        root.name_of(path),
+        is_file,
+        glob,
+        shutil.which("rg"),
+        root.rules,
     )
     found = bytearray()
     with as_failure("the search"):
@@ -78,7 +84,9 @@ async def search_files(
 def _is_file(root: Root, path: str) -> bool:
     try:
         os.close(root.open_file(path))
-    except ToolFailure:
+    except ToolFailure as failure:
+        if failure.kind is ToolErrorKind.REJECTED:
+            raise
         os.close(root.open_folder(path))  # raises what is wrong, if it is no folder either
         return False
     return True

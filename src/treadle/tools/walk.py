@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
 from treadle.tools.failure import ToolFailure
 from treadle.tools.globs import compile_glob
+from treadle.tools.path_rules import HiddenPlace, Identity
 from treadle.tools.paths import Root, open_regular
 
 IGNORE_NAME: Final = ".gitignore"
@@ -93,6 +94,7 @@ def _list_folder(
 ) -> list[tuple[Entry, _Chain, int | None]]:
     """The entries of one folder that are not ignored, last first; with what their content needs."""
     fd = root.open_folder(prefix.removesuffix("/") or ".")
+    hidden = root.rules.locate().existing
     try:
         with os.scandir(fd) as found:
             entries = [
@@ -102,7 +104,7 @@ def _list_folder(
                     entry.is_file(follow_symlinks=False),
                 )
                 for entry in found
-                if entry.name != REPOSITORY_NAME
+                if entry.name != REPOSITORY_NAME and not _is_hidden(entry, hidden)
             ]
         if any(entry.path == prefix + IGNORE_NAME for entry in entries):
             chain += _read_rules(fd, prefix)
@@ -111,6 +113,14 @@ def _list_folder(
     rest = None if levels is None else levels - 1
     kept = [(entry, chain, rest) for entry in entries if not _is_ignored(entry, chain)]
     return sorted(kept, key=lambda item: item[0].path, reverse=True)
+
+
+def _is_hidden(entry: os.DirEntry[str], hidden: Mapping[Identity, HiddenPlace]) -> bool:
+    try:
+        found = entry.stat(follow_symlinks=False) if hidden else None
+    except OSError:
+        return False
+    return found is not None and (found.st_dev, found.st_ino) in hidden
 
 
 def _is_ignored(entry: Entry, chain: _Chain) -> bool:

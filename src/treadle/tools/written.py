@@ -1,16 +1,14 @@
 """What a yes to writing a file covers: its folder, the file as it is, and what would run it later.
 
-Some files are run by other programs without anybody asking for it: a hook of git, a task of an
-editor, what a shell reads when it starts. Writing one of them is asked about like a command, and no
-grant stands for it.
+Some files are run by other programs without anybody asking for it (`run_files.py`). Writing one of
+them is asked about like a command, and no grant stands for it. Where the workspace holds a home
+folder, everything that is written is asked about under every policy.
 """
 
 from __future__ import annotations
 
 import os
 from hashlib import sha256
-from pathlib import PurePosixPath
-from typing import Final
 
 from treadle.core.approval import Scope
 from treadle.core.tools import Rewritten, RiskLevel, ToolErrorKind
@@ -18,22 +16,12 @@ from treadle.tools.failure import ToolFailure
 from treadle.tools.files import Written, content_of
 from treadle.tools.paths import Root
 from treadle.tools.registry import Arguments, ToolContext, ToolReturn
-
-RUN_FOLDERS: Final = frozenset(
-    {".git", ".githooks", ".husky", ".idea", ".treadle", ".vscode", ".devcontainer"}
-)
-"""Folders out of which programs are run by git, editors and Treadle itself."""
-RUN_FILES: Final = frozenset(
-    {".bash_login", ".bash_logout", ".bash_profile", ".bashrc", ".envrc", ".gitconfig"}
-    | {".gitmodules", ".pre-commit-config.yaml", ".profile", ".zlogin", ".zprofile", ".zshenv"}
-    | {".zshrc"}
-)
-"""Files that are run, or name what is run, when a folder is entered or a commit is made."""
+from treadle.tools.run_files import runs_by_itself
 
 
 def risk_of_writing(arguments: Arguments) -> RiskLevel:
     """High for a file that other programs run by themselves, as far as its path says so."""
-    return RiskLevel.HIGH if _run_by(arguments["path"]) else RiskLevel.MEDIUM
+    return RiskLevel.HIGH if runs_by_itself(arguments["path"])[0] else RiskLevel.MEDIUM
 
 
 def scope_of_writing(arguments: Arguments, context: ToolContext) -> Scope:
@@ -48,10 +36,14 @@ def scope_of_writing(arguments: Arguments, context: ToolContext) -> Scope:
     """
     root, path = context.workspace, arguments["path"]
     name = _real_name(root, path)
-    place = _run_by(name)
+    if root.rules.hides(root.path / name):
+        return Scope(refused=_why_refused(root, path))
+    place, why = runs_by_itself(name)
     folder = name.rpartition("/")[0]
     kinds = (f"{folder}/" if folder else name,)
-    reasons = [f"programs run what is in {place} without being asked"] if place else []
+    reasons = [f"programs run what is in {place} without being asked: {why}"] if place else []
+    if root.rules.why_wide:
+        reasons.insert(0, root.rules.why_wide)
     if name != _plain(root.relative(path)):
         reasons.append(f"the path leads to {name}")
     return Scope(
@@ -59,7 +51,7 @@ def scope_of_writing(arguments: Arguments, context: ToolContext) -> Scope:
         kinds=() if place else kinds,
         ground=sha256(os.fsencode(root.path)).hexdigest(),
         content=content_of(root, path),
-        must_ask=bool(place) and not _run_by(path),
+        must_ask=bool(root.rules.why_wide) or (bool(place) and not runs_by_itself(path)[0]),
         file=name,
     )
 
@@ -70,16 +62,13 @@ def told(written: Written, text: str) -> ToolReturn:
     return ToolReturn(text, (written.name,), (rewritten,))
 
 
-def _run_by(path: str) -> str:
-    """The folder or the file on the path that other programs run; empty if there is none.
-
-    The case of letters does not matter, as it does not on some file systems.
-    """
-    *folders, name = PurePosixPath(path).parts or ("",)
-    for folder in folders:
-        if folder.casefold() in RUN_FOLDERS:
-            return f"{folder}/"
-    return name if name.casefold() in RUN_FILES | RUN_FOLDERS else ""
+def _why_refused(root: Root, path: str) -> str:
+    """Why a hidden path is refused, in the words of the refusal itself."""
+    try:
+        with root.locate(path):
+            return f"{path} is hidden from tools"
+    except ToolFailure as failure:
+        return failure.message
 
 
 def _plain(path: str) -> str:

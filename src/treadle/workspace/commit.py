@@ -80,6 +80,7 @@ class GitWorkspace:
         auto_commit: whether `after_tools` commits.
         compose: asks somebody for a commit message; without it messages are plain.
         redactor: keeps known secrets out of diffs and out of commits.
+        hides: whether a path is hidden from tools: what changed there was not the agent.
         hook_timeout_s: seconds for one commit, with hooks and signing.
         compose_timeout_s: seconds to wait for `compose`.
         with_trailer: whether messages end with the trailer.
@@ -96,6 +97,7 @@ class GitWorkspace:
         auto_commit: bool = True,
         compose: Compose | None = None,
         redactor: Redacts | None = None,
+        hides: Callable[[Path], bool] | None = None,
         hook_timeout_s: float = HOOK_S_MAX,
         compose_timeout_s: float = COMPOSE_S_MAX,
         with_trailer: bool = True,
@@ -105,6 +107,7 @@ class GitWorkspace:
         self._auto_commit = auto_commit
         self._compose = compose
         self._redact: Callable[[str], str] = redactor.redact if redactor is not None else str
+        self._hides = hides
         self._hook_timeout_s = hook_timeout_s
         self._compose_timeout_s = compose_timeout_s
         self._with_trailer = with_trailer
@@ -262,6 +265,8 @@ class GitWorkspace:
 
     def _look_at(self, change: Change) -> _Look:
         path = self._repository.path_of(change)
+        if self._hides is not None and self._hides(path):
+            return _Look("hidden", _HIDDEN)
         try:
             found = path.lstat()
             if stat.S_ISDIR(found.st_mode):
@@ -281,6 +286,7 @@ class GitWorkspace:
 
 
 _LARGE: Final = f"(new, and larger than {LOOK_SIZE_MAX >> 20} MiB)"
+_HIDDEN: Final = "(hidden from tools)"
 _UNTRACKED: Final = "(taken out of the index, but still there)"
 _TELLING: Final = "(a secret in it, or what looks like one; commit it yourself if it is none)"
 _NOT_SEEN: Final = "it is not known how the repository stood before"

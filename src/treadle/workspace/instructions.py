@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -27,7 +27,9 @@ class Instructions(Struct, frozen=True):
     notices: tuple[str, ...] = ()
 
 
-def read_instructions(folder: str | Path) -> Instructions:
+def read_instructions(
+    folder: str | Path, hides: Callable[[Path], bool] = lambda path: False
+) -> Instructions:
     """The AGENTS.md files that hold for a folder. Never fails: what cannot be read is a notice.
 
     The nearest file gets its room first, because it wins; the text begins with that of the root.
@@ -35,6 +37,7 @@ def read_instructions(folder: str | Path) -> Instructions:
     Args:
         folder: where the agent works. The root is the nearest folder above it that holds `.git`;
             without one only the folder itself is looked at.
+        hides: whether a path is hidden from tools; no link is followed there.
     """
     here = Path(folder).resolve()
     root = next((one for one in (here, *here.parents) if (one / ".git").exists()), here)
@@ -44,6 +47,8 @@ def read_instructions(folder: str | Path) -> Instructions:
     for path in _nearest_first(root, here):
         name = str(path.relative_to(root))
         try:
+            if path.is_symlink() and hides(path):
+                raise ValueError("it is a link to what is hidden from tools")
             data, is_cut = _read(path, root, left)
         except (OSError, ValueError) as error:
             notices.append(f"{name} is not used: {error}")

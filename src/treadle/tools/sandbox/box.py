@@ -23,7 +23,9 @@ from msgspec.structs import replace
 
 from treadle.core.tools import ToolErrorKind
 from treadle.tools.failure import ToolFailure
+from treadle.tools.path_rules import SECRET_FILES, PathRules, is_below, rules_for
 from treadle.tools.process import clean_environment
+from treadle.tools.run_files import STARTUP_NAMES
 from treadle.tools.sandbox import places
 from treadle.tools.sandbox.bubblewrap import Mounts
 from treadle.tools.sandbox.detect import BACKENDS, find_backend
@@ -214,8 +216,9 @@ class Sandbox:
             True,
             self._ground(words, has_network),
             refused=_NO_NETWORK if wants_network and not has_network else "",
-            why_wide=self._why_wide,
-            must_ask=bool(self._why_wide) or (wants_network and self.policy.network is Network.ASK),
+            why_wide=self.rules.why_wide,
+            must_ask=bool(self.rules.why_wide)
+            or (wants_network and self.policy.network is Network.ASK),
         )
 
     def environment(self) -> dict[str, str]:
@@ -266,23 +269,28 @@ class Sandbox:
         return places.homes_of(self._environ)
 
     @cached_property
+    def rules(self) -> PathRules:
+        """What file tools in the workspace must not touch: what commands do not see either."""
+        return self._all_rules[0]
+
+    @cached_property
+    def _all_rules(self) -> tuple[PathRules, ...]:
+        """Those of the workspace, then of each folder that commands change or see besides."""
+        chosen = tuple(map(os.path.expanduser, (*self.policy.writable, *self.policy.readable)))
+        homes = dict.fromkeys((*self._homes, *places.homes_of_others()))
+        folders = (self.workspace, *map(os.path.realpath, chosen))
+        return tuple(rules_for(one, homes, self.policy.hidden, chosen) for one in folders)
+
+    @cached_property
     def _why_unheld(self) -> str:
         """Why nothing can hold commands here; empty if something does."""
         if not self._backend.name:
             return self._backend.why_not or "nothing that could hold commands was chosen"
-        if self.workspace == "/" or any(places.is_below(one, self.workspace) for one in _SYSTEM):
+        if self.workspace == "/" or any(is_below(one, self.workspace) for one in _SYSTEM):
             return f"the workspace, {self.workspace}, is a folder of the system"
         inside = [one for one in self._hidden if self._is_writable(one)]
         if self._backend.name == "landlock" and inside:
             return f"without bubblewrap {inside[0]} cannot be hidden in the workspace"
-        return ""
-
-    @cached_property
-    def _why_wide(self) -> str:
-        """Why the sandbox holds less than it should."""
-        for home in self._homes:
-            if places.is_below(home, self.workspace):
-                return f"the workspace, {self.workspace}, has the home folder in it"
         return ""
 
     @cached_property
@@ -300,11 +308,16 @@ class Sandbox:
 
     # ---- what is seen --------------------------------------------------------------------------
 
-    @cached_property
+    @property
     def _hidden(self) -> tuple[str, ...]:
-        wide = self._homes if self._why_wide else ()
-        secrets = [f"{home}/{name}" for home in wide for name in places.SECRETS_OF_HOME]
-        return places.existing((*self.policy.hidden, *secrets))
+        """Of all hidden places, those that are there now."""
+        found = [place.path for rules in self._all_rules for place in rules.hidden]
+        return places.existing((*self.policy.hidden, *found))
+
+    def _startup_files(self) -> tuple[str, ...]:
+        """What a shell or a desktop runs when a person logs in, of homes that commands change."""
+        homes = [home for home in self._homes if self._is_writable(home)]
+        return places.existing(f"{home}/{name}" for home in homes for name in STARTUP_NAMES)
 
     @cached_property
     def _writable(self) -> tuple[str, ...]:
@@ -313,7 +326,7 @@ class Sandbox:
         return (self.workspace, *places.existing(map(os.path.expanduser, self.policy.writable)))
 
     def _is_writable(self, path: str) -> bool:
-        return any(places.is_below(path, one) for one in self._writable)
+        return any(is_below(path, one) for one in self._writable)
 
     @cached_property
     def _plain_mounts(self) -> Mounts:
@@ -327,16 +340,14 @@ class Sandbox:
         empty = {*places.existing(places.EMPTY), *places.homes_of_others()} - scratch
         private = {*scratch, *empty}
         # A folder of which all is seen anyway, or that lies in the workspace, is left as it is.
-        private = {
-            one for one in private if not any(places.is_below(one, top) for top in self._writable)
-        }
+        private = {one for one in private if not any(is_below(one, top) for top in self._writable)}
         readable = [
             path
             for path in dict.fromkeys(seen)
             if Path(path).exists()
-            and any(places.is_below(path, one) for one in private)
+            and any(is_below(path, one) for one in private)
             and not self._is_writable(path)
-            and not any(places.is_below(one, path) for one in private)
+            and not any(is_below(one, path) for one in private)
         ]
         return Mounts(
             scratch=tuple(sorted(scratch & private)),
@@ -348,7 +359,7 @@ class Sandbox:
     def _mounts(self) -> tuple[Mounts, Protected]:
         """Those of this run, which begins now."""
         protected = find_protected(self._writable, own_settings(self._environ))
-        hidden = (*self._hidden, *places.existing(self.policy.hidden))
+        hidden, startup = self._hidden, self._startup_files()
         own = tuple(
             str(first_missing(Path(path)))
             for path in map(os.path.realpath, self.policy.hidden)
@@ -357,7 +368,7 @@ class Sandbox:
         # What leads to hidden paths cannot be renamed, or they would be open under another name.
         ways = (
             way
-            for path in (*hidden, *own)
+            for path in (*hidden, *own, *startup)
             for folder in self._writable
             if is_in(path, folder)
             for way in ways_to(Path(path), folder)
@@ -366,6 +377,7 @@ class Sandbox:
         protected = replace(
             protected,
             kept=tuple(dict.fromkeys((*protected.kept, *ways))),
+            shut=tuple(dict.fromkeys((*protected.shut, *startup))),
             missing=tuple(dict.fromkeys((*protected.missing, *own))),
         )
         mounts = replace(
@@ -375,9 +387,7 @@ class Sandbox:
             hidden_folders=tuple(dict.fromkeys(one for one in hidden if Path(one).is_dir())),
             hidden_files=tuple(
                 dict.fromkeys(
-                    one
-                    for one in (*hidden, *places.existing(places.SECRET_FILES))
-                    if Path(one).is_file()
+                    one for one in (*hidden, *places.existing(SECRET_FILES)) if Path(one).is_file()
                 )
             )
             + self._sockets(),
@@ -390,8 +400,8 @@ class Sandbox:
         private = (*plain.scratch, *plain.empty)
 
         def is_seen(path: str) -> bool:
-            is_out_of_sight = any(places.is_below(path, one) for one in private)
-            return not is_out_of_sight or any(places.is_below(path, one) for one in plain.readable)
+            is_out_of_sight = any(is_below(path, one) for one in private)
+            return not is_out_of_sight or any(is_below(path, one) for one in plain.readable)
 
         return tuple(
             path for path in places.sockets() if is_seen(path) and not self._is_writable(path)
@@ -407,7 +417,7 @@ class Sandbox:
         if self._backend.name == "bubblewrap":
             env["TMPDIR"] = "/tmp"  # noqa: S108  its own
             if home not in mounts.scratch:
-                env["HOME"] = env["HOME"] if self._why_wide else "/tmp"  # noqa: S108
+                env["HOME"] = env["HOME"] if self.rules.why_wide else "/tmp"  # noqa: S108
             data = {f"{home}/.gitconfig": self._git_settings} if home in mounts.scratch else {}
             laid = replace(
                 mounts,

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
+from treadle.tools.path_rules import is_below
 from treadle.tools.sandbox.bubblewrap import Mounts
-from treadle.tools.sandbox.places import is_below
 
 ABI_MIN: Final = 3
 """The first that keeps files elsewhere from being emptied (Linux 6.2)."""
@@ -59,7 +59,10 @@ def make_rules(mounts: Mounts, version: int) -> dict[str, Any]:
     denied = {*mounts.scratch, *mounts.empty, *mounts.hidden_folders, *mounts.hidden_files}
     denied |= {"/proc", "/dev"}
     rules = [(path, _READ) for path in _allowed("/", denied)]
-    rules += [(path, _READ) for path in mounts.readable]
+    hidden = (*mounts.hidden_folders, *mounts.hidden_files)
+    for path in mounts.readable:
+        has_hidden = any(is_below(one, path) for one in hidden)
+        rules += [(one, _READ) for one in (_allowed(path, hidden) if has_hidden else [path])]
     rules += [(f"/proc/{name}", _READ) for name in _OF_PROC]
     rules += [(f"/dev/{name}", _READ | _WRITE_FILE) for name in _DEVICES]
     rules += [(path, _WRITE) for path in mounts.writable]

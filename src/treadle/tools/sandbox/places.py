@@ -14,6 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from treadle.tools.path_rules import KEY_FOLDERS, is_below
+
 SCRATCH: Final = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108  the sandbox's own
 """Empty at the beginning, writable, gone at the end."""
 EMPTY: Final = (
@@ -30,37 +32,15 @@ EMPTY: Final = (
     "/var/backups",
     "/var/lib/docker",
     "/var/lib/containerd",
-    "/etc/ssl/private",
-    "/etc/sudoers.d",
-    "/etc/wireguard",
-    "/etc/kubernetes",
-    "/etc/NetworkManager/system-connections",
-    "/etc/letsencrypt",
-    "/etc/openvpn",
-    "/etc/ppp",
-    "/etc/rancher",
     "/var/lib/cloud",
     "/var/lib/incus",
     "/var/lib/kubelet",
     "/var/lib/lxd",
     "/var/lib/mysql",
     "/var/snap/lxd/common/lxd",
+    *KEY_FOLDERS,
 )
 """Empty and not writable; homes of this user are scratch besides."""
-SECRET_FILES: Final = (
-    "/etc/shadow",
-    "/etc/shadow-",
-    "/etc/gshadow",
-    "/etc/gshadow-",
-    "/etc/sudoers",
-    "/etc/ssh/ssh_host_rsa_key",
-    "/etc/ssh/ssh_host_ecdsa_key",
-    "/etc/ssh/ssh_host_ed25519_key",
-    "/etc/krb5.keytab",
-    "/etc/docker/key.json",
-    "/etc/mysql/debian.cnf",
-)
-"""Only root can read them, and this program may be root."""
 NEEDED_OF_RUN: Final = ("/run/current-system", "/run/opengl-driver", "/run/systemd/resolve")
 """Programs of NixOS; and where `/etc/resolv.conf` points to."""
 
@@ -113,34 +93,6 @@ TOOLCHAINS: Final = (
     "anaconda3",
 )
 """Folders of a home that hold programs and nothing of a person."""
-SECRETS_OF_HOME: Final = (
-    ".ssh",
-    ".aws",
-    ".azure",
-    ".gnupg",
-    ".kube",
-    ".docker",
-    ".netrc",
-    ".npmrc",
-    ".pypirc",
-    ".git-credentials",
-    ".config/gh",
-    ".config/gcloud",
-    ".config/git",
-    ".password-store",
-    ".local/share/keyrings",
-    ".mozilla",
-    ".config/google-chrome",
-    ".config/chromium",
-    ".bash_history",
-    ".zsh_history",
-    ".python_history",
-    ".psql_history",
-    ".claude",
-    ".codex",
-    ".cargo/credentials.toml",
-)
-"""Hidden too where the whole home is a workspace."""
 
 
 def homes_of(environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -179,11 +131,6 @@ def existing(paths: Iterable[str]) -> tuple[str, ...]:
     """Those that are there, without links, each once, parents first."""
     real = {os.path.realpath(path) for path in paths if Path(path).exists()}
     return tuple(sorted(real))
-
-
-def is_below(path: str, folder: str) -> bool:
-    """Whether a path is a folder or something in it; both without links."""
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def toolchains_of(environ: Mapping[str, str], homes: Iterable[str]) -> tuple[str, ...]:

@@ -85,6 +85,7 @@ class Camera:
         objects: where contents go.
         file_size_max: bytes of a file whose content is kept.
         redact: replaces known secrets; a file that holds one is not kept, unless git has it.
+        hides: whether a path is hidden from tools; what is is not kept either.
     """
 
     def __init__(
@@ -93,10 +94,12 @@ class Camera:
         *,
         file_size_max: int = FILE_SIZE_MAX,
         redact: Callable[[str], str] | None = None,
+        hides: Callable[[str], bool] | None = None,
     ) -> None:
         self._objects = objects
         self._size_max = file_size_max
         self._redact = redact
+        self._hides = hides
         self._telling: dict[bytes, _SEEN] = {}
         """Files that held a known secret when they were read, until they are written again."""
         self._read: dict[bytes, tuple[str, _SEEN, str]] = {}
@@ -195,7 +198,7 @@ class Camera:
     ) -> list[bytes]:
         """Read these files, add them to the entries; returns those that are not kept.
 
-        They are too large, closed, or hold a secret.
+        They are too large, closed, hidden, or hold a secret.
         """
         unread: list[bytes] = []
         skipped: list[bytes] = []
@@ -206,6 +209,8 @@ class Camera:
                 entries[path] = FileEntry(found.mode, known[2])
                 continue
             is_open = found.mode == LINK or os.access(_at(root, path), os.R_OK)
+            if self._hides is not None and self._hides(_at(root, path)):
+                is_open = False
             left -= found.size
             if found.size > self._size_max or left < 0 or not is_open:
                 skipped.append(path)

@@ -42,6 +42,8 @@ class FileStates:
         thread_id: the thread.
         file_size_max: bytes of a file whose content is kept.
         redact: replaces known secrets; a file that holds one is not kept, unless git has it.
+        hides: whether a path is hidden from tools; what is is not kept either, or a command would
+            find it in the repository.
     """
 
     def __init__(
@@ -51,11 +53,14 @@ class FileStates:
         *,
         file_size_max: int = FILE_SIZE_MAX,
         redact: Callable[[str], str] | None = None,
+        hides: Callable[[str], bool] | None = None,
     ) -> None:
         self._thread_id = thread_id
         self._repository = Repository(folder)
         self._objects = Objects(self._repository)
-        self._camera = Camera(self._objects, file_size_max=file_size_max, redact=redact)
+        self._camera = Camera(
+            self._objects, file_size_max=file_size_max, redact=redact, hides=hides
+        )
         self._last: tuple[dict[bytes, FileEntry] | None, str] = (None, "")
         self._recorded: Capture | None = None
         """The files as they were recorded last, or found to be unchanged."""
