@@ -9,9 +9,13 @@ import click
 if TYPE_CHECKING:
     from treadle.cli.state_room import StateRoom
     from treadle.store.local import LocalStore
+    from treadle.store.upkeep.room import Room
 
 SHOWN_COUNT_MAX: Final = 10
 """Threads that are named."""
+READ_SIZE_MAX: Final = 256 * 2**20
+READ_BY_GC: Final = ("journals", "trash", "quarantine", "kept branches")
+"""Bytes of these that are read to say what gc can free: a second or two."""
 
 
 @click.command("du")
@@ -43,7 +47,8 @@ def _show_all(store: LocalStore, *, as_json: bool) -> None:
     from treadle.store.upkeep.room import room_of
 
     states = _state_room(store)
-    room, free_size = room_of(store, SHOWN_COUNT_MAX), _free_size(store)
+    room = room_of(store, SHOWN_COUNT_MAX)
+    free_size = _free_size(store, room)
     titles = {thread_id: store.summary(thread_id) for thread_id, _ in room.biggest}
     named = [
         (thread_id, size, summary.title if (summary := titles[thread_id]) else None)
@@ -96,14 +101,21 @@ def _told(states: StateRoom) -> str:
     return f"file states, {where}: {human_size(states.size)}"
 
 
-def _free_size(store: LocalStore) -> int | None:
-    """What gc could free, in bytes; `None` where a file that cannot be read keeps it from knowing.
+def _free_size(store: LocalStore, room: Room) -> int | None:
+    """What gc could free, in bytes; `None` where that is not known.
 
-    That is no reason to be silent about the rest.
+    Such as where a file cannot be read, or so much would have to be read that sizes, which are
+    known at once, would have to wait. That is no reason to be silent about the rest.
     """
+    from treadle.cli.sizes import human_size
     from treadle.errors import StoreError
     from treadle.store.upkeep.garbage import Garbage
 
+    size = sum(one.size for one in room.shares if one.name in READ_BY_GC)
+    if size > READ_SIZE_MAX:
+        text = f"what gc can free is not known: it would read {human_size(size)}"
+        click.echo(f"treadle: {text}; `treadle gc --dry-run` does", err=True)
+        return None
     try:
         return Garbage(store).plan().size
     except StoreError as error:

@@ -467,3 +467,29 @@ def test_a_blob_put_aside_when_the_process_died_is_read_and_put_back(shelf: Shel
     collect(shelf.store)
     assert path.read_bytes() == b"needed"
     assert not Path(f"{path}{ASIDE}").exists()
+
+
+def test_the_lock_of_a_thread_that_is_gone_goes_unless_somebody_has_it(shelf: Shelf) -> None:
+    gone_id, left, held = (naming(shelf.store) for _ in range(3))
+    Trash(shelf.store).put([gone_id])
+    age(shelf)
+    collect(shelf.store)
+    for thread_id in (left, held):  # as an older version, or a death in between, leaves it
+        shelf.journal(thread_id).unlink()
+        shelf.snapshot(thread_id).unlink()
+    kept = naming(shelf.store)
+    handle = shelf.store.lock(held)
+    age(shelf)
+    collect(shelf.store)
+    names = {path.name for path in shelf.threads.glob("*.lock")}
+    assert names == {f"{held}.lock", f"{kept}.lock"}
+    shelf.disk.close(handle)
+
+
+def test_a_long_run_of_such_letters_is_searched_whole(shelf: Shelf, tmp_path: Path) -> None:
+    names = [f"{number:064x}" for number in (0xABC, 0xDEF)]
+    path = tmp_path / "T-01900000-0000-7000-8000-0000000000ff.jsonl"
+    path.write_bytes(b"f" * 100_000 + names[1].encode() + b"f" * 100_000)
+    for count in (0, 1_000):
+        others = {f"{number:063x}e" for number in range(count)}
+        assert mentions_of(shelf.disk, str(path), {*names, *others}).blobs == {names[1]}

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
+import pytest
+
 from core.samples import said
 from store.shelf import Shelf, fill
 from store.upkeep.test_garbage import naming
+from treadle.cli.du_command import _free_size
+from treadle.store.disk import PosixDisk
+from treadle.store.local import LocalStore
 from treadle.store.upkeep.garbage import Garbage, Plan
+from treadle.store.upkeep.remains import Remains
 from treadle.store.upkeep.room import room_of, room_of_thread
 from treadle.store.upkeep.trash import Trash
 
@@ -44,3 +52,39 @@ def test_room_of_nothing_is_nothing(shelf: Shelf) -> None:
     assert room.size == 0
     assert room.biggest == ()
     assert Garbage(shelf.store).plan() == Plan()
+
+
+class ReadDisk(PosixDisk):
+    """The real disk, counting the bytes that are read."""
+
+    size = 0
+
+    def read_range(self, path: str, offset: int, size: int) -> bytes:
+        data = super().read_range(path, offset, size)
+        self.size += len(data)
+        return data
+
+    def pieces(self, path: str, offset: int = 0) -> Generator[bytes, None, None]:
+        for piece in super().pieces(path, offset):
+            self.size += len(piece)
+            yield piece
+
+
+def test_what_is_large_and_need_not_be_read_is_not_read(
+    shelf: Shelf, capsys: pytest.CaptureFixture[str]
+) -> None:
+    thread_id = naming(shelf.store, b"named")
+    disk = ReadDisk()
+    store = LocalStore(shelf.places, disk=disk)
+    large = 3 * 2**30  # sparse: it takes no room, and a minute to read
+    for path in (shelf.threads / f"{thread_id}.lock", shelf.places.data / "foreign"):
+        with path.open("ab") as file:
+            file.truncate(large)
+    assert Remains(store.folders, lambda text: text.replace("nowhere said", "x")).holding() == []
+    assert disk.size < 2**20
+    with (shelf.threads / "T-01900000-0000-7000-8000-0000000000ff.jsonl").open("wb") as file:
+        file.truncate(large)
+    disk.size = 0
+    assert _free_size(store, room_of(store, 0)) is None
+    assert "treadle gc --dry-run" in capsys.readouterr().err
+    assert disk.size == 0

@@ -23,6 +23,7 @@ from treadle.store.journal import told_as
 from treadle.store.live import forget_live
 from treadle.store.local import LocalStore
 from treadle.store.second_names import add_name
+from treadle.store.upkeep.lone_locks import lone_locks, remove_lone_lock
 from treadle.store.upkeep.mentions import Mentions, mentions_of
 from treadle.store.upkeep.trash import Trash, TrashedThread
 
@@ -49,7 +50,8 @@ class Leftover(Struct, frozen=True):
 class Plan(Struct, frozen=True):
     """What would be removed, and what would not and why.
 
-    `threads` stand in the order in which they go: a fork before what it goes on from.
+    `threads` stand in the order in which they go: a fork before what it goes on from. `drafts` are
+    what a process that died was writing, and the locks of threads that are gone.
     """
 
     threads: tuple[TrashedThread, ...] = ()
@@ -208,6 +210,9 @@ class Garbage:
             stats = self._stats(_drafts(folder))
             old = {name: found for name, found in stats.items() if not self._is_young(found)}
             yield from self._leftovers(_drafts(folder), old)
+        for path, found in lone_locks(self._folders):
+            if not self._is_young(found):
+                yield Leftover(path, found.size)
 
     def _quarantine(self, choice: Choice) -> tuple[Leftover, ...]:
         folder = self._folders.quarantine
@@ -395,7 +400,9 @@ class Garbage:
     def _remove_files(self, leftovers: tuple[Leftover, ...]) -> tuple[Leftover, ...]:
         for one in leftovers:
             with told_as("remove", one.path):
-                if self._disk.stat(one.path) is not None:
+                if one.path.endswith(LOCK):
+                    remove_lone_lock(self._folders, one.path)
+                elif self._disk.stat(one.path) is not None:
                     self._disk.unlink(one.path)
         for folder in sorted({os.path.dirname(one.path) for one in leftovers}):
             with told_as("sync", folder):

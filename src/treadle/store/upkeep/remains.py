@@ -14,14 +14,18 @@ from msgspec import Struct
 from treadle.errors import DiskError
 from treadle.store.blobs import ASIDE, is_blob_name
 from treadle.store.drafts import drafts_of
-from treadle.store.folders import JOURNAL, SNAPSHOT, Folders
+from treadle.store.folders import JOURNAL, LOCK, SNAPSHOT, Folders
 from treadle.store.journal import told_as
+from treadle.store.upkeep.strangers import strangers
 from treadle.thread.facts import Base
 
 Redact: TypeAlias = Callable[[str], str]
 
 _HEADER_SIZE_MAX: Final = 2**18
 """Bytes of a record 1: names and paths."""
+
+NOTE_SIZE_MAX: Final = 64 * 1024
+"""Bytes of a lock file that are read: who held it last stands there, on a line."""
 
 _NO_FILE: Final = {errno.ENOENT, errno.EISDIR, errno.EINVAL, errno.ELOOP, errno.ENXIO}
 """What reading says of what is gone, a folder, a device, a link."""
@@ -130,7 +134,11 @@ class Remains:
                         yield path, changed
 
     def holding(self) -> list[str]:
-        """The paths of all files that hold the text."""
+        """The paths of all of the store's files that hold the text.
+
+        What is not the store's is not read, however large: nobody knows what it is. Of a lock, the
+        note of who held it is.
+        """
         folders = self._folders
         data = os.path.dirname(folders.threads)
         kept = (
@@ -138,11 +146,13 @@ class Remains:
             *(folders.quarantine, folders.branches),
         )
         drafts = (drafts_of(os.path.join(folder, "_")) for folder in kept)
-        found: list[str] = []
+        foreign, found = set(strangers(folders)), list[str]()
         for folder in (*kept, *drafts, data):
             for name in sorted(self._names(folder)):
                 path = os.path.join(folder, name)
-                content = self._read(path)
+                if path in foreign:
+                    continue
+                content = self._read(path, NOTE_SIZE_MAX if name.endswith(LOCK) else -1)
                 if change_bytes(content, self._redact) != content:
                     found.append(path)
         return found
