@@ -242,3 +242,38 @@ def test_when_all_threads_are_in_the_trash_that_is_said(
         done = treadle(*arguments)
         assert "in the trash" in done.stderr
         assert "treadle trash" in done.stderr
+
+
+def test_a_journal_that_the_disk_refuses_to_read_is_75_and_not_damage(
+    treadle: Run, tmp_path: Path
+) -> None:
+    """A folder in the place of the journal refuses as a failing disk does."""
+    (tmp_path / "hello.toml").write_text('[[replies]]\ntext = "Hello to you."\n')
+    model = f"scripted:{tmp_path / 'hello.toml'}"
+    treadle("-p", "hello", "-m", model)
+    [line] = json.loads(treadle("list", "--json").stdout)
+    thread, threads = line["id"], tmp_path / "home/data/threads"
+    journal, kept = threads / f"{thread}.jsonl", tmp_path / "kept"
+    journal.rename(kept)
+    (threads / f"{thread}.json").unlink()
+    journal.mkdir()
+    why = f"cannot read {journal}: it is no plain file"
+    wrong = []
+    for arguments in (
+        ("list",),
+        ("list", "--json"),
+        ("show", thread),
+        ("resume", thread),
+        ("-c", "-p", "more", "-m", model),
+    ):
+        done = treadle(*arguments)
+        if done.returncode != 75 or why not in done.stderr or "damaged" in done.stdout:
+            wrong.append((arguments, done.returncode, done.stdout, done.stderr))
+    assert wrong == []
+    assert "cannot be read" in treadle("list").stdout
+    treadle("-p", "another", "-m", model)
+    done = treadle("-c", "-p", "more", "-m", model)
+    assert (done.returncode, f"thread {thread} was passed over: {why}" in done.stderr) == (0, True)
+    journal.rmdir()
+    kept.rename(journal)
+    assert treadle("show", thread).returncode == treadle("list").returncode == 0

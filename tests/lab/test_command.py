@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from random import Random
 
@@ -15,6 +17,8 @@ import pytest
 from lab.kills import failing, killing
 from lab.layers import SEED
 from lab.shim import MODES, Arming
+from treadle.store.local import LocalStore
+from treadle.store.places import Places
 
 ANSWER = """
 [[replies]]
@@ -127,6 +131,51 @@ def test_a_disturbed_command_tells_by_its_exit_code_and_the_next_one_goes_on(
     armings = list(pick(kinds_of(next(fresh), tmp_path)))
     assert len(armings) > 40
     assert hinder(fresh, Random(SEED).sample(armings, 4)) == []
+
+
+def test_a_thread_whose_id_was_told_has_its_prompt_and_can_be_resumed_without_more(
+    fresh: Iterator[Command], tmp_path: Path
+) -> None:
+    """Killed at each call from the journal's making to what is recorded before the request."""
+    kinds = kinds_of(next(fresh), tmp_path)
+    made = kinds.index("cws")
+    window = range(made + 1, kinds.index("ws", made + 3) + 3)
+    kills = [one for one in killing(kinds) if one.at in window and one.mode != "after"]
+    wrong, told = list[str](), 0
+    for arming in kills:
+        command = next(fresh)
+        status, said = command.work_on(arming)
+        threads = sorted((command.home / "data/threads").glob("T-*.jsonl"))
+        named = re.findall(r"thread (T-[0-9a-f-]+)", said)
+        told += len(named)
+        if status != KILLED or len(threads) < len(named):
+            wrong.append(f"{arming}: {status}: {said}")
+        for thread in threads:
+            status, said = command.run("resume", thread.stem)
+            was_told = thread.stem in named
+            if status != DONE or "It is done." not in said:
+                # Half of the write may have come to the disk; nobody was told of it.
+                is_plain = status == USAGE and re.search("is empty|no intact record", said)
+                wrong += [] if is_plain and not was_told else [f"{arming}: then {status}: {said}"]
+    assert wrong == []
+    assert told
+
+
+def test_an_empty_thread_says_so_and_is_not_what_minus_c_goes_on_with(
+    fresh: Iterator[Command],
+) -> None:
+    command = next(fresh)
+    assert command.work_on()[0] == DONE
+    places = Places.find({"TREADLE_HOME": str(command.home)})
+    work = str(command.work)
+    with closing(LocalStore(places).create("an older treadle", workspace=work)) as empty:
+        thread = empty.thread_id
+    model = f"scripted:{command.home.parent / 'hello.toml'}"
+    status, said = command.run("resume", thread, "-m", model)
+    assert (status, f"thread {thread} is empty" in said) == (USAGE, True), said
+    assert f"treadle resume {thread} -p PROMPT" in said
+    status, said = command.run("-c", "-p", "go on", "-m", model)
+    assert (status, thread in said) == (DONE, False), said
 
 
 @pytest.mark.torture

@@ -11,6 +11,7 @@ from unicodedata import east_asian_width
 
 import click
 
+from treadle.cli import exits
 from treadle.cli.filters import (
     check_state,
     filter_options,
@@ -44,7 +45,10 @@ _TITLE_WIDTH_MIN: Final = 20
     help="With --team: who may see them.",
 )
 @click.option("--json", "as_json", is_flag=True, help="A JSON array, in the same order.")
+@click.pass_context
 def command(
+    ctx: click.Context,
+    /,
     as_json: bool,
     limit: int | None,
     wants_all: bool,
@@ -63,6 +67,7 @@ def command(
     What is asked for must all hold. Tasks and forks are marked as such; so is what waits for
     approval, which `treadle approve ID` shows. With --team the server is asked: those that changed
     last stand first, --remote is the whole host/path, and --trashed lists your own.
+    Exit codes: 0, or 75 if the disk refused to read a thread.
     """  # noqa: D301  click reads the backspace
     most = limit_of(limit, LIMIT, wants_all=wants_all, as_json=as_json)
     if wants_team:
@@ -90,7 +95,7 @@ def command(
         import msgspec
 
         click.echo(msgspec.json.format(msgspec.json.encode(threads), indent=2))
-        return
+        ctx.exit(_tell_unreadable(threads))
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     for shown in _shown(threads, width):
         click.echo(shown)
@@ -99,6 +104,18 @@ def command(
         click.echo(words, err=True)
     elif count > len(threads):
         click.echo(f"{count - len(threads)} more; --all shows them", err=True)
+    ctx.exit(_tell_unreadable(threads))
+
+
+def _tell_unreadable(threads: Sequence[ThreadSummary]) -> int:
+    """Say which threads the disk refused to read, and why; the exit code."""
+    from treadle.cli.render import printable
+    from treadle.store.local import UNREADABLE
+
+    refused = [line for line in threads if line.state == UNREADABLE and line.problem]
+    for line in refused:
+        click.echo(f"thread {line.id} may be intact: {printable(line.problem)}", err=True)
+    return exits.TRY_LATER if refused else exits.DONE
 
 
 def _list_team(chosen: dict[str, Any], most: int | None, *, as_json: bool) -> None:
@@ -197,6 +214,8 @@ def _kind(line: ThreadSummary) -> str:
 
 
 def _state(line: ThreadSummary) -> str:
+    from treadle.store.local import UNREADABLE
+
     if line.problem:
-        return "damaged"
+        return "cannot be read" if line.state == UNREADABLE else "damaged"
     return "waits for approval" if line.questions else line.state.replace("_", " ")

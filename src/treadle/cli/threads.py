@@ -11,14 +11,15 @@ from msgspec.structs import replace
 from treadle.cli.ask import ask, decide, is_somebody_there
 from treadle.cli.beginnings import who_may_see
 from treadle.cli.providers import CREATOR
-from treadle.cli.setup import Setup
+from treadle.cli.setup import Parts, Setup
 from treadle.core.budget import TokenBudget
+from treadle.core.config import AgentConfig as RequestSettings
 from treadle.core.llm import Usage
 from treadle.core.task.events import AgentConfig, TaskGiven
 from treadle.errors import UsageError
 from treadle.runtime.engine import AgentEngine
 from treadle.runtime.outputs import Output
-from treadle.runtime.session import Session
+from treadle.runtime.session import Session, first_input
 from treadle.store.local import utc_now
 from treadle.thread.facts import Configured
 from treadle.thread.fold import TASK
@@ -47,8 +48,11 @@ def open_conversation(
     budget: TokenBudget | None = None,
     is_private: bool = False,
     people: People | None = None,
+    prompt: str | None = None,
 ) -> Session:
     """A session on the conversation of the setup, or on a new one.
+
+    A new thread is never on disk without its configuration, nor without its first prompt.
 
     Args:
         setup: what was chosen.
@@ -56,6 +60,7 @@ def open_conversation(
         budget: what one turn may use.
         is_private: whether a new thread may never leave this machine.
         people: who is asked; by default whoever sits at this terminal, if anybody does.
+        prompt: the first one of a new thread, which `resume` of the session answers.
 
     Raises:
         NotConfiguredError: no model was chosen, nor is one recorded; or it has no key.
@@ -71,14 +76,26 @@ def open_conversation(
             workspace=folder,
             cwd=folder,
             is_private=is_private,
-            first=who_may_see(setup.store.places, is_private=is_private),
+            first=[
+                *who_may_see(setup.store.places, is_private=is_private),
+                _configured(parts, parts.config),
+                *([] if prompt is None else [first_input(prompt)]),
+            ],
+            redact=parts.redactor.redact,
         )
         if setup.thread_id is None
         else setup.store.open(setup.thread_id)
     )
     asked = _people() if people is None else people
     rest = {**parts.for_driver(writer.thread_id), **asked}
-    session = Session(writer, budget=budget, titler=parts.titler, on_output=on_output, **rest)
+    session = Session(
+        writer,
+        budget=budget,
+        titler=parts.titler,
+        first_prompt=prompt if setup.thread_id is None else None,
+        on_output=on_output,
+        **rest,
+    )
     told = map(words_of, session.commands_begun)
     setup.notices.extend(words.text for words in told if words is not None)
     return session
@@ -94,14 +111,9 @@ def begin_task(setup: Setup, task: Task, on_output: OnOutput, *, is_private: boo
     """
     parts = setup.parts()
     _warn_of_unknown_price(setup, parts.config.model_name, task.budget)
-    prompt, provider = parts.config.system_prompt, parts.provider
-    config = replace(
-        parts.config,
-        system_prompt="",  # a task has its own, beside what it is to do
-        max_steps=0,
-        tools=tuple(parts.tools.definitions()),
-        context_tokens_max=provider.traits(parts.config.model_name).context_tokens_max or 0,
-    )
+    prompt = parts.config.system_prompt
+    # A task has its own, beside what it is to do.
+    configured = _configured(parts, replace(parts.config, system_prompt="", max_steps=0))
     given = TaskGiven(
         task.text,
         utc_now(),
@@ -123,13 +135,21 @@ def begin_task(setup: Setup, task: Task, on_output: OnOutput, *, is_private: boo
         machine=TASK,
         first=[
             *who_may_see(setup.store.places, is_private=is_private),
-            Configured(config, provider.name),
+            configured,
             given,
         ],
         redact=parts.redactor.redact,
     )
-    rest = {**parts.for_driver(writer.thread_id), "config": config}
+    rest = {**parts.for_driver(writer.thread_id), "config": configured.config}
     return AgentEngine(writer, is_new=True, on_output=on_output, **rest, **_people())
+
+
+def _configured(parts: Parts, config: RequestSettings) -> Configured:
+    """What the driver would record before the first request: so it need not."""
+    limit = config.context_tokens_max or parts.provider.traits(config.model_name).context_tokens_max
+    offered = tuple(parts.tools.definitions())
+    config = replace(config, tools=offered, context_tokens_max=limit or 0)
+    return Configured(config, parts.provider.name)
 
 
 def reopen_task(setup: Setup, on_output: OnOutput) -> AgentEngine:

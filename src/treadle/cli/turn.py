@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from decimal import Decimal
 
 from msgspec import Struct
@@ -100,13 +101,19 @@ def _run(setup: Setup, options: TurnOptions, prompt: str | None) -> int:
     budget = budget_of(options.max_tokens, options.max_cost, options.time_limit)
     if setup.is_task:
         _refuse_for_task(setup, options)
+    elif prompt is None:
+        _refuse_if_empty(setup)
     if setup.thread is None and (text := notice(setup.store, setup.folder)):
         setup.notices.append(text)
     renderer = make_renderer(options.output_format)
+    if setup.thread is None and prompt is not None:
+        prompt = asyncio.run(setup.hooks.heard(prompt))
 
     async def work(opened: Opened) -> TurnFinished:
         if prompt is None:
             return await resume(opened, renderer.show)
+        if setup.thread is None:
+            return await opened.resume()
         assert isinstance(opened, Session)
         if opened.questions:
             text = "the prompt is kept: it is delivered when the calls that wait are answered"
@@ -116,11 +123,21 @@ def _run(setup: Setup, options: TurnOptions, prompt: str | None) -> int:
     def open_thread() -> Opened:
         if setup.thread is None:
             return open_conversation(
-                setup, renderer.show, budget=budget, is_private=options.private
+                setup, renderer.show, budget=budget, is_private=options.private, prompt=prompt
             )
         return open_recorded(setup, renderer.show, budget=budget)
 
     return drive(setup, renderer, open_thread, work)
+
+
+def _refuse_if_empty(setup: Setup) -> None:
+    """Its process died before anything was said: there is nothing to finish, and no answer."""
+    fold = setup.thread
+    if fold is not None and not fold.conversation and not fold.queued and fold.is_idle:
+        raise UsageError(
+            f"thread {setup.thread_id} is empty: nothing was said in it, so there is no answer",
+            hint=f"treadle resume {setup.thread_id} -p PROMPT",
+        )
 
 
 def _refuse_for_task(setup: Setup, options: TurnOptions) -> None:

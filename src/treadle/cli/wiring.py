@@ -13,8 +13,8 @@ from treadle.cli.owning import make_own
 from treadle.cli.providers import Models
 from treadle.cli.setup import Choice, Setup
 from treadle.config.load import load_settings
-from treadle.errors import UsageError
-from treadle.store.local import LocalStore
+from treadle.errors import DiskError, UsageError
+from treadle.store.local import UNREADABLE, LocalStore
 from treadle.store.places import Places
 from treadle.thread.fold import CHAT, ThreadFold
 
@@ -44,6 +44,7 @@ def make_setup(
         before_owning: looks at the setup before that; what it raises leaves the thread as it was.
 
     Raises:
+        DiskError: a thread cannot be read, and no other one has worked in the folder.
         UsageError: the folder is none, there is no such thread, or a setting is not valid.
         DamagedJournalError: nothing of the thread can be read.
     """
@@ -108,13 +109,23 @@ def _find_thread(
         return store.resolve(text)
     if not latest:
         return None
-    from treadle.store.index.filters import Filters
+    from treadle.store.index.filters import DAMAGED, Filters
     from treadle.store.index.lookup import Index
 
     index = Index(store, notices.append)
     found = index.latest(folder, machine=CHAT)
+    refused = [
+        line.id for line in index.threads(Filters(state=DAMAGED)) if line.state == UNREADABLE
+    ]
     trashed = [] if found else index.threads(Filters(workspace=folder, is_trashed=True))
     index.close()
+    for thread_id in refused:  # what worked here last may be in one that cannot be read just now
+        try:
+            store.load(thread_id)
+        except DiskError as error:
+            if found is None:
+                raise
+            notices.append(f"thread {thread_id} was passed over: {error.message}")
     if found is None:
         if any(line.workspace_root == folder and line.machine == CHAT for line in trashed):
             why = f"the threads that have worked in {folder} are in the trash"

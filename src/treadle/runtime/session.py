@@ -47,6 +47,8 @@ class Session(Driver):
         budget: what one turn may use; looked at before each request. `None` is no bound.
         titler: asked for a title when the first prompt is said; without one, or until it answers,
             the title is the first line of that prompt.
+        first_prompt: what stands as `first_input` in the first write of the thread, which this
+            process has just made; `resume` answers it.
         **rest: as `Driver`.
 
     What the thread's last process left unfinished is taken up by the first `turn` or `resume`.
@@ -57,11 +59,13 @@ class Session(Driver):
         *args: Any,
         budget: TokenBudget | None = None,
         titler: Callable[[str], Awaitable[Renamed | None]] | None = None,
+        first_prompt: str | None = None,
         **rest: Any,
     ) -> None:
         super().__init__(*args, **rest)
         self._budget = budget
         self._titler = titler
+        self._first_prompt = first_prompt
 
     async def turn(self, text: str) -> TurnFinished:
         """Say something and work until the agent waits again.
@@ -81,6 +85,21 @@ class Session(Driver):
             return await self._titled(text, UserInput(told) if is_free else InputQueued(message))
         self._record_at_once(InputQueued(message))
         return await self._joined()
+
+    async def resume(self) -> TurnFinished:
+        """See `Driver`."""
+        if self._first_prompt is None or self._running is not None or self._is_prepared:
+            return await super().resume()
+        return await self._titled(self._first_prompt)
+
+    async def _recover(self) -> None:
+        """A prompt that this process has just recorded was not left by another one."""
+        if self._first_prompt is None or self._is_prepared:
+            await super()._recover()
+            return
+        self._due = self._writer.fold.machine.obligations()
+        self._said()
+        await self._around.look()
 
     def queue(self, text: str, *, steers: bool = False) -> None:
         """Have something heard later; it is durable when this returns.
@@ -180,14 +199,15 @@ class Session(Driver):
         """The number of the last record."""
         return self._writer.fold.version
 
-    async def _titled(self, prompt: str, said: UserInput | InputQueued) -> TurnFinished:
+    async def _titled(self, prompt: str, *said: UserInput | InputQueued) -> TurnFinished:
         """Run a turn; if it is the first one, have it named meanwhile."""
         fold, naming = self._writer.fold, None
-        if self._titler is not None and not fold.conversation and not fold.metadata.title:
+        is_first = not (said and fold.conversation)
+        if self._titler is not None and is_first and not fold.metadata.title:
             redact = self._redact or str
             naming = asyncio.ensure_future(self._titler(redact(clean(prompt))))
         try:
-            finished = await self._run(said)
+            finished = await self._run(*said)
             if naming is not None:
                 await asyncio.wait({naming}, timeout=TITLE_WAIT_S_MAX)
         finally:
@@ -283,11 +303,15 @@ class Session(Driver):
     def _ended_early(self, stop: Stop, partial_text: str) -> Event | None:
         return CancelRequested(partial_text, stop.reason, self._writer.now())
 
+    def _said(self) -> None:
+        """Tell people which prompt begins a turn."""
+        prompt = words_alone(self.conversation[-1].content)
+        self._later.append(outputs.TurnStarted(self.thread_id, prompt))
+
     def _took(self, event: Event, action: AgentAction | None) -> None:
         if isinstance(event, UserInput):
             self._end = Ending()
-            prompt = words_alone(self.conversation[-1].content)
-            self._later.append(outputs.TurnStarted(self.thread_id, prompt))
+            self._said()
         elif isinstance(event, Steered):
             text = words_alone(self.conversation[-1].content)
             self._later.append(outputs.InputDelivered(text))
@@ -296,6 +320,15 @@ class Session(Driver):
         ):
             self._end = Ending(TurnOutcome.FAILED, action.text, event.error.kind)
             self._later.append(outputs.ErrorShown(action.text))
+
+
+def first_input(text: str) -> UserInput:
+    """The first prompt of a thread, to be recorded in the write that makes it.
+
+    Raises:
+        UsageError: there is nothing in the text.
+    """
+    return UserInput(_prompt(text))
 
 
 def _prompt(text: str) -> Message:

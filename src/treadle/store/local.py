@@ -12,6 +12,7 @@ from treadle.core.tools import BlobRef
 from treadle.errors import (
     AmbiguousThreadError,
     DamagedJournalError,
+    DiskError,
     ReadOnlyThreadError,
     StorageBusyError,
     TreadleError,
@@ -40,6 +41,11 @@ from treadle.thread.snapshot import Snapshot
 
 ID_LENGTH_MIN: Final = 4
 """So many characters of an id, without `T-`, must be given at least."""
+
+DAMAGED: Final = "damaged"
+UNREADABLE: Final = "unreadable"
+"""The states, in lists, of threads of which nothing can be shown: of a journal that holds nothing
+intact, and of one that the disk refuses to read just now."""
 
 FORK_TRIES: Final = 5
 """So often a fork is begun anew because the other thread was scrubbed meanwhile."""
@@ -405,7 +411,7 @@ class LocalStore:
         return self.folders.ids()
 
     def list(self) -> list[ThreadSummary]:
-        """A line for each thread, last changed first; damaged ones say so and never stop it.
+        """A line for each thread, last changed first; those that cannot be read say why.
 
         Reads all of them; `store.index` answers without.
         """
@@ -421,7 +427,8 @@ class LocalStore:
         except UnknownThreadError:
             return None
         except TreadleError as error:
-            return ThreadSummary(thread_id, 0, "", "", None, "unreadable", 0, problem=error.message)
+            state = UNREADABLE if isinstance(error, DiskError) else DAMAGED
+            return ThreadSummary(thread_id, 0, "", "", None, state, 0, problem=error.message)
         # The file's name decides: what a foreign file says it is may be another thread.
         return replace(loaded.fold.summary(loaded.problem), id=thread_id)
 

@@ -146,6 +146,8 @@ class Index:
     def latest(self, workspace: str, machine: str | None = None) -> str | None:
         """The thread of exactly this workspace that changed last, if there is one.
 
+        One in which nothing was said comes behind all others: its process died at the beginning.
+
         Args:
             workspace: the folder.
             machine: which machine it must be of; `None` for any.
@@ -155,7 +157,8 @@ class Index:
             self._freshness.catch_up(database)
             row = database.execute(
                 "SELECT id FROM threads WHERE workspace = ? AND NOT trashed AND ? IN ('', machine) "
-                "ORDER BY updated_at DESC, id DESC LIMIT 1",
+                "ORDER BY json_extract(summary, '$.message_count') > 0 DESC, updated_at DESC, "
+                "id DESC LIMIT 1",
                 (workspace, machine or ""),
             ).fetchone()
             return None if row is None else str(row[0])
