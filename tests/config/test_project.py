@@ -225,6 +225,8 @@ def test_a_project_with_a_file_in_the_place_of_the_folder_has_no_settings(desk: 
         (f'{OWN}needs_key = false\nkey_file = "/etc/passwd"\n', 5, "may not set key_file"),
         (f'{OWN}needs_key = false\nkey_command = "rm -r ."\n', 5, "may not set key_command"),
         (f'{OWN}needs_key = false\nbase_url_env = "X"\n', 5, "may not set base_url_env"),
+        ('[providers.openai.headers]\nx = "y"\n', 1, "its key would go elsewhere"),
+        ('[providers.openai]\nquery = { to = "x" }\n', 1, "its key would go elsewhere"),
         (OWN, 1, "providers.mine needs `needs_key = false`"),
         (f"{OWN}needs_key = true\n", 1, "providers.mine needs `needs_key = false`"),
         (

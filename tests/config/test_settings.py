@@ -134,6 +134,15 @@ def test_a_mistake_is_told_with_its_file_and_line(text: str, told: str, mistake:
         "key_command = []",
         'key_command = ["a\\u0000hunter2"]',
         "key_command = { hunter2 = 1 }",
+        'headers = { Authorization = "hunter2" }',
+        'headers = { x-api-key = "hunter2" }',
+        'headers = { Host = "hunter2" }',
+        'headers = { Cookie = "hunter2" }',
+        'headers = { "a b" = "hunter2" }',
+        'headers = { a = "hunter2\\n" }',
+        "headers = { hunter2 = 1 }",
+        'query = { key = "hunter2" }',
+        'query = { access_token = "hunter2" }',
     ],
 )
 def test_what_may_be_a_key_in_the_wrong_place_is_not_shown(line: str, mistake: Mistake) -> None:
@@ -157,6 +166,7 @@ def test_everything_that_can_be_set_arrives(desk: Desk) -> None:
         '[aliases]\nfast = "local:a:b"\n'
         f'{LOCAL}base_url_env = "LOCAL_URL"\nkey_env = "LOCAL_KEY"\nkey_file = "~/k"\n'
         'key_command = ["say", "it"]\nneeds_key = false\ndefault_model = "m"\nprices = "x"\n'
+        'cache_lifetime = "1h"\nheaders = { X-A = "b" }\nquery = { v = "1" }\n'
         '[model_traits."local:a:b"]\ncontext_tokens_max = 9\noutput_tokens_max = 8\n'
         'reasoning = "budget"\nhas_tools = false\nhas_temperature = false\n'
     )
@@ -186,7 +196,11 @@ def test_everything_that_can_be_set_arrives(desk: Desk) -> None:
         False,
         "m",
         "x",
+        "1h",
+        {"X-A": "b"},
+        {"v": "1"},
     )
+    assert loaded.values["providers.local.headers.X-A"] == "(set, not shown)"
     ref = loaded.catalog.resolve("fast")
     assert ref.name == "local:a:b"
     assert loaded.catalog.traits(ref) == ModelTraits(9, 8, "budget", False, False)

@@ -224,7 +224,6 @@ _GPUSTACK_ERROR = (
     sse(chunk({"role": "assistant", "content": "Hm"}))
     + b'error: {"error": {"code": 503, "reason": "x", "message": "no worker is there"}}\n'
 )
-_PROXY_ERROR = sse(chunk({"role": "assistant", "content": "Hm"}), ("error", "gone away"))
 _GROQ_ERROR = sse(
     chunk({"role": "assistant", "content": "Hm"}),
     (
@@ -385,7 +384,6 @@ STREAMS: Final[Mapping[str, bytes]] = MappingProxyType(
         "groq": _GROQ,
         "groq error": _GROQ_ERROR,
         "gpustack error": _GPUSTACK_ERROR,
-        "proxy error": _PROXY_ERROR,
         "mistral": _MISTRAL,
         "mistral tools": _MISTRAL_TOOLS,
         "xai": _XAI,

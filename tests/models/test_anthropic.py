@@ -350,7 +350,7 @@ async def test_tokens_are_counted_by_the_api() -> None:
         await provider.aclose()
     (seen,) = server.requests
     assert seen.path == "/v1/messages/count_tokens"
-    assert seen.json.keys() == {"model", "messages", "system", "cache_control"}
+    assert seen.json.keys() == {"model", "messages", "system"}
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,6 @@ def test_the_least_request_says_the_least() -> None:
         "model": "claude-test",
         "max_tokens": 4096,
         "messages": [{"role": "user", "content": [{"type": "text", "text": "Hello."}]}],
-        "cache_control": {"type": "ephemeral"},
     }
 
 
@@ -74,7 +73,9 @@ def test_only_the_name_of_this_provider_is_taken_off_the_model(asked: str, sent:
 
 
 def test_the_system_prompt_is_marked_for_the_cache() -> None:
-    assert parameters(USER, system="Be brief.")["system"] == [
+    asked = parameters(USER, Message.assistant("Hi."), USER, system="Be brief.")
+    assert asked["cache_control"] == {"type": "ephemeral"}
+    assert asked["system"] == [
         {"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}
     ]
     assert "system" not in parameters(USER, system=" \n")

@@ -111,7 +111,7 @@ REFUSALS: dict[str, tuple[Answer, LlmErrorKind]] = {
         stream(STREAMS["gpustack error"], framing="close", is_cut=True),
         K.OVERLOADED,
     ),
-    "a proxy, late": (stream(STREAMS["proxy error"]), K.SERVER),
+    "a proxy, late": (stream(sse(("error", "gone away"))), K.SERVER),
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import httpx2
 import pytest
@@ -16,7 +17,8 @@ from runtime.clock import skip, tick
 from treadle.core.llm import LlmError, LlmErrorKind
 from treadle.models.anthropic.provider import AnthropicProvider
 from treadle.models.openai.chat import OpenAiChatProvider
-from treadle.models.wire.provider import COUNT_S_MAX, LIST_S_MAX
+from treadle.models.openai.responses import OpenAiResponsesProvider
+from treadle.models.wire.provider import COUNT_S_MAX, LIST_S_MAX, Extras
 from treadle.models.wire.stream import make_client
 
 PROXIES = ("http_proxy", "HTTP_PROXY", "ALL_PROXY", "all_proxy")
@@ -101,3 +103,21 @@ async def test_a_fault_before_the_request_is_made_is_our_own() -> None:
     listed = await provider.list_models()
     assert isinstance(listed, LlmError)
     assert listed.kind is LlmErrorKind.INTERNAL
+
+
+EXTRAS = Extras({"x-beta": "one", "Anthropic-Beta": "a,b"}, {"api-version": "preview"})
+
+
+@pytest.mark.parametrize("make", [AnthropicProvider, OpenAiChatProvider, OpenAiResponsesProvider])
+async def test_headers_and_parameters_of_the_settings_go_with_every_request(make: Any) -> None:
+    async with Loopback(refusal(500, b"")) as server:
+        provider = make("k" * 20, base_url=f"{server.url}/v1", extras=EXTRAS)
+        await drain(provider.stream(make_request("hi")))
+        await provider.list_models()
+        await provider.count_tokens(make_request("hi"))
+        await provider.aclose()
+    assert len(server.requests) >= 2
+    for seen in server.requests:
+        assert seen.headers["x-beta"] == "one"
+        assert seen.headers["anthropic-beta"] == "a,b"
+        assert seen.path.endswith("?api-version=preview") or "&api-version=preview" in seen.path

@@ -19,6 +19,7 @@ from treadle.core.llm import Usage
 from treadle.errors import UsageError
 from treadle.models.catalog import ModelRef, ProviderEntry
 from treadle.models.scripted.provider import ScriptedModel
+from treadle.models.wire.provider import Extras
 from treadle.runtime.ports import Provider
 
 if TYPE_CHECKING:
@@ -161,6 +162,7 @@ def connect(name: str, entry: ProviderEntry, key: str, loaded: Loaded) -> Any:
         name=name,
         base_url=entry.url(os.environ),
         traits=lambda model: loaded.catalog.traits(ModelRef(name, model)),
+        extras=Extras(entry.headers, entry.query, entry.cache_lifetime),
     )
 
 

@@ -159,7 +159,8 @@ def load_settings(folder: str | FilePath, environ: Mapping[str, str]) -> Loaded:
 
 def _told(path: Path, value: Any) -> Any:
     """The value, unless it may hold a secret among its words."""
-    return "(set, not shown)" if path[-1] == "key_command" else value
+    is_hidden = path[0] == "providers" and ("key_command" in path[2:] or "headers" in path[2:-1])
+    return "(set, not shown)" if is_hidden else value
 
 
 def _user_file(places: Places) -> TomlFile | None:

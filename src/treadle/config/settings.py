@@ -15,6 +15,7 @@ from msgspec import Meta, Struct
 
 from treadle.core.llm import Reasoning
 from treadle.models.catalog import Api, is_base_url, nearest
+from treadle.models.prompt_cache import CacheLifetime
 
 COUNT_MAX: Final = 1_000_000_000
 _SHOWN_LENGTH_MAX: Final = 60
@@ -148,8 +149,36 @@ def _are_folders(value: tuple[str, ...]) -> bool:
     return all(_is_key_file(path) for path in value)
 
 
-_SECRET: Final = re.compile(r"(^|_)(key|token|secret|password)$", re.IGNORECASE)
+_SECRET: Final = re.compile(r"(^|[_-])(key|token|secret|password)$", re.IGNORECASE)
 """What people call a key when they write it where it must not stand."""
+
+_HEADER: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_TAKEN_HEADERS: Final = frozenset(
+    (
+        *("accept-encoding", "authorization", "connection", "content-encoding", "content-length"),
+        *("content-type", "cookie", "host", "proxy-authorization", "te", "transfer-encoding"),
+    )
+)
+"""Those of keys, which have places of their own, and those that say how bytes are framed."""
+
+
+def _are_headers(value: dict[str, str]) -> bool:
+    return all(
+        _HEADER.fullmatch(name)
+        and name.lower() not in _TAKEN_HEADERS
+        and not _SECRET.search(name)
+        and text.isascii()
+        and text.isprintable()
+        for name, text in value.items()
+    )
+
+
+def _are_parameters(value: dict[str, str]) -> bool:
+    return all(
+        name.isprintable() and not _SECRET.search(name) and text.isprintable()
+        for name, text in value.items()
+    )
+
 
 _BOOL: Final = Rule(bool, "true or false")
 _COUNT: Final = Rule(Count, f"a whole number of at least 1 and at most {COUNT_MAX}")
@@ -202,6 +231,19 @@ PROVIDER: Final[Mapping[str, Rule]] = MappingProxyType(
         "needs_key": _BOOL,
         "default_model": _TEXT,
         "prices": _TEXT,
+        "cache_lifetime": Rule(CacheLifetime, _one_of(CacheLifetime)),
+        "headers": Rule(
+            dict[str, str],
+            "a table of headers, names and texts, without those that hold a key or belong to HTTP",
+            _are_headers,
+            may_show=False,
+        ),
+        "query": Rule(
+            dict[str, str],
+            "a table of parameters, names and texts, without one that holds a key",
+            _are_parameters,
+            may_show=False,
+        ),
     }
 )
 """The keys of a `[providers.NAME]`."""

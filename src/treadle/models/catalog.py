@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
@@ -18,6 +19,7 @@ from msgspec import Struct
 
 from treadle.core.llm import ModelTraits
 from treadle.errors import NotConfiguredError, UsageError
+from treadle.models.prompt_cache import CacheLifetime
 
 DEFAULTS: Final = Path(__file__).with_name("defaults.toml")
 
@@ -38,7 +40,7 @@ class ProviderEntry(Struct, frozen=True, forbid_unknown_fields=True):
 
     `base_url_env` names the variable that wins over `base_url` where it is set. The key comes from
     the first of `key_env`, `key_file` and `key_command` that is there. `prices` is the provider's
-    name in the price data; empty is its own name.
+    name in the price data; empty is its own name. `headers` and `query` go with every request.
     """
 
     api: Api
@@ -50,6 +52,9 @@ class ProviderEntry(Struct, frozen=True, forbid_unknown_fields=True):
     needs_key: bool = True
     default_model: str = ""
     prices: str = ""
+    cache_lifetime: CacheLifetime = "5m"
+    headers: Mapping[str, str] = MappingProxyType({})
+    query: Mapping[str, str] = MappingProxyType({})
 
     def url(self, environ: Mapping[str, str]) -> str:
         """The base URL that holds in this environment.

@@ -14,7 +14,7 @@ from treadle.core.budget import length_of
 from treadle.core.llm import LlmRequest, ModelTraits
 from treadle.models.anthropic.request import counted, parameters_of, source_of
 from treadle.models.anthropic.stream import AnthropicAssembler
-from treadle.models.wire.provider import COUNT_S_MAX, SdkProvider
+from treadle.models.wire.provider import COUNT_S_MAX, NOTHING, Extras, SdkProvider
 from treadle.models.wire.stream import Answer, make_client
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ class AnthropicProvider(SdkProvider):
         name: what the provider is called in a model's name and in records.
         base_url: where the API is, without `/v1`.
         traits: what is known of a model, by its name without the provider's; by default nothing.
+        extras: what else goes with every request.
     """
 
     def __init__(
@@ -40,8 +41,9 @@ class AnthropicProvider(SdkProvider):
         name: str = "anthropic",
         base_url: str = BASE_URL,
         traits: Callable[[str], ModelTraits] | None = None,
+        extras: Extras = NOTHING,
     ) -> None:
-        super().__init__(key, name=name, base_url=base_url, traits=traits)
+        super().__init__(key, name=name, base_url=base_url, traits=traits, extras=extras)
 
     def _make_client(self) -> AsyncAnthropic:
         """With a key given the SDK asks neither `ANTHROPIC_AUTH_TOKEN` nor profiles.
@@ -57,8 +59,10 @@ class AnthropicProvider(SdkProvider):
             max_retries=0,
             http_client=make_client(self._key, self._base_url),
             open_telemetry=False,
+            default_query=dict(self._extras.query),
         )
-        client._custom_headers = {}  # no argument takes them out
+        # no argument takes those of the variable out
+        client._custom_headers = dict(self._extras.headers)
         return client
 
     def _open(self, request: LlmRequest) -> AbstractAsyncContextManager[Answer]:
@@ -82,4 +86,6 @@ class AnthropicProvider(SdkProvider):
         return AnthropicAssembler(source, len(request.messages), length_of(request))
 
     def _parameters(self, request: LlmRequest) -> dict[str, Any]:
-        return parameters_of(request, self._name, self.traits(request.model))
+        return parameters_of(
+            request, self._name, self.traits(request.model), self._extras.cache_lifetime
+        )

@@ -1,9 +1,12 @@
 """A request in the words of Anthropic's Messages API. Pure.
 
-The same messages become the same bytes whatever follows them: no mark stands inside a message, and
-no message waits for the next one to be complete. Caches live on that, and newer models refuse their
-own thinking once anything before it has changed. The end of what is to be cached is marked by
-`cache_control` at the top, which the API moves along by itself.
+The same messages become the same bytes whatever follows them, but for marks of the cache, which the
+API does not count to them: no message waits for the next one to be complete. Caches live on that,
+and newer models refuse their own thinking once anything before it has changed.
+
+The end of what is to be cached is marked by `cache_control` at the top, which the API moves along
+by itself. From a mark it looks back only so far for what it has cached before: after a round that
+adds more than that, the end of the request before is marked too.
 
 The rules are those of the API of version 2026-10-21: of the notes at the SDK's types, and of the
 pages on thinking, tool use, prompt caching and errors at platform.claude.com.
@@ -24,8 +27,7 @@ from treadle.core.messages import Message, ToolCall
 from treadle.core.tools import ToolDefinition
 from treadle.models.counts import output_limit
 from treadle.models.layout import arguments_object, bare_model, blocks_of
-
-CACHED: Final[Mapping[str, str]] = {"type": "ephemeral"}
+from treadle.models.prompt_cache import LOOK_BACK, CacheLifetime, cache_mark, end_before
 
 MAX_TOKENS_DEFAULT: Final = 32_000
 MAX_TOKENS_UNKNOWN: Final = 8192
@@ -52,27 +54,30 @@ _COUNTED: Final = (
 )
 
 
-def parameters_of(request: LlmRequest, provider: str, traits: ModelTraits) -> dict[str, Any]:
+def parameters_of(
+    request: LlmRequest, provider: str, traits: ModelTraits, lifetime: CacheLifetime = "5m"
+) -> dict[str, Any]:
     """The parameters of `messages.create`, but for `stream`.
 
     Args:
         request: what is asked for.
         provider: the provider's name, for the `source` of blocks and in front of the model's name.
         traits: what the model can do.
+        lifetime: of what the API caches.
     """
     source = source_of(request, provider)
+    mark = cache_mark(request, lifetime)
     max_tokens = output_limit(request, traits) or min(
         traits.output_tokens_max or MAX_TOKENS_UNKNOWN, MAX_TOKENS_DEFAULT
     )
     parameters: dict[str, Any] = {
         "model": bare_model(request.model, provider),
         "max_tokens": max_tokens,
-        "messages": list(_messages(request.messages, source)),
-        "cache_control": dict(CACHED),
+        "messages": _marked([*_messages(request.messages, source)], mark),
+        **mark,
     }
     if request.system.strip():
-        text = {"type": "text", "text": request.system, "cache_control": dict(CACHED)}
-        parameters["system"] = [text]
+        parameters["system"] = [{"type": "text", "text": request.system, **mark}]
     if request.tools and traits.has_tools:
         parameters["tools"] = [_tool(definition) for definition in request.tools]
     parameters |= _reasoning(request, source, traits, max_tokens)
@@ -81,6 +86,15 @@ def parameters_of(request: LlmRequest, provider: str, traits: ModelTraits) -> di
         parameters["extra_body"] = {"temperature": request.temperature}
         parameters["extra_headers"] = {"anthropic-version": API_VERSION_WITH_TEMPERATURE}
     return parameters
+
+
+def _marked(messages: list[dict[str, Any]], mark: dict[str, Any]) -> list[dict[str, Any]]:
+    """With a mark at the end of the request before, if the API would not look back as far."""
+    end = end_before(messages)
+    added = sum(len(message["content"]) for message in messages[end + 1 :])
+    if end >= 0 and added >= LOOK_BACK:
+        messages[end]["content"][-1].update(mark)
+    return messages
 
 
 def source_of(request: LlmRequest, provider: str) -> str:

@@ -15,7 +15,7 @@ from treadle.core.llm import LlmRequest, ModelTraits
 from treadle.models.openai.chat_request import dialect_of, make_parameters
 from treadle.models.openai.chat_stream import ChatAssembler
 from treadle.models.openai.client import make_openai_client
-from treadle.models.wire.provider import SdkProvider
+from treadle.models.wire.provider import NOTHING, Extras, SdkProvider
 from treadle.models.wire.stream import Answer
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ class OpenAiChatProvider(SdkProvider):
         name: the provider's name in models (`groq:llama-3.3-70b`) and in records.
         base_url: up to the version; the path `/chat/completions` is added.
         traits: what is known of a model, by its bare name; nothing is, without it.
+        extras: what else goes with every request.
     """
 
     def __init__(
@@ -41,15 +42,22 @@ class OpenAiChatProvider(SdkProvider):
         name: str = "openai",
         base_url: str = OPENAI_URL,
         traits: Callable[[str], ModelTraits] | None = None,
+        extras: Extras = NOTHING,
     ) -> None:
-        super().__init__(key, name=name, base_url=base_url, traits=traits)
+        super().__init__(key, name=name, base_url=base_url, traits=traits, extras=extras)
         self._dialect = dialect_of(base_url)
 
     def _make_client(self) -> AsyncOpenAI:
-        return make_openai_client(self._key, self._base_url)
+        return make_openai_client(self._key, self._base_url, self._extras)
 
     def _open(self, request: LlmRequest) -> AbstractAsyncContextManager[Answer]:
-        body = make_parameters(request, self._name, self.traits(request.model), self._dialect)
+        body = make_parameters(
+            request,
+            self._name,
+            self.traits(request.model),
+            self._dialect,
+            self._extras.cache_lifetime,
+        )
         # As `extra_body`, because the SDK walks typed parameters key by key: 1.5 s for 9000
         # messages, during which nothing else would run.
         opened: AbstractAsyncContextManager[Answer] = (

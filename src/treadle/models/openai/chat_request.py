@@ -26,6 +26,7 @@ from treadle.core.llm import LlmRequest, ModelTraits
 from treadle.core.messages import Message, ToolCall
 from treadle.models.counts import output_limit
 from treadle.models.layout import arguments_text, bare_model, blocks_of
+from treadle.models.prompt_cache import CacheLifetime, cache_mark, end_before
 
 EMPTY: Final = "(empty)"
 """Stands for an assistant message without calls and without text but spaces, which Mistral and
@@ -62,18 +63,23 @@ class Dialect(Struct, frozen=True):
     """OpenAI takes ids up to 40 characters; Mistral nine letters and digits exactly."""
     needs_reasoning: bool = False
     """DeepSeek: a call without `reasoning_content` is refused while it thinks; empty will do."""
+    is_gateway: bool = False
+    """OpenRouter: speaks to the makers' own endpoints, so it takes an effort for every model that
+    reasons, and hands the marks of Anthropic's cache on."""
 
 
 OPENAI: Final = Dialect("max_completion_tokens", has_cache_key=True, call_id_length=(1, 40))
 _AZURE: Final = Dialect("max_completion_tokens", call_id_length=(1, 40))
 MISTRAL: Final = Dialect(has_stream_options=False, call_id_length=(9, 9))
 DEEPSEEK: Final = Dialect(needs_reasoning=True)
+OPENROUTER: Final = Dialect(is_gateway=True)
 
 _DIALECTS: Final = (
     ("api.openai.com", OPENAI),
     ("openai.azure.com", _AZURE),
     ("api.mistral.ai", MISTRAL),
     ("api.deepseek.com", DEEPSEEK),
+    ("openrouter.ai", OPENROUTER),
 )
 
 
@@ -84,7 +90,11 @@ def dialect_of(base_url: str) -> Dialect:
 
 
 def make_parameters(
-    request: LlmRequest, name: str, traits: ModelTraits, dialect: Dialect
+    request: LlmRequest,
+    name: str,
+    traits: ModelTraits,
+    dialect: Dialect,
+    lifetime: CacheLifetime = "5m",
 ) -> dict[str, Any]:
     """The body of the request.
 
@@ -93,11 +103,15 @@ def make_parameters(
         name: the provider's name; opaque blocks of `name:model` are sent back.
         traits: of the model.
         dialect: of the endpoint.
+        lifetime: of what Anthropic's models cache behind a gateway.
     """
     model = bare_model(request.model, name)
+    messages = [*_messages(request, f"{name}:{model}", dialect)]
+    if dialect.is_gateway and "claude" in model and (mark := cache_mark(request, lifetime)):
+        _mark(messages, mark)
     body: dict[str, Any] = {
         "model": model,
-        "messages": list(_messages(request, f"{name}:{model}", dialect)),
+        "messages": messages,
         "stream": True,
     }
     if (limit := output_limit(request, traits)) is not None:
@@ -108,11 +122,24 @@ def make_parameters(
         body["tools"] = _tools(request)
     if request.temperature is not None and traits.has_temperature:
         body["temperature"] = request.temperature
-    if request.reasoning != "default" and traits.reasoning == "effort":
+    has_effort = traits.reasoning == "effort" or (dialect.is_gateway and traits.reasoning != "none")
+    if request.reasoning != "default" and has_effort:
         body["reasoning_effort"] = "none" if request.reasoning == "off" else request.reasoning
     if dialect.has_cache_key:
         body["prompt_cache_key"] = _cache_key(request)
     return body
+
+
+def _mark(messages: list[dict[str, Any]], mark: dict[str, Any]) -> None:
+    """Mark the system prompt, the end of the request before, and the end of this one.
+
+    All by parts, of which Anthropic makes the same blocks as of plain text; its one mark for a
+    whole request is known only where OpenRouter does not go through Bedrock or Vertex.
+    """
+    for place in {0, end_before(messages), len(messages) - 1} - {-1}:
+        message = messages[place]
+        if message["role"] != "assistant" and message["content"].strip():
+            message["content"] = [{"type": "text", "text": message["content"], **mark}]
 
 
 def _tools(request: LlmRequest) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from treadle.models.wire.provider import NOTHING, Extras
 from treadle.models.wire.stream import make_client
 
 if TYPE_CHECKING:
@@ -18,12 +19,13 @@ NO_KEY: Final = "no-key"
 """What the SDK gets for a key where there is none; it is never sent."""
 
 
-def make_openai_client(key: str, base_url: str) -> AsyncOpenAI:
+def make_openai_client(key: str, base_url: str, extras: Extras = NOTHING) -> AsyncOpenAI:
     """A client for one endpoint, without retries: the conversation machine decides on those.
 
     Args:
         key: sent as a bearer token; empty for an endpoint without keys.
         base_url: up to the version, `https://api.openai.com/v1`.
+        extras: what else goes with every request.
     """
     from openai import AsyncOpenAI  # two seconds that nobody else should wait for
 
@@ -32,7 +34,9 @@ def make_openai_client(key: str, base_url: str) -> AsyncOpenAI:
         base_url=base_url,
         max_retries=0,
         http_client=make_client(key, base_url),
+        default_query=dict(extras.query),
     )
     client.organization = client.project = client.admin_api_key = client.webhook_secret = None
-    client._custom_headers = {}  # those of OPENAI_CUSTOM_HEADERS; no argument turns them off
+    # no argument takes those of OPENAI_CUSTOM_HEADERS out
+    client._custom_headers = dict(extras.headers)
     return client

@@ -12,7 +12,7 @@ from treadle.models.layout import bare_model
 from treadle.models.openai.client import make_openai_client
 from treadle.models.openai.responses_request import parameters_of
 from treadle.models.openai.responses_stream import ResponsesAssembler
-from treadle.models.wire.provider import COUNT_S_MAX, SdkProvider
+from treadle.models.wire.provider import COUNT_S_MAX, NOTHING, Extras, SdkProvider
 from treadle.models.wire.stream import Answer
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ class OpenAiResponsesProvider(SdkProvider):
         name: as recorded in threads.
         base_url: up to the version.
         traits: what is known of a model; by default nothing.
+        extras: what else goes with every request.
     """
 
     def __init__(
@@ -44,11 +45,12 @@ class OpenAiResponsesProvider(SdkProvider):
         name: str = "openai",
         base_url: str = BASE_URL,
         traits: Callable[[str], ModelTraits] | None = None,
+        extras: Extras = NOTHING,
     ) -> None:
-        super().__init__(key, name=name, base_url=base_url, traits=traits)
+        super().__init__(key, name=name, base_url=base_url, traits=traits, extras=extras)
 
     def _make_client(self) -> AsyncOpenAI:
-        return make_openai_client(self._key, self._base_url)
+        return make_openai_client(self._key, self._base_url, self._extras)
 
     def _open(self, request: LlmRequest) -> AbstractAsyncContextManager[Answer]:
         opened: AbstractAsyncContextManager[Answer] = (

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing
+from types import MappingProxyType
 from typing import Any, Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from treadle.core.budget import length_of
@@ -16,6 +18,7 @@ from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest, ModelTraits
 from treadle.models.counts import token_count
 from treadle.models.failures import WireError, failure_of, one_line, without_key
 from treadle.models.layout import bare_model
+from treadle.models.prompt_cache import CacheLifetime
 from treadle.models.wire.stream import Answer, Assembler, read_object, stream_events
 
 LIST_S_MAX: Final = 10.0
@@ -23,6 +26,21 @@ COUNT_S_MAX: Final = 30.0
 """Counts and lists are asked for on the way to something else; nobody waits longer for them."""
 
 _KEY: Final = re.compile(r"[\x21-\x7e]+")
+
+
+class Extras(Struct, frozen=True):
+    """What a person wants to go with every request of a provider, besides the request itself.
+
+    `headers` and `query` are for what an endpoint wants to know (betas, versions), never for keys.
+    `cache_lifetime` is how long Anthropic's models keep what they cache.
+    """
+
+    headers: Mapping[str, str] = MappingProxyType({})
+    query: Mapping[str, str] = MappingProxyType({})
+    cache_lifetime: CacheLifetime = "5m"
+
+
+NOTHING: Final = Extras()
 
 
 class SdkProvider(ABC):
@@ -34,6 +52,7 @@ class SdkProvider(ABC):
         name: what the provider is called in a model's name and in records.
         base_url: where the API is.
         traits: what is known of a model, by its name without the provider's; by default nothing.
+        extras: what else goes with every request.
     """
 
     def __init__(
@@ -43,8 +62,10 @@ class SdkProvider(ABC):
         name: str,
         base_url: str,
         traits: Callable[[str], ModelTraits] | None = None,
+        extras: Extras = NOTHING,
     ) -> None:
         self._key = key.strip()
+        self._extras = extras
         self._name = name
         self._base_url = base_url
         self._traits = traits
