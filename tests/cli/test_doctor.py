@@ -132,7 +132,7 @@ def test_a_home_that_is_a_file_is_a_failure(treadle: Run, tmp_path: Path) -> Non
 def test_without_git_it_says_so(treadle: Run, tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (git,) = by_name(treadle("doctor", "--json", PATH=str(tmp_path / "bin")).stdout)["git"]
-    assert (git["status"], git["text"]) == ("warning", "not found")
+    assert (git["status"], git["text"]) == ("warning", "git is not installed")
 
 
 def test_a_damaged_thread_is_a_failure_that_names_it(

@@ -24,7 +24,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from treadle import __version__
+from treadle import __version__, helper_programs
 from treadle.cli.reach import Reached
 from treadle.store.places import Places
 
@@ -35,6 +35,8 @@ SYNC_COUNT: Final = 15
 COMMAND_S_MAX: Final = 10.0
 GIT_MIN: Final = (2, 11)
 """`git status --porcelain=v2 --branch` needs it."""
+
+_NOT_SEARCHED: Final = "commands could put programs there, so git, hooks and editors do without it"
 
 LIBRARIES: Final = ("anthropic", "openai", "genai-prices", "httpx2", "msgspec")
 
@@ -100,17 +102,28 @@ def _place(name: str, path: Path) -> Finding:
 
 def check_programs() -> Iterator[Finding]:
     """Git and ripgrep."""
-    version = _output("git", "--version")
+    git = helper_programs.find_program("git")
+    version = _output(git, "--version") if git else ""
     numbers = tuple(int(number) for number in re.findall(r"\d+", version)[:2])
     if not version:
         advice = "install git: without it nothing is observed and nothing committed"
-        yield warning("git", "not found", advice)
+        yield warning("git", helper_programs.why_missing("git"), advice)
     elif numbers < GIT_MIN:
         yield warning("git", f"{version} is too old", "install git 2.11 or newer")
     else:
-        yield ok("git", f"{version} at {shutil.which('git')}")
-    ripgrep = _output("rg", "--version").partition("\n")[0]
+        yield ok("git", f"{version} at {git}")
+    rg = helper_programs.find_program("rg")
+    ripgrep = _output(rg, "--version").partition("\n")[0] if rg else ""
     yield ok("ripgrep", ripgrep or "not found: searching is done in Python, which is slower")
+
+
+def check_surroundings() -> Iterator[Finding]:
+    """What of this program's own surroundings an agent that works here could change."""
+    for text in helper_programs.warnings():
+        yield warning("own code", text, "docs/sandbox.md says more: Treadle's own programs")
+    for name, place in helper_programs.left_out(os.environ):
+        text = f"{name} has {place or 'an empty entry'}: {_NOT_SEARCHED}"
+        yield warning("environment", text, "name what you need from there by its whole path")
 
 
 def check_sandbox() -> Iterator[Finding]:
@@ -140,6 +153,7 @@ def _run(*command: str) -> subprocess.CompletedProcess[str] | None:
     try:
         return subprocess.run(
             command,
+            env=helper_programs.environment(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

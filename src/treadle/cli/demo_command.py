@@ -15,6 +15,7 @@ from typing import Final
 
 import click
 
+from treadle import helper_programs
 from treadle.config.load import ENVIRONMENT
 from treadle.errors import NotConfiguredError, TreadleError
 
@@ -39,8 +40,10 @@ def command() -> None:
 
     Works in a temporary folder and leaves it there for you to look at.
     """  # noqa: D301  click reads the backspace
-    if shutil.which("git") is None:
-        raise NotConfiguredError("the demo needs git, which is not installed")
+    # It is often tried in a project, whose environment may be the first in PATH.
+    helper_programs.exclude(Path.cwd())
+    if helper_programs.find_program("git") is None:
+        raise NotConfiguredError(f"the demo needs git: {helper_programs.why_missing('git')}")
     demo = Path(tempfile.mkdtemp(prefix="treadle-demo-"))
     with as_file(files("treadle.cli") / "demo") as source:
         _Demo(demo, source).play()
@@ -54,9 +57,10 @@ class _Demo:
         shutil.copytree(source / "project", self._repository)
         (self._repository / "gitignore").rename(self._repository / ".gitignore")
         shutil.copy(source / "script.toml", self._script)
-        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+        given = helper_programs.environment()
+        path = os.pathsep.join([str(Path(sys.executable).parent), given.get("PATH", "")])
         self._environment = {
-            **{name: value for name, value in os.environ.items() if not name.startswith("GIT_")},
+            **{name: value for name, value in given.items() if not name.startswith("GIT_")},
             "TREADLE_HOME": str(self._home),
             "PATH": path,
         }
@@ -141,7 +145,7 @@ class _Demo:
     def _start(self, *arguments: str) -> subprocess.Popen[bytes]:
         sys.stdout.flush()
         return subprocess.Popen(
-            [sys.executable, "-m", "treadle", *arguments],
+            [sys.executable, "-P", "-m", "treadle", *arguments],
             cwd=self._repository,
             env=self._environment,
             stdin=subprocess.DEVNULL,
@@ -149,7 +153,7 @@ class _Demo:
         )
 
     def _treadle(self, *arguments: str) -> str:
-        return self._output(sys.executable, "-m", "treadle", *arguments)
+        return self._output(sys.executable, "-P", "-m", "treadle", *arguments)
 
     def _git(self, *arguments: str) -> str:
         return self._output("git", *arguments)
@@ -160,8 +164,9 @@ class _Demo:
         click.echo(output or "(nothing)")
 
     def _output(self, *arguments: str) -> str:
+        program = helper_programs.find_program(arguments[0]) or arguments[0]
         done = subprocess.run(
-            arguments,
+            [program, *arguments[1:]],
             cwd=self._repository,
             env=self._environment,
             stdin=subprocess.DEVNULL,

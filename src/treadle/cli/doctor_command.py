@@ -40,15 +40,20 @@ def command(ctx: click.Context, /, as_json: bool) -> None:
 
 
 def _examine() -> Iterator[Finding]:
+    from pathlib import Path
+
+    from treadle import helper_programs
     from treadle.cli import checks
     from treadle.cli.store_checks import check_store
     from treadle.store.local import LocalStore
     from treadle.store.places import Places
 
     places = Places.find()
+    helper_programs.exclude(Path.cwd())
     yield from checks.check_versions()
     yield from checks.check_places(places)
     yield from checks.check_programs()
+    yield from checks.check_surroundings()
     yield from checks.check_sandbox()
     yield from checks.check_disk(places)
     yield from _check_models()

@@ -10,7 +10,8 @@ A hook reads one JSON object on its standard input. It ends with exit code 0 if 
 
 Another exit code is a warning to the person. A hook before something that cannot be started, is
 ended by a signal, or takes too long counts as one that said no: who put a guard there does not want
-to be without it. Hooks run outside the sandbox, in the workspace, with the person's environment.
+to be without it. Hooks run outside the sandbox, in the workspace, with the person's environment,
+but are not looked for where commands may write: a hook that lies there is named by its path.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from typing import Any, Final
 
 from msgspec import Struct, to_builtins
 
+from treadle import helper_programs
 from treadle.config.settings import Hook, HookMoment
 from treadle.core.messages import ToolCall
 from treadle.core.tools import Outcome
@@ -168,10 +170,17 @@ async def _run(name: str, hook: Hook, data: bytes, folder: str, *, is_guard: boo
 
 
 def _at_home(words: tuple[str, ...]) -> tuple[str, ...]:
-    """The words, with the home folder in the place of a mark at the program's beginning."""
-    program, *arguments = words
-    if program.startswith("~"):
-        program = str(Path(program).expanduser())
+    """The words with the program's path: found, or with the home folder in place of a mark.
+
+    Raises:
+        ValueError: there is no such program, or only where commands may write.
+    """
+    name, *arguments = words
+    if name.startswith("~"):
+        name = str(Path(name).expanduser())
+    program = helper_programs.find_program(name)
+    if program is None:
+        raise ValueError(helper_programs.why_missing(name))
     return (program, *arguments)
 
 
@@ -183,6 +192,7 @@ def _started(words: tuple[str, ...], data: bytes, folder: str) -> subprocess.Pop
         return subprocess.Popen(
             words,
             cwd=folder,
+            env=helper_programs.environment(),
             stdin=file,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

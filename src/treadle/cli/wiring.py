@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from treadle import helper_programs
 from treadle.cli.hooks import Hooks
 from treadle.cli.owning import make_own
 from treadle.cli.providers import Models
@@ -62,6 +63,8 @@ def make_setup(
         recorded = fold.workspace
         works_in = recorded if recorded and Path(recorded).is_dir() else here
     loaded = load_settings(works_in, os.environ)
+    warnings = tuple(helper_programs.warnings())
+    helper_programs.restrict_imports()
     setup = Setup(
         store=store,
         thread=fold,
@@ -71,7 +74,7 @@ def make_setup(
         loaded=loaded,
         models=Models(loaded, record=choice.record),
         auto_commit=loaded.settings.auto_commit and not no_commit,
-        notices=[*loaded.notices, *notices],
+        notices=[*loaded.notices, *warnings, *notices],
         hooks=Hooks(loaded.settings.hooks, works_in),
     )
     if fold is not None and not is_for_fork:

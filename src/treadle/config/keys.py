@@ -14,6 +14,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from treadle import helper_programs
 from treadle.config.command import run_bounded
 from treadle.config.plain_file import check_machine, read_plain
 from treadle.errors import NotConfiguredError
@@ -124,9 +125,17 @@ def _from_file(name: str, environ: Mapping[str, str]) -> Key:
 def _from_command(command: str | tuple[str, ...], environ: Mapping[str, str]) -> Key:
     words = shlex.split(command) if isinstance(command, str) else list(command)
     name = f"the key command {words[0]}"
+    program = helper_programs.find_program(words[0], environ)
+    if program is None:
+        why = helper_programs.why_missing(words[0], environ)
+        raise NotConfiguredError(f"cannot run {name}: {why}")
+    given = helper_programs.environment(environ)
     try:
         ran = run_bounded(
-            words, environ, timeout_s=COMMAND_TIMEOUT_S, size_max=COMMAND_OUTPUT_SIZE_MAX
+            [program, *words[1:]],
+            given,
+            timeout_s=COMMAND_TIMEOUT_S,
+            size_max=COMMAND_OUTPUT_SIZE_MAX,
         )
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else None

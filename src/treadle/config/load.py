@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
+from treadle import helper_programs
 from treadle.config.plain_file import check_machine, read_plain
 from treadle.config.project import (
     FILE_NAME,
@@ -125,7 +126,7 @@ class _Layers:
 
 
 def load_settings(folder: str | FilePath, environ: Mapping[str, str]) -> Loaded:
-    """The settings that hold in a folder.
+    """The settings that hold in a folder; from then on no helper program is looked for there.
 
     Args:
         folder: the working folder; it says which project's file counts.
@@ -148,8 +149,11 @@ def load_settings(folder: str | FilePath, environ: Mapping[str, str]) -> Loaded:
     unset = {key: None for key in TOP if key not in layers.tables}
     told = {**unset, **{dotted(path): _told(path, value) for path, value in leaves(layers.tables)}}
     origins = {dotted(path): origin for path, origin in layers.origins.items()}
+    settings = msgspec.convert(chosen, Settings)
+    # Before a key is asked for: its command may be a name in PATH.
+    helper_programs.exclude(folder, *settings.sandbox_writable)
     return Loaded(
-        msgspec.convert(chosen, Settings),
+        settings,
         catalog,
         told,
         {key: origins.get(key, DEFAULT) for key in told},

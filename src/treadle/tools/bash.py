@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import signal
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
+from treadle import helper_programs
 from treadle.core.approval import Scope
 from treadle.core.tools import EffectClass, RiskLevel, ToolErrorKind
 from treadle.tools.danger.assess import assess
@@ -171,7 +171,7 @@ def _place_of(folder: int) -> str:
 
 
 def _shell() -> str:
-    return shutil.which("bash") or "/bin/sh"
+    return helper_programs.find_program("bash") or "/bin/sh"
 
 
 def _report(text: str, ended: Ended, notes: tuple[str, ...]) -> str:

@@ -36,6 +36,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from treadle import helper_programs
 from treadle.core.approval import Scope
 from treadle.core.messages import ToolCall
 from treadle.core.tools import (
@@ -252,6 +253,8 @@ class Registry:
             rules = (sandbox or Sandbox(Policy(), workspace)).rules
             workspace = Root(workspace, rules=rules)
         self._root: Final = workspace
+        if workspace is not None:
+            helper_programs.exclude(workspace.path)
 
     def definitions(self) -> tuple[ToolDefinition, ...]:
         """What the model is told, in the order given; the same bytes in every run."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from treadle import helper_programs
 from treadle.core.tools import EffectClass, RiskLevel, ToolErrorKind
 from treadle.tools.failure import ToolFailure
 from treadle.tools.globs import expand_braces
@@ -21,7 +21,7 @@ from treadle.tools.registry import ToolContext, tool
 SEARCH_S_MAX: Final = 20.0
 """Seconds for one search; 100,000 files need a few."""
 
-# Isolated, so that no `re.py` in the workspace is imported; what is imported here is good enough.
+# Isolated and without `site`, so that neither a `re.py` in the workspace nor a `.pth` file is run.
 _HOMES: Final = [str(Path(__file__).parents[2]), str(Path(str(msgspec.__file__)).parents[1])]
 _MAIN: Final = f"""\
 import sys
@@ -29,7 +29,7 @@ sys.path += {_HOMES}
 from treadle.tools.grep import main
 sys.exit(main())
 """
-_GREP: Final = (sys.executable, "-I", "-W", "ignore", "-c", _MAIN)
+_GREP: Final = (sys.executable, "-I", "-S", "-W", "ignore", "-c", _MAIN)
 
 
 @tool(effect=EffectClass.READ, risk=RiskLevel.LOW)
@@ -50,13 +50,14 @@ async def search_files(
     root = context.workspace
     expand_braces(glob)
     is_file = _is_file(root, path)
+    ripgrep = helper_programs.find_program("rg")
     request = Request(
         str(root.path),
         pattern,
         root.name_of(path),
         is_file,
         glob,
-        shutil.which("rg"),
+        ripgrep,
         root.rules,
     )
     found = bytearray()
@@ -64,7 +65,7 @@ async def search_files(
         ended = await run(
             [*_GREP, msgspec.json.encode(request).decode()],
             cwd="/",
-            env=clean_environment(os.environ),
+            env=clean_environment(helper_programs.environment()),
             timeout_s=SEARCH_S_MAX,
             sink=found.extend,
         )

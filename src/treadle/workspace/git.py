@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections.abc import Iterable, Mapping
 from enum import Enum
@@ -12,6 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from treadle import helper_programs
 from treadle.thread.facts import CHANGED_COUNT_MAX, GitObserved
 from treadle.workspace.door import NOT_BARE, Door, find_door, told
 from treadle.workspace.git_durability import durable_options
@@ -95,6 +95,7 @@ class Repository:
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder).resolve()
+        helper_programs.exclude(self.folder)
         self._layout: tuple[Door, Layout] | None = None
         self._remote: tuple[object, str | None] | None = None
 
@@ -237,7 +238,7 @@ class Repository:
         ends_when_full: bool = False,
     ) -> Ran:
         inherited = _inherited()
-        program = _find_git(inherited)
+        program = helper_programs.find_program("git")
         if program is None:
             return Ran(NOT_STARTED, err=Absence.NO_GIT.value.encode())
         return await run(
@@ -274,7 +275,7 @@ class Repository:
         if door.stray is not None:
             return Ran(128, err=f"{door.stray} does not belong there; remove it".encode())
         inherited = _inherited()
-        program = _find_git(inherited)
+        program = helper_programs.find_program("git")
         if program is None:
             return Ran(NOT_STARTED, err=Absence.NO_GIT.value.encode())
         return await run(
@@ -295,7 +296,9 @@ class Repository:
         if self._layout is None:
             return False
         inherited = {**_inherited(), **_told(self._layout[1])}
-        program = _find_git(inherited) or "git"
+        program = helper_programs.find_program("git")
+        if program is None:
+            return False
         options = (*NOT_BARE, *durable_options(program))
         try:
             done = subprocess.run(
@@ -352,14 +355,9 @@ def _absent(ran: Ran) -> Absent:
 
 
 def _inherited() -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if name not in _NOT_INHERITED}
+    given = helper_programs.environment()
+    kept = {name: value for name, value in given.items() if name not in _NOT_INHERITED}
     return {**kept, "GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": ":"}
-
-
-def _find_git(environment: Mapping[str, str]) -> str | None:
-    """The full path of git; an empty entry of PATH must not find one in the workspace."""
-    found = shutil.which("git", path=environment.get("PATH", os.defpath))
-    return found if found is not None and Path(found).is_absolute() else None
 
 
 def _version_of(path: Path) -> tuple[tuple[int, int], int, int] | None:

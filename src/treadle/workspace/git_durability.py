@@ -16,6 +16,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from treadle import helper_programs
+
 VERSION_S_MAX: Final = 10.0
 
 DURABLE: Final = (
@@ -37,7 +39,11 @@ def durable_options(program: str) -> tuple[str, ...]:
     """
     try:
         done = subprocess.run(
-            (program, "--version"), capture_output=True, timeout=VERSION_S_MAX, check=False
+            (program, "--version"),
+            env=helper_programs.environment(),
+            capture_output=True,
+            timeout=VERSION_S_MAX,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return DURABLE

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
+
+from treadle import helper_programs
 
 MERCY_S: Final = 1.0
 """What does not end when it is asked to is killed so much later."""
@@ -26,16 +29,24 @@ def run(arguments: Sequence[str], folder: str) -> int:
         OSError: it cannot be started.
     """
     # -P: a folder that is called `treadle` in the workspace is not what is meant.
-    return run_program([sys.executable, "-P", "-m", "treadle", *arguments], folder)
+    # It gets the whole environment: the commands of its agents are given that.
+    words = [sys.executable, "-P", "-m", "treadle", *arguments]
+    return _wait(subprocess.Popen(words, cwd=folder))
 
 
-def run_program(words: Sequence[str], folder: str | None = None) -> int:
-    """The exit code of a program; the number of the signal that has ended it, negative.
+def run_program(words: Sequence[str]) -> int:
+    """The exit code of a helper program; the number of the signal that has ended it, negative.
 
     Raises:
         OSError: it cannot be started.
     """
-    process = subprocess.Popen([*words], cwd=folder)
+    program = helper_programs.find_program(words[0])
+    if program is None:
+        raise OSError(errno.ENOENT, helper_programs.why_missing(words[0]))
+    return _wait(subprocess.Popen([program, *words[1:]], env=helper_programs.environment()))
+
+
+def _wait(process: subprocess.Popen[bytes]) -> int:
     _running.add(process)
     try:
         return process.wait()

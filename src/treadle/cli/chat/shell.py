@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import shutil
 from collections.abc import Awaitable, Callable
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
+from treadle import helper_programs
 from treadle.errors import UsageError
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ def find_shell() -> str:
     Raises:
         UsageError: there is none.
     """
-    shell = os.environ.get("SHELL") or shutil.which("bash") or shutil.which("sh")
+    find = helper_programs.find_program
+    shell = find(os.environ.get("SHELL") or "bash") or find("sh")
     if not shell:
         raise UsageError("there is no shell to run it", hint="set SHELL")
     return shell

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -21,6 +20,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from treadle import helper_programs
 from treadle.core.tools import ToolErrorKind
 from treadle.tools.failure import ToolFailure
 from treadle.tools.path_rules import SECRET_FILES, PathRules, is_below, rules_for
@@ -183,6 +183,7 @@ class Sandbox:
         self.workspace: Final = os.path.realpath(workspace)
         self._environ: Final = dict(os.environ if environ is None else environ)
         self._backends: Final = backends
+        helper_programs.exclude(self.workspace, *policy.writable)
 
     @property
     def is_off(self) -> bool:
@@ -216,8 +217,8 @@ class Sandbox:
             True,
             self._ground(words, has_network),
             refused=_NO_NETWORK if wants_network and not has_network else "",
-            why_wide=self.rules.why_wide,
-            must_ask=bool(self.rules.why_wide)
+            why_wide=self.rules.why_wide or self._why_open,
+            must_ask=bool(self.rules.why_wide or self._why_open)
             or (wants_network and self.policy.network is Network.ASK),
         )
 
@@ -291,6 +292,22 @@ class Sandbox:
         inside = [one for one in self._hidden if self._is_writable(one)]
         if self._backend.name == "landlock" and inside:
             return f"without bubblewrap {inside[0]} cannot be hidden in the workspace"
+        if self._backend.program and helper_programs.is_excluded(self._backend.program):
+            return f"commands may change {self._backend.program}, which should hold them"
+        return ""
+
+    @cached_property
+    def _own_code(self) -> tuple[str, ...]:
+        """Where this program itself is loaded from, of what commands could change."""
+        return tuple(one for one in helper_programs.own_code() if self._is_writable(one))
+
+    @cached_property
+    def _why_open(self) -> str:
+        """Why a command could change this program, which runs outside the sandbox."""
+        for one in self._own_code:
+            # Landlock gives and takes nothing back; a mount on the whole workspace leaves nothing.
+            if self._backend.name != "bubblewrap" or one in self._writable:
+                return f"Treadle itself runs from {one}, which commands may change"
         return ""
 
     @cached_property
@@ -365,10 +382,11 @@ class Sandbox:
             for path in map(os.path.realpath, self.policy.hidden)
             if not Path(path).exists() and self._is_writable(path)
         )
+        code = () if self._why_open else self._own_code
         # What leads to hidden paths cannot be renamed, or they would be open under another name.
         ways = (
             way
-            for path in (*hidden, *own, *startup)
+            for path in (*hidden, *own, *startup, *code)
             for folder in self._writable
             if is_in(path, folder)
             for way in ways_to(Path(path), folder)
@@ -383,7 +401,7 @@ class Sandbox:
         mounts = replace(
             self._plain_mounts,
             kept=protected.kept,
-            shut=protected.shut,
+            shut=(*protected.shut, *code),
             hidden_folders=tuple(dict.fromkeys(one for one in hidden if Path(one).is_dir())),
             hidden_files=tuple(
                 dict.fromkeys(
@@ -443,14 +461,14 @@ class Sandbox:
     @cached_property
     def _git_settings(self) -> bytes:
         """The person's name and habits in git, without what may be secret."""
-        program = shutil.which("git", path=self._environ.get("PATH"))
+        program = helper_programs.find_program("git", self._environ)
         if program is None:
             return b""
         command = [program, "config", "--global", "--includes", "-z", "--get-regexp"]
         try:
             said = subprocess.run(
                 [*command, _TAKEN_FROM_GIT],
-                env=self._environ,
+                env=helper_programs.environment(self._environ),
                 cwd="/",
                 stdin=subprocess.DEVNULL,
                 capture_output=True,

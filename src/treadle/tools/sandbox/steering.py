@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
+
+from treadle import helper_programs
 
 _WANTED: Final = r"^(core\.hookspath|include\.path|includeif\..*\.path)$"
 _READ_S_MAX: Final = 5.0
@@ -64,14 +65,15 @@ def _read(file: Path) -> tuple[tuple[str, str], ...]:
 
 
 def _asked(file: Path) -> Iterator[tuple[str, str]]:
-    program = shutil.which("git")
-    if program is None or not program.startswith("/"):
+    program = helper_programs.find_program("git")
+    if program is None:
         return
     command = (program, "config", "--file", str(file), "--no-includes", "-z", "--get-regexp")
     try:
         said = subprocess.run(
             (*command, _WANTED),
             cwd="/",
+            env=helper_programs.environment(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_READ_S_MAX,

@@ -1,0 +1,201 @@
+"""Helper programs are found, and find others, only where no command can write."""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from test_tidy import ROOT, modules, name_of, parsed
+from treadle import helper_programs
+
+STARTS: Final = {
+    "src/treadle/cli/chat/outside.py": {
+        # Treadle again, with the whole environment, which it gives to the commands of its agents.
+        ("run", "subprocess.Popen(words, cwd=folder)"),
+        (
+            "run_program",
+            "subprocess.Popen([program, *words[1:]], env=helper_programs.environment())",
+        ),
+    },
+    "src/treadle/cli/checks.py": {("_run", "env=helper_programs.environment()")},
+    "src/treadle/cli/demo_command.py": {
+        ("_start", "env=self._environment"),  # Treadle again
+        ("_output", "env=self._environment"),
+        ("_path_line", "shutil.which('treadle')"),  # only told, not started
+    },
+    "src/treadle/cli/hooks.py": {("_started", "env=helper_programs.environment()")},
+    "src/treadle/config/command.py": {("run_bounded", "env=dict(environ)")},
+    "src/treadle/helper_programs.py": {
+        ("find_program", "shutil.which(name, path=folder)"),
+        ("why_missing", "shutil.which(name, path=searched)"),
+    },
+    "src/treadle/server/http/process.py": {("_fork", "os.fork()")},  # the server's own workers
+    "src/treadle/tools/grep.py": {("_nominate", "subprocess.run(argv,")},  # started by search_files
+    "src/treadle/tools/process.py": {("__init__", "env={**env, MARK: mark}")},  # commands
+    "src/treadle/tools/sandbox/box.py": {
+        ("_git_settings", "env=helper_programs.environment(self._environ)")
+    },
+    "src/treadle/tools/sandbox/detect.py": {
+        ("_version", "env={}"),
+        ("_probe", "env=dict(prepared.env)"),
+    },
+    # In the sandbox, or on its way into it.
+    "src/treadle/tools/sandbox/launcher.py": {("main", "os.fork()"), ("_start", "os.execve(")},
+    "src/treadle/tools/sandbox/steering.py": {("_asked", "env=helper_programs.environment()")},
+    "src/treadle/workspace/git_durability.py": {
+        ("durable_options", "env=helper_programs.environment()")
+    },
+    "src/treadle/workspace/git.py": {("restore_index", "env=inherited")},
+    "src/treadle/workspace/process.py": {("run", "env=environment")},
+}
+"""Each place that starts a program or looks for one: its function, and a part of the call."""
+
+STARTING: Final = {
+    *("run", "Popen", "call", "check_call", "check_output", "getoutput", "getstatusoutput"),
+    *("subprocess_exec", "subprocess_shell", "create_subprocess_exec", "create_subprocess_shell"),
+    *("system", "popen", "fork", "forkpty", "posix_spawn", "posix_spawnp", "startfile", "spawn"),
+    *("execv", "execve", "execvp", "execvpe", "execl", "execle", "execlp", "execlpe", "which"),
+    *("spawnv", "spawnve", "spawnvp", "spawnl", "spawnlp", "open_in_editor", "find_library"),
+    *("launch", "edit", "echo_via_pager", "run_system_command", "open_new_tab"),
+}
+MODULES: Final = {"subprocess", "os", "shutil", "pty", "click", "webbrowser", "ctypes.util"}
+
+
+@pytest.fixture(autouse=True)
+def restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What a test excludes is not excluded in the next one."""
+    monkeypatch.setattr(helper_programs, "_folders", set())
+    monkeypatch.setattr(helper_programs, "_identities", set())
+    helper_programs._kept.cache_clear()
+    yield
+    helper_programs._kept.cache_clear()
+
+
+def starts(path: Path) -> Iterator[tuple[str, str]]:
+    """The function and the text of each call that starts a program, or looks for one."""
+    for function in ast.walk(parsed(path)):
+        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        for node in ast.walk(function):
+            if isinstance(node, ast.Call) and _starts(node.func):
+                yield function.name, ast.unparse(node)
+
+
+def _starts(called: ast.expr) -> bool:
+    if not isinstance(called, ast.Attribute):
+        return False
+    of = ast.unparse(called.value)
+    is_of_loop = called.attr.startswith(("subprocess_", "create_subprocess_"))
+    return called.attr in STARTING and (of in MODULES or is_of_loop)
+
+
+def test_every_place_that_starts_a_program_is_known_and_says_what_environment_it_gets() -> None:
+    wrong = []
+    seen = set()
+    for path in modules():
+        name = name_of(path)
+        if not name.startswith("src/"):
+            continue
+        for node in ast.walk(parsed(path)):  # so that none is called by its bare name
+            if isinstance(node, ast.ImportFrom) and node.module in MODULES:
+                wrong += [(name, one.name) for one in node.names if one.name in STARTING]
+        for function, call in starts(path):
+            known = [
+                (name, *one)
+                for one in STARTS.get(name, ())
+                if one[0] == function and one[1] in call
+            ]
+            seen.update(known)
+            if not known:
+                wrong.append((name, f"{function}: {call}"))
+    assert wrong == [], "start it with helper_programs.find_program and .environment"
+    assert seen == {(name, *one) for name, found in STARTS.items() for one in found}
+    assert (ROOT / "src/treadle/helper_programs.py").exists()
+
+
+def test_a_place_counts_by_every_link_that_leads_to_it(tmp_path: Path) -> None:
+    inside, outside = tmp_path / "inside", tmp_path / "outside"
+    for folder in (inside / "bin", outside / "bin"):
+        folder.mkdir(parents=True)
+    (outside / "to-inside").symlink_to(inside / "bin")
+    (inside / "to-outside").symlink_to(outside / "bin")
+    (outside / "by-inside").symlink_to("../inside/to-outside")
+    (outside / "round").symlink_to("round")
+    (outside / "git").symlink_to(inside / "bin/git")
+    (tmp_path / "again").symlink_to("inside")
+    helper_programs.exclude(tmp_path / "again")
+    expected = {
+        f"{outside}/bin": False,
+        f"{outside}/missing/bin": False,
+        f"{tmp_path}": False,
+        "/usr/bin": False,
+        f"{inside}": True,
+        f"{inside}/bin": True,
+        f"{inside}/missing": True,
+        f"{outside}/../inside/bin": True,
+        f"{inside}/../outside/bin": True,
+        f"{outside}/to-inside": True,
+        f"{inside}/to-outside": True,
+        f"{outside}/by-inside": True,
+        f"{outside}/round": True,
+        f"{outside}/git": True,
+        f"{tmp_path}/again/bin": True,
+        "": True,
+        ".": True,
+        "bin": True,
+    }
+    assert {path: helper_programs.is_excluded(path) for path in expected} == expected
+
+
+def test_a_folder_is_known_under_another_name_too(tmp_path: Path) -> None:
+    (tmp_path / "ws").mkdir()
+    helper_programs.exclude(tmp_path / "ws")
+    (tmp_path / "ws").rename(tmp_path / "moved")
+    assert helper_programs.is_excluded(f"{tmp_path}/moved/bin")
+    assert helper_programs.is_excluded(f"{tmp_path}/ws/bin")
+
+
+def test_the_folders_of_the_system_are_never_excluded() -> None:
+    helper_programs.exclude("/", "/usr", "/usr/bin", "/bin")
+    assert helper_programs.find_program("sh") is not None
+
+
+def test_a_helper_gets_no_place_that_commands_write(tmp_path: Path) -> None:
+    workspace, other = tmp_path / "ws", tmp_path / "other"
+    for folder in (workspace / "bin", other / "venv/bin", other / "bin", other / "node_modules/b"):
+        folder.mkdir(parents=True)
+        (folder / "git").write_text("#!/bin/sh\n")
+        (folder / "git").chmod(0o755)
+    (other / "venv/pyvenv.cfg").touch()
+    (other / "links").mkdir()
+    (other / "links/git").symlink_to(workspace / "bin/git")
+    helper_programs.exclude(workspace)
+    path = os.pathsep.join(
+        map(
+            str,
+            (
+                *("", ".", "bin", workspace / "bin", other / "venv/bin", other / "node_modules/b"),
+                *(other / "links", other / "bin", "/usr/bin"),
+            ),
+        )
+    )
+    environ = dict.fromkeys(helper_programs.SEARCHED, f"{workspace}/lib")
+    environ |= {"PATH": path, "LD_PRELOAD": f"libok.so {workspace}/x.so", "HOME": str(workspace)}
+    assert helper_programs.find_program("git", environ) == str(other / "bin/git")
+    assert helper_programs.find_program("./git", environ) == "./git"
+    assert helper_programs.environment(environ) == {
+        "PATH": f"{other}/links:{other}/bin:/usr/bin",
+        "LD_PRELOAD": "libok.so",
+        "HOME": str(workspace),
+    }
+    assert ("PATH", f"{workspace}/bin") in set(helper_programs.left_out(environ))
+    only = {"PATH": f"{workspace}/bin"}
+    assert helper_programs.find_program("git", only) is None
+    assert "commands may change it" in helper_programs.why_missing("git", only)
+    assert helper_programs.why_missing("no-such", only) == "no-such is not installed"
+    assert helper_programs.environment(only) == {"PATH": ""}
