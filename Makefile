@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fmt pictures torture bench clean
+.PHONY: help demo test check fmt pictures torture bench pins clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -43,15 +43,31 @@ bench: $(VENV)/.dev  ## measure; prints a table of ratios and writes bench/resul
 clean:  ## remove the virtual environment and caches
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
-$(VENV)/bin/uv:
+pins: $(VENV)/bin/uv  ## pin the dependencies of pyproject.toml, with their hashes
+	$(COMPILE) $(UPGRADE) --extra server --group dev -o constraints.txt
+	$(COMPILE) --constraint constraints.txt -o constraints-run.txt
+
+COMPILE := $(BIN)/uv pip compile --quiet pyproject.toml --group build --universal --generate-hashes \
+	--no-annotate --no-header
+
+# Not by way of `.dev`, which the next `make` installs, with what is pinned then.
+$(VENV)/bin/uv: | $(VENV)/bin/pip
+	$(INSTALL) --require-hashes --requirement constraints.txt
+
+$(VENV)/bin/pip:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Treadle needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 ...")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check uv
 
-$(VENV)/.run: pyproject.toml constraints.txt | $(VENV)/bin/uv
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt --editable .
+# Nothing is installed of which the hash is not known, not even to build with: pip comes with Python.
+INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
+EDIT    := $(INSTALL) --no-index --no-deps --no-build-isolation --editable .
+
+$(VENV)/.run: pyproject.toml constraints-run.txt | $(VENV)/bin/pip
+	$(INSTALL) --require-hashes --requirement constraints-run.txt
+	$(EDIT)
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/uv
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt --editable ".[server]" --group dev
+$(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/pip
+	$(INSTALL) --require-hashes --requirement constraints.txt
+	$(EDIT)
 	@touch $@ $(VENV)/.run

@@ -1,0 +1,52 @@
+"""All that `make` installs is pinned to a version and to hashes, for every dependency there is."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Final
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT: Final = Path(__file__).parent.parent
+_PIN: Final = re.compile(r"([a-z0-9.-]+)==(\S+)(?: ; .+)?(?: --hash=sha256:[0-9a-f]{64})+")
+
+
+def pins(name: str) -> dict[str, str]:
+    """The versions of a file; each line of it, with those that go on, is a pin with hashes."""
+    lines = (ROOT / name).read_text(encoding="utf-8").replace(" \\\n   ", "").splitlines()
+    assert [line for line in lines if not _PIN.fullmatch(line)] == []
+    return {line.partition("==")[0]: line.partition("==")[2].split()[0] for line in lines}
+
+
+def test_every_dependency_is_pinned_with_hashes_and_the_build_backend_too() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    groups = project["dependency-groups"]
+    backend = project["build-system"]["requires"]
+    run = [*project["project"]["dependencies"], *groups["build"], *backend]
+    dev = [*run, *project["project"]["optional-dependencies"]["server"], *groups["dev"]]
+    missing = []
+    for name, wanted in (("constraints-run.txt", run), ("constraints.txt", dev)):
+        pinned = pins(name)
+        missing += [
+            (name, text)
+            for text in wanted
+            if pinned.get(canonicalize_name(Requirement(text).name), "none")
+            not in Requirement(text).specifier
+        ]
+    assert missing == [], "make pins"
+    assert pins("constraints-run.txt").items() <= pins("constraints.txt").items()
+
+
+def test_make_installs_nothing_without_hashes() -> None:
+    text = (ROOT / "Makefile").read_text(encoding="utf-8").replace("\\\n", "")
+    installing = [
+        line
+        for line in text.splitlines()
+        if re.search(r"(INSTALL|pip install|uv (pip|sync|tool|run))", line)
+    ]
+    allowed = ("--require-hashes", "--no-index --no-deps --no-build-isolation", "uv pip compile")
+    unchecked = [line for line in installing if not any(one in line for one in allowed)]
+    assert unchecked == ["INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check"]
