@@ -76,7 +76,8 @@ def check(run: Simulation) -> None:
     said = {client.machine.name: client.machine.said for client in run.clients}
     check_private(replicas["server"], run.never_public)
     check_same(replicas, apart)
-    check_numbers(records, said, apart, has_forks=run.on_conflict == "fork")
+    aside = {name: numbers_apart(rows, apart) for name, rows in records.items()}
+    check_numbers(records, said, apart, aside, has_forks=run.on_conflict == "fork")
     for client in run.clients:
         check_kept(client.machine, replicas[client.machine.name], apart)
         check_conversations(client.machine, replicas[client.machine.name])
@@ -161,16 +162,23 @@ def numbers_of(records: Iterable[Record]) -> list[int]:
     ]
 
 
+def numbers_apart(records: Mapping[str, list[Record]], apart: set[str]) -> set[int]:
+    """The numbers in threads that need not be everywhere."""
+    return {number for one in apart & records.keys() for number in numbers_of(records[one])}
+
+
 def check_numbers(
     records: Mapping[str, Mapping[str, list[Record]]],
     said: Mapping[str, list[Saying]],
     apart: set[str],
+    aside: Mapping[str, set[int]],
     *,
     has_forks: bool = False,
 ) -> None:
     """Everything acknowledged is everywhere once, in the order of who said it.
 
-    A branch that became a fork begins at a rest, and so has some records of its base once more.
+    A branch that became a fork begins at a rest, and so has some records of its base once more. If
+    that fork was made private later, what was said in it is where it was said, and no further.
     """
     for replica, threads in records.items():
         shared = {one: numbers_of(rows) for one, rows in threads.items() if one not in apart}
@@ -188,7 +196,8 @@ def check_numbers(
         }
         for machine, sayings in said.items():
             mine = [one.number for one in sayings if one.thread not in apart]
-            lost = [number for number in mine if number not in place]
+            kept = aside[machine] if has_forks else ()
+            lost = [number for number in mine if number not in place and number not in kept]
             must(not lost, "lost", f"{lost} of {machine} at {replica}")
             if not has_forks:
                 check_order(f"of {machine} at {replica}", [place[number] for number in mine])
