@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import copy
+from typing import Final
+
 import msgspec
 import pytest
 
 from core.samples import answer, said
-from server.chains import Chain, chain, document, kept, push, refused, thread_id
+from server.chains import Chain, chain, document, kept, push, refused, rows_of, thread_id
 from server.people import People
 from treadle.api.codes import Code
 from treadle.server.data import schema
 from treadle.server.data.folding import FOLDS
 from treadle.server.kept import threads
 from treadle.thread.branches import flat
-from treadle.thread.facts import Base, Merged, Shared
+from treadle.thread.facts import Base, Merged, Renamed, Scrubbed, Shared
 from treadle.thread.record import scan
+from treadle.thread.scrubbing import Change, rechain
 
 
 def test_a_fork_goes_on_from_what_is_here_and_stands_by_itself_afterwards(people: People) -> None:
@@ -107,3 +111,66 @@ def test_a_merge_in_the_thread_of_somebody_else_is_no_base(people: People) -> No
     refusal = refused(people, chain(2, [], base=base), name="member")
     assert refusal.code is Code.UNFOLDABLE
     push(people, chain(3, [], base=one.base(one.head.seq)), name="member")
+
+
+WORD: Final = "hunter2-is-no-password"
+
+
+def without_the_word(one: Chain) -> Chain:
+    """What a scrub makes of a journal."""
+    new = rechain(one.data, Change(lambda text: text.replace(WORD, "[REDACTED:x]")))
+    return Chain(one.thread, new.data, new.head).more((Scrubbed(1, one.head.hash, True),))
+
+
+def assert_scrubbed(people: People, one: Chain, who: str) -> None:
+    with people.reading(who) as context:
+        shown = threads.document(context, one.thread)[1]
+    assert b"[REDACTED:x]" in shown
+    assert WORD.encode() not in shown
+
+
+@pytest.mark.parametrize("who", ["owner", "member"])
+def test_what_is_scrubbed_goes_out_of_all_forks_which_stay_as_they_are(
+    people: People, who: str
+) -> None:
+    base = chain(1, [(said(f"take {WORD}"),), (answer("yes"),)])
+    fork = chain(2, [(said("instead"),)], base=base.base(3))
+    of_fork = chain(3, [(answer("further"),)], base=fork.base(2))
+    push(people, base)
+    for one in (fork, of_fork):
+        push(people, one, name=who)
+    stale = [copy.deepcopy(one) for one in FOLDS._folds.values() if one.key != base.thread]
+    assert len(stale) >= 2
+    new = without_the_word(base)
+    with people.writing() as context:
+        threads.replace_all(context, base.thread, base.mark, new.data)
+    for one in stale:  # as another process has them in memory
+        FOLDS.put(one)
+    assert WORD not in repr([rows_of(people, table) for table in schema.metadata.sorted_tables])
+    for one in (fork, of_fork):
+        longer = one.more((said("on"),))
+        push(people, longer, one.mark, name=who)
+        assert_scrubbed(people, one, who)
+        assert kept(people, one.thread) == longer.data
+    late = chain(4, [(said("late"),)], base=base.base(3))  # made before its machine knew
+    push(people, late, name=who)
+    assert_scrubbed(people, late, who)
+    again = without_the_word(new.more((said("and on"),)))
+    with people.writing() as context:
+        threads.replace_all(context, base.thread, new.mark, again.data)
+    with people.reading(who) as context:
+        told = {head.thread for head in threads.changes(context, 0, 100)}
+    assert {fork.thread, of_fork.thread} <= told
+
+
+def test_a_fork_of_what_the_scrubbed_records_do_not_hold_is_scrubbed_too(people: People) -> None:
+    base = chain(1, [(said(f"take {WORD}"),), (answer("yes"),), (said("gone"),)])
+    fork = chain(2, [(Renamed("instead"),)], base=base.base(base.head.seq))
+    push(people, base)
+    push(people, fork)
+    with people.writing() as context:
+        new = without_the_word(base.upto(base.head.seq - 1))
+        threads.replace_all(context, base.thread, base.mark, new.data)
+    assert WORD not in repr([rows_of(people, table) for table in schema.metadata.sorted_tables])
+    messages = document(people, fork.thread)["conversation"]["messages"]
+    assert [one["content"] for one in messages] == ["take [REDACTED:x]", "yes", "gone"]

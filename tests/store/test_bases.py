@@ -201,7 +201,7 @@ def test_no_fork_is_made_while_somebody_holds_the_base_and_moves_threads(shelf: 
     assert shelf.files() == before
 
 
-@pytest.mark.parametrize("what", ["scrubbed", "gone", "held"])
+@pytest.mark.parametrize("what", ["gone", "held"])
 def test_a_fork_is_not_taken_in_whose_base_changes_meanwhile(
     eventful: Shelf, disk: EventfulDisk, what: str
 ) -> None:
@@ -214,12 +214,7 @@ def test_a_fork_is_not_taken_in_whose_base_changes_meanwhile(
     other, held = others(eventful), ExitStack()
 
     def happen() -> None:
-        if what == "scrubbed":
-            # It is not seen as a fork yet by who looked before it had its name.
-            eventful.journal(fork.thread_id).rename(eventful.places.data / "aside")
-            scrub(other.store, [base], redact)
-            (eventful.places.data / "aside").rename(eventful.journal(fork.thread_id))
-        elif what == "gone":
+        if what == "gone":
             for path in (eventful.journal(base), eventful.snapshot(base)):
                 path.unlink()
         else:

@@ -15,6 +15,7 @@ from treadle.store.upkeep.room import room_of
 from treadle.store.upkeep.strangers import strangers
 from treadle.thread.facts import Annotated
 from treadle.thread.record import scan
+from treadle.thread.scrubbing import Change
 
 
 def held(shelf: Shelf, thread: str) -> Opened:
@@ -45,7 +46,7 @@ def test_a_fork_of_a_branch_that_gave_way_is_read_and_gone_on_with(shelf: Shelf)
     assert (shares["kept branches"].count, shares["kept branches"].size) == (1, len(whole.data))
     remains = Remains(shelf.store.folders, lambda text: text.replace("second", ""))
     assert path in remains.holding()
-    assert [where for where, _ in remains.quarantined(thread)] == [path]
+    assert [where for where, _ in remains.quarantined(thread, Change(str))] == [path]
 
 
 def test_a_fork_whose_base_nobody_kept_is_damaged(shelf: Shelf) -> None:

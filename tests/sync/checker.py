@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from lab.simulation_entries import way_out
@@ -83,7 +84,9 @@ def check(run: Simulation) -> None:
         check_conversations(client.machine, replicas[client.machine.name])
     # What two machines have scrubbed at once is told, and scrubbed again by hand.
     in_vain = {one for client in run.clients for one in engines.unscrubbed(client.machine.store)}
-    check_scrubbed(replicas, run.scrubbed, apart | in_vain, has_forks=run.on_conflict == "fork")
+    places = {one.number: one.thread for sayings in said.values() for one in sayings}
+    where = places if run.on_conflict == "fork" else {}
+    check_scrubbed(replicas, run.scrubbed, apart | in_vain, where)
 
 
 def thrown_away(replicas: Mapping[str, Mapping[str, bytes]]) -> set[str]:
@@ -117,7 +120,8 @@ def orphans(replicas: Mapping[str, Mapping[str, bytes]], apart: set[str]) -> set
                 if base is None or thread in apart:
                     continue
                 stands = replicas["server"].get(base.thread, b"")
-                if base.thread in found or f'"hash":"{base.hash}"}}\n'.encode() not in stands:
+                names = (f'"hash":"{base.hash}"}}\n', f'"id":"{base.hash}"')
+                if base.thread in found or not any(one.encode() in stands for one in names):
                     found.add(thread)
         if len(found) == before:
             break
@@ -171,7 +175,7 @@ def check_numbers(
     records: Mapping[str, Mapping[str, list[Record]]],
     said: Mapping[str, list[Saying]],
     apart: set[str],
-    aside: Mapping[str, set[int]],
+    aside: Mapping[str, set[int]] = MappingProxyType({}),
     *,
     has_forks: bool = False,
 ) -> None:
@@ -250,18 +254,18 @@ def check_scrubbed(
     replicas: Mapping[str, Mapping[str, bytes]],
     scrubbed: Iterable[int],
     apart: set[str],
-    *,
-    has_forks: bool = False,
+    places: Mapping[int, str],
 ) -> None:
     """What was scrubbed on one machine is gone everywhere.
 
-    A branch that became a fork has a turn of its base once more, which is scrubbed by itself.
+    A branch that became a fork has a turn of its base once more, which is scrubbed by itself: then
+    `places` says where each number was said, and scrubbed.
     """
     for replica, journals in replicas.items():
         for thread, data in journals.items():
-            is_branch = has_forks and b'"type":"scrubbed"' not in data
-            if thread not in apart and not is_branch:
-                left = [one for one in scrubbed if SECRET.format(one).encode() in data]
+            if thread not in apart:
+                here = [one for one in scrubbed if places.get(one, thread) == thread]
+                left = [one for one in here if SECRET.format(one).encode() in data]
                 must(not left, "scrubbed", f"{left} in {thread} at {replica}")
 
 

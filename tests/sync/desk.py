@@ -101,7 +101,7 @@ class Desk:
             base = self.kept.get(header.base.thread)
             records_of_base = [] if base is None else base.records
             known = records_of_base[: header.base.version]
-            if not known or known[-1].hash != header.base.hash:
+            if not known or not known[-1].is_at(header.base.version, header.base.hash):
                 merged = branch_through(records_of_base, header.base.version, header.base.hash)
                 if merged is None:
                     raise refused(Code.UNFOLDABLE)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 
 from core.samples import answer, said
+from store.shelf import fill
 from sync.desk import Desk, Machine, unreachable
 from sync.test_engine import machines, pair
+from treadle.store.kept_branches import kept_branches
 from treadle.store.upkeep.scrub import scrub
-from treadle.sync import shareable
+from treadle.sync import conflicts, shareable
 from treadle.sync.refusals import scrubbed_there, too_large_to_replace
 from treadle.thread.branches import event_of, flat
 from treadle.thread.facts import Annotated
@@ -209,3 +213,97 @@ def test_one_that_was_cut_while_it_was_sent_anew_is_sent_by_itself(
 
 def one_note(thread: str) -> str:
     return too_large_to_replace(thread)
+
+
+# ---- forks ---------------------------------------------------------------------------------------
+
+
+def shown(machine: Machine, thread: str) -> str:
+    """All that is said in a thread, with what it goes on from."""
+    return repr(list(machine.store.load(thread).fold.conversation))
+
+
+@pytest.mark.parametrize("is_fork_first", [True, False])
+def test_a_fork_made_while_its_base_was_scrubbed_elsewhere_is_whole_and_scrubbed_everywhere(
+    desk: Desk, is_fork_first: bool
+) -> None:
+    one, two, three = machines(desk, 3)
+    thread = one.begin((said("the word is hunter2"),), (answer("I see"),))
+    for machine in (one, two):
+        machine.engine.sync()
+    take_out(one, thread, "hunter2")
+    forks: list[str] = []
+    for _ in range(2):  # the second is a fork of the first
+        writer = two.store.fork(forks[0] if forks else thread, creator="t")
+        forks.append(writer.thread_id)
+        fill(writer, (Annotated(f"own of {len(forks)}"),))
+        writer.close()
+    for machine in (two, one) if is_fork_first else (one, two):
+        assert machine.engine.sync().is_complete
+    for machine in (two, one, three):
+        assert machine.engine.sync().is_complete
+    for machine in (one, two, three):
+        assert b"hunter2" not in b"".join(machine.disk.files().values())
+        for fork in forks:
+            assert machine.journal(fork) == desk.kept[fork].data
+            assert "[REDACTED:x]" in shown(machine, fork)
+            machine.store.open(fork).close()
+
+
+def test_a_kept_branch_is_scrubbed_with_its_thread_and_forks_of_it_stand(desk: Desk) -> None:
+    one, two = machines(desk)
+    thread = one.begin((said("the word is hunter2"),), (answer("I see"),))
+    one.engine.sync()
+    two.engine.sync()
+    one.go_on(thread, (said("here"),))
+    two.go_on(thread, (said("there"),))
+    fork = two.store.fork(thread, creator="t")
+    fork.close()
+    one.engine.sync()
+    two.engine.sync()
+    assert len(list(kept_branches(two.store.folders))) == 1
+    one.engine.sync()
+    take_out(one, thread, "hunter2")
+    one.engine.sync()
+    two.engine.sync()
+    assert b"hunter2" not in b"".join(two.disk.files().values())
+    assert "there" in shown(two, fork.thread_id)
+    two.store.open(fork.thread_id).close()
+
+
+def test_a_scrub_is_not_taken_over_while_a_fork_is_open(desk: Desk) -> None:
+    one, two = machines(desk)
+    thread = one.begin((said("the word is hunter2"),), (answer("I see"),))
+    one.engine.sync()
+    two.engine.sync()
+    take_out(one, thread, "hunter2")
+    one.engine.sync()
+    with closing(two.store.fork(thread, creator="t")):
+        assert not two.engine.sync().is_complete
+        assert "hunter2" in shown(two, thread)
+    assert two.engine.sync().is_complete
+    assert b"hunter2" not in b"".join(two.disk.files().values())
+
+
+def test_that_a_scrub_was_lost_is_known_before_it_is_lost(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = machines(desk)
+    thread = one.begin((said("hunter2 and sesame"),), (answer("I see"),))
+    for machine in (one, two):
+        machine.engine.sync()
+    take_out(one, thread, "hunter2")
+    take_out(two, thread, "sesame")
+    one.engine.sync()
+    seen: list[tuple[str, ...]] = []
+    replace = conflicts.replace_scrubbed
+
+    def die(*given: object) -> None:
+        replace(*given)  # type: ignore[arg-type]
+        seen.append(two.pending.state().unscrubbed)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(conflicts, "replace_scrubbed", die)
+    with pytest.raises(KeyboardInterrupt):
+        two.engine.sync()
+    assert seen == [(thread,)]

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from treadle.core.events import Compacted, CompactionRequested, ToolUncertain
 from treadle.core.task.events import StateCompleted, StateFailed, TimeRanOut
+from treadle.exchange.words import words_of
 from treadle.thread.branches import ended_in
 from treadle.thread.facts import (
     ChildStarted,
@@ -25,7 +26,6 @@ from treadle.thread.facts import (
 )
 from treadle.thread.fold import ThreadFold
 from treadle.thread.history import Numbered
-from treadle.thread.words import words_of
 
 _SHOWN_ELSEWHERE: Final = (
     *(Compacted, CompactionRequested, ToolUncertain, StateCompleted, StateFailed, TimeRanOut),

@@ -13,11 +13,11 @@ from treadle.core.events import Compacted, LlmEvent, Steered, ToolCompleted, Use
 from treadle.core.messages import ToolCall
 from treadle.core.task.events import TaskGiven
 from treadle.core.tools import ToolExecutionOutcome
+from treadle.exchange.words import words_of
 from treadle.thread.branches import ended_in
 from treadle.thread.codec import Entry, UnknownEntryError, decode_entry
 from treadle.thread.facts import CommandBegun, CommandShown, ThreadCreated
 from treadle.thread.record import Record
-from treadle.thread.words import words_of
 
 
 class Line(Struct, frozen=True):

@@ -17,13 +17,13 @@ from treadle.core.config import AgentConfig as RequestSettings
 from treadle.core.llm import Usage
 from treadle.core.task.events import AgentConfig, TaskGiven
 from treadle.errors import UsageError
+from treadle.exchange.words import words_of
 from treadle.runtime.engine import AgentEngine
 from treadle.runtime.outputs import Output
 from treadle.runtime.session import Session, first_input
 from treadle.store.local import utc_now
 from treadle.thread.facts import Configured
 from treadle.thread.fold import TASK
-from treadle.thread.words import words_of
 from treadle.tools.builtin import builtin_tools
 
 Opened: TypeAlias = Session | AgentEngine

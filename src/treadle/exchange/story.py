@@ -19,6 +19,7 @@ from treadle.core.llm import Usage
 from treadle.core.messages import NOTE, Message, ToolCall
 from treadle.core.task.events import StateFailed
 from treadle.exchange.journals import Part
+from treadle.exchange.words import words_of
 from treadle.thread.branches import ended_in
 from treadle.thread.codec import Entry, UnknownEntryError, decode_entry
 from treadle.thread.facts import (
@@ -34,7 +35,6 @@ from treadle.thread.ledger import by_turn, spending
 from treadle.thread.legible import legible
 from treadle.thread.model import Thread
 from treadle.thread.record import Record
-from treadle.thread.words import words_of
 
 
 class Said(Struct, frozen=True):

@@ -19,8 +19,14 @@ from treadle.thread.facts import Base, ThreadCreated
 from treadle.thread.record import Record
 
 
-def still_stands(folders: Folders, base: Base) -> bool:
+def still_stands(folders: Folders, base: Base, last_hash: str = "") -> bool:
     """Whether a base is what a fork knew, now that the fork's journal is written.
+
+    Args:
+        folders: where it is.
+        base: the base.
+        last_hash: the hash its last record had when it was read, if what was read is kept: a scrub
+            leaves it another one.
 
     Raises:
         StorageBusyError: another process may be removing or scrubbing it at this moment.
@@ -35,7 +41,9 @@ def still_stands(folders: Folders, base: Base) -> bool:
                 hint="no fork was made; wait until it ends",
             )
     last = _ends_of(folders, base)[1]
-    return last is not None and (last.seq, last.hash) == (base.version, base.hash)
+    if last is None or not last.is_at(base.version, base.hash):
+        return False
+    return last_hash in ("", last.hash)
 
 
 def check_bases(folders: Folders, header: ThreadCreated) -> None:
@@ -53,7 +61,7 @@ def check_bases(folders: Folders, header: ThreadCreated) -> None:
             first, last = _ends_of(folders, base)
         except UnknownThreadError:
             first = last = None
-        is_known = last is not None and (last.seq, last.hash) == (base.version, base.hash)
+        is_known = last is not None and last.is_at(base.version, base.hash)
         if first is None or not is_known or base.thread in seen:
             raise _not_on(folders, fork, base)
         seen.add(base.thread)
@@ -68,7 +76,7 @@ def _ends_of(folders: Folders, base: Base) -> tuple[Record | None, Record | None
     last: Record | None = None
     for last in islice(Reading(folders.disk, path), min(max(base.version, 0), sys.maxsize)):
         first = first or last
-    if last is not None and (last.seq, last.hash) != (base.version, base.hash):
+    if last is not None and not last.is_at(base.version, base.hash):
         branch = merged_branch(folders, base, path)
         last = last if branch is None else branch[-1]
     return first, last

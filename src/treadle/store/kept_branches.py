@@ -106,5 +106,5 @@ def merged_branch(folders: Folders, base: Base, path: str) -> list[Record] | Non
 
 def _holds(folders: Folders, path: str, base: Base) -> bool:
     count = min(max(base.version, 0), sys.maxsize)
-    ends = [(one.seq, one.hash) for one in islice(Reading(folders.disk, path), count)][-1:]
-    return ends == [(base.version, base.hash)]
+    last = [*islice(Reading(folders.disk, path), count)][-1:]
+    return any(one.is_at(base.version, base.hash) for one in last)

@@ -146,7 +146,7 @@ class LocalStore:
     ) -> ThreadWriter:
         """A new thread that goes on from a version of another one, which stays as it is.
 
-        The history is not copied: the new thread names it by the hash of its last record. The other
+        The history is not copied: the new thread names it by the id of its last record. The other
         thread need not be free, nor intact after that version.
 
         Args:
@@ -195,7 +195,7 @@ class LocalStore:
         fold, problem = self._reader.fold_of(records[:last])
         if problem:
             raise ReadOnlyThreadError(problem)
-        base = Base(thread_id, last, records[last - 1].hash)
+        base = Base(thread_id, last, records[last - 1].id)
         header = replace(
             fold.header,
             format=FORMAT_VERSION,
@@ -212,7 +212,7 @@ class LocalStore:
         writer = self._begin(fold.branch(header), first, redact)
         is_good = False
         try:
-            is_good = still_stands(self.folders, base)
+            is_good = still_stands(self.folders, base, records[last - 1].hash)
             if self.folders.find(thread_id)[1]:
                 is_good = False
                 raise _trashed(thread_id)

@@ -179,7 +179,7 @@ class Reader:
         if last is None or last.seq < base.version:
             why = f"a fork goes on from its version {base.version}, which is not there"
             raise _not_on(fork, path, reading.found.head.size, why)
-        if last.hash != base.hash:
+        if not last.is_at(base.version, base.hash):
             why = f"a fork knew its version {base.version} with other contents"
             raise _not_on(fork, path, 0, why)
 

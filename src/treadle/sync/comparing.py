@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Final
 
@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from treadle.api.marks import Mark
 from treadle.sync.survey import scrubbed
+from treadle.thread.facts import Scrubbed
 from treadle.thread.record import Record
 
 
@@ -53,17 +54,32 @@ def compare(ours: Sequence[Record], theirs: Sequence[Record], acked: Mark) -> Co
         return Compared(Relation.SAME if count == len(theirs) else Relation.BEHIND, count)
     if count == len(theirs):
         return Compared(Relation.AHEAD, count)
-    # A scrub leaves numbers, times and kinds of records as they were, up to the last one before it.
-    # That another machine says so is no proof: what has not that shape is another branch, and what
-    # is ours is kept.
-    said_there = [said for one in theirs[count:] if (said := scrubbed(one))]
+    both = _alike(ours, theirs, count, is_same=_is_same)
+    if both > count:
+        here, there = _scrubs(ours), _scrubs(theirs)
+        # The server's chain stands, also where both were scrubbed.
+        is_ours = bool(here - there) and not there - here
+        return Compared(Relation.SCRUBBED_HERE if is_ours else Relation.SCRUBBED_THERE, both)
+    return _compare_old(ours, theirs, acked, count)
+
+
+def _compare_old(
+    ours: Sequence[Record], theirs: Sequence[Record], acked: Mark, count: int
+) -> Compared:
+    """Compare journals that older programs may have scrubbed, which let the ids of records go.
+
+    A scrub leaves numbers, times and kinds of records as they were, up to the last one before it.
+    That another machine says so is no proof: what has not that shape is another branch, and what
+    is ours is kept.
+    """
+    said_there = [said for one in theirs[count:] if (said := _old_scrub(one))]
     places = {record.hash: record.seq for record in ours}
     if said_there:
         alike = _alike(ours, theirs, count)
         known = [places[said.before] for said in said_there if said.before in places]
         if alike > count and alike >= max(known, default=0):
             return Compared(Relation.SCRUBBED_THERE, alike)
-    if any(scrubbed(one) for one in ours[count:]):
+    if any(_old_scrub(one) for one in ours[count:]):
         alike = _alike(ours, theirs, count)
         has_acked = 0 < acked.seq <= len(theirs) and theirs[acked.seq - 1].hash == acked.hash
         alike = max(alike, acked.seq if has_acked and acked.seq <= len(ours) else 0)
@@ -72,9 +88,35 @@ def compare(ours: Sequence[Record], theirs: Sequence[Record], acked: Mark) -> Co
     return Compared(Relation.DIVERGED if count else Relation.STRANGERS, count)
 
 
-def _alike(ours: Sequence[Record], theirs: Sequence[Record], count: int) -> int:
+def _scrubs(records: Sequence[Record]) -> set[str]:
+    """The scrubs that these records have seen, by their ids."""
+    return {one.id for one in records if scrubbed(one)}
+
+
+def _old_scrub(record: Record) -> Scrubbed | None:
+    """What it says of a scrub by an older program."""
+    said = scrubbed(record)
+    return None if said is None or said.keeps_ids else said
+
+
+def _is_same(mine: Record, other: Record) -> bool:
+    return mine.id == other.id
+
+
+def _is_any(mine: Record, other: Record) -> bool:
+    return True
+
+
+def _alike(
+    ours: Sequence[Record],
+    theirs: Sequence[Record],
+    count: int,
+    is_same: Callable[[Record, Record], bool] = _is_any,
+) -> int:
     """How many records are the same but for what a scrub takes out, from the first on."""
     for mine, other in zip(ours[count:], theirs[count:], strict=False):
+        if not is_same(mine, other):
+            break
         if (mine.at, _kind(mine)) != (other.at, _kind(other)) or not _may_be_one(mine, other):
             break
         count += 1

@@ -31,13 +31,13 @@ from treadle.store.taking_in import (
     replace_journal,
     writes_of,
 )
-from treadle.store.upkeep.remains import Remains
+from treadle.store.upkeep.scrubbed_elsewhere import replace_scrubbed
 from treadle.store.upkeep.trash import Trash
 from treadle.sync.comparing import Compared, Relation, compare
 from treadle.sync.cursors import Cursor
 from treadle.sync.kit import Kit, OnConflict
 from treadle.sync.outputs import fetch_outputs
-from treadle.sync.pending import Conflict
+from treadle.sync.pending import Conflict, State
 from treadle.sync.refusals import scrubbed_there
 from treadle.sync.shareable import spoken_of
 from treadle.sync.survey import scrubbed
@@ -243,38 +243,34 @@ def _take_scrubbed(
 ) -> Together:
     """Take the server's journal, out of which another machine has taken a text.
 
-    Our branch is kept only if a thread that was never sent goes on from it: the text is to go.
     What we have scrubbed ourselves comes back with it; nobody here knows any more what that was.
+    That this is so is noted before it is.
     """
     count = compared.count
     event = None
     has_lost = any(scrubbed(one) for one in mine.records[count:])
     if mine.head.seq > count:
         event = _merged(kit, theirs, count, mine.records[count:], theirs)
-    new = _behind(kit, data, theirs[-1], event)
-    notes: tuple[str, ...] = (scrubbed_there(mine.id),)
-    if forks := _forks_on(kit, mine, {(one.seq, one.hash) for one in theirs}):
-        path = keep_branch(kit.store.folders, mine.id, mine.head, mine.data)
-        why = f"what {', '.join(forks)} goes on from is kept as it was in {path}: scrub it here too"
-        notes = (*notes, why)
-    replace_journal(kit.store, mine, new)
+    if has_lost:
+        note_scrub(kit, mine.id, is_lost=True)
+    replace_scrubbed(kit.store, mine, _behind(kit, data, theirs[-1], event))
     conflict = None
     if event is not None:
         why = "it was scrubbed on another machine meanwhile"
         conflict = Conflict(mine.id, kit.now(), "merge", mine.head.seq, note=why)
+    notes = (scrubbed_there(mine.id),)
     return replace(together, conflict=conflict, notes=notes, has_lost_scrub=has_lost)
 
 
-def _forks_on(kit: Kit, mine: Opened, there: set[tuple[int, str]]) -> list[str]:
-    """Threads that were never sent and go on from a record of ours that the server has not got."""
-    had = {(one.seq, one.hash) for one in mine.records} - there
-    return [
-        fork
-        for fork, base in Remains(kit.store.folders, str).bases().items()
-        if base.thread == mine.id
-        and (base.version, base.hash) in had
-        and kit.cursors.get(fork) is None
-    ]
+def note_scrub(kit: Kit, thread_id: str, *, is_lost: bool) -> None:
+    """Whether what was scrubbed here is to be scrubbed again: kept until that is done."""
+
+    def noted(state: State) -> State:
+        others = tuple(one for one in state.unscrubbed if one != thread_id)
+        return replace(state, unscrubbed=(*others, thread_id) if is_lost else others)
+
+    if is_lost or thread_id in kit.pending.state().unscrubbed:
+        kit.pending.change_state(noted)
 
 
 def _keep_ours(
@@ -328,7 +324,7 @@ def as_fork(kit: Kit, mine: Opened, count: int) -> tuple[str, bytes] | None:
             parent_call=None,
             depth=0,
             is_private=False,
-            base=Base(mine.id, rest.version, records[rest.version - 1].hash),
+            base=Base(mine.id, rest.version, records[rest.version - 1].id),
         )
         first: list[Entry] = [header, *facts_of(ground.machine.config)]
         data, head = encode_batch(Head(), rest.at, [encode_entry(one)[1] for one in first])

@@ -29,14 +29,14 @@ from treadle.errors import (
     UnknownThreadError,
 )
 from treadle.sync.comparing import Relation
-from treadle.sync.conflicts import bring_together
+from treadle.sync.conflicts import bring_together, note_scrub
 from treadle.sync.cursors import Cursor
 from treadle.sync.decision import Here, Operation, decide
 from treadle.sync.heads import is_purged
 from treadle.sync.kit import Kit, OnConflict, Problem, Told
 from treadle.sync.noting import Notes
 from treadle.sync.ordering import in_order
-from treadle.sync.pending import Conflict, Entry, Sending, State
+from treadle.sync.pending import Conflict, Entry, Sending
 from treadle.sync.pulling import take_in
 from treadle.sync.pushing import push_all, refuse_secrets, replace_all, send_anew
 from treadle.sync.refusals import LOST_SCRUB, removed_with, why_refused
@@ -238,7 +238,7 @@ class Round:
                     self._tell_all(_replaced(kit, thread, cursor))
                 self._told.add("replaced", thread_id)
                 self._notes.done(thread_id)
-                self._note_scrub(thread_id, is_lost=False)
+                note_scrub(self._kit, thread_id, is_lost=False)
                 return
             except RemoteConflictError as error:
                 if not error.seq and cursor.seq:
@@ -256,7 +256,7 @@ class Round:
     def _purge(self, thread_id: str, head: ThreadHead | None = None) -> None:
         self._kit.remote.purge(thread_id)
         self._kit.cursors.remove(thread_id)
-        self._note_scrub(thread_id, is_lost=False)
+        note_scrub(self._kit, thread_id, is_lost=False)
         if (private := self._survey.private_above(thread_id)) is not None:
             self._told.add("notes", removed_with(thread_id, private))
         self._told.add("removed", thread_id)
@@ -317,7 +317,6 @@ class Round:
             ),
         )
         if found.has_lost_scrub:
-            self._note_scrub(thread_id, is_lost=True)
             return False
         if found.conflict is not None and found.conflict.fork:
             self._push_fork(found.conflict.fork)
@@ -390,16 +389,6 @@ class Round:
         self._kit.pending.change_state(
             lambda state: replace(state, conflicts=(*state.conflicts, conflict))
         )
-
-    def _note_scrub(self, thread_id: str, *, is_lost: bool) -> None:
-        """Whether what was scrubbed here is to be scrubbed again: kept until that is done."""
-
-        def noted(state: State) -> State:
-            others = tuple(one for one in state.unscrubbed if one != thread_id)
-            return replace(state, unscrubbed=(*others, thread_id) if is_lost else others)
-
-        if is_lost or thread_id in self._kit.pending.state().unscrubbed:
-            self._kit.pending.change_state(noted)
 
     def _tell_unscrubbed(self, thread_ids: Container[str]) -> None:
         for one in self._kit.pending.state().unscrubbed:

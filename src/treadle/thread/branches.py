@@ -96,7 +96,7 @@ def flat(records: Iterable[Record]) -> Iterator[BranchRecord]:
         plain: dict[str, Any] = msgspec.json.decode(record.event)
         merged = _as_merge(record) if plain.get("type") == "merged" else None
         if merged is None:
-            yield BranchRecord(record.seq, record.at, record.hash, plain)
+            yield BranchRecord(record.seq, record.at, record.id, plain)
         else:
             yield from merged.records
 
@@ -115,7 +115,7 @@ def branch_through(records: Iterable[Record], version: int, last_hash: str) -> l
     Args:
         records: the thread's own, in order from the first.
         version: the last record that is wanted.
-        last_hash: its hash.
+        last_hash: its id.
 
     Returns:
         The records both have, and the branch's own; the hashes of these are what the merge says.
@@ -126,7 +126,7 @@ def branch_through(records: Iterable[Record], version: int, last_hash: str) -> l
         merged = _as_merge(record) if b'"merged"' in bytes(record.event) else None
         if merged is not None and 1 <= merged.version <= len(known):
             branch = _upto(merged, version, last_hash)
-            if branch is not None and known[merged.version - 1].hash == merged.hash:
+            if branch is not None and known[merged.version - 1].is_at(merged.version, merged.hash):
                 return known[: merged.version] + branch
         known.append(record)
     return None
@@ -145,12 +145,16 @@ def _upto(merged: Merged, version: int, last_hash: str) -> list[Record] | None:
     return [Record(one.seq, one.at, Raw(event_of(one)), one.hash) for one in some]
 
 
-def known_in(records: Iterable[Record]) -> set[str]:
-    """The hashes of all records that are in a journal, by themselves or in a merge."""
-    known: set[str] = set()
+def events_by_id(records: Iterable[Record]) -> dict[str, bytes]:
+    """The events of all records that are in a journal, by themselves or in a merge."""
+    found: dict[str, bytes] = {}
     for record in records:
-        known.add(record.hash)
-        if b'"merged"' in bytes(record.event):
-            merged = _as_merge(record)
-            known.update(one.hash for one in (merged.records if merged is not None else ()))
-    return known
+        found[record.id] = bytes(record.event)
+        if b'"merged"' in found[record.id]:
+            found.update((one.hash, event_of(one)) for one in flat([record]))
+    return found
+
+
+def known_in(records: Iterable[Record]) -> set[str]:
+    """The ids of all records that are in a journal, by themselves or in a merge."""
+    return set(events_by_id(records))

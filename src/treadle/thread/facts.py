@@ -24,9 +24,9 @@ class _Fact(Struct, frozen=True, tag_field="type", omit_defaults=True):
 
 
 class Base(Struct, frozen=True):
-    """What a fork goes on from: a thread, one of its versions, and the chain hash of that record.
+    """What a fork goes on from: a thread, one of its versions, and the first hash of that record.
 
-    The hash covers all of the history before it, so that the fork has it by reference.
+    The hash covers all of the history before it. A scrub of that history leaves it as it is.
     """
 
     thread: str
@@ -259,11 +259,13 @@ class Restored(_Fact, frozen=True, tag="restored"):
 class Scrubbed(_Fact, frozen=True, tag="scrubbed"):
     """A text was removed from the whole thread, and its records chained anew.
 
-    `count` is how many records held it; `before` the hash of the last record before that.
+    `count` is how many records held it; `before` the hash of the last record before that. Records
+    keep their first hashes if `keeps_ids`; older programs have let them go.
     """
 
     count: int
     before: str
+    keeps_ids: bool = False
 
 
 class Shared(_Fact, frozen=True, tag="shared"):
@@ -284,7 +286,7 @@ class TakenOver(_Fact, frozen=True, tag="taken_over"):
 
 
 class BranchRecord(Struct, frozen=True):
-    """A record of another branch, as it stood there; its `hash` tells it from all others."""
+    """A record of another branch, as it stood there; its `hash`, the first, is its id."""
 
     seq: int
     at: str

@@ -27,7 +27,7 @@ def merge(
         common: the thread folded up to the last record that both sides have; it is used up.
         ancestor: that record.
         ours: our own records after it, in order.
-        known: the hashes of the records the other side has (`branches.known_in`).
+        known: the ids of the records the other side has (`branches.known_in`).
         host: our machine, for people.
 
     Returns:
@@ -36,21 +36,21 @@ def merge(
     lacking = [
         record
         for record in ours
-        if record.hash not in known and any(one.hash not in known for one in flat([record]))
+        if record.id not in known and any(one.hash not in known for one in flat([record]))
     ]
     if not lacking:
         return None
     branch = _Branch(common)
-    added = {record.hash for record in lacking}
+    added = {record.id for record in lacking}
     for record in ours:
         try:
-            branch.take(record, is_added=record.hash in added)
+            branch.take(record, is_added=record.id in added)
         except UnknownEntryError:
             break  # what a newer version wrote is kept as it is, and not understood
     is_chat = common.header.machine == CHAT
     return Merged(
         ancestor.seq,
-        ancestor.hash,
+        ancestor.id,
         tuple(one for one in flat(lacking) if one.hash not in known),
         made_whole(branch.messages()) if is_chat else (),
         branch.unheard() if is_chat else (),

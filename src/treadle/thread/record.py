@@ -8,6 +8,9 @@ A record is one line of JSON::
 its hash (that is: up to the comma before it, closed with a brace). Lines end at LF and nowhere
 else; JSON escapes every LF inside text.
 
+A record that a scrub has chained anew says which hash it had at first: `"id":"..."`.
+Whatever names a record for ever names it by that.
+
 A record that was written together with earlier ones names the first of them: `"batch":11`. Nothing
 of a write is acknowledged before all of it is durable. That is how a reader tells an unfinished
 write, of which a crash may leave any part, from damage (`Scanner`).
@@ -54,13 +57,24 @@ class Record(Struct, frozen=True):
     """One line of a journal.
 
     `seq` counts from 1 without gaps, `at` is UTC with six digits and `Z`, `event` holds the bytes
-    as they were written, so that fields this version does not know survive.
+    as they were written, so that fields this version does not know survive. `first_hash` is empty
+    unless a scrub has given the record another hash.
     """
 
     seq: int
     at: str
     event: Raw
     hash: str = ""
+    first_hash: str = msgspec.field(default="", name="id")
+
+    @property
+    def id(self) -> str:
+        """What tells it from all other records, scrubbed or not."""
+        return self.first_hash or self.hash
+
+    def is_at(self, version: int, name: str) -> bool:
+        """Whether it is this version of its thread, by its id or by the hash it has now."""
+        return self.seq == version and name in (self.id, self.hash)
 
 
 class _Body(Struct, frozen=True):
@@ -68,6 +82,7 @@ class _Body(Struct, frozen=True):
     at: str
     event: Raw
     batch: int = 0
+    first_hash: str = msgspec.field(default="", name="id")
 
 
 _decode_body = msgspec.json.Decoder(_Body).decode
@@ -310,7 +325,7 @@ def _verify(line: bytes, head: Head) -> Record | None:
     body = _parse_sealed(line)
     if body is None or body.seq != head.seq + 1:
         return None
-    return Record(body.seq, body.at, body.event, digest)
+    return Record(body.seq, body.at, body.event, digest, body.first_hash)
 
 
 def _parse(line: bytes) -> _Body | None:

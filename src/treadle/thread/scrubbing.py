@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from treadle.errors import UsageError
 from treadle.thread.codec import UnknownEntryError, decode_entry
 from treadle.thread.facts import BranchRecord
-from treadle.thread.record import Head, Record, chain, scan
+from treadle.thread.record import GENESIS, Head, Record, chain, scan
 
 _FIXED: Final = frozenset(
     {"base", "commit", "hash", "machine", "parent", "sha256", "thread", "tool_name", "tree"}
@@ -21,7 +21,7 @@ _FIXED: Final = frozenset(
 
 _OF_BRANCHES: Final = frozenset(BranchRecord.__struct_fields__)
 
-_NAMING: Final = ('"sha256"', '"commit"', '"base"')
+_NAMING: Final = ('"sha256"', '"commit"')
 """What stands in a record that names a thing that may have moved."""
 
 
@@ -29,8 +29,7 @@ class Change(Struct, frozen=True):
     """What becomes of records.
 
     `redact` takes the text out of a string. `moved` gives the new names of what has one: blobs,
-    commits, trees, and the hash of the record a fork goes on from. `sizes` gives the new sizes of
-    blobs, in bytes, by their old names.
+    commits, trees. `sizes` gives the new sizes of blobs, in bytes, by their old names.
     """
 
     redact: Callable[[str], str]
@@ -48,7 +47,7 @@ class Rechained(Struct, frozen=True):
 
 
 def rechain(data: bytes, change: Change) -> Rechained:
-    """Change the intact records of a journal. Order, times and batch marks stay.
+    """Change the intact records of a journal. Order, times, batch marks and ids stay.
 
     Args:
         data: the journal's bytes, from record 1; what stands after its intact records is left out.
@@ -57,24 +56,42 @@ def rechain(data: bytes, change: Change) -> Rechained:
     Raises:
         UsageError: the text is a part of how threads are written, or of the name of a thing.
     """
+
+    def changed(record: Record, before: bytes, after: bytes) -> bytes:
+        event = _change_event(record.seq, bytes(record.event), change)
+        _refuse_rest(record.seq, before + event + after, change)
+        return event
+
+    return rechained(data, changed)
+
+
+def rechained(data: bytes, changed: Callable[[Record, bytes, bytes], bytes]) -> Rechained:
+    """The intact records of a journal with other events.
+
+    Args:
+        data: the journal's bytes, from record 1.
+        changed: gives a record's new event; it is given what stands before and after the old one.
+    """
     lines: list[bytes] = []
     records: list[Record] = []
-    previous, start, count = Head(), 0, 0
+    previous, last, start, count = Head(), GENESIS, 0, 0
     for record in scan(data).records:
         stop = data.index(b"\n", start)
         seal = b',"hash":"%b"}' % record.hash.encode()
         body = data[start:stop].removesuffix(seal)
         start = stop + 1
-        event = bytes(record.event)
-        changed = _change_event(record.seq, event, change)
-        if changed != event:
-            count += 1
-            body = body.removesuffix(event) + changed
-        _refuse_rest(record.seq, body, change)
-        digest = chain(previous.hash, body + b"}")
+        before, old, after = body.partition(bytes(record.event))
+        first = b',"id":"%b"' % record.id.encode()
+        after = after.removesuffix(first)
+        event = changed(record, before, after)
+        count += event != old
+        if event != old or previous.hash != last:
+            body = before + event + after + first
+        last, digest = record.hash, chain(previous.hash, body + b"}")
         line = b'%b,"hash":"%b"}\n' % (body, digest.encode())
         lines.append(line)
-        records.append(Record(record.seq, record.at, msgspec.Raw(changed), digest))
+        name = record.first_hash if digest == record.hash else record.id
+        records.append(Record(record.seq, record.at, msgspec.Raw(event), digest, name))
         previous = Head(record.seq, digest, record.at, previous.size + len(line))
     return Rechained(b"".join(lines), records, previous, count)
 
@@ -164,7 +181,7 @@ def _words(value: Any) -> list[str]:
 
 def _refuse_rest(seq: int, body: bytes, change: Change) -> None:
     """Nothing may be left of the text, such as in a number or a time. Hashes are chance."""
-    text = body.decode("utf-8", "surrogateescape") + ',"hash":"'
+    text = body.decode("utf-8", "surrogateescape") + ',"id":"","hash":"'
     if change.redact(text) != text:
         raise _refusal(seq)
 

@@ -24,10 +24,13 @@ from treadle.errors import StoreError, ThreadBusyError, UsageError
 from treadle.secrets.redaction import Redactor
 from treadle.store.blobs import Blobs
 from treadle.store.drafts import replace_file
+from treadle.store.kept_branches import keep_branch
 from treadle.store.lease import Holder
 from treadle.store.local import LocalStore
+from treadle.store.taking_in import lines_of, opened, replace_journal
 from treadle.store.upkeep.remains import Remains
 from treadle.store.upkeep.scrub import scrub
+from treadle.store.upkeep.trash import Trash
 from treadle.thread.codec import Entry, decode_entry
 from treadle.thread.facts import Annotated, ChildStarted, ExtraSet, Scrubbed
 from treadle.thread.record import Condition
@@ -101,11 +104,12 @@ def test_order_times_batches_and_all_that_does_not_hold_the_text_stay(shelf: She
     assert len(after) == len(before) + 1
     for old, new in zip(before, after[:-1], strict=True):
         told, kept = json.loads(old), json.loads(new)
-        del told["hash"], kept["hash"]
+        name = told.pop("hash")
+        assert kept.pop("hash") == name or kept.pop("id") == name
         assert json.loads(redact(json.dumps(told, ensure_ascii=False))) == kept
     assert after[: len(before) - 2][:3] == before[:3]
     last = decode_entry(found.records[-1].event)
-    assert last == Scrubbed(2, head.hash)
+    assert last == Scrubbed(2, head.hash, keeps_ids=True)
     writer = shelf.store.open(thread)
     assert LABEL in list(writer.fold.conversation)[-1].content
     writer.close()
@@ -127,10 +131,7 @@ def test_a_rehearsal_says_what_would_be_done_and_writes_nothing(shelf: Shelf) ->
     said_before = scrub(shelf.store, [thread], redact, is_rehearsal=True)
     assert shelf.files() == before
     assert said_before.threads == scrub(shelf.store, [thread], redact).threads
-    assert {done.thread: done.count for done in said_before.threads} == {
-        thread: 2,
-        fork.thread_id: 0,
-    }
+    assert [(done.thread, done.count) for done in said_before.threads] == [(thread, 2)]
 
 
 FORMAT = (
@@ -249,21 +250,20 @@ def stands(shelf: Shelf, thread: str) -> tuple[object, ...]:
     return texts, fold.state_kind, fold.metadata.title
 
 
-def test_forks_are_chained_anew_and_sub_agents_are_scrubbed_too(shelf: Shelf) -> None:
+def test_forks_stay_as_they_are_and_sub_agents_are_scrubbed_too(shelf: Shelf) -> None:
     threads = family(shelf)
     thread, child, early, fork, of_fork = threads
     before = {one: stands(shelf, one) for one in threads}
-    untouched = shelf.journal(early).read_bytes()
+    forks = (early, fork, of_fork)
+    untouched = [shelf.journal(one).read_bytes() for one in forks]
     outcome = scrub(shelf.store, [thread], redact)
     assert {done.thread: done.count for done in outcome.threads} == {
         thread: 2,
         child: 1,
-        fork: 0,
-        of_fork: 0,
     }
     assert traces(shelf.places.data) == []
     assert {one: stands(shelf, one) for one in threads} == before
-    assert shelf.journal(early).read_bytes() == untouched
+    assert [shelf.journal(one).read_bytes() for one in forks] == untouched
     for one in threads:
         writer = shelf.store.open(one)
         fill(writer, (Annotated("goes on"),))
@@ -284,22 +284,50 @@ def test_what_other_threads_hold_is_told_and_left_to_them(shelf: Shelf) -> None:
     assert traces(shelf.places.data) == []
 
 
-def test_a_fork_that_a_stopped_scrub_has_reached_waits_for_the_same_one_again(shelf: Shelf) -> None:
+def test_a_fork_finds_its_base_however_often_that_was_scrubbed(shelf: Shelf) -> None:
+    thread = shelf.create(*leaky(SECRET))
+    other = Redactor({"other": "it said"}, length_min=4).redact
+    forks = [shelf.store.fork(thread, creator=CREATOR)]
+    forks[0].close()
+    for text in (redact, other):
+        scrub(shelf.store, [thread], text)
+        forks.append(shelf.store.fork(thread, version=5, creator=CREATOR))
+        forks[-1].close()
+    for fork in forks:
+        shelf.snapshot(fork.thread_id).unlink(missing_ok=True)
+        said = repr(list(shelf.store.load(fork.thread_id).fold.conversation))
+        assert SECRET not in said
+        assert "it said" not in said
+        shelf.store.open(fork.thread_id).close()
+    assert traces(shelf.places.data) == []
+
+
+def test_a_kept_branch_stays_what_forks_go_on_from(shelf: Shelf) -> None:
     thread = shelf.create(*leaky(SECRET))
     fork = shelf.store.fork(thread, creator=CREATOR)
     fork.close()
-    old = shelf.journal(thread).read_bytes()
-    other = Redactor({"other": "it said"}, length_min=4).redact
-    scrub(shelf.store, [thread], other)
-    shelf.journal(thread).write_bytes(old)
-    before = shelf.files()
-    with pytest.raises(UsageError, match="does not fit"):
-        scrub(shelf.store, [thread], redact)
-    assert shelf.files() == before
-    scrub(shelf.store, [thread], other)
+    data = shelf.journal(thread).read_bytes()
+    keep_branch(shelf.store.folders, thread, shelf.store.load(thread).head, data)
+    with opened(shelf.store, thread) as found:
+        replace_journal(shelf.store, found, b"".join(lines_of(data)[:2]))
     scrub(shelf.store, [thread], redact)
     assert traces(shelf.places.data) == []
+    assert LABEL in repr(list(shelf.store.load(fork.thread_id).fold.conversation))
     shelf.store.open(fork.thread_id).close()
+
+
+def test_two_names_that_a_cut_move_has_left_stay_one_thread(shelf: Shelf) -> None:
+    thread = shelf.create(*leaky(SECRET))
+    shelf.places.data.joinpath("trash").mkdir(exist_ok=True)
+    (shelf.places.data / "trash" / f"{thread}.jsonl").hardlink_to(shelf.journal(thread))
+    scrub(shelf.store, [thread], redact)
+    writer = shelf.store.open(thread)
+    fill(writer, (Annotated("goes on"),))
+    writer.close()
+    Trash(shelf.store).put([thread])
+    Trash(shelf.store).take_back([thread])
+    assert "goes on" in shelf.journal(thread).read_text()
+    assert traces(shelf.places.data) == []
 
 
 def test_a_thread_it_cannot_be_taken_out_of_is_named_and_all_others_are_done(shelf: Shelf) -> None:
@@ -315,7 +343,7 @@ def test_a_thread_it_cannot_be_taken_out_of_is_named_and_all_others_are_done(she
     outcome = scrub(shelf.store, [tool, thread], short, wants_rest=True)
     assert list(outcome.refused) == [tool]
     assert f"record 5 of thread {tool}" in outcome.refused[tool]
-    assert {done.thread for done in outcome.threads} == {thread, fork.thread_id}
+    assert {done.thread for done in outcome.threads} == {thread}
     assert "editor" not in shelf.journal(thread).read_text()
     kept = f"threads/{tool}.jsonl"
     assert shelf.files()[kept] == before[kept]

@@ -14,11 +14,11 @@ from typing import Final
 
 import msgspec
 from msgspec import Struct
-from sqlalchemy import ColumnElement, Connection, and_, delete, insert, or_, select
+from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, or_, select
 
 from treadle.api.codes import Code
 from treadle.api.marks import SEQ_MAX, Mark
-from treadle.server.data.schema import documents, records, threads
+from treadle.server.data.schema import changes, documents, records, threads
 from treadle.server.problems import Refusal
 from treadle.thread.branches import branch_through
 from treadle.thread.codec import Entry, UnknownEntryError, decode_entry
@@ -51,7 +51,8 @@ class Folded(Struct):
     """A fold, and how far it is ahead of its snapshot. Whoever has it, has it alone.
 
     `key` is that of the thread's row: several people may have a thread of one id. `size` counts the
-    bytes of all records in it, `tail_size` those after the snapshot.
+    bytes of all records in it, `tail_size` those after the snapshot. `rewrite` is the last change,
+    as a fork was folded, in which what it goes on from was rewritten.
     """
 
     key: str
@@ -60,6 +61,7 @@ class Folded(Struct):
     size: int = 0
     tail_size: int = 0
     snapshot_size: int = 0
+    rewrite: int = 0
 
     def take(self, record: Record, size: int) -> Entry:
         """Apply one more record of so many bytes.
@@ -150,7 +152,17 @@ def fold_at(db: Connection, key: str, mark: Mark) -> Folded:
     Raises:
         Refusal: unfoldable; a newer version of the server has taken it, or its base is gone.
     """
-    return FOLDS.take(key, mark) or _read(db, key, mark)
+    found = FOLDS.take(key, mark)
+    if found is None or found.fold.header.base is None:
+        return found or _read(db, key, mark)
+    # Its mark says nothing of what it goes on from: another process may have taken a text out.
+    is_new = found.rewrite == _last_rewrite(db, key)
+    return found if is_new else _read(db, key, mark)
+
+
+def _last_rewrite(db: Connection, key: str) -> int:
+    mine = and_(changes.c.thread_id == key, changes.c.kind == "rewritten")
+    return db.execute(select(func.max(changes.c.change)).where(mine)).scalar_one() or 0
 
 
 def begun(db: Connection, key: str, header: ThreadCreated, below: str | None) -> Folded:
@@ -167,11 +179,12 @@ def begun(db: Connection, key: str, header: ThreadCreated, below: str | None) ->
     """
     if header.base is None or below is None:
         return _above(None, key, header)
-    mark = Mark(header.base.version, header.base.hash)
     if header.base.thread == header.thread:
         raise base_is_missing()
-    if not has_mark(db, below, mark):
-        return _above(_read(db, below, mark), key, header)
+    mark = mark_of_base(db, below, header.base)
+    if mark is None:
+        gone = Mark(header.base.version, header.base.hash)
+        return _above(_read(db, below, gone), key, header)
     folded = fold_at(db, below, mark)
     above = _above(folded, key, header)
     FOLDS.put(folded)
@@ -197,7 +210,11 @@ def find_base(
     at = and_(
         records.c.thread_id == threads.c.key,
         records.c.seq == base.version,
-        records.c.hash == base.hash,
+        # A scrub has changed the hash of the record, and not its id.
+        or_(
+            records.c.hash == base.hash,
+            records.c.line.contains(f',"id":"{base.hash}","hash":"', autoescape=True),
+        ),
     )
     query = (
         select(threads.c.key)
@@ -213,6 +230,14 @@ def find_base(
 def has_mark(db: Connection, key: str, mark: Mark) -> bool:
     """Whether a thread has this record."""
     return mark_at(db, key, mark.seq) == mark
+
+
+def mark_of_base(db: Connection, key: str, base: Base) -> Mark | None:
+    """Where the record that a fork goes on from stands now; `None` if its thread has it not."""
+    for record, _ in _records_between(db, key, base.version - 1, base.version):
+        if record.is_at(base.version, base.hash):
+            return Mark(record.seq, record.hash)
+    return None
 
 
 def mark_at(db: Connection, key: str, seq: int) -> Mark | None:
@@ -262,7 +287,7 @@ def _read(db: Connection, key: str, mark: Mark) -> Folded:
         below = find_base(db, base, _owner_of(db, key))
         if below is None:
             raise base_is_missing()
-        key, mark = below, Mark(base.version, base.hash)
+        key, mark = below, mark_of_base(db, below, base) or Mark(base.version, base.hash)
     for own_key, at, header, branch in reversed(way):
         if folded is None or folded.key != own_key:
             folded = _above(folded, own_key, header)
@@ -272,6 +297,8 @@ def _read(db: Connection, key: str, mark: Mark) -> Folded:
         if folded.mark != at:  # it was removed while it was read
             raise base_is_missing()
     assert folded is not None
+    if folded.fold.header.base is not None:
+        folded.rewrite = _last_rewrite(db, folded.key)
     return folded
 
 

@@ -1,7 +1,7 @@
 """What takes something away for good: a scrubbed chain in place of the old one, and a purge.
 
-Other threads keep what is theirs: a fork has its base's history in its own documents, so whoever
-scrubs or purges a thread does the same with its forks.
+Forks keep the records that are theirs. What a scrub has taken out of a thread goes with it out of
+what is made of them; a purge leaves them what they need to stand by themselves.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import Any, Final
 from sqlalchemy import Connection, Table, delete, select, update
 
 from treadle.api.codes import Code
-from treadle.api.marks import Mark
+from treadle.api.marks import SEQ_MAX, Mark
 from treadle.api.types import ThreadHead
 from treadle.server import search
 from treadle.server.context import Context, Verb
 from treadle.server.data.database import truncates_the_log
-from treadle.server.data.folding import FOLDS, begun, has_mark
+from treadle.server.data.folding import FOLDS, begun, has_mark, lines_between, record_of
 from treadle.server.data.schema import (
     blobs,
     documents,
@@ -29,6 +29,7 @@ from treadle.server.data.schema import (
 from treadle.server.kept.arriving import read_batch
 from treadle.server.kept.columns import BLANK
 from treadle.server.kept.feed import announce, head_of
+from treadle.server.kept.forks import forks_of, refold
 from treadle.server.kept.pushing import (
     RECORDS,
     Before,
@@ -91,6 +92,9 @@ def replace_all(context: Context, thread_id: str, base: Mark, body: bytes) -> Th
     )
     if changed.rowcount != 1:
         raise conflict(stands_at, base)
+    lines = lines_between(context.db, row.key, 0, SEQ_MAX)
+    forks = forks_of(context, row)
+    old = [record_of(line) for line in lines] if forks else []
     _remove(context.db, row.key, *_TEXTS)
     search.forget(context.db, row.key)
     _remove_blobs_but(context.db, row.key, {ref.sha256 for _, ref in outputs_of(batch.records)})
@@ -99,8 +103,10 @@ def replace_all(context: Context, thread_id: str, base: Mark, body: bytes) -> Th
     _follow(context, row, folded.fold)
     audit.note(context, "thread_rewritten", row.key, f"version {row.version} -> {batch.mark.seq}")
     truncates_the_log(context.db)
-    head = announce(context, row.key, batch.mark, "rewritten")
     FOLDS.forget(row.key)
+    for fork in forks:
+        refold(context, fork, row, old, batch.records)
+    head = announce(context, row.key, batch.mark, "rewritten")
     FOLDS.put(folded)
     return head
 

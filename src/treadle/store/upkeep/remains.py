@@ -11,13 +11,15 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from treadle.errors import DiskError
+from treadle.errors import DiskError, UsageError
 from treadle.store.blobs import ASIDE, is_blob_name
 from treadle.store.drafts import drafts_of
 from treadle.store.folders import JOURNAL, LOCK, SNAPSHOT, Folders
 from treadle.store.journal import told_as
 from treadle.store.upkeep.strangers import strangers
 from treadle.thread.facts import Base
+from treadle.thread.record import scan
+from treadle.thread.scrubbing import Change, rechain
 
 Redact: TypeAlias = Callable[[str], str]
 
@@ -122,8 +124,11 @@ class Remains:
                         threads.add(thread_id)
         return found
 
-    def quarantined(self, thread_id: str) -> Iterator[tuple[str, bytes]]:
-        """What is in quarantine, or a kept branch, of a thread and holds the text; without it."""
+    def quarantined(self, thread_id: str, change: Change) -> Iterator[tuple[str, bytes]]:
+        """What is in quarantine, or a kept branch, of a thread and holds the text; without it.
+
+        A branch stays a journal: forks go on from it.
+        """
         for folder in (self._folders.quarantine, self._folders.branches):
             for name in sorted(self._names(folder)):
                 if name.startswith(thread_id):
@@ -131,7 +136,16 @@ class Remains:
                     data = self._read(path)
                     changed = change_bytes(data, self._redact)
                     if changed != data:
-                        yield path, changed
+                        is_branch = folder == self._folders.branches
+                        yield path, self._branch(data, change) if is_branch else changed
+
+    def _branch(self, data: bytes, change: Change) -> bytes:
+        """A kept branch without the text; what is no record of it as it comes."""
+        with suppress(UsageError):
+            new = rechain(data, change).data
+            rest = data[scan(data).head.size :]
+            return new + change_bytes(rest, self._redact)
+        return change_bytes(data, self._redact)
 
     def holding(self) -> list[str]:
         """The paths of all of the store's files that hold the text.

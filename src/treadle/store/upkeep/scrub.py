@@ -18,7 +18,7 @@ from typing import Final, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from treadle.errors import DamagedJournalError, TreadleError, UsageError
+from treadle.errors import TreadleError, UsageError
 from treadle.store.blobs import Blobs
 from treadle.store.drafts import replace_file
 from treadle.store.folders import SNAPSHOT
@@ -26,7 +26,6 @@ from treadle.store.journal import settle, told_as
 from treadle.store.live import forget_live
 from treadle.store.local import LocalStore
 from treadle.store.reading import apply_records, header_of
-from treadle.store.upkeep.past_scrubs import has_missed_scrub, was_scrubbed
 from treadle.store.upkeep.remains import Redact, Remains, change_bytes
 from treadle.store.upkeep.trash import Trash
 from treadle.thread.codec import UnknownEntryError, decode_entry, encode_entry
@@ -110,8 +109,8 @@ def scrub(
 ) -> Outcome:
     """Take a text out of threads and those of their sub-agents, in all forms that `redact` knows.
 
-    The threads of forks are chained anew, because they name the history they share by its hash;
-    what they hold themselves stays. Safe to be stopped anywhere and done again.
+    What the threads of forks hold themselves stays; of the history they share, they know the first
+    hash. Safe to be stopped anywhere and done again.
 
     Args:
         store: where the threads are.
@@ -132,11 +131,11 @@ def scrub(
         work = _Work(store, redact, thread_ids, wants_rest=wants_rest)
         if not is_rehearsal:
             work.hold(held)
-        work.plan({}, is_final=states is None and not is_rehearsal)
+        work.plan({})
         if is_rehearsal:
             return work.outcome()
         if states is not None:
-            work.plan(work.move_files(states), is_final=True)
+            work.plan(work.move_files(states))
         work.write()
         if states is not None:
             states.remove_old()
@@ -157,11 +156,12 @@ class _Work:
         self._bases = self._remains.bases()
         self._order = self._with_forks()
         self._blobs: dict[str, bytes] = {}
+        self._moved: Mapping[str, str] = {}
+        self._sizes: Mapping[str, int] = {}
         self._old_blobs: list[str] = []
         self._kept_blobs: dict[str, tuple[str, ...]] = {}
         self._plans: dict[str, _Plan] = {}
         self._file_count = 0
-        self._is_final = False
         self._wants_rest = wants_rest
         self._refused: dict[str, str] = {}
 
@@ -211,7 +211,10 @@ class _Work:
 
     def hold(self, held: ExitStack) -> None:
         """Hold the locks of all threads concerned; forks that were made meanwhile too."""
-        held.enter_context(Trash(self._store).held())
+        trash = Trash(self._store)
+        held.enter_context(trash.held())
+        # A move that was cut has left two names of one file: written anew they were two threads.
+        trash.settle()
         locked: set[str] = set()
         while missing := set(self._order) - locked:
             for thread_id in sorted(missing):
@@ -224,13 +227,12 @@ class _Work:
 
     # ---- what becomes of them --------------------------------------------------------------
 
-    def plan(self, moved: Mapping[str, str], *, is_final: bool) -> None:
+    def plan(self, moved: Mapping[str, str]) -> None:
         """Work out all new bytes, and fold them. Raises as `scrub`.
 
-        As long as it is not final, the new names of file states are not known, and with them what
-        a fork must fit that an earlier scrub has reached before it was stopped.
+        Args:
+            moved: the new names of file states, as far as they are known.
         """
-        self._is_final = is_final
         # A thread that is refused keeps its blobs: then all is worked out anew, without it.
         while self._plan_all(moved):
             pass
@@ -242,20 +244,19 @@ class _Work:
         names = {old: sha256(self._blobs[old]).hexdigest() for old in self._blobs}
         sizes = {old: len(data) for old, data in self._blobs.items()}
         self._plans = {}
+        self._moved, self._sizes = {**moved, **names}, sizes
         for thread_id in self._order:
             try:
-                self._plan_thread(thread_id, {**moved, **names}, sizes)
+                self._plan_thread(thread_id)
             except UsageError as error:
                 if not self._wants_rest or thread_id not in self._targets:
                     raise
                 self._targets.discard(thread_id)
                 self._refused[thread_id] = error.message
-                self._plan_thread(thread_id, {**moved, **names}, sizes)
+                self._plan_thread(thread_id)
         return len(self._refused) > count
 
-    def _plan_thread(
-        self, thread_id: str, moved: Mapping[str, str], sizes: Mapping[str, int]
-    ) -> None:
+    def _plan_thread(self, thread_id: str) -> None:
         if thread_id in self._targets and self._redact(thread_id) != thread_id:
             raise UsageError(
                 f"the text is a part of the id of thread {thread_id}, and of file names",
@@ -263,7 +264,7 @@ class _Work:
             )
         self._plans.pop(thread_id, None)
         for path, in_trash in self._remains.journals(thread_id):
-            plan = self._plan_of(thread_id, path, in_trash, moved, sizes)
+            plan = self._plan_of(thread_id, path, in_trash)
             self._plans.setdefault(thread_id, plan)
             self._plans[path] = plan
         self._check(self._plans[thread_id])
@@ -277,19 +278,12 @@ class _Work:
         self._kept_blobs = {name: tuple(names) for name, names in others.items() if names}
         self._old_blobs = [name for name, names in others.items() if not names]
 
-    def _plan_of(
-        self,
-        thread_id: str,
-        path: str,
-        in_trash: bool,
-        moved: Mapping[str, str],
-        sizes: Mapping[str, int],
-    ) -> _Plan:
+    def _plan_of(self, thread_id: str, path: str, in_trash: bool) -> _Plan:
         data = self._read(path)
         found = scan(data)
         is_target = thread_id in self._targets
         redact = self._redact if is_target else _unchanged
-        change = Change(redact, {**moved, **self._base_hash(thread_id, path)}, sizes)
+        change = Change(redact, self._moved, self._sizes)
         try:
             new = rechain(data, change)
         except UsageError as error:
@@ -306,7 +300,7 @@ class _Work:
             written += clean_rest
         elif has_changed:
             count = new.count if is_target else 0
-            _, event = encode_entry(Scrubbed(count, found.head.hash))
+            _, event = encode_entry(Scrubbed(count, found.head.hash, keeps_ids=True))
             written += encode_batch(new.head, self._store.now(), [event])[0]
         plan = replace(plan, data=written)
         return replace(plan, snapshot=self._new_snapshot(plan))
@@ -335,29 +329,6 @@ class _Work:
     def _snapshot_path(self, plan: _Plan) -> str:
         return self._store.folders.path(plan.thread, SNAPSHOT, in_trash=plan.in_trash)
 
-    def _base_hash(self, thread_id: str, path: str) -> Mapping[str, str]:
-        """The hash a fork knows its history by, and what it is now; nothing if it is the same."""
-        base = self._bases.get(thread_id)
-        plan = None if base is None else self._plans.get(base.thread)
-        if base is None or plan is None or not 1 <= base.version <= len(plan.new.records):
-            return {}
-        old = plan.found.records[base.version - 1].hash
-        new = plan.new.records[base.version - 1].hash
-        is_stale = base.hash not in (old, new)
-        if is_stale and has_missed_scrub(base, plan.found.records):
-            return {base.hash: new}
-        if is_stale and not self._is_final:
-            return {}
-        # One that no scrub has ever reached is damaged for another reason, and stays as it is.
-        if is_stale and was_scrubbed(scan(self._read(path)).records):
-            # Such as after a scrub that was stopped, if this one were for another text.
-            raise UsageError(
-                f"thread {thread_id} does not fit thread {base.thread}, which it goes on from: "
-                "another scrub may have been stopped",
-                hint="run that one again first, with the same text and the same --kind",
-            )
-        return {} if is_stale or base.hash == new else {old: new}
-
     def _check(self, plan: _Plan) -> None:
         """The new records must fold to where the old ones do."""
         if not plan.new.records or plan.data is None:
@@ -382,9 +353,10 @@ class _Work:
             fold = ThreadFold(header)
         elif base.thread in self._plans:
             known = self._plans[base.thread].new.records[: base.version]
-            if len(known) < base.version or known[-1].hash != base.hash:
-                raise DamagedJournalError(thread_id, 0, "it does not fit what it goes on from")
-            fold = self._fold(base.thread, known)[0].branch(header)
+            if known and known[-1].is_at(base.version, base.hash):
+                fold = self._fold(base.thread, known)[0].branch(header)
+            else:  # a branch that another one has taken the place of: folded as it is still
+                fold = self._store.beginning(thread_id)
         else:
             fold = self._store.beginning(thread_id)
         return fold, apply_records(fold, list(records))
@@ -416,7 +388,8 @@ class _Work:
             Blobs(folders).keep(data)
         for thread_id in reversed(self._order):
             if thread_id in self._targets:
-                for path, data in self._remains.quarantined(thread_id):
+                change = Change(self._redact, self._moved, self._sizes)
+                for path, data in self._remains.quarantined(thread_id, change):
                     replace_file(self._disk, path, data)
                     self._file_count += 1
             for path, _ in self._remains.journals(thread_id):

@@ -19,6 +19,7 @@ from treadle.core.events import (
 )
 from treadle.core.task.events import TaskGiven, TaskResumed
 from treadle.core.tools import RiskLevel
+from treadle.exchange.words import Words, words_of
 from treadle.thread.codec import Entry
 from treadle.thread.facts import (
     Annotated,
@@ -35,7 +36,6 @@ from treadle.thread.facts import (
     Tagged,
     ThreadCreated,
 )
-from treadle.thread.words import Words, words_of
 
 SILENT = (
     RetryTimeoutFired,

@@ -1,0 +1,108 @@
+"""Taking over a journal out of which another machine has taken a text, and the text with it.
+
+The text may stand in what this machine has made of the old journal: in snapshots of the threads
+that go on from it, and in branches of it that are kept. All of that goes first, so that the same
+again finishes what was stopped.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import ExitStack
+
+from treadle.store.drafts import replace_file
+from treadle.store.folders import SNAPSHOT
+from treadle.store.journal import read_journal, told_as
+from treadle.store.kept_branches import keep_branch, kept_branches
+from treadle.store.live import forget_live
+from treadle.store.local import LocalStore
+from treadle.store.taking_in import Opened, replace_journal
+from treadle.store.upkeep.remains import Remains
+from treadle.store.upkeep.trash import Trash
+from treadle.thread.branches import branch_through, events_by_id
+from treadle.thread.facts import Base
+from treadle.thread.record import Head, Record, scan
+from treadle.thread.scrubbing import rechained
+from treadle.thread.snapshot import decode_snapshot
+
+
+def replace_scrubbed(store: LocalStore, thread: Opened, data: bytes) -> None:
+    """Put a scrubbed journal in the place of that of a thread which is held.
+
+    Args:
+        store: where it is.
+        thread: the thread, as it was before.
+        data: the whole new journal.
+
+    Raises:
+        ThreadBusyError: a thread that goes on from it is open, and has the text in memory; nothing
+            was changed.
+        StorageBusyError: another process moves, removes or scrubs threads; nothing was changed.
+        StoreError: as `replace_journal`; it is as it was, or as it is to be.
+    """
+    records = scan(data).records
+    events = events_by_id(records)
+    with ExitStack() as held:
+        held.enter_context(Trash(store).held())
+        bases = Remains(store.folders, str).bases()
+        forks = _forks_of(thread.id, bases)
+        for fork in forks:
+            held.callback(store.folders.disk.close, store.lock(fork))
+        for one in kept_branches(store.folders, thread.id):
+            with told_as("read", one.path):
+                old = store.folders.disk.read(one.path)
+            new = _refreshed(old, events)
+            if new != old:
+                replace_file(store.folders.disk, one.path, new)
+        own = [bases[fork] for fork in forks if bases[fork].thread == thread.id]
+        if any(_is_lost(base, thread.records, records) for base in own):
+            keep_branch(store.folders, thread.id, thread.head, _refreshed(thread.data, events))
+        for fork in forks:
+            _forget_snapshot(store, fork)
+        for one_id in (thread.id, *forks):
+            forget_live(store.places, one_id)
+        replace_journal(store, thread, data)
+
+
+def _forks_of(thread_id: str, bases: Mapping[str, Base]) -> list[str]:
+    """All that goes on from a thread, at any depth."""
+    found: dict[str, None] = {}
+    todo = [thread_id]
+    while todo:
+        one = todo.pop()
+        more = [fork for fork, base in bases.items() if base.thread == one and fork not in found]
+        found.update(dict.fromkeys(more))
+        todo += more
+    return [one for one in found if one != thread_id]
+
+
+def _refreshed(data: bytes, events: Mapping[str, bytes]) -> bytes:
+    """A branch with its records as they are in the scrubbed journal, as far as they are there."""
+
+    def event_of(record: Record, _before: bytes, _after: bytes) -> bytes:
+        return events.get(record.id, bytes(record.event))
+
+    return rechained(data, event_of).data + data[scan(data).head.size :]
+
+
+def _is_lost(base: Base, old: list[Record], new: list[Record]) -> bool:
+    """Whether a fork goes on from a record that the new journal has not got."""
+    had, has = ([one for one in part if one.is_at(base.version, base.hash)] for part in (old, new))
+    return bool(had) and not has and branch_through(new, base.version, base.hash) is None
+
+
+def _forget_snapshot(store: LocalStore, thread_id: str) -> None:
+    """Remove a snapshot, which is a cache; one that knows more than its journal stays."""
+    path, in_trash = store.folders.find(thread_id)
+    name = store.folders.path(thread_id, SNAPSHOT, in_trash=in_trash)
+    disk = store.folders.disk
+    with told_as("remove", name):
+        if disk.stat(name) is None:
+            return
+        snapshot = decode_snapshot(disk.read(name))
+        found = read_journal(disk, path, Head())
+        if snapshot is not None and (found is None or snapshot.head.seq > found.head.seq):
+            return
+        disk.unlink(name)
+        disk.sync_folder(os.path.dirname(name))
