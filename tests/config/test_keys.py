@@ -288,4 +288,7 @@ def test_a_provider_that_needs_a_key_says_how_to_give_it() -> None:
     error = key_needed("groq", entry(key_env="GROQ_API_KEY"))
     assert error.message == "groq needs a key: set GROQ_API_KEY"
     assert "`treadle demo`" in error.hint
-    assert key_needed("mine", entry()).message == "mine needs a key: give it a key_file"
+    assert key_needed("mine", entry()).message == (
+        "mine needs a key: give it a key_file, "
+        "or, if it takes none, write `needs_key = false` below [providers.mine]"
+    )

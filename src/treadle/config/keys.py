@@ -81,7 +81,8 @@ def no_key_error(catalog: Catalog, environ: Mapping[str, str]) -> NotConfiguredE
 
 def key_needed(provider: str, entry: ProviderEntry) -> NotConfiguredError:
     """What to tell a person whose provider needs a key and has none."""
-    how = f"set {entry.key_env}" if entry.key_env else "give it a key_file"
+    without = f"or, if it takes none, write `needs_key = false` below [providers.{provider}]"
+    how = f"set {entry.key_env}" if entry.key_env else f"give it a key_file, {without}"
     return NotConfiguredError(
         f"{provider} needs a key: {how}", hint="`treadle demo` works without a key"
     )

@@ -32,7 +32,6 @@ from treadle.runtime.outputs import Output
 from treadle.runtime.ports import Provider, Redactor, Store, Tools, Workspace, Writer
 from treadle.runtime.subagents import Parentage, SubAgent
 from treadle.runtime.verdict import Decider, asking
-from treadle.thread.codec import Entry
 from treadle.thread.facts import Configured
 from treadle.thread.fold import TASK
 
@@ -367,16 +366,16 @@ class AgentBuilder:
             self._graph if self._graph != Graph() else None,
         )
         model = choose_model(self._config.models, self._task_type) or self._settings.model_name
-        limit = llm.traits(model).context_tokens_max or 0
-        settings = replace(self._settings, tools=offered, approval=self._approval)
-        settings = replace(settings, context_tokens_max=settings.context_tokens_max or limit)
-        first: list[Entry] = [Configured(settings, llm.name), given]
+        limit = self._settings.context_tokens_max or llm.traits(model).context_tokens_max or 0
+        settings = replace(self._settings, approval=self._approval, context_tokens_max=limit)
+        allowed = tuple(one for one in offered if one.name not in self._blacklist)
+        settings = replace(settings, tools=allowed)
         writer = store.create(
             CREATOR,
             machine=TASK,
             is_private=origin is not None and origin.is_private,
             parent=None if origin is None else (origin.thread, origin.call, origin.depth),
-            first=first,
+            first=[Configured(settings, llm.name), given],
             redact=None if (redactor := self._redacts()) is None else redactor.redact,
         )
         try:

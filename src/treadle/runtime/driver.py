@@ -23,6 +23,7 @@ from treadle.core.config import AgentConfig
 from treadle.core.events import ToolCompleted
 from treadle.core.llm import Usage
 from treadle.core.messages import Message, ToolCall
+from treadle.core.task.machine import TaskMachine
 from treadle.core.tools import Outcome, ToolExecutionStatus
 from treadle.errors import StoreError, UsageError
 from treadle.runtime import outputs
@@ -147,7 +148,9 @@ class Driver(RecoveringLoop):
             limit = 0  # it is that of another model
         limit = limit or provider.traits(model).context_tokens_max or 0
         config = replace(config, context_tokens_max=limit)
-        offered = (*tools.definitions(), *(one.definition for one in self._sub_agents.values()))
+        banned = machine.memory.blacklisted_tools if isinstance(machine, TaskMachine) else ()
+        known = (*tools.definitions(), *(one.definition for one in self._sub_agents.values()))
+        offered = tuple(one for one in known if one.name not in banned)
         config = replace(config, tools=offered, granted=recorded.granted, grants=recorded.grants)
         wanted, _ = encode_entry(Configured(config, provider.name), self._redact)
         assert isinstance(wanted, Configured)

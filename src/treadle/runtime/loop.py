@@ -169,7 +169,7 @@ class Loop(ABC):
             except Stop as stop:
                 await self._stop(stop)
             except asyncio.CancelledError:
-                await self._stop(Stop(TurnOutcome.CANCELLED, "cancelled"))
+                await self._stop(Stop(TurnOutcome.CANCELLED, "cancelled by its program"))
                 raise
         except Exception as error:
             running.set_exception(error)
@@ -445,6 +445,10 @@ class Loop(ABC):
             if not self.is_waiting:
                 self._take(event)
         await self._save_after()
+        if not self._writer.fold.machine.is_at_rest:
+            self._writer.stopped = stop.reason
+            note = f"its program stopped the work: {stop.reason}"
+            self._writer.stage(Recovered(note, stop.reason), self._redact)
         self._leave()
 
     async def _salvage(self) -> None:

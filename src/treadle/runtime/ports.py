@@ -212,6 +212,7 @@ class Writer(Protocol):
 
     fold: ThreadFold
     note: str
+    stopped: str
 
     @property
     def thread_id(self) -> str:

@@ -16,7 +16,10 @@ class RecoveringLoop(Loop):
 
     async def _recover(self) -> None:
         machine = self._writer.fold.machine
+        stopped, self._writer.stopped = self._writer.stopped, ""
         what = "work had stopped" if self._is_prepared else "the process had died"
+        if stopped:
+            what = f"its program had stopped the work ({stopped})"
         self._round.clear()
         if not machine.round:
             self._due = machine.obligations()
@@ -46,7 +49,7 @@ class RecoveringLoop(Loop):
                 self._round.said_yes[one.call.id] = question.scope.bound
                 again.add(one.call.id)
                 continue
-            self._take(completed_by(answer, one.call, self._writer.now()))
+            self._take(completed_by(answer, one.call, self._writer.now(), stopped))
             if answer is not None:
                 self._commit()  # what a person said is not asked again, whatever happens
         if again:  # in request order: a call may stand on those before it

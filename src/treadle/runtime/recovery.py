@@ -26,6 +26,10 @@ UNCERTAIN: Final = (
     "the process that ran this died while it was running: it may have happened, in part or in "
     "full, or not at all. It was not run again. Look before you repeat it."
 )
+STOPPED: Final = (
+    "its program stopped this while it was running ({}): it may have happened, in part or in full, "
+    "or not at all. It was not run again. Look before you repeat it."
+)
 
 
 class Resolution(Enum):
@@ -71,8 +75,17 @@ def open_calls(
     return found
 
 
-def completed_by(answer: Answer | None, call: ToolCall, at: str) -> ToolCompleted:
-    """How an uncertain call ends without running: by a person's word, or as a report."""
+def completed_by(
+    answer: Answer | None, call: ToolCall, at: str, stopped: str = ""
+) -> ToolCompleted:
+    """How an uncertain call ends without running: by a person's word, or as a report.
+
+    Args:
+        answer: what a person said, if one was asked.
+        call: the call.
+        at: the time.
+        stopped: why its program stopped it; empty if its process died.
+    """
     outcome: Outcome
     if answer is not None and answer.resolution is Resolution.RESULT:
         outcome = ToolExecutionOutcome.Success(call.id, cut(answer.text))
@@ -80,7 +93,8 @@ def completed_by(answer: Answer | None, call: ToolCall, at: str) -> ToolComplete
         error = ToolError(ToolErrorKind.FAILED, "the person says that it did not succeed")
         outcome = ToolExecutionOutcome.Error(call.id, error)
     else:
-        outcome = ToolExecutionOutcome.Error(call.id, ToolError(ToolErrorKind.UNCERTAIN, UNCERTAIN))
+        words = STOPPED.format(stopped) if stopped else UNCERTAIN
+        outcome = ToolExecutionOutcome.Error(call.id, ToolError(ToolErrorKind.UNCERTAIN, words))
     return ToolCompleted(call.id, outcome, at)
 
 

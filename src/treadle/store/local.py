@@ -30,8 +30,8 @@ from treadle.store.lease import Holder, find_holder, take_lock, this_process
 from treadle.store.places import Places
 from treadle.store.reading import LoadedThread, Reader, header_of
 from treadle.store.writer import ThreadWriter
-from treadle.thread.codec import Entry, decode_entry, encode_entry
-from treadle.thread.facts import FORMAT_VERSION, Base, ThreadCreated
+from treadle.thread.codec import Entry, Event, decode_entry, encode_entry
+from treadle.thread.facts import FORMAT_VERSION, Base, Recovered, ThreadCreated
 from treadle.thread.fold import CHAT, ThreadFold
 from treadle.thread.history import Rest, rests
 from treadle.thread.ids import PREFIX, is_thread_id
@@ -347,9 +347,21 @@ class LocalStore:
             raise
         writer = self._writer(loaded.fold, journal, lock, in_trash=in_trash)
         writer.note = note
+        if not loaded.fold.is_idle:
+            writer.stopped = self._why_stopped(thread_id)
         writer.snapshot_head = loaded.snapshot_head
         writer.snapshot_size = loaded.snapshot_size
         return writer
+
+    def _why_stopped(self, thread_id: str) -> str:
+        """Why a program left the work that is unfinished now; empty if its process died."""
+        for record in reversed(self.scan(thread_id).records):
+            entry = decode_entry(record.event)
+            if isinstance(entry, Recovered):
+                return entry.stopped
+            if isinstance(entry, Event):
+                break
+        return ""
 
     def _writer(
         self, fold: ThreadFold, journal: Journal, lock: int, *, in_trash: bool = False

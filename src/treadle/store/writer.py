@@ -44,6 +44,7 @@ class ThreadWriter:
         "note",
         "snapshot_head",
         "snapshot_size",
+        "stopped",
     )
 
     def __init__(
@@ -67,6 +68,8 @@ class ThreadWriter:
         self.fold = fold
         self.note = ""
         """What opening the thread had to mend; empty if nothing."""
+        self.stopped = ""
+        """Why the last process that worked here left it unfinished, if that process did not die."""
         self.snapshot_head = Head()
         self.snapshot_size = 0
 

@@ -163,9 +163,13 @@ class CommandShown(_Fact, frozen=True, tag="command_shown"):
 
 
 class Recovered(_Fact, frozen=True, tag="recovered"):
-    """The thread was opened after its process had died; `note` says what was found and done."""
+    """Work was left unfinished; `note` says what was found and done.
+
+    With `stopped`, its own program left it, in order, and that is why; else its process had died.
+    """
 
     note: str = ""
+    stopped: str = ""
 
 
 class ContextObserved(_Fact, frozen=True, tag="context_observed"):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from runtime.desk import Desk, Toolbox, mutate
+from runtime.desk import Desk, Toolbox, calls, mutate, read
 from runtime.task.agents import DONE, Says, agent, close
 from treadle.core.approval import AlwaysAsk, Approved, NeverAsk, Rejected
 from treadle.core.config import AgentConfig as RequestSettings
@@ -94,6 +94,21 @@ async def test_who_resumes_a_task_with_a_policy_gets_it(desk: Desk) -> None:
     kept = agent(desk, Says(("cut",), DONE), tools=tools).resume(thread_id)
     assert len(kept.questions) == 1
     await close(desk, kept)
+
+
+async def test_what_is_blacklisted_is_never_offered_to_the_model(desk: Desk) -> None:
+    tools = Toolbox(cut=mutate(), look=read())
+    builder = agent(desk, calls("look"), DONE, tools=tools, blacklist=["cut"])
+    engine = builder.build()
+    await engine.run()
+    await engine.close()
+    model = desk.providers[-1]
+    offered = [[tool.name for tool in one.tools] for one in model.requests]  # type: ignore[attr-defined]
+    assert offered == [["look"], ["look"]]
+    kinds = desk.kinds(engine.thread_id)
+    again = agent(desk, DONE, task="", tools=tools, blacklist=["cut"]).resume(engine.thread_id)
+    await again.close()
+    assert desk.kinds(engine.thread_id) == kinds, "nothing is configured anew"
 
 
 async def test_a_blacklist_cannot_grow_while_a_task_runs(desk: Desk) -> None:

@@ -7,14 +7,27 @@ from typing import Any
 
 import pytest
 
-from runtime.desk import CONFIG, Desk, Run, Toolbox, calls_of, for_ever, mutate, read
+from runtime.desk import (
+    CONFIG,
+    Desk,
+    Model,
+    Run,
+    Toolbox,
+    calls,
+    calls_of,
+    for_ever,
+    mutate,
+    read,
+)
 from runtime.task.agents import DONE, Says, agent, close, lasting, on_one_clock
 from treadle.core.approval import AlwaysAsk, Approved, Question
 from treadle.core.llm import Usage
 from treadle.errors import BudgetExceeded
 from treadle.runtime import outputs
 from treadle.runtime.builder import AgentBuilder
+from treadle.runtime.engine import AgentEngine
 from treadle.runtime.outputs import TurnOutcome
+from treadle.runtime.session import Session
 from treadle.store.replay import check
 
 SPUN = "The wool is spun and dry."
@@ -163,3 +176,57 @@ async def test_a_sub_agent_of_a_sub_agent_asks_the_same_person_in_nobodys_time(
 async def _slow(_: Run) -> str:
     await lasting(5.0)
     return "cut"
+
+
+@pytest.mark.parametrize("how", ["a cancelled task", "a closed conversation"])
+async def test_work_that_its_own_program_has_stopped_is_not_told_as_a_death(
+    desk: Desk, how: str
+) -> None:
+    """As `asyncio.timeout` and `close` do it; the process lives on."""
+    cut = Toolbox(cut=mutate(for_ever))
+    if how == "a cancelled task":
+        engine: AgentEngine | Session = agent(desk, calls("cut"), DONE, tools=cut).build()
+    else:
+        engine = desk.new(Model(calls("cut"), DONE), cut)
+    work = engine.run() if isinstance(engine, AgentEngine) else engine.turn("go")
+    running = asyncio.ensure_future(work)
+    await desk.heard.until(outputs.ToolStarted)
+    if isinstance(engine, AgentEngine):
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+    await engine.close()
+    thread, reason = engine.thread_id, "cancelled by its program"
+    tools = Toolbox(cut=mutate("must not run"))
+    if isinstance(engine, AgentEngine):
+        again: AgentEngine | Session = agent(desk, DONE, task="", tools=tools).resume(thread)
+    else:
+        reason, again = "the session was closed", desk.reopen(thread, Model(DONE), tools)
+    await again.resume()
+    (result,) = [one.content for one in again.conversation if one.role == "tool"]
+    assert f"its program stopped this while it was running ({reason})" in result
+    journal = b"".join(bytes(one.event) for one in desk.store.scan(thread).records)
+    assert f"its program stopped the work: {reason}".encode() in journal
+    assert b"died" not in journal
+    await again.close()
+
+
+async def test_a_process_that_dies_after_it_was_stopped_and_resumed_is_told_as_dead(
+    desk: Desk,
+) -> None:
+    session = desk.new(Model(calls("cut"), DONE), Toolbox(cut=mutate(for_ever), look=read()))
+    turn = asyncio.ensure_future(session.turn("go"))
+    await desk.heard.until(outputs.ToolStarted)
+    await session.close()
+    await turn
+    model = Model({"when": {"tool": "cut"}, **calls("cut")})
+    again = desk.reopen(session.thread_id, model, Toolbox(cut=mutate(for_ever)))
+    turn = asyncio.ensure_future(again.resume())
+    await desk.heard.until(outputs.ToolStarted, 2)
+    desk.crash()
+    turn.cancel()
+    await asyncio.gather(turn, return_exceptions=True)
+    last = desk.reopen(session.thread_id, Model(DONE), Toolbox(cut=mutate("must not run")))
+    await last.resume()
+    results = [one.content for one in last.conversation if one.role == "tool"]
+    assert ["its program stopped" in one for one in results] == [True, False]
+    assert "the process that ran this died" in results[1]
