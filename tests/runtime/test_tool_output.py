@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 from typing import Any
 
 import pytest
@@ -142,6 +144,59 @@ async def test_a_reopened_thread_tells_the_model_the_same_of_a_long_output(desk:
     await again.turn("more")
     assert [m.content for m in model.requests[0].messages if m.role == "tool"] == before
     assert "whole output is kept" in before[0]
+
+
+LINES = "".join(f"line {number} of many, many lines\n" for number in range(1, 4001))
+
+
+async def test_the_pointer_that_the_model_gets_to_a_long_output_works_for_it(desk: Desk) -> None:
+    """In the thread, after a resume, in a fork of it, and in one of that."""
+
+    async def end(_: Run) -> Outcome:
+        return Success("", f"{LINES}{SECRET}\n")
+
+    def toolbox() -> Toolbox:
+        return Toolbox(work=mutate(end), read_file=read("no file"))
+
+    def ask(**arguments: Any) -> dict[str, Any]:
+        return {"calls": [{"tool": "read_file", "arguments": arguments}]}
+
+    session = desk.new(Model(calls("work"), "done"), toolbox(), redactor=Censor())
+    await session.turn("go")
+    (text,) = (one.content for one in session.conversation if one.role == "tool")
+    said = re.search(r"the whole output is kept: read_file has it as (\".*?\") \.\.\.\]", text)
+    assert said is not None
+    path = json.loads(said[1])
+    await session.close()
+    store, thread = desk.store, session.thread_id
+    fork = store.fork(thread, creator="test")
+    fork.close()
+    second = store.fork(fork.thread_id, creator="test")
+    second.close()
+    for where in (thread, fork.thread_id, second.thread_id):
+        model = Model(
+            {"when": {"last": "^page$"}, **ask(path=path, start_line=3990)},
+            {"when": {"last": "^all$"}, **ask(path=path)},
+            {"when": {"last": "^none$"}, **ask(path="output:nothing")},
+            {"when": {"last": "^beyond$"}, **ask(path=path, start_line=9999)},
+            {"when": {"last": "^back$"}, **ask(path=path, start_line=3, end_line=2)},
+            {"when": {"last": "^file$"}, **ask(path="./output:x")},
+            "done",
+        )
+        again = desk.reopen(where, model, toolbox(), redactor=Censor())
+        read_ = {}
+        for word in ("page", "all", "none", "beyond", "back", "file"):
+            await again.turn(word)
+            read_[word] = [one.content for one in again.conversation if one.role == "tool"][-1]
+        assert read_["page"] == LINES[LINES.index("line 3990 ") :] + "[REDACTED:key]\n"
+        assert read_["all"].startswith("line 1 of many")
+        assert len(read_["all"]) <= OUTPUT_LENGTH_MAX
+        assert "read on with start_line=" in read_["all"]
+        assert "no output of this thread is kept" in read_["none"]
+        assert "beyond the end: the file has 4001 lines" in read_["beyond"]
+        assert "end_line 2 is before start_line 3" in read_["back"]
+        assert read_["file"] == "no file"
+        await again.close()
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,9 @@ from treadle.core.tools import Bound, RiskLevel, Status
 from treadle.runtime.granting import as_left, what_changed
 from treadle.runtime.ports import Tools
 
-IN_DOUBT: Final = "the process died while this was running: it may or may not have happened"
+IN_DOUBT: Final = (
+    "the process died, or was stopped, while this was running: it may or may not have happened"
+)
 
 
 def as_it_stands(question: Question, config: AgentConfig, tools: Tools) -> Question:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import random
-import shlex
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, TypeAlias
 
@@ -37,6 +36,7 @@ from treadle.core.tools import CompletedToolInfo, EffectClass, Outcome, ToolProg
 from treadle.errors import StoreError
 from treadle.runtime import outputs
 from treadle.runtime.calls import Kept, call_model, presentable, refusal, run_call, run_hook
+from treadle.runtime.kept_outputs import pointer, read_kept, wanted_output
 from treadle.runtime.outputs import Output
 from treadle.runtime.ports import Live, Provider, RedactedStream, Tools, Workspace, Writer
 from treadle.runtime.shown import Shown
@@ -190,7 +190,9 @@ class Performer:
         limit_s = self._config.tool_timeout_s
         reads = self._config.effect_of(call.tool_name) is EffectClass.READ
         refused = None if reads else refusal(call)
-        if refused is None:
+        if (wanted := wanted_output(self._config, call)) is not None:
+            outcome = read_kept(self._writer, call, wanted)
+        elif refused is None:
             outcome = await run_call(self.tools, call, key, limit_s, on_progress)
         else:
             outcome = refused
@@ -208,8 +210,8 @@ class Performer:
             why = f"a long output was not kept whole: {error.message}"
             self._emit(outputs.Notice(why))
             return None
-        shown = f"treadle show {self._writer.thread_id} --output {shlex.quote(call_id)}"
-        return Kept(blob, f"; the whole output is kept: {shown}")
+        where = pointer(self._config, self._writer.thread_id, call_id)
+        return Kept(blob, f"; the whole output is kept: {where}")
 
     async def run_hook(
         self,

@@ -253,6 +253,10 @@ class Writer(Protocol):
         """Keep bytes beside the thread, durable when this returns."""
         ...
 
+    def kept(self, call_id: str) -> bytes | None:
+        """What was kept of a call's output; `None` if nothing was."""
+        ...
+
     def close(self) -> Exception | None:
         """Free the thread; returns why no snapshot could be written, if so."""
         ...

@@ -27,6 +27,7 @@ from treadle.store.drafts import drafts_of, remove_drafts, replace_file
 from treadle.store.folders import JOURNAL, LOCK, SNAPSHOT, Folders
 from treadle.store.journal import Journal, cut_torn_tail, settle, told_as
 from treadle.store.lease import Holder, find_holder, take_lock, this_process
+from treadle.store.outputs import Outputs
 from treadle.store.places import Places
 from treadle.store.reading import LoadedThread, Reader, header_of
 from treadle.store.writer import ThreadWriter
@@ -367,7 +368,8 @@ class LocalStore:
         self, fold: ThreadFold, journal: Journal, lock: int, *, in_trash: bool = False
     ) -> ThreadWriter:
         path = self.folders.path(fold.header.thread, SNAPSHOT, in_trash=in_trash)
-        return ThreadWriter(self._disk, self._now, fold, journal, lock, path, self._blobs)
+        outputs = Outputs(self._reader, self._blobs)
+        return ThreadWriter(self._disk, self._now, fold, journal, lock, path, outputs)
 
     def lock(self, thread_id: str, at: str = "") -> int:
         """Hold a thread's lock, in this process's name. Raises as `take_lock`."""

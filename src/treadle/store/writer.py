@@ -8,10 +8,10 @@ from typing import Final
 from treadle.core.actions import AgentAction
 from treadle.core.tools import BlobRef
 from treadle.errors import DiskError, StaleWriterError
-from treadle.store.blobs import Blobs
 from treadle.store.disk import Disk
 from treadle.store.drafts import replace_file
 from treadle.store.journal import Journal, told_as
+from treadle.store.outputs import Outputs
 from treadle.thread.codec import Entry, encode_entry
 from treadle.thread.fold import ThreadFold
 from treadle.thread.record import Head
@@ -33,11 +33,11 @@ class ThreadWriter:
 
     __slots__ = (
         "_at",
-        "_blobs",
         "_disk",
         "_journal",
         "_lock",
         "_now",
+        "_outputs",
         "_snapshot_path",
         "_staged",
         "fold",
@@ -55,10 +55,10 @@ class ThreadWriter:
         journal: Journal,
         lock: int,
         snapshot_path: str,
-        blobs: Blobs,
+        outputs: Outputs,
     ) -> None:
         self._disk = disk
-        self._blobs = blobs
+        self._outputs = outputs
         self._now = now
         self._journal = journal
         self._lock = lock
@@ -156,7 +156,17 @@ class ThreadWriter:
         Raises:
             DiskError: nothing names them yet, so nothing is lost; this writer can be used on.
         """
-        return self._blobs.keep(data)
+        return self._outputs.keep(data)
+
+    def kept(self, call_id: str) -> bytes | None:
+        """What was kept of a call's output, also of one in what the thread was forked from.
+
+        What is staged is not looked at. Costs time in proportion to the journal.
+
+        Raises:
+            StoreError: the disk refused, or what is named is gone.
+        """
+        return self._outputs.of_call(self.thread_id, call_id)
 
     def write_snapshot(self) -> None:
         """Write the snapshot of the head: temporary file, sync, rename, sync of the folder.

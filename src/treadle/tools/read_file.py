@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import os
-from io import BufferedReader
+from io import BufferedReader, BytesIO
 from typing import Annotated, Final
 
 from msgspec import Meta
@@ -29,30 +29,43 @@ def read_file(
     start_line: Annotated[int, Meta(ge=1)] = 1,
     end_line: Annotated[int, Meta(ge=1)] | None = None,
 ) -> str:
-    """Read a text file, or some lines of it.
+    """Read a text file, or some lines of it, or the whole of a result that was cut.
 
     A long answer is cut and says at which line to read on. Remarks stand in square brackets on a
     line of their own at the end.
 
     Args:
         context: The workspace.
-        path: The file, relative to the workspace.
+        path: The file, relative to the workspace; `output:ID` for a result that says so.
         start_line: The first line to read; lines count from 1.
         end_line: The last line to read; by default the file's last.
     """
+    _check_lines(start_line, end_line)
+    with as_failure(path), os.fdopen(context.workspace.open_file(path), "rb") as file:
+        if b"\0" in file.read(SNIFF_SIZE):
+            return f"[binary file, {os.fstat(file.fileno()).st_size} bytes; not shown]"
+        file.seek(0)
+        return _page(file, start_line, end_line)
+
+
+def read_output(data: bytes, start_line: int, end_line: int | None) -> str:
+    """Some lines of a kept output, as `read_file` gives those of a file. Raises as it does."""
+    _check_lines(start_line, end_line)
+    return _page(BufferedReader(BytesIO(data)), start_line, end_line)
+
+
+def _check_lines(start_line: int, end_line: int | None) -> None:
     if end_line is not None and end_line < start_line:
         raise ToolFailure(
             ToolErrorKind.INVALID_ARGUMENTS,
             f"end_line {end_line} is before start_line {start_line}",
         )
-    with as_failure(path), os.fdopen(context.workspace.open_file(path), "rb") as file:
-        if b"\0" in file.read(SNIFF_SIZE):
-            return f"[binary file, {os.fstat(file.fileno()).st_size} bytes; not shown]"
-        file.seek(0)
-        _skip(file, start_line - 1)
-        data = _take(file, None if end_line is None else end_line - start_line + 1)
-        goes_on = bool(file.read(1))
-    return _render(data, start_line, goes_on=goes_on)
+
+
+def _page(file: BufferedReader, start_line: int, end_line: int | None) -> str:
+    _skip(file, start_line - 1)
+    data = _take(file, None if end_line is None else end_line - start_line + 1)
+    return _render(data, start_line, goes_on=bool(file.read(1)))
 
 
 def _skip(file: BufferedReader, line_count: int) -> None:

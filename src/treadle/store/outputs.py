@@ -1,0 +1,58 @@
+"""The outputs that are kept beside a thread, for whoever works on it: put in, and found by call."""
+
+from __future__ import annotations
+
+from treadle.core.events import ToolCompleted
+from treadle.core.tools import BlobRef
+from treadle.store.blobs import Blobs
+from treadle.store.reading import Reader, header_of
+from treadle.thread.branches import entries_of
+from treadle.thread.codec import UnknownEntryError, decode_entry
+from treadle.thread.facts import Merged
+from treadle.thread.record import Record
+
+
+class Outputs:
+    """What is kept beside threads.
+
+    Args:
+        reader: of the threads.
+        blobs: where it is kept.
+    """
+
+    def __init__(self, reader: Reader, blobs: Blobs) -> None:
+        self._reader = reader
+        self._blobs = blobs
+
+    def keep(self, data: bytes) -> BlobRef:
+        """See `Blobs.keep`."""
+        return self._blobs.keep(data)
+
+    def of_call(self, thread_id: str, call_id: str) -> bytes | None:
+        """What is kept of a call of a thread, or of what it was forked from; `None`: nothing.
+
+        Raises:
+            StoreError: the disk refused, or what is named is gone.
+        """
+        version: int | None = None
+        while True:
+            records = self._reader.scan(thread_id).records[:version]
+            for record in reversed(records):
+                if b'"sha256"' in bytes(record.event) and (ref := _named_in(record, call_id)):
+                    return self._blobs.read(ref)
+            base = header_of(records[0]).base if records else None
+            if base is None:
+                return None
+            thread_id, version = base.thread, base.version
+
+
+def _named_in(record: Record, call_id: str) -> BlobRef | None:
+    """What a record names as the output of a call; of a merge, one of the branch's."""
+    try:
+        entry = decode_entry(record.event)
+    except UnknownEntryError:
+        return None
+    for one in entries_of(entry) if isinstance(entry, Merged) else (entry,):
+        if isinstance(one, ToolCompleted) and one.call_id == call_id:
+            return one.outcome.blob
+    return None
