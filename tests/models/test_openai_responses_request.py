@@ -12,6 +12,7 @@ from treadle.core.conversation import Conversation
 from treadle.core.llm import LlmRequest, ModelTraits
 from treadle.core.messages import CallPart, Message, Native, OpaquePart, TextPart, ToolCall
 from treadle.core.tools import ToolDefinition
+from treadle.models.catalog import ModelRef, make_catalog, read_defaults
 from treadle.models.openai.responses_request import input_items, parameters_of, shape_of
 
 SOURCE = "openai:gpt-5.6"
@@ -251,3 +252,17 @@ def test_an_item_is_the_same_whatever_follows_and_after_it_was_stored():
     for count in range(len(messages) + 1):
         shorter = items(*stored[:count])
         assert json.dumps(whole[: len(shorter)]) == json.dumps(shorter)
+
+
+def test_a_model_of_the_table_that_reasons_gets_its_reasoning_back_under_every_name() -> None:
+    """Without its encrypted form the next request begins to think anew."""
+    known = make_catalog(read_defaults())
+    for name in ("gpt-5", "gpt-5-2025-08-07", "o3", "gpt-6.1-sol", "openai.gpt-oss-120b-1:0"):
+        request = LlmRequest(name, Conversation([Message.user("Hi")]), reasoning="off")
+        traits = known.traits(ModelRef("bedrock", name))
+        body = parameters_of(request, name, f"bedrock:{name}", traits)
+        assert body["include"] == ["reasoning.encrypted_content"], name
+        assert body["reasoning"]["effort"] == ("none" if "6.1" in name else "low"), name
+    plain = LlmRequest("gpt-4.1", Conversation([Message.user("Hi")]))
+    traits = known.traits(ModelRef("openai", "gpt-4.1-2025-04-14"))
+    assert "include" not in parameters_of(plain, "gpt-4.1", "openai:gpt-4.1", traits)

@@ -7,15 +7,18 @@ import threading
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from decimal import Decimal
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec.structs import replace
 
 from treadle import __version__
 from treadle.config.keys import find_key, key_needed, no_key_error
 from treadle.config.load import Loaded
 from treadle.core.config import choose_model
-from treadle.core.llm import Usage
+from treadle.core.llm import ModelTraits, Usage
 from treadle.errors import UsageError
 from treadle.models.catalog import ModelRef, ProviderEntry
 from treadle.models.scripted.provider import ScriptedModel
@@ -161,9 +164,26 @@ def connect(name: str, entry: ProviderEntry, key: str, loaded: Loaded) -> Any:
         key,
         name=name,
         base_url=entry.url(os.environ),
-        traits=lambda model: loaded.catalog.traits(ModelRef(name, model)),
+        traits=lambda model: known_traits(loaded, ModelRef(name, model)),
         extras=Extras(entry.headers, entry.query, entry.cache_lifetime),
     )
+
+
+def known_traits(loaded: Loaded, ref: ModelRef) -> ModelTraits:
+    """What the table knows of a model; where it gives no window, that of the price data holds."""
+    traits = loaded.catalog.traits(ref)
+    if traits.context_tokens_max is None:
+        window = _window(loaded.catalog.providers[ref.provider].prices or ref.provider, ref.model)
+        traits = replace(traits, context_tokens_max=window)
+    return traits
+
+
+@cache
+def _window(provider: str, model: str) -> int | None:
+    """Kept, because it is asked for with every request, and the package takes a while to load."""
+    from treadle.models.prices.table import context_window
+
+    return context_window(provider, model)
 
 
 def _preload(api: str) -> None:

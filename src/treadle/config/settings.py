@@ -134,9 +134,9 @@ def _is_key_file(value: str) -> bool:
 
 
 def is_model(text: str) -> bool:
-    """Whether it is `provider:model`, as the traits of a model are filed."""
+    """Whether it is `provider:model`, as the traits of a model are filed; `*:` is any provider."""
     provider, _, model = text.partition(":")
-    return is_name(provider) and bool(model) and model.isprintable()
+    return (provider == "*" or is_name(provider)) and bool(model) and model.isprintable()
 
 
 def is_name(text: str) -> bool:

@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from treadle.core.llm import ModelTraits
 from treadle.errors import NotConfiguredError, UsageError
+from treadle.models.naming import family_name
 from treadle.models.prompt_cache import CacheLifetime
 
 DEFAULTS: Final = Path(__file__).with_name("defaults.toml")
@@ -30,6 +31,9 @@ _BASE_URL: Final = re.compile(
 
 _FOREIGN_TO_PATHS: Final = re.compile(r"[@?#]")
 
+
+_MAKERS: Final[Mapping[str, str]] = {"claude-": "anthropic", "gpt-": "openai"}
+"""Who makes the models whose names begin so: a name without its provider is told with it."""
 
 Api: TypeAlias = Literal["anthropic-messages", "openai-responses", "openai-chat"]
 """The languages that providers speak; one adapter each."""
@@ -88,7 +92,8 @@ class Catalog(Struct, frozen=True):
 
     providers: Mapping[str, ProviderEntry]
     aliases: Mapping[str, str]
-    model_traits: Mapping[str, ModelTraits]
+    model_traits: Mapping[str, Mapping[str, Any]]
+    """What each row gives, by `provider:model`; `*` as provider, or behind a model, is any."""
 
     def resolve(self, name: str) -> ModelRef:
         """The model that a name means.
@@ -126,6 +131,7 @@ class Catalog(Struct, frozen=True):
         known = list(self.providers) if is_provider else [*self.aliases, *self.providers]
         kind = "provider" if is_provider else "alias or provider"
         whole = [full for full in self.model_traits if full.partition(":")[2] == name]
+        whole += [f"{each}:{name}" for start, each in _MAKERS.items() if name.startswith(start)]
         meant = f"; did you mean {whole[0]}?" if whole else nearest(name, known)
         return UsageError(
             f"there is no {kind} {name!r}{via}{meant}",
@@ -133,8 +139,24 @@ class Catalog(Struct, frozen=True):
         )
 
     def traits(self, ref: ModelRef) -> ModelTraits:
-        """What is known of a model; of one that is not in the table, nothing."""
-        return self.model_traits.get(ref.name, ModelTraits())
+        """What the rows that are for a model give, the one that says most about it last.
+
+        A row for one provider says more than one for all, a whole name more than a beginning, a
+        long beginning more than a short one. Of a model without any row nothing is known.
+        """
+        names = {ref.model, family_name(ref.model)}
+        found: list[tuple[tuple[bool, bool, int], Mapping[str, Any]]] = []
+        for row, given in self.model_traits.items():
+            provider, _, model = row.partition(":")
+            start = model.removesuffix("*")
+            is_whole = start == model
+            is_meant = model in names if is_whole else any(map(str.startswith, names, [start] * 2))
+            if provider in (ref.provider, "*") and is_meant:
+                found.append(((provider != "*", is_whole, len(start)), given))
+        merged: dict[str, Any] = {}
+        for _, given in sorted(found, key=lambda row: row[0]):
+            merged |= given
+        return msgspec.convert(merged, ModelTraits)
 
     def is_local(self, provider: str, environ: Mapping[str, str]) -> bool:
         """Whether a provider's address is this machine: `localhost`, 127.0.0.0/8 or `::1`.
@@ -176,10 +198,11 @@ def make_catalog(tables: Mapping[str, Any]) -> Catalog:
         msgspec.ValidationError: the tables are not valid; whoever read them checks first.
     """
     wanted = {name: tables.get(name, {}) for name in Catalog.__struct_fields__}
+    msgspec.convert(wanted["model_traits"], dict[str, ModelTraits])
     return Catalog(
         msgspec.convert(wanted["providers"], dict[str, ProviderEntry]),
         msgspec.convert(wanted["aliases"], dict[str, str]),
-        msgspec.convert(wanted["model_traits"], dict[str, ModelTraits]),
+        wanted["model_traits"],
     )
 
 

@@ -26,6 +26,7 @@ from treadle.core.llm import LlmRequest, ModelTraits
 from treadle.core.messages import Message, ToolCall
 from treadle.models.counts import output_limit
 from treadle.models.layout import arguments_text, bare_model, blocks_of
+from treadle.models.openai.effort import effort_of
 from treadle.models.prompt_cache import CacheLifetime, cache_mark, end_before
 
 EMPTY: Final = "(empty)"
@@ -123,8 +124,8 @@ def make_parameters(
     if request.temperature is not None and traits.has_temperature:
         body["temperature"] = request.temperature
     has_effort = traits.reasoning == "effort" or (dialect.is_gateway and traits.reasoning != "none")
-    if request.reasoning != "default" and has_effort:
-        body["reasoning_effort"] = "none" if request.reasoning == "off" else request.reasoning
+    if has_effort and (effort := effort_of(request.reasoning, model)):
+        body["reasoning_effort"] = effort
     if dialect.has_cache_key:
         body["prompt_cache_key"] = _cache_key(request)
     return body

@@ -22,18 +22,12 @@ from treadle.core.messages import Message, ToolCall
 from treadle.core.tools import ToolDefinition
 from treadle.models.counts import output_limit
 from treadle.models.layout import Block, arguments_text, blocks_of
+from treadle.models.openai.effort import effort_of
 
 Item: TypeAlias = dict[str, Any]
 
 TEXT_FIELD: Final[Mapping[str, str]] = {"output_text": "text", "refusal": "refusal"}
 """Where the parts of a message item keep their text, by type of part."""
-
-EFFORT: Final[Mapping[Reasoning, str]] = {
-    "off": "none",
-    "low": "low",
-    "medium": "medium",
-    "high": "high",
-}
 
 CALL_ID_LENGTH_MAX: Final = 64
 NAME_LENGTH_MAX: Final = 64
@@ -74,7 +68,7 @@ def parameters_of(request: LlmRequest, model: str, source: str, traits: ModelTra
     if request.temperature is not None and traits.has_temperature:
         body["temperature"] = request.temperature
     if traits.reasoning != "none":
-        body["reasoning"] = _reasoning(request.reasoning)
+        body["reasoning"] = _reasoning(request.reasoning, model)
         # A model that does not reason refuses the whole request for this.
         body["include"] = ["reasoning.encrypted_content"]
     body["store"] = False
@@ -223,11 +217,11 @@ def _tool(tool: ToolDefinition) -> Item:
     }
 
 
-def _reasoning(asked: Reasoning) -> Item:
+def _reasoning(asked: Reasoning, model: str) -> Item:
+    effort = effort_of(asked, model)
     if asked == "off":
-        return {"effort": EFFORT[asked]}
-    effort = {"effort": EFFORT[asked]} if asked in EFFORT else {}
-    return {**effort, "summary": "auto"}
+        return {"effort": effort}
+    return {**({"effort": effort} if effort else {}), "summary": "auto"}
 
 
 def _cache_key(body: Item, items: list[Item]) -> str:

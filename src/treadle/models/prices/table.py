@@ -1,4 +1,4 @@
-"""What an answer costs, by the prices that the package genai-prices carries with it.
+"""What an answer costs and a model reads, by the data that the package genai-prices carries.
 
 The package is loaded when the first price is asked for, which takes about a second. It reads no
 network: what it knows is what was known when it was released.
@@ -9,6 +9,25 @@ from __future__ import annotations
 from decimal import Decimal
 
 from treadle.core.llm import Usage
+
+
+def context_window(provider_id: str, model: str) -> int | None:
+    """How many tokens a model reads, as the same data has it; `None` if it is not known.
+
+    Args:
+        provider_id: `anthropic`, `openai`, ...; only a provider of exactly this name is looked at.
+        model: as it is asked for, with or without what gateways put before it.
+    """
+    from genai_prices.data_snapshot import get_snapshot
+
+    for name in (model, model.rpartition("/")[2]):
+        try:
+            provider, found = get_snapshot().find_provider_model(name, None, provider_id, None)
+        except LookupError:
+            continue
+        if provider.id == provider_id and found.context_window:
+            return int(found.context_window)
+    return None
 
 
 def price(provider_id: str, model: str, usage: Usage) -> Decimal | None:
