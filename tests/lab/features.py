@@ -71,13 +71,10 @@ async def _go_on(store: LocalStore, world: World, thread: str) -> None:
     """Finish what was left in a conversation, with a yes to every question; take one more turn."""
     config = store.load(thread).fold.machine.config
     assert isinstance(config, AgentConfig)
-    desk = Desk(store.open(thread), world, sees_all=False, config=config)
-    try:
+    async with Desk(store.open(thread), world, sees_all=False, config=config) as desk:
         await desk.resume()
         await _say_yes(desk, world)
         await desk.turn(f"add; say after {len(world.notes)}")
-    finally:
-        await desk.close()
 
 
 def _engine(store: LocalStore, world: World) -> AgentBuilder:
@@ -109,81 +106,79 @@ async def recover(store: LocalStore, world: World) -> None:
             engine = _engine(store, world).resume(thread)
         except UsageError:
             continue  # it was being made: there is no task yet
-        await engine.resume()
-        await engine.close()
+        try:
+            await engine.resume()
+        finally:
+            await engine.close()
+    for thread in store.ids():  # that of a sub-agent which failed was not opened: now all were
+        with suppress(UnknownThreadError):
+            store.open(thread).close()
 
 
 # ---- approvals: asked for in one process, answered in another ------------------------------------
 
 
 async def _play_approval(store: LocalStore, world: World) -> None:
-    desk = _new(store, world, ASKING)
-    await desk.turn("read+grave+add; grave; say they are done")
-    await desk.close()
-    desk = Desk(store.open(desk.session.thread_id), world, sees_all=False, config=ASKING)
-    await _say_yes(desk, world)
-    await desk.close()
+    async with _new(store, world, ASKING) as desk:
+        await desk.turn("read+grave+add; grave; say they are done")
+    writer = store.open(desk.session.thread_id)
+    async with Desk(writer, world, sees_all=False, config=ASKING) as desk:
+        await _say_yes(desk, world)
 
 
 # ---- what is said while the agent works, and heard by the same turn ------------------------------
 
 
 async def _play_steering(store: LocalStore, world: World) -> None:
-    desk = _new(store, world)
-    await desk.turn("steer+add; read; say done")
-    await desk.close()
+    async with _new(store, world) as desk:
+        await desk.turn("steer+add; read; say done")
 
 
 # ---- a compaction, a rewind, a fork --------------------------------------------------------------
 
 
 async def _play_compaction(store: LocalStore, world: World) -> None:
-    desk = _new(store, world)
-    await desk.turn("add+read; say one")
-    await desk.turn("idem; say two")
-    await desk.session.compact()
-    await desk.turn("add; say three")
-    await desk.close()
+    async with _new(store, world) as desk:
+        await desk.turn("add+read; say one")
+        await desk.turn("idem; say two")
+        await desk.session.compact()
+        await desk.turn("add; say three")
 
 
 async def _play_rewind(store: LocalStore, world: World) -> None:
-    desk = _new(store, world)
+    async with _new(store, world) as desk:
+        await desk.turn("add; say one")
+        await desk.turn("read; say this is taken back")
     thread = desk.session.thread_id
-    await desk.turn("add; say one")
-    await desk.turn("read; say this is taken back")
-    await desk.close()
     back = next(rest for rest in store.rests(thread) if rest.turn == 1 and rest.version > 4)
     writer = store.open(thread)
-    writer.stage(Rewound(back.version, back.view, writer.now()))
-    writer.commit()
+    try:
+        writer.stage(Rewound(back.version, back.view, writer.now()))
+        writer.commit()
+    finally:
+        writer.close()
     world.note(Hidden(thread, "read; say this is taken back"))
-    desk = _at(writer, world)
-    await desk.turn("add; say two")
-    await desk.close()
+    async with _at(store.open(thread), world) as desk:
+        await desk.turn("add; say two")
 
 
 async def _play_fork(store: LocalStore, world: World) -> None:
-    desk = _new(store, world)
-    thread = desk.session.thread_id
-    await desk.turn("add; say one")
-    await desk.turn("idem; say two")
-    await desk.close()
-    fork = _at(store.fork(thread, creator="lab 1"), world)
-    world.seen(fork.session.thread_id, fork.session.conversation)
-    await fork.turn("add+read; say three")
-    await fork.close()
-    again = _at(store.fork(fork.session.thread_id, 1, creator="lab 1"), world)
-    world.seen(again.session.thread_id, again.session.conversation)
-    await again.close()
+    async with _new(store, world) as desk:
+        await desk.turn("add; say one")
+        await desk.turn("idem; say two")
+    async with _at(store.fork(desk.session.thread_id, creator="lab 1"), world) as fork:
+        world.seen(fork.session.thread_id, fork.session.conversation)
+        await fork.turn("add+read; say three")
+    async with _at(store.fork(fork.session.thread_id, 1, creator="lab 1"), world) as again:
+        world.seen(again.session.thread_id, again.session.conversation)
 
 
 # ---- outputs that no message holds ---------------------------------------------------------------
 
 
 async def _play_outputs(store: LocalStore, world: World) -> None:
-    desk = _new(store, world)
-    await desk.turn("big+add; big; say done")
-    await desk.close()
+    async with _new(store, world) as desk:
+        await desk.turn("big+add; big; say done")
 
 
 # ---- threads from elsewhere, the trash, a text that is taken out ---------------------------------
@@ -195,10 +190,9 @@ def _foreign_journal() -> bytes:
     disk, world = ModelDisk(), World()
 
     async def work() -> None:
-        desk = _new(lab_store(disk, first_id=FOREIGN_ID), world, ASKING)
-        await desk.turn("grave; say done")
-        await _say_yes(desk, world)
-        await desk.close()
+        async with _new(lab_store(disk, first_id=FOREIGN_ID), world, ASKING) as desk:
+            await desk.turn("grave; say done")
+            await _say_yes(desk, world)
 
     asyncio.run(work())
     return disk.files()[journal_path(FOREIGN_THREAD)]
@@ -221,9 +215,8 @@ async def _recover_import(store: LocalStore, world: World) -> None:
 async def _play_trash(store: LocalStore, world: World) -> None:
     threads = []
     for text in ("add; say one", "add; say two"):
-        desk = _new(store, world)
-        await desk.turn(text)
-        await desk.close()
+        async with _new(store, world) as desk:
+            await desk.turn(text)
         threads.append(desk.session.thread_id)
     trash = Trash(store)
     for thread, is_back in ((threads[0], False), (threads[1], False), (threads[0], True)):
@@ -252,14 +245,12 @@ async def _recover_trash(store: LocalStore, world: World) -> None:
 
 
 async def _play_scrub(store: LocalStore, world: World) -> None:
-    desk = _new(store, world)
+    async with _new(store, world) as desk:
+        await desk.turn(f"add; say {SECRET} one")
+        await desk.turn("big; say two")
     thread = desk.session.thread_id
-    await desk.turn(f"add; say {SECRET} one")
-    await desk.turn("big; say two")
-    await desk.close()
-    fork = _at(store.fork(thread, creator="lab 1"), world)
-    await fork.turn(f"add; say {SECRET} three")
-    await fork.close()
+    async with _at(store.fork(thread, creator="lab 1"), world) as fork:
+        await fork.turn(f"add; say {SECRET} three")
     threads = (thread, fork.session.thread_id)
     world.note(Scrubbed(threads, SECRET))
     _scrub(store, world, threads)
@@ -279,10 +270,12 @@ def _scrub(store: LocalStore, world: World, threads: tuple[str, ...]) -> None:
 
 async def _play_task(store: LocalStore, world: World) -> None:
     engine = _engine(store, world).build()
-    last = store.scan(engine.thread_id).records[-1]
-    world.note(Acked(engine.thread_id, last.seq, last.hash, 0))
-    await engine.run()
-    await engine.close()
+    try:
+        last = store.scan(engine.thread_id).records[-1]
+        world.note(Acked(engine.thread_id, last.seq, last.hash, 0))
+        await engine.run()
+    finally:
+        await engine.close()
 
 
 FOREIGN: Final = _foreign_journal()

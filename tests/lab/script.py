@@ -139,6 +139,13 @@ class Desk:
         if isinstance(output, TurnStarted):
             self._world.note(Said(self._thread, output.prompt))
 
+    async def __aenter__(self) -> Desk:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Closed after an error too: the same process may go on with the thread."""
+        await self.close()
+
     async def turn(self, text: str) -> None:
         """Say it; what the person then sees of the thread is noted."""
         await self.session.turn(text)
