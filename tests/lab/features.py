@@ -100,7 +100,9 @@ async def recover(store: LocalStore, world: World) -> None:
         if header.parent is not None or store.adopted.is_foreign(thread):
             continue
         if header.machine != TASK:
-            await _go_on(store, world, thread)
+            # What a failed sync has left may be readable, and gone when it is opened.
+            with suppress(UnknownThreadError):
+                await _go_on(store, world, thread)
             continue
         try:
             engine = _engine(store, world).resume(thread)

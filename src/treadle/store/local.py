@@ -213,10 +213,10 @@ class LocalStore:
         writer = self._begin(fold.branch(header), first, redact)
         is_good = False
         try:
-            is_good = still_stands(self.folders, base, records[last - 1].hash)
+            stands = still_stands(self.folders, base, records[last - 1].hash)
             if self.folders.find(thread_id)[1]:
-                is_good = False
                 raise _trashed(thread_id)
+            is_good = stands
         finally:
             if not is_good:
                 try:
