@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from cli.conftest import Run
@@ -49,3 +52,43 @@ def test_a_call_that_does_not_fit_its_tool_is_no_measure_for_others(
     assert done.returncode == 2
     assert "can only be allowed by itself" in done.stderr
     assert treadle("approve", thread, "--grants").stdout == ""
+
+
+ROUND = """
+[[replies]]
+calls = [
+  { tool = "write_file", arguments = { path = "x.sh", content = "echo one >> ran" } },
+  { tool = "bash", arguments = { command = "bash x.sh" } },
+]
+[[replies]]
+calls = [{ tool = "bash", arguments = { command = "bash x.sh" } }]
+[[replies]]
+calls = [{ tool = "write_file", arguments = { path = "x.sh", content = "echo two >> ran" } }]
+[[replies]]
+calls = [{ tool = "bash", arguments = { command = "bash x.sh" } }]
+[[replies]]
+text = "Done."
+"""
+
+
+def test_a_yes_follows_the_script_that_its_round_writes_and_a_grant_ends_with_it(
+    treadle: Run, script: Script, repository: Path
+) -> None:
+    def ran() -> list[str]:
+        path = repository / "ran"
+        return path.read_text().split() if path.exists() else []
+
+    assert treadle("-p", "go", "-m", script(ROUND), *ASK, "--no-commit").returncode == 4
+    thread = only_thread(treadle)["id"]
+    assert treadle("approve", thread, "--yes").returncode == 4
+    assert ran() == ["one"]
+    assert treadle("approve", thread, "--yes", "--always").returncode == 4
+    assert ran() == ["one", "one"]
+    assert "bash: bash x.sh (content " in treadle("approve", thread, "--grants").stdout
+    assert treadle("approve", thread, "--yes").returncode == 4
+    assert ran() == ["one", "one"]
+    # Somebody changes the script while the question stands: the yes to it is for nothing else.
+    call = json.loads(treadle("approve", thread, "--json").stdout)[0]["call"]["id"]
+    (repository / "x.sh").write_text("echo three >> ran")
+    treadle("approve", thread, call, "--yes")
+    assert ran() == ["one", "one"]

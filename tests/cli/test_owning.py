@@ -17,7 +17,7 @@ from treadle.core.tools import RiskLevel
 from treadle.errors import UsageError
 from treadle.store.upkeep.strangers import strangers
 from treadle.thread.codec import Entry, decode_entry, encode_entry
-from treadle.thread.facts import Granted, InputQueued
+from treadle.thread.facts import Granted, InputQueued, KindGranted
 from treadle.thread.record import Head, encode_batch, scan
 
 Script = Callable[[str], str]
@@ -120,6 +120,16 @@ def test_what_was_allowed_elsewhere_is_asked_about_here(
     assert not mark.exists()
     assert treadle("approve", thread, "--yes", **asks).returncode == 0
     assert mark.exists()
+
+
+def test_grants_from_elsewhere_are_not_listed_as_if_they_held(treadle: Run, gift: Gift) -> None:
+    given = KindGranted("bash", RiskLevel.HIGH, "git status", "ground")
+    thread, _ = gift(Granted("bash", RiskLevel.CRITICAL), given)
+    listed = treadle("approve", thread, "--grants")
+    assert (listed.returncode, listed.stdout) == (0, "")
+    assert "allowed elsewhere, and not here" in listed.stderr
+    assert "bash, bash: git status" in listed.stderr
+    assert json.loads(treadle("approve", thread, "--grants", "--json").stdout) == []
 
 
 def test_a_prompt_that_was_queued_elsewhere_is_not_said_to_a_model_here(

@@ -15,7 +15,9 @@ from treadle.thread.grants import grants_of
 
 
 def show_grants(thread: str, *, as_json: bool) -> None:
-    """Each grant in a line: the tool, the kind, the highest risk it is for.
+    """Each grant that holds here in a line: the tool, the kind, the highest risk it is for.
+
+    What was allowed in a thread that was taken in from elsewhere does not hold: it is told apart.
 
     Raises:
         UnknownThreadError, AmbiguousThreadError: there is no one thread of that name.
@@ -24,6 +26,10 @@ def show_grants(thread: str, *, as_json: bool) -> None:
     store = own_store()
     fold = store.load(store.resolve(thread)).fold
     grants = grants_of(fold.machine.config)
+    if grants and store.adopted.is_foreign(fold.header.thread):
+        names = ", ".join(map(in_words, grants))
+        click.echo(f"allowed elsewhere, and not here, where nobody has said so: {names}", err=True)
+        grants = ()
     if as_json:
         import msgspec
 

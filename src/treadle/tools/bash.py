@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import posixpath
 import signal
 import sys
 from pathlib import Path
@@ -16,9 +17,11 @@ from treadle import helper_programs
 from treadle.core.approval import Scope
 from treadle.core.tools import EffectClass, RiskLevel, ToolErrorKind
 from treadle.tools.danger.assess import assess
+from treadle.tools.danger.verdict import Danger
 from treadle.tools.failure import ToolFailure
+from treadle.tools.files import ABSENT, content_of
 from treadle.tools.output import Output
-from treadle.tools.paths import as_failure
+from treadle.tools.paths import Root, as_failure
 from treadle.tools.process import Cause, Ended, clean_environment, run
 from treadle.tools.registry import Arguments, ToolContext, tool
 from treadle.tools.sandbox.box import Sandbox
@@ -27,6 +30,8 @@ from treadle.tools.sandbox.policy import Network
 TIMEOUT_S: Final = 60.0
 TIMEOUT_S_MAX: Final = 300.0
 """The original program's limits."""
+_SHOWN_SIZE: Final = 24
+"""Digits of a digest in a kind, which people see: so many that nobody finds another content."""
 _SHELLS: Final = ("/bin/bash", "/usr/bin/bash")
 
 
@@ -39,12 +44,20 @@ def scope_of_bash(arguments: Arguments, context: ToolContext) -> Scope:
     """What a yes to a command covers: folder, environment, and what holds it."""
     folder = str(context.workspace.path)
     danger = assess(arguments["command"], folder)
+    kinds, content, file = _bound_to_files(danger, context.workspace, arguments["cwd"])
     sandbox, wants_network = context.sandbox, arguments["network"]
     where = (folder, arguments["cwd"])
     if sandbox is None:
         environment = sorted(clean_environment(os.environ).items())
         ground = _digest((*where, environment))
-        return Scope(danger.reasons, danger.kinds, ground=ground, confined="no sandbox")
+        return Scope(
+            danger.reasons,
+            kinds,
+            ground=ground,
+            content=content,
+            confined="no sandbox",
+            file=file,
+        )
     standing = sandbox.standing(wants_network)
     asks_for_network = wants_network and sandbox.policy.network is Network.ASK
     reasons = ["it asks for the network"] if asks_for_network and not sandbox.is_off else []
@@ -52,12 +65,49 @@ def scope_of_bash(arguments: Arguments, context: ToolContext) -> Scope:
         reasons.insert(0, f"the sandbox is wide open: {standing.why_wide}")
     return Scope(
         reasons=(*reasons, *danger.reasons),
-        kinds=danger.kinds,
+        kinds=kinds,
         ground=_digest((*where, standing.ground, wants_network)),
+        content=content,
         confined=standing.confined,
         must_ask=standing.must_ask,
         refused=standing.refused,
+        file=file,
     )
+
+
+def _bound_to_files(danger: Danger, root: Root, cwd: str) -> tuple[tuple[str, ...], str, str]:
+    """The kinds with the content of the files that they run, a digest of all, and the only one.
+
+    That one is named so that a yes follows what earlier calls of its round write into it.
+    """
+    kinds: list[str] = []
+    all_found: dict[str, str] = {}
+    for kind in danger.kinds:
+        found: dict[str, str] = {}
+        for path in danger.files.get(kind, ()):
+            found |= _content_of(root, posixpath.join(cwd, path))
+        kinds.append(f"{kind} (content {_digest(found)[:_SHOWN_SIZE]})" if found else kind)
+        all_found |= found
+    inside = {name: one for name, one in all_found.items() if not name.startswith("/")}
+    if len(inside) == 1:
+        [(file, content)] = inside.items()
+        return tuple(kinds), content, file
+    return tuple(kinds), _digest(inside) if inside else "", ""
+
+
+def _content_of(root: Root, path: str) -> dict[str, str]:
+    """A file of the workspace by its name without links, and its content; nothing if it is none.
+
+    Of a program outside, to which a link of the workspace leads, it is the place: nobody can
+    write there, but the link can be made to lead elsewhere.
+    """
+    try:
+        content = content_of(root, path)
+    except (ToolFailure, OSError) as failure:
+        real = Path(os.path.realpath(root.path / path))
+        is_outside = getattr(failure, "kind", None) is ToolErrorKind.PATH_OUTSIDE_WORKSPACE
+        return {str(real): str(real)} if is_outside and real.is_file() else {}
+    return {} if content == ABSENT else {root.name_of(path): content}
 
 
 def _digest(value: object) -> str:

@@ -29,7 +29,8 @@ CHUNK_SIZE: Final = 1024 * 1024
 Change: TypeAlias = Callable[[bytes | None], bytes]
 """The content of a file, `None` if there is no file -> its new content."""
 
-_ABSENT: Final = "absent"
+ABSENT: Final = "absent"
+"""What `content_of` says where there is no file."""
 
 _turn: Final = Lock()
 
@@ -59,7 +60,7 @@ def content_of(root: Root, path: str) -> str:
         fd = root.open_file(path)
     except ToolFailure as failure:
         if failure.kind is ToolErrorKind.FILE_NOT_FOUND:
-            return _ABSENT
+            return ABSENT
         raise
     return _digest_and_close(fd)
 
@@ -85,12 +86,12 @@ def _digest_at(place: int, name: str) -> str:
     try:
         fd = open_regular(name, place)
     except FileNotFoundError:
-        return _ABSENT
+        return ABSENT
     return _digest_and_close(fd)
 
 
 def _digest_of(content: bytes | None) -> str:
-    return _ABSENT if content is None else sha256(content).hexdigest()
+    return ABSENT if content is None else sha256(content).hexdigest()
 
 
 def rewrite(root: Root, path: str, change: Change) -> Written:

@@ -7,8 +7,9 @@ it cannot read is critical, and no grant covers it.
 
 from __future__ import annotations
 
+import posixpath
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from msgspec.structs import replace
@@ -20,6 +21,7 @@ from treadle.tools.danger.kinds import kind_of
 from treadle.tools.danger.lexer import Unreadable, Word
 from treadle.tools.danger.places import Inside
 from treadle.tools.danger.reasons import ORDER, ORDINARY, Reason
+from treadle.tools.danger.scripts import files_run, folders_of
 from treadle.tools.danger.split import RESERVED, Script, Simple, split
 from treadle.tools.danger.verdict import Danger
 from treadle.tools.danger.wrappers import SHELLS, Unwrapped, unwrapped
@@ -66,7 +68,7 @@ def assess(command: str, workspace: str = "") -> Danger:
             below it is not outside. Without it, every absolute path is.
     """
     if len(command) > COMMAND_SIZE_MAX:
-        return _danger({Reason.TOO_MUCH}, ())
+        return _danger({Reason.TOO_MUCH}, {})
     judge = _Judge(command, Inside(workspace))
     if not all(map(_is_seen, command)):
         judge.found.add(Reason.UNSEEN)
@@ -75,16 +77,17 @@ def assess(command: str, workspace: str = "") -> Danger:
     except _TooMuch:
         judge.found.add(Reason.TOO_MUCH)
     judge.conclude()
-    return _danger(judge.found, judge.kinds)
+    return _danger(judge.found, judge.files)
 
 
-def _danger(found: Iterable[Reason], kinds: tuple[str, ...]) -> Danger:
+def _danger(found: Iterable[Reason], files: Mapping[str, tuple[str, ...]]) -> Danger:
     reasons = sorted(found, key=ORDER.__getitem__)
     is_critical = any(reason not in ORDINARY for reason in reasons)
     return Danger(
         RiskLevel.CRITICAL if is_critical else RiskLevel.HIGH,
         tuple(reason.value for reason in reasons),
-        () if is_critical else kinds,
+        () if is_critical else tuple(files),
+        {} if is_critical else {kind: paths for kind, paths in files.items() if paths},
     )
 
 
@@ -101,7 +104,7 @@ class _Judge:
         self.command = command
         self.inside = inside
         self.found: set[Reason] = set()
-        self.kinds: tuple[str, ...] = ()
+        self.files: dict[str, tuple[str, ...]] = {}
         self.call_count = 0
         self.read_size = 0
         self.fetches = False
@@ -127,9 +130,7 @@ class _Judge:
         for inner in script.scripts:
             self.script(inner, depth + 1)
         if depth == 0 and script.is_chain and not script.scripts:
-            kinds = list(map(kind_of, script.commands, insides))
-            if all(kind is not None for kind in kinds):
-                self.kinds = tuple(dict.fromkeys(kind for kind in kinds if kind is not None))
+            self.files = _files_by_kind(script.commands, insides)
 
     def _from_inside(self, simple: Simple) -> Simple:
         """The command with paths below the workspace as they are called from there."""
@@ -254,6 +255,21 @@ class _Judge:
             self.found.add(Reason.NETWORK_RUNS)
         if self.decodes and (self.runs_input or Reason.FED in self.found):
             self.found.add(Reason.HIDDEN_RUNS)
+
+
+def _files_by_kind(
+    commands: tuple[Simple, ...], insides: tuple[Simple, ...]
+) -> dict[str, tuple[str, ...]]:
+    """The kinds of all commands, each with the files they may run; empty if one has no kind."""
+    found: dict[str, tuple[str, ...]] = {}
+    for place, (simple, inside) in enumerate(zip(commands, insides, strict=True)):
+        kind = kind_of(simple, inside)
+        if kind is None:
+            return {}
+        folders = folders_of(commands[:place])
+        paths = [posixpath.join(one, path) for path in files_run(simple, kind) for one in folders]
+        found[kind] = (*found.get(kind, ()), *paths)
+    return found
 
 
 def _is_program(name: str) -> bool:
