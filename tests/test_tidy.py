@@ -35,7 +35,7 @@ MAY_USE: Final = {
     "tools/process.py": {"secrets", "time"},  # marks of its own, deadlines
     "tools/list_files.py": {"time"},  # deadlines
     "tools/sandbox/groups.py": {"secrets", "time"},  # names of groups, deadlines, how old one is
-    "tools/sandbox/protected.py": {"secrets"},  # names of what is put aside
+    "tools/sandbox/put_back.py": {"secrets"},  # names of what is put aside
     "models/failures.py": {"time"},  # a server may name the moment to come back
     "config/command.py": {"time"},  # the deadline of a key command
     "server/people/times.py": {"datetime"},  # reads the times of requests, asks no clock

@@ -34,9 +34,15 @@ class Door(Struct, frozen=True):
 
     @property
     def stray(self) -> Path | None:
-        """A file that would make git take its settings from elsewhere, where git never has one."""
+        """A file that would make git take its settings from elsewhere, where git never has one.
+
+        While a command runs, a sandbox keeps one there that leads back to where it stands.
+        """
         path = self.git_dir / "commondir"
-        return path if self.common_dir == self.git_dir and os.path.lexists(path) else None
+        if self.common_dir != self.git_dir or not os.path.lexists(path):
+            return None
+        is_harmless = not path.is_symlink() and path.is_file() and path.read_bytes() == b".\n"
+        return None if is_harmless else path
 
     def leads_to(self, git_dir: str) -> bool:
         """Whether this is what lies behind it."""

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from treadle.tools.sandbox.protected import Copies, find_protected, undo
+from treadle.tools.sandbox.protected import find_protected
+from treadle.tools.sandbox.put_back import Copies, undo
 
 
 @pytest.fixture

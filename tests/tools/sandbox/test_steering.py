@@ -15,11 +15,12 @@ from treadle.core.tools import ToolExecutionOutcome
 from treadle.tools.builtin import builtin_tools
 from treadle.tools.failure import ToolFailure
 from treadle.tools.registry import Registry
-from treadle.tools.sandbox import protected
+from treadle.tools.sandbox import repositories
 from treadle.tools.sandbox.box import Sandbox
 from treadle.tools.sandbox.detect import BACKENDS, find_backend
+from treadle.tools.sandbox.placeholders import make_placeholders, remove_placeholders
 from treadle.tools.sandbox.policy import Policy
-from treadle.tools.sandbox.protected import find_protected, make_placeholders, remove_placeholders
+from treadle.tools.sandbox.protected import find_protected
 
 WORKING = [name for name in BACKENDS if find_backend((name,)).name]
 
@@ -113,8 +114,8 @@ async def test_what_a_killed_run_has_left_is_put_aside_before_the_next(
     ws: Path, backend: str
 ) -> None:
     (ws / ".git/commondir").write_text("../evil\n")
-    said = await shown(ws, backend, "ls .git; touch ran")
-    assert "commondir\n" not in said.split("put back")[0]
+    said = await shown(ws, backend, "cat .git/commondir; touch ran")
+    assert said.startswith(".\n[put back")
     assert text(ws / ".git/commondir") is None
     assert text(ws / "ran") == ""
 
@@ -143,8 +144,8 @@ def test_a_placeholder_stays_until_no_program_needs_it(tmp_path: Path) -> None:
     folder, file = str(tmp_path / "folder"), str(tmp_path / "file")
     program = """
 import sys
-from treadle.tools.sandbox.protected import make_placeholders, remove_placeholders
-made = make_placeholders(sys.argv[1:2], sys.argv[2:3])
+from treadle.tools.sandbox.placeholders import make_placeholders, remove_placeholders
+made = make_placeholders(sys.argv[1:2], [(sys.argv[2], b"x")])
 print("made", flush=True)
 sys.stdin.readline()
 print(remove_placeholders(made), flush=True)
@@ -158,7 +159,7 @@ print(remove_placeholders(made), flush=True)
         assert other.stdout is not None
         assert other.stdin is not None
         assert other.stdout.readline() == "made\n"
-        first, second = (make_placeholders([folder], [file]) for _ in range(2))
+        first, second = (make_placeholders([folder], [(file, b"x")]) for _ in range(2))
         assert remove_placeholders(first) == []
         assert remove_placeholders(second) == []
         assert {one.name for one in tmp_path.iterdir()} == {"file", "folder"}
@@ -169,7 +170,7 @@ print(remove_placeholders(made), flush=True)
 
 
 def test_what_is_not_empty_any_more_is_told(tmp_path: Path) -> None:
-    made = make_placeholders([str(tmp_path / "folder")], [str(tmp_path / "file")])
+    made = make_placeholders([str(tmp_path / "folder")], [(str(tmp_path / "file"), b"")])
     (tmp_path / "folder/x").touch()
     (tmp_path / "file").write_text("x")
     assert len(remove_placeholders(made)) == 2
@@ -178,7 +179,7 @@ def test_what_is_not_empty_any_more_is_told(tmp_path: Path) -> None:
 def test_repositories_that_were_found_are_not_lost_among_many_folders(
     ws: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(protected, "FOLDER_COUNT_MAX", 20)
+    monkeypatch.setattr(repositories, "FOLDER_COUNT_MAX", 20)
     sub = ws / "z/y/sub"
     sub.mkdir(parents=True)
     git(sub, "init", "-q")
@@ -189,10 +190,19 @@ def test_repositories_that_were_found_are_not_lost_among_many_folders(
     assert config in find_protected([str(ws)]).shut
 
 
+@pytest.mark.parametrize("at", ["node_modules/x", "target/deep/x", ".venv/src/x", "a/b/c/d/e/f/g"])
+def test_what_was_there_before_the_first_command_is_found_wherever_it_lies(
+    ws: Path, at: str
+) -> None:
+    (ws / at).mkdir(parents=True)
+    git(ws / at, "init", "-q")
+    assert str(ws / at / ".git/config") in find_protected([str(ws)]).shut
+
+
 def test_a_workspace_with_too_many_folders_is_refused(
     ws: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(protected, "ALL_COUNT_MAX", 20)
+    monkeypatch.setattr(repositories, "ALL_COUNT_MAX", 20)
     for number in range(50):
         (ws / f"a{number}").mkdir()
     with pytest.raises(ToolFailure, match="more than 20 folders"):

@@ -27,23 +27,26 @@ from treadle.tools.path_rules import SECRET_FILES, PathRules, is_below, rules_fo
 from treadle.tools.process import clean_environment
 from treadle.tools.run_files import STARTUP_NAMES
 from treadle.tools.sandbox import places
+from treadle.tools.sandbox.after_command import look_before, put_programs_aside
 from treadle.tools.sandbox.bubblewrap import Mounts
 from treadle.tools.sandbox.detect import BACKENDS, find_backend
 from treadle.tools.sandbox.landlock import ABI_OF_SIGNALS
 from treadle.tools.sandbox.launch import Backend, Order, Prepared
+from treadle.tools.sandbox.placeholders import (
+    Made,
+    find_strangers,
+    make_placeholders,
+    remove_placeholders,
+)
 from treadle.tools.sandbox.policy import Level, Network, Policy
 from treadle.tools.sandbox.protected import (
-    Copies,
-    Made,
     Protected,
     find_protected,
     first_missing,
     is_in,
-    make_placeholders,
-    remove_placeholders,
-    undo,
     ways_to,
 )
+from treadle.tools.sandbox.put_back import Copies, undo
 from treadle.tools.sandbox.steering import own_settings
 
 OF_SESSION: Final = (
@@ -121,12 +124,13 @@ class Held(Struct, frozen=True):
 class Launch:
     """A command about to run in the sandbox: what to start it with, and later how it went."""
 
-    def __init__(self, prepared: Prepared, undone: list[str]) -> None:
+    def __init__(self, prepared: Prepared, undone: list[str], put_aside: list[str]) -> None:
         self.argv: Final = prepared.argv
         self.env: Final = prepared.env
         self.pass_fds: Final = prepared.pass_fds
         self._prepared: Final = prepared
         self._undone: Final = undone
+        self._put_aside: Final = put_aside
 
     def held(self, output: str) -> Held:
         """How it went, after it is over.
@@ -153,12 +157,17 @@ class Launch:
 
     def notes(self) -> tuple[str, ...]:
         """What was put right after it was over."""
-        if not self._undone:
-            return ()
-        names = ", ".join(sorted(self._undone)[:_SHOWN_COUNT_MAX])
-        more = len(self._undone) - _SHOWN_COUNT_MAX
-        names += f" and {more} more" if more > 0 else ""
-        return (f"put back, a command may not change it: {names}",)
+        told = (
+            ("put back, a command may not change it", self._undone),
+            ("put aside, git would have run programs because of it", self._put_aside),
+        )
+        return tuple(f"{words}: {_listed(names)}" for words, names in told if names)
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - _SHOWN_COUNT_MAX
+    shown = ", ".join(sorted(names)[:_SHOWN_COUNT_MAX])
+    return f"{shown} and {more} more" if more > 0 else shown
 
 
 class Sandbox:
@@ -245,19 +254,24 @@ class Sandbox:
         assert not self._why_unheld
         mounts, protected = self._mounts()
         # What a run that was killed has left.
-        undone = undo(protected.absent)
-        made = make_placeholders(protected.missing, protected.blank)
+        undone = undo((*protected.absent, *find_strangers(protected.stubs)))
+        put_aside: list[str] = []
+        before = look_before(protected.repositories)
+        made = make_placeholders(protected.missing, protected.stubs)
         try:
             with self._lay(mounts, protected, made, undone) as (mounts, env, data):
                 order = Order(argv, env, cwd, self.policy.limits, self.has_network(wants_network))
                 prepared = Prepared(self._backend, mounts, order, data)
                 try:
-                    yield Launch(prepared, undone)
+                    yield Launch(prepared, undone, put_aside)
                 finally:
                     prepared.close()
         finally:
             left = remove_placeholders(made)
-            undone += undo((*left, *protected.absent))
+            strangers = find_strangers(protected.stubs)
+            undone += undo(dict.fromkeys((*left, *protected.absent, *strangers)))
+            settings = own_settings(self._environ)
+            put_aside += put_programs_aside(self._writable, settings, before)
 
     # ---- what holds ----------------------------------------------------------------------------
 

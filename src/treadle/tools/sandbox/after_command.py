@@ -1,0 +1,198 @@
+"""After a command: what git would now run that it would not have run before is put aside.
+
+Only what cannot be shut beforehand is left to this: repositories that a command makes, wherever
+git finds them by itself, and the steps of a rebase. One whose settings name no program and that has
+no hooks stays, and is protected from then on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from treadle.tools.failure import ToolFailure
+from treadle.tools.path_rules import is_below
+from treadle.tools.sandbox.git_settings import find_hooks, find_program, find_steps, places_of_steps
+from treadle.tools.sandbox.gitlinks import find_gitlinks
+from treadle.tools.sandbox.protected import LinkError, find_protected
+from treadle.tools.sandbox.put_back import put_aside
+from treadle.tools.sandbox.repositories import (
+    Found,
+    find_repositories,
+    git_folder_of,
+    modules_of,
+    remember,
+)
+
+REPOSITORY_COUNT_MAX: Final = 200
+"""New repositories of one command that are looked into; more than these are put aside unseen."""
+_LINK_COUNT_MAX: Final = 100
+
+
+class Before(Struct, frozen=True):
+    """What git found before a command.
+
+    `places` are protected: every `.git`, but for those that name a folder that is not there, which
+    are `dangling`. `modules` are repositories of submodules. `bare` are bare layouts, with a digest
+    of what git would run there. `steps` are commands that a rebase would have run.
+    """
+
+    places: frozenset[Path]
+    dangling: frozenset[Path]
+    modules: frozenset[Path]
+    bare: Mapping[Path, str]
+    steps: frozenset[bytes]
+
+
+def look_before(found: Iterable[Found]) -> Before:
+    """What stands there now, in folders that a command is about to change."""
+    places = {place for one in found for place in one.places}
+    folders = {place: git_folder_of(place) for place in places}
+    dangling = {place for place, folder in folders.items() if folder and not folder.exists()}
+    real = [folder for folder in folders.values() if folder is not None]
+    return Before(
+        frozenset(places - dangling),
+        frozenset(dangling),
+        frozenset(module for folder in real for module in modules_of(folder)),
+        {bare: _digest(bare) for one in found for bare in one.bare},
+        frozenset(step for folder in real for step in _steps_in(folder)),
+    )
+
+
+def put_programs_aside(
+    folders: tuple[str, ...], settings: Iterable[Path], before: Before
+) -> list[str]:
+    """Put aside what a command has made for git to run; what and why, in words.
+
+    Args:
+        folders: those that the command could change, without links.
+        settings: as in `find_protected`.
+        before: what `look_before` said.
+    """
+    said = _put_links_aside(folders, settings)
+    look = _Look(folders, before)
+    for folder in folders:
+        look.into(folder, find_repositories(folder))
+    return [*said, *look.said]
+
+
+def _put_links_aside(folders: tuple[str, ...], settings: Iterable[Path]) -> list[str]:
+    """Links in the place of protected files: there was none before, or nothing had run."""
+    said: list[str] = []
+    settings = tuple(settings)
+    for _ in range(_LINK_COUNT_MAX):
+        try:
+            find_protected(folders, settings)
+        except LinkError as error:
+            if not put_aside(str(error.path)):
+                break
+            said.append(f"{error.path} (a link cannot be protected)")
+        except (ToolFailure, OSError):
+            break
+        else:
+            break
+    return said
+
+
+class _Look:
+    def __init__(self, folders: tuple[str, ...], before: Before) -> None:
+        self.said: list[str] = []
+        self._folders = folders
+        self._before = before
+        self._trusted = {one for one in map(git_folder_of, before.places) if one is not None}
+        self._seen: set[Path] = set()
+        self._count = 0
+
+    def into(self, folder: str, found: Found) -> None:
+        for bare in found.bare:
+            if self._before.bare.get(bare) != _digest(bare):
+                self._judge(bare / "HEAD", bare)
+        todo = deque(found.places)
+        while todo:
+            place = todo.popleft()
+            if place in self._seen:
+                continue
+            self._seen.add(place)
+            git_folder = git_folder_of(place)
+            if place not in self._before.places:
+                if self._is_put_aside(place, git_folder):
+                    continue
+                remember(folder, [place])
+            if git_folder is not None and git_folder.is_dir():
+                self._into_git(git_folder)
+                todo += self._linked_from(place, git_folder)
+
+    def _is_put_aside(self, place: Path, git_folder: Path | None) -> bool:
+        """Whether a new `.git` had to be."""
+        if place.is_symlink() or git_folder is None:
+            return self._put_aside(place, "it is a link, or cannot be read")
+        if not git_folder.exists():
+            is_old = place in self._before.dangling
+            return not is_old and self._put_aside(place, "what it names is not there")
+        if not any(is_below(str(git_folder), one) for one in self._folders):
+            return False
+        return self._judge(place, git_folder)
+
+    def _judge(self, place: Path, git_folder: Path) -> bool:
+        self._count += 1
+        is_many = self._count > REPOSITORY_COUNT_MAX
+        why = "too many new ones" if is_many else find_program(git_folder, self._trusted)
+        return bool(why) and self._put_aside(place, why)
+
+    def _put_aside(self, place: Path, why: str) -> bool:
+        if place.is_dir() and not place.is_symlink():
+            # Else the folder would be a repository under its new name.
+            put_aside(str(place / "HEAD"))
+        if put_aside(str(place)):
+            self.said.append(f"{place} ({why})")
+        else:
+            self.said.append(f"{place} could not be put aside: remove it ({why})")
+        return True
+
+    def _into_git(self, git_folder: Path) -> None:
+        """What may have come to be in a repository that itself is as it was."""
+        for module in modules_of(git_folder):
+            if module not in self._before.modules:
+                self._judge(module, module)
+        for folder in places_of_steps(git_folder):
+            if _steps_of(folder) - self._before.steps:
+                self._put_aside(folder / "rebase-merge", "the rebase runs commands")
+
+    def _linked_from(self, place: Path, git_folder: Path) -> Iterator[Path]:
+        for name in find_gitlinks(git_folder):
+            path = Path(os.path.realpath(place.parent / name), ".git")
+            if os.path.lexists(path) and any(is_below(str(path), one) for one in self._folders):
+                yield path
+
+
+def _steps_in(git_folder: Path) -> Iterator[bytes]:
+    for folder in places_of_steps(git_folder):
+        yield from _steps_of(folder)
+
+
+def _steps_of(folder: Path) -> set[bytes]:
+    try:
+        return find_steps(folder)
+    except OSError:
+        return {b"it cannot be read"}
+
+
+def _digest(bare: Path) -> str:
+    """Of all that decides what git runs in a bare layout."""
+    digest = hashlib.sha256()
+    try:
+        files = [bare / name for name in ("commondir", "config", "config.worktree")]
+        files += [bare / "hooks" / name for name in find_hooks(bare)]
+        for file in files:
+            digest.update(f"{file}\0{file.is_symlink()}\0".encode(errors="surrogateescape"))
+            if file.is_file():
+                digest.update(hashlib.sha256(file.read_bytes()).digest())
+    except OSError:
+        return ""
+    return digest.hexdigest()

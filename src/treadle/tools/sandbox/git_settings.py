@@ -1,0 +1,164 @@
+"""What a folder of git would make git run: programs in its settings, hooks, steps of a rebase.
+
+Who asks has not made the folder, and does not trust it: nothing here runs anything of it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+import subprocess
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import Final
+
+_SIZE_MAX: Final = 1024 * 1024
+"""Bytes of settings that are judged; larger ones are not believed."""
+_READ_S_MAX: Final = 5.0
+_HARMLESS: Final = re.compile(
+    r"core\.(repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode"
+    r"|symlinks|worktree|autocrlf|eol|safecrlf|sharedrepository|quotepath|abbrev)"
+    r"|extensions\.(objectformat|noop|partialclone|refstorage|worktreeconfig)"
+    r"|remote\..*\.(url|pushurl|fetch|push|tagopt|prune|mirror|promisor|partialclonefilter)"
+    r"|branch\..*\.(remote|pushremote|merge|rebase|description)"
+    r"|submodule\..*\.(url|active|branch|ignore|path|fetchrecursesubmodules|update)|submodule\.active"
+    r"|user\.(name|email)|init\.defaultbranch|lfs\.repositoryformatversion"
+    r"|(pull|push|merge|rebase|diff|advice)\.(ff|rebase|default|conflictstyle|autosetupremote)",
+    re.DOTALL,
+)
+"""Settings that name no program. All others may: git learns new ones each year."""
+_HARMLESS_UPDATES: Final = frozenset({"checkout", "merge", "rebase", "none"})
+_HELPER: Final = re.compile(r"[^/.]*::|-")
+"""A URL that names the program that speaks to it, or looks like an option."""
+_STEPS: Final = frozenset(
+    b"pick p revert edit e reword r squash s fixup f label l reset t merge m update-ref u drop d"
+    b" noop break b".split()
+)
+"""What a rebase does by itself; `exec` is not among them, nor what a later git may learn."""
+_STRATEGIES: Final = frozenset(b"ort recursive resolve octopus ours subtree".split())
+
+
+def find_program(git_folder: Path, trusted: Collection[Path]) -> str:
+    """What git would run in a repository, in words; empty if nothing.
+
+    Args:
+        git_folder: what a `.git` is or names, or a bare layout; without links.
+        trusted: folders of settings that no command can change.
+    """
+    try:
+        return _find_program(git_folder, trusted)
+    except OSError:
+        return "it cannot be looked at"
+
+
+def _find_program(git_folder: Path, trusted: Collection[Path]) -> str:
+    if git_folder in trusted:
+        return ""
+    names = ("commondir", "config", "config.worktree", "hooks", "rebase-merge")
+    links = [name for name in names if (git_folder / name).is_symlink()]
+    if links:
+        return f"its {links[0]} is a link"
+    common = git_folder
+    if (git_folder / "commondir").exists():
+        said = _read(git_folder / "commondir").rstrip(b"\r\n")
+        common = (git_folder / os.fsdecode(said)).resolve()
+        is_work_tree = git_folder.parent.name == "worktrees" and git_folder.parent.parent == common
+        if common != git_folder and not is_work_tree:
+            return "its commondir leads elsewhere"
+    files = [git_folder / "config.worktree"]
+    if common not in trusted:
+        files.append(common / "config")
+        if hooks := find_hooks(common):
+            return f"it has the hook {hooks[0]}"
+    for file in files:
+        if named := sorted(find_risky_settings(file)):
+            return f"its settings: {named[0]}"
+    return "a rebase in it runs commands" if find_steps(git_folder) else ""
+
+
+def find_hooks(git_folder: Path) -> list[str]:
+    """The names of the hooks in a folder of git; samples are none."""
+    try:
+        names = sorted(entry.name for entry in (git_folder / "hooks").iterdir())
+    except FileNotFoundError:
+        return []
+    return [name for name in names if not name.endswith(".sample")]
+
+
+def find_risky_settings(file: Path) -> set[str]:
+    """The settings of a file that may name a program, by their keys.
+
+    Something is said too of a file that cannot be read.
+    """
+    try:
+        found = file.lstat()
+    except FileNotFoundError:
+        return set()
+    program = shutil.which("git")
+    if not stat.S_ISREG(found.st_mode) or found.st_size > _SIZE_MAX or program is None:
+        return {"they cannot be read"}
+    command = (program, "config", "--file", str(file), "--no-includes", "-z", "--list")
+    try:
+        done = subprocess.run(
+            command,
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_READ_S_MAX,
+            check=False,
+        )
+    except subprocess.SubprocessError:
+        return {"they cannot be read"}
+    if done.returncode != 0:
+        return {"they cannot be read"}
+    settings = (os.fsdecode(one).partition("\n") for one in filter(None, done.stdout.split(b"\0")))
+    return {key for key, _, value in settings if _is_risky(key, value)}
+
+
+def _is_risky(key: str, value: str) -> bool:
+    if not _HARMLESS.fullmatch(key):
+        return True
+    if key.endswith("url"):
+        return _HELPER.match(value) is not None
+    return key.endswith(".update") and value not in _HARMLESS_UPDATES
+
+
+def find_steps(git_folder: Path) -> set[bytes]:
+    """What `git rebase --continue` would run there, besides git: lines of its list."""
+    folder = git_folder / "rebase-merge"
+    if folder.is_symlink():
+        return {b"it is a link"}
+    found: set[bytes] = set()
+    for name, known in (("git-rebase-todo", _STEPS), ("strategy", _STRATEGIES)):
+        try:
+            text = _read(folder / name)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        found |= {line for line in text.split(b"\n") if _is_unknown(line, known)}
+    return found
+
+
+def _is_unknown(line: bytes, known: Collection[bytes]) -> bool:
+    words = line.split(None, 1)
+    return bool(words) and not words[0].startswith(b"#") and words[0] not in known
+
+
+def _read(path: Path) -> bytes:
+    """What a plain file holds; one that is a link, or too large, is an `OSError`."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(fd, "rb") as file:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode) or found.st_size > _SIZE_MAX:
+            raise OSError(f"{path} is no plain file")
+        return file.read(_SIZE_MAX)
+
+
+def places_of_steps(git_folder: Path) -> Iterable[Path]:
+    """The folders where a rebase may be under way: the repository's own, its work trees'."""
+    trees = git_folder / "worktrees"
+    try:
+        return (git_folder, *sorted(trees.iterdir()))
+    except OSError:
+        return (git_folder,)

@@ -1,0 +1,71 @@
+"""Which folders an index has for repositories of their own: git looks into these by itself."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Final
+
+_MODE: Final = b"\0\0\xe0\0"
+"""The mode of such an entry, as it stands in every version of the file."""
+_LISTED: Final = b"160000 "
+_READ_S_MAX: Final = 30.0
+_Version = tuple[tuple[str, int, int, int], ...]
+_known: Final[dict[Path, tuple[_Version, tuple[str, ...]]]] = {}
+
+
+def find_gitlinks(git_folder: Path) -> tuple[str, ...]:
+    """Their names, relative to the work tree.
+
+    Of a repository whose settings name no program that was not there before: git reads them here.
+    """
+    try:
+        shared = sorted(git_folder.glob("sharedindex.*"))
+        files = [path for path in (git_folder / "index", *shared) if path.is_file()]
+        version = tuple(_version_of(path) for path in files)
+        before = _known.get(git_folder)
+        if before is None or before[0] != version:
+            has_any = any(_MODE in path.read_bytes() for path in files)
+            before = version, _list(git_folder) if has_any else ()
+            _known[git_folder] = before
+    except OSError:
+        return ()
+    return before[1]
+
+
+def _version_of(path: Path) -> tuple[str, int, int, int]:
+    found = path.stat()
+    return path.name, found.st_ino, found.st_ctime_ns, found.st_size
+
+
+def _list(git_folder: Path) -> tuple[str, ...]:
+    program = shutil.which("git")
+    if program is None:
+        return ()
+    environment = {
+        "GIT_DIR": str(git_folder),
+        "GIT_WORK_TREE": "/",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": "/dev/null",
+        # What is not there is not fetched: that would run programs.
+        "GIT_ALLOW_PROTOCOL": "none",
+        "GIT_NO_LAZY_FETCH": "1",
+        "LC_ALL": "C",
+    }
+    command = (program, "-c", "core.fsmonitor=false", "ls-files", "--stage", "-z")
+    for more in (("--sparse",), ()):  # older ones know no sparse index
+        done = subprocess.run(
+            (*command, *more),
+            cwd="/",
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_READ_S_MAX,
+            check=False,
+        )
+        if done.returncode == 0:
+            lines = (line for line in done.stdout.split(b"\0") if line.startswith(_LISTED))
+            return tuple(os.fsdecode(line.partition(b"\t")[2]) for line in lines)
+    return ()

@@ -1,0 +1,144 @@
+"""Putting right what a command has changed where nothing could keep it from that."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from treadle.core.tools import ToolErrorKind
+from treadle.tools.failure import ToolFailure
+from treadle.tools.sandbox.repositories import ASIDE
+
+COPY_SIZE_MAX: Final = 4 * 2**20
+"""Bytes of protected files that are kept where nothing can shut them."""
+_FOLDER: Final = getattr(os, "O_PATH", 0) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def undo(absent: Iterable[str]) -> list[str]:
+    """Put aside what has come to be where nothing may; their paths."""
+    undone = []
+    for path in absent:
+        if os.path.lexists(path):
+            put_aside(path)
+            undone.append(path)
+    return undone
+
+
+def put_aside(path: str) -> bool:
+    """Give what stands there another name beside it; whether nothing stands there any more."""
+    _put_back(path, None)
+    return not os.path.lexists(path)
+
+
+class Copies:
+    """Protected files as they were, to be put back where nothing can shut them.
+
+    Raises:
+        ToolFailure: they are larger than `COPY_SIZE_MAX`.
+    """
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        self._paths: Final = tuple(paths)
+        self._files: Final = _read(self._paths)
+        if sum(len(data) for data, _ in self._files.values()) > COPY_SIZE_MAX:
+            raise ToolFailure(
+                ToolErrorKind.REJECTED,
+                "the hooks and settings of git are too large to be kept safe without bubblewrap; "
+                "install it",
+            )
+
+    def restore(self) -> list[str]:
+        """Put back what is not as it was; the paths of those.
+
+        Nothing is read or written through a link that the command has made: this is done with all
+        that the person may, so it could change files anywhere.
+        """
+        replaced = [path for path in self._above() if _is_no_folder(path)]
+        for path in replaced:
+            _put_back(path, None)
+        now = _read(self._paths)
+        changed = [
+            path for path in {**self._files, **now} if self._files.get(path) != now.get(path)
+        ]
+        for path in changed:
+            _put_back(path, self._files.get(path))
+        return [*changed, *replaced]
+
+    def _above(self) -> list[str]:
+        """The folders of the files as they were, and those above them; parents first."""
+        return sorted({str(above) for path in self._files for above in Path(path).parents})
+
+
+def _is_no_folder(path: str) -> bool:
+    place = Path(path)
+    return os.path.lexists(path) and (place.is_symlink() or not place.is_dir())
+
+
+def _put_back(path: str, was: tuple[bytes, int] | None) -> None:
+    """Put aside what stands there now, and make the file or link that stood there, if one did.
+
+    Each folder on the way is opened in the one above it and is no link, so nothing that still runs
+    can lead this elsewhere. What cannot be done is left.
+    """
+    *folders, name = Path(path).parts[1:]
+    place = os.open("/", _FOLDER)
+    try:
+        with suppress(OSError):
+            for folder in folders:
+                above, place = place, _open_folder(folder, place, makes=was is not None)
+                os.close(above)
+            _set_aside(name, place)
+            if was is not None:
+                _make(name, place, *was)
+    finally:
+        os.close(place)
+
+
+def _open_folder(name: str, place: int, *, makes: bool) -> int:
+    try:
+        return os.open(name, _FOLDER, dir_fd=place)
+    except (FileNotFoundError, NotADirectoryError):
+        if not makes:
+            raise
+    _set_aside(name, place)
+    os.mkdir(name, 0o755, dir_fd=place)
+    return os.open(name, _FOLDER, dir_fd=place)
+
+
+def _set_aside(name: str, place: int) -> None:
+    aside = f"{name}.{secrets.token_hex(4)}{ASIDE}"
+    with suppress(FileNotFoundError):
+        os.rename(name, aside, src_dir_fd=place, dst_dir_fd=place)
+
+
+def _make(name: str, place: int, data: bytes, mode: int) -> None:
+    if mode == stat.S_IFLNK:
+        os.symlink(data, name, dir_fd=place)
+        return
+    fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=place)
+    with os.fdopen(fd, "wb") as file:
+        file.write(data)
+        os.fchmod(fd, mode)
+
+
+def _read(paths: Iterable[str]) -> dict[str, tuple[bytes, int]]:
+    """Files, also those beneath folders; a link counts as a file that holds its target."""
+    found: dict[str, tuple[bytes, int]] = {}
+    todo = [Path(path) for path in paths]
+    while todo:
+        path = todo.pop()
+        with suppress(OSError):
+            mode = path.lstat().st_mode
+            if stat.S_ISDIR(mode):
+                todo += path.iterdir()
+            elif stat.S_ISLNK(mode):
+                found[str(path)] = os.fsencode(path.readlink()), stat.S_IFLNK
+            elif stat.S_ISREG(mode):
+                with path.open("rb") as file:
+                    found[str(path)] = file.read(COPY_SIZE_MAX + 1), stat.S_IMODE(mode)
+    return found

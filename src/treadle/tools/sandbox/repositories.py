@@ -1,0 +1,153 @@
+"""Where git finds repositories in folders that a command may change.
+
+A repository is a `.git`, a folder or a file that names one, or a bare layout: a folder with `HEAD`,
+`objects` and `refs`, which git takes for a repository when somebody works in it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from treadle.core.tools import ToolErrorKind
+from treadle.tools.failure import ToolFailure
+
+GIT: Final = ".git"
+FOLDER_COUNT_MAX: Final = 1000
+ALL_COUNT_MAX: Final = 100_000
+"""Folders that are looked at before and after each command, and before the first one."""
+GENERATED_COUNT_MAX: Final = 20_000
+"""Of those that programs fill, as many are looked at before the first command."""
+ASIDE: Final = ".put-aside"
+"""The end of the name of what a command has made, and may not stay."""
+DEPTH_MAX: Final = 5
+"""Folders deep that are looked at before and after each command; before the first one all are."""
+_GENERATED: Final = frozenset({"node_modules", "__pycache__", "target", ".venv", "venv", ".tox"})
+_PARTS: Final = frozenset({"HEAD", "config", "hooks", "objects", "refs"})
+_OF_REPOSITORY: Final = frozenset({"objects", "refs", "hooks", "info", "logs", "branches"})
+_NAMING: Final = b"gitdir: "
+_NAMING_SIZE_MAX: Final = 4096
+_found_before: Final[dict[str, dict[Path, None]]] = {}
+
+
+class Found(Struct, frozen=True):
+    """Absolute paths: each `.git`, and each folder that is a bare layout."""
+
+    places: tuple[Path, ...] = ()
+    bare: tuple[Path, ...] = ()
+
+
+def find_repositories(folder: str) -> Found:
+    """What there is beneath a folder.
+
+    The first look in a process, before a command has run, is a long one; what it finds is
+    remembered, so that a command cannot make so many folders that they are not found any more.
+
+    Raises:
+        ToolFailure: there are more folders than `ALL_COUNT_MAX`.
+    """
+    is_first = folder not in _found_before
+    walk = _Walk()
+    is_whole = walk.look([(folder, 0)], ALL_COUNT_MAX if is_first else FOLDER_COUNT_MAX, is_first)
+    if is_first and not is_whole:
+        raise ToolFailure(
+            ToolErrorKind.REJECTED,
+            f"{folder} has more than {ALL_COUNT_MAX} folders: the sandbox cannot find all git "
+            "repositories in it, to protect them; a person has to choose a smaller workspace",
+        )
+    if is_first:
+        walk.look([(one, 0) for one in walk.generated], GENERATED_COUNT_MAX, is_first)
+    remember(folder, walk.places)
+    known = _found_before[folder]
+    return Found(tuple(one for one in known if os.path.lexists(one)), tuple(walk.bare))
+
+
+def remember(folder: str, places: Iterable[Path]) -> None:
+    """Have these found among the others, however many folders there will be."""
+    _found_before.setdefault(folder, {}).update(dict.fromkeys(places))
+
+
+class _Walk:
+    def __init__(self) -> None:
+        self.places: list[Path] = []
+        self.bare: list[Path] = []
+        self.generated: list[str] = []
+
+    def look(self, begin: Iterable[tuple[str, int]], count_max: int, is_deep: bool) -> bool:
+        """Look at so many folders, the upper ones first; whether these were all."""
+        todo, count = deque(begin), 0
+        while todo and count < count_max:
+            place, depth = todo.popleft()
+            count += 1
+            try:
+                with os.scandir(place) as entries:
+                    listed = {entry.name: entry for entry in entries}
+            except OSError:
+                continue
+            if GIT in listed:
+                self.places.append(Path(place, GIT))
+            is_bare = is_layout(listed)
+            if is_bare:
+                self.bare.append(Path(place))
+            for name, entry in listed.items():
+                if name == GIT or (is_bare and name in _OF_REPOSITORY):
+                    continue
+                with suppress(OSError):
+                    if not entry.is_dir(follow_symlinks=False):
+                        continue
+                    if name in _GENERATED and count_max != GENERATED_COUNT_MAX:
+                        self.generated.append(entry.path)
+                    elif is_deep or depth < DEPTH_MAX:
+                        todo.append((entry.path, depth + 1))
+        return not todo
+
+
+def is_layout(names: Iterable[str]) -> bool:
+    """Whether git may take a folder with these names in it for a repository."""
+    names = set(names)
+    return "HEAD" in names and ({"objects", "refs"} <= names or "commondir" in names)
+
+
+def was_repository(folder: Path) -> bool:
+    """Whether it is one, or was before a command took it apart, to put it together later."""
+    return any(os.path.lexists(folder / name) for name in _PARTS)
+
+
+def git_folder_of(place: Path) -> Path | None:
+    """The folder of git that a `.git` is or names, without links; it need not be there."""
+    try:
+        return named_by(place) if place.is_file() else place.resolve()
+    except OSError:
+        return None
+
+
+def named_by(path: Path) -> Path | None:
+    """The folder that a `.git` file names, without links."""
+    with path.open("rb") as file:
+        said = file.read(_NAMING_SIZE_MAX)
+    if not said.startswith(_NAMING):
+        return None
+    return (path.parent / os.fsdecode(said.removeprefix(_NAMING).rstrip(b"\r\n"))).resolve()
+
+
+def entries_of(folder: Path) -> list[Path]:
+    """What is in a folder, but links that were put aside."""
+    entries = sorted(folder.iterdir())
+    return [one for one in entries if not (one.name.endswith(ASIDE) and one.is_symlink())]
+
+
+def modules_of(git_folder: Path, depth: int = 0) -> Iterator[Path]:
+    """The repositories of submodules that a folder of git keeps; links among them too."""
+    with suppress(OSError):
+        for entry in entries_of(git_folder / "modules" if depth == 0 else git_folder):
+            if entry.is_symlink() or was_repository(entry):
+                yield entry
+                yield from () if entry.is_symlink() else modules_of(entry)
+            elif depth < DEPTH_MAX and entry.is_dir():
+                yield from modules_of(entry, depth + 1)
