@@ -143,6 +143,11 @@ if libc.name_to_handle_at(-100, path, handle, ctypes.byref(mount), 0) == 0:
     Probe("writing /proc/self/exe", "exec 3<>/proc/1/exe && hit", control=False),
     Probe("its own program again", '/proc/self/exe -c "echo x > $OUT_QUOTED/file"', control=False),
     Probe("a file too big", "truncate -s 3G big && hit"),
+    Probe("a program of its owner", "cp /bin/true t; chmod u+s t; [ -u t ] && hit"),
+    Probe(
+        "a new program of its owner",
+        python("os.umask(0); os.open('t', os.O_CREAT | os.O_RDWR, 0o4755)\n") + "\n[ -u t ] && hit",
+    ),
     Probe(
         "a file that grows too big",
         python("f = open('big', 'wb'); f.seek(3 * 2**30); f.write(b'x'); f.flush(); hit()"),

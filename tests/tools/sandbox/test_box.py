@@ -149,6 +149,8 @@ async def test_sockets_that_could_reach_outside_are_denied_while_the_network_is_
 ) -> None:
     if backend == "bubblewrap" and family in ("AF_INET", "AF_INET6"):
         family = f"{family}, socket.SOCK_RAW, 1"
+    if backend == "bubblewrap" and family == "AF_NETLINK":
+        family = f"{family}, socket.SOCK_RAW, 12"  # that of packet filters
     command = f"python3 -c 'import socket; socket.socket(socket.{family})' 2>&1 | tail -1"
     said = await shown(tools(home / "ws", backend), command)
     assert "Operation not permitted" in said
@@ -214,6 +216,91 @@ async def test_who_uses_up_too_much_is_ended_and_told_so(
     said = await shown(tools(home / "ws", backend, Policy(limits=limits)), command)
     assert note in said
     assert "[killed by signal 9: Killed]" in said
+
+
+_MEBI = "m = 2**20; b = bytes(m)"
+_WAIT = "print(1, flush=True); signal.pause()"
+MEMORY = {
+    "shared": f"x = mmap.mmap(-1, 900 * m); [x.write(b) for i in range(900)]; {_WAIT}",
+    "a file without a name": "f = os.memfd_create('x'); [os.write(f, b) for i in range(900)];"
+    f" {_WAIT}",
+    "one that is mapped and closed": "f = os.memfd_create('x'); os.truncate(f, 900 * m);"
+    f" x = mmap.mmap(f, 900 * m); os.close(f); [x.write(b) for i in range(900)]; {_WAIT}",
+    "in a child": "x = mmap.mmap(-1, 900 * m); os.fork() or [x.write(b) for i in range(900)];"
+    f" {_WAIT}",
+    "half of each": "x = bytearray(b) * 150; f = os.memfd_create('x');"
+    f" [os.write(f, b) for i in range(150)]; {_WAIT}",
+}
+IN_BUBBLEWRAP = {
+    "a file in memory": f"f = open('/tmp/x', 'wb'); [f.write(b) for i in range(400)]; {_WAIT}",
+    "a segment": "import ctypes; l = ctypes.CDLL(None); l.shmat.restype = ctypes.c_void_p;"
+    " p = l.shmat(l.shmget(0, ctypes.c_size_t(900 * m), 0o1600), None, 0);"
+    f" ctypes.memset(ctypes.c_void_p(p), 1, 900 * m); l.shmdt(ctypes.c_void_p(p)); {_WAIT}",
+}
+
+
+async def test_memory_counts_that_is_shared_or_a_file(home: Path, backend: str) -> None:
+    registry = tools(home / "ws", backend, Policy(limits=Limits(memory_size_max=256 * 2**20)))
+    missed = {}
+    for name, program in (MEMORY | (IN_BUBBLEWRAP if backend == "bubblewrap" else {})).items():
+        program = f"import mmap, os, signal; {_MEBI}; {program}"
+        outcome = await run(registry, f'python3 -c "{program}"', timeout_s=20)
+        if "it used too much memory" not in str(outcome):
+            missed[name] = outcome
+    assert missed == {}
+
+
+async def test_what_many_share_counts_once(home: Path, backend: str) -> None:
+    registry = tools(home / "ws", backend, Policy(limits=Limits(memory_size_max=256 * 2**20)))
+    program = """
+import mmap, os, select
+x = mmap.mmap(-1, 100 * 2**20)
+x.write(bytes(100 * 2**20))
+for i in range(5):
+    if os.fork() == 0:
+        sum(x[at] for at in range(0, len(x), 4096))
+        select.select([], [], [], 0.5)
+        os._exit(0)
+for i in range(5):
+    os.wait()
+print("done")
+"""
+    (home / "ws/share.py").write_text(program)
+    assert await shown(registry, "python3 share.py") == "done\n[exit code 0]"
+
+
+async def test_who_fills_the_disk_is_ended_and_told_so(home: Path, backend: str) -> None:
+    limits = Limits(disk_growth_max=64 * 2**20)
+    command = "for ((i=0;; i++)); do head -c 8M /dev/zero > f$i; done"
+    said = await shown(tools(home / "ws", backend, Policy(limits=limits)), command)
+    assert "the disk has filled too much" in said
+
+
+async def test_no_file_that_runs_as_its_owner_is_left(home: Path, backend: str) -> None:
+    ways = (
+        "cp /bin/true a; chmod u+s a; chmod 4755 a; install -m 4755 /bin/true b",
+        "python3 -c 'import os; os.close(os.open(\"c\", os.O_CREAT | os.O_RDWR, 0o6755))'",
+        "python3 -c 'import os; os.mknod(\"d\", 0o104755)'",
+        "python3 -c 'import os; os.fchmod(os.open(\"a\", 0), 0o4755)'",
+        "python3 -c 'import ctypes; ctypes.CDLL(None).syscall(452, -100, b\"a\", 0o4755, 0)'",
+        "mkdir -p g; chmod 2755 g; touch g/ran",
+    )
+    registry = tools(home / "ws", backend)
+    for way in ways:
+        await shown(registry, f"umask 0; {way} 2> /dev/null; true")
+    modes = {path.name: path.stat().st_mode for path in (home / "ws").iterdir() if path.is_file()}
+    assert "a" in modes
+    assert {name: oct(mode) for name, mode in modes.items() if mode & 0o6000} == {}
+    assert (home / "ws/g/ran").exists()
+
+
+async def test_programs_may_look_at_the_addresses_of_their_own_network(home: Path) -> None:
+    program = (
+        "import socket; s = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0); s.bind((0, 0));"
+        " s.send(b'\\x14\\0\\0\\0\\x12\\0\\1\\3' + bytes(12)); print(b'lo' in s.recv(65536))"
+    )
+    said = await shown(tools(home / "ws", "bubblewrap"), f'python3 -c "{program}"')
+    assert said == "True\n[exit code 0]"
 
 
 async def test_folders_in_memory_are_bounded(home: Path) -> None:

@@ -24,8 +24,9 @@ def test_the_numbers_are_those_of_the_kernel(machine: str) -> None:
     found = re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)", text)
     numbers = {name: int(number) for name, number in found}
     column = seccomp.MACHINES[machine]
-    named = {**seccomp._DENIED, **seccomp._OTHERS}
-    known = {name: both[column] for name, both in named.items() if name in numbers}
+    named = {**seccomp._DENIED, **seccomp._OTHERS, **seccomp._WITH_MODE}
+    here = {name: both[column] for name, both in named.items() if both[column] != -1}
+    known = {name: number for name, number in here.items() if name in numbers}
     assert known == {name: numbers[name] for name in known}
     assert len(known) > 40
 
@@ -52,9 +53,47 @@ def test_it_allows_what_it_does_not_know_and_kills_other_machines(machine: str) 
     assert answer(code, arch=mine, number=ioctl, second=0x5401) == 0x7FFF0000
 
 
-def answer(code: bytes, *, arch: int, number: int, first: int = 0, second: int = 0) -> int:
+@pytest.mark.parametrize("machine", seccomp.MACHINES)
+def test_of_netlink_only_addresses_are_open_and_no_file_gets_the_mode_of_another(
+    machine: str,
+) -> None:
+    code = seccomp.make_filter(machine, [seccomp.AF_UNIX, seccomp.AF_NETLINK])
+    mine = 0xC000003E if machine == "x86_64" else 0xC00000B7
+    column = seccomp.MACHINES[machine]
+
+    def asked(number: int, *arguments: int) -> bool:
+        said = answer(code, arch=mine, number=number, arguments=arguments)
+        assert said in (0x7FFF0000, 0x00050001)
+        return said == 0x7FFF0000
+
+    socket = seccomp._OTHERS["socket"][column]
+    assert [asked(socket, 16, 3, protocol) for protocol in (0, 9, 12)] == [True, False, False]
+    assert asked(socket, 1)
+    assert not asked(socket, 2)
+    creates, opens = 0o101, 0o1
+    for name, (x86, arm, at) in seccomp._WITH_MODE.items():
+        number = (x86, arm)[column]
+        for mode in (0o755, 0o4755, 0o2755, 0o6755, 0o1777):
+            is_bad = bool(mode & seccomp._MODE_BITS[name])
+            for flags in (creates, opens) if name in seccomp._OPEN else (creates,):
+                arguments = [0] * (at - 1) + [flags, mode]
+                if number != -1:
+                    is_allowed = asked(number, *arguments)
+                    assert is_allowed is (not is_bad or flags == opens), (name, oct(mode))
+
+
+def answer(
+    code: bytes,
+    *,
+    arch: int,
+    number: int,
+    first: int = 0,
+    second: int = 0,
+    arguments: tuple[int, ...] = (),
+) -> int:
     """What the kernel would do: its machine for filters, as far as ours goes."""
-    data = struct.pack("<IIQQQ", number, arch, 0, first, second)
+    six = (*(arguments or (first, second)), 0, 0, 0, 0, 0)[:6]
+    data = struct.pack("<IIQ6Q", number, arch, 0, *six)
     steps = list(struct.iter_unpack("=HBBI", code))
     at = loaded = 0
     while True:

@@ -6,6 +6,7 @@ import json
 import socket
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -207,6 +208,47 @@ def test_a_workspace_with_too_many_folders_is_refused(
         (ws / f"a{number}").mkdir()
     with pytest.raises(ToolFailure, match="more than 20 folders"):
         find_protected([str(ws)])
+
+
+async def test_no_socket_that_is_in_sight_answers_whatever_its_kind_and_however_many(
+    ws: Path, tmp_path: Path
+) -> None:
+    place = tmp_path / "seen"
+    place.mkdir()
+    listen = "import socket, sys; s = socket.socket(1); s.bind(sys.argv[1]); s.listen(); "
+    with ExitStack() as stack:
+        names = [f"s{number}" for number in range(250)]
+        for name in (*names, "datagrams"):
+            kind = socket.SOCK_DGRAM if name == "datagrams" else socket.SOCK_STREAM
+            server = stack.enter_context(socket.socket(socket.AF_UNIX, kind))
+            server.bind(str(place / name))
+            if kind == socket.SOCK_STREAM:
+                server.listen(1)
+        other = ["unshare", "--user", "--net", sys.executable, "-c"]
+        program = f"{listen} print(1, flush=True); sys.stdin.read()"
+        elsewhere = stack.enter_context(
+            subprocess.Popen(  # noqa: ASYNC220
+                [*other, program, str(place / "elsewhere")],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+            )
+        )
+        assert elsewhere.stdout is not None
+        assert elsewhere.stdout.readline() == b"1\n"
+        program = f"""
+import os, socket
+for name in sorted(os.listdir("{place}")):
+    kind = socket.SOCK_DGRAM if name == "datagrams" else socket.SOCK_STREAM
+    try:
+        socket.socket(socket.AF_UNIX, kind).connect("{place}/" + name)
+        print("reached", name)
+    except OSError:
+        pass
+print(len(os.listdir("{place}")))
+"""
+        (ws / "connect.py").write_text(program)
+        policy = Policy(readable=(str(place),))
+        assert await shown(ws, "bubblewrap", "python3 connect.py", policy) == "252\n[exit code 0]"
 
 
 async def test_sockets_that_are_in_sight_cannot_be_connected_to(ws: Path, tmp_path: Path) -> None:

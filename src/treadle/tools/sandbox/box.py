@@ -21,8 +21,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from treadle import helper_programs
-from treadle.core.tools import ToolErrorKind
-from treadle.tools.failure import ToolFailure
 from treadle.tools.path_rules import SECRET_FILES, PathRules, is_below, rules_for
 from treadle.tools.process import clean_environment
 from treadle.tools.run_files import STARTUP_NAMES
@@ -30,6 +28,7 @@ from treadle.tools.sandbox import places
 from treadle.tools.sandbox.after_command import look_before, put_programs_aside
 from treadle.tools.sandbox.bubblewrap import Mounts
 from treadle.tools.sandbox.detect import BACKENDS, find_backend
+from treadle.tools.sandbox.held import Launch
 from treadle.tools.sandbox.landlock import ABI_OF_SIGNALS
 from treadle.tools.sandbox.launch import Backend, Order, Prepared
 from treadle.tools.sandbox.placeholders import (
@@ -83,7 +82,6 @@ _TAKEN_FROM_GIT: Final = (
 )
 """Of the person's settings of git; the others may hold credentials or run programs."""
 _GIT_S_MAX: Final = 5.0
-_SHOWN_COUNT_MAX: Final = 3
 _SYSTEM: Final = ("/usr", "/etc", "/bin", "/sbin", "/lib", "/var", "/dev", "/proc", "/sys", "/opt")
 
 _HINT: Final = (
@@ -111,63 +109,6 @@ class Standing(Struct, frozen=True):
     refused: str = ""
     why_wide: str = ""
     must_ask: bool = False
-
-
-class Held(Struct, frozen=True):
-    """How a confined command ended, as `Ended` says it; `notes` are for who reads its output."""
-
-    exit_code: int
-    left_count: int
-    notes: tuple[str, ...] = ()
-
-
-class Launch:
-    """A command about to run in the sandbox: what to start it with, and later how it went."""
-
-    def __init__(self, prepared: Prepared, undone: list[str], put_aside: list[str]) -> None:
-        self.argv: Final = prepared.argv
-        self.env: Final = prepared.env
-        self.pass_fds: Final = prepared.pass_fds
-        self._prepared: Final = prepared
-        self._undone: Final = undone
-        self._put_aside: Final = put_aside
-
-    def held(self, output: str) -> Held:
-        """How it went, after it is over.
-
-        Args:
-            output: what it had written, for the error that it did not start.
-
-        Raises:
-            ToolFailure: it did not run.
-        """
-        report = self._prepared.report()
-        if report.failed:
-            raise ToolFailure(ToolErrorKind.IO, f"the command: {report.failed}")
-        if not report.started:
-            said = " ".join(output.split())[-500:]
-            raise ToolFailure(ToolErrorKind.FAILED, f"the sandbox could not be set up: {said}")
-        notes = []
-        if report.limit == "processes":
-            notes.append("ended by the sandbox: it had too many processes")
-        elif report.limit == "memory":
-            notes.append("ended by the sandbox: it used too much memory")
-        code = -9 if report.code is None else report.code
-        return Held(code, report.left, tuple(notes))
-
-    def notes(self) -> tuple[str, ...]:
-        """What was put right after it was over."""
-        told = (
-            ("put back, a command may not change it", self._undone),
-            ("put aside, git would have run programs because of it", self._put_aside),
-        )
-        return tuple(f"{words}: {_listed(names)}" for words, names in told if names)
-
-
-def _listed(names: list[str]) -> str:
-    more = len(names) - _SHOWN_COUNT_MAX
-    shown = ", ".join(sorted(names)[:_SHOWN_COUNT_MAX])
-    return f"{shown} and {more} more" if more > 0 else shown
 
 
 class Sandbox:

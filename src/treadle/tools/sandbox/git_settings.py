@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import stat
 import subprocess
 from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Final
+
+from treadle import helper_programs
 
 _SIZE_MAX: Final = 1024 * 1024
 """Bytes of settings that are judged; larger ones are not believed."""
@@ -96,7 +97,7 @@ def find_risky_settings(file: Path) -> set[str]:
         found = file.lstat()
     except FileNotFoundError:
         return set()
-    program = shutil.which("git")
+    program = helper_programs.find_program("git")
     if not stat.S_ISREG(found.st_mode) or found.st_size > _SIZE_MAX or program is None:
         return {"they cannot be read"}
     command = (program, "config", "--file", str(file), "--no-includes", "-z", "--list")
@@ -104,6 +105,7 @@ def find_risky_settings(file: Path) -> set[str]:
         done = subprocess.run(
             command,
             cwd="/",
+            env=helper_programs.environment(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_READ_S_MAX,

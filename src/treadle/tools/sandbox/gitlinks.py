@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Final
+
+from treadle import helper_programs
 
 _MODE: Final = b"\0\0\xe0\0"
 """The mode of such an entry, as it stands in every version of the file."""
@@ -41,7 +42,7 @@ def _version_of(path: Path) -> tuple[str, int, int, int]:
 
 
 def _list(git_folder: Path) -> tuple[str, ...]:
-    program = shutil.which("git")
+    program = helper_programs.find_program("git")
     if program is None:
         return ()
     environment = {

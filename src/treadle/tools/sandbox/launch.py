@@ -134,6 +134,9 @@ class Prepared:
             "processes": order.limits.processes_max,
             "limits_processes": os.getuid() != 0 and (not is_bubblewrap or _counts_by_namespace()),
             "memory": order.limits.memory_size_max,
+            "disk": order.limits.disk_growth_max,
+            "scratch": mounts.scratch if is_bubblewrap else (),
+            "written": mounts.writable,
             "landlock": rules,
             "seccomp": code,
         }
@@ -171,11 +174,13 @@ def families(*, is_bubblewrap: bool, has_network: bool) -> tuple[int, ...]:
     """The socket families of a command.
 
     Bubblewrap gives it a file system of its own, which hides others' sockets, and without the
-    network a loopback of its own, on which nobody else listens. Landlock gives it neither.
+    network a loopback of its own, on which nobody else listens: programs may look at its addresses
+    too. Landlock gives it neither.
     """
     own = (seccomp.AF_UNIX,) if is_bubblewrap else ()
-    internet = (seccomp.AF_INET, seccomp.AF_INET6) if is_bubblewrap or has_network else ()
-    return (*own, *internet, seccomp.AF_NETLINK) if has_network else (*own, *internet)
+    is_open = is_bubblewrap or has_network
+    internet = (seccomp.AF_INET, seccomp.AF_INET6, seccomp.AF_NETLINK) if is_open else ()
+    return (*own, *internet)
 
 
 def _interpreter() -> str:

@@ -6,13 +6,13 @@ Without bubblewrap it stays outside of what it lays upon the command: Landlock a
 
 Its arguments are two descriptors: one with the order, a marshalled `dict`; one that takes the
 report, lines of a name and a value: `started 1`, then how it ended: `code` (negative for a signal),
-`left` (processes that were still running), `limit` (`processes` or `memory`, if it was ended
-because of that). `failed` says why it could not be started.
+`left` (processes that were still running), `limit` (`processes`, `memory` or `disk`, if it was
+ended because of that). `failed` says why it could not be started.
 
 Every command waits for this to start, so it does without modules that take long to import.
 """
 
-# ruff: noqa: PTH116, PTH123, PTH208
+# ruff: noqa: PTH115, PTH116, PTH123, PTH208
 from __future__ import annotations
 
 import ctypes
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 WATCH_S = 0.04
 """Between two looks at what the command uses up: a fork bomb makes some hundreds in that time."""
+FILES_EVERY = 5
+"""One of so many looks also counts files in memory that have no name: that takes longer."""
 
 _NO_DUMP, _NO_NEW_PRIVILEGES, _SUBREAPER, _SECCOMP, _DROP_CAPABILITY = 4, 38, 36, 22, 24
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
@@ -144,7 +146,8 @@ def _report(fd: int, what: dict[str, Any]) -> None:
 
 def _watch(child: int, order: dict[str, Any]) -> dict[str, Any]:
     """Until the command has ended, or has used up too much: then nothing of it is left alive."""
-    page_size = os.sysconf("SC_PAGE_SIZE")
+    used_before = _disk_use(order["written"])
+    look = 0
     while True:
         signal.sigtimedwait({signal.SIGCHLD}, WATCH_S)
         status = _reap(child)
@@ -156,11 +159,14 @@ def _watch(child: int, order: dict[str, Any]) -> dict[str, Any]:
             if not order["is_init"]:
                 _kill_all()
             return {"code": os.waitstatus_to_exitcode(status), "left": len(pids)}
+        look += 1
         limit = ""
         if len(pids) > order["processes"]:
             limit = "processes"
-        elif sum(map(_private_pages, pids)) * page_size > order["memory"]:
+        elif _uses_too_much_memory(pids, order, counts_files=look % FILES_EVERY == 0):
             limit = "memory"
+        elif _has_grown(used_before, order):
+            limit = "disk"
         if limit:
             if not order["is_init"]:
                 _kill_all()
@@ -216,13 +222,115 @@ def _processes() -> list[tuple[int, str, int]]:
     return found
 
 
-def _private_pages(pid: int) -> int:
+def _uses_too_much_memory(pids: list[int], order: dict[str, Any], *, counts_files: bool) -> bool:
+    """Whether processes hold more than they may, with what they share and keep in memory files."""
+    known: set[tuple[int, int]] = set()
+    limit = int(order["memory"])
+    files = _size_of_files(pids, order, known) if counts_files else 0
+    if sum(map(_resident, pids)) + files <= limit:
+        return False
+    # What several share was counted more than once, and so were their programs, which are files.
+    files = files if counts_files else _size_of_files(pids, order, known)
+    return files + sum(_own_share(pid, order, known) for pid in pids) > limit
+
+
+def _resident(pid: int) -> int:
+    """Bytes of a process that are in memory, whosever else they are."""
     try:
         with open(f"/proc/{pid}/statm", "rb") as file:
-            fields = file.read().split()
-        return int(fields[1]) - int(fields[2])
+            return int(file.read().split()[1]) * resource.getpagesize()
     except (OSError, ValueError, IndexError):
         return 0
+
+
+def _size_of_files(pids: list[int], order: dict[str, Any], known: set[tuple[int, int]]) -> int:
+    """Bytes of files that are in memory only; those without a name are noted as known."""
+    total = 0
+    for folder in order["scratch"]:
+        try:
+            found = os.statvfs(folder)
+            total += (found.f_blocks - found.f_bfree) * found.f_frsize
+        except OSError:
+            continue
+    if order["is_init"]:
+        try:
+            with open("/proc/sysvipc/shm", "rb") as file:
+                total += sum(int(line.split()[14]) for line in file.readlines()[1:])
+        except (OSError, ValueError, IndexError):
+            pass
+    for pid in pids:
+        try:
+            for name in os.listdir(f"/proc/{pid}/fd"):
+                path = f"/proc/{pid}/fd/{name}"
+                if os.readlink(path).startswith("/memfd:"):
+                    found_file = os.stat(path)
+                    key = found_file.st_dev, found_file.st_ino
+                    total += 0 if key in known else found_file.st_blocks * 512
+                    known.add(key)
+        except OSError:  # it has just gone, or does not let anybody look
+            continue
+    return total
+
+
+def _own_share(pid: int, order: dict[str, Any], known: set[tuple[int, int]]) -> int:
+    """Bytes of a process that are not in files; of what it shares, its part."""
+    total = 0
+    counts = False
+    try:
+        with open(f"/proc/{pid}/smaps", "rb") as file:
+            for line in file:
+                fields = line.split(None, 5)
+                if not fields[0].endswith(b":"):
+                    counts = _is_counted(fields, order, known)
+                elif fields[0] == b"Anonymous:" or (fields[0] == b"Swap:" and not counts):
+                    total += 0 if counts else int(fields[1]) * 1024
+                elif counts and fields[0] in (b"Pss:", b"SwapPss:"):
+                    total += int(fields[1]) * 1024
+    except (OSError, ValueError, IndexError):
+        return _anonymous(pid)
+    return total
+
+
+def _is_counted(fields: list[bytes], order: dict[str, Any], known: set[tuple[int, int]]) -> bool:
+    """Whether a mapping is of memory that is shared, and not of a file that was counted."""
+    name = fields[5].strip() if len(fields) > 5 else b""
+    if name.startswith(b"/memfd:"):
+        major, minor = (int(part, 16) for part in fields[3].split(b":"))
+        return (os.makedev(major, minor), int(fields[4])) not in known
+    if name.startswith(b"/SYSV"):
+        return not order["is_init"]
+    return name.startswith((b"/dev/zero (deleted)", b"[anon_shmem"))
+
+
+def _anonymous(pid: int) -> int:
+    """As `_own_share`, of a process that does not let anybody look; what it shares counts whole."""
+    total = 0
+    try:
+        with open(f"/proc/{pid}/status", "rb") as file:
+            for line in file:
+                if line.startswith((b"RssAnon:", b"RssShmem:", b"VmSwap:")):
+                    total += int(line.split()[1]) * 1024
+    except (OSError, ValueError, IndexError):
+        return 0
+    return total
+
+
+def _disk_use(folders: list[str]) -> dict[int, int]:
+    """Bytes used on the disks of folders, by the number of the disk."""
+    found = {}
+    for folder in folders:
+        try:
+            disk = os.statvfs(folder)
+            found[os.stat(folder).st_dev] = (disk.f_blocks - disk.f_bfree) * disk.f_frsize
+        except OSError:
+            continue
+    return found
+
+
+def _has_grown(before: dict[int, int], order: dict[str, Any]) -> bool:
+    now = _disk_use(order["written"])
+    grown = [now[disk] - before.get(disk, now[disk]) for disk in now]
+    return max(grown, default=0) > int(order["disk"])
 
 
 def _kill_all() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import stat
 import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -46,8 +47,6 @@ NEEDED_OF_RUN: Final = ("/run/current-system", "/run/opengl-driver", "/run/syste
 
 _PEOPLE: Final = range(1000, 60_000)
 """Numbers of users that are people."""
-_LISTENS: Final = 0x10000
-_SOCKET_COUNT_MAX: Final = 200
 
 TOOLCHAINS: Final = (
     ".asdf",
@@ -112,19 +111,39 @@ def homes_of_others() -> tuple[str, ...]:
 
 
 def sockets() -> tuple[str, ...]:
-    """The Unix sockets on which programs of this machine listen now."""
+    """The Unix sockets that programs of this machine have bound to a name that can be seen here.
+
+    Also those of other network namespaces: a name in the file system is reached from each. Who may
+    not look at the namespace of another user's program reads its list all the same.
+    """
+    found: set[str] = set()
+    seen: set[str] = set()
+    for number in filter(str.isdecimal, os.listdir("/proc")):  # noqa: PTH208  it is long
+        namespace = number
+        with suppress(OSError):
+            namespace = os.readlink(f"/proc/{number}/ns/net")  # noqa: PTH115  the words
+        if namespace not in seen:
+            with suppress(OSError):
+                found |= _names_in(Path(f"/proc/{number}/net/unix").read_bytes())
+                seen.add(namespace)
+    return tuple(sorted(path for path in map(os.path.realpath, found) if _is_socket(path)))
+
+
+def _names_in(table: bytes) -> set[str]:
+    lines = (line.split(None, 7) for line in table.splitlines()[1:])
+    return {
+        os.fsdecode(fields[7])
+        for fields in lines
+        if len(fields) == 8 and fields[7].startswith(b"/")
+    }
+
+
+def _is_socket(path: str) -> bool:
+    """Whether a socket stands there; what this user may not look at, a command cannot see."""
     try:
-        lines = Path("/proc/net/unix").read_bytes().splitlines()[1:]
+        return stat.S_ISSOCK(Path(path).lstat().st_mode)
     except OSError:
-        return ()
-    found = dict[str, None]()
-    for line in lines:
-        fields = line.split(None, 7)
-        if len(fields) == 8 and fields[7].startswith(b"/") and int(fields[3], 16) & _LISTENS:
-            path = os.path.realpath(os.fsdecode(fields[7]))
-            if Path(path).is_socket():
-                found[path] = None
-    return tuple(found)[:_SOCKET_COUNT_MAX]
+        return False
 
 
 def existing(paths: Iterable[str]) -> tuple[str, ...]:

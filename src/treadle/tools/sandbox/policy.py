@@ -34,6 +34,8 @@ class Limits(Struct, frozen=True):
     memory_size_max: int = 4 * 2**30
     file_size_max: int = 2 * 2**30
     """Of one file that it writes."""
+    disk_growth_max: int = 20 * 2**30
+    """By how much the disk of the workspace may fill while it runs, by whomever."""
 
 
 class Policy(Struct, frozen=True):

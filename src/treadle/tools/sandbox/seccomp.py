@@ -3,14 +3,15 @@
 What is denied fails with EPERM, so that programs that try it go on without; `clone3`, whose flags
 a filter cannot see, is said not to exist, and the C library falls back to `clone`. A call in
 another binary interface than the machine's own (32 bits, x32) kills the caller: its numbers mean
-other calls.
+other calls. No file gets a mode that makes it run as its owner, nor a new one as its group: it
+would stay behind. (Folders may get that of a group: there it means whose the files in them are.)
 """
 
 from __future__ import annotations
 
 import errno
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -18,7 +19,9 @@ AF_UNIX: Final = 1
 AF_INET: Final = 2
 AF_INET6: Final = 10
 AF_NETLINK: Final = 16
-"""Programs ask the kernel for the machine's addresses with it before they resolve a name."""
+"""Programs ask the kernel for the machine's addresses with it before they resolve a name. Nothing
+else of it is open: there are many parts of the kernel behind it.
+"""
 
 _X86: Final = 0xC000003E
 _ARM: Final = 0xC00000B7
@@ -96,8 +99,42 @@ _DENIED: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
 _DENIED_X86: Final = (172, 173, 174, 177, 178, 180)
 """`iopl`, `ioperm` and what is left of old module and NFS calls."""
 _OTHERS: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
-    {"clone": (56, 220), "clone3": (435, 435), "socket": (41, 198), "ioctl": (16, 29)}
+    {
+        "clone": (56, 220),
+        "clone3": (435, 435),
+        "openat2": (437, 437),
+        "socket": (41, 198),
+        "ioctl": (16, 29),
+    }
 )
+_CHANGE_MODE: Final[Mapping[str, tuple[int, int, int]]] = MappingProxyType(
+    {
+        "chmod": (90, -1, 1),
+        "fchmod": (91, 52, 1),
+        "fchmodat": (268, 53, 2),
+        "fchmodat2": (452, 452, 2),
+    }
+)
+"""By name, the numbers of calls that take a mode (-1: there is none), and which argument it is."""
+_MAKE_FILE: Final[Mapping[str, tuple[int, int, int]]] = MappingProxyType(
+    {"creat": (85, -1, 1), "mknod": (133, -1, 1), "mknodat": (259, 33, 2)}
+)
+_OPEN: Final[Mapping[str, tuple[int, int, int]]] = MappingProxyType(
+    {"open": (2, -1, 2), "openat": (257, 56, 3)}
+)
+"""The argument before the mode says whether there is one: else anything may stand there."""
+_MAKES: Final = 0o100 | 0o20000000
+"""`O_CREAT` and `O_TMPFILE`."""
+_AS_OWNER, _AS_GROUP = 0o4000, 0o2000
+_WITH_MODE: Final = {**_CHANGE_MODE, **_MAKE_FILE, **_OPEN}
+_MODE_BITS: Final = {
+    **dict.fromkeys(_CHANGE_MODE, _AS_OWNER),
+    **dict.fromkeys((*_MAKE_FILE, *_OPEN), _AS_OWNER | _AS_GROUP),
+}
+"""Which bits of a mode each must not have."""
+_NO_CALL: Final = -1
+_ROUTES: Final = 0
+"""The part of `AF_NETLINK` that knows addresses."""
 
 MACHINES: Final[Mapping[str, int]] = MappingProxyType({"x86_64": 0, "aarch64": 1})
 """The machines there is a table for, as `os.uname` calls them, with its column."""
@@ -131,8 +168,10 @@ def make_filter(machine: str, families: Iterable[int]) -> bytes:
         deny(numbers[column])
     for number in _DENIED_X86 if column == 0 else ():
         deny(number)
-    add(_JUMP_EQUAL, _OTHERS["clone3"][column], 0, 1)
-    add(_RETURN, _fails_with(errno.ENOSYS))
+    # Of these the filter cannot see what they ask for.
+    for name in ("clone3", "openat2"):
+        add(_JUMP_EQUAL, _OTHERS[name][column], 0, 1)
+        add(_RETURN, _fails_with(errno.ENOSYS))
     # Each block below is skipped unless its call is made, and otherwise decides.
     add(_JUMP_EQUAL, _OTHERS["clone"][column], 0, 4)
     add(_LOAD, _argument(0))
@@ -145,15 +184,45 @@ def make_filter(machine: str, families: Iterable[int]) -> bytes:
     add(_JUMP_EQUAL, _TIOCLINUX, 0, 1)
     add(_RETURN, _fails_with(errno.EPERM))
     add(_RETURN, _ALLOW)
-    allowed = tuple(families)
-    add(_JUMP_EQUAL, _OTHERS["socket"][column], 0, 2 + 2 * len(allowed))
-    add(_LOAD, _argument(0))
-    for family in allowed:
-        add(_JUMP_EQUAL, family, 0, 1)
-        add(_RETURN, _ALLOW)
-    add(_RETURN, _fails_with(errno.EPERM))
+    for rule in (*_rules_of_modes(column), *_rules_of_sockets(column, families)):
+        add(*rule)
     add(_RETURN, _ALLOW)
     return b"".join(code)
+
+
+def _rules_of_modes(column: int) -> Iterator[tuple[int, ...]]:
+    """For each call that gives a file a mode: it fails if the mode is not allowed."""
+    for name, bits in _MODE_BITS.items():
+        number, argument = _WITH_MODE[name][column], _WITH_MODE[name][2]
+        if number == _NO_CALL:
+            continue
+        yield _JUMP_EQUAL, number, 0, 7 if name in _OPEN else 4
+        if name in _OPEN:
+            yield _LOAD, _argument(argument - 1)
+            yield _JUMP_ANY_BIT, _MAKES, 1, 0
+            yield _RETURN, _ALLOW
+        yield _LOAD, _argument(argument)
+        yield _JUMP_ANY_BIT, bits, 0, 1
+        yield _RETURN, _fails_with(errno.EPERM)
+        yield _RETURN, _ALLOW
+
+
+def _rules_of_sockets(column: int, families: Iterable[int]) -> Iterator[tuple[int, ...]]:
+    """For the call that opens a socket: it fails unless the family is one of these."""
+    allowed = tuple(families)
+    plain = [family for family in allowed if family != AF_NETLINK]
+    netlink_size = 4 if AF_NETLINK in allowed else 0
+    yield _JUMP_EQUAL, _OTHERS["socket"][column], 0, 2 + 2 * len(plain) + netlink_size
+    yield _LOAD, _argument(0)
+    for family in plain:
+        yield _JUMP_EQUAL, family, 0, 1
+        yield _RETURN, _ALLOW
+    if netlink_size:
+        yield _JUMP_EQUAL, AF_NETLINK, 0, 3
+        yield _LOAD, _argument(2)
+        yield _JUMP_EQUAL, _ROUTES, 0, 1
+        yield _RETURN, _ALLOW
+    yield _RETURN, _fails_with(errno.EPERM)
 
 
 def _argument(index: int) -> int:
