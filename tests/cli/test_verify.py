@@ -6,6 +6,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,14 @@ import pytest
 from cli.conftest import Run
 from core.samples import ended
 from store.shelf import TURN, fill
+from treadle.cli.scrub_command import _sign
 from treadle.core.tools import ToolExecutionOutcome
 from treadle.store.blobs import Blobs
 from treadle.store.local import LocalStore
 from treadle.store.places import Places
-from treadle.thread.facts import Annotated
+from treadle.store.upkeep.scrub import scrub
+from treadle.store.upkeep.unfinished import mark_scrub
+from treadle.thread.facts import Annotated, Trashed
 
 
 @pytest.fixture
@@ -226,3 +230,55 @@ def test_of_a_fork_on_a_damaged_base_everything_that_is_intact_can_be_had(
     gone = treadle("show", fork)
     assert gone.returncode == (0 if has_snapshot else 1)
     assert has_snapshot or f"treadle verify {fork} --salvage" in gone.stderr
+
+
+def verdicts(treadle: Run) -> tuple[int, str, list[str]]:
+    """The exit code and the words of `verify`, and the failures that `doctor` tells."""
+    done, found = treadle("verify"), json.loads(treadle("doctor", "--json").stdout)
+    names = ("threads", "scrub", "index")
+    told = [one["text"] for one in found if one["name"] in names and one["status"] == "failure"]
+    return done.returncode, done.stdout + done.stderr, told
+
+
+@pytest.mark.parametrize("is_recorded", [False, True])
+def test_what_a_crash_has_stopped_is_ended_by_whoever_looks_next(
+    treadle: Run, store: LocalStore, is_recorded: bool
+) -> None:
+    kept, moved = make(store), make(store)
+    if is_recorded:
+        writer = store.open(moved)
+        writer.stage(Trashed())
+        writer.commit()
+        writer.close()
+    trash = Path(store.folders.trash)
+    trash.mkdir(mode=0o700)
+    os.link(journal(store, moved), trash / f"{moved}.jsonl")
+    cut = journal(store, "T-01900000-0000-7000-8000-0000000000ff")
+    cut.write_bytes(b'{"seq":1,"at":"2026' if is_recorded else b"")
+    cut.chmod(0o600)
+    status, said, failures = verdicts(treadle)
+    assert (status, failures) == (0, []), said
+    assert sorted(store.ids()) == sorted([kept] if is_recorded else [kept, moved])
+    assert not cut.exists()
+    assert len(list((store.places.data / "quarantine").glob("*"))) == is_recorded
+
+
+def test_a_scrub_that_was_stopped_is_told_by_verify_and_doctor_until_it_is_run_again(
+    treadle: Run, store: LocalStore
+) -> None:
+    thread, secret = make(store), "mend it"
+    writer = store.open(thread)
+    writer.close()
+    own = Path(store.folders.threads) / f"{thread}.json"
+    old = own.read_bytes()
+    mark_scrub(store, [thread], partial(_sign, f"\n{secret}"))
+    scrub(store, [thread], lambda text: text.replace(secret, "[REDACTED:scrubbed]"))
+    own.write_bytes(old)  # stopped before its turn came
+    status, said, failures = verdicts(treadle)
+    assert status == 1
+    assert "run it again, with the same text and the same --kind" in said
+    assert len(failures) == 1
+    assert "run it again" in failures[0]
+    again = treadle("scrub", thread, "-", "--yes", stdin=secret)
+    assert again.returncode == 0, again.stderr
+    assert verdicts(treadle)[::2] == (0, [])

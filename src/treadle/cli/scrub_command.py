@@ -94,8 +94,10 @@ def command(
         )
     store = own_store("treadle scrub")
     ids = every_thread(store) if all_threads else [resolve_anywhere(store, thread or "")]
-    redact = _redact_found() if found else _redact(_read(text), kind or "scrubbed")
-    work = partial(scrub, store, ids, redact, wants_rest=all_threads)
+    words = "" if found else _read(text)
+    redact = _redact_found() if found else _redact(words, kind or "scrubbed")
+    sign = partial(_sign, f"{kind or ''}\n{words}")
+    work = partial(scrub, store, ids, redact, wants_rest=all_threads, sign=sign)
     ctx.exit(_scrub(store, ids, work, redact, is_rehearsal=dry_run, is_agreed=yes or dry_run))
 
 
@@ -121,6 +123,14 @@ def _read(text: str | None) -> str:
     if len(text.strip()) < LENGTH_MIN:
         raise UsageError(f"a text of less than {LENGTH_MIN} characters cannot be taken out")
     return text.strip()
+
+
+def _sign(words: str, salt: bytes) -> bytes:
+    """Tells the same scrub again; slow on purpose, as the text must not be guessed by it."""
+    from hashlib import scrypt
+
+    data = words.encode("utf-8", "surrogateescape")
+    return scrypt(data, salt=salt, n=2**14, r=8, p=1)
 
 
 def _redact_found() -> Callable[[str], str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +26,7 @@ from treadle.store.replay import check as verify
 from treadle.store.upkeep.garbage import Garbage
 from treadle.store.upkeep.room import Room, room_of
 from treadle.store.upkeep.strangers import strangers
+from treadle.store.upkeep.unfinished import settle, stopped_scrubs
 from treadle.thread.codec import UnknownEntryError
 from treadle.thread.model import ThreadSummary
 from treadle.thread.record import Condition
@@ -61,13 +62,18 @@ def check_store(store: LocalStore, places: Places) -> Iterator[Finding]:
             yield ok("threads", "0")
             return
         yield from check_readers(places)
+        settle(store)
         notices: list[str] = []
         index = Index(store, notices.append)
         try:
             lines, trashed = index.threads(), index.threads(Filters(is_trashed=True))
         finally:
             index.close()
-        yield from check_threads(store, lines)
+        scrubs = stopped_scrubs(store)
+        for text, _ in scrubs:
+            yield failure("scrub", text, "`treadle scrub`, as it was given before")
+        concerned = {thread for _, threads in scrubs for thread in threads}
+        yield from check_threads(store, lines, concerned)
         yield from check_unfinished(store, lines)
         yield from check_commits(store, lines)
         yield from check_leftovers(store, trashed)
@@ -131,8 +137,14 @@ def _is_open(path: Path) -> bool:
     return not stat.S_ISLNK(mode) and bool(mode & 0o077)
 
 
-def check_threads(store: LocalStore, lines: list[ThreadSummary]) -> Iterator[Finding]:
-    """What the index knows to be wrong, and the threads that were worked on last, read whole."""
+def check_threads(
+    store: LocalStore, lines: list[ThreadSummary], concerned: Collection[str] = ()
+) -> Iterator[Finding]:
+    """What the index knows to be wrong, and the threads that were worked on last, read whole.
+
+    Those concerned by a scrub that was stopped are left out: it is to be ended first.
+    """
+    lines = [line for line in lines if line.id not in concerned]
     recent = sorted(lines, key=lambda line: line.updated_at, reverse=True)
     chosen = list(_affordable(store, recent))
     reports = {line.id: verify(store, line.id) for line in chosen}

@@ -31,8 +31,9 @@ def command(
 
     clean: every byte is accounted for. torn: a last write was cut short by a crash; opening the
     thread mends it. corrupt: records are damaged or missing. Of all threads, the index must agree
-    too, and files that are not Treadle's are named. Changes nothing. Exit code 1 if anything is not
-    as it must be.
+    too, files that are not Treadle's are named, and so is a scrub that was stopped. Nothing is
+    changed, but a move or a creation of a thread that a crash has stopped is ended. Exit code 1 if
+    anything is not as it must be.
 
     --salvage makes a new thread that goes on from the last intact version of a damaged one, and
     copies every record after the damage into a file. The damaged file itself is not touched.
@@ -40,6 +41,7 @@ def command(
     from treadle.cli.everywhere import every_thread, resolve_anywhere
     from treadle.errors import UsageError
     from treadle.runtime.own import own_store
+    from treadle.store.upkeep.unfinished import settle
 
     store = own_store()
     if thread is not None and everything:
@@ -51,6 +53,7 @@ def command(
     if thread is not None:
         ids = [resolve_anywhere(store, thread)]
     else:
+        settle(store)
         ids = every_thread(store) if everything else store.ids()
     reports: list[Report] = []
     for report in _reports(store, ids):
@@ -61,6 +64,7 @@ def command(
     if thread is None:
         _name_strangers(store)
         disagreeing = list(_disagreeing(store, reports, in_trash=everything))
+        disagreeing += _stopped_scrubs(store)
         reports += disagreeing
         for report in () if as_json else disagreeing:
             _show(report)
@@ -114,6 +118,14 @@ def _tell_index(store: LocalStore, reports: Sequence[Report]) -> None:
         index.close()
 
 
+def _stopped_scrubs(store: LocalStore) -> Iterator[Report]:
+    from treadle.store.replay import Report
+    from treadle.store.upkeep.unfinished import stopped_scrubs
+
+    for text, _ in stopped_scrubs(store):
+        yield Report("scrub", "stopped", 0, False, text)
+
+
 def _disagreeing(
     store: LocalStore, reports: Sequence[Report], *, in_trash: bool
 ) -> Iterator[Report]:
@@ -121,6 +133,7 @@ def _disagreeing(
     from treadle.store.index.filters import Filters
     from treadle.store.index.lookup import Index
     from treadle.store.replay import Report
+    from treadle.store.upkeep.trash import Trash
 
     index = Index(store, lambda text: click.echo(text, err=True))
     try:
@@ -130,9 +143,11 @@ def _disagreeing(
     finally:
         index.close()
     known = {line.id: line.version for line in lines}
+    # A thread that is being moved, or made, is in no list yet.
+    between = {*Trash(store).unfinished(), *(one.thread for one in reports if not one.version)}
     for report in reports:
         version = known.get(report.thread)
-        if report.is_good and version != report.version:
+        if report.is_good and version != report.version and report.thread not in between:
             # A thread that is in use goes on meanwhile.
             if version is not None and store.scan(report.thread).head.seq == version:
                 continue

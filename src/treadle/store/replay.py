@@ -16,7 +16,7 @@ from treadle.store.local import LocalStore
 from treadle.thread.codec import decode_entry
 from treadle.thread.fold import ThreadFold
 from treadle.thread.outputs import outputs_of
-from treadle.thread.record import Condition, Record
+from treadle.thread.record import Condition, Record, Scan
 from treadle.thread.snapshot import Snapshot, restore_fold
 
 
@@ -38,6 +38,8 @@ class Step(Struct, frozen=True):
     action: AgentAction | None = None
     verdict: Verdict | None = None
 
+
+BEGINNING: Final = "its creation goes on, or was stopped before anything of it was acknowledged"
 
 INCOMPLETE: Final = "incomplete"
 """The journal is clean, and something beside it is gone or damaged."""
@@ -150,6 +152,12 @@ def _missing_blobs(
     return found, absent_count
 
 
+def _is_beginning(store: LocalStore, thread_id: str, found: Scan) -> bool:
+    """Whether a thread is being made, or its creation was stopped: there never was a record."""
+    is_empty = not found.records and found.condition is not Condition.CORRUPT
+    return is_empty and not store.snapshot_of(thread_id)[0]
+
+
 def check(store: LocalStore, thread_id: str) -> Report:
     """Chain, tail, snapshot, base and blobs of one thread. Never raises for what is wrong with it.
 
@@ -160,6 +168,8 @@ def check(store: LocalStore, thread_id: str) -> Report:
     try:
         found = store.scan(thread_id)
         condition, version = found.condition.value, found.head.seq
+        if _is_beginning(store, thread_id, found):
+            return Report(thread_id, condition, 0, True, BEGINNING)
         for step in replay(store, thread_id):
             verdict = step.verdict or verdict
         loaded = store.load(thread_id)

@@ -28,6 +28,7 @@ from treadle.store.local import LocalStore
 from treadle.store.reading import apply_records, header_of
 from treadle.store.upkeep.remains import Redact, Remains, change_bytes
 from treadle.store.upkeep.trash import Trash
+from treadle.store.upkeep.unfinished import Sign, end_scrub, mark_scrub
 from treadle.thread.codec import UnknownEntryError, decode_entry, encode_entry
 from treadle.thread.facts import ChildStarted, FilesSaved, Scrubbed
 from treadle.thread.fold import ThreadFold
@@ -106,6 +107,7 @@ def scrub(
     is_rehearsal: bool = False,
     states: FileStates | None = None,
     wants_rest: bool = False,
+    sign: Sign | None = None,
 ) -> Outcome:
     """Take a text out of threads and those of their sub-agents, in all forms that `redact` knows.
 
@@ -120,6 +122,7 @@ def scrub(
         states: rewrites the saved states of files.
         wants_rest: whether to do all other threads where one has the text in a place it cannot be
             taken out of; by default nothing is done then.
+        sign: marks the scrub until it has ended, so that one that was stopped is told.
 
     Raises:
         UnknownThreadError: there is no such thread; nothing was changed.
@@ -134,11 +137,15 @@ def scrub(
         work.plan({})
         if is_rehearsal:
             return work.outcome()
+        if sign is not None:
+            mark_scrub(store, work.threads, sign)
         if states is not None:
             work.plan(work.move_files(states))
         work.write()
         if states is not None:
             states.remove_old()
+        if sign is not None:
+            end_scrub(store, work.threads, sign)
         return work.outcome()
 
 
@@ -164,6 +171,11 @@ class _Work:
         self._file_count = 0
         self._wants_rest = wants_rest
         self._refused: dict[str, str] = {}
+
+    @property
+    def threads(self) -> tuple[str, ...]:
+        """All threads concerned."""
+        return tuple(self._order)
 
     # ---- which threads ---------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ _QUARANTINE: Final = re.compile(r"(?P<id>[^.]+)\..+|tmp")
 _BRANCHES: Final = re.compile(r"(?P<id>[^.@]+)@\d+-[0-9a-f]{32}\.jsonl|tmp")
 _DATA: Final = re.compile(
     r"threads|trash|blobs|quarantine|branches|tmp|(?:index|trash)\.lock|index\.sqlite(?:-wal|-shm)?"
+    r"|scrub-[0-9a-f]{32}\.json"
 )
 
 

@@ -1,0 +1,184 @@
+"""Operations of a store that were stopped in the middle: which there are, and how they end.
+
+- A move to the trash or back: the thread has a name in both folders. The move is finished, or
+  undone if it was not recorded yet.
+- The creation of a thread: there is a journal without a whole record, so nothing of it was
+  acknowledged. It goes; bytes of it are kept in quarantine.
+- A scrub: its mark says that the text may still stand somewhere. The person runs it again, as
+  nobody else knows the text.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
+from hashlib import sha256
+from typing import Final, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from treadle.errors import DiskError, StorageBusyError, ThreadBusyError
+from treadle.store.drafts import drafts_of, replace_file
+from treadle.store.folders import JOURNAL, LOCK, SNAPSHOT, Folders
+from treadle.store.journal import cut_torn_tail, told_as
+from treadle.store.local import LocalStore
+from treadle.store.upkeep.trash import Trash
+from treadle.thread.ids import is_thread_id
+from treadle.thread.record import Condition, scan
+
+Sign: TypeAlias = Callable[[bytes], bytes]
+"""(salt) -> what only who knows the text can say of it."""
+
+HEADER_SIZE_MAX: Final = 64 * 1024
+"""Bytes of a journal that may be no more than an unfinished first write."""
+
+SALT_SIZE: Final = 16
+_MARK: Final = "scrub-"
+_RESULT: Final = ".json"
+
+
+class Mark(Struct, frozen=True):
+    """A scrub that is under way, or was stopped; the text itself is nowhere."""
+
+    salt: str
+    signature: str
+    threads: tuple[str, ...]
+    at: str
+
+    def is_of(self, sign: Sign) -> bool:
+        """Whether it is a scrub of the same text."""
+        return sign(bytes.fromhex(self.salt)).hex() == self.signature
+
+
+def settle(store: LocalStore) -> None:
+    """End moves and creations that were stopped, if that can be done now.
+
+    Where another process moves threads, or nothing can be written, they stay: they harm nothing.
+    """
+    trash = Trash(store)
+    if not trash.unfinished() and not any(cut_creations(store)):
+        return
+    try:
+        with trash.held():
+            trash.settle()
+            for thread_id in list(cut_creations(store)):
+                _undo_creation(store, thread_id)
+    except (DiskError, StorageBusyError):
+        return
+
+
+def cut_creations(store: LocalStore) -> Iterator[str]:
+    """Threads of which no record is whole, and whose beginning can be an unfinished write.
+
+    Raises:
+        DiskError: the folder cannot be read.
+    """
+    folders = store.folders
+    with told_as("list", folders.threads):
+        stats = folders.disk.stats(folders.threads)
+    for name, found in stats.items():
+        thread_id = name.removesuffix(JOURNAL)
+        is_one = name.endswith(JOURNAL) and is_thread_id(thread_id)
+        is_short = is_one and found.size <= HEADER_SIZE_MAX
+        if is_short and thread_id + SNAPSHOT not in stats and _is_cut(folders, thread_id):
+            yield thread_id
+
+
+def _is_cut(folders: Folders, thread_id: str) -> bool:
+    path = folders.path(thread_id, JOURNAL)
+    with told_as("read", path):
+        try:
+            # A whole first record stands for most of them; no more is read of those.
+            head = folders.disk.read_range(path, 0, HEADER_SIZE_MAX)
+        except FileNotFoundError:
+            return False
+    found = scan(head)
+    return not found.records and found.condition is not Condition.CORRUPT
+
+
+def _undo_creation(store: LocalStore, thread_id: str) -> None:
+    folders = store.folders
+    try:
+        lock = store.lock(thread_id)
+    except ThreadBusyError:
+        return  # it is being made
+    path = folders.path(thread_id, JOURNAL)
+    try:
+        if not _is_cut(folders, thread_id):
+            return
+        with told_as("remove", path):
+            found = scan(folders.disk.read(path))
+            if found.condition is Condition.TORN:
+                cut_torn_tail(folders.disk, path, found, folders.quarantine)
+            folders.disk.unlink(path)
+            folders.disk.sync_folder(folders.threads)
+    finally:
+        folders.disk.close(lock)
+
+
+# ---- scrubs --------------------------------------------------------------------------------------
+
+
+def mark_scrub(store: LocalStore, threads: Collection[str], sign: Sign) -> None:
+    """Say that a scrub begins, durably, before it changes anything."""
+    at, names = store.now(), tuple(sorted(threads))
+    salt = sha256(" ".join((at, *names)).encode()).digest()[:SALT_SIZE]  # no other scrub has it
+    mark = Mark(salt.hex(), sign(salt).hex(), names, at)
+    name = f"{_MARK}{salt.hex()}{_RESULT}"
+    path = os.path.join(os.path.dirname(store.folders.threads), name)
+    replace_file(store.folders.disk, path, msgspec.json.encode(mark))
+
+
+def end_scrub(store: LocalStore, threads: Collection[str], sign: Sign) -> None:
+    """The scrub of a text has ended, and with it all that was stopped of the same one."""
+    folders, disk, ended = store.folders, store.folders.disk, set(threads)
+    kept = (folders.threads, folders.trash, folders.blobs, folders.quarantine, folders.branches)
+    for drafts in (drafts_of(os.path.join(folder, "_")) for folder in kept):
+        # A draft that was renamed may come back with the text after a power cut.
+        with told_as("sync", drafts), suppress(FileNotFoundError):
+            disk.sync_folder(drafts)
+    for path, mark in _marks(store.folders):
+        if mark is not None and mark.is_of(sign) and ended.issuperset(mark.threads):
+            with told_as("remove", path):
+                disk.unlink(path)
+                disk.sync_folder(os.path.dirname(path))
+
+
+def stopped_scrubs(store: LocalStore) -> list[tuple[str, tuple[str, ...]]]:
+    """What is to be said of each scrub that was stopped, and the threads that it was about.
+
+    None while one is under way.
+
+    Raises:
+        DiskError: the folder cannot be read.
+    """
+    if store.folders.disk.is_locked(store.folders.trash + LOCK):
+        return []
+    found = []
+    for path, mark in _marks(store.folders):
+        since = "" if mark is None else f", begun at {mark.at}"
+        threads = () if mark is None else mark.threads
+        text = (
+            f"a scrub{since} was stopped: the text may still stand in {len(threads)} threads; run "
+            f"it again, with the same text and the same --kind (who does not know the text any "
+            f"more removes {path})"
+        )
+        found.append((text, threads))
+    return found
+
+
+def _marks(folders: Folders) -> Iterator[tuple[str, Mark | None]]:
+    folder = os.path.dirname(folders.threads)
+    with told_as("list", folder):
+        names = folders.disk.list(folder)
+    for name in names:
+        if name.startswith(_MARK) and name.endswith(_RESULT):
+            path = os.path.join(folder, name)
+            with told_as("read", path):
+                data = folders.disk.read(path)
+            try:
+                yield path, msgspec.json.decode(data, type=Mark)
+            except msgspec.MsgspecError:
+                yield path, None

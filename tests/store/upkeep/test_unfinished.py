@@ -1,0 +1,109 @@
+"""The store knows what it was doing when it died: it ends that, or says who must."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from hashlib import sha256
+
+import pytest
+
+from store.power import Bench, crashes
+from store.shelf import CREATOR, TURN, fill
+from treadle.errors import UsageError
+from treadle.store.local import LocalStore
+from treadle.store.replay import check
+from treadle.store.upkeep.remains import Remains
+from treadle.store.upkeep.scrub import scrub
+from treadle.store.upkeep.trash import Trash
+from treadle.store.upkeep.unfinished import cut_creations, settle, stopped_scrubs
+from treadle.thread.facts import Annotated
+
+SECRET = "hunter2-hunter2"
+
+
+def redact(text: str) -> str:
+    return text.replace(SECRET, "[REDACTED:x]")
+
+
+def sign(salt: bytes) -> bytes:
+    return sha256(salt + SECRET.encode()).digest()
+
+
+def sign_other(salt: bytes) -> bytes:
+    return sha256(salt).digest()
+
+
+def thread_on(store: LocalStore, text: str = "on") -> str:
+    writer = store.create(CREATOR, workspace="/w")
+    fill(writer, *TURN, (Annotated(text),))
+    writer.close()
+    return writer.thread_id
+
+
+ACTS: dict[str, tuple[Callable[[LocalStore, str], object], bool]] = {
+    "create": (lambda store, _: store.create(CREATOR, workspace="/w").close(), False),
+    "put": (lambda store, one: Trash(store).put([one]), False),
+    "take back": (lambda store, one: Trash(store).take_back([one]), True),
+}
+
+
+@pytest.mark.parametrize("name", ACTS)
+def test_after_every_crash_the_next_look_finds_every_thread_whole_and_in_one_place(
+    name: str,
+) -> None:
+    act, is_trashed = ACTS[name]
+    bench = Bench()
+    thread_id = thread_on(bench.store)
+    if is_trashed:
+        Trash(bench.store).put([thread_id])
+    wrong: list[str] = []
+    unfinished_count = 0
+    for where, left in crashes(bench, lambda: act(bench.store, thread_id)):
+        store, trash = left.store, Trash(left.store)
+        unfinished_count += bool(trash.unfinished() or list(cut_creations(store)))
+        before = [check(store, one) for one in {*store.ids(), *trash.ids()}]
+        settle(store)
+        after = [check(store, one) for one in {*store.ids(), *trash.ids()}]
+        wrong += [f"{where}: {one.text}" for one in (*before, *after) if not one.is_good]
+        wrong += [f"{where}: no record" for one in after if not one.version]
+        wrong += [f"{where}: in both folders" for _ in trash.unfinished()]
+        if thread_id not in {one.thread for one in after}:
+            wrong.append(f"{where}: lost")
+    assert wrong == []
+    assert unfinished_count > 2
+
+
+def test_a_scrub_that_was_stopped_is_told_until_the_same_one_has_ended() -> None:
+    bench = Bench()
+    thread_id = thread_on(bench.store, SECRET)
+    fork = bench.store.fork(thread_id, creator=CREATOR)
+    fill(fork, (Annotated("own"),))
+    fork.close()
+    before = files(bench)
+    wrong: list[str] = []
+    told_count = 0
+    for where, left in crashes(bench, lambda: scrub(bench.store, [thread_id], redact, sign=sign)):
+        told = stopped_scrubs(left.store)
+        told_count += bool(told)
+        is_begun, holding = files(left) != before, Remains(left.store.folders, redact).holding()
+        if is_begun and holding and not told:
+            wrong.append(f"{where}: not told")
+        if not told and any(not check(left.store, one).is_good for one in left.store.ids()):
+            wrong.append(f"{where}: not told why a thread does not verify")
+        if told:
+            with suppress(UsageError):  # it may be refused until the first one has ended
+                scrub(left.store, left.store.ids(), lambda text: text, sign=sign_other)
+            wrong += [f"{where}: forgotten"] * (not stopped_scrubs(left.store))
+            scrub(left.store, [thread_id], redact, sign=sign)
+        wrong += [f"{where}: told for ever"] * bool(stopped_scrubs(left.store))
+    assert wrong == []
+    assert told_count > 10
+
+
+def files(bench: Bench) -> dict[str, bytes]:
+    """All files but locks and drafts."""
+    found = bench.disk.files()
+    return {
+        name: data for name, data in found.items() if ".lock" not in name and "/tmp/" not in name
+    }
