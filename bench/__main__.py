@@ -16,6 +16,7 @@ from bench import (
     terminal,
     threads,
     turns,
+    writers,
 )
 from bench.report import Row, print_table, write_json
 
@@ -39,6 +40,7 @@ def main() -> None:
         *turns.measure_parallel_tools(),
         *threads.measure(),
         *sync.measure(),
+        *writers.measure(),
         *redaction.measure(),
     ]
     print_table(rows)

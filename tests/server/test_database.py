@@ -14,6 +14,7 @@ from threading import Barrier
 import pytest
 from sqlalchemy import Connection, event, insert, select, text, update
 
+from core.samples import answer, said
 from server import pushing_process
 from server.chains import chain, kept, push, row, rows_of
 from server.databases import Postgres
@@ -412,3 +413,28 @@ def test_a_file_that_is_no_database_is_told(fast_place: Path) -> None:
         with pytest.raises(StoreError):
             database.check()
         database.dispose()
+
+
+def test_a_push_is_durable_when_it_is_answered_though_its_locks_were_given_back_before(
+    postgres: Postgres, templates: object, fast_place: Path
+) -> None:
+    """PostgreSQL is stopped at once after each answer, before it flushes anything by itself."""
+    url = templates.copy("postgresql", fast_place)  # type: ignore[attr-defined]
+    database = Database(url)
+    try:
+        people = populate(database)
+        one = HEADER
+        push(people, one)
+        for number in range(3):
+            before, one = one.mark, one.more((said(f"{number}"), answer("yes")))
+            head = push(people, one, before)
+            postgres.stop_immediately()
+            postgres.start()
+            assert kept(people, one.thread) == one.data
+            assert row(people, schema.counters).value == head.change == number + 2
+        with database.write() as db:
+            setting = db.execute(text("SELECT current_setting('synchronous_commit')"))
+            assert setting.scalar_one() == "on"
+    finally:
+        database.dispose()
+        templates.remove(url)  # type: ignore[attr-defined]

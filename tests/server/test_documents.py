@@ -207,9 +207,9 @@ def test_documents_and_records_do_not_replace_each_other(people: People) -> None
     assert caught.value.code is Code.CONFLICT
 
 
-def test_others_hear_what_they_would_hear_of_any_thread(people: People) -> None:
+def test_others_hear_what_they_would_hear_of_any_new_thread(people: People) -> None:
     put(people, body_of(visibility="private"))
-    for name, code in (("member", Code.NOT_FOUND), ("", Code.UNAUTHORIZED)):
+    for name, code in (("member", Code.CONFLICT), ("", Code.UNAUTHORIZED)):
         with pytest.raises(Refusal) as caught:
             put(people, body_of(version=2), 1, name)
         assert caught.value.code is code

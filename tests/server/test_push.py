@@ -8,7 +8,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from sqlalchemy import event
+from psycopg.errors import UniqueViolation
+from sqlalchemy import delete, event, insert
+from sqlalchemy.exc import IntegrityError
 
 from core.samples import said
 from server.chains import (
@@ -29,7 +31,6 @@ from thread.journals import EVERY_ENTRY, HEADER, PLAIN, fold_of, random_batches,
 from treadle.api.codes import Code
 from treadle.api.marks import Mark
 from treadle.core.llm import Usage
-from treadle.server.context import Context
 from treadle.server.data import schema
 from treadle.server.data.folding import FOLDS
 from treadle.server.kept import threads
@@ -248,8 +249,7 @@ def test_a_refused_push_leaves_the_fold_in_memory_right(people: People) -> None:
     push(people, one.upto(4))
     bad = one.upto(4).more((said("x"),), (PrivacySet(is_private=True),))
     assert refused(people, bad, one.upto(4).mark).code is Code.REFUSED_PRIVATE
-    with pytest.raises(ZeroDivisionError), people.writing() as context:
-        _push_and_fail(context, one)
+    _push_and_fail(people, one)
     assert kept(people, ID) == one.upto(4).data
     other = one.upto(4).more((said("other"),))
     push(people, other, one.upto(4).mark)
@@ -258,9 +258,15 @@ def test_a_refused_push_leaves_the_fold_in_memory_right(people: People) -> None:
     )
 
 
-def _push_and_fail(context: Context, one: Chain) -> None:
-    threads.push(context, ID, one.upto(4).mark, one.after(4))
-    raise ZeroDivisionError
+def _push_and_fail(people: People, one: Chain) -> None:
+    """The last thing that a push does fails: another change has the number that it takes."""
+    taken = {"change": 2, "thread_id": ID, "version": 0, "hash": "", "kind": "records", "at": at()}
+    with people.database.write() as db:
+        db.execute(insert(schema.changes).values(taken))
+    with pytest.raises((IntegrityError, UniqueViolation)):
+        push(people, one, one.upto(4).mark)
+    with people.database.write() as db:
+        db.execute(delete(schema.changes).where(schema.changes.c.change == 2))
 
 
 def test_commits_say_which_was_first_and_which_is_last_without_a_remote_too(
@@ -379,27 +385,23 @@ def test_mutated_pushes_never_harm_the_chain(people: People, seed: int) -> None:
     acknowledged = Mark()
     accepted = 0
     refused_with: list[Code] = []
-    with people.database.write() as db:
-        context = Context(db, people["owner"], at())
-        for _ in range(250):
-            base = (
-                one.upto(random.randint(0, one.head.seq)).mark
-                if random.random() < 0.3
-                else (acknowledged)
-            )
-            body = mutated(random, one.after(base.seq)[: random.randint(1, 4000)])
-            if random.random() < 0.05:
-                body = one.upto(min(one.head.seq, base.seq + 1)).after(base.seq)
-            point = db.begin_nested()
-            try:
+    for _ in range(250):
+        base = (
+            one.upto(random.randint(0, one.head.seq)).mark
+            if random.random() < 0.3
+            else (acknowledged)
+        )
+        body = mutated(random, one.after(base.seq)[: random.randint(1, 4000)])
+        if random.random() < 0.05:
+            body = one.upto(min(one.head.seq, base.seq + 1)).after(base.seq)
+        try:
+            with people.writing() as context:
                 head = threads.push(context, ID, base, body)
-            except Refusal as refusal:
-                point.rollback()
-                refused_with.append(refusal.code)
-            else:
-                point.commit()
-                accepted += 1
-                acknowledged = Mark(head.version, head.hash)
+        except Refusal as refusal:
+            refused_with.append(refusal.code)
+        else:
+            accepted += 1
+            acknowledged = Mark(head.version, head.hash)
     assert {*refused_with} <= {Code.BAD_REQUEST, Code.BROKEN_CHAIN, Code.CONFLICT}
     assert len({*refused_with}) == 3
     assert accepted > 0

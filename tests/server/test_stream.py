@@ -308,7 +308,7 @@ def test_a_look_that_fails_is_not_the_last_one() -> None:
     async def look(after: int | None, token_ids: Collection[int]) -> News:
         if (failure := failures.pop(0) if failures else None) is not None:
             raise failure
-        told = () if after is None else (Told(HEAD, PUBLIC),)
+        told = () if after is None else (Told(HEAD, HEAD.thread, PUBLIC),)
         return News(len(told), told, 0, frozenset(token_ids), {1: CALLER})
 
     changes = Changes(ServerConfig(poll_time_s=0.01), look)
@@ -320,7 +320,7 @@ def test_who_is_behind_what_is_kept_reads_it_from_the_database() -> None:
 
     async def look(after: int | None, token_ids: Collection[int]) -> News:
         floor = 0 if after is None else 5000  # more was written than one look brings
-        told = (Told(structs.replace(HEAD, change=5001), PUBLIC),) if floor else ()
+        told = (Told(structs.replace(HEAD, change=5001), HEAD.thread, PUBLIC),) if floor else ()
         return News(floor + len(told), told, floor, frozenset(token_ids), {1: CALLER})
 
     async def read(after: int) -> Look:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from psycopg import Error as PostgresError
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
@@ -79,15 +80,16 @@ def told() -> Iterator[None]:
         raise unavailable(error.message) from error  # somebody has changed it since the start
     except PoolTimeoutError as error:
         raise unavailable("all connections to the database are in use") from error
-    except DBAPIError as error:
+    except (DBAPIError, PostgresError) as error:
         meant = _meaning(error)
         if meant is None:
             raise
         raise meant from error
 
 
-def _meaning(error: DBAPIError) -> Refusal | None:
-    cause = error.orig
+def _meaning(error: DBAPIError | PostgresError) -> Refusal | None:
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    is_invalid = isinstance(error, DBAPIError) and error.connection_invalidated
     if isinstance(cause, sqlite3.Error):
         code = getattr(cause, "sqlite_errorcode", 0) & 0xFF
         if code in _BUSY:
@@ -100,7 +102,7 @@ def _meaning(error: DBAPIError) -> Refusal | None:
     for beginning, why in _AWAY.items():
         if state.startswith(beginning):
             return unavailable(f"the database does not work: {why}")
-    if error.connection_invalidated or _is_lost(cause, state):
+    if is_invalid or _is_lost(cause, state):
         return unavailable("the database does not work: it cannot be reached")
     return None
 
