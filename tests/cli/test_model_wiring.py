@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cli.test_real_models import KEY, Shell, key_of, said
-from models.loopback import Answer, Loopback, stream
+from models.loopback import Answer, Loopback, Seen, refusal, stream
 from models.speakers import SPEAK
 
 EDIT = (
@@ -34,6 +34,7 @@ def local(name: str, server: Loopback) -> str:
     return (
         f'[providers.{name}]\napi = "openai-chat"\nbase_url = "{server.url}/v1"\n'
         "needs_key = false\n"
+        f'[model_traits."{name}:*"]\ncontext_tokens_max = 100_000\n'
     )
 
 
@@ -175,3 +176,28 @@ async def test_the_answer_of_a_turn_that_was_left_unfinished_is_told_before_the_
         done = await shell("-c", "-p", "two", **key)
     assert (done.code, done.stdout) == (0, "Second.\n"), done.stderr
     assert "First." in done.stderr.splitlines()
+
+
+async def test_what_nobody_knows_of_a_model_its_provider_is_asked_and_else_it_is_said_once(
+    shell: Shell,
+) -> None:
+    def answer(seen: Seen) -> Answer:
+        if seen.path.endswith("/models"):
+            return refusal(200, {"data": [{"id": "told", "max_model_len": 65_536}, {"id": "m"}]})
+        return stream(chat("Hello."))
+
+    async with Loopback(answer) as server:
+        mine = local("mine", server).partition("[model_traits")[0]
+        configure(shell.environment, mine)
+        told = await shell("-p", "hi", "-m", "mine:told")
+        silent = await shell("-p", "hi", "-m", "mine:m")
+    assert (told.code, silent.code) == (0, 0)
+    assert "nothing says how much" not in told.stderr
+    assert silent.stderr.count("nothing says how much mine:m reads") == 1
+    limits = [
+        line["event"]["config"].get("context_tokens_max")
+        for path in (Path(shell.environment["TREADLE_HOME"]) / "data" / "threads").glob("*.jsonl")
+        for line in map(json.loads, path.read_text().splitlines())
+        if line["event"]["type"] == "configured"
+    ]
+    assert 65_536 in limits

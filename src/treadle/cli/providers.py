@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from decimal import Decimal
 from functools import cache
@@ -132,6 +134,34 @@ class Models:
         _preload(entry.api)
         return PricedProvider(self._recorded(provider), _price(ref.provider, entry))
 
+    def learn(self, name: str) -> str:
+        """Ask the provider what nobody here knows of a model, and say what stays unknown, once.
+
+        A conversation whose window is not known is compacted only when the provider refuses it.
+
+        Args:
+            name: a lasting name, which `open` has taken.
+
+        Returns:
+            What the person should be told; empty if there is nothing.
+        """
+        if is_played(name) or name in _LISTED:
+            return ""
+        catalog = self._loaded.catalog
+        ref = catalog.resolve(name)
+        if known_traits(self._loaded, ref).context_tokens_max is not None:
+            return ""
+        entry = catalog.providers[ref.provider]
+        key = self.keys.get(f"{ref.provider}_api_key", "")
+        told = _ask_list(lambda: connect(ref.provider, entry, key, self._loaded), ref.model)
+        _LISTED[name] = told
+        if "context_tokens_max" in told:
+            return ""
+        return (
+            f"nothing says how much {name} reads, so its conversation is compacted only when it is "
+            f'refused as too long; set context_tokens_max under [model_traits."{name}"]'
+        )
+
     def _key(self, provider: str, entry: ProviderEntry) -> str:
         key = find_key(entry, os.environ)
         if key is None:
@@ -169,13 +199,41 @@ def connect(name: str, entry: ProviderEntry, key: str, loaded: Loaded) -> Any:
     )
 
 
+LIST_ASKED_S_MAX: Final = 3.0
+"""A provider's list is asked for before the first request; nobody waits longer for it."""
+
+_LISTED: Final[dict[str, Mapping[str, Any]]] = {}
+"""What lists have told, by lasting name, for the life of the process."""
+
+
 def known_traits(loaded: Loaded, ref: ModelRef) -> ModelTraits:
-    """What the table knows of a model; where it gives no window, that of the price data holds."""
+    """What the table knows of a model, then the price data, then the provider's own list."""
     traits = loaded.catalog.traits(ref)
     if traits.context_tokens_max is None:
         window = _window(loaded.catalog.providers[ref.provider].prices or ref.provider, ref.model)
         traits = replace(traits, context_tokens_max=window)
-    return traits
+    unknown = ModelTraits()
+    fresh = {
+        name: value
+        for name, value in _LISTED.get(ref.name, {}).items()
+        if getattr(traits, name) == getattr(unknown, name)
+    }
+    return replace(traits, **fresh) if fresh else traits
+
+
+def _ask_list(connected: Callable[[], Any], model: str) -> Mapping[str, Any]:
+    """What a provider's list says, asked on a loop of its own: this one may be running."""
+
+    async def ask() -> Mapping[str, Any]:
+        provider = connected()
+        try:
+            told: Mapping[str, Any] = await provider.listed_traits(model, LIST_ASKED_S_MAX)
+            return told
+        finally:
+            await provider.aclose()
+
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(lambda: asyncio.run(ask())).result()
 
 
 @cache

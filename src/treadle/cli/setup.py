@@ -150,6 +150,8 @@ class Setup(Struct, frozen=True):
         approval = self._approval()
         config = replace(self._config(folder), approval=approval.policy)
         provider = self.models.open(config.model_name)
+        if unknown := self.models.learn(config.model_name):
+            self.notices.append(unknown)
         commits = self.auto_commit and (self.choice.may_change or not approval.only_reads)
         composer = self._composer(config) if commits else None
         redactor = Redactor({**self.models.keys, **own_secrets(Path(folder))})

@@ -18,6 +18,7 @@ from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest, ModelTraits
 from treadle.models.counts import token_count
 from treadle.models.failures import WireError, failure_of, one_line, without_key
 from treadle.models.layout import bare_model
+from treadle.models.listed import listed_traits
 from treadle.models.prompt_cache import CacheLifetime
 from treadle.models.wire.stream import Answer, Assembler, read_object, stream_events
 
@@ -121,6 +122,15 @@ class SdkProvider(ABC):
             return self._without_key(failure_of(error, self._name, is_asked=is_asked))
         mark = f"[REDACTED:{self._name}_api_key]"
         return tuple(without_key(one_line(name), self._key, mark) for name in names)
+
+    async def listed_traits(self, model: str, within_s: float) -> dict[str, Any]:
+        """What the provider's own list says of a model; empty if it cannot be had in time."""
+        try:
+            models = self._client().models.with_streaming_response
+            body = await read_object(models.list(timeout=within_s), within_s)
+        except Exception:  # noqa: BLE001  whatever went wrong, nothing is known from there
+            return {}
+        return listed_traits(body.get("data"), bare_model(model, self._name))
 
     async def aclose(self) -> None:
         """Free connections."""

@@ -1,0 +1,67 @@
+"""What a provider's own list says of a model, in whatever words it has for it. Pure.
+
+Anthropic tells most; OpenRouter, Groq, Mistral, Together, vLLM, Vercel and others a part; OpenAI
+nothing but the name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from treadle.models.counts import token_count
+
+_READ: Final = (
+    *("max_input_tokens", "context_length", "context_window", "max_context_length"),
+    *("max_model_len", "input_token_limit", "inputTokenLimit"),
+)
+_WRITTEN: Final = (
+    *("max_tokens", "max_completion_tokens", "max_output_tokens", "output_token_limit"),
+    "outputTokenLimit",
+)
+
+
+def listed_traits(models: Any, model: str) -> dict[str, Any]:
+    """The traits that a list of models gives one of them; empty if it gives none.
+
+    Args:
+        models: as the endpoint sent it.
+        model: the name by which it is asked.
+    """
+    for one in models if isinstance(models, list) else ():
+        if isinstance(one, Mapping) and str(one.get("id")).removeprefix("models/") == model:
+            found = {
+                "context_tokens_max": _first(one, _READ),
+                "output_tokens_max": _first(one, _WRITTEN),
+                "reasoning": _reasoning(one),
+            }
+            return {name: value for name, value in found.items() if value}
+    return {}
+
+
+def _first(one: Mapping[str, Any], names: tuple[str, ...]) -> int | None:
+    """The first count of these names that is given, here or for OpenRouter's best provider."""
+    for place in (one, one.get("top_provider")):
+        for name in names:
+            if count := token_count(place, name):
+                return count
+    return None
+
+
+def _reasoning(one: Mapping[str, Any]) -> str:
+    """How the model is asked to think, as far as the list says."""
+    capabilities = one.get("capabilities")
+    if _has(capabilities, "thinking", "types", "adaptive", "supported"):
+        return "adaptive"
+    if _has(capabilities, "effort", "supported"):
+        return "effort"
+    if _has(capabilities, "thinking", "types", "enabled", "supported"):
+        return "budget"
+    parameters = one.get("supported_parameters")
+    return "effort" if isinstance(parameters, list) and "reasoning" in parameters else ""
+
+
+def _has(value: Any, *path: str) -> bool:
+    for name in path:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value is True
