@@ -91,7 +91,9 @@ def test_each_program_has_its_folder_and_its_own_variables_move_it() -> None:
     assert default_folders("codex", {"CODEX_HOME": "/x"}, home)[0] == Path("/x/sessions")
     assert default_folders("gemini", {}, home) == [home / ".gemini/tmp"]
     assert default_folders("treadle", {}, home) == default_folders("auto", {}, home) == []
-    assert SOURCES == ("claude-code", "codex", "gemini", "treadle")
+    assert (
+        *("claude-code", "codex", "gemini", "pi", "opencode", "swe-agent", "treadle"),
+    ) == SOURCES
 
 
 def test_a_program_that_is_not_known_has_no_sessions(tmp_path: Path) -> None:

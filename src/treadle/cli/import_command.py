@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from treadle.exchange.steps import Session
     from treadle.store.local import LocalStore
 
-_SOURCES: Final = ("auto", "claude-code", "codex", "gemini", "treadle")
+_SOURCES: Final = (
+    *("auto", "claude-code", "codex", "gemini", "pi", "opencode", "swe-agent", "treadle"),
+)
 
 
 class Outcome(Struct, frozen=True, omit_defaults=True):
@@ -63,7 +65,7 @@ def command(
     private: bool,
     as_json: bool,
 ) -> None:
-    """Import threads (exported as jsonl) and sessions of Claude Code, Codex CLI and Gemini CLI.
+    """Import threads (exported as jsonl) and sessions of other programs.
 
     \b
     treadle import                       what other programs have recorded, found and chosen

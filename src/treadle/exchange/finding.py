@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 from msgspec import Struct
 
 from treadle.errors import UsageError
-from treadle.exchange import claude_code, codex, gemini
+from treadle.exchange import claude_code, codex, gemini, opencode, pi, trajectories
 from treadle.exchange.lines import (
     FILE_SIZE_MAX,
     LINE_SIZE_MAX,
@@ -29,7 +29,9 @@ from treadle.exchange.lines import (
 from treadle.exchange.steps import Session
 
 TREADLE: Final = "treadle"
-SUFFIXES: Final = (".jsonl", ".json")
+SUFFIXES: Final = (".jsonl", ".json", ".traj")
+WHOLE_SUFFIXES: Final = (".json", ".traj")
+"""Files that are one JSON value."""
 
 _HEAD_COUNT: Final = 50
 """Lines that are looked at to tell whose file it is."""
@@ -47,11 +49,26 @@ _PROGRAMS: Final[Mapping[str, tuple[Callable[..., bool], _Convert]]] = MappingPr
         claude_code.SOURCE: (claude_code.is_one, claude_code.convert),
         codex.SOURCE: (codex.is_one, codex.convert),
         gemini.SOURCE: (gemini.is_one, gemini.convert),
+        pi.SOURCE: (pi.is_one, pi.convert),
     }
 )
 
-SOURCES: Final = (*_PROGRAMS, TREADLE)
+_ConvertWhole: TypeAlias = Callable[[object, str, Counter[str]], list[Session]]
+_WHOLE: Final[Mapping[str, tuple[Callable[[object], bool], _ConvertWhole]]] = MappingProxyType(
+    {
+        gemini.SOURCE: (gemini.is_one, gemini.convert_whole),
+        opencode.SOURCE: (opencode.is_one, opencode.convert_whole),
+        trajectories.SOURCE: (trajectories.is_one, trajectories.convert_whole),
+    }
+)
+
+SOURCES: Final = (*dict.fromkeys((*_PROGRAMS, *_WHOLE)), TREADLE)
 """The programs whose files are known."""
+
+FORMATS: Final = (
+    "sessions of Claude Code, Codex CLI, Gemini CLI and Pi (JSON Lines), `opencode export`, "
+    "trajectories of SWE-agent and mini-swe-agent (.traj, .traj.json), exported journals"
+)
 
 
 class Found(Struct, frozen=True):
@@ -77,6 +94,9 @@ def default_folders(source: str, environment: Mapping[str, str], home: Path) -> 
         return [root / "sessions", root / "archived_sessions"]
     if source == gemini.SOURCE:
         return [home / ".gemini" / "tmp"]
+    if source == pi.SOURCE:
+        root = Path(environment.get("PI_CODING_AGENT_DIR") or home / ".pi" / "agent")
+        return [root / "sessions"]
     return []
 
 
@@ -107,9 +127,10 @@ def look_at(path: Path) -> Found:
     with path.open("rb") as file:
         if file.read(len(_JOURNAL)) == _JOURNAL:
             return Found(path, TREADLE)
-    if path.suffix == ".json":
+    if path.suffix in WHOLE_SUFFIXES:
         value = _value_of(path)
-        return Found(path, gemini.SOURCE if gemini.is_one(value) else "", is_one_value=True)
+        known = (source for source, (is_one, _) in _WHOLE.items() if is_one(value))
+        return Found(path, next(known, ""), is_one_value=True)
     for line in islice(_lines_of(path, Counter()), _HEAD_COUNT):
         for source, (is_one, _) in _PROGRAMS.items():
             if line.fields is not None and is_one(line.fields):
@@ -124,15 +145,15 @@ def sessions_of(found: Found) -> list[Session]:
         UsageError: it is not one of a program that is known here.
         OSError: it cannot be read.
     """
-    if found.source not in _PROGRAMS:
+    if found.source not in (_WHOLE if found.is_one_value else _PROGRAMS):
         raise UsageError(
             f"{found.path} is no session of a program that is known here",
-            hint=f"known are: {', '.join(SOURCES)}",
+            hint=f"known are: {FORMATS}",
         )
     faults: Counter[str] = Counter()
     stem = found.path.name.removesuffix(found.path.suffix)
     if found.is_one_value:
-        return gemini.convert_whole(_value_of(found.path), stem, faults)
+        return _WHOLE[found.source][1](_value_of(found.path), stem, faults)
     convert = _PROGRAMS[found.source][1]
     return convert(_lines_of(found.path, faults), stem, faults)
 
