@@ -21,6 +21,7 @@ from treadle.thread.branches import event_of, flat
 from treadle.thread.codec import decode_entry
 from treadle.thread.facts import Base
 from treadle.thread.fold import ThreadFold
+from treadle.thread.ids import is_thread_id
 from treadle.thread.record import Condition, Record, scan
 
 if TYPE_CHECKING:
@@ -87,6 +88,9 @@ def check(run: Simulation) -> None:
     places = {one.number: one.thread for sayings in said.values() for one in sayings}
     where = places if run.on_conflict == "fork" else {}
     check_scrubbed(replicas, run.scrubbed, apart | in_vain, where)
+    if not where and not in_vain:
+        for client in run.clients:
+            check_snapshots(client.machine, run.scrubbed, said, apart)
 
 
 def thrown_away(replicas: Mapping[str, Mapping[str, bytes]]) -> set[str]:
@@ -267,6 +271,22 @@ def check_scrubbed(
                 here = [one for one in scrubbed if places.get(one, thread) == thread]
                 left = [one for one in here if SECRET.format(one).encode() in data]
                 must(not left, "scrubbed", f"{left} in {thread} at {replica}")
+
+
+def check_snapshots(
+    machine: Machine,
+    scrubbed: Iterable[int],
+    said: Mapping[str, list[Saying]],
+    apart: set[str],
+) -> None:
+    """What was scrubbed is in no snapshot, of forks neither, which hold what they go on from."""
+    kept = {one.number for sayings in said.values() for one in sayings if one.thread in apart}
+    gone = [one for one in scrubbed if one not in kept]
+    for path, data in machine.disk.files().items():
+        name = path.rpartition("/")[2].removesuffix(".json")
+        if path.endswith(".json") and is_thread_id(name) and name not in apart and "/data/" in path:
+            left = [one for one in gone if SECRET.format(one).encode() in data]
+            must(not left, "scrubbed", f"{left} in the snapshot of {name} at {machine.name}")
 
 
 def base_of(data: bytes) -> Base | None:

@@ -26,8 +26,9 @@ from sync.simulated_network import Killed, Request, Wire, Work, lost, stranger
 from sync.simulated_server import Death, SimulatedServer
 from treadle.errors import RemoteError, StoreError, TreadleError, UnknownThreadError
 
-STEP_COUNT: Final = 140
-"""Steps of a run before the faults stop."""
+STEP_COUNT: Final = 400
+"""Steps of a run before the faults stop. What scrubs, forks and merges do to each other is hardly
+ever seen in 140 of them."""
 
 NAMES: Final = "abc"
 THREAD_COUNT_MAX: Final = 7

@@ -307,3 +307,26 @@ def test_that_a_scrub_was_lost_is_known_before_it_is_lost(
     with pytest.raises(KeyboardInterrupt):
         two.engine.sync()
     assert seen == [(thread,)]
+
+
+def test_what_came_before_a_scrub_was_sent_stays_where_forks_have_found_it(desk: Desk) -> None:
+    one, two, three = machines(desk, 3)
+    thread = one.begin((said("the word is hunter2"),), (answer("I see"),))
+    for machine in (one, two):
+        machine.engine.sync()
+    one.go_on(thread, (said("there"),), (answer("yes"),))
+    two.go_on(thread, (said("here"),))
+    take_out(one, thread, "hunter2")
+    two.engine.sync()
+    two.go_on(thread, (answer("fine"),))
+    two.engine.sync()
+    with closing(two.store.fork(thread, creator="t")) as writer:
+        fork = writer.thread_id
+    two.engine.sync()
+    for machine in (one, two, three):
+        assert machine.engine.sync().is_complete
+        assert machine.journal(thread) == desk.kept[thread].data
+        assert "fine" in shown(machine, fork)
+        machine.store.open(fork).close()
+    assert desk.kept[thread].data.count(b"there") == 2  # as it was said there, and as it joins
+    assert b"hunter2" not in b"".join(two.disk.files().values())

@@ -20,9 +20,9 @@ from sync.simulation import ACTIONS, Simulation
 BLOCKS: Final = ("merge", "merge", "merge", "fork")
 """What becomes of branches in the runs of each block."""
 
-RUNS_PER_BLOCK: Final = 15
+RUNS_PER_BLOCK: Final = 5
 TORTURE_RUN_COUNT: Final = 4_000
-RUNS_UNTIL_FOUND_MAX: Final = 60
+RUNS_UNTIL_FOUND_MAX: Final = 30
 
 
 @pytest.fixture(scope="module")
@@ -62,17 +62,21 @@ def test_a_seed_is_a_run_and_another_seed_another_one(place: Place) -> None:
 
 @pytest.mark.parametrize("bug", PLANTED)
 def test_a_bug_planted_in_sync_is_noticed(bug: str, place: Place) -> None:
+    how = "fork" if bug.startswith("fork ") else "merge"
     with PLANTED[bug]():
         for seed in range(RUNS_UNTIL_FOUND_MAX):
             try:
-                Simulation(seed, *place).run()
+                Simulation(seed, *place, how).run()
             except Violation:
                 return
     raise AssertionError(f"{bug} was not noticed in {RUNS_UNTIL_FOUND_MAX} runs")
 
 
 @pytest.mark.torture
+@pytest.mark.parametrize("how", ["merge", "fork"])
 @pytest.mark.parametrize("block", range(8))
-def test_whatever_happens_in_a_long_time_all_is_everywhere_once(block: int, place: Place) -> None:
+def test_whatever_happens_in_a_long_time_all_is_everywhere_once(
+    block: int, how: str, place: Place
+) -> None:
     for number in range(TORTURE_RUN_COUNT // 8):
-        Simulation(1_000_000 + 1_000 * block + number, *place, step_count=400).run()
+        Simulation(1_000_000 + 1_000 * block + number, *place, how).run()

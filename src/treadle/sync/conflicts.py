@@ -43,11 +43,12 @@ from treadle.sync.shareable import spoken_of
 from treadle.sync.survey import scrubbed
 from treadle.thread.branches import known_in
 from treadle.thread.codec import Entry, UnknownEntryError, decode_entry, encode_entry
-from treadle.thread.facts import FORMAT_VERSION, Base
+from treadle.thread.facts import FORMAT_VERSION, Base, Scrubbed
 from treadle.thread.grants import facts_of
 from treadle.thread.history import rest_at, rests
 from treadle.thread.merge import merge
 from treadle.thread.record import Condition, Head, Record, encode_batch, scan
+from treadle.thread.scrubbing import rechained
 
 _PLACE_LENGTH: Final = 15
 """`T-` and the time in an id, which a fork takes over."""
@@ -168,7 +169,7 @@ def _join(kit: Kit, mine: Opened, cursor: Cursor, fetched: Fetched, how: OnConfl
             append(kit.store, mine, theirs_data[len(mine.data) :])
             return together
         case Relation.SCRUBBED_HERE:
-            return _keep_ours(kit, mine, theirs, compared, together)
+            return _keep_ours(kit, mine, theirs, theirs_data, compared, together)
         case Relation.SCRUBBED_THERE:
             return _take_scrubbed(kit, mine, theirs, theirs_data, compared, together)
         case Relation.DIVERGED:
@@ -274,22 +275,39 @@ def note_scrub(kit: Kit, thread_id: str, *, is_lost: bool) -> None:
 
 
 def _keep_ours(
-    kit: Kit, mine: Opened, theirs: list[Record], compared: Compared, together: Together
+    kit: Kit,
+    mine: Opened,
+    theirs: list[Record],
+    data: bytes,
+    compared: Compared,
+    together: Together,
 ) -> Together:
-    """We have scrubbed: what the server has got since goes behind ours, which replaces theirs."""
-    extra = theirs[compared.count :]
-    event = None
-    if extra:
-        event = _merged(kit, mine.records, compared.count, extra, mine.records)
-    if event is not None:
-        new = _behind(kit, mine.data, mine.records[-1], event)
-        append(kit.store, mine, new[len(mine.data) :])
-        note = (
-            f"{mine.id} was scrubbed here, and another machine had gone on with it: what it said "
-            "came in behind the scrub; look whether the text stands there, and scrub it again then"
-        )
-        together = replace(together, notes=(*together.notes, note))
-    return replace(together, size=0, received_count=len(extra))
+    """We have scrubbed: what both have is as we have it, and replaces what the server has.
+
+    What the server has got since stays where it stands: forks on other machines go on from it.
+    """
+    count = compared.count
+    extra = len(theirs) - count
+    together = replace(together, size=0, received_count=extra)
+    if not extra:
+        return together
+    clean = {one.id: bytes(one.event) for one in mine.records[:count]}
+    new = rechained(data, lambda one, _before, _after: clean.get(one.id, bytes(one.event)))
+    events = [encode_entry(Scrubbed(new.count, theirs[-1].hash, keeps_ids=True))[1]]
+    own = mine.records[count:]
+    merged = None
+    if not all(map(scrubbed, own)):
+        merged = _merged(kit, new.records, count, own, new.records)
+    if merged is not None:
+        keep_branch(kit.store.folders, mine.id, mine.head, mine.data)
+        events.append(merged)
+    behind, _ = encode_batch(new.head, kit.now(), events)
+    replace_journal(kit.store, mine, new.data + behind)
+    note = (
+        f"{mine.id} was scrubbed here, and another machine had gone on with it: look whether the "
+        "text stands in what it said, and scrub it again then"
+    )
+    return replace(together, notes=(*together.notes, note))
 
 
 def as_fork(kit: Kit, mine: Opened, count: int) -> tuple[str, bytes] | None:
