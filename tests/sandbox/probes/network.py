@@ -62,7 +62,7 @@ NETWORK: Final = (
     Probe("asking for a name", 'printf x > /dev/udp/127.0.0.1/$UDP; getent hosts "$MARK.invalid"'),
     Probe("a raw socket", _socket("AF_INET", "SOCK_RAW", 1), as_root_only=True),
     Probe("a packet socket", _socket("AF_PACKET", "SOCK_RAW"), as_root_only=True),
-    Probe("netlink", _socket("AF_NETLINK", "SOCK_RAW")),
+    Probe("netlink, but for addresses", _socket("AF_NETLINK", "SOCK_RAW", 15)),
     Probe("vsock", _socket("AF_VSOCK")),
     Probe("a socket of the kernel's ciphers", _socket("AF_ALG", "SOCK_SEQPACKET"), control=False),
     Probe("a socket of another machine word", python(_NATIVE), control=False),
