@@ -17,6 +17,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import PurePath
 from typing import Final
 
 import msgspec
@@ -82,15 +83,16 @@ def _candidates(root: Root, request: Request) -> Iterator[str]:
         return
     fits = make_filter(request.start, request.glob)
     nominated = _nominate(root, request)
-    if nominated is None:
-        files = (entry.path for entry in walk(root, request.start) if entry.is_regular)
-        yield from filter(fits, files)
-    else:
-        # The order of the walk: by component.
-        yield from sorted(filter(fits, nominated), key=lambda path: path.split("/"))
+    folders = nominated and {str(above) for path in nominated for above in PurePath(path).parents}
+    # Before version 14, ripgrep takes the rules of folders above `start` for paths below it: what
+    # it finds is looked at once more by our own.
+    for entry in walk(root, request.start, only_in=folders):
+        is_candidate = nominated is None or entry.path in nominated
+        if entry.is_regular and is_candidate and fits(entry.path):
+            yield entry.path
 
 
-def _nominate(root: Root, request: Request) -> list[str] | None:
+def _nominate(root: Root, request: Request) -> frozenset[str] | None:
     """The files that ripgrep finds; `None` if there is no ripgrep, or it does not understand."""
     if request.rg is None or "\0" in request.pattern:
         return None
@@ -107,7 +109,7 @@ def _nominate(root: Root, request: Request) -> list[str] | None:
     if ended.returncode not in (0, 1):
         return None
     names = os.fsdecode(ended.stdout).split("\0")[:-1]
-    return [name.removeprefix("./") for name in names]
+    return frozenset(name.removeprefix("./") for name in names)
 
 
 def _search(root: Root, path: str, pattern: re.Pattern[str]) -> Iterator[tuple[int, str]]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
@@ -55,13 +55,20 @@ class _Rules(NamedTuple):
 _Chain: TypeAlias = tuple[_Rules, ...]
 
 
-def walk(root: Root, start: str = ".", *, depth: int | None = None) -> Iterator[Entry]:
+def walk(
+    root: Root,
+    start: str = ".",
+    *,
+    depth: int | None = None,
+    only_in: Container[str] | None = None,
+) -> Iterator[Entry]:
     """Yield what is beneath a folder, sorted by component; links are not followed.
 
     Args:
         root: the folder to stay in.
         start: where to begin; counts even if it is ignored itself.
         depth: how many levels to go down; folders of the last one are entries themselves.
+        only_in: the folders beneath `start` that are entered; by default all.
 
     Raises:
         ToolFailure: `start` cannot be listed. Folders beneath it that cannot are left out.
@@ -77,6 +84,8 @@ def walk(root: Root, start: str = ".", *, depth: int | None = None) -> Iterator[
         entry, inner_chain, levels = todo.pop()
         if not entry.is_folder or levels == 0:
             yield entry
+            continue
+        if only_in is not None and entry.path not in only_in:
             continue
         try:
             todo += _list_folder(root, entry.path + "/", inner_chain, levels)
