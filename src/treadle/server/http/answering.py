@@ -60,6 +60,8 @@ class Resource:
             if seen.has_begun:
                 raise
             seen.code = refusal.code
+            if refusal.code is Code.UNAVAILABLE:
+                seen.why = str(refusal)  # of the database and the server: nothing of what was sent
             is_left = not seen.has_read and asking.has_body(scope)
             await sending.refusal(send, refusal, is_last=is_left)
 
@@ -296,6 +298,8 @@ async def _health(services: Services, *, is_ready: bool) -> Health:
         # Once: what is begun anew would wait for a locked database again and again.
         with services.database.read() as db:
             services.newest(db)
+        if is_ready and services.has_failed_to_write:
+            services.try_to_write()
         return "healthy" if not is_ready or services.database.is_current() else "not migrated"
 
     found = "does not answer"

@@ -33,6 +33,7 @@ class Seen:
         self.name = NOWHERE
         self.user_id: int | None = None
         self.code: Code | None = None
+        self.why: str | None = None
         self.status = 0
         self.has_read = False
         self.body_size = 0
@@ -112,6 +113,7 @@ def _note(seen: Seen, metrics: Metrics, method: str, time_s: float) -> None:
         route=seen.route,
         status=seen.status,
         code=seen.code.value if seen.code is not None else None,
+        why=seen.why,
         duration_ms=round(time_s * 1000, 2),
         user_id=seen.user_id,
         request_id=seen.request_id,

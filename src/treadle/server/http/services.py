@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Coroutine
 from typing import Any, Final, TypeVar
 
 from anyio import CapacityLimiter, to_thread
-from sqlalchemy import Connection
+from sqlalchemy import Connection, text
 
 from treadle.api.codes import Code
 from treadle.server.context import ANYBODY, Context
@@ -53,6 +53,8 @@ class Services:
         self.room = Room(config.body_room_max, _room_of_one(config))
         self.rates = Rates(config.rate, config.burst, time.monotonic)
         self.uses = tokens.Uses()
+        self.has_failed_to_write = False
+        """The database refused the last write: its disk may be full, while it can still be read."""
         self._readers = CapacityLimiter(config.worker_count)
         self._writers = CapacityLimiter(config.worker_count)
         self._later: set[asyncio.Task[None]] = set()
@@ -84,9 +86,28 @@ class Services:
                 hint="come back in a moment",
                 headers={"retry-after": "1"},
             )
-        return await to_thread.run_sync(
-            lambda: self.database.run(do, is_write=is_write, wait_s=wait_s), limiter=limiter
-        )
+        try:
+            found = await to_thread.run_sync(
+                lambda: self.database.run(do, is_write=is_write, wait_s=wait_s), limiter=limiter
+            )
+        except Refusal as refusal:
+            self.has_failed_to_write |= is_write and refusal.code is Code.UNAVAILABLE
+            raise
+        if is_write:
+            self.has_failed_to_write = False
+        return found
+
+    def try_to_write(self) -> None:
+        """Write what changes nothing, after a write has failed.
+
+        Who asks whether the server works may be the one who sends no requests until it does.
+
+        Raises:
+            Refusal: it does not work.
+        """
+        same = text("UPDATE alembic_version SET version_num = version_num")
+        self.database.run(lambda db: db.execute(same), is_write=True)
+        self.has_failed_to_write = False
 
     def later(self, work: Coroutine[Any, Any, None]) -> None:
         """Do what no answer waits for; it ends with the process at the latest."""
