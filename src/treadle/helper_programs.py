@@ -209,8 +209,12 @@ def _may_stay(name: str, entry: str) -> bool:
         return False
     # Whoever works in a project writes in its environment, today or in another thread.
     is_foreign = entry != os.path.join(sys.prefix, "bin")  # noqa: PTH118
-    is_of_project = (Path(entry).parent / "pyvenv.cfg").exists() or "/node_modules/" in entry
+    is_of_project = _is_there(f"{entry}/../pyvenv.cfg") or "/node_modules/" in entry
     return not (name == _PROGRAMS and is_foreign and is_of_project)
+
+
+def _is_there(path: str) -> bool:
+    return os.path.exists(path)  # noqa: PTH110  `Path.exists` raises where one may not look
 
 
 def _is_in(path: str, folder: str) -> bool:

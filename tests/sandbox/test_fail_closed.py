@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import struct
 import subprocess
 import sys
@@ -13,9 +14,10 @@ from typing import Final
 
 import pytest
 
-from sandbox.boxes import BUBBLEWRAP, execute, ready, text_of
+from sandbox.boxes import BUBBLEWRAP, LANDLOCK, execute, ready, sandbox, text_of
 from sandbox.test_attack_plans import kept_text, script
 from sandbox.world import World, a_world, forget_template
+from treadle.tools.sandbox import box, places
 
 NO_LANDLOCK: Final = b"".join(
     struct.pack("=HBBI", *line)
@@ -147,3 +149,42 @@ async def test_a_link_in_place_of_what_is_protected_stops_the_command(
     said = text_of(await execute(world, box, "touch ran"))
     assert "symbolic link" in said
     assert not (world.workspace / "ran").exists()
+
+
+@pytest.mark.as_nobody
+async def test_what_cannot_be_looked_at_stops_no_command(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A socket in a private folder of another user, a folder in PATH, homes, settings: no access.
+
+    A folder of one's own without permissions is as closed as one of somebody else.
+    """
+    closed = world.base / "closed"
+    for name in ("bin", "home", "seen", "written", "hidden"):
+        (closed / name).mkdir(parents=True)
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(closed / "socket"))
+    listener.listen()
+    for variable, value in world.environment(is_loader_noted=False).items():
+        monkeypatch.setenv(variable, value)
+    monkeypatch.setenv("PATH", f"{closed}/bin:{os.environ['PATH']}")
+    monkeypatch.setattr(box, "SECRET_FILES", (*box.SECRET_FILES, f"{closed}/file"))
+    monkeypatch.setattr(places, "EMPTY", (*places.EMPTY, f"{closed}/home"))
+    closed.chmod(0)
+    said = {}
+    try:
+        with pytest.raises(PermissionError):
+            (closed / "socket").is_socket()
+        for backend in (BUBBLEWRAP, LANDLOCK):
+            held = sandbox(
+                world,
+                backend,
+                readable=(f"{closed}/seen",),
+                writable=(f"{closed}/written",),
+                hidden=(*world.hidden, f"{closed}/hidden"),
+            )
+            said[backend] = text_of(await execute(world, held, "echo held"))
+    finally:
+        closed.chmod(0o700)
+        listener.close()
+    assert said == dict.fromkeys((BUBBLEWRAP, LANDLOCK), "held\n[exit code 0]")

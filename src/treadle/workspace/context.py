@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -63,6 +64,6 @@ def describe_context(
 def _project(folder: Path) -> str:
     """The name of the repository's folder; outside of one, that of the workspace."""
     for place in (folder, *folder.parents):
-        if (place / ".git").exists():
+        if os.path.exists(place / ".git"):  # noqa: PTH110  it never raises
             return place.name
     return folder.name

@@ -40,7 +40,8 @@ def read_instructions(
         hides: whether a path is hidden from tools; no link is followed there.
     """
     here = Path(folder).resolve()
-    root = next((one for one in (here, *here.parents) if (one / ".git").exists()), here)
+    has_git = (one for one in (here, *here.parents) if os.path.exists(one / ".git"))  # noqa: PTH110
+    root = next(has_git, here)
     sections: list[str] = []
     notices: list[str] = []
     left = SIZE_MAX

@@ -316,7 +316,7 @@ class Sandbox:
         readable = [
             path
             for path in dict.fromkeys(seen)
-            if Path(path).exists()
+            if places.is_there(path)
             and any(is_below(path, one) for one in private)
             and not self._is_writable(path)
             and not any(is_below(one, path) for one in private)
@@ -335,7 +335,7 @@ class Sandbox:
         own = tuple(
             str(first_missing(Path(path)))
             for path in map(os.path.realpath, self.policy.hidden)
-            if not Path(path).exists() and self._is_writable(path)
+            if not places.is_there(path) and self._is_writable(path)
         )
         code = () if self._why_open else self._own_code
         # What leads to hidden paths cannot be renamed, or they would be open under another name.
@@ -357,10 +357,10 @@ class Sandbox:
             self._plain_mounts,
             kept=protected.kept,
             shut=(*protected.shut, *code),
-            hidden_folders=tuple(dict.fromkeys(one for one in hidden if Path(one).is_dir())),
+            hidden_folders=tuple(dict.fromkeys(one for one in hidden if places.is_folder(one))),
             hidden_files=tuple(
                 dict.fromkeys(
-                    one for one in (*hidden, *places.existing(SECRET_FILES)) if Path(one).is_file()
+                    one for one in (*hidden, *places.existing(SECRET_FILES)) if places.is_file(one)
                 )
             )
             + self._sockets(),

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from treadle.tools.path_rules import is_below
 from treadle.tools.sandbox.bubblewrap import Mounts
+from treadle.tools.sandbox.places import is_folder, is_link, is_there
 
 ABI_MIN: Final = 3
 """The first that keeps files elsewhere from being emptied (Linux 6.2)."""
@@ -73,9 +74,9 @@ def make_rules(mounts: Mounts, version: int) -> dict[str, Any]:
         "scoped": 3 if version >= ABI_OF_SIGNALS else 0,
         "word_count": 3 if version >= ABI_OF_SIGNALS else 2 if version >= 4 else 1,
         "rules": [
-            (path, access & handled & (~0 if Path(path).is_dir() else _OF_FILES))
+            (path, access & handled & (~0 if is_folder(path) else _OF_FILES))
             for path, access in rules
-            if Path(path).exists()
+            if is_there(path)
         ],
     }
 
@@ -90,7 +91,7 @@ def _allowed(folder: str, denied: Iterable[str]) -> list[str]:
         return found
     for place in paths:
         path = str(place)
-        if place.is_symlink() or any(is_below(path, one) for one in denied):
+        if is_link(path) or any(is_below(path, one) for one in denied):
             continue
         if any(is_below(one, path) for one in denied):
             found += _allowed(path, denied)

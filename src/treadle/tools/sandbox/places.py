@@ -100,13 +100,13 @@ def homes_of(environ: Mapping[str, str]) -> tuple[str, ...]:
     with suppress(KeyError):
         named.append(pwd.getpwuid(os.getuid()).pw_dir)
     real = [os.path.realpath(one) for one in named if one.startswith("/")]
-    return tuple(dict.fromkeys(one for one in real if one != "/" and Path(one).is_dir()))
+    return tuple(dict.fromkeys(one for one in real if one != "/" and is_folder(one)))
 
 
 def homes_of_others() -> tuple[str, ...]:
     """The home folders of all people of this machine; not those that are, or hold, the system."""
     named = [user.pw_dir for user in pwd.getpwall() if user.pw_uid in _PEOPLE]
-    deep = [one for one in existing(named) if one.count("/") > 1 and Path(one).is_dir()]
+    deep = [one for one in existing(named) if one.count("/") > 1 and is_folder(one)]
     return tuple(one for one in deep if not one.startswith(("/usr/", "/bin/", "/lib", "/nix/")))
 
 
@@ -146,9 +146,32 @@ def _is_socket(path: str) -> bool:
         return False
 
 
+# What this user cannot look at, a command cannot see either. The methods of `Path` raise then.
+
+
+def is_there(path: str) -> bool:
+    """Whether there is anything that this user can look at; a link counts by what it leads to."""
+    return os.path.exists(path)  # noqa: PTH110
+
+
+def is_folder(path: str) -> bool:
+    """Whether there is a folder that this user can look at."""
+    return os.path.isdir(path)  # noqa: PTH112
+
+
+def is_file(path: str) -> bool:
+    """Whether there is a file that this user can look at."""
+    return os.path.isfile(path)  # noqa: PTH113
+
+
+def is_link(path: str) -> bool:
+    """Whether there is a symbolic link that this user can look at."""
+    return os.path.islink(path)  # noqa: PTH114
+
+
 def existing(paths: Iterable[str]) -> tuple[str, ...]:
     """Those that are there, without links, each once, parents first."""
-    real = {os.path.realpath(path) for path in paths if Path(path).exists()}
+    real = {os.path.realpath(path) for path in paths if is_there(path)}
     return tuple(sorted(real))
 
 
@@ -160,6 +183,6 @@ def toolchains_of(environ: Mapping[str, str], homes: Iterable[str]) -> tuple[str
         if entry.startswith("/") and not any(is_below(home, entry) for home in ("/", *homes)):
             # The programs of a virtual environment need the rest of it.
             above = Path(entry).parent
-            found.append(str(above) if (above / "pyvenv.cfg").is_file() else entry)
+            found.append(str(above) if is_file(f"{above}/pyvenv.cfg") else entry)
     found += [sys.base_prefix, sys.prefix]
-    return tuple(sorted({path for path in found if Path(path).exists()}))
+    return tuple(sorted({path for path in found if is_there(path)}))
