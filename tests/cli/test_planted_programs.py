@@ -106,6 +106,10 @@ def test_commands_cannot_change_the_environment_that_treadle_runs_from(
         f"[[replies]]\ncalls = [{{ tool = 'bash', arguments = {{ command = '''{one}''' }} }}]\n"
         for one in commands
     )
+    calls += (
+        "[[replies]]\ncalls = [{ tool = 'write_file', "
+        f"arguments = {{ path = '{place}/x.pth', content = 'import os' }} }}]\n"
+    )
     model = script(f"{calls}[[replies]]\ntext = 'Done.'\n")
     run = [venv / "bin/python", "-P", "-m", "treadle"]
 

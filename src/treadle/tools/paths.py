@@ -32,6 +32,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from treadle import helper_programs
 from treadle.core.tools import ToolErrorKind
 from treadle.errors import UsageError
 from treadle.tools.failure import ToolFailure
@@ -198,8 +199,11 @@ class Root:
             ToolFailure: it is.
         """
         _refuse_protected_name(name, path)
+        own = {_identity_of_name(one, place) for one in helper_programs.own_code()}
         with closing(self._up(place)) as ways:
             for child, parent in ways:
+                if _identity(child) in own:
+                    raise _own(path)
                 for protected in PROTECTED_NAMES:
                     if _identity(child) == _identity_of_name(protected, parent):
                         raise _protected(protected, path)
@@ -349,6 +353,11 @@ class Root:
 def _refuse_protected_name(name: str, path: str) -> None:
     if name.casefold() in PROTECTED_NAMES:
         raise _protected(name.casefold(), path)
+
+
+def _own(path: str) -> ToolFailure:
+    message = f"{path}: Treadle itself runs from there, so tools do not write it"
+    return ToolFailure(ToolErrorKind.FAILED, message)
 
 
 def _protected(name: str, path: str) -> ToolFailure:
