@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import subprocess
@@ -11,8 +12,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+import treadle as treadle_package
 from cli.conftest import Run
 from core.samples import CONFIG, answer, call, ended, said, success
+from treadle.cli.json_output import escape_json
 from treadle.core.events import LlmEvent, ToolStarted
 from treadle.core.llm import Usage
 from treadle.core.messages import Message
@@ -26,6 +29,7 @@ from treadle.thread.facts import (
     Tagged,
     ThreadCreated,
 )
+from treadle.thread.legible import legible
 from treadle.thread.record import Head, encode_batch
 
 BAD = "\x1b]0;owned\x07\x9b31m\u202egnp\u2066"
@@ -87,6 +91,11 @@ TOLD = (
     *("export {id} -o {folder}/{bad}", "export {id} -o {folder}/{bad}/{bad}"),
     *("-p x -m {bad}", "-r {bad} -p x", "{bad}", "list --{bad}", "trash {id}", "list --trashed"),
     *("gc --dry-run", "restore {id}", "restore {bad}", "scrub {id} owned --dry-run", ""),
+    *("list --json", "list --all --json", "search first --json", "show {id} --json", "du --json"),
+    *("diff {id} --json", "replay {id} --json", "verify {id} --json", "log --json", "gc --json"),
+    *("blame bad.txt --json", "rewind {id} --turn 1 --json", "watch {id} --json", "doctor --json"),
+    *("fork {id} --json", "approve {id} --json", "approve {id} --grants --json", "models --json"),
+    *("config show --json", "trash --json", "export {id} --format json", "sync --status --json"),
 )
 """Command lines; `{bad}` is a hostile text."""
 
@@ -106,6 +115,31 @@ def test_no_command_lets_a_hostile_thread_steer_the_terminal(
         for name, value in names.items():
             words = [word.replace(name, value) for word in words]
         check(treadle(*words))
+
+
+def test_all_json_is_printed_by_what_escapes_it() -> None:
+    """And it reads the same as before."""
+    source = Path(treadle_package.__file__).parent / "cli"
+    unescaped = [
+        f"{path.name}: {ast.unparse(node)}"
+        for path in sorted(source.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func) in ("click.echo", "sys.stdout.write", "print")
+        and re.search(r"json\.(dumps|encode|format)|to_json", said := ast.unparse(node))
+        and "escape_json" not in said
+        and not said.startswith("click.echo(legible(")
+    ]
+    assert unescaped == []
+    every = "".join(map(chr, range(0x20, 0x3400))) + "\U0001f600\U000e0041\ufeff\ud800\t\n\x00"
+    for text in (every, BAD, "a\u0301\u200d\u05d0", "plain"):
+        printed = escape_json(json.dumps({text: [text]}, ensure_ascii=False))
+        assert json.loads(printed) == {text: [text]}
+        assert legible(printed) == printed
+    assert (
+        escape_json('"d\xe9j\xe0 \u65e5\u672c \U0001f600"')
+        == '"d\xe9j\xe0 \u65e5\u672c \U0001f600"'
+    )
 
 
 def test_no_command_lets_the_name_of_a_file_steer_the_terminal(

@@ -340,12 +340,12 @@ def _count(count: int, what: str) -> str:
 
 def _show(answer: object, rows: Iterable[Sequence[str]], *, as_json: bool) -> None:
     """The answer as JSON, or its rows in columns."""
-    import msgspec
-
     from treadle.thread.legible import legible
 
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(answer), indent=2))
+        from treadle.cli.json_output import print_json
+
+        print_json(answer)
         return
     table = [[legible(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]

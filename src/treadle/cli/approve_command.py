@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from treadle.cli import options
+from treadle.cli.json_output import print_json
 
 if TYPE_CHECKING:
     from treadle.cli.setup import Setup
@@ -94,9 +95,7 @@ def _show(thread: str, call: str | None, *, as_json: bool) -> None:
     fold = store.load(store.resolve(thread)).fold
     questions = _chosen(fold.header.thread, fold.machine.questions, call)
     if as_json:
-        import msgspec
-
-        click.echo(msgspec.json.format(msgspec.json.encode(questions), indent=2))
+        print_json(questions)
     else:
         show_waiting(fold.header.thread, questions, err=False)
         if store.adopted.is_foreign(fold.header.thread):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from treadle.cli.json_output import print_json
 from treadle.cli.options import folder_option
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def _print_json(found: Blamed, pasts: Pasts) -> None:
         "is_cut": found.is_cut,
         "runs": runs,
     }
-    click.echo(msgspec.json.format(msgspec.json.encode(told), indent=2))
+    print_json(told)
 
 
 def _show_line(found: Blamed, pasts: Pasts) -> None:

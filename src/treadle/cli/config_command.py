@@ -51,7 +51,9 @@ def show(origin: bool, as_json: bool, folder: str) -> None:
             key: {"value": value, "origin": loaded.origins[key]}
             for key, value in loaded.values.items()
         }
-        click.echo(json.dumps(rows, indent=2))
+        from treadle.cli.json_output import print_json
+
+        print_json(rows)
         return
     for key, value in loaded.values.items():
         told = "(not set)" if value is None else json.dumps(value)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from treadle.cli.json_output import print_json
 from treadle.cli.options import folder_option
 
 if TYPE_CHECKING:
@@ -159,7 +160,6 @@ async def _show(
 
 
 async def _print_json(files: FileStates, changed: Sequence[Touched]) -> None:
-    import json
 
     counts = {}
     out = await files.diff_of([one.change for one in changed], is_counted=True)
@@ -182,7 +182,7 @@ async def _print_json(files: FileStates, changed: Sequence[Touched]) -> None:
                 "by_others": one.by_others,
             }
         )
-    click.echo(json.dumps(lines, indent=2, ensure_ascii=False))
+    print_json(lines)
 
 
 def _fit_for_terminal(out: bytes, *, is_colored: bool) -> str:

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from treadle.cli import exits
 from treadle.cli.background import BackgroundSync
+from treadle.cli.json_output import escape_json
 from treadle.cli.render import Renderer, printable
 from treadle.cli.setup import Setup
 from treadle.cli.threads import Opened
@@ -125,7 +126,7 @@ def _as_document(opened: Opened, finished: TurnFinished) -> TurnFinished:
     if not has_form or finished.outcome is not TurnOutcome.DONE:
         return finished
     assert isinstance(opened, AgentEngine)
-    return replace(finished, answer=json.dumps(opened.output, ensure_ascii=False))
+    return replace(finished, answer=escape_json(json.dumps(opened.output, ensure_ascii=False)))
 
 
 def _code_of(finished: TurnFinished) -> int:

@@ -149,6 +149,7 @@ def _show_one(store: LocalStore, thread: str, *, as_json: bool) -> None:
 
 
 def _print_json(value: object) -> None:
-    import msgspec
 
-    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))
+    from treadle.cli.json_output import print_json
+
+    print_json(value)

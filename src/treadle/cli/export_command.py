@@ -93,6 +93,7 @@ def _export(
     """
     import msgspec
 
+    from treadle.cli.json_output import escape_json
     from treadle.exchange.journals import join, output_line
     from treadle.exchange.markdown import to_markdown
     from treadle.exchange.page import to_page
@@ -106,7 +107,8 @@ def _export(
         text = msgspec.json.encode(loaded.fold.document())
         if not with_secrets:
             _look_for_secrets(thread_id, [text])
-        return msgspec.json.format(text, indent=2) + b"\n", loaded.problem
+        plain = escape_json(msgspec.json.format(text, indent=2).decode())
+        return plain.encode() + b"\n", loaded.problem
     parts = _parts(store, thread_id, version)
     records = [record for part in parts for record in part.records]
     outputs = _outputs(store, records) if form == "jsonl" else {}

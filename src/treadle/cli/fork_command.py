@@ -48,7 +48,9 @@ def command(thread: str, version: int | None, turn: int | None, as_json: bool) -
         import msgspec
 
         told = {"thread": new_id, "base": msgspec.to_builtins(base)}
-        click.echo(msgspec.json.format(msgspec.json.encode(told), indent=2))
+        from treadle.cli.json_output import print_json
+
+        print_json(told)
         return
     click.echo(new_id)
     click.echo(f"goes on from {base.thread} at version {base.version}", err=True)

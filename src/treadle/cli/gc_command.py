@@ -95,7 +95,9 @@ def _show(plan: Plan, states: Sequence[States], what: str, *, as_json: bool) -> 
     fields["kept"] = [*plan.kept, *(one.why for one in states if one.why)]
     fields["size"] = plan.size
     fields["is_removed"] = what == "removed"
-    click.echo(msgspec.json.format(msgspec.json.encode(fields), indent=2))
+    from treadle.cli.json_output import print_json
+
+    print_json(fields)
 
 
 def _tell(plan: Plan, states: Sequence[States], what: str, *, err: bool) -> None:

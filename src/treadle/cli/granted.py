@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from treadle.cli.json_output import print_json
 from treadle.cli.marking import mark
 from treadle.cli.questions import in_line
 from treadle.core.approval import Grant
@@ -31,9 +32,7 @@ def show_grants(thread: str, *, as_json: bool) -> None:
         click.echo(f"allowed elsewhere, and not here, where nobody has said so: {names}", err=True)
         grants = ()
     if as_json:
-        import msgspec
-
-        click.echo(msgspec.json.format(msgspec.json.encode(grants), indent=2))
+        print_json(grants)
         return
     for grant in grants:
         click.echo(f"{in_words(grant)}, up to {grant.risk.name.lower()} risk")

@@ -89,9 +89,9 @@ def command(
     if not outcomes:
         raise UsageError("there is no session to import")
     if as_json:
-        import msgspec
+        from treadle.cli.json_output import print_json
 
-        click.echo(msgspec.json.format(msgspec.json.encode(outcomes), indent=2))
+        print_json(outcomes)
     ctx.exit(1 if any(one.outcome == "failed" for one in outcomes) else 0)
 
 

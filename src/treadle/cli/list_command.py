@@ -21,6 +21,7 @@ from treadle.cli.filters import (
     local_time,
     title_of,
 )
+from treadle.cli.json_output import print_json
 from treadle.cli.login_command import VISIBILITIES
 
 if TYPE_CHECKING:
@@ -92,9 +93,7 @@ def command(
     finally:
         index.close()
     if as_json:
-        import msgspec
-
-        click.echo(msgspec.json.format(msgspec.json.encode(threads), indent=2))
+        print_json(threads)
         ctx.exit(_tell_unreadable(threads))
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     for shown in _shown(threads, width):
@@ -123,10 +122,7 @@ def _list_team(chosen: dict[str, Any], most: int | None, *, as_json: bool) -> No
 
     lines, count = list_team(chosen, most)
     if as_json:
-        import msgspec
-
-        data = msgspec.json.encode([line.plain() for line in lines])
-        click.echo(msgspec.json.format(data, indent=2))
+        print_json([line.plain() for line in lines])
         return
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     owners = [line.owner for line in lines]

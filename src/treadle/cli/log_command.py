@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from treadle.cli.json_output import print_json
 from treadle.cli.options import folder_option
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def _print_json(listed: Sequence[tuple[Commit, list[Behind]]]) -> None:
         fields: dict[str, Any] = msgspec.to_builtins(commit)
         fields["threads"] = [one.told() for one in behind]
         told.append(fields)
-    click.echo(msgspec.json.format(msgspec.json.encode(told), indent=2))
+    print_json(told)
 
 
 def _show(listed: Sequence[tuple[Commit, list[Behind]]]) -> None:

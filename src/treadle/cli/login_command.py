@@ -95,9 +95,9 @@ def _tell(account: Account, me: Me, before: str | None, *, as_json: bool) -> Non
     from treadle.runtime.own import own_store
 
     if as_json:
-        import msgspec
+        from treadle.cli.json_output import print_json
 
-        click.echo(msgspec.json.format(msgspec.json.encode(me), indent=2))
+        print_json(me)
     else:
         click.echo(printable(f"{me.user} of {me.organization} at {account.url}"))
     if before not in (None, account.url):

@@ -39,10 +39,10 @@ def command(ctx: click.Context, /, provider: str | None, as_json: bool) -> None:
         raise UsageError(f"there is no provider {provider!r}", hint=f"known: {', '.join(known)}")
     found = asyncio.run(reach(loaded, known if provider is None else [provider]))
     if as_json:
-        import msgspec
-
         rows = [one.told() for one in found]
-        click.echo(msgspec.json.format(msgspec.json.encode(rows), indent=2))
+        from treadle.cli.json_output import print_json
+
+        print_json(rows)
     elif provider is None:
         _show_all(loaded, found)
     else:

@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 import click
 import msgspec
 
+from treadle.cli.json_output import escape_json
 from treadle.cli.questions import show_waiting
 from treadle.core.approval import Question
 from treadle.core.messages import ToolCall
@@ -208,7 +209,7 @@ class StreamRenderer(JsonRenderer):
 
 def _print_json(value: object) -> None:
     try:
-        sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
+        sys.stdout.write(escape_json(json.dumps(value, ensure_ascii=False)) + "\n")
         sys.stdout.flush()
     except BrokenPipeError:  # nobody reads any more; the turn goes on
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from treadle.cli.json_output import print_json
 from treadle.thread.legible import legible
 
 
@@ -23,8 +24,6 @@ def command(ctx: click.Context, /, thread: str, quiet: bool, as_json: bool) -> N
 
     Nothing is run and nothing is changed. Fails if the snapshot says anything else than the fold.
     """  # noqa: D301  click reads the backspace
-    import json
-
     from treadle.core.events import name_of
     from treadle.store.local import LocalStore
     from treadle.store.places import Places
@@ -46,6 +45,6 @@ def command(ctx: click.Context, /, thread: str, quiet: bool, as_json: bool) -> N
         click.echo(f"{step.seq:>5}  {step.at}  {step.name:<24}  {legible(move)}{action}")
     assert verdict is not None
     if as_json:
-        click.echo(json.dumps(told, indent=2, ensure_ascii=False))
+        print_json(told)
     click.echo(legible(verdict.text), err=as_json)
     ctx.exit(0 if verdict.is_good else 1)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import click
 
+from treadle.cli.json_output import print_json
 from treadle.cli.options import folder_option
 
 if TYPE_CHECKING:
@@ -294,9 +295,7 @@ def _told(changes: Sequence[FileChange], left: Sequence[FileChange]) -> list[dic
 
 def _show(done: dict[str, Any], *, as_json: bool, wants_files: bool) -> None:
     if as_json:
-        import json
-
-        click.echo(json.dumps(done, indent=2, ensure_ascii=False))
+        print_json(done)
         return
     place = f"the end of turn {done['turn']}" if done["turn"] else "before the first prompt"
     verb = "would go" if done["dry_run"] else "went"

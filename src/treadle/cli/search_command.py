@@ -16,6 +16,7 @@ from treadle.cli.filters import (
     local_time,
     title_of,
 )
+from treadle.cli.json_output import print_json
 
 if TYPE_CHECKING:
     from treadle.store.index.search import Hit
@@ -75,10 +76,8 @@ def command(
     hits = search(" ".join(query), chosen, asked)
     shown = hits[:most]
     if as_json:
-        import msgspec
-
         plain = [plain for _, _, plain in shown]
-        click.echo(msgspec.json.format(msgspec.json.encode(plain), indent=2))
+        print_json(plain)
     else:
         for hit, owner, _ in shown:
             _show(hit, owner)

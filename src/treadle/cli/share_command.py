@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from treadle.cli.json_output import print_json
 from treadle.cli.login_command import VISIBILITIES
 
 if TYPE_CHECKING:
@@ -83,9 +84,7 @@ def command(
         with spoken_of(store, thread_id):
             told = _share(remote, account, thread_id, visibility, expires_at, with_support=support)
     if as_json:
-        import msgspec
-
-        click.echo(msgspec.json.format(msgspec.json.encode(told), indent=2))
+        print_json(told)
         return
     click.echo(told["url"])
     click.echo(told["told"], err=True)

@@ -189,9 +189,10 @@ def _version(store: LocalStore, thread_id: str, wanted: _Wanted) -> int | None:
 
 
 def _print_json(value: object) -> None:
-    import msgspec
 
-    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))
+    from treadle.cli.json_output import print_json
+
+    print_json(value)
 
 
 def _say(text: str) -> None:

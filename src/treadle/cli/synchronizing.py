@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from treadle.cli import exits
 from treadle.cli.ask import is_somebody_there
 from treadle.cli.filters import local_time
+from treadle.cli.json_output import print_json
 from treadle.cli.listening import watch
 from treadle.cli.syncing import open_engine
 from treadle.errors import TreadleError
@@ -267,7 +268,7 @@ def _tell(
         plain: dict[str, Any] = msgspec.to_builtins(report)
         found = {"is_complete": report.is_complete and not left, **plain, "unasked": left}
         if is_watching:
-            click.echo(msgspec.json.encode(found))
+            print_json(found, is_one_line=True)
         else:
             _print_json(found)
         return
@@ -386,4 +387,4 @@ def _entry_words(one: Entry) -> str:
 
 
 def _print_json(value: object) -> None:
-    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))
+    print_json(value)

@@ -17,6 +17,7 @@ def command(thread: str, as_json: bool) -> None:
     Needs neither its folder, nor a model, nor the thread to be free. The table shows the beginning
     of long data; --json has all of it.
     """  # noqa: D301  click reads the backspace
+    from treadle.cli.json_output import escape_json
     from treadle.cli.render import printable
     from treadle.core.task.machine import TaskMachine
     from treadle.errors import UsageError
@@ -35,4 +36,4 @@ def command(thread: str, as_json: bool) -> None:
     if loaded.problem:
         click.echo(f"treadle: {loaded.problem}", err=True)
     trace = machine.memory.trace
-    click.echo(trace.to_json() if as_json else printable(trace.to_table()))
+    click.echo(escape_json(trace.to_json()) if as_json else printable(trace.to_table()))

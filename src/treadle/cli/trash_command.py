@@ -56,9 +56,9 @@ def tell(moved: Sequence[Moved], what: str) -> None:
 def _show(trash: Trash, *, as_json: bool) -> None:
     lines = trash.lines()
     if as_json:
-        import msgspec
+        from treadle.cli.json_output import print_json
 
-        click.echo(msgspec.json.format(msgspec.json.encode(lines), indent=2))
+        print_json(lines)
         return
     if not lines:
         click.echo("the trash is empty", err=True)

@@ -89,9 +89,10 @@ def _show(report: Report) -> None:
 
 
 def _print(value: object) -> None:
-    import msgspec
 
-    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))
+    from treadle.cli.json_output import print_json
+
+    print_json(value)
 
 
 def _name_strangers(store: LocalStore) -> None:

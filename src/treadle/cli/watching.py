@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from treadle.cli.growing import Growing
+from treadle.cli.json_output import print_json
 from treadle.cli.narrating import Line, Narrator
 from treadle.cli.render import printable
 from treadle.core.events import LlmEvent
@@ -186,7 +187,7 @@ class _Watched:
                 "type": _kind(record),
                 "event": record.event,
             }
-            click.echo(msgspec.json.encode(line))
+            print_json(line, is_one_line=True)
             return
         lines = list(self._narrator.tell(record))
         if _kind(record) == "llm_completed" and self._growing.finish(_answer(record)):
