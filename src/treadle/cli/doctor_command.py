@@ -9,6 +9,7 @@ import click
 
 if TYPE_CHECKING:
     from treadle.cli.checks import Finding
+    from treadle.store.places import Places
 
 
 @click.command("doctor")
@@ -33,9 +34,9 @@ def command(ctx: click.Context, /, as_json: bool) -> None:
         if not as_json:
             _show(finding)
     if as_json:
-        import msgspec
+        from treadle.cli.json_output import print_json
 
-        click.echo(msgspec.json.format(msgspec.json.encode(findings), indent=2))
+        print_json(findings)
     ctx.exit(1 if worst(findings) == "failure" else 0)
 
 
@@ -54,18 +55,17 @@ def _examine() -> Iterator[Finding]:
     yield from checks.check_places(places)
     yield from checks.check_programs()
     yield from checks.check_surroundings()
-    yield from checks.check_sandbox()
     yield from checks.check_disk(places)
-    yield from _check_models()
+    yield from _check_models(places)
     yield from check_store(LocalStore(places), places)
 
 
-def _check_models() -> Iterator[Finding]:
-    """Settings, the model of new threads, and every provider that has a key."""
+def _check_models(places: Places) -> Iterator[Finding]:
+    """Settings, what they let commands do, the model of new threads, providers with a key."""
     import asyncio
     import os
 
-    from treadle.cli import checks
+    from treadle.cli import checks, risk_checks
     from treadle.cli.providers import PLAYED, Models
     from treadle.cli.reach import reach
     from treadle.config.load import load_settings
@@ -76,11 +76,13 @@ def _check_models() -> Iterator[Finding]:
         loaded = load_settings(".", os.environ)
     except TreadleError as error:
         yield checks.failure("settings", error.message, error.hint or "correct it")
+        yield from checks.check_sandbox()
         return
     for notice in loaded.notices:
         yield checks.warning("settings", notice, "`treadle config show --origin` tells what holds")
     if not loaded.notices:
         yield checks.ok("settings", f"{_count_set(loaded.origins)} set, the rest by default")
+    yield from risk_checks.check_here(loaded, places)
     chosen = problem = advice = ""
     try:
         chosen = Models(loaded).name(None)
@@ -99,6 +101,7 @@ def _check_models() -> Iterator[Finding]:
         yield checks.warning("model", problem, advice)
     else:
         yield checks.check_model(chosen, found, is_named=bool(choose_model(loaded.settings.models)))
+    yield from risk_checks.check_keys(found)
     for one in found:
         yield checks.check_provider(one, is_used=one.provider == chosen.partition(":")[0])
 

@@ -16,7 +16,7 @@ from treadle.cli.hooks import Hooks
 from treadle.cli.modes import Approval, approval_of, recorded_approval
 from treadle.cli.providers import Models, is_played
 from treadle.config.load import DEFAULT, Loaded
-from treadle.config.settings import ApprovalMode, NetworkMode, SandboxLevel
+from treadle.config.settings import ApprovalMode, NetworkMode, SandboxLevel, Settings
 from treadle.core.config import AgentConfig, choose_model
 from treadle.core.llm import Usage
 from treadle.core.task.machine import TaskMachine
@@ -194,14 +194,11 @@ class Setup(Struct, frozen=True):
 
     def sandbox(self, folder: str) -> Sandbox:
         """What holds the commands of this run: what was chosen for it, else what is set."""
-        settings, own = self.loaded.settings, self.store.places
-        policy = Policy(
-            Level(self.choice.sandbox or settings.sandbox),
-            Network(self.choice.network or settings.network),
-            writable=settings.sandbox_writable,
-            readable=settings.sandbox_readable,
-            hidden=own_folders(own),
-        )
+        policy = policy_of(self.loaded.settings, self.store.places)
+        if self.choice.sandbox:
+            policy = replace(policy, level=Level(self.choice.sandbox))
+        if self.choice.network:
+            policy = replace(policy, network=Network(self.choice.network))
         return Sandbox(policy, folder)
 
     def _tools(self) -> Sequence[AnyTool]:
@@ -319,6 +316,17 @@ class Setup(Struct, frozen=True):
             f"`treadle resume {self.thread_id} -C FOLDER` goes on in another one; `treadle show` "
             "works without it"
         )
+
+
+def policy_of(settings: Settings, places: Places) -> Policy:
+    """What a person's settings let commands do."""
+    return Policy(
+        Level(settings.sandbox),
+        Network(settings.network),
+        writable=settings.sandbox_writable,
+        readable=settings.sandbox_readable,
+        hidden=own_folders(places),
+    )
 
 
 def _nothing() -> tuple[None, str]:

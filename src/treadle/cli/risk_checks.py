@@ -1,0 +1,86 @@
+"""What `treadle doctor` says of commands here: does one run, and what is less safe than usual?"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from treadle.cli.checks import Finding, check_sandbox, warning
+from treadle.cli.reach import Reached
+from treadle.cli.setup import policy_of
+from treadle.config.load import Loaded
+from treadle.core.messages import ToolCall
+from treadle.core.tools import ToolExecutionOutcome
+from treadle.models.catalog import is_this_machine
+from treadle.store.places import Places
+from treadle.tools.builtin import builtin_tools
+from treadle.tools.registry import Registry
+from treadle.tools.sandbox.box import Sandbox
+
+_SETTINGS = "`treadle config show --origin` tells where it is set"
+
+
+def check_commands(loaded: Loaded, places: Places) -> Iterator[Finding]:
+    """What holds commands in this folder: found by running one, with the settings that hold.
+
+    Only that sees what the file system of this very machine makes of the sandbox.
+    """
+    sandbox = Sandbox(policy_of(loaded.settings, places), Path.cwd())
+    problem = "" if sandbox.is_off else asyncio.run(_run_one(sandbox))
+    for found in check_sandbox():
+        if found.status == "ok" and problem:
+            advice = "work in another folder, or mend what it says (docs/sandbox.md)"
+            yield warning("sandbox", f"no command can run in {Path.cwd()}: {problem}", advice)
+        else:
+            yield found
+
+
+async def _run_one(sandbox: Sandbox) -> str:
+    """Why a command does not run; empty if it does."""
+    registry = Registry(builtin_tools(), workspace=sandbox.workspace, sandbox=sandbox)
+    call = ToolCall("doctor", "bash", json.dumps({"command": "echo ran"}))
+    outcome = await registry.execute(call, key=call.id, progress=lambda progress: None)
+    if not isinstance(outcome, ToolExecutionOutcome.Success):
+        return outcome.error.text
+    return "" if outcome.output == "ran\n[exit code 0]" else outcome.output
+
+
+def check_choices(loaded: Loaded, user: int) -> Iterator[Finding]:
+    """What was chosen that lets an agent do more than usual.
+
+    Args:
+        loaded: the settings that hold here.
+        user: number of who runs this.
+    """
+    chosen = loaded.settings
+    if chosen.sandbox == "off":
+        text = 'sandbox = "off": commands can do whatever you can'
+        yield warning("sandbox", text, f"use `--sandbox off` for single runs; {_SETTINGS}")
+    if chosen.network == "on":
+        text = 'network = "on": every command reaches the network, also localhost, unasked'
+        yield warning("network", text, f'choose "ask"; {_SETTINGS}')
+    if chosen.approval_mode == "auto":
+        text = 'approval_mode = "auto": new threads ask nothing'
+        yield warning("approval", text, f"use `--approval-mode auto` for single runs; {_SETTINGS}")
+    if user == 0:
+        text = "you are root: what gets out of the sandbox owns the machine"
+        yield warning("user", text, "work as an ordinary user")
+
+
+def check_keys(reached: Iterable[Reached]) -> Iterator[Finding]:
+    """Keys that others on the way could read."""
+    for one in reached:
+        address = urlsplit(one.address)
+        if one.key and address.scheme == "http" and not is_this_machine(address.hostname or ""):
+            text = f"the key of {one.provider} ({one.key}) goes to {one.address} unencrypted"
+            yield warning("key", text, "use https, or a tunnel to localhost")
+
+
+def check_here(loaded: Loaded, places: Places) -> Iterator[Finding]:
+    """All of it, for this user in this folder; keys are looked at where providers are."""
+    yield from check_commands(loaded, places)
+    yield from check_choices(loaded, os.getuid())
