@@ -21,12 +21,7 @@ from models.loopback import Answer, Loopback, refusal
 from store.shelf import TURN, fill
 from treadle.cli import store_checks
 from treadle.cli.checks import Finding
-from treadle.cli.reach import Reached
-from treadle.cli.risk_checks import check_choices, check_keys
 from treadle.cli.store_checks import check_store
-from treadle.config.load import Loaded
-from treadle.config.settings import Settings
-from treadle.models.catalog import read_defaults
 from treadle.store.blobs import Blobs
 from treadle.store.local import LocalStore
 from treadle.store.places import Places
@@ -481,51 +476,3 @@ def test_only_as_much_is_read_as_is_quick(
     assert examined(store)["threads"].text == "2, the last 1 verified"
     monkeypatch.setattr(store_checks, "SIZE_MAX", size + 10_000)
     assert examined(store)["threads"].text == "2, all verified"
-
-
-def test_what_is_less_safe_than_usual_is_said(
-    treadle: Run, config: Path, repository: Path, environment: dict[str, str]
-) -> None:
-    config.write_text(
-        'sandbox = "off"\nnetwork = "on"\napproval_mode = "auto"\nlocal_only = true\n'
-    )
-    path = f"{repository}/bin::{environment['PATH']}"
-    told = by_name(treadle("doctor", "--json", PATH=path, PYTHONPATH=f"{repository}/lib").stdout)
-    texts = {(name, one["text"]) for name in told for one in told[name] if one["status"] != "ok"}
-    expected = [
-        ("sandbox", 'sandbox = "off"'),
-        ("network", 'network = "on"'),
-        ("approval", 'approval_mode = "auto"'),
-        ("environment", f"PATH has {repository}/bin:"),
-        ("environment", "PATH has an empty entry:"),
-        ("environment", f"PYTHONPATH has {repository}/lib:"),
-        *([("user", "you are root")] if os.getuid() == 0 else []),
-    ]
-    missing = [
-        (name, begin)
-        for name, begin in expected
-        if not any(name == one and text.startswith(begin) for one, text in texts)
-    ]
-    assert missing == [], texts
-    usual = Loaded(Settings(), read_defaults(), {}, {}, ())
-    assert list(check_choices(usual, 1000)) == []
-    assert [one.name for one in check_choices(usual, 0)] == ["user"]
-    reached = [
-        Reached("far", "http://llm.example/v1", "environment K"),
-        Reached("near", "http://127.0.0.1:8000/v1", "environment K"),
-        Reached("safe", "https://llm.example/v1", "environment K"),
-        Reached("free", "http://llm.example/v1"),
-    ]
-    (finding,) = check_keys(reached)
-    assert "the key of far (environment K) goes to http://llm.example/v1" in finding.text
-
-
-def test_that_no_command_can_run_here_is_said(treadle: Run, repository: Path) -> None:
-    """What a command would be told, in the same words; with a link nothing can be protected."""
-    said = by_name(treadle("doctor", "--json").stdout)["sandbox"][0]
-    assert said["status"] == "ok", said
-    (repository / ".treadle").symlink_to(repository)
-    (found,) = by_name(treadle("doctor", "--json").stdout)["sandbox"]
-    assert found["status"] == "warning"
-    assert "no command can run" in found["text"]
-    assert "symbolic link" in found["text"]
