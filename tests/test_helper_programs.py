@@ -35,6 +35,7 @@ STARTS: Final = {
         ("_version", "env={}"),
         ("_probe", "env=dict(prepared.env)"),
     },
+    "src/treadle/tools/sandbox/gitlinks.py": {("_list", "env=environment")},  # without any PATH
     # In the sandbox, or on its way into it.
     "src/treadle/tools/sandbox/launcher.py": {("main", "os.fork()"), ("_start", "os.execve(")},
     "src/treadle/workspace/git.py": {("restore_index", "env=inherited")},
