@@ -53,6 +53,7 @@ def put_row(
 ) -> None:
     line = replace(summary, id=id_of(number), version=version)
     row: dict[str, Any] = {
+        "key": id_of(number),
         "id": id_of(number),
         "owner_id": people[owner].user_id,
         "organization_id": people[owner].organization_id,
