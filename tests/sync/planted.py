@@ -13,8 +13,6 @@ from sync.simulated_server import SimulatedServer
 from treadle.server.kept import threads
 from treadle.server.problems import Refusal
 from treadle.store import taking_in
-from treadle.store.upkeep import scrubbed_elsewhere
-from treadle.store.upkeep.remains import Remains, change_bytes
 from treadle.sync import conflicts, rounds, shareable
 from treadle.sync.cursors import Cursors
 from treadle.thread.facts import Merged
@@ -154,30 +152,6 @@ def _scrub_lets_ids_go() -> Iterator[None]:
 
 
 @contextmanager
-def _scrub_spoils_kept_branches() -> Iterator[None]:
-    """A branch that is kept for forks is changed as bytes, and is no journal any more."""
-
-    def as_bytes(self: Remains, data: bytes, change: Any) -> bytes:
-        return change_bytes(data, change.redact)
-
-    with changed(Remains, "_branch", as_bytes):
-        yield
-
-
-@contextmanager
-def _scrub_leaves_snapshots_of_forks() -> Iterator[None]:
-    """A scrub that comes from elsewhere leaves what was made of the text here."""
-    with changed(scrubbed_elsewhere, "_forget_snapshot", lambda store, fork: None):
-        yield
-
-
-@contextmanager
-def _branch_is_merged_twice() -> Iterator[None]:
-    with changed(conflicts, "known_in", lambda records: set()):
-        yield
-
-
-@contextmanager
 def _fork_loses_its_last_record() -> Iterator[None]:
     make_thread = conflicts.make_thread
 
@@ -198,9 +172,9 @@ PLANTED: Final[dict[str, Callable[[], Any]]] = {
     "cursor is never written": _cursor_is_never_written,
     "pull leaves the last write out": _pull_leaves_the_last_write_out,
     "scrub lets ids go": _scrub_lets_ids_go,
-    "scrub spoils kept branches": _scrub_spoils_kept_branches,
-    "scrub leaves snapshots of forks": _scrub_leaves_snapshots_of_forks,
-    "branch is merged twice": _branch_is_merged_twice,
     "fork loses its last record": _fork_loses_its_last_record,
 }
 """Each is found by some run of `Simulation`; as what, the test of it prints."""
+
+LONG: Final = frozenset({"scrub lets ids go", "fork loses its last record"})
+"""These take long runs to be seen; the others are seen in short ones, of which there are more."""

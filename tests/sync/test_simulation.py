@@ -14,15 +14,16 @@ import pytest
 
 from server.databases import Templates, new_folder
 from sync.checker import Violation
-from sync.planted import PLANTED
-from sync.simulation import ACTIONS, Simulation
+from sync.planted import LONG, PLANTED
+from sync.simulation import ACTIONS, STEP_COUNT, Simulation
 
 BLOCKS: Final = ("merge", "merge", "merge", "fork")
 """What becomes of branches in the runs of each block."""
 
 RUNS_PER_BLOCK: Final = 5
 TORTURE_RUN_COUNT: Final = 4_000
-RUNS_UNTIL_FOUND_MAX: Final = 30
+RUNS_UNTIL_FOUND_MAX: Final = 60
+SHORT_STEP_COUNT: Final = 140
 
 
 @pytest.fixture(scope="module")
@@ -63,10 +64,11 @@ def test_a_seed_is_a_run_and_another_seed_another_one(place: Place) -> None:
 @pytest.mark.parametrize("bug", PLANTED)
 def test_a_bug_planted_in_sync_is_noticed(bug: str, place: Place) -> None:
     how = "fork" if bug.startswith("fork ") else "merge"
+    step_count = STEP_COUNT if bug in LONG else SHORT_STEP_COUNT
     with PLANTED[bug]():
         for seed in range(RUNS_UNTIL_FOUND_MAX):
             try:
-                Simulation(seed, *place, how).run()
+                Simulation(seed, *place, how, step_count).run()
             except Violation:
                 return
     raise AssertionError(f"{bug} was not noticed in {RUNS_UNTIL_FOUND_MAX} runs")
