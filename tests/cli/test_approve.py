@@ -246,7 +246,7 @@ def test_an_answer_that_would_be_used_up_for_nothing_is_refused(
     assert treadle("resume", thread, "--approval-mode", "plan").returncode == 4
     done = treadle("approve", thread, "one", "--yes")
     assert done.returncode == 2
-    assert "leaves bash out" in done.stderr
+    assert "refuses bash" in done.stderr
     assert treadle("resume", thread, "--approval-mode", "ask").returncode == 4
     assert treadle("approve", thread, "--yes").returncode == 4  # the later command
     assert (repository / "effects").exists()

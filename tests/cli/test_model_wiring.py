@@ -30,10 +30,11 @@ def configure(environment: dict[str, str], text: str) -> None:
     path.write_text(text)
 
 
-def local(name: str, server: Loopback) -> str:
+def local(name: str, server: Loopback, more: str = "") -> str:
+    """Settings of a provider on this machine; `more` are lines of its table."""
     return (
         f'[providers.{name}]\napi = "openai-chat"\nbase_url = "{server.url}/v1"\n'
-        "needs_key = false\n"
+        f"needs_key = false\n{more}\n"
         f'[model_traits."{name}:*"]\ncontext_tokens_max = 100_000\n'
     )
 

@@ -81,16 +81,17 @@ def test_no_commit_leaves_the_change_to_the_person(
     assert git(repository, environment, "status", "--porcelain") == " M calc.py\n"
 
 
-def test_without_auto_only_reading_tools_are_offered_and_it_says_so(
+def test_without_auto_all_tools_are_offered_and_only_those_that_read_run(
     treadle: Run, script: Script, repository: Path, tmp_path: Path
 ) -> None:
     done = treadle("-p", "fix add", "-m", script(FIX))
     assert "approval mode plan" in done.stderr
-    assert "Tool not found" in done.stderr
+    assert "the thread is in plan mode" in done.stderr
     assert "a - b" in (repository / "calc.py").read_text()
     snapshot = next((tmp_path / "home" / "data" / "threads").glob("*.json"))
     offered = json.loads(snapshot.read_text())["config"]["tools"]
-    assert {tool["name"] for tool in offered} == {"read_file", "list_files", "search_files"}
+    reading, changing = {"read_file", "list_files", "search_files"}, {"write_file", "edit_file"}
+    assert {tool["name"] for tool in offered} == reading | changing | {"bash"}
 
 
 def test_json_is_one_object_with_outcome_and_usage(treadle: Run, script: Script) -> None:
@@ -312,3 +313,73 @@ def test_a_workspace_that_is_gone_can_be_shown_but_not_worked_in(
     assert done.returncode == 2
     assert "-C FOLDER" in done.stderr
     assert treadle("resume", thread, "-p", "more", "-C", str(tmp_path)).returncode == 0
+
+
+EDIT = """
+[[replies]]
+[[replies.calls]]
+tool = "edit_file"
+arguments = { path = "calc.py", old_text = "a - b", new_text = "a + b" }
+
+[[replies]]
+calls = [{ tool = "bash", arguments = { command = "touch made" } }]
+
+[[replies]]
+text = "This is my plan."
+"""
+
+
+def test_plan_mode_refuses_what_changes_something_and_says_so_with_the_same_prefix_as_any_mode(
+    treadle: Run, script: Script, repository: Path
+) -> None:
+    model, before = script(EDIT), (repository / "calc.py").read_text()
+    prefixes = []
+    for mode in ("plan", "ask"):
+        done = treadle("-p", "mend it", "-m", model, "--approval-mode", mode)
+        thread = json.loads(treadle("list", "--json").stdout)[0]["id"]
+        journal = repository.parent / "home/data/threads" / f"{thread}.jsonl"
+        events = [json.loads(line)["event"] for line in journal.read_text().splitlines()]
+        [config] = [one["config"] for one in events if one["type"] == "configured"]
+        prefixes.append((config["tools"], config["system_prompt"]))
+        if mode == "plan":
+            results = [one["outcome"] for one in events if one["type"] == "tool_completed"]
+            assert (done.returncode, done.stdout) == (0, "This is my plan.\n")
+            assert all("the thread is in plan mode" in json.dumps(one) for one in results)
+            assert (len(results), "not found" in json.dumps(results)) == (2, False)
+    assert prefixes[0] == prefixes[1]
+    assert (repository / "calc.py").read_text() == before
+    assert not (repository / "made").exists()
+
+
+NETWORK = """
+[[replies]]
+calls = [{ tool = "bash", arguments = { command = "true", network = true } }]
+
+[[replies]]
+when = { tool = "bash", last = "no network here" }
+text = "I went on without."
+
+[[replies]]
+text = "It had the network."
+"""
+
+
+def test_in_auto_a_call_that_asks_for_the_network_does_not_stop_a_run_that_nobody_watches(
+    treadle: Run, script: Script
+) -> None:
+    model = script(NETWORK)
+    ended = {
+        network: (done.returncode, done.stdout)
+        for network in ("", "ask", "on")
+        for done in [
+            treadle(
+                *("-p", "fetch", "-m", model, "--approval-mode", "auto"),
+                *(("--network", network) if network else ()),
+            )
+        ]
+    }
+    assert ended == {
+        "": (0, "I went on without.\n"),
+        "ask": (4, ""),
+        "on": (0, "It had the network.\n"),
+    }

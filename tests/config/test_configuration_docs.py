@@ -83,7 +83,7 @@ def test_the_defaults_on_the_page_hold() -> None:
 
 
 def test_the_approval_modes_on_the_page_are_in_order_and_mean_what_it_says() -> None:
-    """For the built-in tools: which are not offered, run by themselves, or wait for a yes."""
+    """For the built-in tools: which are refused, run by themselves, or wait for a yes."""
     rows = re.findall(r'^\| `"([\w-]+)"` \| (.*) \| (.*) \| (.*) \|$', PAGE, re.MULTILINE)
     assert [name for name, *_ in rows] == list(APPROVAL_MODES)
     call = ToolCall("id", "")
@@ -95,7 +95,7 @@ def test_the_approval_modes_on_the_page_are_in_order_and_mean_what_it_says() -> 
             asks = question_about(APPROVAL_MODES[name], call, tool.risk, tool.risk) is not None
             is_offered = reads or name != "plan"
             does = "asks first" if asks else "runs"
-            assert told[kind] == (does if is_offered else "is not offered"), (name, tool.name)
+            assert told[kind] == (does if is_offered else "is refused"), (name, tool.name)
 
 
 def test_the_layers_on_the_page_are_those_that_are_told() -> None:

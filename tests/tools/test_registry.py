@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import json
 import os
 import subprocess
 import sys
@@ -250,7 +251,7 @@ def test_a_registry_for_planning_assesses_calls_too() -> None:
         """Look."""
         return ""
 
-    planning = Registry([look]).only({EffectClass.READ})
+    planning = Registry([look]).refusing("not now")
     assert planning.risk_of(ToolCall("id", "look")) is RiskLevel.HIGH
 
 
@@ -265,10 +266,30 @@ def test_an_async_assessment_is_refused() -> None:
 # ---- a set of tools ----------------------------------------------------------------------------
 
 
-def test_planning_offers_only_tools_that_read(tmp_path: Path) -> None:
-    planning = Registry(builtin_tools(), workspace=tmp_path).only({EffectClass.READ})
-    names = [definition.name for definition in planning.definitions()]
-    assert names == ["read_file", "list_files", "search_files"]
+async def test_planning_offers_the_same_tools_and_refuses_those_that_may_change_something(
+    tmp_path: Path,
+) -> None:
+    free = Registry(builtin_tools(), workspace=tmp_path)
+    planning = free.refusing("not in plan mode")
+    assert planning.definitions() == free.definitions()
+    arguments = {
+        "bash": {"command": "touch made"},
+        "write_file": {"path": "made", "content": "x"},
+        "edit_file": {"path": "made", "old_text": "a", "new_text": "b"},
+        "list_files": {},
+    }
+    ended = {}
+    for name, given in arguments.items():
+        call = ToolCall(name, name, json.dumps(given))
+        scope = planning.scope_of(call)
+        outcome = await planning.execute(call, key="k", progress=lambda _: None)
+        is_refused = isinstance(outcome, ToolExecutionOutcome.Error)
+        ended[name] = (is_refused, "" if scope is None else scope.refused)
+    assert ended == {
+        **dict.fromkeys(("bash", "write_file", "edit_file"), (True, "not in plan mode")),
+        "list_files": (False, ""),
+    }
+    assert not (tmp_path / "made").exists()
 
 
 def test_a_tool_is_still_a_function() -> None:

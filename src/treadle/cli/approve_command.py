@@ -218,18 +218,21 @@ def _refuse_to_be_left_out(setup: Setup) -> None:
 
 
 def _refuse_left_out(setup: Setup, chosen: Sequence[Question]) -> None:
-    """A yes to a tool that the thread's mode leaves out would be used up by "tool not found"."""
+    """A yes to a tool that the thread's mode refuses or leaves out would be used up for nothing."""
+    from treadle.core.approval import OnlyRead
     from treadle.errors import UsageError
 
     assert setup.thread is not None
     mode = setup.choice.mode
     if mode not in (None, "plan"):
         return
-    offered = {tool.name for tool in setup.thread.machine.config.tools}
+    config = setup.thread.machine.config
+    offered = {tool.name for tool in config.tools}
+    only_reads = mode == "plan" or isinstance(config.approval, OnlyRead)
     for question in chosen:
-        if mode == "plan" or question.call.tool_name not in offered:
+        if only_reads or question.call.tool_name not in offered:
             raise UsageError(
-                f"the approval mode of this thread leaves {question.call.tool_name} out",
+                f"the approval mode of this thread refuses {question.call.tool_name}",
                 hint=f"treadle approve {setup.thread_id} --yes --approval-mode ask",
             )
 

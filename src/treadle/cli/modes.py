@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from treadle.config.approval import APPROVAL_MODES
 from treadle.config.settings import ApprovalMode
-from treadle.core.approval import NeverAsk, Policy
+from treadle.core.approval import NeverAsk, OnlyRead, Policy
 from treadle.core.config import AgentConfig
 from treadle.core.tools import EffectClass
 from treadle.tools.builtin import builtin_tools
@@ -20,14 +20,14 @@ _CHANGING: Final = frozenset(
     for tool in builtin_tools()
     if tool.definition.effect is not EffectClass.READ
 )
-"""The tools that `plan` leaves out."""
+"""The tools whose calls `plan` refuses."""
 
 
 class Approval(Struct, frozen=True):
     """What an agent may do by itself.
 
     `name` is empty for a thread of the library whose policy is none of the modes. `only_reads`
-    says that no tool is offered which changes files or runs commands.
+    says that no call runs which may change files or run commands.
     """
 
     name: str
@@ -61,7 +61,11 @@ def recorded_approval(config: AgentConfig) -> Approval:
     A thread that was offered no tool of ours that changes something gets none, whatever else the
     program that began it had offered.
     """
+    if isinstance(config.approval, OnlyRead):
+        return approval_of("plan")
     only_reads = not any(tool.name in _CHANGING for tool in config.tools)
+    if only_reads and config.approval == NeverAsk():  # how `plan` was recorded before
+        return approval_of("plan")
     for mode in MODES:
         found = approval_of(mode)
         if found.policy == config.approval and found.only_reads == only_reads:

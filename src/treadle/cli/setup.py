@@ -10,6 +10,7 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from treadle.cli.ask import is_somebody_there
 from treadle.cli.hidden_places import hidden_in, own_folders
 from treadle.cli.hooked_tools import HookedTools
 from treadle.cli.hooks import Hooks
@@ -20,8 +21,8 @@ from treadle.config.settings import ApprovalMode, NetworkMode, SandboxLevel, Set
 from treadle.core.config import AgentConfig, choose_model
 from treadle.core.llm import Usage
 from treadle.core.task.machine import TaskMachine
-from treadle.core.tools import EffectClass
 from treadle.errors import UsageError
+from treadle.runtime.calls import PLAN_MODE
 from treadle.runtime.commit_message import Composer
 from treadle.runtime.own import own_secrets
 from treadle.runtime.ports import Provider, Tools
@@ -45,9 +46,10 @@ SYSTEM_PROMPT: Final = """\
 You are Treadle, a coding agent. You work in the folder {folder} with the tools you are given.
 Look before you change: read the files and run the tests that tell you what is true. Make the
 smallest change that does what was asked, check it by running what can be run, and say in a few
-sentences what you did and what you saw. A result that begins with ERROR is information: read it
-and go on. If a command is reported as uncertain, the process died while it ran: find out whether
-it happened before you repeat it."""
+sentences what you did and what you saw. The person may have you work in plan mode, of which the
+result of a refused call tells you: then read only, and answer with a plan. A result that begins
+with ERROR is information: read it and go on. If a command is reported as uncertain, the process
+died while it ran: find out whether it happened before you repeat it."""
 """Recorded in the thread when it begins, so that a resumed thread sends the same bytes."""
 
 FILE_WRITERS: Final = frozenset({"edit_file", "write_file"})
@@ -158,11 +160,12 @@ class Setup(Struct, frozen=True):
         self.models.redact = self.hooks.redact = redactor.redact
         sandbox = self.sandbox(folder)
         tools = Registry(self._tools(), workspace=folder, sandbox=sandbox)
-        if approval.only_reads:
-            tools = tools.only({EffectClass.READ})
-        elif sandbox.policy.level is Level.READ_ONLY:
+        if sandbox.policy.level is Level.READ_ONLY:
             tools = tools.without(FILE_WRITERS)
-            self.notices.append(READ_ONLY_NOTICE)
+            if not approval.only_reads:
+                self.notices.append(READ_ONLY_NOTICE)
+        if approval.only_reads:
+            tools = tools.refusing(PLAN_MODE)
         if approval.notice:
             self.notices.append(approval.notice)
         is_hooked = self.hooks.has("before_tool", "after_tool")
@@ -197,9 +200,20 @@ class Setup(Struct, frozen=True):
         policy = policy_of(self.loaded.settings, self.store.places)
         if self.choice.sandbox:
             policy = replace(policy, level=Level(self.choice.sandbox))
-        if self.choice.network:
-            policy = replace(policy, network=Network(self.choice.network))
-        return Sandbox(policy, folder)
+        return Sandbox(replace(policy, network=self._network()), folder)
+
+    def _network(self) -> Network:
+        """Who may reach the network; where nobody can be asked, nobody, and the run goes on.
+
+        A run in `auto` that nobody watches would stop for good at the first call that asks. One
+        that was told to ask does, and so does a thread in which a question waits already.
+        """
+        network = Network(self.choice.network or self.loaded.settings.network)
+        waits = self.thread is not None and bool(self.thread.machine.questions)
+        if self.choice.network or self.choice.may_change or waits or is_somebody_there():
+            return network
+        is_unwatched = network is Network.ASK and self._approval().asks_nothing
+        return Network.OFF if is_unwatched else network
 
     def _tools(self) -> Sequence[AnyTool]:
         """A task keeps the tools it was begun with, unless a mode is chosen anew."""

@@ -7,12 +7,12 @@ from types import MappingProxyType
 from typing import Final
 
 from treadle.config.settings import ApprovalMode
-from treadle.core.approval import AskAbove, NeverAsk, Policy
+from treadle.core.approval import AskAbove, NeverAsk, OnlyRead, Policy
 from treadle.core.tools import RiskLevel
 
 APPROVAL_MODES: Final[Mapping[ApprovalMode, Policy]] = MappingProxyType(
     {
-        "plan": NeverAsk(),
+        "plan": OnlyRead(),
         "ask": AskAbove(RiskLevel.MEDIUM),
         "auto-edit": AskAbove(RiskLevel.HIGH),
         "auto": NeverAsk(),
@@ -20,7 +20,8 @@ APPROVAL_MODES: Final[Mapping[ApprovalMode, Policy]] = MappingProxyType(
 )
 """Which calls need a person's yes; the mode that allows least comes first.
 
-`plan` needs no policy to be the narrowest: it offers only tools that read.
+All offer the same tools, so that a change of mode leaves the provider's cache as it is: in `plan`
+those that may change something are refused.
 """
 
 

@@ -29,6 +29,10 @@ class NeverAsk(Struct, frozen=True, tag="never_ask"):
     """No call does."""
 
 
+class OnlyRead(Struct, frozen=True, tag="only_read"):
+    """No call needs a yes, and one that may change something does not run, whoever says so."""
+
+
 class AskAbove(Struct, frozen=True, tag="ask_above"):
     """A call of this risk or a higher one needs a yes."""
 
@@ -44,7 +48,7 @@ class ToolBased(Struct, frozen=True, tag="tool_based"):
     risks: dict[str, RiskLevel]
 
 
-Policy: TypeAlias = AlwaysAsk | NeverAsk | AskAbove | ToolBased
+Policy: TypeAlias = AlwaysAsk | NeverAsk | AskAbove | ToolBased | OnlyRead
 
 
 class Scope(Struct, frozen=True, omit_defaults=True):

@@ -165,9 +165,5 @@ def _words(message: Message) -> str:
     if message.role == "tool":
         return f"Result of {message.name} ({message.tool_call_id}): {message.content}"
     end = " [interrupted]" if message.interrupted else ""
-    lines = [f"{_SPEAKER[message.role]}: {message.content}{end}"]
-    lines += [
-        f"Agent calls {call.tool_name} ({call.id}): {call.arguments_json}"
-        for call in message.tool_calls
-    ]
-    return "\n".join(lines)
+    calls = (f"Agent calls {c.tool_name} ({c.id}): {c.arguments_json}" for c in message.tool_calls)
+    return "\n".join([f"{_SPEAKER[message.role]}: {message.content}{end}", *calls])

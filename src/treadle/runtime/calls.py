@@ -178,6 +178,13 @@ def refusal(call: ToolCall) -> Outcome | None:
     return _error(call, ToolErrorKind.INVALID_ARGUMENTS, _NOT_MEANT)
 
 
+PLAN_MODE: Final = (
+    "the thread is in plan mode: you can read, but not change files or run commands, so nothing "
+    "ran. Answer with what you found and what you would do; the person can choose another mode"
+)
+"""What the model reads of a call that the mode does not allow."""
+
+
 def not_allowed(question: Question) -> Outcome:
     """How a call ends that is about to begin and needs a yes that nobody gave.
 
@@ -186,6 +193,11 @@ def not_allowed(question: Question) -> Outcome:
     """
     why = f"this call needs a person's yes and has none: {question.reason}; ask for it again"
     return _error(question.call, ToolErrorKind.REJECTED, why)
+
+
+def refused_by_policy(call: ToolCall) -> Outcome:
+    """How a call ends that may change something, where nothing may be changed."""
+    return _error(call, ToolErrorKind.REJECTED, PLAN_MODE)
 
 
 def changed_since(call: ToolCall, what: str) -> Outcome:

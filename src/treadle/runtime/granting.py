@@ -7,12 +7,12 @@ from typing import Final
 
 from msgspec import UNSET, UnsetType
 
-from treadle.core.approval import NO_SCOPE, Approved, Question, Scope, covers
+from treadle.core.approval import NO_SCOPE, Approved, OnlyRead, Question, Scope, covers
 from treadle.core.config import AgentConfig
 from treadle.core.messages import ToolCall
-from treadle.core.tools import Bound, Outcome, RiskLevel, Status
+from treadle.core.tools import Bound, EffectClass, Outcome, RiskLevel, Status
 from treadle.errors import UsageError
-from treadle.runtime.calls import changed_since, not_again, not_allowed
+from treadle.runtime.calls import changed_since, not_again, not_allowed, refused_by_policy
 from treadle.runtime.reconfigured import withdrawn
 from treadle.runtime.verdict import Verdict
 from treadle.thread.facts import Granted, KindGranted
@@ -79,6 +79,13 @@ def tool_granted(tool_name: str, allowed: Sequence[Question]) -> Granted:
     return Granted(tool_name, max(risks))
 
 
+def is_refused(call: ToolCall, config: AgentConfig) -> bool:
+    """Whether the policy lets a call not run, whoever says yes to it."""
+    is_known = config.definition_of(call.tool_name) is not None
+    only_reads = isinstance(config.approval, OnlyRead)
+    return is_known and only_reads and config.effect_of(call.tool_name) is not EffectClass.READ
+
+
 def why_not_now(
     call: ToolCall,
     status: Status,
@@ -97,6 +104,8 @@ def why_not_now(
         scope: what a yes to it would cover now.
         beside: how the calls of its round stand, in request order.
     """
+    if is_refused(call, config):
+        return refused_by_policy(call)
     if getattr(status, "approved", UNSET) is not True:
         question = config.question_about(call, risk, scope)
         return None if question is None else not_allowed(question)
@@ -138,6 +147,8 @@ def why_not_again(
         scope: what it would be bound to now.
     """
     now = NO_SCOPE if scope is None else scope
+    if is_refused(call, config):
+        return refused_by_policy(call)
     if config.definition_of(call.tool_name) is None:
         return withdrawn(call)
     if now.refused:

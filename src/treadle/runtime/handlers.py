@@ -43,8 +43,10 @@ from treadle.runtime.calls import (
     not_allowed,
     presentable,
     refusal,
+    refused_by_policy,
     run_call,
 )
+from treadle.runtime.granting import is_refused
 from treadle.runtime.ports import Provider, Tools
 from treadle.thread.codec import encode_entry
 from treadle.thread.record import clean
@@ -90,6 +92,8 @@ class HandlerTools:
     def _refusal(self, call: ToolCall) -> Outcome | None:
         if call.tool_name in self._blacklist:
             return blacklisted(call)
+        if is_refused(call, self._settings):
+            return refused_by_policy(call)
         if self._settings.effect_of(call.tool_name) is not EffectClass.READ:
             refused = refusal(call)
             if refused is not None:

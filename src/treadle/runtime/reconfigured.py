@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, Final
 
-from treadle.core.approval import Approved, Decision, Question, Rejected
+from treadle.core.approval import Approved, Decision, OnlyRead, Question, Rejected
 from treadle.core.messages import ToolCall
-from treadle.core.tools import Outcome, ToolError, ToolErrorKind, ToolExecutionOutcome
+from treadle.core.tools import EffectClass, Outcome, ToolError, ToolErrorKind, ToolExecutionOutcome
+from treadle.runtime.calls import PLAN_MODE
 from treadle.runtime.performer import Performer
 from treadle.runtime.ports import Writer
 from treadle.runtime.verdict import Verdict
 from treadle.thread.facts import Configured
+
+READ: Final = EffectClass.READ
 
 
 def withdrawn(call: ToolCall) -> Outcome:
@@ -70,6 +73,8 @@ class Reconfigured:
         if call.tool_name in self.withdrawn:
             return Rejected(_words_about(call))
         config = self._writer.fold.machine.config
+        if isinstance(config.approval, OnlyRead) and config.effect_of(call.tool_name) is not READ:
+            return Rejected(PLAN_MODE)
         now = config.question_about(call, tools.risk_of(call), tools.scope_of(call))
         return Approved() if now is None else None
 
