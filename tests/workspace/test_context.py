@@ -17,6 +17,23 @@ def test_of_the_environment_only_what_is_listed_is_recorded(tmp_path: Path) -> N
     assert {len(value) for value in seen.environment.values()} == {VALUE_LENGTH_MAX}
 
 
+def test_what_colleagues_read_does_not_tell_what_a_person_has_installed_and_where(
+    tmp_path: Path,
+) -> None:
+    environment = {
+        "HOME": "/home/ada/",
+        "PATH": "/home/ada/bin:/opt/acme/bin:/usr/bin",
+        "SHELL": "/bin/fish",
+        "VIRTUAL_ENV": "/home/ada/loom/.venv",
+        "PYTHONPATH": "/home/ada:/home/adam/x:/srv/home/ada",
+    }
+    seen = describe_context(str(tmp_path), str(tmp_path), AgentConfig(), "ask", environment)
+    assert seen.environment == {
+        "VIRTUAL_ENV": "~/loom/.venv",
+        "PYTHONPATH": "~:/home/adam/x:/srv/home/ada",
+    }
+
+
 def test_the_project_is_named_after_the_repository_or_else_the_folder(tmp_path: Path) -> None:
     inner = tmp_path / "loom" / "src"
     inner.mkdir(parents=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -11,12 +12,13 @@ from treadle.core.config import AgentConfig
 from treadle.thread.facts import ContextObserved
 
 ENVIRONMENT_NAMES: Final = (
-    *("LANG", "LC_ALL", "LC_CTYPE", "TZ", "SHELL", "PATH", "CI", "CC", "CXX", "MAKEFLAGS"),
+    *("LANG", "LC_ALL", "LC_CTYPE", "TZ", "CI", "CC", "CXX", "MAKEFLAGS"),
     *("VIRTUAL_ENV", "CONDA_DEFAULT_ENV", "PYTHONPATH", "PYTHONHASHSEED", "PYENV_VERSION"),
     *("NODE_ENV", "GOPATH", "GOFLAGS", "RUSTFLAGS", "JAVA_HOME"),
 )
 """What of the environment decides how builds and tests behave. The rest may be anybody's secret,
-and is not recorded; nor are options in which people put tokens (`NODE_OPTIONS`)."""
+and is not recorded; nor are options in which people put tokens (`NODE_OPTIONS`), nor `PATH` and
+`SHELL`: colleagues read the record, and those tell what a person has installed and where."""
 
 VALUE_LENGTH_MAX: Final = 4_096
 
@@ -53,12 +55,18 @@ def describe_context(
         workers=config.parallel_max,
         worker_configuration=bounds,
         environment={
-            name: environment[name][:VALUE_LENGTH_MAX]
+            name: _without_home(environment[name], environment.get("HOME", ""))[:VALUE_LENGTH_MAX]
             for name in ENVIRONMENT_NAMES
             if environment.get(name)
         },
         workspace="" if began_in in (None, folder) else folder,
     )
+
+
+def _without_home(value: str, home: str) -> str:
+    """The value with `~` for the home folder, whose name is nobody's business."""
+    home = home.rstrip("/")
+    return re.sub(rf"(?<![^:=\s]){re.escape(home)}(?=/|:|$)", "~", value) if home else value
 
 
 def _project(folder: Path) -> str:
