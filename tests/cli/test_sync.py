@@ -168,6 +168,7 @@ def test_a_session_works_without_the_server_and_says_so_in_one_line(
     synced = laptop("sync")
     assert synced.returncode == 75
     assert "not all is synced" in synced.stdout
+    assert "nothing new" not in synced.stdout
     status = laptop("sync", "--status")
     assert status.returncode == 75
     assert "nobody answers there" in status.stdout

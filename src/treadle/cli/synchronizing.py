@@ -274,8 +274,7 @@ def _tell(
         return
     lines = list(_news(report))
     if not is_watching:
-        is_quiet = not (report.sent or report.replaced or report.received or report.removed)
-        lines = [*(["nothing new"] if is_quiet else []), *lines, *_left_lines(left)]
+        lines = [*(lines or ["nothing new"] * (not left)), *_left_lines(left)]
         if report.private_count:
             lines.append(f"{_private_words(report.private_count)} here")
     for line in lines:
