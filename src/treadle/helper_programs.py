@@ -232,3 +232,14 @@ def _identity_of(path: str) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
+
+
+def answer_for_platform() -> None:
+    """Tell `platform` which processor this is: else it starts `uname`, found in the whole `PATH`.
+
+    Whoever asks it for all that it knows makes it do so; the SDKs of providers do, with their first
+    request.
+    """
+    import platform  # a short command asks nothing of it
+
+    platform.uname().__dict__.setdefault("processor", platform.machine())

@@ -85,6 +85,39 @@ def test_programs_that_a_command_plants_in_the_path_do_not_run_outside(
         assert not ran.exists(), (arguments, ran.read_text())
 
 
+ASKED: Final = """
+import platform
+from treadle.cli.checks import check_versions
+from treadle.models.anthropic.provider import AnthropicProvider
+from treadle.models.openai.client import make_openai_client
+AnthropicProvider("key", base_url="http://127.0.0.1:9")._make_client().platform_headers()
+make_openai_client("key", "http://127.0.0.1:9").platform_headers()
+list(check_versions())
+print(platform.platform())
+"""
+
+
+def test_what_libraries_ask_of_the_machine_starts_no_program(
+    tmp_path: Path, environment: dict[str, str], treadle: Run
+) -> None:
+    """With a plant for every program of the system, and nothing else, in the `PATH`."""
+    ran, bin_folder = tmp_path / "ran", tmp_path / "bin"
+    bin_folder.mkdir()
+    (tmp_path / "plant").write_text(f'#!/bin/sh\necho "$0 $*" >> {ran}\n')
+    (tmp_path / "plant").chmod(0o755)
+    names = {path.name for folder in ("/usr/bin", "/bin") for path in Path(folder).iterdir()}
+    for name in (*names, *({"lsb_release"} - names)):
+        (bin_folder / name).symlink_to(tmp_path / "plant")
+    subprocess.run(["uname"], env={"PATH": str(bin_folder)}, check=True)
+    assert ran.read_text(), "a plant that nobody would see"
+    ran.unlink()
+    alone = {**environment, "PATH": str(bin_folder)}
+    done = subprocess.run([sys.executable, "-c", ASKED], env=alone, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert treadle("completion", "bash", PATH=str(bin_folder)).returncode == 0
+    assert not ran.exists(), ran.read_text()
+
+
 def test_commands_cannot_change_the_environment_that_treadle_runs_from(
     script: Script, repository: Path, environment: dict[str, str], tmp_path: Path
 ) -> None:

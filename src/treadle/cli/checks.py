@@ -67,6 +67,7 @@ def failure(name: str, text: str, advice: str) -> Finding:
 
 def check_versions() -> Iterator[Finding]:
     """This program, the interpreter, the libraries that answer for models."""
+    helper_programs.answer_for_platform()
     yield ok("treadle", f"{__version__} in {Path(__file__).parents[1]}")
     yield ok("python", f"{platform.python_version()} at {sys.executable}, {platform.platform()}")
     for name in LIBRARIES:

@@ -24,10 +24,11 @@ def command(shell: str) -> None:
     An id is completed from the threads of this machine, those of this folder first; after TAB fish
     and zsh show their titles.
     """  # noqa: D301  click reads the backspace
-    from click.shell_completion import get_completion_class
+    from click.shell_completion import ShellComplete, get_completion_class
 
     from treadle.cli.main import cli
 
     kind = get_completion_class(shell)
     assert kind is not None
-    click.echo(kind(cli, {}, "treadle", VARIABLE).source())
+    # That of bash asks the first `bash` in PATH for its version: a command may have put it there.
+    click.echo(ShellComplete.source(kind(cli, {}, "treadle", VARIABLE)))

@@ -20,6 +20,7 @@ import msgspec
 
 from treadle.core.events import LlmEvent, ModelEvent
 from treadle.core.llm import LlmErrorKind, Usage
+from treadle.helper_programs import answer_for_platform
 from treadle.models.catalog import is_this_machine
 from treadle.models.failures import WireError, failure_in, failure_of
 from treadle.models.wire.sse import SseDecoder, SseEvent
@@ -301,6 +302,7 @@ def make_client(key: str, base_url: str) -> httpx2.AsyncClient:
         key: of the endpoint; empty for one without keys.
         base_url: where all requests go.
     """
+    answer_for_platform()
     limits = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
     is_here = is_this_machine(urlsplit(base_url).hostname or "")
     return httpx2.AsyncClient(
