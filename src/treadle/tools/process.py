@@ -303,13 +303,14 @@ class _Kin:
                 # The name, in brackets, may hold anything. After it stand the state, the parent,
                 # the group, the session, and later the time it began, which makes it unique.
                 fields = (_PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
-                if fields[0] in b"ZX":
+                # The first thread may have ended, and look like a dead process, while others run.
+                if fields[0] in b"ZX" and int(fields[17]) <= 1:
                     continue
                 begun[pid] = fields[19]
                 parent, *groups = (int(field) for field in fields[1:4])
                 children.setdefault(parent, []).append(pid)
                 is_kin = self._leader in groups or (pid, begun[pid]) in self._known
-                if is_kin or self._mark in (_PROC / str(pid) / "environ").read_bytes():
+                if is_kin or self._mark in _read_environment(pid, fields[0]):
                     kin.add(pid)
             except (OSError, ValueError, IndexError):  # it has just gone, or is somebody else's
                 continue
@@ -320,6 +321,16 @@ class _Kin:
             todo += fresh
         self._known.update((pid, begun[pid]) for pid in kin)
         return kin
+
+
+def _read_environment(pid: int, state: bytes) -> bytes:
+    folder = _PROC / str(pid)
+    if state not in b"ZX":
+        return (folder / "environ").read_bytes()
+    for thread in (folder / "task").iterdir():
+        with suppress(OSError):  # of a thread that has ended nothing is told
+            return (thread / "environ").read_bytes()
+    return b""
 
 
 def _list_processes() -> list[int]:

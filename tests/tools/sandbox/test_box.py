@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import socket
 import subprocess
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -21,9 +23,11 @@ from treadle.tools import process
 from treadle.tools.bash import TIMEOUT_S
 from treadle.tools.builtin import builtin_tools
 from treadle.tools.registry import Registry
+from treadle.tools.sandbox import launch
 from treadle.tools.sandbox.box import Sandbox
 from treadle.tools.sandbox.detect import BACKENDS, find_backend
 from treadle.tools.sandbox.policy import Level, Limits, Network, Policy
+from workspace.repo import is_gone
 
 Run = Callable[..., Awaitable[Outcome]]
 
@@ -218,6 +222,8 @@ async def test_who_uses_up_too_much_is_ended_and_told_so(
     assert "[killed by signal 9: Killed]" in said
 
 
+EXIT_THREAD = {"x86_64": 60, "aarch64": 93}[os.uname().machine]
+"""The system call by which one thread ends, and not its process."""
 _MEBI = "m = 2**20; b = bytes(m)"
 _WAIT = "print(1, flush=True); signal.pause()"
 MEMORY = {
@@ -228,6 +234,10 @@ MEMORY = {
     f" x = mmap.mmap(f, 900 * m); os.close(f); [x.write(b) for i in range(900)]; {_WAIT}",
     "in a child": "x = mmap.mmap(-1, 900 * m); os.fork() or [x.write(b) for i in range(900)];"
     f" {_WAIT}",
+    "after the end of the first thread": "import ctypes, threading; l = ctypes.CDLL(None);"
+    " i = ctypes.c_void_p(threading.get_ident()); threading.Thread(target=lambda:"
+    " (l.pthread_join(i, None), bytearray(b) * 900, threading.Event().wait())).start();"
+    f" l.syscall({EXIT_THREAD}, 0)",
     "half of each": "x = bytearray(b) * 150; f = os.memfd_create('x');"
     f" [os.write(f, b) for i in range(150)]; {_WAIT}",
 }
@@ -323,6 +333,44 @@ async def test_exit_codes_signals_and_what_was_left_are_told(home: Path, backend
     assert await shown(registry, "kill -9 $$") == "[killed by signal 9: Killed]"
     left = "[killed at the end: 1 process in the background]"
     assert left in await shown(registry, "sleep 60 & true")
+
+
+def state_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+@pytest.mark.parametrize("level", [Level.WORKSPACE_WRITE, Level.OFF])
+async def test_what_is_left_ends_even_if_its_first_thread_has_ended(
+    home: Path, monkeypatch: pytest.MonkeyPatch, level: Level
+) -> None:
+    # As for somebody who may not make a control group: what is left has to be found.
+    monkeypatch.setattr(launch, "make_group", lambda count: None)
+    ws = home / "ws"
+    os.mkfifo(ws / "go")
+    (ws / "daemon.py").write_text(
+        "import ctypes, os, threading\n"
+        "os.setsid()\n"
+        "threading.Thread(target=threading.Event().wait).start()\n"
+        "open('new', 'w').write(str(os.getpid()))\n"
+        "os.rename('new', 'pid')\n"
+        f"ctypes.CDLL(None).syscall({EXIT_THREAD}, 0)\n"
+    )
+    registry = tools(ws, "landlock", Policy(level))
+    command = "(python3 daemon.py > /dev/null 2>&1 &); read x < go; echo"
+    task = asyncio.create_task(shown(registry, command, timeout_s=60))
+    pid = 0
+    try:
+        while not pid or state_of(pid) != "Z":
+            assert not task.done()
+            await asyncio.sleep(0.01)
+            pid = int((ws / "pid").read_text()) if (ws / "pid").exists() else 0
+        await asyncio.to_thread((ws / "go").write_text, "x\n")
+        assert "[killed at the end: 1 process in the background]" in await task
+        assert is_gone(pid)
+    finally:
+        if pid:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 async def test_who_is_stopped_hears_it_first(

@@ -195,11 +195,10 @@ def _reap(child: int) -> int | None:
 def _others(is_init: bool) -> list[int]:
     """Every living process of the command."""
     if is_init:
-        return [pid for pid, state, _ in _processes() if pid != 1 and state not in "ZX"]
+        return [pid for pid, _ in _processes() if pid != 1]
     children: dict[int, list[int]] = {}
-    for pid, state, parent in _processes():
-        if state not in "ZX":
-            children.setdefault(parent, []).append(pid)
+    for pid, parent in _processes():
+        children.setdefault(parent, []).append(pid)
     found: list[int] = []
     todo = [os.getpid()]
     while todo:
@@ -209,14 +208,17 @@ def _others(is_init: bool) -> list[int]:
     return found
 
 
-def _processes() -> list[tuple[int, str, int]]:
+def _processes() -> list[tuple[int, int]]:
+    """Each that lives, with its parent."""
     found = []
     for name in os.listdir("/proc"):
         if name.isdecimal():
             try:
                 with open(f"/proc/{name}/stat", "rb") as file:
                     fields = file.read().rpartition(b")")[2].split()
-                found.append((int(name), fields[0].decode(), int(fields[1])))
+                # Its first thread may have ended, and look like a dead process, while others run.
+                if fields[0] not in (b"Z", b"X") or int(fields[17]) > 1:
+                    found.append((int(name), int(fields[1])))
             except (OSError, ValueError, IndexError):  # it has just gone
                 continue
     return found
@@ -226,29 +228,50 @@ def _uses_too_much_memory(pids: list[int], order: dict[str, Any], *, counts_file
     """Whether processes hold more than they may, with what they share and keep in memory files."""
     known: set[tuple[int, int]] = set()
     limit = int(order["memory"])
-    files = _size_of_files(pids, order, known) if counts_files else 0
-    if sum(map(_resident, pids)) + files <= limit:
+    resident = dict(map(_find_memory, pids))
+    folders = list(resident)
+    files = _size_of_files(folders, order, known) if counts_files else 0
+    if sum(resident.values()) + files <= limit:
         return False
     # What several share was counted more than once, and so were their programs, which are files.
-    files = files if counts_files else _size_of_files(pids, order, known)
-    return files + sum(_own_share(pid, order, known) for pid in pids) > limit
+    files = files if counts_files else _size_of_files(folders, order, known)
+    return files + sum(_own_share(folder, order, known) for folder in folders) > limit
 
 
-def _resident(pid: int) -> int:
-    """Bytes of a process that are in memory, whosever else they are."""
+def _find_memory(pid: int) -> tuple[str, int]:
+    """The folder that tells of a process, and its bytes in memory, whosever else they are.
+
+    Nothing is told of a first thread that has ended: then it is the folder of another.
+    """
+    folder = f"/proc/{pid}"
+    size = _resident(folder)
+    if size:
+        return folder, size
     try:
-        with open(f"/proc/{pid}/statm", "rb") as file:
+        threads = os.listdir(f"{folder}/task")
+    except OSError:  # it has just gone
+        return folder, 0
+    for thread in threads:
+        size = _resident(f"{folder}/task/{thread}")
+        if size:
+            return f"{folder}/task/{thread}", size
+    return folder, 0
+
+
+def _resident(folder: str) -> int:
+    try:
+        with open(f"{folder}/statm", "rb") as file:
             return int(file.read().split()[1]) * resource.getpagesize()
     except (OSError, ValueError, IndexError):
         return 0
 
 
-def _size_of_files(pids: list[int], order: dict[str, Any], known: set[tuple[int, int]]) -> int:
+def _size_of_files(folders: list[str], order: dict[str, Any], known: set[tuple[int, int]]) -> int:
     """Bytes of files that are in memory only; those without a name are noted as known."""
     total = 0
-    for folder in order["scratch"]:
+    for scratch in order["scratch"]:
         try:
-            found = os.statvfs(folder)
+            found = os.statvfs(scratch)
             total += (found.f_blocks - found.f_bfree) * found.f_frsize
         except OSError:
             continue
@@ -258,10 +281,10 @@ def _size_of_files(pids: list[int], order: dict[str, Any], known: set[tuple[int,
                 total += sum(int(line.split()[14]) for line in file.readlines()[1:])
         except (OSError, ValueError, IndexError):
             pass
-    for pid in pids:
+    for folder in folders:
         try:
-            for name in os.listdir(f"/proc/{pid}/fd"):
-                path = f"/proc/{pid}/fd/{name}"
+            for name in os.listdir(f"{folder}/fd"):
+                path = f"{folder}/fd/{name}"
                 if os.readlink(path).startswith("/memfd:"):
                     found_file = os.stat(path)
                     key = found_file.st_dev, found_file.st_ino
@@ -272,12 +295,12 @@ def _size_of_files(pids: list[int], order: dict[str, Any], known: set[tuple[int,
     return total
 
 
-def _own_share(pid: int, order: dict[str, Any], known: set[tuple[int, int]]) -> int:
+def _own_share(folder: str, order: dict[str, Any], known: set[tuple[int, int]]) -> int:
     """Bytes of a process that are not in files; of what it shares, its part."""
     total = 0
     counts = False
     try:
-        with open(f"/proc/{pid}/smaps", "rb") as file:
+        with open(f"{folder}/smaps", "rb") as file:
             for line in file:
                 fields = line.split(None, 5)
                 if not fields[0].endswith(b":"):
@@ -287,7 +310,7 @@ def _own_share(pid: int, order: dict[str, Any], known: set[tuple[int, int]]) -> 
                 elif counts and fields[0] in (b"Pss:", b"SwapPss:"):
                     total += int(fields[1]) * 1024
     except (OSError, ValueError, IndexError):
-        return _anonymous(pid)
+        return _anonymous(folder)
     return total
 
 
@@ -302,11 +325,11 @@ def _is_counted(fields: list[bytes], order: dict[str, Any], known: set[tuple[int
     return name.startswith((b"/dev/zero (deleted)", b"[anon_shmem"))
 
 
-def _anonymous(pid: int) -> int:
+def _anonymous(folder: str) -> int:
     """As `_own_share`, of a process that does not let anybody look; what it shares counts whole."""
     total = 0
     try:
-        with open(f"/proc/{pid}/status", "rb") as file:
+        with open(f"{folder}/status", "rb") as file:
             for line in file:
                 if line.startswith((b"RssAnon:", b"RssShmem:", b"VmSwap:")):
                     total += int(line.split()[1]) * 1024
@@ -353,7 +376,7 @@ def _kill_all() -> None:
 
 def _threads_of_user() -> int:
     count = 0
-    for pid, _, _ in _processes():
+    for pid, _ in _processes():
         try:
             if os.stat(f"/proc/{pid}").st_uid == os.getuid():
                 count += len(os.listdir(f"/proc/{pid}/task"))
