@@ -105,13 +105,17 @@ def test_this_programs_folder_is_not_written_by_the_file_tools(
     assert "files in .treadle are not written by tools" in kept_text(tmp_path / "home")
 
 
-def test_a_command_that_wants_the_network_waits_for_a_person_in_every_mode(
+def test_a_command_that_wants_the_network_has_none_unless_a_person_says_so(
     world: World, tmp_path: Path
 ) -> None:
     world.tell_places("")
     plan = ("bash", {"command": '. ./places; echo x > "/dev/tcp/127.0.0.1/$TCP"', "network": True})
     model = script(tmp_path, [plan])
-    done = treadle(world, tmp_path, "-p", "go", "-m", model, "--approval-mode", "auto")
+    auto = ("-p", "go", "-m", model, "--approval-mode", "auto")
+    done = treadle(world, tmp_path, *auto)  # nobody is there: it is refused, and the run goes on
+    assert done.returncode == 0, done.stderr
+    assert world.callers() == 0
+    done = treadle(world, tmp_path, *auto, "--network", "ask")
     assert done.returncode == 4, done.stderr
     assert world.callers() == 0
 
