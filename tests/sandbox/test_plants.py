@@ -24,6 +24,7 @@ from treadle.tools.builtin import builtin_tools
 from treadle.tools.registry import Registry
 from treadle.tools.sandbox.box import Sandbox
 from treadle.tools.sandbox.policy import Level, Policy
+from treadle.workspace.door import find_door
 
 TIMEOUT_S: Final = 60
 
@@ -234,6 +235,33 @@ LINKS: Final = {
     "settings of a work tree": "ln -s /etc/passwd .git/config.worktree",
 }
 """Links that would have made every command after them fail."""
+ODD: Final = {
+    "a NUL": "mkdir 0; printf 'gitdir: a\\0b' > 0/.git",
+    "a ring of links": "mkdir 0; ln -s loop 0/loop; echo 'gitdir: loop/x' > 0/.git",
+    "a link to itself": "mkdir 0; ln -s .git 0/.git",
+    "a name too long": "mkdir 0; (printf 'gitdir: '; printf 'a%.0s' {1..3000}) > 0/.git",
+    "a path too long": "mkdir 0; (printf 'gitdir: '; printf 'a/%.0s' {1..2040}) > 0/.git",
+    "a commondir of a NUL": f"{_BARE.format('g')}; printf '\\0' > g/commondir;"
+    " mkdir 0; echo 'gitdir: ../g' > 0/.git",
+    "a commondir in a ring": f"{_BARE.format('g')}; ln -s loop g/loop; echo loop/x > g/commondir;"
+    " mkdir 0; echo 'gitdir: ../g' > 0/.git",
+    "a pipe": "mkdir 0; mkfifo 0/.git",
+    "a name that is no text": "mkdir $'0\\xff'; printf 'gitdir: a\\0b' > $'0\\xff/.git'",
+    "a repository that is closed": f"{_NESTED.format('0')}; chmod 0 0/.git",
+    "a named one that is closed": "mkdir 0 g; echo 'gitdir: ../g' > 0/.git; chmod 0 g",
+    "one in a closed folder": "mkdir -p 0 g/g; echo 'gitdir: ../g/g' > 0/.git; chmod 0 g",
+    "settings that are closed": f"{_NESTED.format('0')}; chmod 0 0/.git/config",
+    "a work tree that is closed": "mkdir -p .git/worktrees/x; chmod 0 .git/worktrees/x",
+    "work trees that are closed": "mkdir -p .git/worktrees; chmod 0 .git/worktrees",
+    "a submodule that is closed": "mkdir -p .git/modules/x/hooks; chmod 0 .git/modules/x",
+    "settings of a submodule that are closed": "git init -q --bare .git/modules/x;"
+    " chmod 0 .git/modules/x/config",
+    "submodules that are closed": "mkdir -p .git/modules; chmod 0 .git/modules",
+    "an index in part a pipe": "git update-index --split-index; f=$(echo .git/sharedindex.*);"
+    " rm $f; mkfifo $f",
+    "a rebase that is closed": "mkdir .git/rebase-merge; chmod 0 .git/rebase-merge",
+}
+"""What raises when it is looked at, or keeps all later commands from beginning."""
 USES: Final = (("status", "--short"), ("add", "-A", "-n"), ("commit", "--allow-empty", "-qm", "x"))
 """What a person does anywhere."""
 NOBODY_STEP: Final = 4
@@ -393,6 +421,40 @@ async def test_no_link_that_a_command_leaves_makes_all_later_ones_fail(
             again = await execute(place.registry(backend), "touch ran")
             assert "symbolic link" not in again, name
             assert (place.workspace / "ran").exists(), name
+
+
+@pytest.mark.parametrize("backend", [BUBBLEWRAP, LANDLOCK])
+async def test_nothing_odd_hides_a_plant_beside_it(
+    monkeypatch: pytest.MonkeyPatch, backend: str
+) -> None:
+    await check_odd(monkeypatch, backend)
+
+
+@pytest.mark.as_nobody
+@pytest.mark.parametrize("backend", [BUBBLEWRAP, LANDLOCK])
+async def test_nor_from_somebody_who_is_not_root(
+    monkeypatch: pytest.MonkeyPatch, backend: str
+) -> None:
+    await check_odd(monkeypatch, backend)
+
+
+async def check_odd(monkeypatch: pytest.MonkeyPatch, backend: str) -> None:
+    """What comes beside an odd one is put aside; later commands, and Treadle's own git, run."""
+    missed = {}
+    for name, odd in ODD.items():
+        with a_place(monkeypatch) as place:
+            said = await execute(place.registry(backend), f"{_nested('n', 'git add n')}; {odd}")
+            again = await execute(place.registry(backend), "touch ran")
+            if (place.workspace / "n/.git").exists() or not (place.workspace / "ran").exists():
+                missed[name] = said, again
+            for folder in place.workspace.iterdir():
+                if folder.is_dir() and os.access(folder, os.R_OK | os.X_OK):
+                    find_door(folder)
+    with a_place(monkeypatch, PLAIN) as place:
+        (place.workspace / ".git").write_bytes(b"gitdir: a\0b")
+        assert find_door(place.workspace) is None
+        assert await execute(place.registry(backend), "true") == "[exit code 0]"
+    assert missed == {}
 
 
 @pytest.mark.parametrize("backend", [BUBBLEWRAP, LANDLOCK])

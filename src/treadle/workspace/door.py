@@ -58,9 +58,9 @@ def find_door(folder: Path) -> Door | None:
             target = path if path.is_dir() else _named_by(path)
             if target is None or (target == path and not any(path.iterdir())):
                 continue
-        except OSError:
+            git_dir = target.resolve()
+        except (OSError, ValueError, RuntimeError):  # of a NUL in a path, and of links in a ring
             continue
-        git_dir = target.resolve()
         # Work trees beside the main one lie in its repository: what their `commondir` says.
         is_beside = git_dir.parent.name == "worktrees" and (git_dir / "commondir").is_file()
         common_dir = git_dir.parent.parent if is_beside else git_dir

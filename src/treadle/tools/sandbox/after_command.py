@@ -19,13 +19,15 @@ from msgspec import Struct
 from treadle.tools.failure import ToolFailure
 from treadle.tools.path_rules import is_below
 from treadle.tools.sandbox.git_settings import find_hooks, find_program, find_steps, places_of_steps
-from treadle.tools.sandbox.gitlinks import find_gitlinks
-from treadle.tools.sandbox.protected import LinkError, find_protected
+from treadle.tools.sandbox.gitlinks import find_gitlinks, find_strange_indexes
+from treadle.tools.sandbox.protected import ClosedError, LinkError, find_protected
 from treadle.tools.sandbox.put_back import put_aside
 from treadle.tools.sandbox.repositories import (
+    ODD,
     Found,
     find_repositories,
     git_folder_of,
+    is_folder,
     modules_of,
     remember,
 )
@@ -38,9 +40,10 @@ _LINK_COUNT_MAX: Final = 100
 class Before(Struct, frozen=True):
     """What git found before a command.
 
-    `places` are protected: every `.git`, but for those that name a folder that is not there, which
-    are `dangling`. `modules` are repositories of submodules. `bare` are bare layouts, with a digest
-    of what git would run there. `steps` are commands that a rebase would have run.
+    `places` are protected: every `.git`, but for those that name a folder that is not there, or
+    cannot be looked into, which are `dangling`. `modules` are repositories of submodules. `bare`
+    are bare layouts, with a digest of what git would run there. `steps` are commands that a rebase
+    would have run.
     """
 
     places: frozenset[Path]
@@ -54,7 +57,7 @@ def look_before(found: Iterable[Found]) -> Before:
     """What stands there now, in folders that a command is about to change."""
     places = {place for one in found for place in one.places}
     folders = {place: git_folder_of(place) for place in places}
-    dangling = {place for place, folder in folders.items() if folder and not folder.exists()}
+    dangling = {place for place, folder in folders.items() if not (folder and is_folder(folder))}
     real = [folder for folder in folders.values() if folder is not None]
     return Before(
         frozenset(places - dangling),
@@ -75,15 +78,18 @@ def put_programs_aside(
         settings: as in `find_protected`.
         before: what `look_before` said.
     """
-    said = _put_links_aside(folders, settings)
+    said = _put_unprotectable_aside(folders, settings)
     look = _Look(folders, before)
     for folder in folders:
         look.into(folder, find_repositories(folder))
     return [*said, *look.said]
 
 
-def _put_links_aside(folders: tuple[str, ...], settings: Iterable[Path]) -> list[str]:
-    """Links in the place of protected files: there was none before, or nothing had run."""
+def _put_unprotectable_aside(folders: tuple[str, ...], settings: Iterable[Path]) -> list[str]:
+    """What would make all later commands fail: there was none before, or nothing had run.
+
+    These are links in the place of protected files, and what the modes keep from being read.
+    """
     said: list[str] = []
     settings = tuple(settings)
     for _ in range(_LINK_COUNT_MAX):
@@ -93,7 +99,11 @@ def _put_links_aside(folders: tuple[str, ...], settings: Iterable[Path]) -> list
             if not put_aside(str(error.path)):
                 break
             said.append(f"{error.path} (a link cannot be protected)")
-        except (ToolFailure, OSError):
+        except ClosedError as error:
+            if not put_aside(str(error.path)):
+                break
+            said.append(f"{error.path} (it cannot be read)")
+        except (ToolFailure, *ODD):
             break
         else:
             break
@@ -119,22 +129,34 @@ class _Look:
             if place in self._seen:
                 continue
             self._seen.add(place)
-            git_folder = git_folder_of(place)
-            if place not in self._before.places:
-                if self._is_put_aside(place, git_folder):
-                    continue
-                remember(folder, [place])
-            if git_folder is not None and git_folder.is_dir():
-                self._into_git(git_folder)
-                todo += self._linked_from(place, git_folder)
+            try:
+                todo += self._look_at(folder, place)
+            except ODD:
+                # Whatever it is, what stands beside it must still be looked at.
+                if place not in self._before.places:
+                    self._put_aside(place, "it cannot be looked at")
+
+    def _look_at(self, folder: str, place: Path) -> list[Path]:
+        """Judge a `.git`; those that it makes git look into besides."""
+        git_folder = git_folder_of(place)
+        if place not in self._before.places:
+            if self._is_put_aside(place, git_folder):
+                return []
+            remember(folder, [place])
+        if git_folder is None or not is_folder(git_folder):
+            return []
+        self._into_git(git_folder)
+        return list(self._linked_from(place, git_folder))
 
     def _is_put_aside(self, place: Path, git_folder: Path | None) -> bool:
         """Whether a new `.git` had to be."""
-        if place.is_symlink() or git_folder is None:
-            return self._put_aside(place, "it is a link, or cannot be read")
-        if not git_folder.exists():
-            is_old = place in self._before.dangling
-            return not is_old and self._put_aside(place, "what it names is not there")
+        is_old = place in self._before.dangling
+        if place.is_symlink():
+            return self._put_aside(place, "it is a link")
+        if git_folder is None:
+            return not is_old and self._put_aside(place, "it cannot be read")
+        if not is_folder(git_folder):
+            return not is_old and self._put_aside(place, "what it names is not there, or closed")
         if not any(is_below(str(git_folder), one) for one in self._folders):
             return False
         return self._judge(place, git_folder)
@@ -146,7 +168,7 @@ class _Look:
         return bool(why) and self._put_aside(place, why)
 
     def _put_aside(self, place: Path, why: str) -> bool:
-        if place.is_dir() and not place.is_symlink():
+        if is_folder(place) and not place.is_symlink():
             # Else the folder would be a repository under its new name.
             put_aside(str(place / "HEAD"))
         if put_aside(str(place)):
@@ -157,6 +179,8 @@ class _Look:
 
     def _into_git(self, git_folder: Path) -> None:
         """What may have come to be in a repository that itself is as it was."""
+        for index in find_strange_indexes(git_folder):
+            self._put_aside(index, "it is no file")
         for module in modules_of(git_folder):
             if module not in self._before.modules:
                 self._judge(module, module)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from treadle import helper_programs
+from treadle.tools.sandbox.repositories import ODD, entries_of
 
 _SIZE_MAX: Final = 1024 * 1024
 """Bytes of settings that are judged; larger ones are not believed."""
@@ -21,17 +22,20 @@ _READ_S_MAX: Final = 5.0
 _HARMLESS: Final = re.compile(
     r"core\.(repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode"
     r"|symlinks|worktree|autocrlf|eol|safecrlf|sharedrepository|quotepath|abbrev)"
-    r"|extensions\.(objectformat|noop|partialclone|refstorage|worktreeconfig)"
-    r"|remote\..*\.(url|pushurl|fetch|push|tagopt|prune|mirror|promisor|partialclonefilter)"
+    r"|extensions\.(objectformat|noop|refstorage|worktreeconfig)"
+    r"|remote\..*\.(url|pushurl|fetch|push|tagopt|prune|mirror)"
     r"|branch\..*\.(remote|pushremote|merge|rebase|description)"
     r"|submodule\..*\.(url|active|branch|ignore|path|fetchrecursesubmodules|update)|submodule\.active"
     r"|user\.(name|email)|init\.defaultbranch|lfs\.repositoryformatversion"
     r"|(pull|push|merge|rebase|diff|advice)\.(ff|rebase|default|conflictstyle|autosetupremote)",
     re.DOTALL,
 )
-"""Settings that name no program. All others may: git learns new ones each year."""
+"""Settings that name no program. All others may: git learns new ones each year.
+
+Those of a partial clone are not here: they make `git status` fetch what is not there.
+"""
 _HARMLESS_UPDATES: Final = frozenset({"checkout", "merge", "rebase", "none"})
-_HELPER: Final = re.compile(r"[^/.]*::|-")
+_HELPER: Final = re.compile(r"[A-Za-z0-9+.-]*::|-")
 """A URL that names the program that speaks to it, or looks like an option."""
 _STEPS: Final = frozenset(
     b"pick p revert edit e reword r squash s fixup f label l reset t merge m update-ref u drop d"
@@ -50,7 +54,7 @@ def find_program(git_folder: Path, trusted: Collection[Path]) -> str:
     """
     try:
         return _find_program(git_folder, trusted)
-    except OSError:
+    except ODD:
         return "it cannot be looked at"
 
 
@@ -161,6 +165,6 @@ def places_of_steps(git_folder: Path) -> Iterable[Path]:
     """The folders where a rebase may be under way: the repository's own, its work trees'."""
     trees = git_folder / "worktrees"
     try:
-        return (git_folder, *sorted(trees.iterdir()))
+        return (git_folder, *entries_of(trees))
     except OSError:
         return (git_folder,)

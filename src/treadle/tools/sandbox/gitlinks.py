@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from treadle import helper_programs
+from treadle.tools.sandbox.repositories import ODD
 
 _MODE: Final = b"\0\0\xe0\0"
 """The mode of such an entry, as it stands in every version of the file."""
@@ -15,6 +16,12 @@ _LISTED: Final = b"160000 "
 _READ_S_MAX: Final = 30.0
 _Version = tuple[tuple[str, int, int, int], ...]
 _known: Final[dict[Path, tuple[_Version, tuple[str, ...]]]] = {}
+
+
+def find_strange_indexes(git_folder: Path) -> list[Path]:
+    """What stands in the place of an index and is no file, as a pipe that git would wait for."""
+    indexes = (git_folder / "index", *sorted(git_folder.glob("sharedindex.*")))
+    return [path for path in indexes if os.path.lexists(path) and not path.is_file()]
 
 
 def find_gitlinks(git_folder: Path) -> tuple[str, ...]:
@@ -31,7 +38,7 @@ def find_gitlinks(git_folder: Path) -> tuple[str, ...]:
             has_any = any(_MODE in path.read_bytes() for path in files)
             before = version, _list(git_folder) if has_any else ()
             _known[git_folder] = before
-    except OSError:
+    except ODD:
         return ()
     return before[1]
 

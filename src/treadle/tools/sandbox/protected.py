@@ -25,6 +25,7 @@ from treadle.tools.sandbox.repositories import (
     Found,
     entries_of,
     find_repositories,
+    is_open,
     named_by,
     was_repository,
 )
@@ -68,6 +69,18 @@ class LinkError(ToolFailure):
         self.path: Final = path
 
 
+class ClosedError(ToolFailure):
+    """The modes of `path` keep this user from looking at what is protected."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            ToolErrorKind.REJECTED,
+            f"{path} cannot be read, so the sandbox cannot protect what is in it; a person has to "
+            f"open it: chmod u+rwX {path}",
+        )
+        self.path: Final = path
+
+
 class _Found:
     def __init__(self) -> None:
         self.kept: list[str] = []
@@ -87,9 +100,24 @@ def find_protected(folders: Iterable[str], settings: Iterable[Path] = ()) -> Pro
 
     Raises:
         LinkError: it stands where a protected file should: it cannot be shut.
+        ClosedError: a folder or file of git cannot be read.
         ToolFailure: there are more folders than `ALL_COUNT_MAX`.
     """
-    found, folders, settings = _Found(), tuple(folders), tuple(settings)
+    folders = tuple(folders)
+    try:
+        return _find_protected(folders, tuple(settings))
+    except PermissionError as error:
+        path = Path(os.fsdecode(error.filename or "/"))
+        ways = [Path(way) for folder in folders for way in ways_to(path, folder)]
+        # Parents first: beneath a closed folder nothing can be asked.
+        for one in (*ways, path):
+            if not is_open(one):
+                raise ClosedError(one) from error
+        raise
+
+
+def _find_protected(folders: tuple[str, ...], settings: tuple[Path, ...]) -> Protected:
+    found = _Found()
     steered = [one for file in settings for one in steered_by(file, Path("/nowhere"))]
     for folder in folders:
         own = Path(folder, _OWN)

@@ -7,6 +7,7 @@ A repository is a `.git`, a folder or a file that names one, or a bare layout: a
 from __future__ import annotations
 
 import os
+import subprocess
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -33,6 +34,8 @@ _PARTS: Final = frozenset({"HEAD", "config", "hooks", "objects", "refs"})
 _OF_REPOSITORY: Final = frozenset({"objects", "refs", "hooks", "info", "logs", "branches"})
 _NAMING: Final = b"gitdir: "
 _NAMING_SIZE_MAX: Final = 4096
+ODD: Final = (OSError, ValueError, RuntimeError, subprocess.SubprocessError)
+"""What odd contents, links and modes raise: a NUL in a path, links in a ring, a name too long."""
 _found_before: Final[dict[str, dict[Path, None]]] = {}
 
 
@@ -123,23 +126,48 @@ def git_folder_of(place: Path) -> Path | None:
     """The folder of git that a `.git` is or names, without links; it need not be there."""
     try:
         return named_by(place) if place.is_file() else place.resolve()
-    except OSError:
+    except ODD:
         return None
 
 
 def named_by(path: Path) -> Path | None:
-    """The folder that a `.git` file names, without links."""
+    """The folder that a `.git` file names, without links; `None` too if no folder can be named so.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
     with path.open("rb") as file:
         said = file.read(_NAMING_SIZE_MAX)
     if not said.startswith(_NAMING):
         return None
-    return (path.parent / os.fsdecode(said.removeprefix(_NAMING).rstrip(b"\r\n"))).resolve()
+    named = path.parent / os.fsdecode(said.removeprefix(_NAMING).rstrip(b"\r\n"))
+    try:
+        return named.resolve()
+    except ODD:
+        return None
+
+
+def is_folder(path: Path) -> bool:
+    """Whether a folder is there that can be looked into."""
+    try:
+        return path.is_dir() and is_open(path)
+    except ODD:
+        return False
+
+
+def is_open(path: Path) -> bool:
+    """Whether the modes let this user read a file, or look into a folder."""
+    return os.access(path, os.R_OK | (os.X_OK if path.is_dir() else 0))
 
 
 def entries_of(folder: Path) -> list[Path]:
-    """What is in a folder, but links that were put aside."""
+    """What is in a folder, but links and closed folders that were put aside."""
     entries = sorted(folder.iterdir())
-    return [one for one in entries if not (one.name.endswith(ASIDE) and one.is_symlink())]
+    return [one for one in entries if not (one.name.endswith(ASIDE) and _is_useless(one))]
+
+
+def _is_useless(path: Path) -> bool:
+    return path.is_symlink() or not is_open(path)
 
 
 def modules_of(git_folder: Path, depth: int = 0) -> Iterator[Path]:
