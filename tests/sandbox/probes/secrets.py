@@ -97,6 +97,5 @@ if number != -1:
     print(ctypes.string_at(at))
 """
         ),
-        open_in_landlock="System V memory has no rule in Landlock",
     ),
 )

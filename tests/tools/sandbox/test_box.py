@@ -304,6 +304,16 @@ async def test_no_file_that_runs_as_its_owner_is_left(home: Path, backend: str) 
     assert (home / "ws/g/ran").exists()
 
 
+async def test_no_memory_segment_is_left(home: Path, backend: str) -> None:
+    command = (
+        "import ctypes; l = ctypes.CDLL(None); n = l.shmget(0, ctypes.c_size_t(4096), 0o1600);"
+        " l.shmctl(n, 0, None); print(n >= 0)"
+    )
+    said = await shown(tools(home / "ws", backend), f"python3 -c '{command}'")
+    # One in the namespace of bubblewrap ends with it.
+    assert said == f"{backend == 'bubblewrap'}\n[exit code 0]"
+
+
 async def test_programs_may_look_at_the_addresses_of_their_own_network(home: Path) -> None:
     program = (
         "import socket; s = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0); s.bind((0, 0));"

@@ -24,7 +24,7 @@ def test_the_numbers_are_those_of_the_kernel(machine: str) -> None:
     found = re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)", text)
     numbers = {name: int(number) for name, number in found}
     column = seccomp.MACHINES[machine]
-    named = {**seccomp._DENIED, **seccomp._OTHERS, **seccomp._WITH_MODE}
+    named = {**seccomp._DENIED, **seccomp._SHARED, **seccomp._OTHERS, **seccomp._WITH_MODE}
     here = {name: both[column] for name, both in named.items() if both[column] != -1}
     known = {name: number for name, number in here.items() if name in numbers}
     assert known == {name: numbers[name] for name in known}
@@ -40,6 +40,10 @@ def test_it_allows_what_it_does_not_know_and_kills_other_machines(machine: str) 
     assert answer(code, arch=mine, number=1) == 0x7FFF0000
     for name, numbers in seccomp._DENIED.items():
         assert answer(code, arch=mine, number=numbers[column]) == 0x00050001, name
+    shared = seccomp.make_filter(machine, [seccomp.AF_UNIX], has_own_ipc=False)
+    for name, numbers in seccomp._SHARED.items():
+        assert answer(code, arch=mine, number=numbers[column]) == 0x7FFF0000, name
+        assert answer(shared, arch=mine, number=numbers[column]) == 0x00050001, name
     clone, clone3, socket, ioctl = (
         seccomp._OTHERS[name][column] for name in ("clone", "clone3", "socket", "ioctl")
     )

@@ -121,7 +121,9 @@ class Prepared:
     ) -> list[str]:
         is_bubblewrap = backend.name == "bubblewrap"
         code = seccomp.make_filter(
-            os.uname().machine, families(is_bubblewrap=is_bubblewrap, has_network=order.has_network)
+            os.uname().machine,
+            families(is_bubblewrap=is_bubblewrap, has_network=order.has_network),
+            has_own_ipc=is_bubblewrap,
         )
         rules = None if is_bubblewrap else landlock.make_rules(mounts, backend.version[0])
         told = {

@@ -96,6 +96,23 @@ _DENIED: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
     }
 )
 """By name, the numbers on x86-64 and on 64-bit ARM."""
+_SHARED: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
+    {
+        "shmget": (29, 194),
+        "shmat": (30, 196),
+        "shmctl": (31, 195),
+        "semget": (64, 190),
+        "semop": (65, 193),
+        "semctl": (66, 191),
+        "semtimedop": (220, 192),
+        "msgget": (68, 186),
+        "msgsnd": (69, 189),
+        "msgrcv": (70, 188),
+        "msgctl": (71, 187),
+        "mq_open": (240, 180),
+    }
+)
+"""Of memory segments, semaphores and queues, which outlive the programs that make them."""
 _DENIED_X86: Final = (172, 173, 174, 177, 178, 180)
 """`iopl`, `ioperm` and what is left of old module and NFS calls."""
 _OTHERS: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
@@ -140,12 +157,14 @@ MACHINES: Final[Mapping[str, int]] = MappingProxyType({"x86_64": 0, "aarch64": 1
 """The machines there is a table for, as `os.uname` calls them, with its column."""
 
 
-def make_filter(machine: str, families: Iterable[int]) -> bytes:
+def make_filter(machine: str, families: Iterable[int], *, has_own_ipc: bool = True) -> bytes:
     """The filter as `--seccomp` of bubblewrap and `prctl(PR_SET_SECCOMP)` take it.
 
     Args:
         machine: a key of `MACHINES`.
         families: the socket families that may be opened; pairs of sockets always may.
+        has_own_ipc: whether segments and queues are in a namespace that ends with the command;
+            otherwise they would stay, and those of others be open, so there are none.
     """
     column = MACHINES[machine]
     code: list[bytes] = []
@@ -164,7 +183,7 @@ def make_filter(machine: str, families: Iterable[int]) -> bytes:
     if column == 0:
         add(_JUMP_AT_LEAST, _X32, 0, 1)
         add(_RETURN, _KILL)
-    for numbers in _DENIED.values():
+    for numbers in (*_DENIED.values(), *(() if has_own_ipc else _SHARED.values())):
         deny(numbers[column])
     for number in _DENIED_X86 if column == 0 else ():
         deny(number)
