@@ -342,14 +342,13 @@ class LocalStore:
                 kept = cut_torn_tail(self._disk, path, found, self.folders.quarantine)
                 note = f"an unfinished write was cut off and kept in {kept}"
             remove_drafts(self._disk, drafts_of(path), thread_id)
+            stopped = "" if loaded.fold.is_idle else self._why_stopped(thread_id)
             journal = Journal.open(self._disk, path, loaded.head)
         except BaseException:
             self._disk.close(lock)
             raise
         writer = self._writer(loaded.fold, journal, lock, in_trash=in_trash)
-        writer.note = note
-        if not loaded.fold.is_idle:
-            writer.stopped = self._why_stopped(thread_id)
+        writer.note, writer.stopped = note, stopped
         writer.snapshot_head = loaded.snapshot_head
         writer.snapshot_size = loaded.snapshot_size
         return writer

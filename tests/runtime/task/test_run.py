@@ -103,7 +103,10 @@ async def test_a_cancelled_task_stays_where_it_is_and_goes_on(desk: Desk) -> Non
     assert engine.state == "Planning"
     assert await engine.run() == DONE
     assert desk.heard.of(outputs.Notice) == [
-        outputs.Notice("work had stopped in Planning; going on from there")
+        outputs.Notice(
+            "its program had stopped the work (cancelled by the user) in Planning; "
+            "going on from there"
+        )
     ]
     assert engine.memory.step == 1
     await close(desk, engine)
