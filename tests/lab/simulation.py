@@ -433,10 +433,10 @@ class Simulation:
             process.disk.die()
         process = self.now_at = Process(self)
         self.processes = [process]
-        for thread_id in [*process.trash.ids()]:
-            process.trash.take_back([thread_id])
         with process.trash.held():
             process.trash.settle()
+        for thread_id in [*process.trash.ids()]:
+            process.trash.take_back([thread_id])
         for thread_id, known in self.known.items():
             known.is_trashed = False
             try:

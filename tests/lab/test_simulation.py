@@ -130,7 +130,7 @@ OURS: Final[dict[str, tuple[Callable[[], AbstractContextManager[Any]], set[str]]
         for name, kinds in {
             "no fsync": {"lost", "stuck", "refused", "changed"},
             "acknowledged before synced": {"lost", "stuck", "refused", "changed"},
-            "write error swallowed": {"lost", "stuck", "refused", "changed"},
+            "write error swallowed": {"lost", "stuck", "refused", "changed", "unreadable"},
             "sync error swallowed": {"lost", "stuck", "refused", "unreadable"},
             "torn end not cut": {"stuck", "refused", "unreadable", "version"},
             "snapshot renamed before synced": {"damaged"},

@@ -26,7 +26,7 @@ from treadle.errors import (
     UsageError,
 )
 from treadle.store.folders import JOURNAL, LOCK, SNAPSHOT
-from treadle.store.journal import told_as
+from treadle.store.journal import settle, told_as
 from treadle.store.local import LocalStore
 from treadle.store.second_names import add_name
 from treadle.store.taking_in import whole_lines
@@ -213,6 +213,8 @@ class Trash:
             except ThreadBusyError:
                 continue
             try:
+                # What a failed sync has left may be read today and be gone tomorrow.
+                settle(self._disk, self._folders.find(thread_id)[0])
                 held = _Held(thread_id)
                 self._move(held, to_trash=self._is_trashed(thread_id))
                 done.append(thread_id)
