@@ -17,8 +17,12 @@ from store.hostile_kinds import HOSTILE, NAMES
 from store.shelf import Shelf, fill
 from treadle.errors import TreadleError
 from treadle.store.replay import check
+from treadle.thread.ids import is_thread_id
 
 CONTROL: Final = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+UNFINISHED: Final = {b"", b"{", bytes(4096)}
+"""What the creation of a thread may leave when it is stopped: `verify` puts it in quarantine."""
 
 
 def bench_in(shelf: Shelf, folder: Path, good: str) -> Bench:
@@ -180,6 +184,14 @@ def test_the_commands_stand_a_store_of_nothing_but_hostile_threads(
 ) -> None:
     shelf, good = crowded
     before = contents(shelf.threads)
+    unfinished = {
+        name
+        for name, content in before.items()
+        if content in UNFINISHED
+        and is_thread_id(name.removesuffix(".jsonl"))
+        and name.removesuffix("l") not in before
+    }
+    assert len(unfinished) >= len(UNFINISHED)
     listed = told("list")
     assert listed.returncode == 0
     shown = told("show", good)
@@ -188,5 +200,10 @@ def test_the_commands_stand_a_store_of_nothing_but_hostile_threads(
     verified = told("verify")
     assert verified.returncode != 0
     assert any(good in line for line in verified.stdout.splitlines())
-    assert contents(shelf.threads) == before
+    after = contents(shelf.threads)
+    assert {name: after.get(name) for name in before} == before | dict.fromkeys(unfinished)
+    assert {name for name in {*after} - {*before} if not name.endswith(".lock")} == set()
+    quarantine = shelf.places.data / "quarantine"
+    kept = sorted(path.read_bytes() for path in quarantine.iterdir())
+    assert kept == sorted(UNFINISHED - {b""})
     assert not (shelf.places.data.parent / "canary").exists()

@@ -337,7 +337,7 @@ def test_a_thread_this_version_cannot_have_is_refused_and_said_to_be_so(
         shelf.store.load(thread_id)
     refused(shelf, thread_id, UnknownEntryError)
     [line] = shelf.store.list()
-    assert (line.id, line.state) == (thread_id, "unreadable")
+    assert (line.id, line.state) == (thread_id, "unsupported")
     assert line.problem
 
 

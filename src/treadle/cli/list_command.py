@@ -210,8 +210,9 @@ def _kind(line: ThreadSummary) -> str:
 
 
 def _state(line: ThreadSummary) -> str:
-    from treadle.store.local import UNREADABLE
+    from treadle.store.local import DAMAGED, UNREADABLE, UNSUPPORTED
 
     if line.problem:
-        return "cannot be read" if line.state == UNREADABLE else "damaged"
+        words = {UNREADABLE: "cannot be read", UNSUPPORTED: UNSUPPORTED}
+        return words.get(line.state, DAMAGED)
     return "waits for approval" if line.questions else line.state.replace("_", " ")

@@ -8,13 +8,22 @@ the data and would report success: the writer is finished, and the thread is ope
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from hashlib import sha256
+from typing import Final
 
 from treadle.errors import DiskError, StaleWriterError
 from treadle.store.disk import Disk
-from treadle.thread.record import Condition, Head, Record, Scan, Scanner, encode_batch
+from treadle.thread.record import Condition, Head, Record, Scan, Scanner, encode_batch, scan
+
+CREATION_SIZE_MAX: Final = 64 * 1024
+"""So many bytes of a journal tell whether it can be no more than an unfinished first write."""
+
+_FIRST: Final = b'{"seq":1,"at":"'
+_NEVER_WRITTEN: Final = re.compile(rb'[\x01-\x09\x0b-\x1f]|,"hash":"[0-9a-f]{32}"\}[^\n\0,}\]]')
+"""Control characters, and anything but the end of the line behind the end of a record."""
 
 
 @contextmanager
@@ -228,6 +237,29 @@ def stands_on(disk: Disk, path: str, head: Head) -> bool:
             return disk.read_range(path, head.size - len(seal), len(seal)) == seal
         except FileNotFoundError:
             return False
+
+
+def is_unfinished_creation(disk: Disk, path: str) -> bool:
+    """Whether a journal holds no record, and can be what a first write left that was stopped.
+
+    That is the beginning of a write, in which pages may be missing: those read as NULs. A whole
+    line without any is damage, or not ours at all; nobody may take that for nothing.
+
+    Raises:
+        DiskError: it cannot be read.
+    """
+    with told_as("read", path):
+        try:
+            # A whole first record stands for most journals; no more is read of those.
+            data = disk.read_range(path, 0, CREATION_SIZE_MAX)
+        except FileNotFoundError:
+            return False
+    found = scan(data)
+    if found.records or found.condition is Condition.CORRUPT or _NEVER_WRITTEN.search(data):
+        return False
+    line, end, _ = data.partition(b"\n")
+    begun, hole, _ = line.partition(b"\0")
+    return (begun.startswith(_FIRST) or _FIRST.startswith(begun)) and (not end or bool(hole))
 
 
 def cut_torn_tail(disk: Disk, path: str, found: Scan, quarantine: str) -> str:

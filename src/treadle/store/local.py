@@ -31,7 +31,7 @@ from treadle.store.outputs import Outputs
 from treadle.store.places import Places
 from treadle.store.reading import LoadedThread, Reader, header_of
 from treadle.store.writer import ThreadWriter
-from treadle.thread.codec import Entry, Event, decode_entry, encode_entry
+from treadle.thread.codec import Entry, Event, UnknownEntryError, decode_entry, encode_entry
 from treadle.thread.facts import FORMAT_VERSION, Base, Recovered, ThreadCreated
 from treadle.thread.fold import CHAT, ThreadFold
 from treadle.thread.history import Rest, rests
@@ -45,8 +45,9 @@ ID_LENGTH_MIN: Final = 4
 
 DAMAGED: Final = "damaged"
 UNREADABLE: Final = "unreadable"
-"""The states, in lists, of threads of which nothing can be shown: of a journal that holds nothing
-intact, and of one that the disk refuses to read just now."""
+UNSUPPORTED: Final = "unsupported"
+"""The states, in lists, of threads of which nothing can be shown: what is there is not intact, the
+disk refuses to read it just now, or another version of Treadle wrote it."""
 
 FORK_TRIES: Final = 5
 """So often a fork is begun anew because the other thread was scrubbed meanwhile."""
@@ -440,7 +441,8 @@ class LocalStore:
         except UnknownThreadError:
             return None
         except TreadleError as error:
-            state = UNREADABLE if isinstance(error, DiskError) else DAMAGED
+            others = {DiskError: UNREADABLE, UnknownEntryError: UNSUPPORTED}
+            state = next((others[kind] for kind in others if isinstance(error, kind)), DAMAGED)
             return ThreadSummary(thread_id, 0, "", "", None, state, 0, problem=error.message)
         # The file's name decides: what a foreign file says it is may be another thread.
         return replace(loaded.fold.summary(loaded.problem), id=thread_id)

@@ -12,6 +12,7 @@ from treadle.core.events import name_of
 from treadle.core.task.machine import TaskState
 from treadle.errors import MissingBlobError, TreadleError
 from treadle.store.blobs import Blobs
+from treadle.store.journal import is_unfinished_creation
 from treadle.store.local import LocalStore
 from treadle.thread.codec import decode_entry
 from treadle.thread.fold import ThreadFold
@@ -154,8 +155,10 @@ def _missing_blobs(
 
 def _is_beginning(store: LocalStore, thread_id: str, found: Scan) -> bool:
     """Whether a thread is being made, or its creation was stopped: there never was a record."""
-    is_empty = not found.records and found.condition is not Condition.CORRUPT
-    return is_empty and not store.snapshot_of(thread_id)[0]
+    if found.records or store.snapshot_of(thread_id)[0]:
+        return False
+    path, _ = store.folders.find(thread_id)
+    return is_unfinished_creation(store.folders.disk, path)
 
 
 def check(store: LocalStore, thread_id: str) -> Report:

@@ -2,8 +2,9 @@
 
 - A move to the trash or back: the thread has a name in both folders. The move is finished, or
   undone if it was not recorded yet.
-- The creation of a thread: there is a journal without a whole record, so nothing of it was
-  acknowledged. It goes; bytes of it are kept in quarantine.
+- The creation of a thread: the journal holds the beginning of a first write at most, so nothing
+  of it was acknowledged. It goes; bytes of it are kept in quarantine. Any other journal without a
+  record is damaged, or somebody else's file: it is left alone.
 - A scrub: its mark says that the text may still stand somewhere. The person runs it again, as
   nobody else knows the text.
 """
@@ -22,7 +23,12 @@ from msgspec import Struct
 from treadle.errors import DiskError, StorageBusyError, ThreadBusyError
 from treadle.store.drafts import drafts_of, replace_file
 from treadle.store.folders import JOURNAL, LOCK, SNAPSHOT, Folders
-from treadle.store.journal import cut_torn_tail, told_as
+from treadle.store.journal import (
+    CREATION_SIZE_MAX,
+    cut_torn_tail,
+    is_unfinished_creation,
+    told_as,
+)
 from treadle.store.local import LocalStore
 from treadle.store.upkeep.trash import Trash
 from treadle.thread.ids import is_thread_id
@@ -30,9 +36,6 @@ from treadle.thread.record import Condition, scan
 
 Sign: TypeAlias = Callable[[bytes], bytes]
 """(salt) -> what only who knows the text can say of it."""
-
-HEADER_SIZE_MAX: Final = 64 * 1024
-"""Bytes of a journal that may be no more than an unfinished first write."""
 
 SALT_SIZE: Final = 16
 _MARK: Final = "scrub-"
@@ -81,21 +84,11 @@ def cut_creations(store: LocalStore) -> Iterator[str]:
     for name, found in stats.items():
         thread_id = name.removesuffix(JOURNAL)
         is_one = name.endswith(JOURNAL) and is_thread_id(thread_id)
-        is_short = is_one and found.size <= HEADER_SIZE_MAX
-        if is_short and thread_id + SNAPSHOT not in stats and _is_cut(folders, thread_id):
+        is_short = is_one and found.size <= CREATION_SIZE_MAX
+        if not is_short or thread_id + SNAPSHOT in stats:
+            continue
+        if is_unfinished_creation(folders.disk, folders.path(thread_id, JOURNAL)):
             yield thread_id
-
-
-def _is_cut(folders: Folders, thread_id: str) -> bool:
-    path = folders.path(thread_id, JOURNAL)
-    with told_as("read", path):
-        try:
-            # A whole first record stands for most of them; no more is read of those.
-            head = folders.disk.read_range(path, 0, HEADER_SIZE_MAX)
-        except FileNotFoundError:
-            return False
-    found = scan(head)
-    return not found.records and found.condition is not Condition.CORRUPT
 
 
 def _undo_creation(store: LocalStore, thread_id: str) -> None:
@@ -106,7 +99,7 @@ def _undo_creation(store: LocalStore, thread_id: str) -> None:
         return  # it is being made
     path = folders.path(thread_id, JOURNAL)
     try:
-        if not _is_cut(folders, thread_id):
+        if not is_unfinished_creation(folders.disk, path):
             return
         with told_as("remove", path):
             found = scan(folders.disk.read(path))
