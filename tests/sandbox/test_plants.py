@@ -394,7 +394,6 @@ async def test_while_a_command_runs_the_persons_own_git_is_not_led_astray(
     planted = {
         REPOSITORY: f"cp -r .git c; {evil.format('c/config')}; (echo ../c > .git/commondir)",
         PLAIN: _bare("."),
-        SUBFOLDER: _bare("."),
     }
     for kind, command in planted.items():
         with a_place(monkeypatch, kind) as place:
@@ -408,6 +407,17 @@ async def test_while_a_command_runs_the_persons_own_git_is_not_led_astray(
             await asyncio.to_thread((place.workspace / "go").write_text, "x\n")
             await running
             assert used == "", kind
+
+
+@pytest.mark.parametrize("backend", [BUBBLEWRAP, LANDLOCK])
+async def test_in_a_folder_of_a_repository_head_is_a_commit_and_no_file(
+    monkeypatch: pytest.MonkeyPatch, backend: str
+) -> None:
+    """Beside a file of this name, `git diff HEAD` says that it could be either."""
+    for kind, is_there in ((SUBFOLDER, False), (PLAIN, True)):
+        with a_place(monkeypatch, kind) as place:
+            said = await execute(place.registry(backend), "ls")
+        assert ("HEAD" in said.split()) == is_there, kind
 
 
 @pytest.mark.parametrize("backend", [BUBBLEWRAP, LANDLOCK])

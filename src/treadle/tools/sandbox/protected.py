@@ -130,7 +130,9 @@ def _find_protected(folders: tuple[str, ...], settings: tuple[Path, ...]) -> Pro
                 _add_repository(Path(folder), found)  # it is a bare one itself
             else:
                 found.missing.append(str(Path(folder, GIT)))
-                _add_head(Path(folder), found)
+                # In a repository `HEAD` names a commit: a file of this name makes that ambiguous.
+                if not any(os.path.lexists(above / GIT) for above in Path(folder).parents):
+                    _add_head(Path(folder), found)
         repositories = find_repositories(folder)
         found.repositories.append(repositories)
         for place in repositories.places:
