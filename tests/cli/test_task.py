@@ -183,6 +183,7 @@ async def test_a_cost_limit_stops_a_task_and_a_turn(
         done = await shell("run", "look", *name, "--max-cost", "0.000001")
         assert (done.code, done.stdout) == (3, ""), done.stderr
         assert "Cost budget exceeded" in done.stderr
+        assert "is not known" not in done.stderr
         done = await shell("-p", "look", *name, "--max-cost", "$0.000001")
         assert (done.code, done.stdout) == (3, ""), done.stderr
         assert "Cost budget exceeded" in done.stderr

@@ -218,7 +218,9 @@ def _warn_of_unknown_price(setup: Setup, model_name: str, budget: TokenBudget | 
     from treadle.models.prices.table import price
 
     provider, _, model = model_name.partition(":")
-    if price(provider, model, Usage(1, 1)) is None:
+    entry = setup.loaded.catalog.providers.get(provider)
+    priced_as = (entry and entry.prices) or provider
+    if price(priced_as, model, Usage(1, 1)) is None:
         setup.notices.append(
             f"the price of {model_name} is not known: --max-tokens can stop it, --max-cost cannot"
         )
