@@ -196,7 +196,7 @@ def test_without_the_server_installed_it_says_what_to_install() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 5
-    assert 'pip install "treadle[server]"' in done.stderr
+    assert 'pip install ".[server]"' in done.stderr
 
 
 def test_importing_the_command_loads_nothing_of_the_server() -> None:

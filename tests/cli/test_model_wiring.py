@@ -193,8 +193,8 @@ async def test_what_nobody_knows_of_a_model_its_provider_is_asked_and_else_it_is
         told = await shell("-p", "hi", "-m", "mine:told")
         silent = await shell("-p", "hi", "-m", "mine:m")
     assert (told.code, silent.code) == (0, 0)
-    assert "nothing says how much" not in told.stderr
-    assert silent.stderr.count("nothing says how much mine:m reads") == 1
+    assert "the context window of" not in told.stderr
+    assert silent.stderr.count("the context window of mine:m is not known") == 1
     limits = [
         line["event"]["config"].get("context_tokens_max")
         for path in (Path(shell.environment["TREADLE_HOME"]) / "data" / "threads").glob("*.jsonl")

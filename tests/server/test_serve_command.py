@@ -192,4 +192,4 @@ def test_without_its_libraries_it_says_how_to_install_them(
     )
     assert found.returncode == 5
     assert f"the team server is not installed: {library} is missing" in found.stderr
-    assert 'pip install "treadle[server]"' in found.stderr
+    assert 'pip install ".[server]"' in found.stderr

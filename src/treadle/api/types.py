@@ -113,7 +113,7 @@ class NewShare(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Share(Struct, frozen=True):
-    """A link that was made; the token stands in `url` and is told this once."""
+    """A link that was made; the token stands in `url` and is not shown again."""
 
     url: str
     created_at: str
@@ -233,7 +233,7 @@ class NewToken(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Token(Struct, frozen=True):
-    """A token that was made: `token` is told this once."""
+    """A token that was made: `token` is not shown again."""
 
     id: int
     name: str

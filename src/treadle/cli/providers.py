@@ -158,8 +158,8 @@ class Models:
         if "context_tokens_max" in told:
             return ""
         return (
-            f"nothing says how much {name} reads, so its conversation is compacted only when it is "
-            f'refused as too long; set context_tokens_max under [model_traits."{name}"]'
+            f"the context window of {name} is not known, so a conversation is compacted only when "
+            f'it is refused as too long; set context_tokens_max under [model_traits."{name}"]'
         )
 
     def _key(self, provider: str, entry: ProviderEntry) -> str:

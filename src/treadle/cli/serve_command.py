@@ -75,7 +75,7 @@ MIB: Final = 1024 * 1024
 def command(**given: Any) -> None:
     """Keep the threads of many machines and people, and serve them over HTTP.
 
-    The first start makes an admin and prints the token of it, once; `treadle login URL` takes it on
+    The first start makes an admin and prints its token, once; `treadle login URL` takes it on
     each machine, and `treadle admin` makes everybody else.
 
     \b
@@ -114,7 +114,7 @@ def _serve(given: dict[str, Any], listening: socket.socket) -> int:
     if token is not None:
         click.echo(
             f"Made the user {accounts.FIRST_USER} of the organization "
-            f"{accounts.FIRST_ORGANIZATION}, an admin. The token of it, which is told this once:",
+            f"{accounts.FIRST_ORGANIZATION}, an admin. Its token, which is not shown again:",
             err=True,
         )
         click.echo(token)

@@ -22,5 +22,5 @@ def need_server() -> None:
     if missing:
         raise NotConfiguredError(
             f"the team server is not installed: {missing[0]} is missing",
-            hint='pip install "treadle[server]"',
+            hint='install it in a clone of Treadle: pip install ".[server]"',
         )

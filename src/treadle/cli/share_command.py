@@ -115,7 +115,7 @@ def _share(
     share = remote.share(thread_id, expires_at)
     told = (
         f"who has this link can read the thread as it is and will be, until "
-        f"{local_time(share.expires_at)}; it is told this once"
+        f"{local_time(share.expires_at)}; it is not shown again"
     )
     return {"thread": thread_id, "url": share.url, "expires_at": share.expires_at, "told": told}
 

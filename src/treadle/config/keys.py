@@ -72,9 +72,10 @@ def no_key_error(catalog: Catalog, environ: Mapping[str, str]) -> NotConfiguredE
     """What to tell a person who has chosen no model, and for whom none can be chosen."""
     entries = catalog.providers
     main = [entry.key_env for entry in entries.values() if entry.key_env and entry.default_model]
+    more = f" (`treadle models` names {len(main) - 2} more)" if len(main) > 2 else ""
     has_key = [name for name, entry in entries.items() if environ.get(entry.key_env, "").strip()]
     return NotConfiguredError(
-        f"no model is configured: set {' or '.join(main)}, or choose a model with "
+        f"no model is configured: set {' or '.join(main[:2])}{more}, or choose a model with "
         f"-m {next(iter(has_key), 'PROVIDER')}:MODEL; `treadle demo` works without"
     )
 

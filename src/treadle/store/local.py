@@ -463,8 +463,7 @@ class LocalStore:
         # An empty variable of a script, or a slip of the hand, begins every id.
         if len(prefix) - len(PREFIX) < ID_LENGTH_MIN:
             raise UsageError(
-                f"{text!r} is too short to mean a thread: any thread that happens to be the only "
-                "one would do",
+                f"{text!r} is too short to mean a thread",
                 hint=f"give {ID_LENGTH_MIN} characters of the id or more; `treadle list` shows it",
             )
         ids = self.folders.ids(in_trash=in_trash)
