@@ -24,7 +24,7 @@ from treadle.tools.builtin import builtin_tools
 from treadle.tools.registry import Registry
 from treadle.tools.sandbox.box import Sandbox
 from treadle.tools.sandbox.policy import Level, Policy
-from treadle.workspace.door import find_door
+from treadle.workspace.git_repository import find_repository
 
 TIMEOUT_S: Final = 60
 
@@ -459,10 +459,10 @@ async def check_odd(monkeypatch: pytest.MonkeyPatch, backend: str) -> None:
                 missed[name] = said, again
             for folder in place.workspace.iterdir():
                 if folder.is_dir() and os.access(folder, os.R_OK | os.X_OK):
-                    find_door(folder)
+                    find_repository(folder)
     with a_place(monkeypatch, PLAIN) as place:
         (place.workspace / ".git").write_bytes(b"gitdir: a\0b")
-        assert find_door(place.workspace) is None
+        assert find_repository(place.workspace) is None
         assert await execute(place.registry(backend), "true") == "[exit code 0]"
     assert missed == {}
 

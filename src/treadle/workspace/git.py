@@ -13,8 +13,13 @@ from msgspec import Struct
 
 from treadle import helper_programs
 from treadle.thread.facts import CHANGED_COUNT_MAX, GitObserved
-from treadle.workspace.door import NOT_BARE, Door, find_door, told
 from treadle.workspace.git_durability import durable_options
+from treadle.workspace.git_repository import (
+    NOT_BARE,
+    GitRepository,
+    find_repository,
+    git_environment,
+)
 from treadle.workspace.process import NOT_STARTED, Ran, run
 from treadle.workspace.remote import choose_remote
 from treadle.workspace.status import Change, Status, parse_status
@@ -96,7 +101,7 @@ class Repository:
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder).resolve()
         helper_programs.exclude(self.folder)
-        self._layout: tuple[Door, Layout] | None = None
+        self._layout: tuple[GitRepository, Layout] | None = None
         self._remote: tuple[object, str | None] | None = None
 
     async def observe(self) -> GitObserved | Absent:
@@ -139,36 +144,37 @@ class Repository:
         """Where the repository lies; asked of git once, and again when another `.git` is found."""
         if not self._is_folder():
             return Absent(Absence.NO_FOLDER)
-        door = find_door(self.folder)
-        if door is None:
+        repository = find_repository(self.folder)
+        if repository is None:
             return Absent(Absence.NO_REPOSITORY)
-        if self._layout is not None and self._layout[0] == door:
+        if self._layout is not None and self._layout[0] == repository:
             return self._layout[1]
-        layout = await self._ask(door)
+        layout = await self._ask(repository)
         if isinstance(layout, Layout):
-            self._layout = door, layout
+            self._layout = repository, layout
             self._remote = None
         return layout
 
-    async def _ask(self, door: Door) -> Layout | Absent:
-        """What git makes of a door. Git looks for it by itself here: so it checks whose it is."""
+    async def _ask(self, repository: GitRepository) -> Layout | Absent:
+        """What git says of a repository. It finds it by itself here, so it checks the owner."""
         what = ("--show-toplevel", "--absolute-git-dir", "--show-prefix")
-        ran = await self._rev_parse(door, what)
-        if door.stray is not None:
-            ran = await self._rev_parse(door, what)  # it may just have come to be
+        ran = await self._rev_parse(repository, what)
+        if repository.stray_commondir is not None:
+            ran = await self._rev_parse(repository, what)  # it may just have come to be
         if ran.status != 0:
             return _absent(ran)
         lines = os.fsdecode(ran.out).split("\n")[:-1]
         if len(lines) != len(what):
             return Absent(Absence.FAILED, "the name of a folder holds a line break")
         root, git_dir, prefix = lines
-        if not door.leads_to(git_dir):
-            return Absent(Absence.FAILED, f"it takes {git_dir} for the one of {door.place}")
-        return Layout(Path(root), door.git_dir, door.common_dir, prefix)
+        if not repository.leads_to(git_dir):
+            return Absent(Absence.FAILED, f"it takes {git_dir} for the one of {repository.place}")
+        return Layout(Path(root), repository.git_dir, repository.common_dir, prefix)
 
-    async def _rev_parse(self, door: Door, what: Iterable[str]) -> Ran:
+    async def _rev_parse(self, repository: GitRepository, what: Iterable[str]) -> Ran:
         # Told where the settings are, git does not heed what they say of the work tree.
-        common = {"GIT_COMMON_DIR": str(door.common_dir)} if door.stray is not None else {}
+        has_stray = repository.stray_commondir is not None
+        common = {"GIT_COMMON_DIR": str(repository.common_dir)} if has_stray else {}
         return await self._look((*NOT_BARE, "rev-parse", *what), self.folder, common)
 
     def path_of(self, change: Change) -> Path:
@@ -221,7 +227,7 @@ class Repository:
         return await self._look(
             (*NOT_BARE, *arguments),
             folder or self.folder,
-            {**_told(layout), **(environment or {})},
+            {**_environment(layout), **(environment or {})},
             data=data,
             out_size_max=out_size_max,
             ends_when_full=ends_when_full,
@@ -266,14 +272,14 @@ class Repository:
             timeout_s: seconds after which it is ended, with its hooks.
             has_hooks: whether programs of the person's run in it.
         """
-        door = find_door(self.folder)
-        if door is None:
+        repository = find_repository(self.folder)
+        if repository is None:
             return _no_repository(Absent(Absence.NO_REPOSITORY))
-        layout = await self._ask(door)
+        layout = await self._ask(repository)
         if isinstance(layout, Absent):
             return _no_repository(layout)
-        if door.stray is not None:
-            return Ran(128, err=f"{door.stray} does not belong there; remove it".encode())
+        if (stray := repository.stray_commondir) is not None:
+            return Ran(128, err=f"{stray} does not belong there; remove it".encode())
         inherited = _inherited()
         program = helper_programs.find_program("git")
         if program is None:
@@ -281,7 +287,7 @@ class Repository:
         return await run(
             (program, *NOT_BARE, *durable_options(program), *arguments, *_FROM_INPUT),
             self.folder,
-            inherited if has_hooks else {**inherited, **_told(layout)},
+            inherited if has_hooks else {**inherited, **_environment(layout)},
             data=literally(paths),
             timeout_s=timeout_s,
             out_size_max=OUT_SIZE_MAX,
@@ -295,7 +301,7 @@ class Repository:
         """
         if self._layout is None:
             return False
-        inherited = {**_inherited(), **_told(self._layout[1])}
+        inherited = {**_inherited(), **_environment(self._layout[1])}
         program = helper_programs.find_program("git")
         if program is None:
             return False
@@ -330,8 +336,8 @@ def literally(paths: Iterable[str]) -> bytes:
     return b"".join(b":(top,literal)" + os.fsencode(path) + b"\0" for path in paths)
 
 
-def _told(layout: Layout) -> dict[str, str]:
-    return told(layout.git_dir, layout.common_dir, layout.root)
+def _environment(layout: Layout) -> dict[str, str]:
+    return git_environment(layout.git_dir, layout.common_dir, layout.root)
 
 
 def _no_repository(absent: Absent) -> Ran:

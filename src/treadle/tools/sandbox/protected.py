@@ -139,7 +139,7 @@ def _find_protected(folders: tuple[str, ...], settings: tuple[Path, ...]) -> Pro
             if not _is_missing(place):
                 # Who could rename a folder on the way could put another repository there.
                 found.kept += ways_to(place, folder)
-                steered += _add_door(place, found, settings, folders)
+                steered += _add_git_path(place, found, settings, folders)
     for path, is_folder in dict.fromkeys(steered):
         for folder in folders:
             if is_in(path, folder):
@@ -196,7 +196,7 @@ def _add_head(folder: Path, found: _Found) -> None:
         found.stubs.append((str(head), _NO_HEAD))
 
 
-def _add_door(
+def _add_git_path(
     place: Path, found: _Found, settings: Iterable[Path], folders: Iterable[str]
 ) -> list[tuple[str, bool]]:
     """A `.git`; and what the settings behind it lead to."""

@@ -20,7 +20,7 @@ _NAMING_SIZE_MAX: Final = 4096
 _NAMING: Final = b"gitdir: "
 
 
-class Door(Struct, frozen=True):
+class GitRepository(Struct, frozen=True):
     """A `.git` and what it leads to.
 
     `place` is the folder that holds it, `identity` changes when another one is put there.
@@ -33,7 +33,7 @@ class Door(Struct, frozen=True):
     common_dir: Path
 
     @property
-    def stray(self) -> Path | None:
+    def stray_commondir(self) -> Path | None:
         """A file that would make git take its settings from elsewhere, where git never has one.
 
         While a command runs, a sandbox keeps one there that leads back to where it stands.
@@ -49,7 +49,7 @@ class Door(Struct, frozen=True):
         return os.path.realpath(git_dir) == str(self.git_dir)
 
 
-def find_door(folder: Path) -> Door | None:
+def find_repository(folder: Path) -> GitRepository | None:
     """The nearest `.git` above a folder, or in it. An empty folder is none: it is in the way."""
     for place in (folder, *folder.parents):
         path = place / ".git"
@@ -64,11 +64,11 @@ def find_door(folder: Path) -> Door | None:
         # Work trees beside the main one lie in its repository: what their `commondir` says.
         is_beside = git_dir.parent.name == "worktrees" and (git_dir / "commondir").is_file()
         common_dir = git_dir.parent.parent if is_beside else git_dir
-        return Door(place, (found.st_dev, found.st_ino), git_dir, common_dir)
+        return GitRepository(place, (found.st_dev, found.st_ino), git_dir, common_dir)
     return None
 
 
-def told(git_dir: Path, common_dir: Path, root: Path) -> dict[str, str]:
+def git_environment(git_dir: Path, common_dir: Path, root: Path) -> dict[str, str]:
     """The environment in which git looks for nothing by itself."""
     return {
         "GIT_DIR": str(git_dir),
