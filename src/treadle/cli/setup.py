@@ -200,20 +200,22 @@ class Setup(Struct, frozen=True):
         policy = policy_of(self.loaded.settings, self.store.places)
         if self.choice.sandbox:
             policy = replace(policy, level=Level(self.choice.sandbox))
-        return Sandbox(replace(policy, network=self._network()), folder)
+        network = Network(self.choice.network or self.loaded.settings.network)
+        may_ask = self._may_ask()
+        if network is Network.ASK and not self.choice.network and not may_ask:
+            network = Network.OFF
+        return Sandbox(replace(policy, network=network, may_ask=may_ask), folder)
 
-    def _network(self) -> Network:
-        """Who may reach the network; where nobody can be asked, nobody, and the run goes on.
+    def _may_ask(self) -> bool:
+        """Whether anybody can be asked; if not, such calls are refused, and the run goes on.
 
         A run in `auto` that nobody watches would stop for good at the first call that asks. One
         that was told to ask does, and so does a thread in which a question waits already.
         """
-        network = Network(self.choice.network or self.loaded.settings.network)
         waits = self.thread is not None and bool(self.thread.machine.questions)
-        if self.choice.network or self.choice.may_change or waits or is_somebody_there():
-            return network
-        is_unwatched = network is Network.ASK and self._approval().asks_nothing
-        return Network.OFF if is_unwatched else network
+        if self.choice.may_change or waits or is_somebody_there():
+            return True
+        return not self._approval().asks_nothing
 
     def _tools(self) -> Sequence[AnyTool]:
         """A task keeps the tools it was begun with, unless a mode is chosen anew."""

@@ -5,10 +5,14 @@ from __future__ import annotations
 import hashlib
 import os
 import posixpath
+import re
 import signal
 import sys
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeAlias
 
 import msgspec
 from msgspec import Meta
@@ -17,6 +21,7 @@ from treadle import helper_programs
 from treadle.core.approval import Scope
 from treadle.core.tools import EffectClass, RiskLevel, ToolErrorKind
 from treadle.tools.danger.assess import assess
+from treadle.tools.danger.settings import Setting, settings_written
 from treadle.tools.danger.verdict import Danger
 from treadle.tools.failure import ToolFailure
 from treadle.tools.files import ABSENT, content_of
@@ -25,6 +30,8 @@ from treadle.tools.paths import Root, as_failure
 from treadle.tools.process import Cause, Ended, clean_environment, run
 from treadle.tools.registry import Arguments, ToolContext, tool
 from treadle.tools.sandbox.box import Sandbox
+from treadle.tools.sandbox.git_settings import may_be_written
+from treadle.tools.sandbox.held import Launch
 from treadle.tools.sandbox.policy import Network
 
 TIMEOUT_S: Final = 60.0
@@ -32,6 +39,14 @@ TIMEOUT_S_MAX: Final = 300.0
 """The original program's limits."""
 _SHOWN_SIZE: Final = 24
 """Digits of a digest in a kind, which people see: so many that nobody finds another content."""
+_SHUT: Final = re.compile(r"could not (write|lock) config file |put back, .*/\.git/config(, |$)")
+_SETTINGS_HINT: Final = (
+    "the settings of git are shut for this command; a person is asked about a `git config KEY "
+    "VALUE`, `git remote add`, `git branch -u` and the like that is called by itself, in its own "
+    "`cwd`"
+)
+Launcher: TypeAlias = Callable[[tuple[str, ...], str], AbstractContextManager[Launch]]
+"""Makes ready to run a program, given with its arguments, in a folder."""
 _SHELLS: Final = ("/bin/bash", "/usr/bin/bash")
 
 
@@ -61,6 +76,9 @@ def scope_of_bash(arguments: Arguments, context: ToolContext) -> Scope:
     standing = sandbox.standing(wants_network)
     asks_for_network = wants_network and sandbox.policy.network is Network.ASK
     reasons = ["it asks for the network"] if asks_for_network and not sandbox.is_off else []
+    settings = _settings_of(sandbox, arguments["command"])
+    if settings:
+        reasons.append(f"it writes settings of git: {', '.join(map(str, settings))}")
     if standing.why_wide:
         reasons.insert(0, f"the sandbox is wide open: {standing.why_wide}")
     return Scope(
@@ -69,10 +87,32 @@ def scope_of_bash(arguments: Arguments, context: ToolContext) -> Scope:
         ground=_digest((*where, standing.ground, wants_network)),
         content=content,
         confined=standing.confined,
-        must_ask=standing.must_ask,
-        refused=standing.refused,
+        must_ask=standing.must_ask or bool(settings),
+        refused=standing.refused or _why_not_written(sandbox, settings),
         file=file,
     )
+
+
+def _settings_of(sandbox: Sandbox, command: str) -> tuple[Setting, ...]:
+    """The settings of git that a command writes, where the sandbox shuts them."""
+    return settings_written(command) if sandbox.shuts_git_settings else ()
+
+
+def _why_not_written(sandbox: Sandbox, settings: Iterable[Setting]) -> str:
+    """Why no person is asked about settings of git; empty if one may be."""
+    for one in settings:
+        if one.value is not None and not may_be_written(one.key, one.value):
+            return (
+                f"no command may set {one}: it is none of the settings of which it is known that "
+                "git runs no program and reaches no other files by them. A person can set it in a "
+                "terminal"
+            )
+        if not sandbox.policy.may_ask:
+            return (
+                f"it writes settings of git ({one}), which a person has to allow, and nobody is "
+                "there to be asked. A person can do it in a terminal, or in `treadle chat`"
+            )
+    return ""
 
 
 def _bound_to_files(danger: Danger, root: Root, cwd: str) -> tuple[tuple[str, ...], str, str]:
@@ -146,7 +186,12 @@ async def bash(
         if sandbox is None or not _is_held(sandbox, network):
             ended, notes = await _run_free(context, command, cwd, folder, timeout_s, output)
         else:
-            ended, notes = await _run_held(sandbox, command, folder, timeout_s, output, network)
+            # Whatever was asked about was this.
+            settings = _settings_of(sandbox, command)
+            if why := _why_not_written(sandbox, settings):
+                raise ToolFailure(ToolErrorKind.REJECTED, why)
+            launcher = partial(sandbox.launch, wants_network=network, settings=settings)
+            ended, notes = await _run_held(launcher, command, folder, timeout_s, output)
     finally:
         os.close(folder)
         output.close()
@@ -189,13 +234,13 @@ async def _run_free(
 
 
 async def _run_held(
-    sandbox: Sandbox, command: str, folder: int, timeout_s: float, output: Output, network: bool
+    launcher: Launcher, command: str, folder: int, timeout_s: float, output: Output
 ) -> tuple[Ended, tuple[str, ...]]:
     # Whatever stands under this name when the command begins, it is reached from inside only.
     where = _place_of(folder)
     shell = next((path for path in _SHELLS if os.access(path, os.X_OK)), "/bin/sh")
     argv = (shell, "-c", command)
-    with sandbox.launch(argv, where, wants_network=network) as launch:
+    with launcher(argv, where) as launch:
         with as_failure("the command"):
             ended = await run(
                 launch.argv,
@@ -213,7 +258,9 @@ async def _run_held(
             notes = held.notes
         else:
             notes = ()
-    return ended, (*notes, *launch.notes())
+    notes = (*notes, *launch.notes())
+    is_shut_out = any(map(_SHUT.search, (output.text(), *notes)))
+    return ended, (*notes, _SETTINGS_HINT) if is_shut_out else notes
 
 
 def _place_of(folder: int) -> str:

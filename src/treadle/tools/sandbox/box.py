@@ -21,6 +21,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from treadle import helper_programs
+from treadle.tools.danger.settings import Setting
 from treadle.tools.path_rules import SECRET_FILES, PathRules, is_below, rules_for
 from treadle.tools.process import clean_environment
 from treadle.tools.run_files import STARTUP_NAMES
@@ -31,6 +32,7 @@ from treadle.tools.sandbox.detect import BACKENDS, find_backend
 from treadle.tools.sandbox.held import Launch
 from treadle.tools.sandbox.landlock import ABI_OF_SIGNALS
 from treadle.tools.sandbox.launch import Backend, Order, Prepared
+from treadle.tools.sandbox.open_settings import OpenSettings, files_to_open
 from treadle.tools.sandbox.placeholders import (
     Made,
     find_strangers,
@@ -140,6 +142,11 @@ class Sandbox:
         """Whether the person wants none."""
         return self.policy.level is Level.OFF
 
+    @property
+    def shuts_git_settings(self) -> bool:
+        """Whether commands can change the workspace, but not the settings of its repositories."""
+        return self.policy.level is Level.WORKSPACE_WRITE and not self._why_unheld
+
     def has_network(self, wants_network: bool) -> bool:
         """Whether a command reaches the network, if nobody says no."""
         if self.is_off or self.policy.network is Network.ON:
@@ -180,13 +187,21 @@ class Sandbox:
         return clean_environment(kept)
 
     @contextmanager
-    def launch(self, argv: tuple[str, ...], cwd: str, *, wants_network: bool) -> Iterator[Launch]:
+    def launch(
+        self,
+        argv: tuple[str, ...],
+        cwd: str,
+        *,
+        wants_network: bool,
+        settings: tuple[Setting, ...] = (),
+    ) -> Iterator[Launch]:
         """Make ready to run a program, and put things right afterwards. May take milliseconds.
 
         Args:
             argv: the program, by its whole path, and its arguments.
             cwd: the folder it begins in, beneath the workspace.
             wants_network: as in `standing`.
+            settings: those of git that a person lets it write.
 
         Raises:
             ToolFailure: something stands in the workspace that could not be protected.
@@ -194,6 +209,12 @@ class Sandbox:
         assert not self.is_off
         assert not self._why_unheld
         mounts, protected = self._mounts()
+        opened = files_to_open(protected, cwd) if settings else ()
+        protected = replace(
+            protected, shut=tuple(one for one in protected.shut if one not in opened)
+        )
+        mounts = replace(mounts, shut=tuple(one for one in mounts.shut if one not in opened))
+        written = OpenSettings(opened, settings)
         # What a run that was killed has left.
         undone = undo((*protected.absent, *find_strangers(protected.stubs)))
         put_aside: list[str] = []
@@ -208,11 +229,13 @@ class Sandbox:
                 finally:
                     prepared.close()
         finally:
+            # Before anything else runs git.
+            undone += written.put_back()
             left = remove_placeholders(made)
             strangers = find_strangers(protected.stubs)
             undone += undo(dict.fromkeys((*left, *protected.absent, *strangers)))
-            settings = own_settings(self._environ)
-            put_aside += put_programs_aside(self._writable, settings, before)
+            own = own_settings(self._environ)
+            put_aside += put_programs_aside(self._writable, own, before)
 
     # ---- what holds ----------------------------------------------------------------------------
 

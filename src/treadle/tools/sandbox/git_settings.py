@@ -37,6 +37,12 @@ Those of a partial clone are not here: they make `git status` fetch what is not 
 _HARMLESS_UPDATES: Final = frozenset({"checkout", "merge", "rebase", "none"})
 _HELPER: Final = re.compile(r"[A-Za-z0-9+.-]*::|-")
 """A URL that names the program that speaks to it, or looks like an option."""
+_OTHER_END: Final = re.compile(r"branch\..*\.(remote|pushremote)", re.DOTALL)
+"""The name of a remote, or the address of one."""
+_ADDRESS: Final = re.compile(r"(https?|ssh|git|git\+ssh)://(?!-)|([\w.-]+@)?[\w][\w.-]*:(?!:|//)")
+_LEADS_AWAY: Final = re.compile(
+    r"core\.(worktree|bare|repositoryformatversion|sharedrepository)|extensions\..*", re.DOTALL
+)
 _STEPS: Final = frozenset(
     b"pick p revert edit e reword r squash s fixup f label l reset t merge m update-ref u drop d"
     b" noop break b".split()
@@ -97,13 +103,21 @@ def find_risky_settings(file: Path) -> set[str]:
 
     Something is said too of a file that cannot be read.
     """
+    settings = read_settings(file)
+    if settings is None:
+        return {"they cannot be read"}
+    return {key for key, value in settings if _is_risky(key, value)}
+
+
+def read_settings(file: Path) -> list[tuple[str, str]] | None:
+    """The keys and values in a file, none if it is not there; `None` if it cannot be read."""
     try:
         found = file.lstat()
     except FileNotFoundError:
-        return set()
+        return []
     program = helper_programs.find_program("git")
     if not stat.S_ISREG(found.st_mode) or found.st_size > _SIZE_MAX or program is None:
-        return {"they cannot be read"}
+        return None
     command = (program, "config", "--file", str(file), "--no-includes", "-z", "--list")
     try:
         done = subprocess.run(
@@ -116,17 +130,33 @@ def find_risky_settings(file: Path) -> set[str]:
             check=False,
         )
     except subprocess.SubprocessError:
-        return {"they cannot be read"}
+        return None
     if done.returncode != 0:
-        return {"they cannot be read"}
+        return None
     settings = (os.fsdecode(one).partition("\n") for one in filter(None, done.stdout.split(b"\0")))
-    return {key for key, _, value in settings if _is_risky(key, value)}
+    return [(key, value) for key, _, value in settings]
+
+
+def may_be_written(key: str, value: str) -> bool:
+    """Whether a command that a person allowed may write a setting of a repository that is theirs.
+
+    Less than what a new repository may have: none may lead it to other files, nor to a repository
+    of this machine, in which a push would run the hooks.
+    """
+    if _is_risky(key, value) or _LEADS_AWAY.fullmatch(key):
+        return False
+    if key.endswith("url"):
+        return _ADDRESS.match(value) is not None
+    if _OTHER_END.fullmatch(key):
+        is_name = not value.startswith(("/", "~", "..")) and ":" not in value
+        return is_name or _ADDRESS.match(value) is not None
+    return True
 
 
 def _is_risky(key: str, value: str) -> bool:
     if not _HARMLESS.fullmatch(key):
         return True
-    if key.endswith("url"):
+    if key.endswith("url") or _OTHER_END.fullmatch(key):
         return _HELPER.match(value) is not None
     return key.endswith(".update") and value not in _HARMLESS_UPDATES
 

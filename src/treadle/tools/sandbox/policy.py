@@ -43,6 +43,7 @@ class Policy(Struct, frozen=True):
 
     `writable` and `readable` are folders outside the workspace that the person lets it change or
     see; `hidden` are paths nobody in a sandbox sees: this program's own threads and settings.
+    `may_ask` is whether a person is there to be asked about what is neither allowed nor refused.
     """
 
     level: Level = Level.WORKSPACE_WRITE
@@ -51,3 +52,4 @@ class Policy(Struct, frozen=True):
     readable: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
     limits: Limits = Limits()
+    may_ask: bool = True
