@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from treadle.tools import files
 from treadle.tools.failure import ToolFailure
 from treadle.tools.files import Written, content_of, overwrite, rewrite
 from treadle.tools.paths import Root
+from treadle.tools.sandbox.repositories import is_layout
 
 
 @pytest.fixture
@@ -117,6 +119,40 @@ def test_a_link_stays_a_link_and_its_target_is_named(root: Root, folder: Path) -
     assert overwrite(root, "link.txt", b"new").name == "sub/real.txt"
     assert (folder / "link.txt").is_symlink()
     assert (folder / "sub/real.txt").read_bytes() == b"new"
+
+
+def test_no_order_of_writes_makes_a_folder_that_git_takes_for_a_repository(folder: Path) -> None:
+    """Its settings would name programs for the `git status` of whoever works in it."""
+    settings = "[core]\n\tbare = false\n\tworktree = .\n\tfsmonitor = touch ran; false\n"
+    whole = {"HEAD": "ref: refs/heads/m\n", "config": settings, "objects/a": "", "refs/b/c": ""}
+    beside = {"HEAD": "ref: refs/heads/m\n", "commondir": "../elsewhere\n"}
+    orders = [order for parts in (whole, beside) for order in itertools.permutations(parts.items())]
+    wrong = []
+    for number, order in enumerate(orders):
+        place = folder / str(number)
+        place.mkdir()
+        refused = [name for name, text in order if not is_written(folder, place / name, text)]
+        git(place, "status")
+        if len(refused) != 1 or (place / "ran").exists() or is_layout(names(place)):
+            wrong.append((order, refused))
+    assert wrong == []
+    git(folder, "init", "-q", "--bare", "old.git")
+    (folder / "link").symlink_to("old.git")
+    inside = ("config", "hooks/post-update", "objects/info/alternates", "refs/heads/x/y")
+    ways = [folder / way / name for way in ("old.git", "link") for name in inside]
+    assert not [way for way in ways if is_written(folder, way, "x")]
+
+
+def is_written(folder: Path, path: Path, text: str) -> bool:
+    try:
+        overwrite(Root(folder), str(path), text.encode())
+    except ToolFailure:
+        return False
+    return True
+
+
+def git(folder: Path, *arguments: str) -> None:
+    subprocess.run(("git", *arguments), cwd=folder, capture_output=True, check=False)
 
 
 def test_a_change_that_fails_leaves_everything_as_it_was(root: Root, folder: Path) -> None:

@@ -11,7 +11,8 @@ Links that stay inside are followed, also absolute ones. The rules on top:
 
 - a file is a regular file; FIFOs, devices and sockets are refused before and after opening;
 - nothing is written into a folder called `.git` or `.treadle`, whatever name led there, and no file
-  or folder of that name is made: hooks and configurations run programs;
+  or folder of that name is made: hooks and configurations run programs. Nor is anything written
+  into a folder that git takes for a bare repository, or that what is written would make one;
 - what is hidden from tools (`path_rules.py`) is neither opened nor made, under whatever name: the
   identity of each folder on the way is compared, so links, mounts and the case of letters do not
   lead around it;
@@ -37,6 +38,7 @@ from treadle.core.tools import ToolErrorKind
 from treadle.errors import UsageError
 from treadle.tools.failure import ToolFailure
 from treadle.tools.path_rules import NO_RULES, PathRules
+from treadle.tools.sandbox.repositories import LAYOUT_NAMES, is_layout
 
 LINK_COUNT_MAX: Final = 40
 """Links followed for one path; the kernel's own limit."""
@@ -199,11 +201,13 @@ class Root:
             ToolFailure: it is.
         """
         _refuse_protected_name(name, path)
+        _refuse_layout(place, path, name)
         own = {_identity_of_name(one, place) for one in helper_programs.own_code()}
         with closing(self._up(place)) as ways:
             for child, parent in ways:
                 if _identity(child) in own:
                     raise _own(path)
+                _refuse_layout(parent, path)
                 for protected in PROTECTED_NAMES:
                     if _identity(child) == _identity_of_name(protected, parent):
                         raise _protected(protected, path)
@@ -355,6 +359,24 @@ def _refuse_protected_name(name: str, path: str) -> None:
         raise _protected(name.casefold(), path)
 
 
+def _refuse_layout(place: int, path: str, made: str = "") -> None:
+    """Refuse what lies in a bare repository, or makes one of a folder: its settings run programs.
+
+    Whoever works in that folder has git find it, also in a subfolder of another repository.
+    """
+    there = [
+        name
+        for name in LAYOUT_NAMES
+        if made.casefold() == name.casefold()
+        or _identity_of_name(name, place, follow=False) is not None
+    ]
+    if is_layout(there):
+        raise ToolFailure(
+            ToolErrorKind.FAILED,
+            f"{path}: git would take its folder for a repository, and tools write nothing in one",
+        )
+
+
 def _own(path: str) -> ToolFailure:
     message = f"{path}: Treadle itself runs from there, so tools do not write it"
     return ToolFailure(ToolErrorKind.FAILED, message)
@@ -419,9 +441,9 @@ def _identity(fd: int) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
-def _identity_of_name(name: str, place: int) -> tuple[int, int] | None:
+def _identity_of_name(name: str, place: int, *, follow: bool = True) -> tuple[int, int] | None:
     try:
-        found = os.stat(name, dir_fd=place)
+        found = os.stat(name, dir_fd=place, follow_symlinks=follow)
     except OSError:
         return None
     return found.st_dev, found.st_ino
