@@ -48,6 +48,7 @@ from treadle.tools.sandbox.protected import (
     ways_to,
 )
 from treadle.tools.sandbox.put_back import Copies, undo
+from treadle.tools.sandbox.replaced_files import MountedFiles
 from treadle.tools.sandbox.steering import own_settings
 
 OF_SESSION: Final = (
@@ -220,6 +221,7 @@ class Sandbox:
         put_aside: list[str] = []
         before = look_before(protected.repositories)
         made = make_placeholders(protected.missing, protected.stubs)
+        mounted = MountedFiles(protected.shut if self._backend.name == "bubblewrap" else ())
         try:
             with self._lay(mounts, protected, made, undone) as (mounts, env, data):
                 order = Order(argv, env, cwd, self.policy.limits, self.has_network(wants_network))
@@ -230,7 +232,7 @@ class Sandbox:
                     prepared.close()
         finally:
             # Before anything else runs git.
-            undone += written.put_back()
+            undone += (*written.put_back(), *mounted.put_back())
             left = remove_placeholders(made)
             strangers = find_strangers(protected.stubs)
             undone += undo(dict.fromkeys((*left, *protected.absent, *strangers)))
