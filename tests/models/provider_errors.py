@@ -1,5 +1,7 @@
 """What providers answer when they refuse: their own words, and the kind that each means.
 
+That a request is too long stands in `too_long_errors`.
+
 The words are those of error pages and of reports; numbers, names and ids in them are made up.
 """
 
@@ -14,170 +16,21 @@ Row = tuple[str, int, Any, LlmErrorKind, str]
 """Who, the HTTP status, the body, what it means, and words that the person must be told."""
 
 
-def _anthropic(message: str, kind: str = "invalid_request_error") -> dict[str, Any]:
+def as_anthropic(message: str, kind: str = "invalid_request_error") -> dict[str, Any]:
     return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_1"}
 
 
-def _openai(message: str, kind: Any = "invalid_request_error", code: Any = None) -> dict[str, Any]:
+def as_openai(
+    message: str, kind: Any = "invalid_request_error", code: Any = None
+) -> dict[str, Any]:
     return {"error": {"message": message, "type": kind, "param": None, "code": code}}
 
 
-def _google(message: str, reason: str = "", code: int = 400) -> dict[str, Any]:
+def as_google(message: str, reason: str = "", code: int = 400) -> dict[str, Any]:
     detail = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": reason}
     error = {"code": code, "message": message, "status": "INVALID_ARGUMENT"}
     return {"error": {**error, "details": [detail]} if reason else error}
 
-
-TOO_LONG: Final[tuple[Row, ...]] = tuple(
-    (who, status, body, K.CONTEXT_TOO_LONG, "")
-    for who, status, body in (
-        ("anthropic", 400, _anthropic("prompt is too long: 213462 tokens > 200000 maximum")),
-        (
-            "anthropic, with the answer",
-            400,
-            _anthropic(
-                "input length and `max_tokens` exceed context limit: 178959 + 64000 > 200000, "
-                "decrease input length or `max_tokens` and try again"
-            ),
-        ),
-        ("anthropic, bytes", 413, _anthropic("Request exceeds the maximum size", "x")),
-        ("openai", 400, _openai("too long", code="context_length_exceeded")),
-        ("openai, words", 400, _openai("Your input exceeds the context window of this model.")),
-        (
-            "openai, tokens per minute",
-            429,
-            _openai(
-                "Request too large for gpt-5 in organization org-x on tokens per min (TPM): Limit "
-                "30000, Requested 39283. The input or output tokens must be reduced.",
-                "tokens",
-                "rate_limit_exceeded",
-            ),
-        ),
-        (
-            "groq, tokens per minute",
-            413,
-            _openai(
-                "Request too large for model `llama-3.3-70b-versatile` in organization `org_x` on "
-                "tokens per minute (TPM): Limit 12000, Requested 19537, please reduce your message "
-                "size and try again.",
-                "tokens",
-                "rate_limit_exceeded",
-            ),
-        ),
-        ("groq", 400, _openai("Please reduce the length of the messages or completion.")),
-        (
-            "perplexity",
-            400,
-            {"error": {"message": "no", "type": "too_many_prompt_tokens", "code": 400}},
-        ),
-        (
-            "perplexity through openrouter",
-            400,
-            {
-                "error": {
-                    "message": "Provider returned error",
-                    "code": 400,
-                    "metadata": {
-                        "raw": '{"error":{"message":"Requested 115120 to generate tokens, following'
-                        ' a prompt of length 40055, which exceeds the max limit of 128000 tokens."'
-                        ',"type":"bad_request","code":400}}',
-                        "provider_name": "Perplexity",
-                    },
-                }
-            },
-        ),
-        (
-            "xai",
-            400,
-            {
-                "code": "Client specified an invalid argument",
-                "error": "This model's maximum prompt length is 131072 but the request contains "
-                "136973 tokens.",
-            },
-        ),
-        (
-            "kimi",
-            400,
-            _openai(
-                "Invalid request: Your request exceeded model token limit: 262144 (requested: 3"
-            ),
-        ),
-        (
-            "copilot",
-            400,
-            _openai("prompt token count of 135000 exceeds the limit of 128000", None, "invalid"),
-        ),
-        (
-            "copilot, code",
-            400,
-            _openai("no", None, "model_max_prompt_tokens_exceeded"),
-        ),
-        (
-            "together",
-            422,
-            _openai(
-                "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 8193. Given:"
-                " 8195 `inputs` tokens and 512 `max_new_tokens`"
-            ),
-        ),
-        (
-            "together, newer",
-            400,
-            _openai(
-                "The input (300 tokens) is longer than the model's context length (200 tokens)."
-            ),
-        ),
-        (
-            "gemini",
-            400,
-            _google("The input token count (1196265) exceeds the maximum number of tokens allowed"),
-        ),
-        (
-            "mistral",
-            400,
-            {
-                "object": "error",
-                "message": "Prompt contains 40000 tokens and 0 draft tokens, too large for model "
-                "with 32768 maximum context length",
-                "type": "invalid_request_prompt",
-                "code": "3051",
-            },
-        ),
-        ("minimax", 400, _openai("invalid params, context window exceeds limit (2013)")),
-        ("dashscope", 400, _openai("Range of input length should be [1, 30000]")),
-        ("z.ai", 400, {"error": {"code": "1261", "message": "Prompt exceeds max length"}}),
-        ("bedrock", 400, {"message": "Input is too long for requested model."}),
-        (
-            "vllm",
-            400,
-            {
-                "object": "error",
-                "message": "This model's maximum context length is 8192 tokens. However, you "
-                "requested 9000 tokens",
-                "type": "BadRequestError",
-                "code": 400,
-            },
-        ),
-        (
-            "llama.cpp",
-            400,
-            {
-                "error": {
-                    "code": 400,
-                    "message": "the request exceeds the available context size, try increasing it",
-                    "type": "exceed_context_size_error",
-                }
-            },
-        ),
-        ("ollama", 500, _openai("input length exceeds maximum context length", "api_error")),
-        (
-            "lm studio",
-            500,
-            "trying to keep the first 9000 tokens when context the overflows. However, the model is"
-            " loaded with context length of only 4096 tokens",
-        ),
-    )
-)
 
 OTHERS: Final[tuple[Row, ...]] = (
     (
@@ -197,7 +50,7 @@ OTHERS: Final[tuple[Row, ...]] = (
     (
         "openai, no billing",
         429,
-        _openai(
+        as_openai(
             "Your account is not active, please check your billing details on our website.",
             "billing_not_active",
             "billing_not_active",
@@ -208,14 +61,14 @@ OTHERS: Final[tuple[Row, ...]] = (
     (
         "openai, no quota",
         429,
-        _openai("You exceeded your current quota", "insufficient_quota", "insufficient_quota"),
+        as_openai("You exceeded your current quota", "insufficient_quota", "insufficient_quota"),
         K.PERMISSION,
         "quota",
     ),
     (
         "moonshot, no quota",
         429,
-        _openai(
+        as_openai(
             "Your account is suspended, please check your plan", "exceeded_current_quota_error"
         ),
         K.PERMISSION,
@@ -224,7 +77,7 @@ OTHERS: Final[tuple[Row, ...]] = (
     (
         "anthropic, no credit",
         400,
-        _anthropic(
+        as_anthropic(
             "Your credit balance is too low to access the Anthropic API. Please go to Plans & "
             "Billing to upgrade or purchase credits."
         ),
@@ -234,18 +87,64 @@ OTHERS: Final[tuple[Row, ...]] = (
     (
         "anthropic, limit of the account",
         400,
-        _anthropic(
+        as_anthropic(
             "You have reached your specified API usage limits. You will regain access on "
             "2026-12-01 at 00:00 UTC."
         ),
         K.PERMISSION,
         "2026-12-01",
     ),
-    ("deepseek, no balance", 402, _openai("Insufficient Balance", "x"), K.PERMISSION, "Balance"),
+    *(
+        (who, status, body, K.PERMISSION, "")
+        for who, status, body in (
+            (
+                "anthropic, limit of the workspace",
+                400,
+                as_anthropic(
+                    "You have reached your specified workspace API usage limits. You will"
+                ),
+            ),
+            ("anthropic, disabled", 400, as_anthropic("This organization has been disabled.")),
+            (
+                "xai, no credit",
+                429,
+                {
+                    "code": "Some resource has been exhausted",
+                    "error": "Your team 1 has either used all available credits or reached its "
+                    "monthly spending limit.",
+                },
+            ),
+            (
+                "gemini, no credit",
+                429,
+                [as_google("Your prepayment credits are depleted.", "", 429)],
+            ),
+            ("dashscope, no credit", 400, as_openai("no", "Arrearage", "Arrearage")),
+            (
+                "dashscope, no credit in words",
+                400,
+                as_openai("Access denied, please make sure your account is in good standing."),
+            ),
+            ("dashscope, no free tier", 429, as_openai("no", "AllocationQuota.FreeTierOnly")),
+            (
+                "fireworks, suspended",
+                412,
+                as_openai(
+                    "Account x is suspended, possibly due to reaching the monthly spending limit"
+                ),
+            ),
+            (
+                "minimax",
+                429,
+                {"base_resp": {"status_code": 1008, "status_msg": "insufficient balance"}},
+            ),
+        )
+    ),
+    ("deepseek, no balance", 402, as_openai("Insufficient Balance", "x"), K.PERMISSION, "Balance"),
     (
         "gemini, too many requests",
         429,
-        _google("You exceeded your current quota, please check your plan and billing.", "", 429),
+        as_google("You exceeded your current quota, please check your plan and billing.", "", 429),
         K.RATE_LIMITED,
         "quota",
     ),
@@ -259,7 +158,7 @@ OTHERS: Final[tuple[Row, ...]] = (
     (
         "openai, too many requests",
         429,
-        _openai(
+        as_openai(
             "Rate limit reached for gpt-5 in organization org-x on tokens per min (TPM): Limit "
             "30000, Used 29000, Requested 2000. Please try again in 2s.",
             "tokens",
@@ -271,7 +170,7 @@ OTHERS: Final[tuple[Row, ...]] = (
     (
         "anthropic, filtered",
         400,
-        _anthropic("Output blocked by content filtering policy"),
+        as_anthropic("Output blocked by content filtering policy"),
         K.CONTENT_FILTERED,
         "blocked",
     ),
@@ -296,7 +195,7 @@ OTHERS: Final[tuple[Row, ...]] = (
     (
         "azure, filtered",
         400,
-        _openai(
+        as_openai(
             "The response was filtered due to the prompt triggering Azure OpenAI's content "
             "management policy.",
             None,
@@ -308,14 +207,14 @@ OTHERS: Final[tuple[Row, ...]] = (
     (
         "dashscope, filtered",
         400,
-        _openai("Input data may contain inappropriate content."),
+        as_openai("Input data may contain inappropriate content."),
         K.CONTENT_FILTERED,
         "inappropriate",
     ),
     (
         "moonshot, filtered",
         400,
-        _openai("The request was rejected because it was considered high risk", "x"),
+        as_openai("The request was rejected because it was considered high risk", "x"),
         K.CONTENT_FILTERED,
         "high risk",
     ),
@@ -329,7 +228,54 @@ OTHERS: Final[tuple[Row, ...]] = (
         K.CONTENT_FILTERED,
         "guidelines",
     ),
-    ("deepseek, filtered", 400, _openai("Content Exists Risk"), K.CONTENT_FILTERED, "Risk"),
+    (
+        "openai, safety",
+        400,
+        as_openai("Your request was rejected as a result of our safety system."),
+        K.CONTENT_FILTERED,
+        "safety",
+    ),
+    (
+        "minimax, filtered",
+        400,
+        {"base_resp": {"status_code": 1026, "status_msg": "input new_sensitive"}},
+        K.CONTENT_FILTERED,
+        "new_sensitive",
+    ),
+    (
+        "gemini, a key that was found",
+        403,
+        [as_google("Your API key was reported as leaked. Please use another API key.", "", 403)],
+        K.AUTHENTICATION,
+        "leaked",
+    ),
+    (
+        "groq, an answer that cannot be read",
+        400,
+        {
+            "error": {
+                "message": "Parsing failed. Please adjust your prompt.",
+                "type": "invalid_request_error",
+                "code": "output_parse_failed",
+                "failed_generation": "<|channel|>",
+            }
+        },
+        K.SERVER,
+        "<|channel|>",
+    ),
+    (
+        "cerebras, a call that does not fit",
+        400,
+        {
+            "message": "Failed to generate tool_calls. Please adjust your prompt.",
+            "type": "invalid_request_error",
+            "param": "tool_calls",
+            "code": "wrong_api_format",
+        },
+        K.SERVER,
+        "tool_calls",
+    ),
+    ("deepseek, filtered", 400, as_openai("Content Exists Risk"), K.CONTENT_FILTERED, "Risk"),
     (
         "groq, a call that does not fit",
         400,
@@ -359,14 +305,14 @@ OTHERS: Final[tuple[Row, ...]] = (
     (
         "gemini, wrong key",
         400,
-        [_google("API key not valid. Please pass a valid API key.", "API_KEY_INVALID")],
+        [as_google("API key not valid. Please pass a valid API key.", "API_KEY_INVALID")],
         K.AUTHENTICATION,
         "valid API key",
     ),
     (
         "gemini, no key",
         400,
-        [_google("Missing or invalid Authorization header.")],
+        [as_google("Missing or invalid Authorization header.")],
         K.AUTHENTICATION,
         "Authorization",
     ),
@@ -439,31 +385,43 @@ OTHERS: Final[tuple[Row, ...]] = (
     (
         "anthropic, too much asked for",
         400,
-        _anthropic("max_tokens: 100000 > 64000, which is the maximum allowed number of output"),
+        as_anthropic("max_tokens: 100000 > 64000, which is the maximum allowed number of output"),
         K.BAD_REQUEST,
         "64000",
     ),
     (
         "openai, too much asked for",
         400,
-        _openai("max_tokens is too large: 100000. This model supports at most 16384 tokens."),
+        as_openai("max_tokens is too large: 100000. This model supports at most 16384 tokens."),
         K.BAD_REQUEST,
         "16384",
     ),
     (
+        "bedrock, too much asked for",
+        400,
+        {"message": "The maximum tokens you requested exceeds the model limit of 4096."},
+        K.BAD_REQUEST,
+        "4096",
+    ),
+    (
+        "openai, too many tools",
+        400,
+        as_openai("Invalid 'tools': the request exceeds the maximum number of tools, 128."),
+        K.BAD_REQUEST,
+        "tools",
+    ),
+    (
         "deepseek, out of range",
         400,
-        _openai("Invalid max_tokens value, the valid range of max_tokens is [1, 8192]"),
+        as_openai("Invalid max_tokens value, the valid range of max_tokens is [1, 8192]"),
         K.BAD_REQUEST,
         "8192",
     ),
     (
         "a wrong key that speaks of context",
         401,
-        _openai("no key for this context window"),
+        as_openai("no key for this context window"),
         K.AUTHENTICATION,
         "",
     ),
 )
-
-ROWS: Final = (*TOO_LONG, *OTHERS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
+import time
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
@@ -11,10 +11,13 @@ from typing import Any
 import httpx2
 import pytest
 
-from models.provider_errors import ROWS
+from models.provider_errors import OTHERS
+from models.too_long_errors import TOO_LONG
 from treadle.core.llm import LlmErrorKind as Kind
-from treadle.core.llm import Usage
+from treadle.core.llm import LlmRequest, Usage
 from treadle.core.retry import DELAY_S_FIRST, KIND_OF_STATUS
+from treadle.models.anthropic.stream import AnthropicAssembler
+from treadle.models.error_body import read_error
 from treadle.models.failure_kinds import KIND_OF_CODE, PHRASES
 from treadle.models.failures import (
     LONG_REQUEST,
@@ -24,6 +27,12 @@ from treadle.models.failures import (
     failure_of,
     retry_after_s,
 )
+from treadle.models.openai.chat_stream import ChatAssembler
+from treadle.models.openai.responses_stream import ResponsesAssembler
+from treadle.models.wire.sse import SseEvent
+from treadle.models.wire.stream import StreamError
+
+ROWS = (*TOO_LONG, *OTHERS)
 
 
 class StatusError(Exception):
@@ -83,12 +92,13 @@ def test_every_refusal_of_a_provider_is_known_and_told_in_its_words() -> None:
 
 
 def test_every_phrase_of_the_table_is_said_by_a_provider() -> None:
-    said = "\n".join(json.dumps(body, ensure_ascii=False) for _, _, body, _, _ in ROWS)
-    said = said.replace('\\"', '"').replace("\\n", " ")
-    alternatives = [
-        one for phrase in PHRASES for one in re.split(r"\|(?![^(]*\))", phrase.words.pattern)
+    said = [(read_error(body).words, kind) for _, _, body, kind, _ in ROWS]
+    unheard = [
+        pattern.pattern
+        for phrase in PHRASES
+        for pattern in phrase.words
+        if not any(kind is phrase.kind and pattern.search(words) for words, kind in said)
     ]
-    unheard = [one for one in alternatives if not re.search(one, said, re.IGNORECASE)]
     assert unheard == []
 
 
@@ -116,6 +126,35 @@ def test_an_error_in_the_middle_of_a_stream_is_the_servers_unless_it_says() -> N
     assert failure_in("boom", "x").message == "x: boom"
     assert failure_in(None, "x").message == "x: no reason given"
     assert failure_in({"error": {"message": {"deep": 1}}}, "x").message == "x: no reason given"
+
+
+def test_an_error_ends_a_stream_of_every_format_in_whatever_form_it_comes() -> None:
+    """Passed over, it would be told as a cut stream, and its reason would be lost."""
+    words = "insufficient balance"
+    misses = []
+    for body in (
+        {"error": {"message": words}},
+        {"error": words},
+        {"message": words, "code": "x"},
+        {"detail": words},
+        {"code": 500, "msg": words, "success": False},
+        {"base_resp": {"status_code": 1008, "status_msg": words}},
+    ):
+        for assembler in (
+            AnthropicAssembler("x:m", 0, 10),
+            ResponsesAssembler("x:m", salt=0, input_size=10),
+            ChatAssembler(LlmRequest("x:m", ()), "x:m"),
+        ):
+            try:
+                list(assembler.take(SseEvent("message", json.dumps(body).encode())))
+                misses.append((type(assembler).__name__, body, "passed over"))
+            except StreamError as error:
+                failure = failure_in(error.body, "x")
+                if failure.kind is not Kind.PERMISSION or words not in failure.message:
+                    misses.append((type(assembler).__name__, body, failure.message))
+    assert misses == []
+    well = {"choices": None, "usage": {}, "base_resp": {"status_code": 0, "status_msg": ""}}
+    list(ChatAssembler(LlmRequest("x:m", ()), "x:m").take(SseEvent("", json.dumps(well).encode())))
 
 
 @pytest.mark.parametrize(
@@ -202,12 +241,34 @@ def test_a_wait_is_never_shorter_than_the_first_of_our_own() -> None:
     assert failure_of(both, "x").retry_after_s == 1.0
 
 
-def test_a_server_may_name_a_moment_instead() -> None:
+def test_a_wait_that_stands_in_the_body_holds_too() -> None:
+    """Gemini names it nowhere else, and its limits are those of a minute."""
+    info = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "38.5s"}
+    body = {"error": {"code": 429, "message": "slow", "details": [{"reason": "X"}, info]}}
+    assert failure_of(StatusError(429, [body]), "x").retry_after_s == 38.5
+    assert failure_of(StatusError(429, body, retry_after="50"), "x").retry_after_s == 50
+    assert failure_in(body, "x").retry_after_s == 38.5
+    for nonsense in ("", "s", "soon", "nan", "infs"):
+        assert failure_in({"error": {"details": [{"retryDelay": nonsense}]}}, "x") == failure_in(
+            {"error": {}}, "x"
+        )
+
+
+def test_a_server_may_name_a_moment_instead(monkeypatch: pytest.MonkeyPatch) -> None:
     then = format_datetime(datetime.now(UTC) + timedelta(seconds=600), usegmt=True)
     asked = retry_after_s({"retry-after": then})
     assert asked is not None
     assert 500 < asked <= 600
     assert retry_after_s({"retry-after": "Sat, 01 Jan 2000 00:00:00 GMT"}) == 0.0
+    try:  # a moment without a zone is one of GMT, wherever this process runs
+        with monkeypatch.context() as there:
+            there.setenv("TZ", "UTC+9")
+            time.tzset()
+            bare = retry_after_s({"retry-after": then.removesuffix(" GMT")})
+    finally:
+        time.tzset()
+    assert bare is not None
+    assert 500 < bare <= 600
 
 
 def test_a_body_that_refers_to_itself_or_is_deep_ends() -> None:

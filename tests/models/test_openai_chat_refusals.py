@@ -17,6 +17,12 @@ from treadle.core.llm import LlmErrorKind
 from treadle.models.openai.chat import OpenAiChatProvider
 
 
+def ended_by(reason: str, **delta: Any) -> Answer:
+    """A stream that ends for a reason of its own."""
+    choices = [{"index": 0, "delta": {"role": "assistant", **delta}, "finish_reason": reason}]
+    return stream(sse(("message", {"choices": choices}), ("message", "[DONE]")))
+
+
 def told(message: str, code: Any = None, kind: Any = "invalid_request_error") -> dict[str, Any]:
     return {"error": {"message": message, "type": kind, "param": None, "code": code}}
 
@@ -111,6 +117,18 @@ REFUSALS: dict[str, tuple[Answer, LlmErrorKind]] = {
         stream(STREAMS["gpustack error"], framing="close", is_cut=True),
         K.OVERLOADED,
     ),
+    "minimax, fine": (
+        refusal(200, {"base_resp": {"status_code": 1008, "status_msg": "insufficient balance"}}),
+        K.PERMISSION,
+    ),
+    "gemini, a call that cannot be read": (
+        ended_by("function_call_filter: MALFORMED_FUNCTION_CALL"),
+        K.SERVER,
+    ),
+    "gemini, filtered": (ended_by("content_filter: PROHIBITED_CONTENT"), K.CONTENT_FILTERED),
+    "z.ai, filtered": (ended_by("sensitive", content="Half of it"), K.CONTENT_FILTERED),
+    "z.ai, failed": (ended_by("network_error", content="Half of it"), K.SERVER),
+    "z.ai, no room": (ended_by("model_context_window_exceeded"), K.CONTEXT_TOO_LONG),
     "a proxy, late": (stream(sse(("error", "gone away"))), K.SERVER),
 }
 

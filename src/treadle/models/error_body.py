@@ -2,7 +2,7 @@
 
 Every framework in front of a model wraps an error once more: under `error`, as JSON in a text, in
 `metadata.raw` (OpenRouter, around what the provider behind it said), in `detail` (FastAPI, around
-a text or a list of faults). What matters stands innermost.
+a text or a list of faults), in `base_resp` (MiniMax). What matters stands innermost.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from treadle.models.failure_kinds import FLAGGED_INPUT
+from treadle.models.failure_kinds import FAILED_GENERATION, FLAGGED_INPUT
 
 DEPTH_MAX: Final = 6
 """Wrappings that are looked through."""
@@ -23,23 +23,40 @@ _FAULTS_MAX: Final = 3
 
 
 class ErrorBody(Struct, frozen=True):
-    """The codes and types of an error, the innermost first, and its words; both may be empty."""
+    """The codes and types of an error, the innermost first, and its words; both may be empty.
+
+    `wait` is after how long to ask again, as `38.2s`: Google says it there and in no header.
+    """
 
     codes: tuple[str, ...]
     words: str
+    wait: str = ""
 
 
 def read_error(body: Any) -> ErrorBody:
     """The codes and words of whatever came as an error: an object, a list of them, a text."""
     codes: list[str] = []
     words: list[str] = []
+    waits: list[str] = []
     for level in _levels(body, DEPTH_MAX):
         if isinstance(level, str):
             words.append(level)
             continue
         codes[:0] = _codes_of(level)
         words += _words_of(level)
-    return ErrorBody(tuple(codes), _joined(words))
+        waits += _details_of(level, "retryDelay")
+    return ErrorBody(tuple(codes), _joined(words), waits[-1] if waits else "")
+
+
+def says_error(body: Mapping[str, Any]) -> bool:
+    """Whether what came in a stream, and is none of its events, says what went wrong.
+
+    Proxies and servers end a stream so in whatever form they have, often without `error`; passed
+    over, it would leave nothing to be told but that the stream was cut.
+    """
+    own = body.get("base_resp")
+    is_own = isinstance(own, Mapping) and bool(own.get("status_code"))
+    return is_own or bool(body.get("error")) or any(True for _ in _words_of(body))
 
 
 def _levels(body: Any, depth: int) -> Iterator[Mapping[str, Any] | str]:
@@ -60,6 +77,7 @@ def _levels(body: Any, depth: int) -> Iterator[Mapping[str, Any] | str]:
     metadata = body.get("metadata")
     for inner in (
         body.get("error"),
+        body.get("base_resp"),
         _decoded(body.get("message")),
         metadata.get("raw") if isinstance(metadata, Mapping) else None,
     ):
@@ -86,13 +104,20 @@ def _codes_of(level: Mapping[str, Any]) -> Iterator[str]:
     for key in ("code", "type"):
         if level.get(key):
             yield str(level[key])
+    if level.get(FAILED_GENERATION):
+        yield FAILED_GENERATION
     metadata = level.get("metadata")
     if isinstance(metadata, Mapping) and FLAGGED_INPUT in metadata:
         yield FLAGGED_INPUT
+    yield from _details_of(level, "reason")
+
+
+def _details_of(level: Mapping[str, Any], name: str) -> Iterator[str]:
+    """What Google's details say under a name."""
     details = level.get("details")
-    for detail in details if isinstance(details, list) else ():  # Google's
-        if isinstance(detail, Mapping) and isinstance(detail.get("reason"), str):
-            yield detail["reason"]
+    for detail in details if isinstance(details, list) else ():
+        if isinstance(detail, Mapping) and isinstance(detail.get(name), str):
+            yield detail[name]
 
 
 def _words_of(level: Mapping[str, Any]) -> Iterator[str]:
@@ -100,7 +125,7 @@ def _words_of(level: Mapping[str, Any]) -> Iterator[str]:
 
     `failed_generation` is what the model wrote and Groq refused: without it nobody knows why.
     """
-    for key in ("message", "detail", "failed_generation"):
+    for key in ("message", "detail", "msg", "status_msg", FAILED_GENERATION):
         said = level.get(key)
         if isinstance(said, str) and _decoded(said) is None:
             yield said

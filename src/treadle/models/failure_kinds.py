@@ -26,6 +26,9 @@ _K = LlmErrorKind
 FLAGGED_INPUT: Final = "flagged_input"
 """OpenRouter gives a refusal for moderation no code, but says what was flagged in this field."""
 
+FAILED_GENERATION: Final = "failed_generation"
+"""What the model wrote and Groq refused stands in this field, whatever code it gives for it."""
+
 KIND_OF_CODE: Final[Mapping[str, LlmErrorKind]] = {
     "authentication_error": _K.AUTHENTICATION,
     "invalid_api_key": _K.AUTHENTICATION,
@@ -39,6 +42,8 @@ KIND_OF_CODE: Final[Mapping[str, LlmErrorKind]] = {
     "insufficient_balance": _K.PERMISSION,
     "insufficient_balance_error": _K.PERMISSION,  # MiniMax
     "exceeded_current_quota_error": _K.PERMISSION,  # Moonshot, under 429
+    "Arrearage": _K.PERMISSION,  # DashScope, under 400
+    "AllocationQuota.FreeTierOnly": _K.PERMISSION,  # DashScope
     "1113": _K.PERMISSION,  # z.ai, under 429: no balance
     "1308": _K.PERMISSION,  # z.ai, under 429: the limit of hours
     "1309": _K.PERMISSION,  # z.ai, under 429: the plan has ended
@@ -73,6 +78,7 @@ KIND_OF_CODE: Final[Mapping[str, LlmErrorKind]] = {
     # Groq checks the calls that its models write, and refuses the whole answer for a bad one, with
     # the status of a bad request. The same request may well succeed: it was the dice, not we.
     "tool_use_failed": _K.SERVER,
+    FAILED_GENERATION: _K.SERVER,
 }
 """Codes and types of error objects.
 
@@ -86,27 +92,51 @@ class Phrase(Struct, frozen=True):
 
     kind: LlmErrorKind
     instead_of: frozenset[LlmErrorKind]
-    words: re.Pattern[str]
+    words: tuple[re.Pattern[str], ...]
+
+    def says(self, message: str) -> bool:
+        """Whether the message holds one of the words."""
+        return any(pattern.search(message) for pattern in self.words)
 
 
 def _phrase(kind: LlmErrorKind, instead_of: Iterable[LlmErrorKind], *words: str) -> Phrase:
-    return Phrase(kind, frozenset(instead_of), re.compile("|".join(words), re.IGNORECASE))
+    patterns = tuple(re.compile(one, re.IGNORECASE | re.DOTALL) for one in words)
+    return Phrase(kind, frozenset(instead_of), patterns)
 
+
+_LOOKED_AT_MAX: Final = 4096
+"""Characters of a message that are compared: what it is about stands at its beginning."""
+
+_OVER_A_LIMIT: Final = (
+    r"^(?!.*\b(?:(?:output|completion) tokens|tokens you requested|images|tools|items)\b)"
+    r".*\b(?:prompt|prompt_tokens|inputs?|messages?|request|tokens?|length)\b.{0,60}"
+    r"(?:\bexceed|\b(?:longer|greater|larger|more) than\b|\bmust (?:be|have) less than\b).{0,60}"
+    r"(?:\blimit\b|\bmax|\blength\b|\btokens\b)"
+)
+"""What is counted, that it is too much, what of: servers word it anew with each release, and for a
+model whose window nobody knows this is the only way to a compaction. One that is made for nothing
+costs a request; limits of what is written, and of other things than text, are none of it."""
 
 PHRASES: Final = (
-    # Retried as a limit of requests it would never succeed: it alone is over the limit of tokens.
+    # Retried as a limit of requests it would never succeed: it alone is over the limit of tokens,
+    # or longer than what the person's plan pays for.
     _phrase(
         _K.CONTEXT_TOO_LONG,
         (_K.RATE_LIMITED, _K.BAD_REQUEST, _K.SERVER),
         r"request too large .*\b(tokens per min|TPM)\b",
+        r"required for long context requests",
     ),
     _phrase(
         _K.PERMISSION,
         (_K.RATE_LIMITED, _K.BAD_REQUEST, _K.SERVER),
         r"credit balance is too low",
-        r"reached your specified API usage limits",
+        r"reached your specified (workspace )?API usage limits",
         r"insufficient (account )?(balance|credits|funds)",
+        r"credits are depleted",
+        r"monthly spending (cap|limit)",
         r"check your billing details",
+        r"account is in good standing",
+        r"organization has been (disabled|restricted)",
     ),
     _phrase(
         _K.CONTENT_FILTERED,
@@ -118,31 +148,31 @@ PHRASES: Final = (
         r"(inappropriate|unsafe or sensitive) content",
         r"violat(es|ing) (our )?usage (guidelines|polic)",
         r"rejected because it was considered high risk",
+        r"rejected as a result of our safety system",
+        r"put new_sensitive",
     ),
     _phrase(
         _K.AUTHENTICATION,
-        (_K.BAD_REQUEST,),
+        (_K.BAD_REQUEST, _K.PERMISSION),
         r"incorrect API key",
-        r"API key (not valid|expired)",
+        r"API key (not valid|expired|was reported as leaked)",
         r"missing or invalid authorization header",
     ),
+    # As `tool_use_failed`, where it has no code.
+    _phrase(_K.SERVER, (_K.BAD_REQUEST,), r"failed to generate tool_calls"),
     _phrase(
         _K.CONTEXT_TOO_LONG,
         (_K.BAD_REQUEST, _K.SERVER),
-        r"prompt is too long",
-        r"input is too long",
+        r"(prompt|input|request) (is )?too (long|large)",
         r"maximum (context|prompt) length",
-        r"context (window|length|size)",
+        r"context ?(window|length|size)",
         r"exceeds? context limit",
         r"too many (input )?tokens",
-        r"token count of [\d,]+ exceeds the limit of",
-        r"exceeds? the (model's )?(available|maximum) (context|number of tokens)",
-        r"exceeds? the max(imum)? limit of [\d,]+ tokens",
-        r"exceeded model token limit",
-        r"prompt exceeds max length",
-        r"range of input length should be",
+        r"tokens? limit (was |has been )?exceeded",
         r"reduce the length of the (messages|prompt|input)",
+        r"range of input length should be",
         r"\btokens\b.{0,80}must be <=",
+        _OVER_A_LIMIT,
     ),
 )
 """In this order; the first that fits and may correct what code and status say."""
@@ -166,6 +196,6 @@ def kind_of(codes: Iterable[str], words: str, otherwise: LlmErrorKind | None) ->
             otherwise = _K.BAD_REQUEST if "invalid_request_error" in codes else _K.SERVER
         kind = KIND_OF_STATUS.get(status, otherwise)
     for phrase in PHRASES:
-        if kind in phrase.instead_of and phrase.words.search(words):
+        if kind in phrase.instead_of and phrase.says(words[:_LOOKED_AT_MAX]):
             return phrase.kind
     return kind

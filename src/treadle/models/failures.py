@@ -12,7 +12,7 @@ import math
 import re
 import time
 from collections.abc import Iterator, Mapping
-from email.utils import parsedate_to_datetime
+from email.utils import mktime_tz, parsedate_tz
 from typing import Any, Final
 
 import msgspec
@@ -107,7 +107,7 @@ def failure_in(body: Any, who: str, usage: Usage | None = None) -> LlmError:
     read = read_error(body)
     words = read.words or "no reason given"
     kind = kind_of(read.codes, words, None)
-    return LlmError(kind, one_line(f"{who}: {words}"), usage=usage)
+    return LlmError(kind, one_line(f"{who}: {words}"), _named_wait_s({}, read.wait), usage=usage)
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
@@ -136,12 +136,10 @@ def _of_status(error: BaseException, status: int, who: str, request_length: int)
             kind, words = _K.CONTEXT_TOO_LONG, f"{words}, without a word; a long request"
     request_id = headers.get("request-id") or headers.get("x-request-id")
     about = f"HTTP {status}" + (f", request {request_id}" if request_id else "")
-    wait_s = retry_after_s(headers)
+    wait_s = _named_wait_s(headers, read.wait)
     about = one_line(about)[:100]
     if wait_s is not None and wait_s > RETRY_AFTER_S_MAX:
         about += f", to be asked again in {wait_s / 60:,.0f} minutes"
-    if wait_s is not None:  # one of zero would make a loop of the retries
-        wait_s = max(DELAY_S_FIRST, wait_s)
     return LlmError(kind, f"{one_line(f'{who}: {words}')} ({about})", wait_s)
 
 
@@ -151,6 +149,12 @@ def _kind_of_status(status: int) -> LlmErrorKind:
     if status == 402:
         return _K.PERMISSION
     return KIND_OF_STATUS.get(status, _K.SERVER if status >= 500 else _K.BAD_REQUEST)
+
+
+def _named_wait_s(headers: Mapping[str, str], in_body: str) -> float | None:
+    """The wait that headers and body ask for; one of zero would make a loop of the retries."""
+    named = (retry_after_s(headers), _seconds(in_body.removesuffix("s") or None))
+    return max((max(DELAY_S_FIRST, wait_s) for wait_s in named if wait_s is not None), default=None)
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
@@ -168,9 +172,12 @@ def _seconds(text: str | None, scale: float = 1.0) -> float | None:
     try:
         seconds = float(text) * scale
     except ValueError:
-        try:
-            seconds = parsedate_to_datetime(text).timestamp() - time.time()
-        except (ValueError, TypeError, OverflowError):
+        moment = parsedate_tz(text)
+        if moment is None:
+            return None
+        try:  # one without a zone is in GMT, as HTTP has it, and not in the zone of this machine
+            seconds = mktime_tz((*moment[:9], moment[9] or 0)) - time.time()
+        except (ValueError, OverflowError):
             return None
     return max(0.0, seconds) if math.isfinite(seconds) else None
 

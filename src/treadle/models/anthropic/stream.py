@@ -16,6 +16,7 @@ import msgspec
 from treadle.core.events import LlmEvent, ModelEvent
 from treadle.core.llm import LlmErrorKind, LlmResponse, Usage
 from treadle.models.counts import Tally, token_count
+from treadle.models.error_body import says_error
 from treadle.models.failures import WireError, one_line
 from treadle.models.layout import Draft, Pieces
 from treadle.models.wire.sse import SseEvent
@@ -124,7 +125,7 @@ class AnthropicAssembler:
             return
         body = decode_event(event)
         kind = body.get("type")
-        if event.event == "error" or kind == "error":
+        if event.event == "error" or kind == "error" or (kind is None and says_error(body)):
             raise StreamError(body)
         take = self._takers.get(kind) if isinstance(kind, str) else None
         if take is None:

@@ -18,6 +18,7 @@ from treadle.core.events import LlmEvent, ModelEvent
 from treadle.core.llm import LlmErrorKind, LlmRequest, LlmResponse, Usage
 from treadle.core.messages import Message
 from treadle.models.counts import Tally, token_count
+from treadle.models.error_body import says_error
 from treadle.models.failures import WireError, one_line
 from treadle.models.layout import Draft, Pieces
 from treadle.models.openai.chat_request import (
@@ -33,11 +34,23 @@ from treadle.models.wire.stream import StreamError, cut_stream, decode_event
 _EXCERPT_LENGTH: Final = 100
 _REASON_LENGTH_MAX: Final = 40
 
-_LENGTH: Final = frozenset({"length", "model_length", "max_tokens"})
-"""The second is Mistral's for the end of the context."""
+_FULL: Final = frozenset({"model_length", "model_context_window_exceeded"})
+"""The end of the context, for Mistral and z.ai."""
+
+_LENGTH: Final = _FULL | {"length", "max_tokens"}
 
 _ABORTED: Final = frozenset({"abort", "aborted", "cancelled"})
 """vLLM and SGLang, when the server gave up; the text so far is no answer."""
+
+_FAILURES: Final = {
+    "content_filter": (LlmErrorKind.CONTENT_FILTERED, "the provider's filter stopped the answer"),
+    "sensitive": (LlmErrorKind.CONTENT_FILTERED, "the provider's filter stopped the answer"),
+    "function_call_filter": (LlmErrorKind.SERVER, "the model wrote a call that cannot be read"),
+    "network_error": (LlmErrorKind.SERVER, "the provider failed in the middle of the answer"),
+    "insufficient_system_resource": (LlmErrorKind.OVERLOADED, "the provider ran out of resources"),
+}
+"""Reasons that say of an answer that it is none: the second and fourth are z.ai's, the third
+Gemini's (the dice, as with Groq's `tool_use_failed`), the last DeepSeek's."""
 
 _GROWING: Final = {"reasoning.text": "text", "reasoning.summary": "summary"}
 """The kinds of OpenRouter's reasoning details that come in pieces, and the field that grows."""
@@ -121,7 +134,8 @@ class ChatAssembler:
         self._usage = _usage_in(chunk.get("usage")) or _usage_in(groq.get("usage")) or self._usage
         if error := chunk.get("error") or groq.get("error"):
             raise StreamError({"error": error})
-        if event.event == "error" or chunk.get("object") == "error":  # older vLLM
+        is_none = not chunk.get("choices") and says_error(chunk)
+        if event.event == "error" or chunk.get("object") == "error" or is_none:  # older vLLM
             raise StreamError(chunk)
         for choice in _list(chunk.get("choices"), "choices"):
             choice = _object(choice, "a choice")
@@ -136,12 +150,10 @@ class ChatAssembler:
         """
         if not self._is_whole or self._reason in _ABORTED:
             raise cut_stream()
-        if self._reason == "content_filter":
-            text = "the provider's filter stopped the answer"
-            raise WireError(LlmErrorKind.CONTENT_FILTERED, text)
-        if self._reason == "insufficient_system_resource":  # DeepSeek
-            text = "the provider ran out of resources in the middle of the answer"
-            raise WireError(LlmErrorKind.OVERLOADED, text)
+        reason, _, why = self._reason.partition(":")  # Gemini says why behind it
+        if reason in _FAILURES:
+            kind, text = _FAILURES[reason]
+            raise WireError(kind, f"{text}:{why}" if why else text)
         is_cut = self._reason in _LENGTH
         yield from self._tally.count(self._calls.end(is_cut=is_cut))
         # Without a reason nobody knows that the last call has no arguments: a proxy says `[DONE]`
@@ -154,6 +166,9 @@ class ChatAssembler:
         for number, said in enumerate(self._parts):
             self._draft.put_opaque(("part", number), _thinking_part("".join(said)))
         message = self._draft.message()
+        if self._reason in _FULL and not (message.content or message.tool_calls):
+            text = "the request left no room in the context window for an answer"
+            raise WireError(LlmErrorKind.CONTEXT_TOO_LONG, text)
         usage = self._usage or self._tally.guess()
         yield LlmEvent.Completed(LlmResponse(message, usage, self._finish_reason(message)))
 

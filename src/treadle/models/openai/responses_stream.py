@@ -25,6 +25,7 @@ import msgspec
 from treadle.core.events import LlmEvent, ModelEvent
 from treadle.core.llm import LlmErrorKind, LlmResponse, Usage
 from treadle.models.counts import Tally, token_count
+from treadle.models.error_body import says_error
 from treadle.models.failures import WireError, one_line
 from treadle.models.layout import Draft, Pieces
 from treadle.models.openai.responses_request import TEXT_FIELD, shape_of
@@ -115,7 +116,7 @@ class ResponsesAssembler:
             return
         data = decode_event(event)
         kind = _word(data.get("type")) or event.event
-        if kind == "error" or data.get("error"):
+        if kind == "error" or data.get("error") or ("type" not in data and says_error(data)):
             raise StreamError(data)
         if kind in _LAST:
             yield from self._end_response(data, kind)

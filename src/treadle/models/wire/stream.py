@@ -177,7 +177,7 @@ async def _stream_body(answer: Answer) -> AsyncIterator[bytes]:
         refused = msgspec.json.decode(head)
     except (msgspec.DecodeError, RecursionError):
         refused = None
-    if isinstance(refused, dict) and refused.get("error"):
+    if isinstance(refused, dict) and (refused.get("error") or refused.get("base_resp")):
         raise StreamError(refused)
     text = head[:HEAD_SIZE_MAX].decode(errors="replace")
     raise WireError(
