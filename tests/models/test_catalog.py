@@ -252,6 +252,8 @@ SPELT = {
     "gpt-5": ("openai:gpt-5", "openai:gpt-5-2025-08-07", "openrouter:openai/gpt-5"),
     "gpt-5-codex": ("openai:gpt-5-codex",),
     "gpt-5.4-mini": ("openai:gpt-5.4-mini-2026-03-17",),
+    "gpt-4o": ("openai:ft:gpt-4o-2024-08-06:acme::abc123", "openrouter:openai/gpt-4o:extended"),
+    "o4-mini": ("openai:ft:o4-mini-2025-04-16:acme:a-suffix:x", "openai:o4-mini"),
     "o3": ("openai:o3", "openai:o3-2025-04-16", "openrouter:openai/o3"),
     "gpt-oss-120b": (
         "groq:openai/gpt-oss-120b",
@@ -284,6 +286,8 @@ def test_what_is_known_of_a_family_is_known_under_every_name() -> None:
         "gpt-5-codex": ModelTraits(400_000, 128_000, "effort", has_temperature=False),
         "gpt-5.4-mini": ModelTraits(400_000, 128_000, "effort", has_temperature=False),
         "o3": ModelTraits(200_000, 100_000, "effort", has_temperature=False),
+        "gpt-4o": ModelTraits(128_000, 16_384),
+        "o4-mini": ModelTraits(200_000, 100_000, "effort", has_temperature=False),
         "gpt-oss-120b": ModelTraits(reasoning="effort"),
     }
     for family, traits in expected.items():

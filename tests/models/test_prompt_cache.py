@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from treadle.core.compaction import INSTRUCTION
 from treadle.core.conversation import Conversation
 from treadle.core.llm import LlmRequest, ModelTraits
 from treadle.core.messages import Message, ToolCall
@@ -33,6 +34,13 @@ def requests_of(rounds: list[int]) -> Iterator[LlmRequest]:
         if not calls:
             said.append(Message.user(f"Prompt {turn}."))
         yield LlmRequest("claude-x", Conversation(said), TOOLS, "Be brief.")
+
+
+def summary_after(request: LlmRequest, answer: str) -> LlmRequest:
+    """What asks for a summary: in a turn of what was asked last, else of its answer too."""
+    said = [*request.messages, *([Message.assistant(answer)] if answer else [])]
+    asked = Conversation([*said, Message.note(INSTRUCTION + " Above all, keep this: x")])
+    return msgspec.structs.replace(request, messages=asked)
 
 
 def blocks_of(body: dict[str, Any]) -> list[tuple[bytes, bool]]:
@@ -85,6 +93,13 @@ def test_every_request_reads_all_that_the_one_before_has_written(ask: Any, round
         assert read == before
         written |= {prefixes[mark] for mark in marks}
         before = len(blocks)
+        for answer in ("", "Done."):
+            summary = blocks_of(ask(summary_after(request, answer)))
+            marked = [end for end, (_, is_marked) in enumerate(summary) if is_marked]
+            ends = [tuple(block for block, _ in summary[: end + 1]) for end in marked]
+            assert len(ends) <= MARKS_MAX
+            assert set(ends) <= written, "what nobody reads again is written"
+            assert marked[-1] + 1 == before
 
 
 def test_what_no_later_request_begins_with_is_not_marked() -> None:
@@ -107,7 +122,8 @@ def test_an_hour_is_said_at_every_mark() -> None:
 def test_only_claude_over_a_gateway_is_marked_in_chat_completions() -> None:
     *_, request = requests_of([3])
     other = msgspec.structs.replace(request, model="gpt-5")
-    assert dialect_of("https://openrouter.ai/api/v1") is OPENROUTER
+    for url in ("https://openrouter.ai/api/v1", "https://ai-gateway.vercel.sh/v1"):
+        assert dialect_of(url) is OPENROUTER
     for body in (
         make_parameters(other, "openrouter", ModelTraits(), OPENROUTER),
         make_parameters(request, "x", ModelTraits(), dialect_of("https://x.example/v1")),

@@ -10,6 +10,7 @@ import re
 from typing import Final
 
 _STEPS: Final = (
+    (re.compile(r"^ft:([^:]+).*$"), r"\1"),  # OpenAI's `ft:gpt-4o-2024-08-06:acme::abc123`
     (re.compile(r"^.*/"), ""),  # `openai/`, `accounts/fireworks/models/`
     (re.compile(r"^(?:[a-z-]+\.){1,2}(?=[a-z])"), ""),  # Bedrock's `us.anthropic.`
     (re.compile(r"(?:-v\d+)?:\d+$"), ""),  # Bedrock's `-v1:0`

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, Literal, TypeAlias
 
+from treadle.core.compaction import INSTRUCTION
 from treadle.core.llm import LlmRequest
 
 CacheLifetime: TypeAlias = Literal["5m", "1h"]
@@ -25,11 +26,19 @@ def cache_mark(request: LlmRequest, lifetime: CacheLifetime) -> dict[str, Any]:
     return {"cache_control": {"type": "ephemeral", **ttl}}
 
 
-def end_before(messages: list[dict[str, Any]]) -> int:
+def is_read_only(request: LlmRequest) -> bool:
+    """Whether no later request begins as this one does to its end: it asks for a summary."""
+    return bool(request.messages) and request.messages[-1].content.startswith(INSTRUCTION)
+
+
+def end_before(messages: list[dict[str, Any]], *, is_read_only: bool) -> int:
     """Which message the request before this one ended with; -1 if there was none.
 
-    It stands before the last answer. A mark there reads what was written then, and writes nothing.
+    It stands before the last answer, or before what asks for a summary if that was cut there. A
+    mark there reads what was written then, and writes nothing.
     """
+    if is_read_only and len(messages) > 1 and messages[-2]["role"] != "assistant":
+        return len(messages) - 2
     for place in range(len(messages) - 1, 0, -1):
         if messages[place]["role"] == "assistant":
             return place - 1 if messages[place - 1]["role"] in ("user", "tool") else -1

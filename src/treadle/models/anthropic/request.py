@@ -6,7 +6,8 @@ and newer models refuse their own thinking once anything before it has changed.
 
 The end of what is to be cached is marked by `cache_control` at the top, which the API moves along
 by itself. From a mark it looks back only so far for what it has cached before: after a round that
-adds more than that, the end of the request before is marked too.
+adds more than that, the end of the request before is marked too; alone, where nothing of this one
+will be read again.
 
 The rules are those of the API of version 2026-10-21: of the notes at the SDK's types, and of the
 pages on thinking, tool use, prompt caching and errors at platform.claude.com.
@@ -27,7 +28,13 @@ from treadle.core.messages import Message, ToolCall
 from treadle.core.tools import ToolDefinition
 from treadle.models.counts import output_limit
 from treadle.models.layout import arguments_object, bare_model, blocks_of
-from treadle.models.prompt_cache import LOOK_BACK, CacheLifetime, cache_mark, end_before
+from treadle.models.prompt_cache import (
+    LOOK_BACK,
+    CacheLifetime,
+    cache_mark,
+    end_before,
+    is_read_only,
+)
 
 MAX_TOKENS_DEFAULT: Final = 32_000
 MAX_TOKENS_UNKNOWN: Final = 8192
@@ -73,9 +80,10 @@ def parameters_of(
     parameters: dict[str, Any] = {
         "model": bare_model(request.model, provider),
         "max_tokens": max_tokens,
-        "messages": _marked([*_messages(request.messages, source)], mark),
-        **mark,
+        "messages": [*_messages(request.messages, source)],
+        **({} if is_read_only(request) else mark),
     }
+    _mark_end_before(parameters["messages"], mark, is_read_only=is_read_only(request))
     if request.system.strip():
         parameters["system"] = [{"type": "text", "text": request.system, **mark}]
     if request.tools and traits.has_tools:
@@ -88,13 +96,14 @@ def parameters_of(
     return parameters
 
 
-def _marked(messages: list[dict[str, Any]], mark: dict[str, Any]) -> list[dict[str, Any]]:
-    """With a mark at the end of the request before, if the API would not look back as far."""
-    end = end_before(messages)
+def _mark_end_before(
+    messages: list[dict[str, Any]], mark: dict[str, Any], *, is_read_only: bool
+) -> None:
+    """Mark the end of the request before, if the API would not look back as far."""
+    end = end_before(messages, is_read_only=is_read_only)
     added = sum(len(message["content"]) for message in messages[end + 1 :])
-    if end >= 0 and added >= LOOK_BACK:
+    if end >= 0 and (is_read_only or added >= LOOK_BACK):
         messages[end]["content"][-1].update(mark)
-    return messages
 
 
 def source_of(request: LlmRequest, provider: str) -> str:

@@ -27,7 +27,7 @@ from treadle.core.messages import Message, ToolCall
 from treadle.models.counts import output_limit
 from treadle.models.layout import arguments_text, bare_model, blocks_of
 from treadle.models.openai.effort import effort_of
-from treadle.models.prompt_cache import CacheLifetime, cache_mark, end_before
+from treadle.models.prompt_cache import CacheLifetime, cache_mark, end_before, is_read_only
 
 EMPTY: Final = "(empty)"
 """Stands for an assistant message without calls and without text but spaces, which Mistral and
@@ -65,8 +65,8 @@ class Dialect(Struct, frozen=True):
     needs_reasoning: bool = False
     """DeepSeek: a call without `reasoning_content` is refused while it thinks; empty will do."""
     is_gateway: bool = False
-    """OpenRouter: speaks to the makers' own endpoints, so it takes an effort for every model that
-    reasons, and hands the marks of Anthropic's cache on."""
+    """OpenRouter, Vercel: speaks to the makers' own endpoints, so it takes an effort for every
+    model that reasons, and hands the marks of Anthropic's cache on."""
 
 
 OPENAI: Final = Dialect("max_completion_tokens", has_cache_key=True, call_id_length=(1, 40))
@@ -81,6 +81,7 @@ _DIALECTS: Final = (
     ("api.mistral.ai", MISTRAL),
     ("api.deepseek.com", DEEPSEEK),
     ("openrouter.ai", OPENROUTER),
+    ("ai-gateway.vercel.sh", OPENROUTER),
 )
 
 
@@ -109,7 +110,7 @@ def make_parameters(
     model = bare_model(request.model, name)
     messages = [*_messages(request, f"{name}:{model}", dialect)]
     if dialect.is_gateway and "claude" in model and (mark := cache_mark(request, lifetime)):
-        _mark(messages, mark)
+        _mark(messages, mark, is_read_only=is_read_only(request))
     body: dict[str, Any] = {
         "model": model,
         "messages": messages,
@@ -131,13 +132,14 @@ def make_parameters(
     return body
 
 
-def _mark(messages: list[dict[str, Any]], mark: dict[str, Any]) -> None:
-    """Mark the system prompt, the end of the request before, and the end of this one.
+def _mark(messages: list[dict[str, Any]], mark: dict[str, Any], *, is_read_only: bool) -> None:
+    """Mark the system prompt, the end of the request before, and that of this one if it is read.
 
     All by parts, of which Anthropic makes the same blocks as of plain text; its one mark for a
     whole request is known only where OpenRouter does not go through Bedrock or Vertex.
     """
-    for place in {0, end_before(messages), len(messages) - 1} - {-1}:
+    end = -1 if is_read_only else len(messages) - 1
+    for place in {0, end_before(messages, is_read_only=is_read_only), end} - {-1}:
         message = messages[place]
         if message["role"] != "assistant" and message["content"].strip():
             message["content"] = [{"type": "text", "text": message["content"], **mark}]
