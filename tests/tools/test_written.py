@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -112,6 +113,51 @@ def test_what_other_programs_run_is_of_high_risk_and_has_no_kind(folder: Path, p
     found = scope(folder, path)
     assert found.kinds == ()
     assert "programs run what is in" in found.reasons[0]
+
+
+def test_what_git_would_read_is_asked_about_in_every_mode(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ws = folder / "ws"
+    for name, value in {
+        "GIT_CONFIG_GLOBAL": f"{ws}/link",
+        "GIT_CONFIG_SYSTEM": f"{ws}/system",
+        "GIT_TEMPLATE_DIR": f"{ws}/template",
+        "GIT_CONFIG_COUNT": "2",
+        "GIT_CONFIG_KEY_0": "include.path",
+        "GIT_CONFIG_VALUE_0": f"{ws}/included",
+        "GIT_CONFIG_KEY_1": "core.hooksPath",
+        "GIT_CONFIG_VALUE_1": f"{ws}/hooks",
+    }.items():
+        monkeypatch.setenv(name, value)
+    (ws / "sub").mkdir(parents=True)
+    (ws / "link").symlink_to("conf/mine")
+    for where in (folder, ws, ws / "sub"):
+        subprocess.run(["git", "init", "-q", where], check=True)
+    for where, key, value in (
+        (folder, "include.path", "../ws/from-above"),
+        (ws, "include.path", "../one"),
+        (ws, "core.hooksPath", "dev/_"),
+        (ws / "sub", "core.hooksPath", "dev"),
+    ):
+        subprocess.run(["git", "config", "--local", key, value], cwd=where, check=True)
+    (ws / "one").write_text("[include]\n\tpath = two\n")
+    asks = [
+        *("conf/mine", "link", "system", "template/config", "template/hooks/pre-commit"),
+        *("included", "hooks/x", "hooks/deep/x", "from-above", "one", "two", "dev/x", "sub/dev/x"),
+    ]
+    plain = [
+        *("conf/x", "sub/system", "dev.py", "sub/one", "config", "hooks.py"),
+    ]
+    registry, wrong = Registry(builtin_tools(), workspace=ws), []
+    config = AgentConfig(tools=registry.definitions(), approval=approval_of("auto").policy)
+    for path in (*asks, *plain):
+        call = asked(path)
+        found = registry.scope_of(call)
+        question = config.question_about(call, registry.risk_of(call), found)
+        if (question is not None) is (path in plain):
+            wrong.append(path)
+    assert wrong == []
 
 
 def test_each_file_of_the_table_is_asked_about_or_not_as_it_says_and_the_page_lists_it(

@@ -1,14 +1,16 @@
 """What a yes to writing a file covers: its folder, the file as it is, and what would run it later.
 
 Some files are run by other programs without anybody asking for it (`run_files.py`). Writing one of
-them is asked about like a command, and no grant stands for it. Where the workspace holds a home
-folder, everything that is written is asked about under every policy.
+them is asked about like a command, and no grant stands for it. What git would read is asked about
+under every policy, as its path does not say so: commands cannot change it at all. Where the
+workspace holds a home folder, everything that is written is asked about under every policy.
 """
 
 from __future__ import annotations
 
 import os
 from hashlib import sha256
+from pathlib import Path
 
 from treadle.core.approval import Scope
 from treadle.core.tools import Rewritten, RiskLevel, ToolErrorKind
@@ -17,6 +19,7 @@ from treadle.tools.files import Written, content_of
 from treadle.tools.paths import Root
 from treadle.tools.registry import Arguments, ToolContext, ToolReturn
 from treadle.tools.run_files import runs_by_itself
+from treadle.tools.sandbox.steering import why_git_runs
 
 
 def risk_of_writing(arguments: Arguments) -> RiskLevel:
@@ -39,6 +42,8 @@ def scope_of_writing(arguments: Arguments, context: ToolContext) -> Scope:
     if root.rules.hides(root.path / name):
         return Scope(refused=_why_refused(root, path))
     place, why = runs_by_itself(name)
+    if not place:
+        place, why = why_git_runs(Path(os.path.realpath(root.path / name)), os.environ)
     folder = name.rpartition("/")[0]
     kinds = (f"{folder}/" if folder else name,)
     reasons = [f"programs run what is in {place} without being asked: {why}"] if place else []

@@ -18,11 +18,18 @@ from msgspec import Struct
 
 from treadle.tools.failure import ToolFailure
 from treadle.tools.path_rules import is_below
-from treadle.tools.sandbox.git_settings import find_hooks, find_program, find_steps, places_of_steps
+from treadle.tools.sandbox.git_settings import (
+    FOLDERS_OF_STEPS,
+    find_hooks,
+    find_program,
+    find_steps,
+    places_of_steps,
+)
 from treadle.tools.sandbox.gitlinks import find_gitlinks, find_strange_indexes
 from treadle.tools.sandbox.protected import ClosedError, LinkError, find_protected
 from treadle.tools.sandbox.put_back import put_aside
 from treadle.tools.sandbox.repositories import (
+    GIT,
     ODD,
     Found,
     find_repositories,
@@ -31,6 +38,7 @@ from treadle.tools.sandbox.repositories import (
     modules_of,
     remember,
 )
+from treadle.tools.sandbox.steering import OwnSettings
 
 REPOSITORY_COUNT_MAX: Final = 200
 """New repositories of one command that are looked into; more than these are put aside unseen."""
@@ -68,33 +76,31 @@ def look_before(found: Iterable[Found]) -> Before:
     )
 
 
-def put_programs_aside(
-    folders: tuple[str, ...], settings: Iterable[Path], before: Before
-) -> list[str]:
+def put_programs_aside(folders: tuple[str, ...], own: OwnSettings, before: Before) -> list[str]:
     """Put aside what a command has made for git to run; what and why, in words.
 
     Args:
         folders: those that the command could change, without links.
-        settings: as in `find_protected`.
+        own: as in `find_protected`.
         before: what `look_before` said.
     """
-    said = _put_unprotectable_aside(folders, settings)
+    said = _put_unprotectable_aside(folders, own)
     look = _Look(folders, before)
     for folder in folders:
         look.into(folder, find_repositories(folder))
+        look.from_above(folder)
     return [*said, *look.said]
 
 
-def _put_unprotectable_aside(folders: tuple[str, ...], settings: Iterable[Path]) -> list[str]:
+def _put_unprotectable_aside(folders: tuple[str, ...], own: OwnSettings) -> list[str]:
     """What would make all later commands fail: there was none before, or nothing had run.
 
     These are links in the place of protected files, and what the modes keep from being read.
     """
     said: list[str] = []
-    settings = tuple(settings)
     for _ in range(_LINK_COUNT_MAX):
         try:
-            find_protected(folders, settings)
+            find_protected(folders, own)
         except LinkError as error:
             if not put_aside(str(error.path)):
                 break
@@ -123,7 +129,21 @@ class _Look:
         for bare in found.bare:
             if self._before.bare.get(bare) != _digest(bare):
                 self._judge(bare / "HEAD", bare)
-        todo = deque(found.places)
+        self._follow(folder, found.places)
+
+    def from_above(self, folder: str) -> None:
+        """Where a repository that the folder is a part of has entries for others in it.
+
+        Its own index cannot be changed here, but what such an entry names can come to be.
+        """
+        for above in Path(folder).parents:
+            git_folder = git_folder_of(above / GIT)
+            if git_folder is not None and is_folder(git_folder):
+                self._follow(folder, self._linked_from(above / GIT, git_folder))
+                return
+
+    def _follow(self, folder: str, places: Iterable[Path]) -> None:
+        todo = deque(places)
         while todo:
             place = todo.popleft()
             if place in self._seen:
@@ -186,11 +206,13 @@ class _Look:
                 self._judge(module, module)
         for folder in places_of_steps(git_folder):
             if _steps_of(folder) - self._before.steps:
-                self._put_aside(folder / "rebase-merge", "the rebase runs commands")
+                for name in FOLDERS_OF_STEPS:
+                    if os.path.lexists(folder / name):
+                        self._put_aside(folder / name, "its steps run commands")
 
     def _linked_from(self, place: Path, git_folder: Path) -> Iterator[Path]:
         for name in find_gitlinks(git_folder):
-            path = Path(os.path.realpath(place.parent / name), ".git")
+            path = Path(os.path.realpath(place.parent / name), GIT)
             if os.path.lexists(path) and any(is_below(str(path), one) for one in self._folders):
                 yield path
 

@@ -425,9 +425,13 @@ class Sandbox:
                 ),
                 shut=(*mounts.shut, *(one.path for one in made if not one.is_folder)),
             )
-            yield laid, env, data
+            copies = Copies(protected.links)
+            try:
+                yield laid, env, data
+            finally:
+                undone += copies.restore()
             return
-        copies = Copies(protected.shut)
+        copies = Copies((*protected.shut, *protected.links))
         with tempfile.TemporaryDirectory(prefix="treadle-") as scratch:
             settings = Path(scratch, "gitconfig")
             settings.write_bytes(self._git_settings)

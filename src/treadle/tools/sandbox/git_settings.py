@@ -48,6 +48,7 @@ _STEPS: Final = frozenset(
     b" noop break b".split()
 )
 """What a rebase does by itself; `exec` is not among them, nor what a later git may learn."""
+FOLDERS_OF_STEPS: Final = ("rebase-merge", "sequencer")
 _STRATEGIES: Final = frozenset(b"ort recursive resolve octopus ours subtree".split())
 
 
@@ -67,7 +68,7 @@ def find_program(git_folder: Path, trusted: Collection[Path]) -> str:
 def _find_program(git_folder: Path, trusted: Collection[Path]) -> str:
     if git_folder in trusted:
         return ""
-    names = ("commondir", "config", "config.worktree", "hooks", "rebase-merge")
+    names = ("commondir", "config", "config.worktree", "hooks", *FOLDERS_OF_STEPS)
     links = [name for name in names if (git_folder / name).is_symlink()]
     if links:
         return f"its {links[0]} is a link"
@@ -86,7 +87,7 @@ def _find_program(git_folder: Path, trusted: Collection[Path]) -> str:
     for file in files:
         if named := sorted(find_risky_settings(file)):
             return f"its settings: {named[0]}"
-    return "a rebase in it runs commands" if find_steps(git_folder) else ""
+    return "steps that are under way in it run commands" if find_steps(git_folder) else ""
 
 
 def find_hooks(git_folder: Path) -> list[str]:
@@ -162,23 +163,36 @@ def _is_risky(key: str, value: str) -> bool:
 
 
 def find_steps(git_folder: Path) -> set[bytes]:
-    """What `git rebase --continue` would run there, besides git: lines of its list."""
-    folder = git_folder / "rebase-merge"
-    if folder.is_symlink():
-        return {b"it is a link"}
+    """What going on with a rebase, a cherry-pick or a revert would run there, besides git.
+
+    These are lines of a list, and strategies that git does not bring: each is a program.
+    """
     found: set[bytes] = set()
-    for name, known in (("git-rebase-todo", _STEPS), ("strategy", _STRATEGIES)):
-        try:
-            text = _read(folder / name)
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        found |= {line for line in text.split(b"\n") if _is_unknown(line, known)}
-    return found
+    for name in FOLDERS_OF_STEPS:
+        if (git_folder / name).is_symlink():
+            found.add(b"%s is a link" % os.fsencode(name))
+    if found:
+        return found
+    for line in _read_if_there(git_folder / "rebase-merge/git-rebase-todo").split(b"\n"):
+        words = line.split(None, 1)
+        if words and not words[0].startswith(b"#") and words[0] not in _STEPS:
+            found.add(line)
+    strategy = _read_if_there(git_folder / "rebase-merge/strategy").strip()
+    if strategy and strategy not in _STRATEGIES:
+        found.add(strategy)
+    options = git_folder / "sequencer/opts"
+    settings = read_settings(options)
+    if settings is None:
+        return {*found, b"its options cannot be read"}
+    named = (os.fsencode(value) for key, value in settings if key == "options.strategy")
+    return found.union(one for one in named if one not in _STRATEGIES)
 
 
-def _is_unknown(line: bytes, known: Collection[bytes]) -> bool:
-    words = line.split(None, 1)
-    return bool(words) and not words[0].startswith(b"#") and words[0] not in known
+def _read_if_there(path: Path) -> bytes:
+    try:
+        return _read(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return b""
 
 
 def _read(path: Path) -> bytes:

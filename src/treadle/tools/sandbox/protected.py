@@ -19,6 +19,7 @@ from msgspec import Struct
 from treadle.core.tools import ToolErrorKind
 from treadle.tools.failure import ToolFailure
 from treadle.tools.sandbox.placeholders import find_strangers
+from treadle.tools.sandbox.places import is_link
 from treadle.tools.sandbox.repositories import (
     DEPTH_MAX,
     GIT,
@@ -29,7 +30,7 @@ from treadle.tools.sandbox.repositories import (
     named_by,
     was_repository,
 )
-from treadle.tools.sandbox.steering import steered_by
+from treadle.tools.sandbox.steering import OwnSettings, Steered, steered_by
 
 _OWN: Final = ".treadle"
 _STEERING: Final = ("commondir", "gitdir", "config.worktree")
@@ -39,6 +40,10 @@ _HERE: Final = b".\n"
 _NO_HEAD: Final = b"Treadle keeps this while a command runs: no git repository may begin here.\n"
 """Nothing that git would take for a `HEAD`."""
 
+NO_SETTINGS: Final = OwnSettings()
+_LINK_COUNT_MAX: Final = 40
+"""As many symbolic links as Linux follows in one path."""
+
 
 class Protected(Struct, frozen=True):
     """Absolute paths, parents before children.
@@ -46,7 +51,8 @@ class Protected(Struct, frozen=True):
     `kept` are folders that stay writable, but not renamable. `shut` may not be changed at all.
     `missing` are folders that must not come to be, nor `absent` files, in whose place nothing can
     be. `stubs` are files that must not come to be either; each has the content that can stand in
-    its place without any effect. `repositories` are those that were found, by folder.
+    its place without any effect. `links` are a person's, on the way to what is protected: nothing
+    can shut them. `repositories` are those that were found, by folder.
     """
 
     kept: tuple[str, ...] = ()
@@ -54,6 +60,7 @@ class Protected(Struct, frozen=True):
     missing: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
     stubs: tuple[tuple[str, bytes], ...] = ()
+    links: tuple[str, ...] = ()
     repositories: tuple[Found, ...] = ()
 
 
@@ -88,15 +95,16 @@ class _Found:
         self.missing: list[str] = []
         self.absent: list[str] = []
         self.stubs: list[tuple[str, bytes]] = []
+        self.links: list[str] = []
         self.repositories: list[Found] = []
 
 
-def find_protected(folders: Iterable[str], settings: Iterable[Path] = ()) -> Protected:
+def find_protected(folders: Iterable[str], own: OwnSettings = NO_SETTINGS) -> Protected:
     """What is protected in folders that a command may change.
 
     Args:
         folders: absolute paths, without links.
-        settings: files of git's settings that hold in all of them.
+        own: the settings of git that hold in all of them.
 
     Raises:
         LinkError: it stands where a protected file should: it cannot be shut.
@@ -105,7 +113,7 @@ def find_protected(folders: Iterable[str], settings: Iterable[Path] = ()) -> Pro
     """
     folders = tuple(folders)
     try:
-        return _find_protected(folders, tuple(settings))
+        return _find_protected(folders, own)
     except PermissionError as error:
         path = Path(os.fsdecode(error.filename or "/"))
         ways = [Path(way) for folder in folders for way in ways_to(path, folder)]
@@ -116,15 +124,17 @@ def find_protected(folders: Iterable[str], settings: Iterable[Path] = ()) -> Pro
         raise
 
 
-def _find_protected(folders: tuple[str, ...], settings: tuple[Path, ...]) -> Protected:
+def _find_protected(folders: tuple[str, ...], own: OwnSettings) -> Protected:
     found = _Found()
-    steered = [one for file in settings for one in steered_by(file, Path("/nowhere"))]
+    steered = list(steered_by((), own, Path("/nowhere")))
+    for file in own.files:
+        _add_own_settings(file, folders, found)
     for folder in folders:
-        own = Path(folder, _OWN)
-        if _is_missing(own):
-            found.missing.append(str(own))
+        ours = Path(folder, _OWN)
+        if _is_missing(ours):
+            found.missing.append(str(ours))
         else:
-            found.shut.append(str(_no_link(own)))
+            found.shut.append(str(_no_link(ours)))
         if _is_missing(Path(folder, GIT)):
             if Path(folder, "HEAD").is_file() and Path(folder, "objects").is_dir():
                 _add_repository(Path(folder), found)  # it is a bare one itself
@@ -139,17 +149,18 @@ def _find_protected(folders: tuple[str, ...], settings: tuple[Path, ...]) -> Pro
             if not _is_missing(place):
                 # Who could rename a folder on the way could put another repository there.
                 found.kept += ways_to(place, folder)
-                steered += _add_git_path(place, found, settings, folders)
-    for path, is_folder in dict.fromkeys(steered):
+                steered += _add_git_path(place, found, own, folders)
+    for one in dict.fromkeys(steered):
         for folder in folders:
-            if is_in(path, folder):
-                _add_steered(Path(path), folder, is_folder, found)
+            if is_in(one.path, folder):
+                _add_steered(Path(one.path), folder, one.is_folder, found)
     return Protected(
         tuple(one for one in dict.fromkeys(found.kept) if one not in folders),
         tuple(dict.fromkeys(found.shut)),
         tuple(dict.fromkeys(found.missing)),
         tuple(dict.fromkeys(found.absent)),
         tuple(dict.fromkeys(found.stubs)),
+        tuple(dict.fromkeys(found.links)),
         tuple(found.repositories),
     )
 
@@ -171,6 +182,30 @@ def first_missing(path: Path) -> Path:
         if not os.path.lexists(one):
             return one
     return path
+
+
+def _add_own_settings(file: Path, folders: tuple[str, ...], found: _Found) -> None:
+    """A file of settings that holds everywhere; people keep these behind links of theirs."""
+    real = file
+    for _ in range(_LINK_COUNT_MAX):
+        link = next((one for one in (*real.parents[::-1], real) if is_link(str(one))), None)
+        if link is None:
+            break
+        if any(is_in(str(link), folder) for folder in folders):
+            found.links.append(str(link))
+        target = os.path.normpath(link.parent / link.readlink())
+        real = Path(target, real.relative_to(link))
+    for folder in folders:
+        if not is_in(str(real), folder):
+            continue
+        found.kept += ways_to(first_missing(real), folder)
+        if os.path.lexists(real):
+            found.shut.append(str(real))
+        elif real.parent.is_dir():
+            found.stubs.append((str(real), b""))
+        else:
+            # Programs of a command may have to make the folder for settings of their own.
+            found.absent.append(str(real))
 
 
 def _add_steered(path: Path, folder: str, is_folder: bool, found: _Found) -> None:
@@ -197,8 +232,8 @@ def _add_head(folder: Path, found: _Found) -> None:
 
 
 def _add_git_path(
-    place: Path, found: _Found, settings: Iterable[Path], folders: Iterable[str]
-) -> list[tuple[str, bool]]:
+    place: Path, found: _Found, own: OwnSettings, folders: Iterable[str]
+) -> list[Steered]:
     """A `.git`; and what the settings behind it lead to."""
     _add_repository(place, found)
     target = place
@@ -212,8 +247,8 @@ def _add_git_path(
             # One that no walk finds, as it goes by another name.
             found.kept += ways_to(target, inside[0])
             _add_repository(target, found)
-    files = (target / "config", target / "config.worktree", *settings)
-    return [one for file in files for one in steered_by(file, place.parent)]
+    files = (target / "config", target / "config.worktree")
+    return list(steered_by(files, own, place.parent))
 
 
 def _is_missing(path: Path) -> bool:

@@ -12,6 +12,7 @@ from typing import Final
 
 from treadle.core.tools import ToolErrorKind
 from treadle.tools.failure import ToolFailure
+from treadle.tools.sandbox.places import is_link
 from treadle.tools.sandbox.repositories import ASIDE
 
 COPY_SIZE_MAX: Final = 4 * 2**20
@@ -20,12 +21,17 @@ _FOLDER: Final = getattr(os, "O_PATH", 0) | os.O_DIRECTORY | os.O_NOFOLLOW | os.
 
 
 def undo(absent: Iterable[str]) -> list[str]:
-    """Put aside what has come to be where nothing may; their paths."""
+    """Put aside what has come to be where nothing may; their paths.
+
+    There was no link on the way to them. If there is one now, that is put aside.
+    """
     undone = []
     for path in absent:
         if os.path.lexists(path):
-            put_aside(path)
-            undone.append(path)
+            above = Path(path).parents[::-1]
+            link = next((str(one) for one in above if is_link(str(one))), path)
+            put_aside(link)
+            undone.append(link)
     return undone
 
 

@@ -1,52 +1,118 @@
-"""What the settings of git lead to: files that they include, and the folder of hooks they name."""
+"""What the settings of git lead to: files that they include, folders of hooks and of templates."""
 
 from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from treadle import helper_programs
+from msgspec import Struct
 
-_WANTED: Final = r"^(core\.hookspath|include\.path|includeif\..*\.path)$"
+from treadle import helper_programs
+from treadle.tools.path_rules import is_below
+from treadle.tools.sandbox.repositories import GIT, git_folder_of, is_folder
+
+_WANTED: Final = r"^(core\.hookspath|init\.templatedir|include\.path|includeif\..*\.path)$"
 _READ_S_MAX: Final = 5.0
 _COUNT_MAX: Final = 50
 """Files of settings that lead to each other."""
 _known: Final[dict[tuple[str, int, int, int], tuple[tuple[str, str], ...]]] = {}
 
 
-def steered_by(settings: Path, root: Path) -> Iterator[tuple[str, bool]]:
-    """Absolute paths, each with whether it is a folder of hooks; also those that are not there.
+class OwnSettings(Struct, frozen=True):
+    """The settings of git that hold in every repository of a person.
 
-    Args:
-        settings: a file of git's settings.
-        root: the work tree, which hooks run in.
+    `files` need not exist; each is absolute, links in it stay. `single` are those that variables
+    hold: keys in small letters, and their values.
     """
-    todo, seen = [settings], {settings}
-    while todo and len(seen) < _COUNT_MAX:
-        file = todo.pop()
-        for key, value in _read(file):
-            if key == "core.hookspath":
-                folder = _expanded(value, root)
-                # What husky has in `_` calls what lies beside it.
-                yield str(folder.parent if folder.name == "_" else folder), True
-            else:
-                included = _expanded(value, file.parent)
-                yield str(included), False
-                if included not in seen:
-                    seen.add(included)
-                    todo.append(included)
+
+    files: tuple[Path, ...] = ()
+    single: tuple[tuple[str, str], ...] = ()
 
 
-def own_settings(environ: dict[str, str]) -> list[Path]:
-    """The files of settings that hold for every repository of this person."""
+class Steered(Struct, frozen=True):
+    """An absolute path that settings lead to; `is_folder`, if to all that is in it."""
+
+    path: str
+    is_folder: bool = False
+
+
+def own_settings(environ: Mapping[str, str]) -> OwnSettings:
+    """Where git looks for them in this environment, and what the environment itself says."""
     home = environ.get("HOME", "/")
     at = environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
     own = environ.get("GIT_CONFIG_GLOBAL")
     names = [own] if own else [f"{home}/.gitconfig", f"{at}/git/config"]
-    return [Path(name) for name in ("/etc/gitconfig", *names)]
+    names.append(environ.get("GIT_CONFIG_SYSTEM") or "/etc/gitconfig")
+    template = environ.get("GIT_TEMPLATE_DIR")
+    return OwnSettings(
+        tuple(Path(name) for name in names if name.startswith("/")),
+        (*_numbered(environ), *((("init.templatedir", template),) if template else ())),
+    )
+
+
+def steered_by(files: Iterable[Path], own: OwnSettings, root: Path) -> Iterator[Steered]:
+    """What the settings of a repository lead to; also what is not there.
+
+    Args:
+        files: those of the repository, absolute.
+        own: those that hold everywhere.
+        root: the work tree, which hooks run in.
+    """
+    todo = [*files, *own.files]
+    seen = set(todo)
+    settings = [(root, *one) for one in own.single]
+    while settings or (todo and len(seen) < _COUNT_MAX):
+        if not settings:
+            file = todo.pop()
+            settings = [(file.parent, *one) for one in _read(file)]
+            continue
+        base, key, value = settings.pop()
+        if key == "core.hookspath":
+            folder = _expanded(value, root)
+            # What husky has in `_` calls what lies beside it.
+            yield Steered(str(folder.parent if folder.name == "_" else folder), is_folder=True)
+        elif key == "init.templatedir":
+            yield Steered(str(_expanded(value, root)), is_folder=True)
+        elif key.startswith("include"):
+            included = _expanded(value, base)
+            yield Steered(str(included))
+            if included not in seen:
+                seen.add(included)
+                todo.append(included)
+
+
+def why_git_runs(path: Path, environ: Mapping[str, str]) -> tuple[str, str]:
+    """What git reads of what lies on a path, and so may run programs for; both empty if nothing.
+
+    Settings of the person, and what these and those of the repositories around it lead to.
+
+    Args:
+        path: absolute, without links; a file that is to be written.
+        environ: the person's.
+    """
+    own = own_settings(environ)
+    found = [*map(Steered, map(str, own.files)), *steered_by((), own, Path("/nowhere"))]
+    for folder in path.parents:
+        git_folder = git_folder_of(folder / GIT)
+        if git_folder is not None and is_folder(git_folder):
+            common = git_folder.parent.parent
+            common = common if git_folder.parent.name == "worktrees" else git_folder
+            found += steered_by((common / "config", git_folder / "config.worktree"), own, folder)
+    for one in found:
+        place = os.path.realpath(one.path)
+        if str(path) == place or (one.is_folder and is_below(str(path), place)):
+            return one.path, "the settings of git lead there, and name programs and hooks"
+    return "", ""
+
+
+def _numbered(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    count = environ.get("GIT_CONFIG_COUNT", "")
+    for number in range(min(int(count), _COUNT_MAX) if count.isdecimal() else 0):
+        key = environ.get(f"GIT_CONFIG_KEY_{number}", "")
+        yield key.lower(), environ.get(f"GIT_CONFIG_VALUE_{number}", "")
 
 
 def _expanded(value: str, base: Path) -> Path:
