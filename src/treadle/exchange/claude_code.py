@@ -240,36 +240,16 @@ class _Reader:
         problems = problems_of(faults)
         is_whole = any(map(_is_talk, self._main.steps))
         if is_whole or not self._aside:
-            found.append(_session(self._main, name, problems))
+            found.append(main.session(SOURCE, name, PROVIDER, problems))
             problems = ()
         works_for = _works_for(self._main.steps)
         for key, telling in self._aside.items():
             call = works_for.get(first_prompt(telling.steps))
             # In a file of its own one does not know when the session began that it works for.
             parent = Parent(name, self._main.started_at if is_whole else "", call)
-            found.append(_session(telling, f"{name}/{key}", problems, parent))
+            found.append(telling.session(SOURCE, f"{name}/{key}", PROVIDER, problems, parent))
             problems = ()
         return found
-
-
-def _session(
-    telling: Telling,
-    name: str,
-    problems: tuple[str, ...],
-    parent: Parent | None = None,
-) -> Session:
-    return Session(
-        SOURCE,
-        name,
-        telling.version,
-        PROVIDER,
-        telling.folder,
-        telling.started_at,
-        tuple(telling.steps),
-        telling.record_count,
-        (*problems, *telling.problems),
-        parent,
-    )
 
 
 def agents_of(session: Session) -> dict[str, str]:

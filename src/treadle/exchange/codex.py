@@ -100,18 +100,8 @@ def convert(lines: Iterable[Line], stem: str, faults: Counter[str]) -> list[Sess
         reader.take(line)
     telling = reader.telling
     telling.finish()
-    session = Session(
-        SOURCE,
-        reader.name or stem,
-        telling.version,
-        reader.provider or PROVIDER,
-        telling.folder,
-        telling.started_at,
-        tuple(telling.steps),
-        telling.record_count,
-        (*problems_of(faults), *telling.problems),
-    )
-    return [session]
+    name, provider = reader.name or stem, reader.provider or PROVIDER
+    return [telling.session(SOURCE, name, provider, problems_of(faults))]
 
 
 class _Reader:

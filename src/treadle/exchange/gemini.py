@@ -247,17 +247,7 @@ def _typed(entries: list[Any], faults: Counter[str]) -> list[Session]:
 
 def _session(telling: Telling, name: str, faults: Counter[str]) -> Session:
     telling.finish()
-    return Session(
-        SOURCE,
-        name,
-        "",
-        PROVIDER,
-        telling.folder,
-        telling.started_at,
-        tuple(telling.steps),
-        telling.record_count,
-        (*problems_of(faults), *telling.problems),
-    )
+    return telling.session(SOURCE, name, PROVIDER, problems_of(faults))
 
 
 def usage_of(value: Any) -> Usage | None:

@@ -57,7 +57,9 @@ def convert_whole(value: Any, stem: str, faults: Counter[str]) -> list[Session]:
     """
     fields, telling, provider = fields_of(value), Telling(), ""
     about = fields_of(fields.get("info"))
-    started_at = utc(fields_of(about.get("time")).get("created"))
+    telling.started_at = utc(fields_of(about.get("time")).get("created"))
+    telling.version = word(about.get("version"))
+    telling.folder = word(about.get("directory")) or None
     for message in map(fields_of, items_of(fields.get("messages"))):
         info = fields_of(message.get("info"))
         at = utc(fields_of(info.get("time")).get("created"))
@@ -72,18 +74,9 @@ def convert_whole(value: Any, stem: str, faults: Counter[str]) -> list[Session]:
     if title := word(about.get("title")):
         telling.add(Titled("", title))
     telling.finish()
-    parent = word(about.get("parentID"))
-    return [
-        Session(
-            *(SOURCE, word(about.get("id")) or stem, word(about.get("version"))),
-            *(provider or PROVIDER, word(about.get("directory")) or None),
-            started_at or telling.started_at,
-            tuple(telling.steps),
-            telling.record_count,
-            (*problems_of(faults), *telling.problems),
-            Parent(parent, "") if parent else None,
-        )
-    ]
+    name, above = word(about.get("id")) or stem, word(about.get("parentID"))
+    parent = Parent(above, "") if above else None
+    return [telling.session(SOURCE, name, provider or PROVIDER, problems_of(faults), parent)]
 
 
 def _take_prompt(telling: Telling, at: str, parts: list[Any]) -> None:

@@ -80,15 +80,8 @@ def convert(lines: Iterable[Line], stem: str, faults: Counter[str]) -> list[Sess
                 provider = provider or word(fields_of(fields.get("message")).get("provider"))
         owners += [last] * (len(telling.steps) - len(owners))
     telling.finish()
-    return [
-        Session(
-            *(SOURCE, name or stem, telling.version, provider or PROVIDER, telling.folder),
-            telling.started_at,
-            tuple(with_returns(telling.steps, owners, parents, last)),
-            telling.record_count,
-            (*problems_of(faults), *telling.problems),
-        )
-    ]
+    telling.steps = with_returns(telling.steps, owners, parents, last)
+    return [telling.session(SOURCE, name or stem, provider or PROVIDER, problems_of(faults))]
 
 
 def _take(telling: Telling, at: str, fields: Fields) -> None:

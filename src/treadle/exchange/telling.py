@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import Final
 
 from treadle.core.llm import Usage
-from treadle.exchange.steps import Answered, Kept, Step, Stood
+from treadle.exchange.steps import Answered, Kept, Parent, Session, Step, Stood
 
 KEPT_COUNT_MAX: Final = 10_000
 """Records of a session that are kept as they are: each costs a record here, however short it is."""
@@ -94,6 +95,28 @@ class Telling:
                 next(filter(None, (one.model for one in pieces)), ""),
                 used if spent is None else spent if used is None else used + spent,
             )
+
+    def session(
+        self,
+        source: str,
+        name: str,
+        provider: str,
+        problems: Iterable[str],
+        parent: Parent | None = None,
+    ) -> Session:
+        """All of it, after `finish`; what the arguments mean stands at `Session`."""
+        return Session(
+            source,
+            name,
+            self.version,
+            provider,
+            self.folder,
+            self.started_at,
+            tuple(self.steps),
+            self.record_count,
+            (*problems, *self.problems),
+            parent,
+        )
 
     @property
     def problems(self) -> tuple[str, ...]:

@@ -84,15 +84,9 @@ def convert_whole(value: Any, stem: str, faults: Counter[str]) -> list[Session]:
             telling.keep(at, dump(entry))
     telling.finish()
     digest = sha256(dump(entries[:_NAMING_COUNT]).encode("utf-8", "replace")).hexdigest()[:16]
-    folder = word(fields_of(config.get("environment")).get("cwd")) or None
-    version = word(fields_of(fields.get("info")).get("mini_version"))
-    session = Session(
-        *(SOURCE, f"{stem}-{digest}", version, PROVIDER, folder, telling.started_at),
-        tuple(telling.steps),
-        telling.record_count,
-        (*problems_of(faults), *telling.problems),
-    )
-    return [session]
+    telling.folder = word(fields_of(config.get("environment")).get("cwd")) or None
+    telling.version = word(fields_of(fields.get("info")).get("mini_version"))
+    return [telling.session(SOURCE, f"{stem}-{digest}", PROVIDER, problems_of(faults))]
 
 
 def _take_message(telling: Telling, at: str, fields: Fields, number: int, model: str) -> None:

@@ -13,23 +13,8 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from treadle.core import events
 from treadle.core.approval import Modified, Rejected
-from treadle.core.events import (
-    ApprovalDecided,
-    CancelRequested,
-    Compacted,
-    CompactionFailed,
-    CompactionRequested,
-    LlmEvent,
-    PostToolsHookCompleted,
-    RetryTimeoutFired,
-    Rewound,
-    Steered,
-    ToolCompleted,
-    ToolStarted,
-    ToolUncertain,
-    UserInput,
-)
 from treadle.core.messages import Message, ToolCall
 from treadle.core.task.events import (
     StateCompleted,
@@ -39,40 +24,9 @@ from treadle.core.task.events import (
     TimeRanOut,
 )
 from treadle.core.tools import BlobRef, ToolExecutionOutcome
+from treadle.thread import facts
 from treadle.thread.branches import event_of
 from treadle.thread.codec import Entry, UnknownEntryError, decode_entry
-from treadle.thread.facts import (
-    Annotated,
-    ChildStarted,
-    CommandBegun,
-    CommandShown,
-    Configured,
-    ContextObserved,
-    ExtraSet,
-    FilesNotSaved,
-    FilesSaved,
-    Foreign,
-    GitObserved,
-    Granted,
-    Imported,
-    InputQueued,
-    InputWithdrawn,
-    KindGranted,
-    Merged,
-    Pinned,
-    PrivacySet,
-    Recovered,
-    Renamed,
-    Restored,
-    Revoked,
-    Scrubbed,
-    Shared,
-    Tagged,
-    TakenOver,
-    TaskEnded,
-    ThreadCreated,
-    Trashed,
-)
 
 
 class Kind(IntEnum):
@@ -116,7 +70,7 @@ def texts_of(
         raw = bytes(event).decode("utf-8", "replace")
         return [(Kind.OTHER, _unescaped(raw))]
     found = [(kind, text) for kind, text in _TEXTS[type(entry)](entry) if text.strip()]
-    if isinstance(entry, ToolCompleted) and entry.outcome.blob is not None:
+    if isinstance(entry, events.ToolCompleted) and entry.outcome.blob is not None:
         text = whole(entry.outcome.blob)
         if text is not None:
             places = [one for one in found if one[0] is not Kind.OUTPUT]
@@ -174,37 +128,37 @@ def texts_of_message(message: Message) -> list[Text]:
     return [(kind, text) for kind, text in found if text.strip()]
 
 
-def _header(entry: ThreadCreated) -> Iterator[Text]:
+def _header(entry: facts.ThreadCreated) -> Iterator[Text]:
     folders = dict.fromkeys((entry.workspace or "", entry.cwd or ""))
     yield Kind.PLACE, "\n".join(filter(None, folders))
 
 
-def _git(entry: GitObserved) -> Iterator[Text]:
+def _git(entry: facts.GitObserved) -> Iterator[Text]:
     names = (entry.branch or "", entry.remote or "", *entry.changed)
     yield Kind.PLACE, "\n".join(filter(None, names))
     yield Kind.COMMIT, entry.head or ""
 
 
-def _context(entry: ContextObserved) -> Iterator[Text]:
+def _context(entry: facts.ContextObserved) -> Iterator[Text]:
     yield Kind.PLACE, "\n".join(filter(None, (entry.project_name, entry.directory)))
 
 
-def _tags(entry: Tagged) -> Iterator[Text]:
+def _tags(entry: facts.Tagged) -> Iterator[Text]:
     yield Kind.TAG, "\n".join(entry.added)
 
 
-def _imported(entry: Imported) -> Iterator[Text]:
+def _imported(entry: facts.Imported) -> Iterator[Text]:
     yield Kind.OTHER, "\n".join((entry.source, entry.session, *entry.problems))
     yield Kind.PLACE, entry.path
 
 
-def _completed(entry: LlmEvent.Completed) -> Iterator[Text]:
+def _completed(entry: events.LlmEvent.Completed) -> Iterator[Text]:
     message = entry.response.message
     yield Kind.ANSWER, message.content
     yield from _calls(message.tool_calls)
 
 
-def _result(entry: ToolCompleted) -> Iterator[Text]:
+def _result(entry: events.ToolCompleted) -> Iterator[Text]:
     outcome = entry.outcome
     if isinstance(outcome, ToolExecutionOutcome.Error):
         yield Kind.OUTPUT, outcome.error.text
@@ -213,29 +167,29 @@ def _result(entry: ToolCompleted) -> Iterator[Text]:
     yield Kind.PLACE, "\n".join(outcome.changed)
 
 
-def _hook(entry: PostToolsHookCompleted) -> Iterator[Text]:
+def _hook(entry: events.PostToolsHookCompleted) -> Iterator[Text]:
     yield Kind.OTHER, entry.note
     yield Kind.COMMIT, entry.commit
 
 
-def _decision(entry: ApprovalDecided) -> Iterator[Text]:
+def _decision(entry: events.ApprovalDecided) -> Iterator[Text]:
     if isinstance(entry.decision, Rejected):
         yield Kind.NOTE, entry.decision.reason
     elif isinstance(entry.decision, Modified):
         yield Kind.CALL, _arguments(entry.decision.arguments_json)
 
 
-def _rewound(entry: Rewound) -> Iterator[Text]:
+def _rewound(entry: events.Rewound) -> Iterator[Text]:
     if entry.view.compaction is not None:
         yield Kind.ANSWER, entry.view.compaction.summary
 
 
-def _merged(entry: Merged) -> Iterator[Text]:
+def _merged(entry: facts.Merged) -> Iterator[Text]:
     for record in entry.records:
         yield from texts_of(event_of(record))
 
 
-def _command_shown(entry: CommandShown) -> Iterator[Text]:
+def _command_shown(entry: facts.CommandShown) -> Iterator[Text]:
     if not entry.id:  # else its beginning was recorded, and is found there
         yield Kind.CALL, entry.command
     yield Kind.OUTPUT, entry.output
@@ -253,51 +207,51 @@ def _task_state(entry: StateCompleted) -> Iterator[Text]:
 
 _TEXTS: Final[Mapping[type, Callable[[Any], Iterable[Text]]]] = MappingProxyType(
     {
-        ThreadCreated: _header,
-        Configured: _none,
-        GitObserved: _git,
-        InputQueued: lambda entry: _said(entry.message),
-        InputWithdrawn: _none,
-        CommandBegun: lambda entry: [(Kind.CALL, entry.command), (Kind.PLACE, entry.folder)],
-        CommandShown: _command_shown,
-        Recovered: lambda entry: [(Kind.OTHER, entry.note)],
-        Granted: _none,
-        KindGranted: _none,
-        Revoked: _none,
-        ChildStarted: _none,
-        TaskEnded: lambda entry: [(Kind.OTHER, entry.error)],
-        ContextObserved: _context,
-        FilesSaved: lambda entry: [(Kind.PLACE, "\n".join(entry.skipped))],
-        FilesNotSaved: lambda entry: [(Kind.OTHER, entry.why)],
-        Renamed: lambda entry: [(Kind.TITLE, entry.title)],
-        Tagged: _tags,
-        Pinned: _none,
-        Annotated: lambda entry: [(Kind.NOTE, entry.text)],
-        ExtraSet: lambda entry: [(Kind.NOTE, "\n".join(_strings(entry.extra)))],
-        Trashed: _none,
-        Restored: _none,
-        Scrubbed: _none,
-        Shared: _none,
-        PrivacySet: _none,
-        Merged: _merged,
-        TakenOver: _none,
-        Imported: _imported,
-        Foreign: lambda entry: [(Kind.OTHER, _unescaped(entry.text))],
-        UserInput: lambda entry: _said(entry.message),
-        Steered: lambda entry: _said(entry.message),
-        LlmEvent.Completed: _completed,
-        LlmEvent.Error: lambda entry: [(Kind.OTHER, entry.error.text)],
-        ToolStarted: _none,
-        ToolUncertain: _none,
-        ToolCompleted: _result,
-        PostToolsHookCompleted: _hook,
-        ApprovalDecided: _decision,
-        CompactionRequested: lambda entry: [(Kind.NOTE, entry.focus)],
-        Compacted: lambda entry: [(Kind.ANSWER, entry.summary)],
-        CompactionFailed: lambda entry: [(Kind.OTHER, entry.error.text)],
-        Rewound: _rewound,
-        RetryTimeoutFired: _none,
-        CancelRequested: lambda entry: [
+        facts.ThreadCreated: _header,
+        facts.Configured: _none,
+        facts.GitObserved: _git,
+        facts.InputQueued: lambda entry: _said(entry.message),
+        facts.InputWithdrawn: _none,
+        facts.CommandBegun: lambda entry: [(Kind.CALL, entry.command), (Kind.PLACE, entry.folder)],
+        facts.CommandShown: _command_shown,
+        facts.Recovered: lambda entry: [(Kind.OTHER, entry.note)],
+        facts.Granted: _none,
+        facts.KindGranted: _none,
+        facts.Revoked: _none,
+        facts.ChildStarted: _none,
+        facts.TaskEnded: lambda entry: [(Kind.OTHER, entry.error)],
+        facts.ContextObserved: _context,
+        facts.FilesSaved: lambda entry: [(Kind.PLACE, "\n".join(entry.skipped))],
+        facts.FilesNotSaved: lambda entry: [(Kind.OTHER, entry.why)],
+        facts.Renamed: lambda entry: [(Kind.TITLE, entry.title)],
+        facts.Tagged: _tags,
+        facts.Pinned: _none,
+        facts.Annotated: lambda entry: [(Kind.NOTE, entry.text)],
+        facts.ExtraSet: lambda entry: [(Kind.NOTE, "\n".join(_strings(entry.extra)))],
+        facts.Trashed: _none,
+        facts.Restored: _none,
+        facts.Scrubbed: _none,
+        facts.Shared: _none,
+        facts.PrivacySet: _none,
+        facts.Merged: _merged,
+        facts.TakenOver: _none,
+        facts.Imported: _imported,
+        facts.Foreign: lambda entry: [(Kind.OTHER, _unescaped(entry.text))],
+        events.UserInput: lambda entry: _said(entry.message),
+        events.Steered: lambda entry: _said(entry.message),
+        events.LlmEvent.Completed: _completed,
+        events.LlmEvent.Error: lambda entry: [(Kind.OTHER, entry.error.text)],
+        events.ToolStarted: _none,
+        events.ToolUncertain: _none,
+        events.ToolCompleted: _result,
+        events.PostToolsHookCompleted: _hook,
+        events.ApprovalDecided: _decision,
+        events.CompactionRequested: lambda entry: [(Kind.NOTE, entry.focus)],
+        events.Compacted: lambda entry: [(Kind.ANSWER, entry.summary)],
+        events.CompactionFailed: lambda entry: [(Kind.OTHER, entry.error.text)],
+        events.Rewound: _rewound,
+        events.RetryTimeoutFired: _none,
+        events.CancelRequested: lambda entry: [
             (Kind.ANSWER, entry.partial_text),
             (Kind.OTHER, entry.reason),
         ],
