@@ -19,6 +19,12 @@ UPPER_DIGITS: Final = string.ascii_uppercase + string.digits
 Make = Callable[[random.Random], str]
 
 
+def url_token(dice: random.Random) -> str:
+    """In the place of a user's name, with nothing for a password, or with a mark."""
+    token = "".join(dice.choices(ALNUM, k=40))
+    return f"https://{token}{dice.choice(['', ':', ':x-oauth-basic'])}@git.internal/x.git"
+
+
 def of(prefix: str, chars: str, *lengths: int, between: str = "") -> Make:
     """A prefix and runs of characters; the prefix may be one of several, with spaces between."""
 
@@ -192,7 +198,7 @@ TOKENS: Final[dict[str, Make]] = {
     "jwt": jwt,
     "treadle_token": checked("tr" + "d_ tr" + "s_", 43),
     "url_password": url,
-    "url_token": then("https://", of("", ALNUM, 40), "@git.internal/x.git"),
+    "url_token": url_token,
 }
 """By kind: how one is made."""
 
@@ -201,6 +207,8 @@ def secret_of(token: str) -> str:
     """What of a token must not be seen: its last characters, without a fixed end."""
     if "PRIVATE KEY" in token:
         return token.split("\n")[-2]
-    if "@db.internal" in token or "@git.internal" in token:
+    if "@git.internal" in token:
+        return token.removeprefix("https://").partition("@")[0].partition(":")[0][-12:]
+    if "@db.internal" in token:
         return token.partition("@")[0][-12:]
     return token.rstrip("=")[-14:-4] if "-us12" in token else token.rstrip("=")[-12:]

@@ -217,6 +217,7 @@ VARIABLES: Final = (
         "SMTP_PASS",
         "SSHPASS",
     ),
+    *("DBPASS", "ROOTPW", "LDAP_BINDPW", "APIKEYS", "BUNDLE_GEMS__EXAMPLE__COM"),
     *("BW_SESSION", "OP_SESSION_ada", "SENTRY_DSN", "APP_JWT", "NPM_CONFIG__AUTH", "DB_PASS2"),
     *("CLIENT_SECRET", "SIGNING_KEY", "SESSION_COOKIE", "GPG_PASSPHRASE", "SOME_CREDENTIALS"),
 )
@@ -231,7 +232,7 @@ USER_FILES: Final = {
         "github.com:\n    users:\n        ada:\n            oauth_token: {}\n    user: ada\n"
     ),
     ".config/git/credentials": "https://ada:{}@git.example\n",
-    ".config/glab-cli/config.yml": "hosts:\n  gitlab.com:\n    token: {}\n",
+    ".config/glab-cli/config.yml": "hosts:\n  gitlab.com:\n    token: !!null {}\n",
     ".config/hcloud/cli.toml": '[[contexts]]\ntoken = "{}"\n',
     ".config/pip/pip.conf": "[global]\nindex-url = https://ada:{}@pypi.example/simple\n",
     ".config/rclone/rclone.conf": "[x]\nsecret_access_key = {}\n",
@@ -254,8 +255,21 @@ USER_FILES: Final = {
         '{{"credentials": {{"app.terraform.io": {{"token": "{}"}}}}}}'
     ),
     ".vault-token": "{}",
-    ".yarnrc.yml": "npmAuthToken: {}\n",
+    ".yarnrc.yml": 'npmAuthIdent: "ada:{}"\n',
     ".cache/huggingface/token": "{}\n",
+    ".authinfo": 'machine git.example login ada password "{}"\n',
+    ".bundle/config": '---\nBUNDLE_GEMS__EXAMPLE__COM: "ada:{}"\n',
+    ".config/composer/auth.json": '{{"github-oauth": {{"github.com": "{}"}}}}',
+    ".config/containers/auth.json": '{{"auths": {{"r.example": {{"identitytoken": "{}"}}}}}}',
+    ".config/netlify/config.json": '{{"users": {{"1": {{"auth": {{"token": "{}"}}}}}}}}',
+    ".azure/msal_token_cache.json": '{{"RefreshToken": {{"x": {{"secret": "{}"}}}}}}',
+    ".boto": "[Credentials]\ngs_oauth2_refresh_token = {}\n",
+    ".config/hub": "github.com:\n- user: ada\n  oauth_token: {}\n",
+    ".fly/config.yml": "access_token: {}\n",
+    ".local/share/gem/credentials": "---\n:https://gems.example: {}\n",
+    ".terraformrc": 'credentials "app.terraform.io" {{\n  token = "{}"\n}}\n',
+    ".nuget/NuGet/NuGet.Config": '<add key="ClearTextPassword" value="{}" />\n',
+    ".pulumi/credentials.json": '{{"accessTokens": {{"https://api.example": "{}"}}}}',
     "elsewhere/kube": "users:\n- name: bob\n  user:\n    token: {}\n",
     "keys/acme": "{}\n",
     "keys/other": "{}\n",
@@ -266,7 +280,13 @@ PROJECT_FILES: Final = {
     ".envrc": "export DEPLOY_KEY={}\n",
     "apps/web/.env.production": "SESSION_SECRET={}\n",
     "staging.env": "ADMIN_PASSWORD={}\n",
+    "odd/.env": "A_TOKEN={}\n",
+    "odd/.env.comment": "A_TOKEN={}  # it is new\n",
+    "odd/.env.quoted": "A_TOKEN='{}'\nB=1\n",
+    "odd/.env.backtick": "export A_TOKEN=`{}`\n",
 }
+ODD: Final = ",&;'x$Y\"z"
+"""What is put into the values of those that are odd: marks of shells, of JSON and of lists."""
 
 
 def planted(machine: Machine) -> tuple[dict[str, str], dict[str, str]]:
@@ -274,9 +294,10 @@ def planted(machine: Machine) -> tuple[dict[str, str], dict[str, str]]:
     dice = random.Random(60)
     values: dict[str, str] = {}
 
-    def value(place: str) -> str:
+    def value(place: str, middle: str = "+") -> str:
         return values.setdefault(
-            place, f"Cq7{dice.randbytes(4).hex()}+{dice.randbytes(4).hex()}Vx{len(values):02}"
+            place,
+            f"Cq7{dice.randbytes(4).hex()}{middle}{dice.randbytes(4).hex()}Vx{len(values):02}",
         )
 
     environment = {name: value(name) for name in VARIABLES}
@@ -289,7 +310,8 @@ def planted(machine: Machine) -> tuple[dict[str, str], dict[str, str]]:
         for name, text in files.items():
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text.format(value(name)))
+            odd = ODD.replace("'", "") if "quoted" in name else ODD
+            path.write_text(text.format(value(name, odd if name.startswith("odd/") else "+")))
     settings = machine.home / "config" / "config.toml"
     settings.parent.mkdir(parents=True, exist_ok=True)
     settings.write_text(

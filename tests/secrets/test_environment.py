@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from typing import Final
 
@@ -19,6 +20,7 @@ CREDENTIALS: Final = {
             *("GITHUB_PAT", "MYSQL_PWD", "SMTP_PASS", "SENTRY_DSN", "NPM_CONFIG__AUTH"),
             *("SESSION_COOKIE", "GPG_PASSPHRASE", "pass", "DB_PASS2", "HTTP_AUTHORIZATION"),
             *("ANTHROPIC_API_KEY", "github_token", "AWS_SECRET_ACCESS", "PGPASSWORD"),
+            *("DBPASS", "ROOTPW", "LDAP_BINDPW", "APIKEYS", "BUNDLE_GEMS__EXAMPLE__COM"),
             *("MYSQL_PASSWD", "APP_JWT", "LDAP_PW", "SSHPASS", "BW_SESSION", "OP_SESSION_ada"),
         ],
         WORD,
@@ -32,6 +34,18 @@ CREDENTIALS: Final = {
     "STORAGE": f"DefaultEndpointsProtocol=https;AccountName=x;AccountKey={WORD}Ab12==",
     "JDBC_URL": f"jdbc:postgresql://db.example/x?user=ada&password={WORD}",
     "CONNINFO": f"host=db user=ada password={WORD} sslmode=on",
+    "ORACLE": f"jdbc:oracle:thin:scott/{WORD}@//db.example:1521/x",
+    "ACCOUNT": json.dumps({"user": "ada", "password": WORD}),
+    "API": f"https://api.example/x?v=1&access_token={WORD}",
+    "BLOB": f"https://x.blob.example/c?sv=2022&sig={WORD}",
+    "OTLP_HEADERS": f"Authorization=Bearer {WORD}",
+    "HEADER": f"Authorization: Bearer {WORD}",
+    "CURL_OPTIONS": f"-sS -u admin:{WORD}",
+    "MYSQL_OPTIONS": f"-uroot -p{WORD}",
+    "JAVA_OPTIONS": f"-Xmx2g -Djavax.net.ssl.keyStorePassword={WORD}",
+    "LOGIN": f"login --password {WORD}",
+    "REGISTRIES": json.dumps({"github-oauth": {"git.example": WORD}}),
+    "CACHE": f"redis://:{WORD}/+x@cache.example:6379",
 }
 """Each holds a secret that is telling."""
 
@@ -43,6 +57,11 @@ SHORT: Final = {
     "DATABASE_URL": "postgres://me:pw@db.example/x",
     "MIRROR": "https://word@git.example/x",
     "GOOGLE_APPLICATION_CREDENTIALS": "x",
+    "ORACLE": "jdbc:oracle:thin:scott/pw@//db.example:1521/x",
+    "ACCOUNT": '{"user": "ada", "password": "pw"}',
+    "CURL_OPTIONS": "-u admin:pw",
+    "API": "https://api.example/x?access_token=pw",
+    "HEADER": "Authorization: Bearer pw",
 }
 """Credentials that are too short to be looked for in texts."""
 
@@ -62,6 +81,12 @@ HARMLESS: Final = {
     "GIT_AUTHOR_NAME": "Ada",
     "LS_COLORS": "rs=0:di=01;34:ln=01;36",
     "JAVA_OPTS": "-Xmx2g -Dfile.encoding=UTF-8",
+    "DOCKER_OPTIONS": "-u 1000:1000 --restart=no",
+    "GIT_ASKPASS": "/usr/bin/ask",
+    "STARTPWD": "/work",
+    "SAMPLES": '{"user": "ada", "password": null}',
+    "TRUST": "-Djavax.net.ssl.trustStore=/etc/x --token-file=/x",
+    "BUNDLE_BUILD__PG": "--with-x",
     "COMMIT": "9f2c1e7b6a5d4c3b2a1908f7e6d5c4b3a2918070",
 }
 

@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from treadle.secrets.known_secrets import find_in_text, is_telling, names_a_credential
+from treadle.secrets.assignments import find_in_text, holds_a_password, read_credential
+from treadle.secrets.credentials import is_telling, names_a_credential
 from treadle.secrets.token_formats import find_shapes
 
 _PUBLIC: Final = frozenset({"PWD", "OLDPWD"})
@@ -19,11 +20,6 @@ _PUBLIC: Final = frozenset({"PWD", "OLDPWD"})
 _HAS_USER: Final = re.compile(r"://[^/\s@]*@")
 """An address with a user, who often has a password there: `postgres://me:pw@host`."""
 
-_HAS_PASSWORD: Final = re.compile(
-    r"(?:^|[\s;&?,])(?:password|passwd|pwd)\s*=\s*[^\s;&]", re.IGNORECASE
-)
-"""A connection string; its password may be too short to be looked for in texts."""
-
 _URL: Final = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
 
@@ -31,9 +27,9 @@ def is_credential(name: str, value: str) -> bool:
     """Whether a variable may not be handed to commands, which print too easily."""
     if name in _PUBLIC:
         return False
-    if names_a_credential(name) or _HAS_USER.search(value) or _HAS_PASSWORD.search(value):
+    if names_a_credential(name) or _HAS_USER.search(value) or holds_a_password(value):
         return True
-    return any(find_in_text(value)) or bool(find_shapes(value))
+    return bool(find_in_text(value)) or bool(find_shapes(value))
 
 
 def find_in_environment(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -48,5 +44,7 @@ def find_in_environment(environment: Mapping[str, str]) -> Iterator[tuple[str, s
         yield from ((name, secret) for secret in find_in_text(value))
         yield from ((name, value[shape.start : shape.end]) for shape in find_shapes(value))
         is_webhook = "WEBHOOK" in name.upper() and bool(_URL.match(value))
-        if names_a_credential(name) and (is_webhook or is_telling(value)):
+        if is_webhook:
             yield name, value
+        elif names_a_credential(name):
+            yield from ((name, one) for one in read_credential(value) if is_telling(one))

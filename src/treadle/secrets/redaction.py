@@ -19,8 +19,9 @@ from urllib.parse import quote, quote_plus
 
 from msgspec import Struct
 
+from treadle.secrets.credentials import SECRET_LENGTH_MIN
 from treadle.secrets.environment import find_in_environment
-from treadle.secrets.known_secrets import SECRET_LENGTH_MIN, find_in_files, find_project_files
+from treadle.secrets.known_secrets import find_in_files, find_project_files
 from treadle.secrets.stream_redaction import Openings, Stream
 from treadle.secrets.token_formats import Shape, find_shapes
 

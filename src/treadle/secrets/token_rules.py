@@ -19,7 +19,7 @@ from urllib.parse import unquote
 
 from msgspec import Struct
 
-from treadle.secrets.known_secrets import is_telling
+from treadle.secrets.credentials import is_telling
 
 NAME_DISTANCE_MAX: Final = 96
 
@@ -357,9 +357,12 @@ RULES: Final = (
         can_wrap=False,
     ),
     Rule(
-        "url_token",  # in the place of a user's name, without a password: `https://TOKEN@host`
+        "url_token",  # `https://TOKEN@host`, `https://TOKEN:x-oauth-basic@host`
         ("http://", "https://", "http:\\/\\/", "https:\\/\\/", "http:\\\\/", "https:\\\\/"),
-        re.compile(rf"https?:{_SLASH}{_SLASH}(?P<s>[A-Za-z0-9_.~%+=-]{{20,400}}+)@[A-Za-z0-9\[]"),
+        re.compile(
+            rf"https?:{_SLASH}{_SLASH}(?P<s>[A-Za-z0-9_.~%+=-]{{20,400}}+)"
+            r"(?::[a-z-]{0,16}+)?@[A-Za-z0-9\[]"
+        ),
         is_right=lambda secret: is_mixed(secret) and is_telling(unquote(secret)),
         is_whole=True,
         can_wrap=False,
