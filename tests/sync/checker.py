@@ -162,12 +162,19 @@ def check_same(replicas: Mapping[str, Mapping[str, bytes]], apart: set[str]) -> 
 
 
 def numbers_of(records: Iterable[Record]) -> list[int]:
-    """The numbers said in a journal, in order, those of merged branches among them."""
-    return [
-        int(number)
-        for record in flat(records)
-        for number in dict.fromkeys(NUMBER.findall(event_of(record)))
-    ]
+    """The numbers said in a journal, in order, those of merged branches among them.
+
+    A merge may say a title again that is later than those of its branch: that is no second one.
+    """
+    titles: set[str] = set()
+    found: list[int] = []
+    for record in flat(records):
+        if record.event["type"] == "renamed":
+            if record.hash in titles:
+                continue
+            titles.add(record.hash)
+        found += (int(one) for one in dict.fromkeys(NUMBER.findall(event_of(record))))
+    return found
 
 
 def numbers_apart(records: Mapping[str, list[Record]], apart: set[str]) -> set[int]:

@@ -408,6 +408,19 @@ def test_the_server_s_own_records_come_like_those_of_another_machine(desk: Desk)
     assert one.store.load(thread).fold.title() == "named"
 
 
+def test_a_later_title_is_not_replaced_by_an_earlier_one_that_is_merged_after_it(
+    desk: Desk,
+) -> None:
+    one, two, thread = pair(desk)
+    two.clock.tick = one.clock.tick + 100
+    one.go_on(thread, (Renamed("earlier"),))
+    two.go_on(thread, (Renamed("later"),))
+    two.engine.sync()
+    assert one.engine.sync().is_complete
+    two.engine.sync()
+    assert {each.store.load(thread).fold.title() for each in (one, two)} == {"later"}
+
+
 def test_a_damaged_thread_is_told_and_blocks_nothing(desk: Desk) -> None:
     one, _, thread = pair(desk)
     path, _ = one.store.folders.find(thread)

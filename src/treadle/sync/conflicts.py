@@ -36,6 +36,7 @@ from treadle.store.upkeep.trash import Trash
 from treadle.sync.comparing import Compared, Relation, compare
 from treadle.sync.cursors import Cursor
 from treadle.sync.kit import Kit, OnConflict
+from treadle.sync.latest_facts import with_latest_facts
 from treadle.sync.outputs import fetch_outputs
 from treadle.sync.pending import Conflict, State
 from treadle.sync.refusals import scrubbed_there
@@ -197,7 +198,9 @@ def _merged(
     if problem:
         raise UsageError(problem)
     fact = merge(common, ground[count - 1], ours, known_in(theirs), kit.host)
-    return None if fact is None else encode_entry(fact)[1]
+    if fact is None:
+        return None
+    return encode_entry(with_latest_facts(fact, theirs[count:]))[1]
 
 
 def _behind(kit: Kit, data: bytes, last: Record, event: bytes | None) -> bytes:

@@ -51,7 +51,7 @@ def merge(
     return Merged(
         ancestor.seq,
         ancestor.id,
-        tuple(one for one in flat(lacking) if one.hash not in known),
+        tuple({one.hash: one for one in flat(lacking) if one.hash not in known}.values()),
         made_whole(branch.messages()) if is_chat else (),
         branch.unheard() if is_chat else (),
         host,
