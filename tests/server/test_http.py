@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import logging
-import resource
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -13,7 +12,7 @@ from typing import Final
 import pytest
 
 from server.databases import Templates
-from server.people import People, populate
+from server.people import People
 from server.running import Reply, Running, chunked, request
 from treadle.server.data.database import Database
 from treadle.server.http import logs
@@ -433,34 +432,3 @@ def test_a_database_that_does_not_answer_is_said_in_time(templates: Templates) -
             assert status == 503  # it answers again, on a busy machine not at once in time
     locking.dispose()
     templates.remove(url)
-
-
-def test_a_server_that_cannot_write_is_not_ready_and_its_log_says_why(
-    fast_place: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """No file may grow, as on a full disk; reading goes on, and so does writing when it can."""
-    url = f"sqlite:///{fast_place}/full.sqlite"
-    database = Database(url)
-    database.prepare()
-    token = populate(database).token("owner")
-    database.dispose()
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    with Running(url, rate=0) as server, caplog.at_level(logging.INFO, "treadle.server"):
-        assert server.ask("POST", "/api/tokens", token, b'{"name":"a"}', **JSON_BODY).status == 201
-        assert server.ask("GET", "/ready").status == 200
-        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
-        try:
-            failed = server.ask("POST", "/api/tokens", token, b'{"name":"b"}', **JSON_BODY)
-            ready, health = server.ask("GET", "/ready"), server.ask("GET", "/health")
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-        assert (failed.status, ready.status, health.status) == (503, 503, 200)
-        assert "disk" in ready.json["components"]["database"]
-        assert server.ask("GET", "/ready").status == 200
-        assert server.ask("POST", "/api/tokens", token, b'{"name":"c"}', **JSON_BODY).status == 201
-    told = [record.treadle_fields for record in caplog.records]
-    told = [one for one in told if one.get("why")]
-    assert [("disk" in one["why"], one["status"]) for one in told] == [(True, 503)]
-
-
-JSON_BODY: Final = {"content-type": "application/json"}
