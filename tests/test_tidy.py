@@ -48,6 +48,7 @@ MAY_USE: Final = {
     "cli/chat/writer.py": {"time"},  # how long a terminal has read nothing
     "cli/chat/plain.py": {"time"},  # how often is told what goes on
     "cli/chat/start.py": {"time"},  # the pace of the view
+    "cli/gc_command.py": {"datetime"},  # reads the time of the store, asks no clock
     "cli/filters.py": {"datetime"},  # `7d` is counted from now, days are those of this place
     "sync/wire.py": {"time"},  # nobody drips for ever
     "cli/syncing.py": {"random"},  # retries are spread

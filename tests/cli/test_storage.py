@@ -16,6 +16,7 @@ from cli.test_ask import Terminal
 from treadle.cli.sizes import human_size
 from treadle.store.local import LocalStore
 from treadle.store.places import Places
+from treadle.tools.sandbox.caches import make_cache
 
 Script = Callable[[str], str]
 
@@ -218,6 +219,22 @@ def test_gc_removes_a_thread_whose_repository_is_gone(
         (repository / ".git").rename(tmp_path / "git")
     assert treadle("gc", "--yes", cwd=tmp_path).returncode == 0
     assert json.loads(treadle("trash", "--json", cwd=tmp_path).stdout) == []
+
+
+def test_gc_removes_the_caches_of_commands_that_nobody_needs(
+    treadle: Run, environment: dict[str, str], repository: Path, tmp_path: Path
+) -> None:
+    base = Path(environment["TREADLE_HOME"]) / "cache/commands"
+    kept = Path(make_cache(str(base), str(repository)))
+    gone = Path(make_cache(str(base), str(tmp_path / "gone")))
+    (gone / "pip/wheel").write_text("12345")
+    plan = json.loads(treadle("gc", "--dry-run", "--json").stdout)
+    assert plan["caches"] == [{"path": str(gone), "size": 5}]
+    assert gone.exists()
+    done = treadle("gc", "--yes")
+    assert "caches" in done.stdout
+    assert (gone.exists(), kept.exists()) == (False, True)
+    assert treadle("gc", "--yes").stderr.endswith("nothing to remove\n")
 
 
 def test_gc_asks_in_a_terminal_and_takes_no_for_an_answer(

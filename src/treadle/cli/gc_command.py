@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from treadle.cli.letting_go import States
     from treadle.store.upkeep.garbage import Leftover, Plan
     from treadle.store.upkeep.trash import TrashedThread
+    from treadle.tools.sandbox.caches import OldCache
 
 
 @click.command("gc")
@@ -43,6 +44,8 @@ def command(
 ) -> None:
     """Remove for good: threads in the trash, large outputs that no thread names, leftover drafts.
 
+    Also the caches of commands whose folder is gone, or where none ran for 30 days.
+
     \b
     treadle gc --dry-run              what would go, and how much room it takes
     treadle gc --older-than 30 --yes  what has been in the trash for a month
@@ -52,6 +55,10 @@ def command(
     states of its files that are kept in its git repository, unless another copy of the thread has
     gone on there. What a server does not know yet to be in the trash stays: it would come back.
     """  # noqa: D301  click reads the backspace
+    from datetime import datetime
+
+    from msgspec.structs import replace
+
     from treadle.cli.ask import is_somebody_there
     from treadle.cli.letting_go import LettingGo, unsynced
     from treadle.cli.sizes import human_size
@@ -59,11 +66,13 @@ def command(
     from treadle.store.local import LocalStore
     from treadle.store.places import Places
     from treadle.store.upkeep.garbage import Choice, Garbage
+    from treadle.tools.sandbox.caches import find_old_caches, remove_old_caches
 
     store = LocalStore(Places.find(), program="treadle gc")
     garbage = Garbage(store, unsynced(store))
     choice = Choice(days_min, has_quarantine)
-    plan = garbage.plan(choice)
+    caches, now_s = store.places.caches, datetime.fromisoformat(store.now()).timestamp()
+    plan = replace(garbage.plan(choice), caches=_leftovers(find_old_caches(caches, now_s)))
     letting_go = LettingGo(store)
     planned = letting_go.look(plan.threads)
     if dry_run or plan.is_empty:
@@ -81,7 +90,15 @@ def command(
             click.echo("nothing was removed", err=True)
             ctx.exit(1)
     removed = garbage.remove(plan, choice, letting_go.drop)
+    gone = remove_old_caches(caches, now_s, (one.path for one in plan.caches))
+    removed = replace(removed, caches=_leftovers(gone))
     _show(removed, letting_go.done, "removed", as_json=as_json)
+
+
+def _leftovers(caches: Sequence[OldCache]) -> tuple[Leftover, ...]:
+    from treadle.store.upkeep.garbage import Leftover
+
+    return tuple(Leftover(one.path, one.size) for one in caches)
 
 
 def _show(plan: Plan, states: Sequence[States], what: str, *, as_json: bool) -> None:
@@ -112,6 +129,7 @@ def _tell(plan: Plan, states: Sequence[States], what: str, *, err: bool) -> None
         ("large outputs", plan.blobs),
         ("drafts", plan.drafts),
         ("quarantined ends", plan.quarantine),
+        ("caches", plan.caches),
     )
     for name, found in parts:
         if found:

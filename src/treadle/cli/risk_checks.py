@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from msgspec.structs import replace
+
 from treadle.cli.checks import Finding, check_sandbox, warning
 from treadle.cli.reach import Reached
 from treadle.cli.setup import policy_of
@@ -29,7 +31,9 @@ def check_commands(loaded: Loaded, places: Places) -> Iterator[Finding]:
 
     Only that sees what the file system of this very machine makes of the sandbox.
     """
-    sandbox = Sandbox(policy_of(loaded.settings, places), Path.cwd())
+    # A look leaves nothing behind, so no cache either.
+    policy = replace(policy_of(loaded.settings, places), caches="")
+    sandbox = Sandbox(policy, Path.cwd())
     problem = "" if sandbox.is_off else asyncio.run(_run_one(sandbox))
     for found in check_sandbox():
         if found.status == "ok" and problem:

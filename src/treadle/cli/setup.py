@@ -342,6 +342,7 @@ def policy_of(settings: Settings, places: Places) -> Policy:
         writable=settings.sandbox_writable,
         readable=settings.sandbox_readable,
         hidden=own_folders(places),
+        caches=places.caches,
     )
 
 

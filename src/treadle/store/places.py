@@ -10,16 +10,25 @@ from msgspec import Struct
 
 
 class Places(Struct, frozen=True):
-    """The three folders of a user. Nothing in them is readable by others."""
+    """The folders of a user. Nothing in them is readable by others.
+
+    Below `cache` is what can be fetched again; without one nothing of it is kept.
+    """
 
     data: Path
     state: Path
     config: Path
+    cache: Path | None = None
 
     @property
     def remote(self) -> Path:
         """The file that says which server this machine syncs with; it holds a token."""
         return self.config / "remote.json"
+
+    @property
+    def caches(self) -> str:
+        """The folder of the caches of commands, one for each workspace; empty for none."""
+        return "" if self.cache is None else str(self.cache / "commands")
 
     @property
     def server(self) -> Path:
@@ -33,8 +42,10 @@ class Places(Struct, frozen=True):
         home = environment.get("TREADLE_HOME")
         if home:
             root = Path(home).expanduser().absolute()
-            return cls(root / "data", root / "state", root / "config")
+            return cls(root / "data", root / "state", root / "config", root / "cache")
         import platformdirs  # costs more than everything else a short command does
 
         dirs = platformdirs.PlatformDirs("treadle", appauthor=False)
-        return cls(dirs.user_data_path, dirs.user_state_path, dirs.user_config_path)
+        return cls(
+            dirs.user_data_path, dirs.user_state_path, dirs.user_config_path, dirs.user_cache_path
+        )

@@ -143,8 +143,9 @@ async def run(registry: Registry, command: str) -> Outcome:
 
 
 def text_of(outcome: Outcome) -> str:
-    is_success = isinstance(outcome, ToolExecutionOutcome.Success)
-    return outcome.output if is_success else outcome.error.message
+    if isinstance(outcome, ToolExecutionOutcome.Success):
+        return outcome.output
+    return outcome.error.message
 
 
 def test_the_settings_that_a_command_writes_are_read_off_its_words() -> None:

@@ -41,7 +41,7 @@ Drop = Callable[[TrashedThread], str]
 
 
 class Leftover(Struct, frozen=True):
-    """A file that nothing needs: its path, and its size in bytes."""
+    """A file or folder that nothing needs: its path, and its size in bytes."""
 
     path: str
     size: int
@@ -51,7 +51,8 @@ class Plan(Struct, frozen=True):
     """What would be removed, and what would not and why.
 
     `threads` stand in the order in which they go: a fork before what it goes on from. `drafts` are
-    what a process that died was writing, and the locks of threads that are gone.
+    what a process that died was writing, and the locks of threads that are gone. `caches` are
+    folders: those of commands whose workspace is gone or has not been used for long.
     """
 
     threads: tuple[TrashedThread, ...] = ()
@@ -59,20 +60,21 @@ class Plan(Struct, frozen=True):
     drafts: tuple[Leftover, ...] = ()
     quarantine: tuple[Leftover, ...] = ()
     kept: tuple[str, ...] = ()
+    caches: tuple[Leftover, ...] = ()
 
     @property
     def size(self) -> int:
         """How many bytes that frees."""
         return sum(
             one.size
-            for part in (self.threads, self.blobs, self.drafts, self.quarantine)
+            for part in (self.threads, self.blobs, self.drafts, self.quarantine, self.caches)
             for one in part
         )
 
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to remove."""
-        return not (self.threads or self.blobs or self.drafts or self.quarantine)
+        return not (self.threads or self.blobs or self.drafts or self.quarantine or self.caches)
 
 
 class Choice(Struct, frozen=True):

@@ -28,6 +28,7 @@ from treadle.tools.run_files import STARTUP_NAMES
 from treadle.tools.sandbox import places
 from treadle.tools.sandbox.after_command import look_before, put_programs_aside
 from treadle.tools.sandbox.bubblewrap import Mounts
+from treadle.tools.sandbox.caches import link_crates, make_cache, variables_of
 from treadle.tools.sandbox.detect import BACKENDS, find_backend
 from treadle.tools.sandbox.held import Launch
 from treadle.tools.sandbox.landlock import ABI_OF_SIGNALS
@@ -136,7 +137,7 @@ class Sandbox:
         self.workspace: Final = os.path.realpath(workspace)
         self._environ: Final = dict(os.environ if environ is None else environ)
         self._backends: Final = backends
-        helper_programs.exclude(self.workspace, *policy.writable)
+        helper_programs.exclude(self.workspace, *policy.writable, *filter(None, [policy.caches]))
 
     @property
     def is_off(self) -> bool:
@@ -350,8 +351,26 @@ class Sandbox:
             scratch=tuple(sorted(scratch & private)),
             empty=tuple(sorted(empty & private)),
             readable=tuple(sorted(readable)),
-            writable=self._writable,
+            # No repository in a cache is looked for: nobody works there but commands.
+            writable=(*self._writable, *filter(None, [self._cache])),
         )
+
+    @cached_property
+    def _cache(self) -> str:
+        """The folder of this workspace's cache; empty if it has none."""
+        base = self.policy.caches and os.path.realpath(self.policy.caches)
+        is_held = self.policy.level is Level.WORKSPACE_WRITE and not self._is_writable(base)
+        cache = make_cache(base, self.workspace) if base and is_held else ""
+        if cache and self._homes:
+            link_crates(cache, self._environ, self._homes[0])
+        return cache
+
+    def _cache_variables(self) -> dict[str, str]:
+        if not self._cache or not self._homes:
+            return {}
+        chosen = (*self.policy.writable, *self.policy.readable)
+        real = map(os.path.realpath, map(os.path.expanduser, chosen))
+        return variables_of(self._cache, self._environ, self._homes[0], real)
 
     def _mounts(self) -> tuple[Mounts, Protected]:
         """Those of this run, which begins now."""
@@ -410,7 +429,7 @@ class Sandbox:
         self, mounts: Mounts, protected: Protected, made: list[Made], undone: list[str]
     ) -> Iterator[tuple[Mounts, dict[str, str], dict[str, bytes]]]:
         """The mounts, the environment and the files of a run on the backend."""
-        env = self.environment()
+        env = self.environment() | self._cache_variables()
         home = self._homes[0] if self._homes else ""
         if self._backend.name == "bubblewrap":
             env["TMPDIR"] = "/tmp"  # noqa: S108  its own

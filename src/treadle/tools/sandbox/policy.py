@@ -43,7 +43,9 @@ class Policy(Struct, frozen=True):
 
     `writable` and `readable` are folders outside the workspace that the person lets it change or
     see; `hidden` are paths nobody in a sandbox sees: this program's own threads and settings.
-    `may_ask` is whether a person is there to be asked about what is neither allowed nor refused.
+    `caches` is a folder below which each workspace has a cache of its own that its commands may
+    write; without one they have none. `may_ask` is whether a person is there to be asked about
+    what is neither allowed nor refused.
     """
 
     level: Level = Level.WORKSPACE_WRITE
@@ -52,4 +54,5 @@ class Policy(Struct, frozen=True):
     readable: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
     limits: Limits = Limits()
+    caches: str = ""
     may_ask: bool = True
