@@ -232,8 +232,8 @@ class GitWorkspace:
         if self._hooks in (None, now):
             return ""
         return (
-            f"the hooks in {now[0] or 'the repository'} have changed since this run began, and "
-            "would run now; look at them, then begin a new run"
+            f"the hooks in {now[0] or self._hooks[0]} have changed since this run began, and would "
+            "run now; look at them, then begin a new run"
         )
 
     def _remember(self, left: Iterable[Change], looks: Mapping[str, _Look]) -> None:
