@@ -92,6 +92,9 @@ async def test_nothing_but_the_workspace_is_seen_of_the_home_or_changed(
         "rm -rf .git/hooks; mkdir .git/hooks; echo x > .git/hooks/pre-commit",
         "mkdir -p .treadle; echo x > .treadle/config.toml",
         "echo ../evil > .git/commondir",
+        "mkdir -p .git/remotes; echo 'URL: /evil' > .git/remotes/origin",
+        "mkdir -p .git/branches; echo /evil > .git/branches/origin",
+        "git init -q new; mkdir -p new/.git/remotes; echo 'URL: /evil' > new/.git/remotes/origin",
         "mkdir -p sub/new; mv sub gone; mkdir -p sub/.git; echo x > sub/.git/config",
     ],
 )
@@ -103,7 +106,8 @@ async def test_what_runs_programs_later_is_as_it_was(home: Path, backend: str, a
     before = [path.read_text() for path in watched]
     await shown(tools(ws, backend), attack)
     assert [path.read_text() for path in watched] == before
-    for name in (".git/hooks/pre-commit", ".treadle", ".git/commondir"):
+    names = (".git/remotes", ".git/branches/origin", "new/.git/remotes/origin")
+    for name in (".git/hooks/pre-commit", ".treadle", ".git/commondir", *names):
         assert not (ws / name).exists()
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from treadle import helper_programs
-from treadle.tools.sandbox.repositories import ODD, entries_of
+from treadle.tools.sandbox.repositories import ODD, REMOTES, entries_of
 
 _SIZE_MAX: Final = 1024 * 1024
 """Bytes of settings that are judged; larger ones are not believed."""
@@ -84,10 +84,17 @@ def _find_program(git_folder: Path, trusted: Collection[Path]) -> str:
         files.append(common / "config")
         if hooks := find_hooks(common):
             return f"it has the hook {hooks[0]}"
+        # One of this machine would do: its hooks run at a push.
+        if any(_has_files(common / name) for name in REMOTES):
+            return "it has the address of a remote in a file of its own"
     for file in files:
         if named := sorted(find_risky_settings(file)):
             return f"its settings: {named[0]}"
     return "steps that are under way in it run commands" if find_steps(git_folder) else ""
+
+
+def _has_files(folder: Path) -> bool:
+    return folder.exists() and any(folder.iterdir())
 
 
 def find_hooks(git_folder: Path) -> list[str]:

@@ -23,6 +23,7 @@ from treadle.tools.sandbox.places import is_link
 from treadle.tools.sandbox.repositories import (
     DEPTH_MAX,
     GIT,
+    REMOTES,
     Found,
     entries_of,
     find_repositories,
@@ -278,6 +279,8 @@ def _add_repository(place: Path, found: _Found) -> None:
         found.missing.append(str(hooks))
     else:
         found.shut.append(str(hooks))
+    for folder in (_no_link(place / name) for name in REMOTES):
+        (found.shut if folder.exists() else found.absent).append(str(folder))
     _add_steering(place, found, config, is_beside=False)
     trees = place / "worktrees"
     if _no_link(trees).is_dir():

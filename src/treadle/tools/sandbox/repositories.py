@@ -30,6 +30,8 @@ ASIDE: Final = ".put-aside"
 DEPTH_MAX: Final = 5
 """Folders deep that are looked at before and after each command; before the first one all are."""
 _GENERATED: Final = frozenset({"node_modules", "__pycache__", "target", ".venv", "venv", ".tox"})
+REMOTES: Final = ("remotes", "branches")
+"""Folders of addresses, as git kept them before they were settings: it believes them still."""
 LAYOUT_NAMES: Final = ("HEAD", "objects", "refs", "commondir")
 """What `is_layout` looks for."""
 _PARTS: Final = frozenset({"HEAD", "config", "hooks", "objects", "refs"})
