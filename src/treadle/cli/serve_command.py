@@ -176,9 +176,9 @@ def _own_database() -> str:
 
 def _share_numbers(stack: ExitStack) -> None:
     """Where processes keep what they count; set before the library that looks for it is loaded."""
-    from tempfile import TemporaryDirectory
+    from treadle.scratch_folders import scratch_folder
 
-    folder = stack.enter_context(TemporaryDirectory(prefix="treadle-metrics-"))
+    folder = stack.enter_context(scratch_folder())
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
 
 

@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final, TypeVar
 
 import click
@@ -31,6 +30,7 @@ from treadle.errors import (
     UnknownThreadError,
     UsageError,
 )
+from treadle.scratch_folders import scratch_folder
 from treadle.store.blobs import Blobs
 from treadle.store.index.search import Hit
 from treadle.store.local import ID_LENGTH_MIN, LocalStore
@@ -152,7 +152,7 @@ def opened(text: str, call: str | None) -> Generator[tuple[LocalStore | None, st
         PrivateThreadError: it is here, and private; nobody was asked.
         NotLoggedInError, RemoteError: as `list_team`.
     """
-    with TemporaryDirectory(prefix="treadle-") as folder:
+    with scratch_folder() as folder:
         root = Path(folder)
         store = LocalStore(Places(root / "data", root / "state", root / "config"))
         with _remote() as remote, _named(text), _telling_unknown(remote, text):

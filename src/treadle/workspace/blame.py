@@ -20,13 +20,13 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import groupby, islice
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from treadle.errors import UsageError
+from treadle.scratch_folders import scratch_folder
 from treadle.workspace.git import Layout, Repository
 from treadle.workspace.process import Ran
 from treadle.workspace.provenance import (
@@ -133,7 +133,7 @@ async def blame(path: str | Path, first: int = 1, last: int | None = None) -> Bl
     repository = Repository(file.parent)
     layout = present(await repository.layout())
     name = layout.prefix + file.name
-    with TemporaryDirectory(prefix="treadle-blame-") as folder:
+    with scratch_folder() as folder:
         bench = _Bench(repository, layout, Path(folder), name, data)
         is_tracked = await bench.is_tracked()
         runs, is_cut = await _runs(bench, first, end) if count else ((), False)

@@ -9,9 +9,9 @@ import posixpath
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
+from treadle.scratch_folders import scratch_folder
 from treadle.workspace.git import Layout, Repository
 from treadle.workspace.git_durability import DURABLE
 from treadle.workspace.status import Change, Status
@@ -84,7 +84,7 @@ async def make_diff(
     layout = await repository.layout()
     if not isinstance(layout, Layout):
         return ""
-    with TemporaryDirectory(prefix="treadle-index-") as folder:
+    with scratch_folder() as folder:
         environment = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
 
         async def git(*arguments: str, data: bytes | None = None) -> tuple[bytes, int] | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import os
 import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
@@ -21,6 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from treadle import helper_programs
+from treadle.scratch_folders import scratch_folder
 from treadle.tools.danger.settings import Setting
 from treadle.tools.path_rules import SECRET_FILES, PathRules, is_below, rules_for
 from treadle.tools.process import clean_environment
@@ -451,7 +451,7 @@ class Sandbox:
                 undone += copies.restore()
             return
         copies = Copies((*protected.shut, *protected.links))
-        with tempfile.TemporaryDirectory(prefix="treadle-") as scratch:
+        with scratch_folder() as scratch:
             settings = Path(scratch, "gitconfig")
             settings.write_bytes(self._git_settings)
             env |= {"TMPDIR": scratch, "HOME": scratch, "GIT_CONFIG_GLOBAL": str(settings)}

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from treadle.errors import FileStateError
+from treadle.scratch_folders import scratch_folder
 from treadle.workspace.files import packing
 from treadle.workspace.files.entries import FileChange, FileEntry, format_index, parse_changes
 from treadle.workspace.git import Absent, Layout, Repository
@@ -168,7 +169,7 @@ class Objects:
         """Write these bytes as blobs."""
         if not contents:
             return []
-        with tempfile.TemporaryDirectory(prefix="treadle-") as folder:
+        with scratch_folder() as folder:
             paths = [Path(folder, str(number)) for number in range(len(contents))]
             for path, content in zip(paths, contents, strict=True):
                 path.write_bytes(content)
@@ -176,7 +177,7 @@ class Objects:
 
     async def write_tree(self, entries: Mapping[bytes, FileEntry]) -> str:
         """The tree of these files, by an index of its own; each of the contents is there."""
-        with tempfile.TemporaryDirectory(prefix="treadle-") as folder:
+        with scratch_folder() as folder:
             extra = {"GIT_INDEX_FILE": str(Path(folder, "index"))}
             data = format_index(entries)
             await self.out("update-index", "-z", "--index-info", data=data, extra=extra)
@@ -310,7 +311,7 @@ class Objects:
 @contextmanager
 def set_aside(objects: Objects) -> Iterator[Objects]:
     """The same objects, where all that is made is gone afterwards."""
-    with tempfile.TemporaryDirectory(prefix="treadle-") as folder:
+    with scratch_folder() as folder:
         yield objects.beside(Path(folder))
 
 
