@@ -136,6 +136,11 @@ def test_a_mistake_is_told_with_its_file_and_line(text: str, told: str, mistake:
         "key_command = { hunter2 = 1 }",
         'headers = { Authorization = "hunter2" }',
         'headers = { x-api-key = "hunter2" }',
+        'headers = { Helicone-Auth = "Bearer hunter2" }',
+        'headers = { x-apikey = "hunter2" }',
+        'headers = { X-Auth-Token-2 = "hunter2" }',
+        'headers = { cf-aig-authorization = "Bearer hunter2" }',
+        'headers = { X-Team = "sk-proj-hunter2aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3z" }',
         'headers = { Host = "hunter2" }',
         'headers = { Cookie = "hunter2" }',
         'headers = { "a b" = "hunter2" }',
@@ -143,6 +148,7 @@ def test_a_mistake_is_told_with_its_file_and_line(text: str, told: str, mistake:
         "headers = { hunter2 = 1 }",
         'query = { key = "hunter2" }',
         'query = { access_token = "hunter2" }',
+        'query = { v = "https://me:hunter2@host/" }',
     ],
 )
 def test_what_may_be_a_key_in_the_wrong_place_is_not_shown(line: str, mistake: Mistake) -> None:

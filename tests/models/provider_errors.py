@@ -310,6 +310,13 @@ OTHERS: Final[tuple[Row, ...]] = (
         "valid API key",
     ),
     (
+        "gemini, no such key",
+        400,
+        [as_google("API Key not found. Please pass a valid one.", "API_KEY_INVALID")],
+        K.AUTHENTICATION,
+        "not found",
+    ),
+    (
         "gemini, no key",
         400,
         [as_google("Missing or invalid Authorization header.")],

@@ -17,10 +17,11 @@ from treadle.core.messages import Message, ToolCall
 from treadle.core.tools import ToolDefinition
 from treadle.models.anthropic.request import parameters_of
 from treadle.models.openai.chat_request import OPENROUTER, dialect_of, make_parameters
-from treadle.models.prompt_cache import LOOK_BACK
 
 TOOLS = (ToolDefinition("bash", "Runs.", {"type": "object"}),)
 MARKS_MAX = 4
+LOOK_BACK = 20
+"""Both as the API documents them, and not as the code has them."""
 
 
 def requests_of(rounds: list[int]) -> Iterator[LlmRequest]:

@@ -16,6 +16,7 @@ from msgspec import Meta, Struct
 from treadle.core.llm import Reasoning
 from treadle.models.catalog import Api, is_base_url, nearest
 from treadle.models.prompt_cache import CacheLifetime
+from treadle.secrets.environment import is_credential
 
 COUNT_MAX: Final = 1_000_000_000
 _SHOWN_LENGTH_MAX: Final = 60
@@ -162,11 +163,19 @@ _TAKEN_HEADERS: Final = frozenset(
 """Those of keys, which have places of their own, and those that say how bytes are framed."""
 
 
+def _is_secret(name: str, text: str) -> bool:
+    """What commands would not get as a variable stands in no header: `Helicone-Auth`, `sk-...`.
+
+    A value from here is not among those that are looked for in texts.
+    """
+    return bool(_SECRET.search(name)) or is_credential(name, text)
+
+
 def _are_headers(value: dict[str, str]) -> bool:
     return all(
         _HEADER.fullmatch(name)
         and name.lower() not in _TAKEN_HEADERS
-        and not _SECRET.search(name)
+        and not _is_secret(name, text)
         and text.isascii()
         and text.isprintable()
         for name, text in value.items()
@@ -175,7 +184,7 @@ def _are_headers(value: dict[str, str]) -> bool:
 
 def _are_parameters(value: dict[str, str]) -> bool:
     return all(
-        name.isprintable() and not _SECRET.search(name) and text.isprintable()
+        name.isprintable() and not _is_secret(name, text) and text.isprintable()
         for name, text in value.items()
     )
 
