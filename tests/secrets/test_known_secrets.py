@@ -350,6 +350,12 @@ def test_the_files_of_tools_are_read_and_values_are_numbered(tmp_path: Path) -> 
     put(tmp_path, ".aws/sso/cache/0a.json", json.dumps({"accessToken": f"{TOKEN}a"}))
     put(tmp_path, ".config/pypoetry/auth.toml", f'[pypi-token]\npypi = "{TOKEN}bcd"\n')
     put(tmp_path, ".ssh/work", f"{PEM}\n")
+    put(
+        tmp_path,
+        ".gitconfig",
+        f"[user]\n\tsigningkey = 0{TOKEN}\n[url]\n\tx = https://{TOKEN}eee@h\n",
+    )
+    put(tmp_path, "project/.git/config", f"[remote]\n\turl = https://{TOKEN}fff@h/x\n")
     environ = {"KUBECONFIG": f"{tmp_path}/gone:{tmp_path}/elsewhere/kube"}
     files = [("acme_api_key", tmp_path / "acme.key")]
     found = collect_secrets(environ, tmp_path, workspace=tmp_path / "project", files=files)
@@ -365,6 +371,8 @@ def test_the_files_of_tools_are_read_and_values_are_numbered(tmp_path: Path) -> 
         "aws_session": f"{TOKEN}a",
         "poetry_auth": f"{TOKEN}bcd",
         "ssh_work": PEM,
+        "git_config": f"{TOKEN}eee",
+        "git_config_2": f"{TOKEN}fff",
         "ssh_id_ed25519": "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk",
     }
 
@@ -379,7 +387,7 @@ def test_the_env_files_of_a_project_are_found_and_examples_are_not(tmp_path: Pat
     (repository / ".git").mkdir()
     put(tmp_path, ".env", "")
     found = {path for _, path in find_project_files(repository / "app")}
-    assert found == {tmp_path / name for name in wanted}
+    assert found == {tmp_path / name for name in (*wanted, "repository/.git/config")}
     assert list(find_project_files(tmp_path / "gone")) == []
 
 

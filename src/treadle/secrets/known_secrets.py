@@ -132,6 +132,13 @@ _NOTHING_BUT_CREDENTIALS: Final = {"gem_credentials", "llm_keys"}
 FILES_OF_HOME: Final = (*_FILES, *_WHOLE_FILES)
 """All of them, relative to the home folder."""
 
+_GIT_CONFIG: Final = "git_config"
+"""Addresses with a password or token in them, headers; of a home, and of a repository. Those of a
+home are not hidden from commands, which get them without what may be secret."""
+
+_PUBLIC_OF_GIT: Final = re.compile(r"^\s*signingkey\b.*$", re.IGNORECASE | re.MULTILINE)
+"""The name of a key, or the public part of it."""
+
 _FILE_VARIABLES: Final = {
     "AWS_SHARED_CREDENTIALS_FILE": "aws_credentials",
     "BOTO_CONFIG": "boto",
@@ -178,9 +185,12 @@ def find_in_files(
         if path
     ]
     known = [(kind, home / path) for path, kind in _FILES.items()]
+    known += [(_GIT_CONFIG, home / name) for name in (".gitconfig", ".config/git/config")]
     listed = [(kind, path) for pattern, kind in _FOLDERS.items() for path in _listed(home, pattern)]
     for kind, path in (*known, *listed, *named, *others):
         text = _read(path)
+        if kind == _GIT_CONFIG:
+            text = _PUBLIC_OF_GIT.sub("", text)
         found = [*find_in_text(text), *read_sections(text)]
         if kind in _NOTHING_BUT_CREDENTIALS:
             found += read_all(text)
@@ -207,17 +217,19 @@ def _listed(home: Path, pattern: str) -> list[Path]:
 
 
 def find_project_files(workspace: Path) -> Iterator[tuple[str, Path]]:
-    """The `.env` files of a project, with their kinds: in its folders, and above in its repository.
+    """Files of a project that may hold secrets, with their kinds: `.env` and git's settings.
+
+    In its folders, and above in its repository.
 
     Looks into `PROJECT_FOLDER_COUNT_MAX` folders at most, `PROJECT_DEPTH` deep; never fails.
     """
     count = 0
     for folder in chain(_folders_above(workspace), _folders_below(workspace)):
-        for path in _files_of(folder):
+        for kind, path in _files_of(folder):
             count += 1
             if count > PROJECT_FILE_COUNT_MAX:
                 return
-            yield path.name.lstrip("."), path
+            yield kind, path
 
 
 def _folders_above(workspace: Path) -> list[Path]:
@@ -251,9 +263,13 @@ def _folders_below(workspace: Path) -> Iterator[Path]:
         level = below[: PROJECT_FOLDER_COUNT_MAX - count]
 
 
-def _files_of(folder: Path) -> list[Path]:
+def _files_of(folder: Path) -> list[tuple[str, Path]]:
     with suppress(OSError, ValueError), os.scandir(folder) as entries:
-        return [Path(entry.path) for entry in entries if _PROJECT_FILE.fullmatch(entry.name)]
+        names = sorted(entry.name for entry in entries)
+        found = [
+            (name.lstrip("."), folder / name) for name in names if _PROJECT_FILE.fullmatch(name)
+        ]
+        return [*found, (_GIT_CONFIG, folder / ".git/config")] if ".git" in names else found
     return []
 
 
