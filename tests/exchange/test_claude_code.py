@@ -19,6 +19,7 @@ from exchange.recorded import (
 )
 from treadle.core.conversation import Conversation
 from treadle.core.llm import Usage
+from treadle.core.messages import is_by_person
 from treadle.exchange.feeding import Draft
 from treadle.exchange.steps import Answered, Kept, Parent, Said
 from treadle.exchange.telling import CALL_COUNT_MAX, KEPT_COUNT_MAX
@@ -131,7 +132,10 @@ def test_a_compaction_is_one_here_too() -> None:
         "and sub()",
         "So do I.",
     ]
-    assert "They mended add()." in fold.conversation.in_view[0].content
+    said = [message.content for message in fold.conversation if is_by_person(message)]
+    seen = [message.content for message in fold.conversation.in_view]
+    assert seen[: len(said) - 1] == said[:-1], "the words of the person are gone"
+    assert "They mended add()." in seen[len(said) - 1]
 
 
 def test_pictures_and_documents_become_a_mark() -> None:

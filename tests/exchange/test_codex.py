@@ -24,6 +24,7 @@ from exchange.recorded import (
 from treadle.core.conversation import Conversation
 from treadle.core.events import LlmEvent
 from treadle.core.llm import Usage
+from treadle.core.messages import is_by_person
 from treadle.exchange.steps import Call, Result
 from treadle.thread.facts import Foreign
 
@@ -96,7 +97,10 @@ def test_a_turn_that_was_stopped_is_cancelled() -> None:
 def test_a_compaction_is_one_here_too(payload: dict[str, Any]) -> None:
     compacted = {"timestamp": time(9), "type": "compacted", "payload": payload}
     fold = fold_of(draft_of(one("codex", [*CODEX, compacted])))
-    assert "They mended add()." in fold.conversation.in_view[0].content
+    said = [message.content for message in fold.conversation if is_by_person(message)]
+    seen = [message.content for message in fold.conversation.in_view]
+    assert seen[:-1] == said, "the words of the person are gone"
+    assert "They mended add()." in seen[-1]
     assert len(fold.conversation) == len(ROUND)
 
 

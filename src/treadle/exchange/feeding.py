@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from treadle.core.chat.machine import ConversationMachine
 from treadle.core.chat.states import CallingLlm, Compacting, PostToolsHook, WaitingForUserInput
+from treadle.core.compaction import words_kept
 from treadle.core.config import AgentConfig
 from treadle.core.conversation import View
 from treadle.core.events import (
@@ -250,12 +251,17 @@ class _Feeder:
             self._record(Rewound(*place, self._at))
 
     def _take_summary(self, step: Summed) -> None:
-        """The machine is asked to compact, which it does if there is something to compact."""
+        """The machine is asked to compact, which it does if there is something to compact.
+
+        The person's newest words stay in view, as after a compaction here: what the other program
+        showed its model beside the summary is not what this one shows.
+        """
         self._rest(WENT_ON)
         self._record(CompactionRequested(at=self._at))
         state = self._machine.state
         if isinstance(state, Compacting):
-            self._record(Compacted(state.through, self._cut(step.summary), self._at))
+            words = words_kept(self._machine.config, state.conversation, did_not_fit=False)
+            self._record(Compacted(state.through, self._cut(step.summary), self._at, words=words))
         else:
             self._keep(step.summary)
 
