@@ -76,7 +76,7 @@ KIND_OF_CODE: Final[Mapping[str, LlmErrorKind]] = {
     "service_unavailable": _K.OVERLOADED,
     "timeout_error": _K.TIMEOUT,
     # Groq checks the calls that its models write, and refuses the whole answer for a bad one, with
-    # the status of a bad request. The same request may well succeed: it was the dice, not we.
+    # the status of a bad request. The next sample of the same request may well be a good one.
     "tool_use_failed": _K.SERVER,
     FAILED_GENERATION: _K.SERVER,
 }

@@ -39,7 +39,7 @@ Sign: TypeAlias = Callable[[bytes], bytes]
 
 SALT_SIZE: Final = 16
 _MARK: Final = "scrub-"
-_RESULT: Final = ".json"
+_SUFFIX: Final = ".json"
 
 
 class Mark(Struct, frozen=True):
@@ -119,7 +119,7 @@ def mark_scrub(store: LocalStore, threads: Collection[str], sign: Sign) -> None:
     at, names = store.now(), tuple(sorted(threads))
     salt = sha256(" ".join((at, *names)).encode()).digest()[:SALT_SIZE]  # no other scrub has it
     mark = Mark(salt.hex(), sign(salt).hex(), names, at)
-    name = f"{_MARK}{salt.hex()}{_RESULT}"
+    name = f"{_MARK}{salt.hex()}{_SUFFIX}"
     path = os.path.join(os.path.dirname(store.folders.threads), name)
     replace_file(store.folders.disk, path, msgspec.json.encode(mark))
 
@@ -167,7 +167,7 @@ def _marks(folders: Folders) -> Iterator[tuple[str, Mark | None]]:
     with told_as("list", folder):
         names = folders.disk.list(folder)
     for name in names:
-        if name.startswith(_MARK) and name.endswith(_RESULT):
+        if name.startswith(_MARK) and name.endswith(_SUFFIX):
             path = os.path.join(folder, name)
             with told_as("read", path):
                 data = folders.disk.read(path)
