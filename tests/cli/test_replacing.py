@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
+import shutil
 from pathlib import Path
 
 import pytest
 
-from cli.teams import Machine, Team
+from cli.teams import Machine, Team, machine
 from core.samples import answer, said
 from store.shelf import fill
 from token_samples import TOKENS, secret_of
@@ -103,3 +104,30 @@ def test_all_that_is_found_today_goes_each_under_its_kind(laptop: Machine) -> No
     again = laptop("scrub", thread, "--found", "--yes", **key)
     assert again.returncode == 1
     assert "found nowhere" in again.stderr
+
+
+def test_forks_of_what_the_server_has_no_more_are_removed_there(
+    team: Team, laptop: Machine, desktop: Machine, thread: str, tmp_path: Path
+) -> None:
+    laptop.ok("fork", thread)
+    (fork,) = [one["id"] for one in laptop.threads() if one["id"] != thread]
+    laptop.ok("sync")
+    desktop.ok("private", thread)  # it does not know of the fork
+    laptop.ok("sync")
+    refused = desktop("sync")
+    assert refused.returncode == 1
+    assert f"`treadle private {thread} --off` here lets it come" in refused.stdout
+    phone = machine(tmp_path, laptop.environment, "phone")
+    shutil.copytree(laptop.home / "config", phone.home / "config")
+    refused = phone("sync")
+    assert refused.returncode == 1
+    assert f"goes on from {thread}, which was removed from the server" in refused.stdout
+    assert holding(server_files(team), SECRET)
+    done = laptop("scrub", thread, "-", "--yes", stdin=SECRET)
+    assert done.returncode == 0, done.stderr
+    assert f"{fork}  the server's copy is removed: it had its history from {thread}" in done.stdout
+    assert holding(server_files(team), SECRET) == []
+    laptop.ok("sync")
+    laptop.ok("sync", thread, fork)
+    assert holding(server_files(team), SECRET) == []
+    assert "it is [REDACTED:scrubbed]" in laptop.ok("show", fork)

@@ -82,15 +82,15 @@ def _keep(store: LocalStore, fold: ThreadFold) -> int:
 
     thread_id = fold.header.thread
     is_news = set_private(store, thread_id)
-    below = _below(store, thread_id)
+    family = below(store, thread_id)
     told = "never leaves this machine from now on" if is_news else "is private"
     click.echo(f"{thread_id}: {told}")
-    if below:
-        what = "thread hangs on it and stays" if len(below) == 1 else "threads hang on it and stay"
-        click.echo(f"  {len(below)} {what} here too: {' '.join(sorted(below))}", err=True)
+    if family:
+        what = "thread hangs on it and stays" if len(family) == 1 else "threads hang on it and stay"
+        click.echo(f"  {len(family)} {what} here too: {' '.join(sorted(family))}", err=True)
     try:
         account = find_account(store.places, os.environ)
-        copies = find_copies(store, account, [thread_id, *below])
+        copies = find_copies(store, account, [thread_id, *family])
     except TreadleError as error:
         # It is private already; what was sent is found again by the next sync.
         click.echo(f"treadle: what was sent before is not removed: {error.message}", err=True)
@@ -152,7 +152,7 @@ def _let_go(store: LocalStore, fold: ThreadFold, *, yes: bool) -> int:
     if not fold.is_private:
         click.echo(f"{thread_id}: is not private", err=True)
         return exits.DONE
-    goes = _goes_with(_below(store, thread_id), thread_id)
+    goes = _goes_with(below(store, thread_id), thread_id)
     _tell_what_goes(store, fold, goes)
     if not yes:
         if not is_somebody_there():
@@ -257,7 +257,7 @@ def _refuse_under_private_base(store: LocalStore, fold: ThreadFold) -> None:
         base = below.header.base
 
 
-def _below(store: LocalStore, thread_id: str) -> Mapping[str, ThreadSummary]:
+def below(store: LocalStore, thread_id: str) -> Mapping[str, ThreadSummary]:
     """All that hangs on a thread: its sub-agents' threads and its forks, and theirs."""
     from treadle.store.index.filters import Filters
     from treadle.store.index.lookup import Index

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,6 +12,10 @@ from treadle.errors import TreadleError
 from treadle.store.local import LocalStore
 from treadle.sync.credentials import find_account, is_logged_in
 from treadle.thread.legible import legible
+
+if TYPE_CHECKING:
+    from treadle.sync.client import HttpRemote
+    from treadle.sync.cursors import Cursors
 
 _NOT_YET = "a text that is being scrubbed"
 _LATER = "the server's copy may hold it still; `treadle sync` replaces it"
@@ -76,11 +81,13 @@ def _replace(store: LocalStore, thread_ids: Sequence[str]) -> bool:
     account = find_account(store.places, os.environ)
     if account is None:
         return True
-    with open_engine(store, account) as (engine, cursors, *_):
+    with open_engine(store, account) as (engine, cursors, remote):
         known = {thread_id: cursors.get(thread_id) for thread_id in thread_ids}
         sent = [one for one, cursor in known.items() if cursor and not cursor.is_purged]
+        removed = [one for one, cursor in known.items() if cursor and cursor.is_purged]
+        is_gone = all(_remove_forks(store, cursors, remote, one) for one in removed)
         if not sent:
-            return True
+            return is_gone
         report = engine.sync(sent)
     done = {*report.replaced, *report.removed}
     for thread_id in sent:
@@ -92,4 +99,42 @@ def _replace(store: LocalStore, thread_ids: Sequence[str]) -> bool:
         click.echo(f"treadle: {legible(report.unreachable)}", err=True)
     if left := [thread_id for thread_id in sent if thread_id not in done]:
         click.echo(f"treadle: of {', '.join(left)}: {_LATER}", err=True)
+    return is_gone and not left
+
+
+def _remove_forks(store: LocalStore, cursors: Cursors, remote: HttpRemote, thread_id: str) -> bool:
+    """Have the server remove what goes on from a scrubbed thread that it has not got any more.
+
+    Such a fork stands by itself there, with the history that it shared: no scrub of the thread it
+    went on from reaches that, and it cannot be replaced without that thread.
+
+    Returns:
+        Whether all are removed.
+    """
+    from msgspec.structs import replace
+
+    from treadle.cli.private_command import below
+
+    left = []
+    for one in below(store, thread_id):
+        cursor = cursors.get(one)
+        if cursor is None or cursor.is_purged:
+            continue
+        try:
+            remote.purge(one)
+        except TreadleError as error:
+            left.append(one)
+            click.echo(f"treadle: thread {one}: {legible(error.message)}", err=True)
+            continue
+        cursors.put(one, replace(cursors.new(), is_purged=True))
+        click.echo(
+            f"{one}  the server's copy is removed: it had its history from {thread_id}, which is "
+            f"not there any more; `treadle sync {thread_id} {one}` sends both again"
+        )
+    for one in left:
+        click.echo(
+            f"treadle: of {one}: the server's copy may hold it still; `treadle private {one}` "
+            "removes it there",
+            err=True,
+        )
     return not left

@@ -7,6 +7,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from treadle.api.codes import Code
 from treadle.api.marks import Mark
 from treadle.errors import (
     DiskError,
@@ -96,6 +97,16 @@ def _fetched(kit: Kit, thread_id: str) -> list[_Fetched]:
             data = b"".join(kit.remote.records(wanted, Mark()))
         except RemoteConflictError as error:
             raise RemoteRefusedError(error.message, code=error.code, status=error.status) from error
+        except RemoteRefusedError as error:
+            if wanted == thread_id or error.code != Code.NOT_FOUND.value:
+                raise
+            # A purge leaves forks on the server, which nobody can fold without what was purged.
+            raise RemoteRefusedError(
+                f"thread {thread_id} of the server goes on from {wanted}, which was removed from "
+                f"the server: `treadle sync {wanted}` on a machine that has it sends it again",
+                code=error.code,
+                status=error.status,
+            ) from error
         size += len(data)
         scanned, header = read_journal(wanted, data)
         found.append(_Fetched(data, scanned, header))
@@ -106,8 +117,9 @@ def _fetched(kit: Kit, thread_id: str) -> list[_Fetched]:
     for one in filter(is_thread_id, hangs_on):
         if _is_here(kit, one) and _may_be_private(survey, one):
             raise RemoteRefusedError(
-                f"thread {thread_id} of the server hangs on {one}, which is private here",
-                hint="it was not taken in",
+                f"thread {thread_id} of the server hangs on {one}, which is private here: "
+                f"`treadle private {thread_id}` on the machine that made it removes it from the "
+                f"server, `treadle private {one} --off` here lets it come",
             )
     return found
 
