@@ -26,6 +26,7 @@ from treadle.errors import UnknownThreadError, UsageError
 from treadle.runtime.builder import AgentBuilder
 from treadle.secrets.redaction import Redactor
 from treadle.store.folders import JOURNAL, SNAPSHOT
+from treadle.store.journal import told_as
 from treadle.store.local import LocalStore
 from treadle.store.upkeep.scrub import scrub
 from treadle.store.upkeep.trash import Trash
@@ -262,7 +263,7 @@ def _scrub(store: LocalStore, world: World, threads: tuple[str, ...]) -> None:
     scrub(store, threads, Redactor({"text": SECRET}, has_shapes=False).redact)
     folders, left = store.folders, []
     for path in (folders.path(one, end) for one in threads for end in (JOURNAL, SNAPSHOT)):
-        with suppress(FileNotFoundError):
+        with told_as("read", path), suppress(FileNotFoundError):
             left += [path] * (SECRET.encode() in folders.disk.read(path))
     world.note(Scrubbed(threads, SECRET, is_over=True, left=tuple(left)))
 
