@@ -132,6 +132,19 @@ def test_what_cannot_be_imported_is_told_and_stops_nothing(treadle: Run, tmp_pat
     assert [path.name for path in bad if str(path) not in done.stderr] == []
 
 
+def test_what_the_disk_refuses_may_be_tried_again(
+    treadle: Run, environment: dict[str, str], folder: Path
+) -> None:
+    data = Path(environment["TREADLE_HOME"]) / "data"
+    data.mkdir(parents=True)
+    (data / "threads").write_text("a file in the place of the folder")
+    done = treadle("import", str(folder))
+    assert (done.returncode, done.stdout) == (75, "")
+    assert ": Not a directory" in done.stderr
+    (data / "threads").unlink()
+    assert "imported" in outcomes(treadle, str(folder))
+
+
 def test_a_damaged_session_is_imported_with_what_was_wrong(treadle: Run, tmp_path: Path) -> None:
     path = write(tmp_path / f"{NAME}.jsonl", *CLAUDE[:4])
     with path.open("a") as file:

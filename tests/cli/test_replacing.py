@@ -131,3 +131,18 @@ def test_forks_of_what_the_server_has_no_more_are_removed_there(
     laptop.ok("sync", thread, fork)
     assert holding(server_files(team), SECRET) == []
     assert "it is [REDACTED:scrubbed]" in laptop.ok("show", fork)
+
+
+def test_a_scrub_that_another_one_undid_is_not_told_to_be_found(
+    team: Team, laptop: Machine, desktop: Machine, thread: str
+) -> None:
+    with team.away():
+        assert desktop("scrub", thread, "-", "--yes", stdin=SECRET).returncode == 75
+    laptop.ok("scrub", thread, "-", "--yes", stdin="Good day")
+    done = desktop("sync")
+    assert done.returncode == 1
+    assert "scrub that text again" in done.stdout
+    assert "--found" not in done.stdout
+    assert "--found" not in desktop("sync", "--status").stdout
+    desktop.ok("scrub", thread, "-", "--yes", stdin=SECRET)
+    assert holding(server_files(team), SECRET) == []

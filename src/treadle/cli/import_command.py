@@ -27,7 +27,7 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
 
     `outcome` is `imported`, `would be imported`, `already here`, `grown` (it is here, shorter),
     `brought up`, `would be brought up` (to a later version), `empty` (nothing was said in it) or
-    `failed`, with the `reason`.
+    `failed`, with the `reason`; `is_for_later` if it may not fail again (the disk refused).
     """
 
     path: str
@@ -40,6 +40,7 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
     foreign: int = 0
     problems: tuple[str, ...] = ()
     reason: str = ""
+    is_for_later: bool = False
 
 
 @click.command("import")
@@ -74,8 +75,9 @@ def command(
 
     A PATH is a file, or a folder that is searched with all below it. What is imported twice is
     found again, not doubled. Known secrets are replaced. Exit code 1 if something could not be
-    imported.
+    imported, 75 if that was the disk or another process, so that the same again may do.
     """  # noqa: D301  click reads the backspace
+    from treadle.cli.exits import DONE, FAILED, TRY_LATER
     from treadle.cli.render import printable
     from treadle.errors import UsageError
 
@@ -92,7 +94,8 @@ def command(
         from treadle.cli.json_output import print_json
 
         print_json(outcomes)
-    ctx.exit(1 if any(one.outcome == "failed" for one in outcomes) else 0)
+    failed = [one.is_for_later for one in outcomes if one.outcome == "failed"]
+    ctx.exit(DONE if not failed else TRY_LATER if all(failed) else FAILED)
 
 
 def _files(paths: tuple[str, ...], source: str) -> Iterator[Found | Outcome]:
@@ -385,10 +388,15 @@ _BEGINNING_SIZE: Final = 1024 * 1024
 
 
 def _failed(path: str, error: Any) -> Outcome:
+    from treadle.cli.exits import TRY_LATER, code_of
+    from treadle.errors import TreadleError
+
+    is_for_later = isinstance(error, TreadleError) and code_of(error) == TRY_LATER
     why = getattr(error, "strerror", "") or error
     reason = getattr(error, "message", "") or f"cannot read {path}: {why}"
     hint = getattr(error, "hint", "")
-    return Outcome(path, "failed", reason=f"{reason} ({hint})" if hint else reason)
+    said = f"{reason} ({hint})" if hint else reason
+    return Outcome(path, "failed", reason=said, is_for_later=is_for_later)
 
 
 def _in_words(one: Outcome) -> str:

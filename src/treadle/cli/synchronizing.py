@@ -26,6 +26,7 @@ from treadle.sync.credentials import Account, needed_account
 from treadle.sync.cursors import Cursors
 from treadle.sync.kit import OnConflict, Problem, Report
 from treadle.sync.pending import Conflict, Entry, Pending
+from treadle.sync.refusals import LOST_SCRUB
 from treadle.sync.standing import Status, standing
 from treadle.thread.facts import Shared
 from treadle.thread.legible import legible
@@ -309,10 +310,14 @@ def _private_words(count: int) -> str:
 
 
 def _held_line(one: Problem) -> str:
-    what = "; ".join(one.found) or one.why
-    return (
-        f"{one.thread_id}  held back: {what}; to take it out: treadle scrub {one.thread_id} --found"
-    )
+    return f"{one.thread_id}  {_held_words(one.thread_id, one.found, one.why)}"
+
+
+def _held_words(thread_id: str, found: Sequence[str], why: str) -> str:
+    what = "; ".join(found) or why
+    if LOST_SCRUB in found:  # nobody here knows the text: `--found` would find nothing
+        return f"held back: {what}"
+    return f"held back: {what}; to take it out: treadle scrub {thread_id} --found"
 
 
 def _conflict_line(one: Conflict) -> str:
@@ -372,8 +377,7 @@ def _status_lines(account: Account, status: Status, unasked_count: int) -> Itera
 
 def _entry_words(one: Entry) -> str:
     if one.parked == "held":
-        what = "; ".join(one.found) or one.last_error
-        return f"held back: {what}; to take it out: treadle scrub {one.thread_id} --found"
+        return _held_words(one.thread_id, one.found, one.last_error)
     if one.parked:
         return f"refused: {one.last_error}; `treadle sync` tries it again"
     doing = {"upsert": "waits to be sent", "delete": "waits to be removed from the server"}
