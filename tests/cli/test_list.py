@@ -262,6 +262,7 @@ def test_a_journal_that_the_disk_refuses_to_read_is_75_and_not_damage(
     for arguments in (
         ("list",),
         ("list", "--json"),
+        ("search", "hello"),
         ("show", thread),
         ("resume", thread),
         ("-c", "-p", "more", "-m", model),
@@ -277,3 +278,20 @@ def test_a_journal_that_the_disk_refuses_to_read_is_75_and_not_damage(
     journal.rmdir()
     kept.rename(journal)
     assert treadle("show", thread).returncode == treadle("list").returncode == 0
+
+
+def test_of_a_base_that_the_disk_refuses_to_read_nobody_says_that_it_is_damaged(
+    treadle: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "hello.toml").write_text('[[replies]]\ntext = "Hello to you."\n')
+    model = f"scripted:{tmp_path / 'hello.toml'}"
+    treadle("-p", "hello", "-m", model)
+    [line] = json.loads(treadle("list", "--json").stdout)
+    journal = tmp_path / f"home/data/threads/{line['id']}.jsonl"
+    fork = treadle("fork", line["id"]).stdout.strip()
+    treadle("-r", fork, "-p", "more", "-m", model)
+    journal.unlink()
+    journal.mkdir()
+    done = treadle("show", fork)
+    assert f"what each turn used is not known: cannot read {journal}" in done.stderr
+    assert "damaged" not in done.stderr

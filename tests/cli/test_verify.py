@@ -282,3 +282,11 @@ def test_a_scrub_that_was_stopped_is_told_by_verify_and_doctor_until_it_is_run_a
     again = treadle("scrub", thread, "-", "--yes", stdin=secret)
     assert again.returncode == 0, again.stderr
     assert verdicts(treadle)[::2] == (0, [])
+
+
+def test_a_lock_that_the_disk_refuses_to_read_is_75(treadle: Run, tmp_path: Path) -> None:
+    lock = tmp_path / "home/data/trash.lock"
+    lock.parent.mkdir(parents=True)
+    lock.symlink_to(lock)
+    done = treadle("verify")
+    assert (done.returncode, f"cannot read {lock}" in done.stderr) == (75, True)

@@ -94,7 +94,7 @@ def command(
         index.close()
     if as_json:
         print_json(threads)
-        ctx.exit(_tell_unreadable(threads))
+        ctx.exit(tell_unreadable(threads))
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     for shown in _shown(threads, width):
         click.echo(shown)
@@ -103,10 +103,10 @@ def command(
         click.echo(words, err=True)
     elif count > len(threads):
         click.echo(f"{count - len(threads)} more; --all shows them", err=True)
-    ctx.exit(_tell_unreadable(threads))
+    ctx.exit(tell_unreadable(threads))
 
 
-def _tell_unreadable(threads: Sequence[ThreadSummary]) -> int:
+def tell_unreadable(threads: Sequence[ThreadSummary]) -> int:
     """Say which threads the disk refused to read, and why; the exit code."""
     from treadle.cli.render import printable
     from treadle.store.local import UNREADABLE

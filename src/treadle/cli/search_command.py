@@ -20,6 +20,7 @@ from treadle.cli.json_output import print_json
 
 if TYPE_CHECKING:
     from treadle.store.index.search import Hit
+    from treadle.thread.model import ThreadSummary
 
     _Shown: TypeAlias = tuple[Hit, str, object]
     """A hit, whose it is if that is not this user alone, and the same for programs."""
@@ -58,10 +59,12 @@ def command(
     All words must stand in one text, in any order and whatever their case and accents.
     '"in quotes"' is a phrase, weav* a beginning, -word must not stand there. Four or more hex
     digits find commits that begin so, the beginning of an id finds the thread. What a fork shares
-    with the thread it was made from is found there. Exits with 1 if nothing is found.
+    with the thread it was made from is found there. Exits with 1 if nothing is found,
+    with 75 if a thread could not be read.
     With --team the query is sent to the server; of the other options it knows --workspace.
     """  # noqa: D301  click reads the backspace
     from treadle.cli.exits import FAILED
+    from treadle.cli.list_command import tell_unreadable
     from treadle.errors import UsageError
 
     for word in query:
@@ -72,8 +75,11 @@ def command(
     most = limit_of(limit, LIMIT, wants_all=wants_all, as_json=as_json)
     # One more than is shown tells whether there are more.
     asked = None if most is None else most + 1
-    search = _search_team if wants_team else _search
-    hits = search(" ".join(query), chosen, asked)
+    unreadable: list[ThreadSummary] = []
+    if wants_team:
+        hits = _search_team(" ".join(query), chosen, asked)
+    else:
+        hits, unreadable = _search(" ".join(query), chosen, asked)
     shown = hits[:most]
     if as_json:
         plain = [plain for _, _, plain in shown]
@@ -81,18 +87,25 @@ def command(
     else:
         for hit, owner, _ in shown:
             _show(hit, owner)
+    code = tell_unreadable(unreadable)
     if not shown:
         click.echo("nothing was found", err=True)
-        raise SystemExit(FAILED)
+        raise SystemExit(code or FAILED)
     if len(hits) > len(shown):
         click.echo("there are more; --all shows them", err=True)
     if not as_json:
         first = shown[0][0].thread.id
         team = " --team" if wants_team else ""
         click.echo(f"to look at it: treadle show {first}{team} --version N", err=True)
+    if code:
+        raise SystemExit(code)
 
 
-def _search(query: str, chosen: dict[str, Any], most: int | None) -> list[_Shown]:
+def _search(
+    query: str, chosen: dict[str, Any], most: int | None
+) -> tuple[list[_Shown], list[ThreadSummary]]:
+    """What was found, and the threads that could not be looked through."""
+    from treadle.store.index.filters import DAMAGED, Filters
     from treadle.store.index.lookup import Index
     from treadle.store.local import LocalStore
     from treadle.store.places import Places
@@ -101,7 +114,8 @@ def _search(query: str, chosen: dict[str, Any], most: int | None) -> list[_Shown
     try:
         filters = filters_of(chosen)
         check_state(index, filters)
-        return [(hit, "", hit) for hit in index.search(query, filters, most)]
+        hits: list[_Shown] = [(hit, "", hit) for hit in index.search(query, filters, most)]
+        return hits, index.threads(Filters(state=DAMAGED))
     finally:
         index.close()
 

@@ -208,15 +208,17 @@ def _past(store: LocalStore, document: Thread) -> Past:
     """
     from treadle.cli.story import Past, read_past
     from treadle.core.llm import Usage
-    from treadle.errors import TreadleError
+    from treadle.errors import DiskError, TreadleError
 
+    why = "its records are damaged or missing"
     try:
         past = read_past(store, document.id, document.version, document.usage)
-    except TreadleError:
+    except TreadleError as error:
         past = Past()
+        if isinstance(error, DiskError):  # they may be intact
+            why = error.message
     if not past.spent and document.usage != Usage():
-        text = "what each turn used is not known: its records are damaged or missing"
-        _say(text)
+        _say(f"what each turn used is not known: {why}")
     return past
 
 

@@ -147,7 +147,10 @@ def stopped_scrubs(store: LocalStore) -> list[tuple[str, tuple[str, ...]]]:
     Raises:
         DiskError: the folder cannot be read.
     """
-    if store.folders.disk.is_locked(store.folders.trash + LOCK):
+    lock = store.folders.trash + LOCK
+    with told_as("read", lock):
+        is_under_way = store.folders.disk.is_locked(lock)
+    if is_under_way:
         return []
     found = []
     for path, mark in _marks(store.folders):
