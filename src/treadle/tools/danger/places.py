@@ -11,7 +11,7 @@ from typing import Final
 
 _URL: Final = re.compile(r"^[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _HOME: Final = re.compile(r"^(~[\w.-]*|\$HOME|\$\{HOME[^}]*\})(?=/|$)")
-_GLUED: Final = re.compile(r"^-[A-Za-z]+(?=[/~]|\.\.(?:/|$)|\$HOME)")
+_GLUED: Final = re.compile(r"^-[A-Za-z]+(?=[/~]|\.\.?(?:/|$)|\$HOME)")
 
 _SECRET: Final = re.compile(
     r"(^|/)("
