@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 import pytest
@@ -25,6 +26,9 @@ CANARY: Final = "canary-2c61"
 FILES: Final = (
     *(".ssh/id_rsa", ".aws/credentials", ".netrc", ".config/gh/hosts.yml", ".docker/config.json"),
     *(".bash_history", ".local/share/fish/fish_history", ".claude/projects/x/session.jsonl"),
+    *("snap/firefox/common/.mozilla/firefox/x/logins.json", ".var/app/org.x.Y/config/z"),
+    *(".local/share/atuin/history.db", ".config/zsh/.zsh_history", ".bash_history-01234.tmp"),
+    *(".pulumi/credentials.json", ".oci/config", ".local/share/com.vercel.cli/auth.json"),
     *(".vault-token", ".gradle/gradle.properties", ".mozilla/firefox/x/logins.json"),
 )
 OWN: Final = ("own/config/config.toml", "own/data/threads/T.jsonl")
@@ -226,3 +230,44 @@ def test_the_table_names_each_place_once() -> None:
     names = (*CREDENTIALS_OF_HOME, *HISTORIES_OF_HOME)
     assert sorted(names) == sorted({*names})
     assert [name for name in names if name.startswith("/") or name.endswith("/")] == []
+
+
+NAMED: Final = {
+    "KUBECONFIG": "keys/kube-a",
+    "PGPASSFILE": "keys/pgpass",
+    "NETRC": "keys/netrc",
+    "AWS_SHARED_CREDENTIALS_FILE": "keys/aws",
+    "GOOGLE_APPLICATION_CREDENTIALS": "keys/google.json",
+    "HISTFILE": "keys/history",
+    "PYTHON_HISTORY": "keys/python",
+    "ZDOTDIR": "keys/.zsh_history",
+}
+
+
+@pytest.mark.parametrize("is_inside", [True, *([False] if os.access("/opt", os.W_OK) else [])])
+@pytest.mark.parametrize("backend", [b for b in BACKENDS if find_backend((b,)).name])
+async def test_what_variables_name_is_hidden_wherever_it_lies(
+    home: Path, backend: str, is_inside: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = home / "project"
+    names = " ".join((*NAMED.values(), "keys/kube-b", "keys/plain"))
+    with TemporaryDirectory(dir="/opt") as beside:  # a folder of the system, which commands see
+        top = workspace if is_inside else Path(beside)
+        (top / "keys").mkdir()
+        for variable, name in NAMED.items():
+            (top / name).write_text(f"{CANARY} {variable}\n")
+            monkeypatch.setenv(variable, str(top / name))
+        monkeypatch.setenv("ZDOTDIR", str(top / "keys"))
+        (top / "keys/kube-b").write_text(f"{CANARY} second\n")
+        monkeypatch.setenv("KUBECONFIG", f"{top}/keys/kube-a:{top}/keys/kube-b")
+        monkeypatch.setenv("LESSHISTFILE", "/dev/null")
+        (top / "keys/plain").write_text("plain\n")
+        for readable, is_seen in (((), False), ((str(top / "keys"),), True)):
+            sandbox = Sandbox(Policy(readable=readable), workspace, backends=(backend,))
+            tools = Registry(builtin_tools(), workspace=workspace, sandbox=sandbox)
+            told = text_of(await execute(tools, "bash", command=f"cd {top}; cat {names}"))
+            is_refused = is_inside and not is_seen and backend == "landlock"
+            assert (CANARY in told, "plain\n" in told) == (is_seen, not is_refused), told
+            if is_inside:
+                read = [await execute(tools, "read_file", path=name) for name in NAMED.values()]
+                assert {CANARY in text_of(one) for one in read} == {is_seen}

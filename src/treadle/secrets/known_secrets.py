@@ -155,6 +155,12 @@ _FILE_VARIABLES: Final = {
 }
 """Variables that say where such a file is instead; some name several, with colons between them."""
 
+_HISTORY_VARIABLES: Final = (
+    *("HISTFILE", "PYTHON_HISTORY", "NODE_REPL_HISTORY", "PSQL_HISTORY", "MYSQL_HISTFILE"),
+    *("SQLITE_HISTORY", "REDISCLI_HISTFILE", "LESSHISTFILE", "IRB_HISTORY"),
+)
+"""Variables that say where a history of what a person typed is instead."""
+
 _PROJECT_FILE: Final = re.compile(
     r"\.env(?:rc|\.(?!example|sample|template|dist)[\w.-]+)?|[\w-]+\.env|\.dev\.vars|\.npmrc|\.yarnrc\.yml"
 )
@@ -168,6 +174,18 @@ PROJECT_FILE_COUNT_MAX: Final = 100
 _NO_PROJECT: Final = frozenset({"node_modules", "target", "vendor", "venv", "__pycache__"})
 
 
+def files_named_by(environ: Mapping[str, str]) -> tuple[Path, ...]:
+    """The files of credentials and histories that variables name; they need not be there.
+
+    A device, such as the `/dev/null` of who wants no history, is none.
+    """
+    named = [path for _, path in _credentials_named_by(environ)]
+    named += [Path(path).expanduser() for name in _HISTORY_VARIABLES if (path := environ.get(name))]
+    if folder := environ.get("ZDOTDIR"):
+        named.append(Path(folder).expanduser() / ".zsh_history")
+    return tuple(path for path in named if path.parts[:2] != ("/", "dev") and path.name)
+
+
 def find_in_files(
     home: Path, environ: Mapping[str, str], others: Iterable[tuple[str, Path]] = ()
 ) -> Iterator[tuple[str, str]]:
@@ -178,12 +196,7 @@ def find_in_files(
         environ: environment variables, which may name other files instead.
         others: more files of names and values, or of one word that is a key, each with its kind.
     """
-    named = [
-        (kind, Path(path).expanduser())
-        for variable, kind in _FILE_VARIABLES.items()
-        for path in environ.get(variable, "").split(os.pathsep)
-        if path
-    ]
+    named = _credentials_named_by(environ)
     known = [(kind, home / path) for path, kind in _FILES.items()]
     known += [(_GIT_CONFIG, home / name) for name in (".gitconfig", ".config/git/config")]
     listed = [(kind, path) for pattern, kind in _FOLDERS.items() for path in _listed(home, pattern)]
@@ -214,6 +227,15 @@ def _listed(home: Path, pattern: str) -> list[Path]:
     with suppress(OSError, ValueError):
         return sorted(islice(home.glob(pattern), _KEY_FILE_COUNT_MAX))
     return []
+
+
+def _credentials_named_by(environ: Mapping[str, str]) -> list[tuple[str, Path]]:
+    return [
+        (kind, Path(path).expanduser())
+        for variable, kind in _FILE_VARIABLES.items()
+        for path in environ.get(variable, "").split(os.pathsep)
+        if path
+    ]
 
 
 def find_project_files(workspace: Path) -> Iterator[tuple[str, Path]]:

@@ -43,15 +43,51 @@ CREDENTIALS_OF_HOME: Final = (
     ".terraform.d",
     ".boto",
     ".fly",
+    ".pulumi",
+    ".oci",
+    ".bluemix",
+    ".aliyun",
+    ".databricks",
+    ".minikube",
+    ".cloudflared",
+    ".wrangler",
+    ".config/.wrangler",
+    ".supabase",
+    ".railway",
+    ".expo",
+    ".snowsql",
+    ".sigstore",
+    ".ngrok2",
+    ".config/ngrok",
+    ".config/stripe",
+    ".config/netlify",
+    ".config/configstore",
+    ".config/helm",
+    ".config/filezilla",
+    ".config/remmina",
+    ".local/share/com.vercel.cli",
+    ".config/com.vercel.cli",
+    ".vercel/auth.json",
     ".password-store",
     ".local/share/keyrings",
     ".local/share/kwalletd",
     ".mozilla",
     ".thunderbird",
+    ".librewolf",
+    ".zen",
+    "snap",
+    ".var/app",
     ".config/google-chrome",
     ".config/chromium",
     ".config/BraveSoftware",
     ".config/microsoft-edge",
+    ".config/opera",
+    ".config/vivaldi",
+    ".config/Bitwarden",
+    ".config/1Password",
+    ".config/discord",
+    ".config/Element",
+    ".local/share/TelegramDesktop",
     ".config/Signal",
     ".config/Slack",
     ".claude",
@@ -59,13 +95,18 @@ CREDENTIALS_OF_HOME: Final = (
     ".gemini",
     "Library/Keychains",
     "Library/Cookies",
+    "Library/Application Support/com.vercel.cli",
     "Library/Application Support/Google/Chrome",
     "Library/Application Support/Firefox",
 )
 """Places of programs that keep keys, sessions of a browser, or what a person told an agent."""
 HISTORIES_OF_HOME: Final = (
     ".bash_history",
+    ".bash_history-*.tmp",
+    ".local/share/atuin",
     ".zsh_history",
+    ".config/zsh/.zsh_history",
+    ".config/zsh/.zsh_sessions",
     ".zsh_sessions",
     ".history",
     ".sh_history",
@@ -86,7 +127,7 @@ HISTORIES_OF_HOME: Final = (
     ".local/share/nvim/shada",
     ".wget-hsts",
 )
-"""What a person typed, passwords among it."""
+"""What a person typed, passwords among it. A star stands for any characters of those there are."""
 SECRET_FILES: Final = (
     "/etc/shadow",
     "/etc/shadow-",
@@ -207,7 +248,11 @@ NO_RULES: Final = PathRules()
 
 
 def rules_for(
-    folder: str, homes: Iterable[str], own: Iterable[str] = (), seen: Iterable[str] = ()
+    folder: str,
+    homes: Iterable[str],
+    own: Iterable[str] = (),
+    seen: Iterable[str] = (),
+    named: Iterable[str | os.PathLike[str]] = (),
 ) -> PathRules:
     """The rules for a folder that is the workspace, or that commands see besides.
 
@@ -217,6 +262,7 @@ def rules_for(
         homes: the home folders of this user and of other people.
         own: this program's folders and files of keys; need not exist.
         seen: what a person lets tools see.
+        named: files of credentials and histories that lie elsewhere than by custom.
     """
     homes = tuple(homes)
     chosen = [os.path.realpath(one) for one in map(os.path.expanduser, seen)]
@@ -231,7 +277,7 @@ def rules_for(
             hidden.append(HiddenPlace(folder, is_own=True))
     if any(is_below(home, folder) for home in homes):
         why_wide = f"the workspace, {folder}, has the home folder in it"
-    for path in sorted(map(os.path.realpath, _credentials(homes))):
+    for path in sorted(map(os.path.realpath, (*_credentials(homes), *named))):
         is_inside = path != folder and is_below(path, folder)
         is_known = any(is_below(path, one.path) for one in hidden)
         if is_inside and not is_known and not any(is_below(path, one) for one in chosen):
@@ -246,7 +292,11 @@ def is_below(path: str, folder: str) -> bool:
 
 def _credentials(homes: Iterable[str]) -> Iterator[str]:
     names = (*CREDENTIALS_OF_HOME, *HISTORIES_OF_HOME, *FILES_OF_HOME)
-    yield from (f"{home}/{name}" for home in homes for name in names)
+    for home in homes:
+        yield from (f"{home}/{name}" for name in names if "*" not in name)
+        yield from (
+            str(one) for name in names if "*" in name for one in sorted(Path(home).glob(name))
+        )
     yield from (*SECRET_FILES, *KEY_FOLDERS, PROCESSES)
 
 

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from treadle import helper_programs
 from treadle.scratch_folders import scratch_folder
+from treadle.secrets.known_secrets import files_named_by
 from treadle.tools.danger.settings import Setting
 from treadle.tools.path_rules import SECRET_FILES, PathRules, is_below, rules_for
 from treadle.tools.process import clean_environment
@@ -261,7 +262,8 @@ class Sandbox:
         chosen = tuple(map(os.path.expanduser, (*self.policy.writable, *self.policy.readable)))
         homes = dict.fromkeys((*self._homes, *places.homes_of_others()))
         folders = (self.workspace, *map(os.path.realpath, chosen))
-        return tuple(rules_for(one, homes, self.policy.hidden, chosen) for one in folders)
+        hidden, named = self.policy.hidden, files_named_by(self._environ)
+        return tuple(rules_for(one, homes, hidden, chosen, named) for one in folders)
 
     @cached_property
     def _why_unheld(self) -> str:
@@ -369,8 +371,7 @@ class Sandbox:
         if not self._cache or not self._homes:
             return {}
         chosen = (*self.policy.writable, *self.policy.readable)
-        real = map(os.path.realpath, map(os.path.expanduser, chosen))
-        return variables_of(self._cache, self._environ, self._homes[0], real)
+        return variables_of(self._cache, self._environ, self._homes[0], chosen)
 
     def _mounts(self) -> tuple[Mounts, Protected]:
         """Those of this run, which begins now."""
@@ -404,25 +405,32 @@ class Sandbox:
             hidden_folders=tuple(dict.fromkeys(one for one in hidden if places.is_folder(one))),
             hidden_files=tuple(
                 dict.fromkeys(
-                    one for one in (*hidden, *places.existing(SECRET_FILES)) if places.is_file(one)
+                    one
+                    for one in (*hidden, *places.existing(SECRET_FILES), *self._named())
+                    if places.is_file(one)
                 )
             )
             + self._sockets(),
         )
         return mounts, protected
 
+    def _named(self) -> tuple[str, ...]:
+        """Files of credentials that variables name, outside of what a person lets commands see."""
+        left = (*places.existing(map(os.path.expanduser, self.policy.readable)), *self._writable)
+        named = filter(self._is_seen, places.existing(map(str, files_named_by(self._environ))))
+        return tuple(path for path in named if not any(is_below(path, one) for one in left))
+
     def _sockets(self) -> tuple[str, ...]:
         """Those that programs outside listen on, where a command would see them."""
-        plain = self._plain_mounts
-        private = (*plain.scratch, *plain.empty)
-
-        def is_seen(path: str) -> bool:
-            is_out_of_sight = any(is_below(path, one) for one in private)
-            return not is_out_of_sight or any(is_below(path, one) for one in plain.readable)
-
         return tuple(
-            path for path in places.sockets() if is_seen(path) and not self._is_writable(path)
+            path for path in places.sockets() if self._is_seen(path) and not self._is_writable(path)
         )
+
+    def _is_seen(self, path: str) -> bool:
+        """Whether a command would see what lies outside of what it may write."""
+        plain = self._plain_mounts
+        is_out_of_sight = any(is_below(path, one) for one in (*plain.scratch, *plain.empty))
+        return not is_out_of_sight or any(is_below(path, one) for one in plain.readable)
 
     @contextmanager
     def _lay(

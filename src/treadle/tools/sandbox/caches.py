@@ -98,7 +98,7 @@ def variables_of(
         chosen: folders that the person lets commands see or change. Who names a cache there means
             it, and gets no other one.
     """
-    chosen = tuple(chosen)
+    chosen = [*map(os.path.realpath, map(os.path.expanduser, chosen))]
 
     def is_chosen(place: str) -> bool:
         return any(is_below(place, one) or is_below(one, place) for one in chosen)
