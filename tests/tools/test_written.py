@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -160,6 +161,50 @@ def test_what_git_would_read_is_asked_about_in_every_mode(
     assert wrong == []
 
 
+ASKED: Final = {
+    "a login": ".bashrc .bashrc.d/x .config/zsh/.zshrc .oh-my-zsh/x .config/nushell/x"
+    " .xmonad/xmonad.hs .config/autostart/x.desktop .xinitrc Library/LaunchAgents/x.plist",
+    "agents": "AGENTS.md AGENT.md QWEN.md CRUSH.md .rules .agents/x .augment/rules/x.md",
+    "servers of agents": ".claude/settings.json .mcp.json crush.json .crush.json .qwen/x.json"
+    " .kilocode/mcp.json .factory/mcp.json .trae/mcp.json opencode.json .gemini/settings.json",
+    "editors": ".vscode/tasks.json .idea/workspace.xml x.code-workspace .nova/x",
+    "vim": ".exrc _exrc .vimrc _vimrc .gvimrc .nvimrc .nvim.lua .lvimrc .config/helix/x",
+    "emacs": ".dir-locals.el .dir-locals-2.el .config/emacs/init.el",
+    "containers": ".devcontainer/devcontainer.json .devcontainer.json .gitpod.yml devfile.yaml",
+    "git": ".git/config .gitmodules .gitconfig .husky/pre-commit",
+    "other systems": ".hg/hgrc .hgrc .config/hg/hgrc .jj/repo/config.toml .svn/wc.db",
+    "hooks": "lefthook.yml lefthook.yaml lefthook.toml lefthook.json .lefthook.yml .lefthook.toml"
+    " lefthook-local.yml lefthook-local.yaml lefthook-local.toml .lefthook-local.yml"
+    " .config/lefthook.yml .config/lefthook-local.toml .lefthook/pre-commit/x.sh prek.toml hk.pkl"
+    " .pre-commit-config.yaml .pre-commit-config.yml .lintstagedrc.mjs .simple-git-hooks.json",
+    "shells": ".envrc .envrc.local mise.toml .mise.toml mise.local.toml .mise.local.toml"
+    " mise.production.local.toml .config/mise.local.toml .config/mise/config.toml .mise/config.toml"
+    " mise/config.toml .shadowenv.d/x.lisp .rvmrc .autoenv",
+    "servers": ".github/workflows/x.yml .gitlab-ci.yml buildspec.yml .cirrus.yml .tekton/x.yaml"
+    " netlify.toml Jenkinsfile .builds/x.yml",
+    "cargo": ".cargo/config.toml .cargo/config rust-toolchain rust-toolchain.toml",
+    "package managers": ".npmrc .yarnrc.yml .pnpmfile.cjs .pnpmfile.mjs pnpm-workspace.yaml uv.toml"
+    " .bazelrc NuGet.Config .mvn/maven.config gradle/wrapper/gradle-wrapper.properties",
+    "python": "x.pth sitecustomize.py usercustomize.py",
+    "path": ".venv/bin/python venv/bin/git node_modules/.bin/x .local/bin/git",
+    "programs": ".Rprofile .Renviron .wezterm.lua .iex.exs .ghci .gdbinit .psqlrc .tmux.conf"
+    " .ansible.cfg ansible.cfg .config/kitty/kitty.conf .mongorc.js .ocamlinit",
+}
+"""By hand, beside the table: who takes a row away, or writes it wrong, is told here."""
+
+
+def test_what_runs_by_itself_is_asked_about(folder: Path) -> None:
+    registry = Registry(builtin_tools(), workspace=folder)
+    paths = [path for names in ASKED.values() for path in names.split()]
+    missed = [
+        path
+        for name in paths
+        for path in (name, f"sub/{name}")
+        if registry.risk_of(asked(path)) is not RiskLevel.HIGH
+    ]
+    assert missed == []
+
+
 def test_each_file_of_the_table_is_asked_about_or_not_as_it_says_and_the_page_lists_it(
     folder: Path,
 ) -> None:
@@ -182,6 +227,9 @@ def test_each_file_of_the_table_is_asked_about_or_not_as_it_says_and_the_page_li
         if line not in page:
             wrong.append(line)
     assert wrong == []
+    listed = page.partition("## Files that other programs run")[2].partition("\n## ")[0]
+    count = len(BY_THEMSELVES) + len(ON_COMMAND)
+    assert listed.count("\n| `") == count, "the page lists more than the table"
 
 
 @pytest.mark.parametrize("path", ["Makefile", "git/x", ".gitignore", ".github/x", "bashrc", "a.py"])
