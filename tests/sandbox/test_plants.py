@@ -18,6 +18,7 @@ import pytest
 from sandbox.boxes import BUBBLEWRAP, LANDLOCK, OFF, text_of
 from sandbox.machine import ROOM, is_inside
 from sandbox.plants import (
+    DEEP,
     LINKS,
     ODD,
     PLAIN,
@@ -246,6 +247,31 @@ async def check_odd(monkeypatch: pytest.MonkeyPatch, backend: str) -> None:
         assert find_repository(place.workspace) is None
         assert await execute(place.registry(backend), "true") == "[exit code 0]"
     assert missed == {}, "\n".join(f"{name}: {ran}" for name, ran in missed.items())
+
+
+@pytest.mark.as_nobody
+@pytest.mark.parametrize("backend", [BUBBLEWRAP, LANDLOCK])
+async def test_what_cannot_be_looked_at_is_said_and_looked_at_when_it_can(
+    monkeypatch: pytest.MonkeyPatch, backend: str
+) -> None:
+    in_index = nested(f"{DEEP}/n", f"git add {DEEP}/n", f"chmod 0 {DEEP}")
+    unseen = {
+        "a closed folder": (f"{nested('c/n')}; chmod 0 c", "chmod 700 c", "c/n/.git"),
+        "one that an index leads to": (in_index, f"chmod 700 {DEEP}", f"{DEEP}/n/.git"),
+        "an index": (
+            f"{nested(f'{DEEP}/n', f'git add {DEEP}/n')}; cp .git/index i;"
+            " printf 'DIRC\\0\\0\\340\\0' > .git/index",
+            "mv i .git/index",
+            f"{DEEP}/n/.git",
+        ),
+    }
+    for name, (hide, show, planted) in unseen.items():
+        with a_place(monkeypatch) as place:
+            said = await execute(place.registry(backend), hide)
+            assert "not looked at, git may run programs because of it" in said, name
+            said = await execute(place.registry(backend), show)
+            assert not (place.workspace / planted).exists(), (name, said)
+            assert "not looked at" not in said, name
 
 
 @pytest.mark.parametrize("backend", [BUBBLEWRAP, LANDLOCK])

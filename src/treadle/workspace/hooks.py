@@ -35,7 +35,9 @@ async def look_at_hooks(repository: Repository) -> tuple[str, str]:
 
     `core.hooksPath` may name a folder there, and programs that are installed as a hook
     (`pre-commit`, lefthook) have their commands in a file of the repository: whatever changes files
-    may change both. Hooks in the repository itself are not looked at: commands cannot change them.
+    may change both. Hooks in the repository itself are not looked at: file tools do not write
+    there, and a confined command cannot change them, or they are put back when it ends. So what
+    changed there during a run was the person, who may mend a hook that has failed.
     """
     layout = await repository.layout()
     if isinstance(layout, Absent):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from treadle.tools.sandbox.protected import find_protected
-from treadle.tools.sandbox.put_back import Copies, undo
+from treadle.tools.sandbox.put_back import COPY_SIZE_MAX, Copies, undo
 
 
 @pytest.fixture
@@ -64,6 +64,18 @@ def test_everything_is_as_it_was_and_nothing_outside_has_changed(ws: Path, chang
     assert copies.restore()
     assert [tree(folder) for folder in watched] == before
     assert not any(path.is_symlink() for path in (ws / ".git", ws / ".git/hooks", ws / ".treadle"))
+
+
+def test_what_was_put_aside_is_in_nobodys_way_however_large_it_is(ws: Path) -> None:
+    """Beneath a folder that is kept, it would be more than can be kept."""
+    protected = find_protected([str(ws)]).shut
+    copies = Copies(protected)
+    for name in ("new", "pre-commit"):
+        with (ws / ".git/hooks" / name).open("wb") as file:
+            file.truncate(COPY_SIZE_MAX + 1)
+    assert len(copies.restore()) == 2
+    assert len(list((ws / ".git/hooks").glob("*.put-aside"))) == 2
+    assert Copies(protected).restore() == []
 
 
 def test_what_may_not_be_is_put_aside_where_it_stands_and_nowhere_else(ws: Path) -> None:

@@ -51,7 +51,7 @@ class Before(Struct, frozen=True):
     `places` are protected: every `.git`, but for those that name a folder that is not there, or
     cannot be looked into, which are `dangling`. `modules` are repositories of submodules. `bare`
     are bare layouts, with a digest of what git would run there. `steps` are commands that a rebase
-    would have run.
+    would have run. `closed` are folders that could not be looked into.
     """
 
     places: frozenset[Path]
@@ -59,6 +59,14 @@ class Before(Struct, frozen=True):
     modules: frozenset[Path]
     bare: Mapping[Path, str]
     steps: frozenset[bytes]
+    closed: frozenset[Path]
+
+
+class Looked(Struct, frozen=True):
+    """What was `put_aside` and why, and what was `unseen`: it could not be looked at. In words."""
+
+    put_aside: tuple[str, ...]
+    unseen: tuple[str, ...]
 
 
 def look_before(found: Iterable[Found]) -> Before:
@@ -73,11 +81,12 @@ def look_before(found: Iterable[Found]) -> Before:
         frozenset(module for folder in real for module in modules_of(folder)),
         {bare: _digest(bare) for one in found for bare in one.bare},
         frozenset(step for folder in real for step in _steps_in(folder)),
+        frozenset(folder for one in found for folder in one.closed),
     )
 
 
-def put_programs_aside(folders: tuple[str, ...], own: OwnSettings, before: Before) -> list[str]:
-    """Put aside what a command has made for git to run; what and why, in words.
+def put_programs_aside(folders: tuple[str, ...], own: OwnSettings, before: Before) -> Looked:
+    """Put aside what a command has made for git to run.
 
     Args:
         folders: those that the command could change, without links.
@@ -89,7 +98,7 @@ def put_programs_aside(folders: tuple[str, ...], own: OwnSettings, before: Befor
     for folder in folders:
         look.into(folder, find_repositories(folder))
         look.from_above(folder)
-    return [*said, *look.said]
+    return Looked((*said, *look.said), tuple(dict.fromkeys(look.unseen)))
 
 
 def _put_unprotectable_aside(folders: tuple[str, ...], own: OwnSettings) -> list[str]:
@@ -119,6 +128,7 @@ def _put_unprotectable_aside(folders: tuple[str, ...], own: OwnSettings) -> list
 class _Look:
     def __init__(self, folders: tuple[str, ...], before: Before) -> None:
         self.said: list[str] = []
+        self.unseen: list[str] = []
         self._folders = folders
         self._before = before
         self._trusted = {one for one in map(git_folder_of, before.places) if one is not None}
@@ -130,6 +140,7 @@ class _Look:
             if self._before.bare.get(bare) != _digest(bare):
                 self._judge(bare / "HEAD", bare)
         self._follow(folder, found.places)
+        self.unseen += [str(one) for one in found.closed if one not in self._before.closed]
 
     def from_above(self, folder: str) -> None:
         """Where a repository that the folder is a part of has entries for others in it.
@@ -211,9 +222,20 @@ class _Look:
                         self._put_aside(folder / name, "its steps run commands")
 
     def _linked_from(self, place: Path, git_folder: Path) -> Iterator[Path]:
-        for name in find_gitlinks(git_folder):
+        names = find_gitlinks(git_folder)
+        if names is None:
+            self.unseen.append(f"what the index of {git_folder} has entries for")
+        for name in names or ():
             path = Path(os.path.realpath(place.parent / name), GIT)
-            if os.path.lexists(path) and any(is_below(str(path), one) for one in self._folders):
+            if not any(is_below(str(path), one) for one in self._folders):
+                continue
+            try:
+                path.lstat()
+            except PermissionError:
+                self.unseen.append(str(path))
+            except OSError:
+                continue  # there is none, or git cannot get there either
+            else:
                 yield path
 
 

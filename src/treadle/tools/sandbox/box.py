@@ -220,7 +220,7 @@ class Sandbox:
         written = OpenSettings(opened, settings)
         # What a run that was killed has left.
         undone = undo((*protected.absent, *find_strangers(protected.stubs)))
-        put_aside: list[str] = []
+        put_aside, unseen = list[str](), list[str]()
         before = look_before(protected.repositories)
         made = make_placeholders(protected.missing, protected.stubs)
         mounted = MountedFiles(protected.shut if self._backend.name == "bubblewrap" else ())
@@ -229,7 +229,7 @@ class Sandbox:
                 order = Order(argv, env, cwd, self.policy.limits, self.has_network(wants_network))
                 prepared = Prepared(self._backend, mounts, order, data)
                 try:
-                    yield Launch(prepared, undone, put_aside)
+                    yield Launch(prepared, undone, put_aside, unseen)
                 finally:
                     prepared.close()
         finally:
@@ -239,7 +239,9 @@ class Sandbox:
             strangers = find_strangers(protected.stubs)
             undone += undo(dict.fromkeys((*left, *protected.absent, *strangers)))
             own = own_settings(self._environ)
-            put_aside += put_programs_aside(self._writable, own, before)
+            looked = put_programs_aside(self._writable, own, before)
+            put_aside += looked.put_aside
+            unseen += looked.unseen
 
     # ---- what holds ----------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ _MODE: Final = b"\0\0\xe0\0"
 _LISTED: Final = b"160000 "
 _READ_S_MAX: Final = 30.0
 _Version = tuple[tuple[str, int, int, int], ...]
-_known: Final[dict[Path, tuple[_Version, tuple[str, ...]]]] = {}
+_known: Final[dict[Path, tuple[_Version, tuple[str, ...] | None]]] = {}
 
 
 def find_strange_indexes(git_folder: Path) -> list[Path]:
@@ -24,8 +24,8 @@ def find_strange_indexes(git_folder: Path) -> list[Path]:
     return [path for path in indexes if os.path.lexists(path) and not path.is_file()]
 
 
-def find_gitlinks(git_folder: Path) -> tuple[str, ...]:
-    """Their names, relative to the work tree.
+def find_gitlinks(git_folder: Path) -> tuple[str, ...] | None:
+    """Their names, relative to the work tree; `None` if git cannot tell, or takes too long.
 
     Of a repository whose settings name no program that was not there before: git reads them here.
     """
@@ -39,7 +39,7 @@ def find_gitlinks(git_folder: Path) -> tuple[str, ...]:
             before = version, _list(git_folder) if has_any else ()
             _known[git_folder] = before
     except ODD:
-        return ()
+        return None
     return before[1]
 
 
@@ -48,10 +48,10 @@ def _version_of(path: Path) -> tuple[str, int, int, int]:
     return path.name, found.st_ino, found.st_ctime_ns, found.st_size
 
 
-def _list(git_folder: Path) -> tuple[str, ...]:
+def _list(git_folder: Path) -> tuple[str, ...] | None:
     program = helper_programs.find_program("git")
     if program is None:
-        return ()
+        return None
     environment = {
         "GIT_DIR": str(git_folder),
         "GIT_WORK_TREE": "/",
@@ -64,16 +64,19 @@ def _list(git_folder: Path) -> tuple[str, ...]:
     }
     command = (program, "-c", "core.fsmonitor=false", "ls-files", "--stage", "-z")
     for more in (("--sparse",), ()):  # older ones know no sparse index
-        done = subprocess.run(
-            (*command, *more),
-            cwd="/",
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_READ_S_MAX,
-            check=False,
-        )
+        try:
+            done = subprocess.run(
+                (*command, *more),
+                cwd="/",
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=_READ_S_MAX,
+                check=False,
+            )
+        except subprocess.SubprocessError:
+            return None
         if done.returncode == 0:
             lines = (line for line in done.stdout.split(b"\0") if line.startswith(_LISTED))
             return tuple(os.fsdecode(line.partition(b"\t")[2]) for line in lines)
-    return ()
+    return None

@@ -24,13 +24,16 @@ class Held(Struct, frozen=True):
 class Launch:
     """A command about to run in the sandbox: what to start it with, and later how it went."""
 
-    def __init__(self, prepared: Prepared, undone: list[str], put_aside: list[str]) -> None:
+    def __init__(
+        self, prepared: Prepared, undone: list[str], put_aside: list[str], unseen: list[str]
+    ) -> None:
         self.argv: Final = prepared.argv
         self.env: Final = prepared.env
         self.pass_fds: Final = prepared.pass_fds
         self._prepared: Final = prepared
         self._undone: Final = undone
         self._put_aside: Final = put_aside
+        self._unseen: Final = unseen
 
     def held(self, output: str) -> Held:
         """How it went, after it is over.
@@ -62,6 +65,7 @@ class Launch:
         told = (
             ("put back, a command may not change it", self._undone),
             ("put aside, git would have run programs because of it", self._put_aside),
+            ("not looked at, git may run programs because of it", self._unseen),
         )
         return tuple(f"{words}: {_listed(names)}" for words, names in told if names)
 

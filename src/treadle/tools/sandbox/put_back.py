@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import stat
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -67,7 +67,7 @@ class Copies:
         replaced = [path for path in self._above() if _is_no_folder(path)]
         for path in replaced:
             _put_back(path, None)
-        now = _read(self._paths)
+        now = _read(self._paths, self._files)
         changed = [
             path for path in {**self._files, **now} if self._files.get(path) != now.get(path)
         ]
@@ -132,8 +132,16 @@ def _make(name: str, place: int, data: bytes, mode: int) -> None:
         os.fchmod(fd, mode)
 
 
-def _read(paths: Iterable[str]) -> dict[str, tuple[bytes, int]]:
-    """Files, also those beneath folders; a link counts as a file that holds its target."""
+def _read(
+    paths: Iterable[str], known: Container[str] | None = None
+) -> dict[str, tuple[bytes, int]]:
+    """Files, also those beneath folders; a link counts as a file that holds its target.
+
+    Args:
+        paths: files and folders. In these, what was put aside is not looked at: nothing runs it,
+            and it may be too large to be kept.
+        known: only of these is the content read: others may fill the memory.
+    """
     found: dict[str, tuple[bytes, int]] = {}
     todo = [Path(path) for path in paths]
     while todo:
@@ -141,9 +149,11 @@ def _read(paths: Iterable[str]) -> dict[str, tuple[bytes, int]]:
         with suppress(OSError):
             mode = path.lstat().st_mode
             if stat.S_ISDIR(mode):
-                todo += path.iterdir()
+                todo += (one for one in path.iterdir() if not one.name.endswith(ASIDE))
             elif stat.S_ISLNK(mode):
                 found[str(path)] = os.fsencode(path.readlink()), stat.S_IFLNK
+            elif stat.S_ISREG(mode) and known is not None and str(path) not in known:
+                found[str(path)] = b"", stat.S_IMODE(mode)
             elif stat.S_ISREG(mode):
                 with path.open("rb") as file:
                     found[str(path)] = file.read(COPY_SIZE_MAX + 1), stat.S_IMODE(mode)

@@ -44,10 +44,14 @@ _found_before: Final[dict[str, dict[Path, None]]] = {}
 
 
 class Found(Struct, frozen=True):
-    """Absolute paths: each `.git`, and each folder that is a bare layout."""
+    """Absolute paths: each `.git`, each folder that is a bare layout, those that are `closed`.
+
+    The modes of these keep this user from looking into them, and git too.
+    """
 
     places: tuple[Path, ...] = ()
     bare: tuple[Path, ...] = ()
+    closed: tuple[Path, ...] = ()
 
 
 def find_repositories(folder: str) -> Found:
@@ -72,7 +76,8 @@ def find_repositories(folder: str) -> Found:
         walk.look([(one, 0) for one in walk.generated], GENERATED_COUNT_MAX, is_first)
     remember(folder, walk.places)
     known = _found_before[folder]
-    return Found(tuple(one for one in known if os.path.lexists(one)), tuple(walk.bare))
+    places = tuple(one for one in known if os.path.lexists(one))
+    return Found(places, tuple(walk.bare), tuple(walk.closed))
 
 
 def remember(folder: str, places: Iterable[Path]) -> None:
@@ -84,6 +89,7 @@ class _Walk:
     def __init__(self) -> None:
         self.places: list[Path] = []
         self.bare: list[Path] = []
+        self.closed: list[Path] = []
         self.generated: list[str] = []
 
     def look(self, begin: Iterable[tuple[str, int]], count_max: int, is_deep: bool) -> bool:
@@ -95,6 +101,9 @@ class _Walk:
             try:
                 with os.scandir(place) as entries:
                     listed = {entry.name: entry for entry in entries}
+            except PermissionError:
+                self.closed.append(Path(place))
+                continue
             except OSError:
                 continue
             if GIT in listed:
