@@ -81,6 +81,12 @@ PLANTS: Final = {
     "a gitlink of the repository above": Plant(
         (nested(DEEP),), SUBFOLDER, prepared=_LINK_IN_PARENT.format(DEEP)
     ),
+    "a gitlink of a repository further up": Plant(
+        (nested(DEEP),),
+        SUBFOLDER,
+        prepared=f"cd ../..; git init -q; {_LINK_IN_PARENT.format(DEEP).replace(',ws', ',top/ws')}",
+        in_folders=("../..",),
+    ),
     "a gitlink of the repository above, among programs": Plant(
         (nested("node_modules/n"),), SUBFOLDER, prepared=_LINK_IN_PARENT.format("node_modules/n")
     ),
@@ -198,6 +204,19 @@ PLANTS: Final = {
             ("GIT_CONFIG_KEY_0", "core.hooksPath"),
             ("GIT_CONFIG_VALUE_0", "h"),
         ),
+    ),
+    "settings behind a link of the home folder": Plant(
+        (_EVIL_SET.format("real"),),
+        prepared="git config --global include.path inc; touch real; ln -s $PWD/real ~/inc",
+    ),
+    "settings behind a link of the home folder to nothing": Plant(
+        (_EVIL_SET.format("d/real"),),
+        prepared="git config --global include.path inc; mkdir d; ln -s $PWD/d/real ~/inc",
+    ),
+    "hooks behind a link of the home folder": Plant(
+        ("cp evil h/pre-commit",),
+        prepared="git config --global core.hooksPath ~/hooks; mkdir h; ln -s $PWD/h ~/hooks;"
+        " touch h/x",
     ),
     "a template": Plant(
         (_EVIL_TEMPLATE,),

@@ -143,15 +143,14 @@ class _Look:
         self.unseen += [str(one) for one in found.closed if one not in self._before.closed]
 
     def from_above(self, folder: str) -> None:
-        """Where a repository that the folder is a part of has entries for others in it.
+        """Where repositories that the folder is a part of have entries for others in it.
 
-        Its own index cannot be changed here, but what such an entry names can come to be.
+        Their indexes cannot be changed here, but what such an entry names can come to be.
         """
         for above in Path(folder).parents:
             git_folder = git_folder_of(above / GIT)
             if git_folder is not None and is_folder(git_folder):
                 self._follow(folder, self._linked_from(above / GIT, git_folder))
-                return
 
     def _follow(self, folder: str, places: Iterable[Path]) -> None:
         todo = deque(places)

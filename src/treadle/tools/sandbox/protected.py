@@ -152,9 +152,7 @@ def _find_protected(folders: tuple[str, ...], own: OwnSettings) -> Protected:
                 found.kept += ways_to(place, folder)
                 steered += _add_git_path(place, found, own, folders)
     for one in dict.fromkeys(steered):
-        for folder in folders:
-            if is_in(one.path, folder):
-                _add_steered(Path(one.path), folder, one.is_folder, found)
+        _add_steered(one, folders, found)
     return Protected(
         tuple(one for one in dict.fromkeys(found.kept) if one not in folders),
         tuple(dict.fromkeys(found.shut)),
@@ -185,17 +183,24 @@ def first_missing(path: Path) -> Path:
     return path
 
 
-def _add_own_settings(file: Path, folders: tuple[str, ...], found: _Found) -> None:
-    """A file of settings that holds everywhere; people keep these behind links of theirs."""
-    real = file
+def _without_links(path: Path, folders: tuple[str, ...]) -> tuple[Path, list[Path]]:
+    """Where a path leads that need not exist; and the links in one of the folders on the way."""
+    inside: list[Path] = []
     for _ in range(_LINK_COUNT_MAX):
-        link = next((one for one in (*real.parents[::-1], real) if is_link(str(one))), None)
+        link = next((one for one in (*path.parents[::-1], path) if is_link(str(one))), None)
         if link is None:
             break
         if any(is_in(str(link), folder) for folder in folders):
-            found.links.append(str(link))
+            inside.append(link)
         target = os.path.normpath(link.parent / link.readlink())
-        real = Path(target, real.relative_to(link))
+        path = Path(target, path.relative_to(link))
+    return path, inside
+
+
+def _add_own_settings(file: Path, folders: tuple[str, ...], found: _Found) -> None:
+    """A file of settings that holds everywhere; people keep these behind links of theirs."""
+    real, links = _without_links(file, folders)
+    found.links += map(str, links)
     for folder in folders:
         if not is_in(str(real), folder):
             continue
@@ -209,20 +214,27 @@ def _add_own_settings(file: Path, folders: tuple[str, ...], found: _Found) -> No
             found.absent.append(str(real))
 
 
-def _add_steered(path: Path, folder: str, is_folder: bool, found: _Found) -> None:
-    """What settings lead to; what leads to it must not be renamed, and no link."""
-    for one in (*ways_to(path, folder), str(path)):
-        _no_link(Path(one))
-    if (is_folder and _is_missing(path)) or not path.parent.is_dir():
-        first = first_missing(path)
-        found.kept += ways_to(first, folder)
-        found.missing.append(str(first))
-        return
-    found.kept += ways_to(path, folder)
-    if os.path.lexists(path):
-        found.shut.append(str(path))
-    else:
-        found.stubs.append((str(path), b""))
+def _add_steered(one: Steered, folders: tuple[str, ...], found: _Found) -> None:
+    """What settings lead to; what leads to it must not be renamed, and no link.
+
+    A link elsewhere may lead here, as from a home folder to where its files are kept.
+    """
+    path, links = _without_links(Path(one.path), folders)
+    if links:
+        raise LinkError(links[0])
+    for folder in folders:
+        if not is_in(str(path), folder):
+            continue
+        if (one.is_folder and _is_missing(path)) or not path.parent.is_dir():
+            first = first_missing(path)
+            found.kept += ways_to(first, folder)
+            found.missing.append(str(first))
+            continue
+        found.kept += ways_to(path, folder)
+        if os.path.lexists(path):
+            found.shut.append(str(path))
+        else:
+            found.stubs.append((str(path), b""))
 
 
 def _add_head(folder: Path, found: _Found) -> None:
