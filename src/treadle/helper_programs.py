@@ -153,11 +153,14 @@ def own_code() -> tuple[str, ...]:
 def other_imports() -> tuple[str, ...]:
     """Folders that commands may write and that Python looks into besides, for any module, sorted.
 
-    The current folder, where `python -m` puts it, is not named: `restrict_imports` is enough.
+    The current folder, where `python -m` puts it, is not named: `restrict_imports` is enough. It
+    is where `PYTHONPATH` has it, also as an empty entry (`PYTHONPATH=$PYTHONPATH:/x`): Python has
+    looked there for a `sitecustomize` already.
     """
-    own = own_code()
+    own, given = own_code(), os.environ.get("PYTHONPATH")
+    asked_for = {os.path.realpath(one) for one in given.split(os.pathsep)} if given else set()
     found = {os.path.realpath(one) for one in sys.path if one and is_excluded(one)}
-    found -= {str(Path.cwd())}
+    found -= {str(Path.cwd())} - asked_for
     return tuple(sorted(one for one in found if not any(_is_in(one, top) for top in own)))
 
 

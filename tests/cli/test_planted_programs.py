@@ -85,6 +85,15 @@ def test_programs_that_a_command_plants_in_the_path_do_not_run_outside(
         assert not ran.exists(), (arguments, ran.read_text())
 
 
+def test_a_folder_that_python_looks_into_at_its_start_is_told_also_as_an_empty_entry(
+    treadle: Run, repository: Path
+) -> None:
+    values = {":/opt": True, f"/opt:{repository}": True, "/opt": False, "": False}
+    for value, is_told in values.items():
+        done = treadle("doctor", PYTHONPATH=value)
+        assert (f"modules in {repository}, where" in done.stdout) == is_told, (value, done.stdout)
+
+
 ASKED: Final = """
 import platform
 from treadle.cli.checks import check_versions
