@@ -148,11 +148,12 @@ async def test_links_that_a_command_makes_lead_nothing_elsewhere(home: Path, bac
 
 async def test_no_program_is_taken_from_a_cache(home: Path, backend: str) -> None:
     await shown(
-        tools(home, backend), "printf '#!/bin/sh\n' > $CARGO_HOME/git; chmod +x $CARGO_HOME/git"
+        tools(home, backend),
+        "printf '#!/bin/sh\n' > $PIP_CACHE_DIR/git; chmod +x $PIP_CACHE_DIR/git",
     )
     [cache] = [one for one in (home / ".cache/treadle/commands").iterdir() if one.is_dir()]
-    assert os.access(cache / "cargo/git", os.X_OK)
-    found = helper_programs.find_program("git", {"PATH": f"{cache}/cargo:{os.environ['PATH']}"})
+    assert os.access(cache / "pip/git", os.X_OK)
+    found = helper_programs.find_program("git", {"PATH": f"{cache}/pip:{os.environ['PATH']}"})
     assert found is not None
     assert not found.startswith(str(cache))
 
