@@ -203,6 +203,40 @@ TOKENS: Final[dict[str, Make]] = {
 """By kind: how one is made."""
 
 
+def dumps(data: bytes) -> dict[str, list[tuple[bytes, str]]]:
+    """By their names, what programs print of some bytes: for each line its bytes, and it."""
+
+    def lines(width: int, show: Callable[[int, bytes], str]) -> list[tuple[bytes, str]]:
+        starts = range(0, len(data), width)
+        return [(data[at : at + width], show(at, data[at : at + width])) for at in starts]
+
+    def text(part: bytes) -> str:
+        return "".join(chr(one) if 32 <= one < 127 else "." for one in part)
+
+    def words(part: bytes, form: str) -> str:
+        padded = part + bytes(len(part) % 2)
+        pairs = zip(padded[::2], padded[1::2], strict=True)
+        return " ".join(form.format(low + high * 256) for low, high in pairs)
+
+    return {
+        "xxd": lines(16, lambda at, one: f"{at:08x}: {one.hex(' ', -2):39}  {text(one)}"),
+        "xxd -p": lines(30, lambda _, one: one.hex()),
+        "xxd -i": lines(12, lambda _, one: "  " + ", ".join(f"0x{n:02x}" for n in one) + ","),
+        "hexdump -C": lines(
+            16, lambda at, one: f"{at:08x}  {one[:8].hex(' ')}  {one[8:].hex(' ')}  |{text(one)}|"
+        ),
+        "hexdump": lines(16, lambda at, one: f"{at:07x} {words(one, '{:04x}')}"),
+        "od": lines(16, lambda at, one: f"{at:07o} {words(one, '{:06o}')}"),
+        "od -c": lines(16, lambda at, one: f"{at:07o}   " + "   ".join(text(one))),
+        "od -b": lines(16, lambda at, one: f"{at:07o} " + " ".join(f"{n:03o}" for n in one)),
+        "od -An -tx1": lines(16, lambda _, one: f" {one.hex(' ')}"),
+        "base64 -w 20": [
+            (data[at : at + 15], base64.b64encode(data[at : at + 15]).decode())
+            for at in range(0, len(data), 15)
+        ],
+    }
+
+
 def secret_of(token: str) -> str:
     """What of a token must not be seen: its last characters, without a fixed end."""
     if "PRIVATE KEY" in token:

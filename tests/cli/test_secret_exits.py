@@ -21,7 +21,7 @@ from urllib.parse import quote
 import pytest
 
 from cli.teams import Machine, Team
-from token_samples import TOKENS, secret_of
+from token_samples import TOKENS, dumps, secret_of
 from treadle.server.http.logs import LOGGER, JsonLines
 
 KNOWN_COUNT: Final = 10
@@ -327,6 +327,7 @@ def planted(machine: Machine) -> tuple[dict[str, str], dict[str, str]]:
 def encodings(value: str) -> dict[str, str]:
     """A secret as it is, and in each form that is one step away and is promised to be known."""
     data = value.encode()
+    around = b"nothing to see here: " + data + b"\nthe rest of it"
     long = base64.b64encode(b"nothing to see here, and " * 2 + data + b"\nthe rest of it").decode()
     return {
         "plain": value,
@@ -335,6 +336,7 @@ def encodings(value: str) -> dict[str, str]:
         "base64 in lines": "\n".join(long[at : at + 76] for at in range(0, len(long), 76)),
         "hex": data.hex(),
         "percent": quote(value, safe=""),
+        **{name: "\n".join(line for _, line in lines) for name, lines in dumps(around).items()},
         "JSON in JSON": json.dumps(json.dumps({"k": value})),
         "URL": f"https://{value}x7Yz@git.example/x.git",
     }
@@ -368,6 +370,9 @@ def test_what_this_machine_keeps_is_in_no_file_and_in_no_answer(laptop: Machine)
 
 def pieces(text: str, value: str, form: str) -> list[str]:
     """What must not be seen of a secret in some form: it, or a line of it."""
+    around = b"nothing to see here: " + value.encode() + b"\nthe rest of it"
+    if form in dumps(around):
+        return [line.strip() for part, line in dumps(around)[form] if part in value.encode()]
     if not form.startswith("base64"):
         return [text if form in ("hex", "percent") else value]
     joined = text.replace("\n", "")

@@ -1,4 +1,4 @@
-"""Texts in a text: what base64 or percent signs hide, and what was one line before it was cut.
+"""Texts in a text: what base64, hex and percent signs hide, and what was one line before a cut.
 
 Each is a view: a text, and where each part of it stands in the one it was made of.
 """
@@ -16,6 +16,8 @@ from urllib.parse import unquote_to_bytes
 
 from msgspec import Struct
 
+from treadle.secrets.byte_dumps import in_dumps
+
 BASE64_LENGTH_MIN: Final = 24
 """Characters of base64 that may hold a token."""
 
@@ -24,17 +26,22 @@ PERCENT_LENGTH_MAX: Final = 16 * 1024
 WRAPPED_LENGTH_MAX: Final = 400
 """Characters of a token that was cut into lines, with what was put between them."""
 
-LINE_LENGTH_MIN: Final = 40
-"""Characters of a line of base64 that goes on in the next one; programs cut at 64 and at 76."""
+LINE_LENGTH_MIN: Final = 16
+"""Digits of a line of base64 that goes on in the next one, if all but the last are as long."""
+
+LONG_LINE_LENGTH_MIN: Final = 40
+"""Digits of a line that goes on in any next one; programs cut at 64 and at 76 by themselves."""
 
 _BASE64: Final = re.compile(rb"[A-Za-z0-9+/_-]{%d,}+" % BASE64_LENGTH_MIN)
 _LINE_END_BYTES: Final = rb"(?:\\{0,8}\r?\n|\\{1,8}r\\{1,8}n|\\{1,8}n)[ \t>|]{0,12}"
 _LONG_RUN: Final = re.compile(rb"[A-Za-z0-9+/]{%d,}+" % LINE_LENGTH_MIN)
 _LINES: Final = re.compile(
-    rb"[A-Za-z0-9+/]{%d,}+(?:%b[A-Za-z0-9+/]++)+" % (LINE_LENGTH_MIN, _LINE_END_BYTES)
+    rb"[A-Za-z0-9+/]{%d,}+(?:%b[A-Za-z0-9+/]++)+" % (LONG_LINE_LENGTH_MIN, _LINE_END_BYTES)
 )
 """Nothing cuts the form for URLs into lines, and long names in code would look like lines of it."""
 
+_RUN: Final = re.compile(rb"[A-Za-z0-9+/]++")
+_HEX: Final = re.compile(rb"[0-9A-Fa-f]++")
 _BETWEEN_LINES: Final = re.compile(_LINE_END_BYTES)
 _WORDS: Final = re.compile(rb"[\t\n\r -~]{12,}+")
 """What may hold a token: the shortest is a password of 8 characters in a URL, with its marks."""
@@ -78,34 +85,68 @@ def glimpse(words: bytes, data: bytes) -> bytes:
         data: the bytes.
     """
     runs = _BASE64.findall(words.translate(_FROM_URL))
-    runs += [_joined(lines[0])[0] for lines in _lines(_LONG_RUN.findall(words), data)]
+    runs += [_joined(lines)[0] for _, lines in _lines(_LONG_RUN.findall(words), data)]
     found: list[bytes] = []
     for run in runs:
-        for skip in range(4):
+        for found_bytes in _readings(run):
             # Chance makes hardly a word of bytes: what is left to be looked through is short.
-            found += _WORDS.findall(_decoded(run, skip))
+            found += _WORDS.findall(found_bytes)
     if _RESERVED.search(words):
         signed = [word for word in words.split() if b"%" in word]
         found.append(unquote_to_bytes(b" ".join(signed)))
+    found += (dump.text.encode("latin-1") for dump in in_dumps(data))
     return b"\0".join(found)
 
 
-def _lines(long_runs: Iterable[bytes], data: bytes) -> Iterator[re.Match[bytes]]:
-    """Where base64 that was cut into lines stands in some bytes.
+def _readings(run: bytes) -> list[bytes]:
+    """What a run of digits may hold: as base64, from each of its first four on, and as hex."""
+    found = [_decoded(run, skip) for skip in range(4)]
+    if _HEX.fullmatch(run):
+        found += (bytes.fromhex(one[: len(one) // 2 * 2].decode()) for one in (run, run[1:]))
+    return found
+
+
+def _end_of_lines(data: bytes, start: int, end: int) -> int:
+    """Where the lines end whose first one stands from `start` to `end`."""
+    if end - start >= LONG_LINE_LENGTH_MIN:
+        lines = _LINES.match(data, start)
+        return lines.end() if lines else end
+    length = end - start
+    while (gap := _BETWEEN_LINES.match(data, end)) is not None:
+        line = _RUN.match(data, gap.end())
+        count = len(line[0]) if line else 0
+        if line is None or count > length:
+            break
+        end = line.end()
+        # Of the first line the escape of a line end before it may seem to be a part.
+        if count < length - 1 or (count < length and line.end() - start > 3 * length):
+            break
+        length = count
+    return end
+
+
+def _lines(long_runs: Iterable[bytes], data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Where base64 that was cut into lines stands in some bytes, with the lines.
 
     Args:
         long_runs: those of its runs that may be first lines, in order: to find them again is much
             faster than to look for any.
         data: the bytes.
     """
-    place = 0
+    place = consumed_count = 0
     for run in long_runs:
+        if consumed_count:
+            # It is one of the lines already: the next place where it stands is another text's.
+            consumed_count -= 1
+            continue
         start = data.find(run, place)
         if start >= 0:
-            lines = _LINES.match(data, start)
-            place = start + len(run) if lines is None else lines.end()
-            if lines is not None:
-                yield lines
+            place = start + len(run)
+            end = _end_of_lines(data, start, place)
+            if end > place:
+                consumed_count = len(_LONG_RUN.findall(data, start, end)) - 1
+                yield start, data[start:end]
+                place = end
 
 
 def _joined(lines: bytes) -> tuple[bytes, list[tuple[int, int]]]:
@@ -131,9 +172,9 @@ def in_base64(data: bytes) -> Iterator[View]:
     """
     for run in _BASE64.finditer(data.translate(_FROM_URL)):
         yield from _texts(run[0], [(0, run.start())])
-    for lines in _lines(_LONG_RUN.findall(data), data):
-        digits, starts = _joined(lines[0])
-        yield from _texts(digits, [(digit, lines.start() + place) for digit, place in starts])
+    for start, lines in _lines(_LONG_RUN.findall(data), data):
+        digits, starts = _joined(lines)
+        yield from _texts(digits, [(digit, start + place) for digit, place in starts])
 
 
 def _texts(digits: bytes, starts: list[tuple[int, int]]) -> Iterator[View]:
@@ -143,10 +184,10 @@ def _texts(digits: bytes, starts: list[tuple[int, int]]) -> Iterator[View]:
         digits: without the line ends that stood in it.
         starts: for each of its lines, at which digit and at which place of the text it begins.
     """
-    for skip in range(4):
-        text = _decoded(digits, skip)
+    for number, text in enumerate(_readings(digits)):
         if _WORDS.search(text):
-            yield View(text.decode("latin-1"), partial(_place_of_bytes, starts, skip))
+            place = _place_of_bytes if number < 4 else _place_of_hex
+            yield View(text.decode("latin-1"), partial(place, starts, number % 4))
 
 
 def _place_of_bytes(
@@ -155,6 +196,14 @@ def _place_of_bytes(
     """Where the digits stand that hold some bytes: six bits each, from the digit `skip` on."""
     first, last = skip + start * 8 // 6, skip - (-end * 8 // 6) - 1
     return _place_of_digit(starts, first), _place_of_digit(starts, last) + 1
+
+
+def _place_of_hex(
+    starts: list[tuple[int, int]], skip: int, start: int, end: int
+) -> tuple[int, int]:
+    """Where the digits stand that hold some bytes: two for each, from the digit `skip` on."""
+    last = _place_of_digit(starts, skip + 2 * end - 1)
+    return _place_of_digit(starts, skip + 2 * start), last + 1
 
 
 def _place_of_digit(starts: list[tuple[int, int]], digit: int) -> int:

@@ -14,8 +14,10 @@ from typing import Final
 
 from msgspec import Struct
 
+from treadle.secrets.byte_dumps import Dump, in_dumps
 from treadle.secrets.encoded_secrets import (
     WRAPPED_LENGTH_MAX,
+    View,
     glimpse,
     in_base64,
     in_percent,
@@ -101,7 +103,8 @@ def _find_hidden(text: str, literals: Iterable[str], values: Mapping[str, str]) 
     """What stands in base64 and behind percent signs: tokens, and known values with their kinds."""
     # One byte for each character: what is beyond ASCII stands in neither of them.
     data = text.encode("ascii", "replace")
-    for view in chain(in_base64(data), in_percent(data)):
+    views: Iterator[View | Dump] = chain(in_base64(data), in_percent(data), in_dumps(data))
+    for view in views:
         here = [one for one in literals if one in view.text]
         for shape in _find(view.text, here) if here else ():
             yield Shape(*view.place(shape.start, shape.end), shape.kind)

@@ -391,8 +391,9 @@ _PEM_OPEN: Final = (
 )
 _BASE64_LINE_END: Final = r"(?:\\{0,8}\r?\n|\\{1,8}r\\{1,8}n|\\{1,8}n)[ \t>|]{0,12}"
 _BASE64_OPEN: Final = (
-    rf"(?<![A-Za-z0-9+/._:@%-])[A-Za-z0-9+/]{{40,}}+(?:{_BASE64_LINE_END}[A-Za-z0-9+/]++)*+"
-    rf"(?:{_BASE64_LINE_END}|\\{{0,8}}\r?)"
+    rf"(?<![A-Za-z0-9+/._:@%-])(?:[A-Za-z0-9+/]{{40,}}+(?:{_BASE64_LINE_END}[A-Za-z0-9+/]++)*+"
+    rf"|[A-Za-z0-9+/]{{16,40}}(?:{_BASE64_LINE_END}[A-Za-z0-9+/]{{16,40}})*+"
+    rf"(?:{_BASE64_LINE_END}[A-Za-z0-9+/]{{0,15}}+)?)(?:{_BASE64_LINE_END}|\\{{0,8}}\r?)"
 )
 OPEN: Final = re.compile(rf"(?:{_NAME_OPEN}|{_PEM_OPEN}|{_BASE64_OPEN})\Z")
 """The end of a text that more of a secret with spaces in it may follow: a value behind its name,
