@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from processor_time import seconds
 from treadle.cli.chat.markdown import PART_LINES_MAX, Splitter, make_parser
 
 ROOT: Final = Path(__file__).parents[3]
@@ -144,10 +144,8 @@ def test_the_tail_of_a_long_line_is_bounded_and_seldom_begins_elsewhere(before: 
     assert moves <= len(text) / 100 + 1
 
 
-def seconds(text: str) -> float:
-    start = time.process_time()
-    split(text, [4])
-    return time.process_time() - start
+def cost(text: str) -> float:
+    return seconds(lambda: split(text, [4]))
 
 
 @pytest.mark.parametrize(
@@ -156,8 +154,8 @@ def seconds(text: str) -> float:
     ids=["one line", "list", "no items", "fences in items", "quotes", "closed", "code"],
 )
 def test_the_work_grows_with_the_length_only(line: str) -> None:
-    seconds(line * 100)
-    short, long = (min(seconds(line * (n // len(line))) for _ in range(2)) for n in (3000, 24_000))
+    cost(line * 100)
+    short, long = (min(cost(line * (n // len(line))) for _ in range(2)) for n in (3000, 24_000))
     assert long < 8 * 3 * short + 0.05
 
 

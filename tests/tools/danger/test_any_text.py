@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import time
 from itertools import product
 from shlex import quote
 from typing import Final
@@ -12,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from processor_time import slow
 from tools.danger.everyday import BY_THEMSELVES, GRANTED
 from treadle.core.tools import RiskLevel
 from treadle.tools.danger.assess import COMMAND_SIZE_MAX, assess
@@ -128,37 +127,9 @@ SHAPES: Final = (
 )
 
 
-QUICK_S: Final = 0.5
-GROWTH_MAX: Final = 8.0
-
-
-def cost(text: str) -> float:
-    """Seconds of processor time that `assess` takes for `text`, no garbage collection among them.
-
-    A collection of all objects goes by how much the whole test process holds, and not by `text`.
-    """
-    gc.collect(0)
-    gc.disable()
-    try:
-        begin = time.process_time()
-        assess(text)
-        return time.process_time() - begin
-    finally:
-        gc.enable()
-
-
 def test_what_a_text_costs_grows_with_its_length_whatever_its_shape() -> None:
-    # A text is held against a quarter of itself, on the same machine in the same minute:
-    # twice as dear per character is allowed, four times (what a quadratic scan would cost) is not.
-    slow: list[tuple[str, str, float]] = []
-    for head, shape in product(("", "psql -c '", 'python -c "'), SHAPES):
-        whole = (head + shape * COMMAND_SIZE_MAX)[: COMMAND_SIZE_MAX - 1]
-        part = whole[: COMMAND_SIZE_MAX // 4]
-        if (once := cost(whole)) < QUICK_S or once < GROWTH_MAX * cost(part):
-            continue
-        growth = min(cost(whole) for _ in range(3)) / min(cost(part) for _ in range(3))
-        if growth > GROWTH_MAX:
-            slow.append((head, shape, growth))
-        if len(slow) == 3:  # these cost seconds each, and the rest would tell the same
-            break
-    assert slow == []
+    texts = {
+        head + shape: (head + shape * COMMAND_SIZE_MAX)[: COMMAND_SIZE_MAX - 1]
+        for head, shape in product(("", "psql -c '", 'python -c "'), SHAPES)
+    }
+    assert slow(assess, texts) == []
