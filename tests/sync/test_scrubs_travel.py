@@ -330,3 +330,36 @@ def test_what_came_before_a_scrub_was_sent_stays_where_forks_have_found_it(desk:
         machine.store.open(fork).close()
     assert desk.kept[thread].data.count(b"there") == 2  # as it was said there, and as it joins
     assert b"hunter2" not in b"".join(two.disk.files().values())
+
+
+@pytest.mark.parametrize("scrubs", [(), ("hunter0",), ("hunter1",), ("hunter0", "hunter1")])
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_a_fork_stands_when_the_branch_it_is_of_was_merged_again_before_it_was_sent(
+    desk: Desk, scrubs: tuple[str, ...], *, goes_on: bool
+) -> None:
+    one, two, three = machines(desk, 3)
+    thread = one.begin((said("the words are hunter0 and hunter1"),), (answer("I see"),))
+    for machine in (one, two):
+        machine.engine.sync()
+    two.go_on(thread, (said("there"),), (answer("yes"),))
+    with closing(two.store.fork(thread, creator="t")) as writer:
+        fork = writer.thread_id
+    two.go_on(thread, (said("and there"),))
+    for word in ("hunter0", "hunter1"):
+        if word in scrubs:
+            take_out(one, thread, word)
+        one.go_on(thread, (Annotated("here"),))
+        assert one.engine.sync().is_complete
+        desk.before = lambda what, _thread: unreachable() if what == "push" else None
+        assert two.engine.sync().unreachable  # it is merged, and not sent
+        desk.before = lambda _what, _thread: None
+        if goes_on:
+            two.go_on(thread, (Annotated("behind the merge"),))
+    for machine in (two, one, three):
+        # A merge that others stand behind is merged with them: its branch is at home alone.
+        assert machine.engine.sync().is_complete is (machine is not two or not goes_on)
+        assert machine.journal(thread) == desk.kept[thread].data
+    for machine in (two,) if goes_on else (one, two, three):
+        assert "yes" in shown(machine, fork)
+        machine.store.open(fork).close()
+    assert (fork in desk.kept) is not goes_on

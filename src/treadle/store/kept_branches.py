@@ -89,9 +89,10 @@ def journal_with(folders: Folders, base: Base, path: str) -> str:
 
 
 def merged_branch(folders: Folders, base: Base, path: str) -> list[Record] | None:
-    """What a fork goes on from, if no journal holds it but a merge in that of the thread does.
+    """What a fork goes on from, if no journal holds it but a merge in one of them does.
 
-    So it is on a machine that has never had the branch, and took in how it ended.
+    So it is on a machine that has never had the branch, and took in how it ended. The merge stands
+    in the thread, or in a kept branch of it: one that was never sent was merged again otherwise.
 
     Args:
         folders: where the thread is.
@@ -101,7 +102,11 @@ def merged_branch(folders: Folders, base: Base, path: str) -> list[Record] | Non
     Raises:
         DiskError: the disk refused.
     """
-    return branch_through(Reading(folders.disk, path), base.version, base.hash)
+    for one in (path, *(kept.path for kept in kept_branches(folders, base.thread))):
+        branch = branch_through(Reading(folders.disk, one), base.version, base.hash)
+        if branch is not None:
+            return branch
+    return None
 
 
 def _holds(folders: Folders, path: str, base: Base) -> bool:

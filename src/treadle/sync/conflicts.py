@@ -44,7 +44,7 @@ from treadle.sync.shareable import spoken_of
 from treadle.sync.survey import scrubbed
 from treadle.thread.branches import known_in
 from treadle.thread.codec import Entry, UnknownEntryError, decode_entry, encode_entry
-from treadle.thread.facts import FORMAT_VERSION, Base, Scrubbed
+from treadle.thread.facts import FORMAT_VERSION, Base, Merged, Scrubbed
 from treadle.thread.grants import facts_of
 from treadle.thread.history import rest_at, rests
 from treadle.thread.merge import merge
@@ -200,7 +200,18 @@ def _merged(
     fact = merge(common, ground[count - 1], ours, known_in(theirs), kit.host)
     if fact is None:
         return None
+    if len(ours) == 1 and isinstance(old := _entry_of(ours[0]), Merged):
+        # It was merged before, and not sent. It left the others where it did then: forks of the
+        # branch are found by that.
+        fact = replace(fact, version=old.version, hash=old.hash)
     return encode_entry(with_latest_facts(fact, theirs[count:]))[1]
+
+
+def _entry_of(record: Record) -> Entry | None:
+    try:
+        return decode_entry(record.event)
+    except UnknownEntryError:
+        return None
 
 
 def _behind(kit: Kit, data: bytes, last: Record, event: bytes | None) -> bytes:

@@ -87,9 +87,13 @@ def _refreshed(data: bytes, events: Mapping[str, bytes]) -> bytes:
 
 
 def _is_lost(base: Base, old: list[Record], new: list[Record]) -> bool:
-    """Whether a fork goes on from a record that the new journal has not got."""
-    had, has = ([one for one in part if one.is_at(base.version, base.hash)] for part in (old, new))
-    return bool(had) and not has and branch_through(new, base.version, base.hash) is None
+    """Whether a fork goes on from a record that the old journal or a merge in it has alone."""
+
+    def has_it(records: list[Record]) -> bool:
+        is_own = any(one.is_at(base.version, base.hash) for one in records)
+        return is_own or branch_through(records, base.version, base.hash) is not None
+
+    return has_it(old) and not has_it(new)
 
 
 def _forget_snapshot(store: LocalStore, thread_id: str) -> None:
