@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 
 import pytest
+from msgspec import Raw
 
 from core.samples import answer, said
 from store.shelf import fill
@@ -13,9 +14,12 @@ from sync.test_engine import machines, pair
 from treadle.store.kept_branches import kept_branches
 from treadle.store.upkeep.scrub import scrub
 from treadle.sync import conflicts, shareable
+from treadle.sync.comparing import shown_again
 from treadle.sync.refusals import scrubbed_there, too_large_to_replace
 from treadle.thread.branches import event_of, flat
+from treadle.thread.codec import encode_entry
 from treadle.thread.facts import Annotated
+from treadle.thread.record import Record
 
 
 @pytest.fixture
@@ -81,7 +85,7 @@ def take_out(machine: Machine, thread: str, text: str) -> None:
 
 def test_a_scrub_that_another_one_undid_is_told_until_it_is_done_again(desk: Desk) -> None:
     one, two = machines(desk)
-    thread = one.begin((said("hunter2 and sesame"),), (answer("I see"),))
+    thread = one.begin((said("hunter2 and sesame"),), (answer("I see it"),))
     one.engine.sync()
     two.engine.sync()
     take_out(one, thread, "hunter2")
@@ -98,6 +102,8 @@ def test_a_scrub_that_another_one_undid_is_told_until_it_is_done_again(desk: Des
     desk.calls.clear()
     assert two.engine.sync(is_wanted=False).held == report.held
     assert desk.calls == ["heads"]
+    assert two.engine.sync().held == report.held
+    take_out(two, thread, "it")  # another text, which the thread is replaced for too
     assert two.engine.sync().held == report.held
     take_out(two, thread, "sesame")
     report = two.engine.sync()
@@ -363,3 +369,23 @@ def test_a_fork_stands_when_the_branch_it_is_of_was_merged_again_before_it_was_s
         assert "yes" in shown(machine, fork)
         machine.store.open(fork).close()
     assert (fork in desk.kept) is not goes_on
+
+
+def test_what_is_shown_again_is_what_only_our_label_hides() -> None:
+    rows = [  # ours, theirs, whether theirs shows what ours hides
+        ("a b", "a b", False),
+        ("a b", "a [REDACTED:x]", False),
+        ("a [REDACTED:x]", "a b", True),
+        ("[REDACTED:x] b", "a [REDACTED:x]", True),
+        ("[REDACTED:x] b", "[REDACTED:x] [REDACTED:x]", False),
+        ("[REDACTED:x] [REDACTED:x]", "[REDACTED:x] b", True),
+        ("[REDACTED:x] b [REDACTED:x] c", "[REDACTED:x] b d c", True),
+        ("[REDACTED:x] a b c", "[REDACTED:x] a [REDACTED:y] c", False),
+    ]
+    for ours, theirs, shows in rows:
+        mine, other = (record_of(text) for text in (ours, theirs))
+        assert bool(shown_again([mine], [other])) is shows, (ours, theirs)
+
+
+def record_of(text: str) -> Record:
+    return Record(1, "12:00", Raw(encode_entry(Annotated(text))[1]), "0" * 32)

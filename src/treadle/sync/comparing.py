@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from enum import Enum
+from hashlib import sha256
 from typing import Final
 
 from msgspec import Struct
@@ -139,3 +141,50 @@ _MARKS: Final = (b"[REDACTED:", b'"sha256"', b'"commit"', b'"base"')
 def _kind(record: Record) -> bytes:
     """What a record says that it is: its first field, or all of it if that is another one."""
     return bytes(record.event).partition(b",")[0]
+
+
+_LABEL: Final = re.compile(rb"\[REDACTED:[^\]]*\]")
+_NAMES: Final = re.compile(rb'"(?:sha256|commit|tree|size)":(?:"[0-9a-f]*"|\d+)')
+"""What a scrub changes besides texts."""
+
+
+def shown_again(ours: Sequence[Record], theirs: Sequence[Record]) -> dict[str, str]:
+    """The records in which theirs shows what a scrub has taken out of ours.
+
+    Args:
+        ours: our records.
+        theirs: the same ones, as the server has them.
+
+    Returns:
+        For the id of each what `digest` makes of their event.
+    """
+    return {
+        other.id: digest(bytes(other.event))
+        for mine, other in zip(ours, theirs, strict=True)
+        if _shows(bytes(other.event), bytes(mine.event))
+    }
+
+
+def digest(event: bytes) -> str:
+    """What tells an event from what a scrub makes of it."""
+    return sha256(event).hexdigest()[:32]
+
+
+def _shows(theirs: bytes, ours: bytes) -> bool:
+    """Whether a text that has a label in ours stands in theirs: ours is not theirs with more."""
+    if not _LABEL.search(ours):
+        return False
+    ours, theirs = _NAMES.sub(b"", ours), _NAMES.sub(b"", theirs)
+    first, *rest = _LABEL.split(theirs)
+    if not rest:
+        return ours != theirs
+    *middle, last = rest
+    if not ours.startswith(first) or not ours.endswith(last):
+        return True
+    place, end = len(first), len(ours) - len(last)
+    for piece in middle:
+        found = ours.find(piece, place, end)
+        if found < 0:
+            return True
+        place = found + len(piece)
+    return place > end

@@ -6,6 +6,7 @@ once. Stopped anywhere, the thread is the old one or the new one, and the same a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from hashlib import sha256
 from typing import Final
 
@@ -33,7 +34,7 @@ from treadle.store.taking_in import (
 )
 from treadle.store.upkeep.scrubbed_elsewhere import replace_scrubbed
 from treadle.store.upkeep.trash import Trash
-from treadle.sync.comparing import Compared, Relation, compare
+from treadle.sync.comparing import Compared, Relation, compare, digest, shown_again
 from treadle.sync.cursors import Cursor
 from treadle.sync.kit import Kit, OnConflict
 from treadle.sync.latest_facts import with_latest_facts
@@ -42,7 +43,7 @@ from treadle.sync.pending import Conflict, State
 from treadle.sync.refusals import scrubbed_there
 from treadle.sync.shareable import spoken_of
 from treadle.sync.survey import scrubbed
-from treadle.thread.branches import known_in
+from treadle.thread.branches import events_by_id, known_in
 from treadle.thread.codec import Entry, UnknownEntryError, decode_entry, encode_entry
 from treadle.thread.facts import FORMAT_VERSION, Base, Merged, Scrubbed
 from treadle.thread.grants import facts_of
@@ -267,7 +268,7 @@ def _take_scrubbed(
     if mine.head.seq > count:
         event = _merged(kit, theirs, count, mine.records[count:], theirs)
     if has_lost:
-        note_scrub(kit, mine.id, is_lost=True)
+        note_lost_scrub(kit, mine.id, shown_again(mine.records[:count], theirs[:count]))
     replace_scrubbed(kit.store, mine, _behind(kit, data, theirs[-1], event))
     conflict = None
     if event is not None:
@@ -277,14 +278,44 @@ def _take_scrubbed(
     return replace(together, conflict=conflict, notes=notes, has_lost_scrub=has_lost)
 
 
-def note_scrub(kit: Kit, thread_id: str, *, is_lost: bool) -> None:
-    """Whether what was scrubbed here is to be scrubbed again: kept until that is done."""
+def note_lost_scrub(kit: Kit, thread_id: str, shown: Mapping[str, str]) -> None:
+    """What was scrubbed here is to be scrubbed again: kept until no such record says it any more.
+
+    Args:
+        kit: the parts.
+        thread_id: the thread.
+        shown: the records in which it stands again (`comparing.shown_again`).
+    """
 
     def noted(state: State) -> State:
         others = tuple(one for one in state.unscrubbed if one != thread_id)
-        return replace(state, unscrubbed=(*others, thread_id) if is_lost else others)
+        all_shown = {**state.shown_again.get(thread_id, {}), **shown}
+        again = {**state.shown_again, thread_id: all_shown}
+        return replace(state, unscrubbed=(*others, thread_id), shown_again=again)
 
-    if is_lost or thread_id in kit.pending.state().unscrubbed:
+    kit.pending.change_state(noted)
+
+
+def note_scrubbed(kit: Kit, thread_id: str) -> None:
+    """The server has what a scrub has left here. Another text may have been meant by that."""
+    state = kit.pending.state()
+    if thread_id not in state.unscrubbed:
+        return
+    lost = state.shown_again.get(thread_id, {})
+    events = events_by_id(kit.store.scan(thread_id).records) if lost else {}
+    if not any(digest(events.get(one, b"")) == shown for one, shown in lost.items()):
+        forget_scrub(kit, thread_id)
+
+
+def forget_scrub(kit: Kit, thread_id: str) -> None:
+    """Nothing of a thread has to be scrubbed again."""
+
+    def noted(state: State) -> State:
+        others = tuple(one for one in state.unscrubbed if one != thread_id)
+        again = {one: shown for one, shown in state.shown_again.items() if one != thread_id}
+        return replace(state, unscrubbed=others, shown_again=again)
+
+    if thread_id in kit.pending.state().unscrubbed:
         kit.pending.change_state(noted)
 
 
@@ -346,8 +377,8 @@ def as_fork(kit: Kit, mine: Opened, count: int) -> tuple[str, bytes] | None:
             return None
         whole, _ = reader.fold_of(records)
         ground, _ = reader.fold_of(records[: rest.version])
-        digest = sha256(f"{mine.id}@{mine.head.hash}".encode()).hexdigest()
-        fork = f"{mine.id[:_PLACE_LENGTH]}-7{digest[:3]}-8{digest[3:6]}-{digest[6:18]}"
+        name = sha256(f"{mine.id}@{mine.head.hash}".encode()).hexdigest()
+        fork = f"{mine.id[:_PLACE_LENGTH]}-7{name[:3]}-8{name[3:6]}-{name[6:18]}"
         header = replace(
             ground.header,
             format=FORMAT_VERSION,

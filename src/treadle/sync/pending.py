@@ -79,7 +79,7 @@ class State(Struct, frozen=True, omit_defaults=True):
     counts how often it could not be reached since it was; before `next_try_at` nobody asks it
     unasked. `conflicts` holds the newest conflicts, at most `CONFLICT_COUNT_MAX`. `unscrubbed` are
     the threads in which a text stands again that was scrubbed here, because another machine's scrub
-    was first.
+    was first; `shown_again` says for each in which records, by id, with digests of what these say.
     """
 
     url: str = ""
@@ -93,6 +93,7 @@ class State(Struct, frozen=True, omit_defaults=True):
     synced_at: str = ""
     conflicts: tuple[Conflict, ...] = ()
     unscrubbed: tuple[str, ...] = ()
+    shown_again: dict[str, dict[str, str]] = {}
 
 
 CONFLICT_COUNT_MAX: Final = 100

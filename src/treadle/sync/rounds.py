@@ -29,7 +29,7 @@ from treadle.errors import (
     UnknownThreadError,
 )
 from treadle.sync.comparing import Relation
-from treadle.sync.conflicts import bring_together, note_scrub
+from treadle.sync.conflicts import bring_together, forget_scrub, note_scrubbed
 from treadle.sync.cursors import Cursor
 from treadle.sync.decision import Here, Operation, decide
 from treadle.sync.heads import is_purged
@@ -238,7 +238,7 @@ class Round:
                     self._tell_all(_replaced(kit, thread, cursor))
                 self._told.add("replaced", thread_id)
                 self._notes.done(thread_id)
-                note_scrub(self._kit, thread_id, is_lost=False)
+                note_scrubbed(self._kit, thread_id)
                 return
             except RemoteConflictError as error:
                 if not error.seq and cursor.seq:
@@ -256,7 +256,7 @@ class Round:
     def _purge(self, thread_id: str, head: ThreadHead | None = None) -> None:
         self._kit.remote.purge(thread_id)
         self._kit.cursors.remove(thread_id)
-        note_scrub(self._kit, thread_id, is_lost=False)
+        forget_scrub(self._kit, thread_id)
         if (private := self._survey.private_above(thread_id)) is not None:
             self._told.add("notes", removed_with(thread_id, private))
         self._told.add("removed", thread_id)
