@@ -62,7 +62,8 @@ class Together(Struct, frozen=True):
     `server` is where the server is, and `size` how many bytes of our journal end there: 0 where
     ours is to replace theirs. `received_count` counts the server's records that were new here.
     `has_lost_scrub` says that what was scrubbed here stands in it again: another machine had
-    scrubbed it too, and was first.
+    scrubbed it too, and was first. `is_again` says that a merge of ours was not sent and is merged
+    again: that is one conflict.
     """
 
     relation: Relation
@@ -72,6 +73,7 @@ class Together(Struct, frozen=True):
     conflict: Conflict | None = None
     notes: tuple[str, ...] = ()
     has_lost_scrub: bool = False
+    is_again: bool = False
 
 
 class Fetched(Struct, frozen=True):
@@ -246,7 +248,11 @@ def _diverged(
     replace_journal(kit.store, mine, new)
     done: OnConflict = "fork" if fork else "merge"
     conflict = Conflict(mine.id, kit.now(), done, mine.head.seq, kept, fork, note)
-    return replace(together, conflict=conflict)
+    return replace(together, conflict=conflict, is_again=_has_merge(mine.records[count:]))
+
+
+def _has_merge(records: list[Record]) -> bool:
+    return any(isinstance(_entry_of(one), Merged) for one in records)
 
 
 def _take_scrubbed(
@@ -274,8 +280,8 @@ def _take_scrubbed(
     if event is not None:
         why = "it was scrubbed on another machine meanwhile"
         conflict = Conflict(mine.id, kit.now(), "merge", mine.head.seq, note=why)
-    notes = (scrubbed_there(mine.id),)
-    return replace(together, conflict=conflict, notes=notes, has_lost_scrub=has_lost)
+    together = replace(together, notes=(scrubbed_there(mine.id),), has_lost_scrub=has_lost)
+    return replace(together, conflict=conflict, is_again=_has_merge(mine.records[count:]))
 
 
 def note_lost_scrub(kit: Kit, thread_id: str, shown: Mapping[str, str]) -> None:

@@ -98,6 +98,25 @@ class State(Struct, frozen=True, omit_defaults=True):
 
 CONFLICT_COUNT_MAX: Final = 100
 
+
+def with_conflict(state: State, conflict: Conflict, is_again: bool) -> State:
+    """With one more conflict, the last.
+
+    Args:
+        state: what is known of the server.
+        conflict: it.
+        is_again: whether what was done about the thread's last one was not sent, and is done again:
+            it takes the place of that, and tells of the branch as it was before both.
+    """
+    before = [one for one in state.conflicts if one.thread_id == conflict.thread_id]
+    others = state.conflicts
+    if is_again and before:
+        last = before[-1]
+        others = tuple(one for one in others if one is not last)
+        conflict = replace(conflict, version=last.version, kept=last.kept or conflict.kept)
+    return replace(state, conflicts=(*others, conflict))
+
+
 _decode: Final = msgspec.json.Decoder(_File).decode
 _decode_state: Final = msgspec.json.Decoder(State).decode
 _encode: Final = msgspec.json.Encoder().encode

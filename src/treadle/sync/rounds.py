@@ -36,7 +36,7 @@ from treadle.sync.heads import is_purged
 from treadle.sync.kit import Kit, OnConflict, Problem, Told
 from treadle.sync.noting import Notes
 from treadle.sync.ordering import in_order
-from treadle.sync.pending import Conflict, Entry, Sending
+from treadle.sync.pending import Conflict, Entry, Sending, with_conflict
 from treadle.sync.pulling import take_in
 from treadle.sync.pushing import push_all, refuse_secrets, replace_all, send_anew
 from treadle.sync.refusals import LOST_SCRUB, removed_with, why_refused
@@ -299,7 +299,7 @@ class Round:
         if found.received_count:
             self._told.add("received", thread_id)
         if found.conflict is not None:
-            self._note_conflict(found.conflict)
+            self._note_conflict(found.conflict, is_again=found.is_again)
         if found.relation is Relation.SCRUBBED_HERE:
             new = replace(cursor, seen_seq=found.server.seq, seen_hash=found.server.hash)
             kit.cursors.put(thread_id, new)
@@ -384,11 +384,11 @@ class Round:
         )
         self._kit.cursors.put(thread_id, seen)
 
-    def _note_conflict(self, conflict: Conflict) -> None:
-        self._told.add("conflicts", conflict)
-        self._kit.pending.change_state(
-            lambda state: replace(state, conflicts=(*state.conflicts, conflict))
-        )
+    def _note_conflict(self, conflict: Conflict, *, is_again: bool) -> None:
+        state = self._kit.pending.change_state(lambda one: with_conflict(one, conflict, is_again))
+        told = self._told.lists.setdefault("conflicts", [])
+        told[:] = [one for one in told if not is_again or one.thread_id != conflict.thread_id]
+        self._told.add("conflicts", state.conflicts[-1])
 
     def _tell_unscrubbed(self, thread_ids: Container[str]) -> None:
         for one in self._kit.pending.state().unscrubbed:
