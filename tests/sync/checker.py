@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from lab.simulation_entries import way_out
 from runtime.desk import imbalance
 from sync import engines
@@ -139,6 +141,9 @@ def records_of(replica: str, thread: str, data: bytes) -> list[Record]:
     must(found.condition is Condition.CLEAN, "damaged", f"{what}: {found.reason}")
     gaps = [one.seq for one in found.records] != list(range(1, len(found.records) + 1))
     must(not gaps, "gap", what)
+    times = Counter(one.hash for one in flat(found.records))
+    twice = [one for one, count in times.items() if count > 1]
+    must(not twice, "merged twice", f"{len(twice)} records of {what}")
     return found.records
 
 
@@ -249,6 +254,13 @@ def check_conversations(machine: Machine, journals: Mapping[str, bytes]) -> None
         ids = [one.id for message in fold.conversation for one in message.tool_calls]
         must(len(ids) == len(set(ids)), "ids", f"{thread} at {machine.name}")
         must(not fold.merging, "waiting", f"{thread} at {machine.name} never joins its branches")
+        times = Counter(
+            number
+            for message in fold.conversation
+            for number in {*NUMBER.findall(msgspec.json.encode(message))}
+        )
+        twice = sorted(int(one) for one, count in times.items() if count > 1)
+        must(not twice, "said twice", f"{twice} in {thread} at {machine.name}")
 
 
 def at_rest(fold: ThreadFold) -> ThreadFold:

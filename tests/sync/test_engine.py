@@ -126,35 +126,6 @@ def test_a_fork_of_a_branch_that_gave_way_finds_its_base_in_what_was_kept(desk: 
     assert one.engine.sync().refused == ()
 
 
-def test_a_merge_that_is_redone_before_it_was_sent_is_told_once(desk: Desk) -> None:
-    one, two, thread = pair(desk)
-    for number in range(2):
-        one.go_on(thread, (Annotated(f"there {number}"),))
-        one.engine.sync()
-    two.go_on(thread, (said("here"),))
-
-    def go_on(what: str, _thread: str) -> None:
-        if what == "push" and len(two.engine.status().conflicts) == 1 and not one_more:
-            one_more.append(0)
-            one.go_on(thread, (Annotated("meanwhile"),))
-            one.engine.sync()
-
-    one_more: list[int] = []
-    desk.before = go_on
-    [conflict] = two.engine.sync().conflicts
-    assert one_more
-    assert two.engine.status().conflicts == (conflict,)
-    branch = two.disk.read(conflict.kept)
-    assert b"here" in branch
-    assert b'"merged"' not in branch
-    one.engine.sync()
-    one.go_on(thread, (Annotated("one more"),))
-    two.go_on(thread, (Annotated("another"),))
-    one.engine.sync()
-    assert len(two.engine.sync().conflicts) == 1
-    assert len(two.engine.status().conflicts) == 2  # what was sent in between is another one
-
-
 def test_a_private_thread_is_never_spoken_of(desk: Desk) -> None:
     one, _ = machines(desk)
     thread = one.begin((said("hush"),), is_private=True)

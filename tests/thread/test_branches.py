@@ -6,9 +6,11 @@ import json
 
 import pytest
 
-from core.samples import said
-from thread.branching import behind
+from core.samples import answer, call, ended, said, success
+from thread.branching import Sides, behind, merge_of, merged
 from thread.journals import EVERY_ENTRY, HEADER, branch_record, records_of, write
+from thread.test_merge import history, merges_in, two_sides
+from treadle.core.events import PostToolsHookCompleted
 from treadle.core.llm import Usage
 from treadle.core.messages import Message
 from treadle.thread.branches import (
@@ -26,14 +28,14 @@ from treadle.thread.facts import Annotated, BranchRecord, GitObserved, Merged, R
 START = records_of(write([(HEADER,)])[0])
 
 
-def merge_of(*records: BranchRecord) -> Merged:
+def merge_with(*records: BranchRecord) -> Merged:
     return Merged(1, "0" * 32, records)
 
 
 @pytest.mark.parametrize("entry", EVERY_ENTRY, ids=lambda entry: type(entry).__name__)
 def test_every_entry_says_within_a_branch_what_it_says_by_itself(entry: Entry) -> None:
     (record,) = behind(START, [entry], 1)
-    (fact,) = behind(START, [merge_of(*flat([record]))], 2)
+    (fact,) = behind(START, [merge_with(*flat([record]))], 2)
     kept = decode_entry(fact.event)
     assert isinstance(kept, Merged)
     if isinstance(entry, Merged):
@@ -47,7 +49,7 @@ def test_every_entry_says_within_a_branch_what_it_says_by_itself(entry: Entry) -
 
 def test_a_merge_among_the_records_is_what_it_merged_in_its_place() -> None:
     inner = [branch_record(5, said("a")), branch_record(6, said("b"))]
-    records = behind(START, [said("before"), merge_of(*inner), said("after")], 1)
+    records = behind(START, [said("before"), merge_with(*inner), said("after")], 1)
     found = [*flat(records)]
     assert found[1:3] == inner
     assert [one.hash for one in found[::3]] == [records[0].hash, records[2].hash]
@@ -55,7 +57,7 @@ def test_a_merge_among_the_records_is_what_it_merged_in_its_place() -> None:
 
 def test_all_hashes_are_known_those_within_merges_too() -> None:
     inner = branch_record(5, said('"merged"'))
-    records = behind(START, [merge_of(inner), said('"merged"')], 1)
+    records = behind(START, [merge_with(inner), said('"merged"')], 1)
     assert known_in(records) == {inner.hash, *(record.hash for record in records)}
     assert known_in([]) == set()
 
@@ -69,12 +71,12 @@ def test_a_record_that_only_speaks_of_merging_is_none() -> None:
 
 def test_a_merge_of_a_newer_form_is_kept_as_it_is() -> None:
     strange = BranchRecord(2, "x", "0" * 32, {"type": "merged", "records": "elsewhere"})
-    assert [*entries_of(merge_of(strange, branch_record(3, said("x"))))] == [said("x")]
+    assert [*entries_of(merge_with(strange, branch_record(3, said("x"))))] == [said("x")]
 
 
 def test_what_a_branch_brings_is_what_it_used_and_saw_and_what_people_said_there() -> None:
     brought = brought_by(
-        merge_of(
+        merge_with(
             branch_record(2, Renamed("t", "model", Usage(9, 1))),
             branch_record(3, Annotated("note")),
             branch_record(4, GitObserved("main", "beef")),
@@ -113,3 +115,19 @@ def test_a_branch_of_which_a_part_is_elsewhere_is_not_put_together() -> None:
     whole = [*START, *behind(START, [gapped], 2)]
     assert branch_through(whole, 4, ours[2].hash) is None
     assert branch_through(whole, 2, ours[0].hash) == [*START, ours[0]]
+
+
+def test_a_result_that_both_sides_have_does_not_come_as_a_note_too() -> None:
+    """It joins the conversation with that of the last call, which only one side has."""
+    asked = answer("", call("a"), call("b"))
+    first, second = (ended(one, success(one, f"seen by {one}")) for one in "ab")
+    rest: list[Entry] = [second, PostToolsHookCompleted(False, ""), answer("fine")]
+    [fact] = merges_in(merged(two_sides(history(said("go"), asked, first), [], rest)))
+    assert "seen by a" not in repr(fact.messages)
+    sides = two_sides(history(said("go"), asked), [], [first])
+    server = merged(sides)
+    ours = [*sides.ours, *behind([*sides.common, *sides.ours], rest, 100)]
+    fact = merge_of(Sides(sides.common, [], ours), server)
+    assert fact is not None
+    assert "seen by b" in repr(fact.messages)
+    assert "seen by a" not in repr(fact.messages)

@@ -89,8 +89,7 @@ def ended_in(entry: Entry) -> Iterator[str]:
 def flat(records: Iterable[Record]) -> Iterator[BranchRecord]:
     """The records as a branch, each once: a merge among them is what it merged.
 
-    So merging again and again does not put branches into branches, and each record is known by its
-    hash wherever it has come from.
+    So no branch is put into a branch, and a record has its id wherever it has come from.
     """
     for record in records:
         plain: dict[str, Any] = msgspec.json.decode(record.event)
@@ -118,8 +117,7 @@ def branch_through(records: Iterable[Record], version: int, last_hash: str) -> l
         last_hash: its id.
 
     Returns:
-        The records both have, and the branch's own; the hashes of these are what the merge says.
-        `None` if no merge holds all of the branch up to there.
+        The records both have, and the branch's own as a merge has them; `None` if none has all.
     """
     known: list[Record] = []
     for record in records:

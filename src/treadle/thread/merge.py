@@ -7,10 +7,12 @@ The position (what is open, what the machine waits for) is the server's.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 
+from treadle.core.events import ToolCompleted
 from treadle.core.joining import made_whole
 from treadle.core.messages import Message
+from treadle.core.tools import ToolExecutionStatus as Status
 from treadle.thread.branches import flat
 from treadle.thread.codec import UnknownEntryError, decode_entry
 from treadle.thread.facts import Merged
@@ -67,6 +69,9 @@ class _Branch:
         self._not_ours = list(fold.queued)
         self._held = [False] * len(fold.merging)
         """Of each message that waits to join, whether an added record has brought it."""
+        calls = getattr(fold.state, "executions", ())
+        self._answered = {one.call_id for one in calls if isinstance(one, Status.Completed)}
+        """Calls with a result that others have, too; it may join with an added record."""
 
     def take(self, record: Record, *, is_added: bool) -> None:
         fold, entry = self._fold, decode_entry(record.event)
@@ -82,7 +87,9 @@ class _Branch:
         if is_added:
             self._added += range(start, stop)
         else:
-            self._not_ours += (one for one in fold.queued if not _is_among(one, queued))
+            self._not_ours += (one for one in fold.queued if not any(one is it for it in queued))
+            if isinstance(entry, ToolCompleted):
+                self._answered.add(entry.call_id)
 
     def messages(self) -> list[Message]:
         """Those that no rewind has taken out of view, in order, and those that wait."""
@@ -90,17 +97,13 @@ class _Branch:
         found = [
             conversation[index]
             for index in sorted(self._added)
-            if not any(first <= index < last for first, last in conversation.hidden)
+            if conversation[index].tool_call_id not in self._answered
+            and not any(first <= index < last for first, last in conversation.hidden)
         ]
         waiting = zip(self._fold.merging, self._held, strict=True)
         return [*found, *(message for message, is_ours in waiting if is_ours)]
 
     def unheard(self) -> tuple[Message, ...]:
-        """The prompts that were queued by added records and not delivered."""
-        queued = self._fold.queued
-        return tuple(one for one in queued if not _is_among(one, self._not_ours))
-
-
-def _is_among(message: Message, others: Iterable[Message]) -> bool:
-    """This very message: the same text may be said twice."""
-    return any(message is other for other in others)
+        """The prompts of added records that nobody has heard; the same text may be said twice."""
+        others = self._not_ours
+        return tuple(one for one in self._fold.queued if not any(one is it for it in others))
