@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 REST_COUNT_MAX: Final = 100
 
+SAID_AGAIN: Final = frozenset({"renamed", "pinned", "tagged", "extra_set", "shared"})
+"""What a merge says once more where it is later than its branch."""
+
 
 class Violation(AssertionError):  # noqa: N818
     """Something does not hold; the message begins with its kind."""
@@ -141,7 +144,8 @@ def records_of(replica: str, thread: str, data: bytes) -> list[Record]:
     must(found.condition is Condition.CLEAN, "damaged", f"{what}: {found.reason}")
     gaps = [one.seq for one in found.records] != list(range(1, len(found.records) + 1))
     must(not gaps, "gap", what)
-    times = Counter(one.hash for one in flat(found.records))
+    once = (one for one in flat(found.records) if one.event["type"] not in SAID_AGAIN)
+    times = Counter(one.hash for one in once)
     twice = [one for one, count in times.items() if count > 1]
     must(not twice, "merged twice", f"{len(twice)} records of {what}")
     return found.records
