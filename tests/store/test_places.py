@@ -11,7 +11,7 @@ from treadle.store.places import Places
 
 def test_one_variable_moves_everything(tmp_path: Path) -> None:
     places = Places.find({"TREADLE_HOME": str(tmp_path)})
-    assert places == Places(tmp_path / "data", tmp_path / "state", tmp_path / "config")
+    assert places == Places(*(tmp_path / name for name in ("data", "state", "config", "cache")))
 
 
 def test_a_relative_home_is_taken_from_here_and_a_tilde_from_the_user(
