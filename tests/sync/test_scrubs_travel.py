@@ -371,6 +371,24 @@ def test_a_fork_stands_when_the_branch_it_is_of_was_merged_again_before_it_was_s
     assert (fork in desk.kept) is not goes_on
 
 
+def test_a_fork_made_right_behind_a_scrub_stands_when_others_have_gone_on(desk: Desk) -> None:
+    one, two, three = machines(desk, 3)
+    thread = one.begin((said("the word is hunter2"),), (answer("I see"),))
+    for machine in (one, two):
+        machine.engine.sync()
+    take_out(one, thread, "hunter2")
+    with closing(one.store.fork(thread, creator="t")) as writer:
+        fork = writer.thread_id
+    two.go_on(thread, (said("there"),))
+    two.engine.sync()
+    for machine in (one, two, three):
+        assert machine.engine.sync().is_complete
+        assert machine.journal(thread) == desk.kept[thread].data
+        assert machine.journal(fork) == desk.kept[fork].data
+        assert "[REDACTED:x]" in shown(machine, fork)
+        machine.store.open(fork).close()
+
+
 def test_what_is_shown_again_is_what_only_our_label_hides() -> None:
     rows = [  # ours, theirs, whether theirs shows what ours hides
         ("a b", "a b", False),

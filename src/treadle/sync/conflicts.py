@@ -32,6 +32,7 @@ from treadle.store.taking_in import (
     replace_journal,
     writes_of,
 )
+from treadle.store.upkeep.remains import Remains
 from treadle.store.upkeep.scrubbed_elsewhere import replace_scrubbed
 from treadle.store.upkeep.trash import Trash
 from treadle.sync.comparing import Compared, Relation, compare, digest, shown_again
@@ -347,7 +348,10 @@ def _keep_ours(
     events = [encode_entry(Scrubbed(new.count, theirs[-1].hash, keeps_ids=True))[1]]
     own = mine.records[count:]
     merged = None
-    if not all(map(scrubbed, own)):
+    # What a scrub has left says nothing that is not there; but forks may go on from that record.
+    bases = Remains(kit.store.folders, str).bases().values()
+    has_forks = any(one.thread == mine.id and one.version > count for one in bases)
+    if has_forks or not all(map(scrubbed, own)):
         merged = _merged(kit, new.records, count, own, new.records)
     if merged is not None:
         keep_branch(kit.store.folders, mine.id, mine.head, mine.data)
