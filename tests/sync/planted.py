@@ -10,13 +10,16 @@ from msgspec.structs import replace
 
 from sync.simulated_network import Request
 from sync.simulated_server import SimulatedServer
+from treadle.core.messages import Message
 from treadle.server.kept import threads
 from treadle.server.problems import Refusal
 from treadle.store import taking_in
 from treadle.sync import conflicts, rounds, shareable
 from treadle.sync.cursors import Cursors
+from treadle.thread import merge as merging
 from treadle.thread.facts import Merged
-from treadle.thread.record import Record
+from treadle.thread.record import GENESIS, Head, Record, encode_batch, scan
+from treadle.thread.scrubbing import Rechained
 
 
 @contextmanager
@@ -57,6 +60,53 @@ def _branch_out_of_order() -> Iterator[None]:
         return found and replace(found, records=found.records[::-1])
 
     with changed(conflicts, "merge", backwards):
+        yield
+
+
+@contextmanager
+def _branch_is_merged_twice() -> Iterator[None]:
+    behind = conflicts._behind
+
+    def twice(kit: Any, data: bytes, last: Record, event: bytes | None) -> bytes:
+        once = behind(kit, data, last, event)
+        return once if event is None else behind(kit, once, scan(once).records[-1], event)
+
+    with changed(conflicts, "_behind", twice):
+        yield
+
+
+@contextmanager
+def _chain_is_broken() -> Iterator[None]:
+    def beside(kit: Any, data: bytes, last: Record, event: bytes | None) -> bytes:
+        head = Head(last.seq, GENESIS, last.at)
+        return data if event is None else data + encode_batch(head, kit.now(), [event])[0]
+
+    with changed(conflicts, "_behind", beside):
+        yield
+
+
+@contextmanager
+def _scrubbed_text_stands() -> Iterator[None]:
+    """What the server has stays as it is when a scrub of ours is put behind it."""
+    rechained = conflicts.rechained
+
+    def unchanged(data: bytes, _changed: Any) -> Rechained:
+        return rechained(data, lambda one, _before, _after: bytes(one.event))
+
+    with changed(conflicts, "rechained", unchanged):
+        yield
+
+
+@contextmanager
+def _result_comes_as_a_note_too() -> Iterator[None]:
+    """What both sides have of a round is told again with what only one of them has."""
+    messages = merging._Branch.messages
+
+    def all_of_them(self: Any) -> list[Message]:
+        self._answered = set()
+        return messages(self)
+
+    with changed(merging._Branch, "messages", all_of_them):
         yield
 
 
@@ -166,6 +216,10 @@ PLANTED: Final[dict[str, Callable[[], Any]]] = {
     "merge drops a record": _merge_drops_a_record,
     "merge is forgotten": _merge_is_forgotten,
     "branch out of order": _branch_out_of_order,
+    "branch is merged twice": _branch_is_merged_twice,
+    "chain is broken": _chain_is_broken,
+    "scrubbed text stands": _scrubbed_text_stands,
+    "result comes as a note too": _result_comes_as_a_note_too,
     "private is not looked at": _private_is_not_looked_at,
     "acknowledged before the commit": _acknowledged_before_the_commit,
     "cursor ahead of the acknowledgement": _cursor_ahead_of_the_acknowledgement,
@@ -176,5 +230,5 @@ PLANTED: Final[dict[str, Callable[[], Any]]] = {
 }
 """Each is found by some run of `Simulation`; as what, the test of it prints."""
 
-LONG: Final = frozenset({"scrub lets ids go", "fork loses its last record"})
-"""These take long runs to be seen; the others are seen in short ones, of which there are more."""
+HEALED: Final = frozenset({"acknowledged before the commit"})
+"""The next syncs heal these: they are seen near the end of runs, so in many short ones."""

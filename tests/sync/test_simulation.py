@@ -14,7 +14,7 @@ import pytest
 
 from server.databases import Templates, new_folder
 from sync.checker import Violation
-from sync.planted import LONG, PLANTED
+from sync.planted import HEALED, PLANTED
 from sync.simulation import ACTIONS, STEP_COUNT, Simulation
 
 BLOCKS: Final = ("merge", "merge", "merge", "fork")
@@ -22,7 +22,14 @@ BLOCKS: Final = ("merge", "merge", "merge", "fork")
 
 RUNS_PER_BLOCK: Final = 5
 TORTURE_RUN_COUNT: Final = 4_000
-RUNS_UNTIL_FOUND_MAX: Final = 60
+RUNS: Final = [
+    (seed, how)
+    for block, how in enumerate(BLOCKS)
+    for seed in range(block * RUNS_PER_BLOCK, (block + 1) * RUNS_PER_BLOCK)
+]
+"""The seeds of each time, and what becomes of branches. Each planted bug is seen in one of them."""
+
+SHORT_RUN_COUNT: Final = 60
 SHORT_STEP_COUNT: Final = 140
 
 
@@ -44,8 +51,8 @@ def test_whatever_happens_everything_acknowledged_is_everywhere_once(
 ) -> None:
     done = dict.fromkeys(ACTIONS, 0)
     sent = faults = kills = deaths = 0
-    for number in range(RUNS_PER_BLOCK):
-        run = Simulation(block * RUNS_PER_BLOCK + number, *place, BLOCKS[block]).run()
+    for seed, how in RUNS[block * RUNS_PER_BLOCK : (block + 1) * RUNS_PER_BLOCK]:
+        run = Simulation(seed, *place, how).run()
         done = {name: done[name] + run.done[name] for name in done}
         sent += run.sent_count
         faults += run.fault_count
@@ -63,15 +70,16 @@ def test_a_seed_is_a_run_and_another_seed_another_one(place: Place) -> None:
 
 @pytest.mark.parametrize("bug", PLANTED)
 def test_a_bug_planted_in_sync_is_noticed(bug: str, place: Place) -> None:
-    how = "fork" if bug.startswith("fork ") else "merge"
-    step_count = STEP_COUNT if bug in LONG else SHORT_STEP_COUNT
+    is_healed = bug in HEALED
+    step_count = SHORT_STEP_COUNT if is_healed else STEP_COUNT
+    runs = [(seed, "merge") for seed in range(SHORT_RUN_COUNT)] if is_healed else RUNS
     with PLANTED[bug]():
-        for seed in range(RUNS_UNTIL_FOUND_MAX):
+        for seed, how in runs:
             try:
                 Simulation(seed, *place, how, step_count).run()
             except Violation:
                 return
-    raise AssertionError(f"{bug} was not noticed in {RUNS_UNTIL_FOUND_MAX} runs")
+    raise AssertionError(f"{bug} was not noticed in {len(runs)} runs")
 
 
 @pytest.mark.torture
