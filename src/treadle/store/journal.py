@@ -16,12 +16,22 @@ from typing import Final
 
 from treadle.errors import DiskError, StaleWriterError
 from treadle.store.disk import Disk
-from treadle.thread.record import Condition, Head, Record, Scan, Scanner, encode_batch, scan
+from treadle.thread.record import (
+    WRITE_SIZE_MAX,
+    Condition,
+    Head,
+    Record,
+    Scan,
+    Scanner,
+    encode_batch,
+    scan,
+)
 
-CREATION_SIZE_MAX: Final = 64 * 1024
-"""So many bytes of a journal tell whether it can be no more than an unfinished first write."""
+FIRST_READ_SIZE: Final = 64 * 1024
+"""So many bytes of most journals hold a whole write; of others all that one may have is read."""
 
 _FIRST: Final = b'{"seq":1,"at":"'
+_TIMED: Final = re.compile(rb'\{"seq":1,"at":"[0-9TZ:.+-]{0,40}(?:"|\Z)')
 _NEVER_WRITTEN: Final = re.compile(rb'[\x01-\x09\x0b-\x1f]|,"hash":"[0-9a-f]{32}"\}[^\n\0,}\]]')
 """Control characters, and anything but the end of the line behind the end of a record."""
 
@@ -250,16 +260,23 @@ def is_unfinished_creation(disk: Disk, path: str) -> bool:
     """
     with told_as("read", path):
         try:
-            # A whole first record stands for most journals; no more is read of those.
-            data = disk.read_range(path, 0, CREATION_SIZE_MAX)
+            data = disk.read_range(path, 0, FIRST_READ_SIZE)
+            if len(data) == FIRST_READ_SIZE and not scan(data).records:
+                data = disk.read_range(path, 0, WRITE_SIZE_MAX + 1)
         except FileNotFoundError:
             return False
     found = scan(data)
-    if found.records or found.condition is Condition.CORRUPT or _NEVER_WRITTEN.search(data):
+    if (
+        len(data) > WRITE_SIZE_MAX
+        or found.records
+        or found.condition is Condition.CORRUPT
+        or _NEVER_WRITTEN.search(data)
+    ):
         return False
     line, end, _ = data.partition(b"\n")
     begun, hole, _ = line.partition(b"\0")
-    return (begun.startswith(_FIRST) or _FIRST.startswith(begun)) and (not end or bool(hole))
+    is_first = bool(_TIMED.match(begun)) or _FIRST.startswith(begun)
+    return is_first and (not end or bool(hole))
 
 
 def cut_torn_tail(disk: Disk, path: str, found: Scan, quarantine: str) -> str:

@@ -11,6 +11,7 @@ import pytest
 from store.power import Bench, crashes
 from store.shelf import CREATOR, TURN, fill
 from treadle.errors import UsageError
+from treadle.store.journal import FIRST_READ_SIZE
 from treadle.store.local import LocalStore
 from treadle.store.replay import check
 from treadle.store.upkeep.remains import Remains
@@ -43,6 +44,12 @@ def thread_on(store: LocalStore, text: str = "on") -> str:
 
 ACTS: dict[str, tuple[Callable[[LocalStore, str], object], bool]] = {
     "create": (lambda store, _: store.create(CREATOR, workspace="/w").close(), False),
+    "create with a long prompt": (
+        lambda store, _: store.create(
+            CREATOR, workspace="/w", first=(Annotated("x" * 3 * FIRST_READ_SIZE),)
+        ).close(),
+        False,
+    ),
     "put": (lambda store, one: Trash(store).put([one]), False),
     "take back": (lambda store, one: Trash(store).take_back([one]), True),
 }

@@ -6,7 +6,8 @@
   of it was acknowledged. It goes; bytes of it are kept in quarantine. Any other journal without a
   record is damaged, or somebody else's file: it is left alone.
 - A scrub: its mark says that the text may still stand somewhere. The person runs it again, as
-  nobody else knows the text.
+  nobody else knows the text. One that is taken over from another machine needs no mark: the thread
+  is replaced last, and until then the next sync takes it over again.
 """
 
 from __future__ import annotations
@@ -23,16 +24,11 @@ from msgspec import Struct
 from treadle.errors import DiskError, StorageBusyError, ThreadBusyError
 from treadle.store.drafts import drafts_of, replace_file
 from treadle.store.folders import JOURNAL, LOCK, SNAPSHOT, Folders
-from treadle.store.journal import (
-    CREATION_SIZE_MAX,
-    cut_torn_tail,
-    is_unfinished_creation,
-    told_as,
-)
+from treadle.store.journal import cut_torn_tail, is_unfinished_creation, told_as
 from treadle.store.local import LocalStore
 from treadle.store.upkeep.trash import Trash
 from treadle.thread.ids import is_thread_id
-from treadle.thread.record import Condition, scan
+from treadle.thread.record import WRITE_SIZE_MAX, Condition, scan
 
 Sign: TypeAlias = Callable[[bytes], bytes]
 """(salt) -> what only who knows the text can say of it."""
@@ -84,8 +80,7 @@ def cut_creations(store: LocalStore) -> Iterator[str]:
     for name, found in stats.items():
         thread_id = name.removesuffix(JOURNAL)
         is_one = name.endswith(JOURNAL) and is_thread_id(thread_id)
-        is_short = is_one and found.size <= CREATION_SIZE_MAX
-        if not is_short or thread_id + SNAPSHOT in stats:
+        if not is_one or found.size > WRITE_SIZE_MAX or thread_id + SNAPSHOT in stats:
             continue
         if is_unfinished_creation(folders.disk, folders.path(thread_id, JOURNAL)):
             yield thread_id
