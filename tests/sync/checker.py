@@ -174,14 +174,15 @@ def numbers_of(records: Iterable[Record]) -> list[int]:
     """The numbers said in a journal, in order, those of merged branches among them.
 
     A merge may say a title again that is later than those of its branch: that is no second one.
+    In a fork of a branch that holds such a merge, the first one has another id.
     """
-    titles: set[str] = set()
+    titles: set[tuple[str, bytes]] = set()
     found: list[int] = []
     for record in flat(records):
         if record.event["type"] == "renamed":
-            if record.hash in titles:
+            if (record.at, event_of(record)) in titles:
                 continue
-            titles.add(record.hash)
+            titles.add((record.at, event_of(record)))
         found += (int(one) for one in dict.fromkeys(NUMBER.findall(event_of(record))))
     return found
 
