@@ -26,17 +26,31 @@ DURABLE: Final = (
     # The person's own next commit, merge or fetch does it.
     *("-c", "maintenance.auto=false", "-c", "gc.auto=0"),
 )
-_BEFORE_2_36: Final = ("-c", "core.fsyncObjectFiles=true", "-c", "gc.auto=0")
+_BEFORE_2_36: Final = ("-c", "core.fsyncObjectFiles=true")
 """Newer ones warn of this name; older ones do not know the other."""
 
+_OBJECTS: Final = (
+    *("-c", "core.fsync=loose-object,pack,pack-metadata,reference"),
+    *("-c", "core.fsyncMethod=fsync"),
+)
 
-@cache
+
 def durable_options(program: str) -> tuple[str, ...]:
-    """Options of a git that writes; hooks and their own gits inherit them.
+    """Options of a git that commits; hooks and their own gits inherit them.
 
     Args:
         program: its full path.
     """
+    return (*_BEFORE_2_36, "-c", "gc.auto=0") if _is_old(program) else DURABLE
+
+
+def durable_objects(program: str) -> tuple[str, ...]:
+    """Options of a git that makes objects, of which some may be what a commit has, too."""
+    return _BEFORE_2_36 if _is_old(program) else _OBJECTS
+
+
+@cache
+def _is_old(program: str) -> bool:
     try:
         done = subprocess.run(
             (program, "--version"),
@@ -46,10 +60,9 @@ def durable_options(program: str) -> tuple[str, ...]:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
-        return DURABLE
+        return False
     found = re.search(rb"(\d+)\.(\d+)", done.stdout)
-    is_old = found is not None and (int(found[1]), int(found[2])) < (2, 36)
-    return _BEFORE_2_36 if is_old else DURABLE
+    return found is not None and (int(found[1]), int(found[2])) < (2, 36)
 
 
 def sync_objects(objects: Path, oids: Iterable[str]) -> None:

@@ -13,12 +13,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
+from treadle import helper_programs
 from treadle.errors import FileStateError
 from treadle.scratch_folders import scratch_folder
 from treadle.workspace.files import packing
 from treadle.workspace.files.entries import FileChange, FileEntry, format_index, parse_changes
 from treadle.workspace.git import Absent, Layout, Repository
-from treadle.workspace.git_durability import sync_objects, sync_refs
+from treadle.workspace.git_durability import durable_objects, sync_objects, sync_refs
 from treadle.workspace.process import Ran
 
 OUT_SIZE_MAX: Final = 256 * 1024 * 1024
@@ -30,10 +31,6 @@ BLOB_COUNT_MAX: Final = 256
 _QUIET: Final = (
     *("-c", "core.hooksPath=/dev/null"),  # looking and keeping run nothing of the repository's
     *("-c", "core.logAllRefUpdates=false"),
-    # Durable when it is made: a commit of the same contents finds these objects, and moves a
-    # branch before they are synced once more for the record.
-    *("-c", "core.fsync=loose-object,pack,pack-metadata,reference"),
-    *("-c", "core.fsyncMethod=fsync"),
     *("-c", "i18n.commitEncoding=UTF-8"),
     *("-c", "core.quotePath=false"),
 )
@@ -104,8 +101,12 @@ class Objects:
             own = (await self.layout()).common_dir / "objects"
             environment["GIT_OBJECT_DIRECTORY"] = str(self._aside)
             environment["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = _quoted_folder(own)
+        # Durable when it is made: a commit of the same contents finds these objects, and moves a
+        # branch before they are synced once more for the record.
+        program = helper_programs.find_program("git")
+        options = (*_QUIET, *(durable_objects(program) if program else ()))
         return await self._repository.read(
-            *_QUIET, *arguments, data=data, out_size_max=OUT_SIZE_MAX, environment=environment
+            *options, *arguments, data=data, out_size_max=OUT_SIZE_MAX, environment=environment
         )
 
     async def out(
