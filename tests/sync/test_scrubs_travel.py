@@ -18,7 +18,7 @@ from treadle.sync.comparing import shown_again
 from treadle.sync.refusals import scrubbed_there, too_large_to_replace
 from treadle.thread.branches import event_of, flat
 from treadle.thread.codec import encode_entry
-from treadle.thread.facts import Annotated
+from treadle.thread.facts import Annotated, Renamed
 from treadle.thread.record import Record
 
 
@@ -387,6 +387,25 @@ def test_a_fork_made_right_behind_a_scrub_stands_when_others_have_gone_on(desk: 
         assert machine.journal(fork) == desk.kept[fork].data
         assert "[REDACTED:x]" in shown(machine, fork)
         machine.store.open(fork).close()
+
+
+def test_a_scrubbed_title_does_not_come_back_in_a_merge_that_says_it_again(desk: Desk) -> None:
+    one, two = machines(desk)
+    thread = one.begin((said("go"),), (answer("I see"),))
+    for machine in (one, two):
+        machine.engine.sync()
+    two.go_on(thread, (Renamed("earlier"),))
+    one.clock.fixed = "2099-01-01T00:00:00.000000Z"
+    one.go_on(thread, (Renamed("hunter2"),))
+    one.engine.sync()
+    two.engine.sync()
+    assert desk.kept[thread].data.count(b"hunter2") == 2
+    take_out(one, thread, "hunter2")
+    for machine in (one, two, one):
+        machine.engine.sync()
+        assert b"hunter2" not in desk.kept[thread].data
+    assert one.journal(thread) == two.journal(thread) == desk.kept[thread].data
+    assert b"hunter2" not in b"".join(two.disk.files().values())
 
 
 def test_what_is_shown_again_is_what_only_our_label_hides() -> None:

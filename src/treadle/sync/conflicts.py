@@ -33,7 +33,7 @@ from treadle.store.taking_in import (
     writes_of,
 )
 from treadle.store.upkeep.remains import Remains
-from treadle.store.upkeep.scrubbed_elsewhere import replace_scrubbed
+from treadle.store.upkeep.scrubbed_elsewhere import cleaned, replace_scrubbed
 from treadle.store.upkeep.trash import Trash
 from treadle.sync.comparing import Compared, Relation, compare, digest, shown_again
 from treadle.sync.cursors import Cursor
@@ -343,8 +343,7 @@ def _keep_ours(
     together = replace(together, size=0, received_count=extra)
     if not extra:
         return together
-    clean = {one.id: bytes(one.event) for one in mine.records[:count]}
-    new = rechained(data, lambda one, _before, _after: clean.get(one.id, bytes(one.event)))
+    new = rechained(data, cleaned(events_by_id(mine.records[:count])))
     events = [encode_entry(Scrubbed(new.count, theirs[-1].hash, keeps_ids=True))[1]]
     own = mine.records[count:]
     merged = None

@@ -8,8 +8,11 @@ again finishes what was stopped.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from typing import Any
+
+import msgspec
 
 from treadle.store.drafts import replace_file
 from treadle.store.folders import SNAPSHOT
@@ -79,11 +82,35 @@ def _forks_of(thread_id: str, bases: Mapping[str, Base]) -> list[str]:
 
 def _refreshed(data: bytes, events: Mapping[str, bytes]) -> bytes:
     """A branch with its records as they are in the scrubbed journal, as far as they are there."""
+    return rechained(data, cleaned(events)).data + data[scan(data).head.size :]
+
+
+def cleaned(events: Mapping[str, bytes]) -> Callable[[Record, bytes, bytes], bytes]:
+    """What becomes of a record, as `rechained` asks.
+
+    A merge may say a record again that stands in the thread already: that one is changed too.
+
+    Args:
+        events: the scrubbed events of records, by id.
+    """
 
     def event_of(record: Record, _before: bytes, _after: bytes) -> bytes:
-        return events.get(record.id, bytes(record.event))
+        event = events.get(record.id, bytes(record.event))
+        if record.id in events or b'"merged"' not in event:
+            return event
+        plain = msgspec.json.decode(event)
+        if plain["type"] != "merged":
+            return event
+        records = [_cleaned_copy(one, events) for one in plain["records"]]
+        is_same = records == plain["records"]
+        return event if is_same else msgspec.json.encode({**plain, "records": records})
 
-    return rechained(data, event_of).data + data[scan(data).head.size :]
+    return event_of
+
+
+def _cleaned_copy(copy: dict[str, Any], events: Mapping[str, bytes]) -> dict[str, Any]:
+    event = events.get(copy["hash"])
+    return copy if event is None else {**copy, "event": msgspec.json.decode(event)}
 
 
 def _is_lost(base: Base, old: list[Record], new: list[Record]) -> bool:
