@@ -147,26 +147,6 @@ async def test_hooks_among_the_files_that_have_changed_do_not_run(repo: Repo, ma
     assert not went_off(marker)
 
 
-async def test_commands_in_files_that_a_hook_reads_do_not_run_when_they_have_changed(
-    repo: Repo, marker: Path
-) -> None:
-    """As of `pre-commit`: the hook lies where no command can change it, what it runs does not."""
-    repo.hook("pre-commit", 'sh "$(ls .pre-commit-config.yaml .lintstagedrc 2> /dev/null)"')
-    repo.write(".pre-commit-config.yaml", "true\n")
-    agent = Agent(repo.path)
-    await agent.begin()
-    repo.write("a.py", "print(3)\n")
-    assert (await agent.end(BASH)).commit
-    for name in (".pre-commit-config.yaml", ".lintstagedrc"):
-        (repo.path / ".pre-commit-config.yaml").unlink()
-        repo.write(name, f"touch {marker}\n")
-        repo.write("a.py", f"print({name!r})\n")
-        result = await agent.end(BASH)
-        assert result.commit is None
-        assert "have changed since this run began" in result.note
-    assert not went_off(marker)
-
-
 async def test_hooks_of_a_commit_may_work_on_other_repositories(repo: Repo, tmp_path: Path) -> None:
     other = tmp_path / "other"
     repo.hook(

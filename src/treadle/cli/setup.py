@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from treadle.cli.ask import is_somebody_there
+from treadle.cli.confined_hooks import confined_by
 from treadle.cli.hidden_places import hidden_in, own_folders
 from treadle.cli.hooked_tools import HookedTools
 from treadle.cli.hooks import Hooks
@@ -180,6 +181,7 @@ class Setup(Struct, frozen=True):
                 compose=composer,
                 redactor=redactor,
                 hides=hidden_in(folder, self.store.places),
+                confined=confined_by(sandbox),
             ),
             redactor=redactor,
             hook_usage=_nothing if composer is None else composer.take_usage,

@@ -16,7 +16,7 @@ from msgspec import Struct
 from treadle.core.tools import CompletedToolInfo
 from treadle.thread.facts import CHANGED_COUNT_MAX, GitObserved
 from treadle.workspace.git import Absence, Absent, Repository
-from treadle.workspace.hooks import look_at_hooks
+from treadle.workspace.hooks import RunsConfined, look_at_hooks
 from treadle.workspace.message import COMPOSE_S_MAX, Compose, count_files, make_message
 from treadle.workspace.ownership import Choice, choose, claims
 from treadle.workspace.safe_commit import Refused, commit_only, find_obstacle
@@ -85,6 +85,7 @@ class GitWorkspace:
         compose_timeout_s: seconds to wait for `compose`.
         with_trailer: whether messages end with the trailer.
         unnamed_tools: the tools that may change files without naming them in `changed`.
+        confined: runs the hooks of a commit; without it, git does, as the person.
 
     One object serves one thread in one process. It remembers what the agent changed and could not
     commit; a new object does not, and takes such files for the person's.
@@ -102,6 +103,7 @@ class GitWorkspace:
         compose_timeout_s: float = COMPOSE_S_MAX,
         with_trailer: bool = True,
         unnamed_tools: Collection[str] = UNNAMED_TOOLS,
+        confined: RunsConfined | None = None,
     ) -> None:
         self._repository = Repository(folder)
         self._auto_commit = auto_commit
@@ -112,6 +114,7 @@ class GitWorkspace:
         self._compose_timeout_s = compose_timeout_s
         self._with_trailer = with_trailer
         self._unnamed_tools = frozenset(unnamed_tools)
+        self._confined = confined
         self._left: dict[str, _Left] = {}
         self._absent: Absent | None = None
         self._hooks: tuple[str, str] | None = None
@@ -129,7 +132,7 @@ class GitWorkspace:
             self._left = {}
             return None
         self._absent = None
-        if self._hooks is None and self._auto_commit:
+        if self._hooks is None and self._auto_commit and self._confined is None:
             self._hooks = await look_at_hooks(self._repository)
         if self._left:
             self._left = await asyncio.to_thread(self._still_left, status)
@@ -213,7 +216,10 @@ class GitWorkspace:
         if not mine:
             return HookResult(note=_not_committed("the files were changed meanwhile")), theirs
         whole = f"{message}\n\n{trailer}" if self._with_trailer and trailer else message
-        made = await commit_only(repository, status, mine, whole, timeout_s=self._hook_timeout_s)
+        timeout_s = self._hook_timeout_s
+        made = await commit_only(
+            repository, status, mine, whole, timeout_s=timeout_s, confined=self._confined
+        )
         if isinstance(made, Refused):
             return HookResult(note=_not_committed(made.reason)), theirs
         subject = message.partition("\n")[0]
@@ -222,14 +228,17 @@ class GitWorkspace:
             note += "; HEAD is detached: make a branch to keep it"
         if made.added_by_hooks:
             note += f"; a hook also committed {_some(made.added_by_hooks)}"
+        note += "".join(f"; after its hooks {told}" for told in made.notes)
         if made.doubt:
             note += f"; a power cut may undo it: {made.doubt}"
         return HookResult(True, note, made.head), theirs | {change.name for change in mine}
 
     async def _find_changed_hooks(self) -> str:
         """Why the hooks must not run; empty if they may."""
+        if self._hooks is None:
+            return ""
         now = await look_at_hooks(self._repository)
-        if self._hooks in (None, now):
+        if now == self._hooks:
             return ""
         return (
             f"the hooks in {now[0] or self._hooks[0]} have changed since this run began, and would "

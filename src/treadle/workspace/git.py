@@ -28,7 +28,7 @@ READ_S_MAX: Final = 30.0
 """Seconds a look at the repository may take; huge ones on a cold disk need several."""
 
 UNDO_S_MAX: Final = 10.0
-"""Seconds that undoing a step in the index may take; it blocks the event loop, for milliseconds."""
+"""Seconds that a step without a break may take; it blocks the event loop, for milliseconds."""
 
 STATUS_SIZE_MAX: Final = 4 * 1024 * 1024
 """Bytes of `git status` that are read: `CHANGED_COUNT_MAX` names of the longest kind."""
@@ -54,7 +54,9 @@ _NONE: Final = (
 )
 """What git says where it finds no files that it would know."""
 
-_FROM_INPUT: Final = ("--pathspec-from-file=-", "--pathspec-file-nul")
+PATHS_FROM_INPUT: Final = ("--pathspec-from-file=-", "--pathspec-file-nul")
+_UNHOOKED: Final = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
+"""Options of a git in which no hook runs and no file system monitor."""
 
 
 class Absence(Enum):
@@ -258,7 +260,12 @@ class Repository:
         )
 
     async def change(
-        self, *arguments: str, paths: Iterable[str], timeout_s: float, has_hooks: bool = False
+        self,
+        *arguments: str,
+        data: bytes = b"",
+        timeout_s: float,
+        has_hooks: bool = False,
+        index: Path | None = None,
     ) -> Ran:
         """Run a git that changes the repository.
 
@@ -267,10 +274,11 @@ class Repository:
         it will: hooks that work on other repositories would be led astray.
 
         Args:
-            arguments: the command; it takes its path specs from the input.
-            paths: the files meant, relative to the root; taken literally.
+            arguments: the command.
+            data: what it reads.
             timeout_s: seconds after which it is ended, with its hooks.
-            has_hooks: whether programs of the person's run in it.
+            has_hooks: whether the person's hooks run in it.
+            index: another index than that of the repository; not with hooks.
         """
         repository = find_repository(self.folder)
         if repository is None:
@@ -284,11 +292,16 @@ class Repository:
         program = helper_programs.find_program("git")
         if program is None:
             return Ran(NOT_STARTED, err=Absence.NO_GIT.value.encode())
+        options = (*NOT_BARE, *durable_options(program))
+        if not has_hooks:
+            options += _UNHOOKED
+            inherited |= _environment(layout)
+            inherited |= {} if index is None else {"GIT_INDEX_FILE": str(index)}
         return await run(
-            (program, *NOT_BARE, *durable_options(program), *arguments, *_FROM_INPUT),
+            (program, *options, *arguments),
             self.folder,
-            inherited if has_hooks else {**inherited, **_environment(layout)},
-            data=literally(paths),
+            inherited,
+            data=data,
             timeout_s=timeout_s,
             out_size_max=OUT_SIZE_MAX,
         )
@@ -299,19 +312,34 @@ class Repository:
         Not a coroutine on purpose, and out of reach of the keyboard's interrupt: it undoes a step,
         and must not be cut short by the cancellation that made it necessary.
         """
+        return self._change_now("reset", "--quiet", *PATHS_FROM_INPUT, data=literally(paths))
+
+    def move_head(self, old: str | None, new: str, reason: str) -> bool:
+        """Make a commit the newest of the branch, if the one before it still is.
+
+        Not a coroutine on purpose: a cancellation would leave unknown whether it has happened.
+
+        Args:
+            old: the newest commit; `None` where there is none.
+            new: the commit.
+            reason: what the reflog says.
+        """
+        return self._change_now("update-ref", "-m", reason, "HEAD", new, old or "0" * len(new))
+
+    def _change_now(self, *arguments: str, data: bytes = b"") -> bool:
         if self._layout is None:
             return False
         inherited = {**_inherited(), **_environment(self._layout[1])}
         program = helper_programs.find_program("git")
         if program is None:
             return False
-        options = (*NOT_BARE, *durable_options(program))
+        options = (*NOT_BARE, *durable_options(program), *_UNHOOKED)
         try:
             done = subprocess.run(
-                (program, *options, "reset", "--quiet", *_FROM_INPUT),
+                (program, *options, *arguments),
                 cwd=self.folder,
                 env=inherited,
-                input=literally(paths),
+                input=data,
                 capture_output=True,
                 timeout=UNDO_S_MAX,
                 check=False,

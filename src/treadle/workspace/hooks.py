@@ -1,27 +1,65 @@
-"""Which programs git runs at a commit, and whether they are those of the beginning."""
+"""Which programs git runs at a commit, who runs them confined, and what is told of them."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 import os
+import re
 import stat
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from treadle.workspace.git import Absent, Repository
+from treadle.workspace.process import Ran
+
+SAID_LINE_COUNT_MAX: Final = 3
+SAID_LENGTH_MAX: Final = 300
+"""How much of what git or a hook said is told."""
 
 COUNT_MAX: Final = 1000
 SIZE_MAX: Final = 1024 * 1024
 """Files of a folder of hooks, and bytes of each, that are compared."""
 
-NAMING_COMMANDS: Final = (
-    *(".pre-commit-config.y*ml", "lefthook*.y*ml", ".lefthook*.y*ml", "lefthook*.toml"),
-    *("lefthook*.json", ".overcommit.yml", ".huskyrc*", ".lintstagedrc*", "lint-staged.config.*"),
-    *(".commitlintrc*", "commitlint.config.*"),
-)
-"""Files of a repository with commands that programs run which are installed as its hooks."""
+
+_COLOUR: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+class RunsConfined(Protocol):
+    """Runs a hook where the agent's commands run, so that it can do no more than they could."""
+
+    async def __call__(
+        self, argv: tuple[str, ...], folder: Path, scratch: Path, timeout_s: float
+    ) -> tuple[Ran, tuple[str, ...]]:
+        """Run it to its end, or end it.
+
+        Args:
+            argv: the program, by its whole path, and its arguments.
+            folder: where it runs.
+            scratch: a folder that it may change besides what commands may.
+            timeout_s: seconds after which it is ended.
+
+        Returns:
+            How it went, also if it could not be started; and what was put right afterwards.
+        """
+        ...
+
+
+async def find_hooks(repository: Repository, names: Iterable[str]) -> dict[str, Path]:
+    """Those of these hooks that there are."""
+    folder = await find_hooks_folder(repository)
+    return {name: folder / name for name in names if os.access(folder / name, os.X_OK)}
+
+
+def said(ran: Ran) -> str:
+    """The first lines of what git and the hooks said."""
+    text = _COLOUR.sub("", (ran.err or ran.out).decode("utf-8", "replace"))
+    lines = ("".join(filter(str.isprintable, line)).strip() for line in text.splitlines())
+    told = [line for line in lines if line and not line.startswith("hint:")]
+    short = "; ".join(told[:SAID_LINE_COUNT_MAX])[:SAID_LENGTH_MAX]
+    return short or f"exit status {ran.status}"
 
 
 async def find_hooks_folder(repository: Repository) -> Path:
@@ -31,13 +69,12 @@ async def find_hooks_folder(repository: Repository) -> Path:
 
 
 async def look_at_hooks(repository: Repository) -> tuple[str, str]:
-    """What among the files git or a hook would run at a commit, and a digest of it; else empty.
+    """The folder of hooks that lies among the files, and a digest of it; both empty without one.
 
-    `core.hooksPath` may name a folder there, and programs that are installed as a hook
-    (`pre-commit`, lefthook) have their commands in a file of the repository: whatever changes files
-    may change both. Hooks in the repository itself are not looked at: file tools do not write
-    there, and a confined command cannot change them, or they are put back when it ends. So what
-    changed there during a run was the person, who may mend a hook that has failed.
+    For hooks that nothing holds.
+
+    `core.hooksPath` may name one, and then whatever changes files may change the hooks. Those in
+    the repository itself are not looked at: commands cannot change them.
     """
     layout = await repository.layout()
     if isinstance(layout, Absent):
@@ -48,40 +85,24 @@ async def look_at_hooks(repository: Repository) -> tuple[str, str]:
 
 def _look(folder: Path, root: Path, common: Path) -> tuple[str, str]:
     folder, root = folder.resolve(), root.resolve()
-    if not _has_hooks(folder):
+    if not folder.is_relative_to(root) or folder.is_relative_to(common):
         return "", ""
-    # A hook finds these in the folder that it runs in, which is the root.
-    paths = sorted(path for name in NAMING_COMMANDS for path in root.glob(name))
-    what = ", ".join(path.name for path in paths)
-    if folder.is_relative_to(root) and not folder.is_relative_to(common):
-        what = str(folder)
-        # What husky has in `_` calls what lies beside it.
-        paths += _below(folder.parent if folder.name == "_" else folder, root)
-    digest = hashlib.sha256()
-    for path in paths:
-        with suppress(OSError):
-            found = path.lstat()
-            digest.update(f"{path} {found.st_mode} {found.st_size}\n".encode(errors="replace"))
-            if stat.S_ISLNK(found.st_mode):
-                digest.update(os.fsencode(path.readlink()))
-            elif stat.S_ISREG(found.st_mode):
-                with path.open("rb") as file:
-                    digest.update(hashlib.sha256(file.read(SIZE_MAX)).digest())
-    return what, digest.hexdigest() if paths else ""
-
-
-def _has_hooks(folder: Path) -> bool:
-    with suppress(OSError):
-        return any(not one.name.endswith(".sample") for one in folder.iterdir())
-    return False
-
-
-def _below(top: Path, root: Path) -> list[Path]:
-    """The files of a folder of hooks; of the root itself only those that lie in it."""
-    found: list[Path] = []
+    # What husky has in `_` calls what lies beside it.
+    top = folder.parent if folder.name == "_" else folder
+    digest, count = hashlib.sha256(), 0
     for where, folders, names in os.walk(top):
         folders[:] = [] if top == root else sorted(folders)
-        found += (Path(where, name) for name in sorted(names))
-        if len(found) >= COUNT_MAX:
-            break
-    return found[:COUNT_MAX]
+        for name in sorted(names):
+            count += 1
+            path = Path(where, name)
+            with suppress(OSError):
+                found = path.lstat()
+                digest.update(f"{path} {found.st_mode} {found.st_size}\n".encode(errors="replace"))
+                if stat.S_ISLNK(found.st_mode):
+                    digest.update(os.fsencode(path.readlink()))
+                elif stat.S_ISREG(found.st_mode):
+                    with path.open("rb") as file:
+                        digest.update(hashlib.sha256(file.read(SIZE_MAX)).digest())
+            if count == COUNT_MAX:
+                return str(folder), digest.hexdigest()
+    return str(folder), digest.hexdigest()

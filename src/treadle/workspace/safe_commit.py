@@ -2,24 +2,26 @@
 
 It goes through `git commit --only`, so that hooks and signing apply, and what the person has staged
 stays staged. New files must be known to the index for that (`git add --intent-to-add`); if the
-commit then fails, they are made unknown again.
+commit then fails, they are made unknown again. Where a sandbox holds the agent's commands, hooks
+run in it, and no git outside runs any (`confined_commit.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import re
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from treadle.workspace.confined_commit import Built, build_commit, run_after
 from treadle.workspace.files.entries import FileChange, parse_changes
-from treadle.workspace.git import Absent, Repository
+from treadle.workspace.git import PATHS_FROM_INPUT, Absent, Repository, literally
 from treadle.workspace.git_durability import files_of_commit, sync_objects, sync_refs
-from treadle.workspace.hooks import find_hooks_folder
+from treadle.workspace.hooks import RunsConfined, find_hooks, said
 from treadle.workspace.ownership import folders_above
 from treadle.workspace.process import Ran
 from treadle.workspace.status import Change, Status, storable
@@ -28,10 +30,6 @@ COMMITTED_SIZE_MAX: Final = 256 * 1024 * 1024
 """Bytes that are read of what a commit changed."""
 
 FOLDER: Final = "040000"
-
-SAID_LINE_COUNT_MAX: Final = 3
-SAID_LENGTH_MAX: Final = 300
-"""How much of what git or a hook said is told."""
 
 NO_IDENTITY: Final = (
     "git does not know whose commit it is; tell it with "
@@ -52,18 +50,18 @@ _ALL_HOOKS: Final = (
     *("applypatch-msg", "post-commit", "post-index-change", "post-rewrite", "pre-auto-gc"),
     "reference-transaction",
 )
-_COLOUR: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 class Made(Struct, frozen=True):
     """The commit, and what a hook put into it besides the files meant.
 
-    It is durable, but for what `doubt` says.
+    It is durable, but for what `doubt` says. `notes` say what a sandbox put right after hooks.
     """
 
     head: str
     added_by_hooks: tuple[str, ...] = ()
     doubt: str = ""
+    notes: tuple[str, ...] = ()
 
 
 class Refused(Struct, frozen=True):
@@ -101,6 +99,7 @@ async def commit_only(
     message: str,
     *,
     timeout_s: float,
+    confined: RunsConfined | None = None,
 ) -> Made | Refused:
     """Commit these changes and no others.
 
@@ -110,25 +109,38 @@ async def commit_only(
             them that is not in the work tree.
         mine: what to commit.
         message: the whole commit message.
-        timeout_s: seconds for git, its hooks and the signing program; then they are ended.
+        timeout_s: seconds for git, its hooks and the signing program; then they are ended. If
+            hooks are confined, each of these has as long.
+        confined: runs hooks; without it, git runs them, as the person.
     """
+    has_hooks = bool(await find_hooks(repository, _ALL_HOOKS))
+    if confined is not None and has_hooks:
+        built = await build_commit(
+            repository, status, mine, message, confined=confined, timeout_s=timeout_s
+        )
+        if isinstance(built, str):
+            return Refused(built)
+        return await _take_in(repository, status, mine, built, confined, timeout_s)
     new = [change.path for change in mine if change.is_untracked]
     displaced = _displaced(mine, new)
     undo = [*new, *(change.path for change in displaced if not change.is_staged)]
     paths = [change.path for change in mine if change not in displaced]
-    add = ("add", "--intent-to-add")
-    commit = ("commit", "--quiet", "--only", "--cleanup=whitespace", "-m", message)
+    add = ("add", "--intent-to-add", *PATHS_FROM_INPUT)
+    commit = ("commit", "--quiet", "--only", "--cleanup=whitespace", *PATHS_FROM_INPUT)
     step, is_done, is_undone = "git add", False, True
     try:
-        ran = await repository.change(*add, paths=new, timeout_s=timeout_s) if new else Ran(0)
+        ran = Ran(0)
+        if new:
+            names = literally(new)
+            ran = await repository.change(*add, data=names, timeout_s=timeout_s)
         if ran.status == 0:
             step = "git commit"
             await _sync_staged(repository, mine)
             ran = await repository.change(
-                *commit,
-                paths=paths,
+                *(*commit, "-m", message),
+                data=literally(paths),
                 timeout_s=timeout_s,
-                has_hooks=bool(await _find_hooks(repository, _ALL_HOOKS)),
+                has_hooks=has_hooks,
             )
             is_done = ran.status == 0
     finally:
@@ -142,6 +154,31 @@ async def commit_only(
         left = "" if is_undone else "; new files are still marked in the index (git reset)"
         return Refused(reason + left)
     return await _settle(repository, status, after, mine)
+
+
+async def _take_in(
+    repository: Repository,
+    status: Status,
+    mine: Sequence[Change],
+    built: Built,
+    confined: RunsConfined,
+    timeout_s: float,
+) -> Made | Refused:
+    """Make a commit the newest one, and the index agree with it."""
+    changes = await _find_committed(repository, status.head, built.commit)
+    doubt = await _make_durable(repository, status.head, status, changes, built.commit)
+    # What a hook has left counts as well.
+    if why_not := doubt or await find_obstacle(repository, status):
+        return Refused(why_not)
+    if not repository.move_head(status.head, built.commit, f"commit: {built.subject}"):
+        return Refused("another git has committed meanwhile, or is at work")
+    committed = {os.fsdecode(one.path) for one in changes if not _is_folder(one)}
+    repository.restore_index(sorted(committed - _staged_by_others(status, mine)))
+    notes = (*built.notes, *await run_after(repository, confined, timeout_s))
+    after = await repository.status()
+    if isinstance(after, Absent):
+        return Refused(after.text)
+    return replace(await _settle(repository, status, after, mine), notes=notes)
 
 
 async def _sync_staged(repository: Repository, mine: Sequence[Change]) -> None:
@@ -187,14 +224,18 @@ async def _settle(
     head = after.head or ""
     changes = await _find_committed(repository, before.head, head)
     committed = [os.fsdecode(one.path) for one in changes if not _is_folder(one)]
-    staged_before = {change.path for change in before.changes if change.is_staged}
     mine_paths = {change.path for change in mine}
     stale = {change.path for change in after.changes if change.is_staged}
-    stale &= set(committed) - (staged_before - mine_paths)
+    stale &= set(committed) - _staged_by_others(before, mine)
     if stale:
         repository.restore_index(sorted(stale))
     added = tuple(storable(path) for path in committed if path not in mine_paths)
-    return Made(head, added, await _make_durable(repository, before.head, after, changes))
+    return Made(head, added, await _make_durable(repository, before.head, after, changes, head))
+
+
+def _staged_by_others(before: Status, mine: Sequence[Change]) -> set[str]:
+    staged = {change.path for change in before.changes if change.is_staged}
+    return staged - {change.path for change in mine}
 
 
 async def _find_committed(repository: Repository, old: str | None, head: str) -> list[FileChange]:
@@ -210,20 +251,24 @@ def _is_folder(change: FileChange) -> bool:
 
 
 async def _make_durable(
-    repository: Repository, old: str | None, after: Status, changes: Sequence[FileChange]
+    repository: Repository,
+    old: str | None,
+    after: Status,
+    changes: Sequence[FileChange],
+    head: str,
 ) -> str:
     """Let the disk keep the commit before anything is said of it; why it may not, if so.
 
     Objects that git found, because a command of the agent's had made them, were never synced. So
     all that the commit has and the one before it has not is synced, whoever wrote it.
     """
-    layout, head = await repository.layout(), after.head or ""
+    layout = await repository.layout()
     if isinstance(layout, Absent):
         return layout.text
     known = () if old is None else (f"^{old}",)
     ran = await repository.read("rev-list", "--format=%T", head, *known, "--")
     if ran.status != 0:
-        return _said(ran)
+        return said(ran)
     # Of each commit "commit", its id, and the tree that no entry names.
     found = [word for word in ran.out.decode().split() if word != "commit"]
     found += [one.new.oid for one in changes if one.new is not None]
@@ -239,24 +284,10 @@ async def _make_durable(
 async def _explain(repository: Repository, step: str, ran: Ran, timeout_s: float) -> str:
     if ran.was_ended:
         return f"{step} took more than {timeout_s:g} s (does a hook or the signing program wait?)"
-    hooks = await _find_hooks(repository) if step == "git commit" and ran.status == 1 else []
+    is_of_hook = step == "git commit" and ran.status == 1
+    hooks = list(await find_hooks(repository, _HOOKS)) if is_of_hook else []
     if len(hooks) == 1:
         step = f"the {hooks[0]} hook"
     elif hooks:
         step = f"a hook ({' or '.join(hooks)})"
-    return f"{step} failed: {_said(ran)}"
-
-
-async def _find_hooks(repository: Repository, names: Sequence[str] = _HOOKS) -> list[str]:
-    """The hooks that can prevent a commit, or others."""
-    folder = await find_hooks_folder(repository)
-    return [name for name in names if os.access(folder / name, os.X_OK)]
-
-
-def _said(ran: Ran) -> str:
-    """The first lines of what git and the hooks said."""
-    text = _COLOUR.sub("", (ran.err or ran.out).decode("utf-8", "replace"))
-    lines = ("".join(filter(str.isprintable, line)).strip() for line in text.splitlines())
-    told = [line for line in lines if line and not line.startswith("hint:")]
-    short = "; ".join(told[:SAID_LINE_COUNT_MAX])[:SAID_LENGTH_MAX]
-    return short or f"exit status {ran.status}"
+    return f"{step} failed: {said(ran)}"

@@ -29,6 +29,7 @@ async def commit(chat: Chat, message: str) -> None:
     Raises:
         UsageError: it is not known what the agent changed.
     """
+    from treadle.cli.confined_hooks import confined_by
     from treadle.workspace.commit import HOOK_S_MAX
     from treadle.workspace.git import Absent, Repository
     from treadle.workspace.message import plain_message
@@ -58,11 +59,16 @@ async def commit(chat: Chat, message: str) -> None:
     question = words("\n".join([f"commit “{text}”:", *lines]))
     if await chat.terminal.choose(question, [Choice("y", "yes"), Choice("n", "no")]) != "y":
         return
-    made = await commit_only(repository, status, mine, text, timeout_s=HOOK_S_MAX)
+    confined = confined_by(setup.sandbox(chat.sessions.folder))
+    made = await commit_only(
+        repository, status, mine, text, timeout_s=HOOK_S_MAX, confined=confined
+    )
     if isinstance(made, Refused):
         chat.tell(f"not committed: {made.reason}", "warn")
     else:
         chat.tell(f"committed {made.head[:7]} {text.splitlines()[0]}", "good")
+        for note in made.notes:
+            chat.tell(f"after its hooks {note}", "warn")
         if made.doubt:
             chat.tell(f"a power cut may undo it: {made.doubt}", "warn")
     chat.show_facts()

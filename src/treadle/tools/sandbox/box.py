@@ -54,31 +54,13 @@ from treadle.tools.sandbox.replaced_files import MountedFiles
 from treadle.tools.sandbox.steering import own_settings
 
 OF_SESSION: Final = (
-    "SSH_AUTH_SOCK",
-    "SSH_AGENT_PID",
-    "SSH_CLIENT",
-    "SSH_CONNECTION",
-    "SSH_TTY",
-    "GPG_AGENT_INFO",
-    "GPG_TTY",
-    "DBUS_SESSION_BUS_ADDRESS",
-    "XDG_RUNTIME_DIR",
-    "XDG_SESSION_ID",
-    "DISPLAY",
-    "WAYLAND_DISPLAY",
-    "XAUTHORITY",
-    "DOCKER_HOST",
-    "TMUX",
-    "TMUX_PANE",
-    "STY",
-    "WINDOWID",
-    "COLORTERM",
-    "LINES",
-    "COLUMNS",
-    "PWD",
-    "OLDPWD",
-    "SHLVL",
-    "_",
+    *("SSH_AUTH_SOCK", "SSH_AGENT_PID", "SSH_CLIENT", "SSH_CONNECTION"),
+    *("SSH_TTY", "GPG_AGENT_INFO", "GPG_TTY", "DBUS_SESSION_BUS_ADDRESS"),
+    *("XDG_RUNTIME_DIR", "XDG_SESSION_ID", "DISPLAY", "WAYLAND_DISPLAY"),
+    *("XAUTHORITY", "DOCKER_HOST", "TMUX", "TMUX_PANE"),
+    *("STY", "WINDOWID", "COLORTERM", "LINES"),
+    *("COLUMNS", "PWD", "OLDPWD", "SHLVL"),
+    *("_"),
 )
 """Variables that lead to sockets outside, or change from one terminal to the next."""
 _TAKEN_FROM_GIT: Final = (
@@ -197,6 +179,7 @@ class Sandbox:
         *,
         wants_network: bool,
         settings: tuple[Setting, ...] = (),
+        scratch: tuple[str, ...] = (),
     ) -> Iterator[Launch]:
         """Make ready to run a program, and put things right afterwards. May take milliseconds.
 
@@ -205,6 +188,7 @@ class Sandbox:
             cwd: the folder it begins in, beneath the workspace.
             wants_network: as in `standing`.
             settings: those of git that a person lets it write.
+            scratch: folders that it may change besides, without links in their names.
 
         Raises:
             ToolFailure: something stands in the workspace that could not be protected.
@@ -216,7 +200,11 @@ class Sandbox:
         protected = replace(
             protected, shut=tuple(one for one in protected.shut if one not in opened)
         )
-        mounts = replace(mounts, shut=tuple(one for one in mounts.shut if one not in opened))
+        mounts = replace(
+            mounts,
+            shut=tuple(one for one in mounts.shut if one not in opened),
+            writable=(*mounts.writable, *scratch),
+        )
         written = OpenSettings(opened, settings)
         # What a run that was killed has left.
         undone = undo((*protected.absent, *find_strangers(protected.stubs)))

@@ -1,0 +1,57 @@
+"""Git's hooks of a commit, in the sandbox of the agent's commands: what knows both of them."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from pathlib import Path
+
+from msgspec import Struct
+
+from treadle.tools.failure import ToolFailure
+from treadle.tools.process import Cause, run
+from treadle.tools.sandbox.box import Sandbox
+from treadle.workspace.git import OUT_SIZE_MAX
+from treadle.workspace.hooks import RunsConfined
+from treadle.workspace.process import NOT_STARTED, Ran
+
+
+def confined_by(sandbox: Sandbox) -> RunsConfined | None:
+    """Who runs hooks in a sandbox; nobody if the person wants none: then git runs them."""
+    return None if sandbox.is_off else _InSandbox(sandbox)
+
+
+class _InSandbox(Struct, frozen=True):
+    sandbox: Sandbox
+
+    async def __call__(
+        self, argv: tuple[str, ...], folder: Path, scratch: Path, timeout_s: float
+    ) -> tuple[Ran, tuple[str, ...]]:
+        """As the port says. Without anything that holds commands nothing is started."""
+        if refused := self.sandbox.standing().refused:
+            return Ran(NOT_STARTED, err=refused.encode()), ()
+        said = bytearray()
+        held_notes: tuple[str, ...] = ()
+        try:
+            with self.sandbox.launch(
+                argv, str(folder), wants_network=False, scratch=(str(scratch),)
+            ) as launch:
+                ended = await run(
+                    launch.argv,
+                    cwd="/",
+                    env=launch.env,
+                    timeout_s=timeout_s,
+                    sink=lambda data: said.extend(data[: OUT_SIZE_MAX - len(said)]),
+                    pass_fds=launch.pass_fds,
+                    spares_leader=True,
+                )
+                status = -signal.SIGKILL
+                if ended.cause is Cause.EXIT:
+                    held = launch.held(said.decode("utf-8", "replace"))
+                    status, held_notes = held.exit_code, held.notes
+        except (ToolFailure, OSError) as error:
+            return Ran(NOT_STARTED, err=str(error).encode()), ()
+        if ended.cause is Cause.CANCEL:
+            raise asyncio.CancelledError
+        was_ended = ended.cause is Cause.TIMEOUT
+        return Ran(status, bytes(said), was_ended=was_ended), (*held_notes, *launch.notes())
