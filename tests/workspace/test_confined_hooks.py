@@ -203,6 +203,38 @@ async def test_a_hook_that_commits_meanwhile_is_not_run_over(repo: Repo, backend
     assert repo.message == "theirs"
 
 
+async def test_links_that_a_hook_leaves_do_not_make_git_write_elsewhere(
+    repo: Repo, backend: str, tmp_path: Path
+) -> None:
+    """A commit writes its message, names of files and branches wherever such a link leads."""
+    names = ("COMMIT_EDITMSG", "index", "logs/HEAD", "packed-refs", "logs/refs/heads/main")
+    outside = tmp_path / "outside"
+    repo.git("worktree", "add", "-q", "tree")
+    repo.write(".git/info/exclude", "tree\n")
+    for where, count in ((".git", 5), (".git/worktrees/tree", 3)):
+        for name in names[:count]:
+            outside.mkdir()
+            target = outside / "file"
+            saved = (repo.path / where / name).read_bytes() if name == "index" else b""
+            target.write_bytes(saved)
+            repo.hook("post-commit", f"ln -sf {target} {where}/{name}")
+            agent = agent_of(repo, backend)
+            await agent.begin()
+            repo.write("a.py", f"{where} {name}\n")
+            result = await agent.end(edited("a.py"))
+            tree = Repo(repo.path / "tree") if "tree" in where else repo
+            assert name in result.note
+            [aside] = (repo.path / where).glob(f"{name}.*.put-aside")
+            aside.unlink()
+            tree.git("reset", "-q")
+            repo.hook("post-commit", "true")
+            tree.git("commit", "--allow-empty", "-m", "$(touch canary)")
+            tree.git("pack-refs", "--all")
+            assert (target.read_bytes(), [*outside.iterdir()]) == (saved, [target]), name
+            target.unlink()
+            outside.rmdir()
+
+
 async def test_hooks_where_nothing_holds_commands_do_not_run(repo: Repo, tmp_path: Path) -> None:
     repo.hook("pre-commit", f"touch {tmp_path}/ran")
     agent = agent_of(repo, "")

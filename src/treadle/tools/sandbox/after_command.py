@@ -25,7 +25,7 @@ from treadle.tools.sandbox.git_settings import (
     find_steps,
     places_of_steps,
 )
-from treadle.tools.sandbox.gitlinks import find_gitlinks, find_strange_indexes
+from treadle.tools.sandbox.gitlinks import find_gitlinks, find_links, find_strange_indexes
 from treadle.tools.sandbox.protected import ClosedError, LinkError, find_protected
 from treadle.tools.sandbox.put_back import put_aside
 from treadle.tools.sandbox.repositories import (
@@ -51,7 +51,8 @@ class Before(Struct, frozen=True):
     `places` are protected: every `.git`, but for those that name a folder that is not there, or
     cannot be looked into, which are `dangling`. `modules` are repositories of submodules. `bare`
     are bare layouts, with a digest of what git would run there. `steps` are commands that a rebase
-    would have run. `closed` are folders that could not be looked into.
+    would have run. `links` stand where git writes. `closed` are folders that could not be looked
+    into.
     """
 
     places: frozenset[Path]
@@ -59,6 +60,7 @@ class Before(Struct, frozen=True):
     modules: frozenset[Path]
     bare: Mapping[Path, str]
     steps: frozenset[bytes]
+    links: frozenset[Path]
     closed: frozenset[Path]
 
 
@@ -81,6 +83,7 @@ def look_before(found: Iterable[Found]) -> Before:
         frozenset(module for folder in real for module in modules_of(folder)),
         {bare: _digest(bare) for one in found for bare in one.bare},
         frozenset(step for folder in real for step in _steps_in(folder)),
+        frozenset(link for folder in real for link in find_links(folder)),
         frozenset(folder for one in found for folder in one.closed),
     )
 
@@ -211,6 +214,9 @@ class _Look:
         """What may have come to be in a repository that itself is as it was."""
         for index in find_strange_indexes(git_folder):
             self._put_aside(index, "it is no file")
+        for link in list(find_links(git_folder)):
+            if link not in self._before.links:
+                self._put_aside(link, "git would write where this link leads")
         for module in modules_of(git_folder):
             if module not in self._before.modules:
                 self._judge(module, module)

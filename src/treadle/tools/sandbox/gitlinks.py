@@ -1,14 +1,17 @@
-"""Which folders an index has for repositories of their own: git looks into these by itself."""
+"""What in a folder of git leads elsewhere: entries for other repositories, and links."""
 
 from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from treadle import helper_programs
-from treadle.tools.sandbox.repositories import ODD
+from treadle.tools.sandbox.git_settings import places_of_steps
+from treadle.tools.sandbox.repositories import ODD, entries_of, modules_of
 
 _MODE: Final = b"\0\0\xe0\0"
 """The mode of such an entry, as it stands in every version of the file."""
@@ -22,6 +25,24 @@ def find_strange_indexes(git_folder: Path) -> list[Path]:
     """What stands in the place of an index and is no file, as a pipe that git would wait for."""
     indexes = (git_folder / "index", *sorted(git_folder.glob("sharedindex.*")))
     return [path for path in indexes if os.path.lexists(path) and not path.is_file()]
+
+
+def find_links(git_folder: Path) -> Iterator[Path]:
+    """Symbolic links in the place of files that git writes by their names, following links.
+
+    The index, `COMMIT_EDITMSG`, `packed-refs` and the like, and reflogs; a commit would write its
+    message, or the names of files, wherever they lead. Branches and objects are replaced.
+    """
+    for module in (git_folder, *modules_of(git_folder)):
+        for folder in places_of_steps(module):
+            with suppress(OSError):
+                yield from (entry for entry in entries_of(folder) if entry.is_symlink())
+            for where, folders, files in os.walk(folder / "logs"):
+                yield from (
+                    path
+                    for path in (Path(where, name) for name in (*folders, *files))
+                    if path.is_symlink()
+                )
 
 
 def find_gitlinks(git_folder: Path) -> tuple[str, ...] | None:
