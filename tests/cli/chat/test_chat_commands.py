@@ -51,10 +51,14 @@ def test_commands_of_the_command_line_run_and_the_chat_goes_on(
         talk.type("/export" + ENTER)
         talk.wait_for(lambda _: len([*repository.glob("treadle-*.md")]) == count)  # noqa: B023
         talk.wait_for(is_at_rest)
+    hook, outside = repository / ".git/hooks/pre-commit", repository.parent / "outside"
+    hook.write_text(f"#!/bin/sh\necho ran > hooked\necho ran > {outside}\ntrue\n")
+    hook.chmod(0o755)
     talk.say("/commit fix: add", "commit “fix: add”")
     talk.answer("y")
     talk.wait_for("committed ")
     assert talk.leave() == 0
+    assert ((repository / "hooked").exists(), outside.exists()) == (True, False)
     log = subprocess.run(
         ["git", "log", "-1", "--format=%s", "--name-only"],
         cwd=repository,
