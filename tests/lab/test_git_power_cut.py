@@ -20,23 +20,32 @@ from lab.git_traced import (
 )
 from lab.layers import SEED
 
-TURN = """
+WRITES = """
 [[replies]]
 text = "I write."
 calls = [
   { tool = "write_file", arguments = { path = "a.txt", content = "changed\\n" } },
   { tool = "write_file", arguments = { path = "new/b.txt", content = "new\\n" } },
 ]
-
+"""
+RUNS = """
 [[replies]]
 text = "I run something."
 [[replies.calls]]
 tool = "bash"
 arguments = { command = "echo c > c.txt; ARMED git add c.txt" }
-
+"""
+DONE = """
 [[replies]]
 text = "It is done."
 """
+HOOKS = {
+    "off": "date +%s%N > made-by-hook; git add made-by-hook",
+    # What it writes is not in the trace: nothing of the lab reaches into the sandbox.
+    "workspace-write": 'test -n "$GIT_INDEX_FILE" && ! touch /etc/passwd 2> /dev/null',
+}
+"""What the hook does, by what holds it."""
+COMMIT_COUNTS = {"off": 2, "workspace-write": 1}
 STATE_COUNT_MAX = 60
 WHO = ("-c", "user.name=Ada", "-c", "user.email=ada@example.com")
 
@@ -47,9 +56,14 @@ def git(folder: Path, *arguments: str) -> str:
     return done.stdout
 
 
+@pytest.fixture(params=HOOKS)
+def level(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture
-def work(fast_folder: Path) -> Path:
-    """A repository with a commit, and a hook that puts something into the next ones."""
+def work(fast_folder: Path, level: str) -> Path:
+    """A repository with a commit and a hook; without a sandbox it puts something into the next."""
     folder = fast_folder / "work"
     (folder / "kept").mkdir(parents=True)
     (folder / "a.txt").write_text("old\n")
@@ -58,21 +72,22 @@ def work(fast_folder: Path) -> Path:
     git(folder, "add", ".")
     git(folder, "commit", "--quiet", "-m", "first")
     hook = folder / ".git/hooks/pre-commit"
-    hook.write_text("#!/bin/sh\ndate +%s%N > made-by-hook\ngit add made-by-hook\n")
+    hook.write_text(f"#!/bin/sh\n{HOOKS[level]}\n")
     hook.chmod(0o755)
     return folder
 
 
-def take_turn(library: Path, folder: Path, work: Path) -> bytes:
-    """A turn of the real command with two commits; the file calls of it and of its gits."""
+def take_turn(library: Path, folder: Path, work: Path, level: str) -> bytes:
+    """A turn of the real command with commits; the file calls of it and of its gits."""
     config = folder / "gitconfig"
     config.write_text("[user]\nname = Ada\nemail = ada@example.com\n")
     armed = {"LD_PRELOAD": str(library), "CRASH_DIR": str(folder), "HOME": str(folder)}
     armed["CRASH_TRACE"] = str(folder / "trace")
     words = " ".join(f"{name}={value}" for name, value in armed.items())  # commands get none of it
-    (folder / "turn.toml").write_text(TURN.replace("ARMED", words))
+    turn = WRITES + DONE if level != "off" else WRITES + RUNS.replace("ARMED", words) + DONE
+    (folder / "turn.toml").write_text(turn)
     own = {"TREADLE_HOME": str(folder / "home"), "GIT_CONFIG_GLOBAL": str(config)}
-    free = ("--approval-mode", "auto", "--sandbox", "off")
+    free = ("--approval-mode", "auto", "--sandbox", level)
     done = subprocess.run(
         [sys.executable, "-m", "treadle", "-p", "go", "-m", f"scripted:{folder}/turn.toml", *free],
         cwd=work,
@@ -87,13 +102,13 @@ def take_turn(library: Path, folder: Path, work: Path) -> bytes:
 
 
 @pytest.fixture
-def replay(shim_library: Path, fast_folder: Path, work: Path) -> GitReplay:
+def replay(shim_library: Path, fast_folder: Path, work: Path, level: str) -> GitReplay:
     """A turn of the command, call by call; the folders are as they were before it."""
     home, start = fast_folder / "home", fast_folder / "start"
     home.mkdir()
     shutil.copytree(work, start)
-    trace = take_turn(shim_library, fast_folder, work)
-    assert git(work, "log", "--format=%s").count("\n") == 3
+    trace = take_turn(shim_library, fast_folder, work, level)
+    assert git(work, "log", "--format=%s").count("\n") == 1 + COMMIT_COUNTS[level]
     shutil.rmtree(work)
     shutil.rmtree(home)
     home.mkdir()
@@ -101,7 +116,9 @@ def replay(shim_library: Path, fast_folder: Path, work: Path) -> GitReplay:
     return GitReplay(trace, [home, work / ".git"])
 
 
-def test_what_a_record_says_of_git_is_so_after_any_power_cut(replay: GitReplay, work: Path) -> None:
+def test_what_a_record_says_of_git_is_so_after_any_power_cut(
+    replay: GitReplay, work: Path, level: str
+) -> None:
     known: set[object] = set()
     found: dict[str, None] = {}
     named_most = 0
@@ -119,11 +136,11 @@ def test_what_a_record_says_of_git_is_so_after_any_power_cut(replay: GitReplay, 
         if found:
             break
     assert list(found) == []
-    assert named_most >= 5
+    assert named_most >= 1 + 2 * COMMIT_COUNTS[level]
 
 
 def test_no_branch_names_what_is_not_on_the_disk_while_git_commits(
-    replay: GitReplay, work: Path
+    replay: GitReplay, work: Path, level: str
 ) -> None:
     moved = 0
     for call, disk in replay.disks():
@@ -132,4 +149,4 @@ def test_no_branch_names_what_is_not_on_the_disk_while_git_commits(
         moved += 1
         put(disk.with_names_kept(), work / ".git", work / ".git")
         assert check_history(work) == []
-    assert moved == 2
+    assert moved == COMMIT_COUNTS[level]
