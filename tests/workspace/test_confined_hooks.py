@@ -200,7 +200,7 @@ async def test_a_hook_that_commits_meanwhile_is_not_run_over(repo: Repo, backend
     result = await agent.end(edited("a.py"))
     assert result.commit is None
     assert "another git has committed meanwhile" in result.note
-    assert repo.message == "theirs"
+    assert (repo.message, repo.short_status) == ("theirs", [" M a.py"])
 
 
 async def test_links_that_a_hook_leaves_do_not_make_git_write_elsewhere(

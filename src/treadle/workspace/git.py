@@ -306,13 +306,14 @@ class Repository:
             out_size_max=OUT_SIZE_MAX,
         )
 
-    def restore_index(self, paths: Iterable[str]) -> bool:
-        """Make the index hold for these files what HEAD holds; says whether that worked.
+    def restore_index(self, paths: Iterable[str], commit: str = "") -> bool:
+        """Make the index hold for these files what HEAD holds, or a commit; whether that worked.
 
         Not a coroutine on purpose, and out of reach of the keyboard's interrupt: it undoes a step,
         and must not be cut short by the cancellation that made it necessary.
         """
-        return self._change_now("reset", "--quiet", *PATHS_FROM_INPUT, data=literally(paths))
+        what = ("reset", "--quiet", *filter(None, [commit]), *PATHS_FROM_INPUT)
+        return self._change_now(*what, data=literally(paths))
 
     def move_head(self, old: str | None, new: str, reason: str) -> bool:
         """Make a commit the newest of the branch, if the one before it still is.

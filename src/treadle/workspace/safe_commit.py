@@ -170,10 +170,13 @@ async def _take_in(
     # What a hook has left counts as well.
     if why_not := doubt or await find_obstacle(repository, status):
         return Refused(why_not)
-    if not repository.move_head(status.head, built.commit, f"commit: {built.subject}"):
-        return Refused("another git has committed meanwhile, or is at work")
     committed = {os.fsdecode(one.path) for one in changes if not _is_folder(one)}
-    repository.restore_index(sorted(committed - _staged_by_others(status, mine)))
+    paths = sorted(committed - _staged_by_others(status, mine))
+    # First the index: a crash behind this leaves the changes staged, and not their reversal.
+    repository.restore_index(paths, built.commit)
+    if not repository.move_head(status.head, built.commit, f"commit: {built.subject}"):
+        repository.restore_index(paths)
+        return Refused("another git has committed meanwhile, or is at work")
     notes = (*built.notes, *await run_after(repository, confined, timeout_s))
     after = await repository.status()
     if isinstance(after, Absent):
