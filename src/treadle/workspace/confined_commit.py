@@ -170,7 +170,7 @@ class _Building(Struct, frozen=True):
         return text, tuple(dict.fromkeys(notes))
 
     async def _setting(self, name: str) -> str:
-        ran = await self.repository.read("config", "--type=bool", "--get", name)
+        ran = await self.repository.read("config", "--bool", "--get", name)
         return ran.out.decode().strip()
 
     async def _git(self, *arguments: str, data: bytes = b"", step: str = "") -> str:
