@@ -238,7 +238,9 @@ def _one_more_turn(served: Served, folder: Path) -> list[Row]:
     store = LocalStore(Places(home / "data", home / "state", home / "config"))
     random = Random(7)
     entries = [one for number in range(MESSAGES // 4) for one in _turn(random, number)]
-    thread = store.adopt(_journal(f"T-00000000-0000-7000-8000-{next(_ids):012x}", entries))
+    thread = store.adopt(
+        _journal(f"T-00000000-0000-7000-8000-{next(_ids):012x}", entries)
+    ).header.thread
     with proxied(served.port) as proxy:
         account = Account(url=proxy.url, token=served.owner_token(), user="owner")
         with HttpRemote(account) as remote:

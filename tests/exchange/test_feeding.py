@@ -198,7 +198,7 @@ def test_a_longer_session_has_another_id_only_if_it_is_imported_again() -> None:
 @pytest.mark.parametrize("source", ["claude-code", "codex"])
 def test_a_store_takes_the_thread_in_and_can_go_on_with_it(source: str, shelf: Shelf) -> None:
     draft = draft_of(one(source, CLAUDE if source == "claude-code" else CODEX))
-    assert shelf.store.adopt(draft.data) == draft.thread
+    assert shelf.store.adopt(draft.data).header.thread == draft.thread
     with_more = shelf.store.open(draft.thread)
     with_more.stage(UserInput(Message.user("go on")))
     with_more.commit()

@@ -342,7 +342,7 @@ def test_a_fork_is_told_from_its_beginning_and_its_journals_travel_together(
     data = join([base, own])
     assert split(data) == [base.data, own.data]
     other = Shelf(tmp_path_factory.mktemp("other"))
-    assert [other.store.adopt(one) for one in split(data)] == [parent, fork.thread_id]
+    assert [other.store.adopt(one).header.thread for one in split(data)] == [parent, fork.thread_id]
     assert other.store.load(fork.thread_id).fold.conversation[0].content == "one"
 
 

@@ -203,7 +203,7 @@ def _foreign_journal() -> bytes:
 
 async def _play_import(store: LocalStore, world: World) -> None:
     world.note(Adopted(FOREIGN_THREAD))
-    thread = store.adopt(FOREIGN)
+    thread = store.adopt(FOREIGN).header.thread
     last = store.scan(thread).records[-1]
     world.note(Acked(thread, last.seq, last.hash, len(FOREIGN)))
 

@@ -151,7 +151,7 @@ def test_a_journal_is_taken_in_whole_and_only_once(shelf: Shelf) -> None:
             with pytest.raises(UsageError, match="no intact journal"):
                 shelf.store.adopt(data[:cut])
     assert shelf.store.ids() == []
-    assert shelf.store.adopt(data) == parent
+    assert shelf.store.adopt(data).header.thread == parent
     assert contents(shelf, parent) == ["one", "first", "two", "second"]
 
 
@@ -166,8 +166,8 @@ def test_a_fork_is_taken_in_only_where_its_base_is(shelf: Shelf) -> None:
     shelf.snapshot(parent).unlink()
     with pytest.raises(DamagedJournalError, match="gone"):
         shelf.store.adopt(data)
-    assert shelf.store.adopt(whole) == parent
-    assert shelf.store.adopt(data) == child
+    assert shelf.store.adopt(whole).header.thread == parent
+    assert shelf.store.adopt(data).header.thread == child
 
 
 class _WrittenWhileRead(WatchedDisk):

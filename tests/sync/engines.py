@@ -29,6 +29,7 @@ def engine_of(
     random: Random,
     now: Callable[[], str] | None = None,
     host: str = "here",
+    fetches_at_a_time: int = 1,
     **pending: Any,
 ) -> Engine:
     """An engine over a store and a server."""
@@ -41,6 +42,7 @@ def engine_of(
         now=now or store.now,
         random=random.random,
         host=host,
+        fetches_at_a_time=fetches_at_a_time,
     )
 
 

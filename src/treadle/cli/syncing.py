@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import Final
 
 from treadle.runtime.own import own_redactor
 from treadle.secrets.exit_scan import Looker
@@ -15,6 +16,9 @@ from treadle.sync.cursors import Cursors
 from treadle.sync.engine import Engine
 from treadle.sync.kit import Looks, Progress
 from treadle.sync.pending import Pending
+
+FETCHES_AT_A_TIME: Final = 8
+"""As many as there are connections: most of a fetch is waiting for the disk and the network."""
 
 
 @contextmanager
@@ -48,5 +52,6 @@ def open_engine(
             random=random.random,
             looks=looks or Looker(own_redactor()).look,
             progress=progress,
+            fetches_at_a_time=FETCHES_AT_A_TIME,
         )
         yield engine, cursors, remote

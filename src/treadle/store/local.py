@@ -253,7 +253,7 @@ class LocalStore:
             fold.apply(seq, journal.head.at, entry)
         return self._writer(fold, journal, lock)
 
-    def adopt(self, data: bytes, *, is_mine: bool = False) -> str:
+    def adopt(self, data: bytes, *, is_mine: bool = False) -> ThreadFold:
         """Take in a whole journal that another store or an import has made; all of it or nothing.
 
         It is marked as made elsewhere: nothing that was allowed in it counts here.
@@ -263,7 +263,7 @@ class LocalStore:
             is_mine: whether it comes from this user's own server.
 
         Returns:
-            The thread's id.
+            Its fold, as far as this version of Treadle can fold it.
 
         Raises:
             UsageError: it is no intact journal, or there is a thread of this id already.
@@ -276,7 +276,7 @@ class LocalStore:
             raise UsageError(f"this is no intact journal: {found.reason or 'it holds no record'}")
         header = header_of(found.records[0])
         thread_id = header.thread
-        self._reader.fold_of(found.records)
+        fold, _ = self._reader.fold_of(found.records)
         if not is_thread_id(thread_id):
             raise UsageError(f"{thread_id!r} is no thread id")
         with told_as("make", self.folders.threads):
@@ -296,7 +296,7 @@ class LocalStore:
                 raise
         finally:
             self._disk.close(lock)
-        return thread_id
+        return fold
 
     def _check_adopted(self, header: ThreadCreated) -> None:
         """What it goes on from may have been scrubbed or removed while it was taken in."""

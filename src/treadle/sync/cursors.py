@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable
 from contextlib import suppress
 from hashlib import sha256
+from threading import Lock
 from typing import Final
 
 import msgspec
@@ -101,6 +102,7 @@ class Cursors:
         self.folder = f"{self._root}/{digest[:16]}"
         self.url = url
         self.user = user
+        self._adding = Lock()
 
     def new(self) -> Cursor:
         """The cursor of a thread of which the server has nothing yet."""
@@ -166,6 +168,11 @@ class Cursors:
         return frozenset(
             one for one in found if is_thread_id(one.thread_id) and _SHA256.fullmatch(one.sha256)
         )
+
+    def add_missing(self, missing: Iterable[Missing]) -> None:
+        """Add to them; may be done by several threads at a time. Raises as `set_missing`."""
+        with self._adding:
+            self.set_missing(self.missing() | frozenset(missing))
 
     def set_missing(self, missing: Iterable[Missing]) -> None:
         """Keep which outputs are to be looked for again: `OUTPUT_COUNT_MAX` at most, durably.

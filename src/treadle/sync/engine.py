@@ -45,6 +45,8 @@ class Engine:
         looks: what looks for secrets in what is about to leave.
         host: what people call this machine; by default its name.
         progress: is told how many of the threads in question are done.
+        fetches_at_a_time: how many threads that are new here are fetched at a time; with more than
+            one, several threads of this process use the store and the remote.
     """
 
     def __init__(
@@ -59,9 +61,13 @@ class Engine:
         looks: Looks = _sees_nothing,
         host: str | None = None,
         progress: Progress = lambda _done, _all: None,
+        fetches_at_a_time: int = 1,
     ) -> None:
         name = os.uname().nodename if host is None else host
-        self._kit = Kit(store, remote, cursors, pending, now, random, looks, name, progress)
+        self._kit = Kit(
+            *(store, remote, cursors, pending, now, random, looks, name, progress),
+            fetches_at_a_time,
+        )
 
     def sync(
         self,

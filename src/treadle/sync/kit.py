@@ -25,7 +25,7 @@ class Kit(Struct, frozen=True):
     """The parts.
 
     `now` gives UTC in the form of records, `random` a number from 0 to 1. `host` is what people
-    call this machine.
+    call this machine. With more than one of `fetches_at_a_time` threads share store and remote.
     """
 
     store: LocalStore
@@ -37,6 +37,7 @@ class Kit(Struct, frozen=True):
     looks: Looks
     host: str = ""
     progress: Progress = lambda _done, _all: None
+    fetches_at_a_time: int = 1
 
 
 class Problem(Struct, frozen=True):

@@ -146,4 +146,4 @@ def _has_both(kit: Kit, one: Missing) -> bool:
 
 def _note_missing(kit: Kit, thread_id: str, names: Iterable[str]) -> None:
     if new := {Missing(thread_id, name) for name in names}:
-        kit.cursors.set_missing(kit.cursors.missing() | new)
+        kit.cursors.add_missing(new)

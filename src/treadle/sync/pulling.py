@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import Final
 
 from msgspec import Struct
@@ -18,7 +19,8 @@ from treadle.errors import (
 )
 from treadle.store.reading import header_of
 from treadle.sync.conflicts import settle_place
-from treadle.sync.kit import Kit, Told
+from treadle.sync.cursors import Cursor
+from treadle.sync.kit import Kit
 from treadle.sync.outputs import fetch_outputs
 from treadle.sync.survey import Survey
 from treadle.thread.codec import UnknownEntryError
@@ -41,8 +43,24 @@ class _Fetched(Struct, frozen=True):
     header: ThreadCreated
 
 
-def take_in(kit: Kit, told: Told, thread_id: str) -> list[str]:
+class Taken(Struct, frozen=True):
+    """A thread that was taken in: how far it is synced, and what is to be told of it.
+
+    One that `is_trashed` is among the threads still, and its cursor is not kept: see `put_away`.
+    """
+
+    thread_id: str
+    cursor: Cursor
+    is_trashed: bool
+    notes: tuple[str, ...]
+
+
+def take_in(kit: Kit, locks: dict[str, Lock], thread_id: str) -> list[Taken]:
     """Take in a thread of the server, and what it goes on from, if that is not here.
+
+    May be done for several threads at a time. A process that dies at any moment leaves whole
+    threads: one without a cursor is brought together with the server's by the next sync, and what
+    the server says of it is asked for again, because that is noted after all cursors.
 
     Nothing that was allowed in it counts here, as with every thread that was made elsewhere. What
     hangs on a thread that is private here is not taken in: removing it from the server would tell
@@ -50,7 +68,8 @@ def take_in(kit: Kit, told: Told, thread_id: str) -> list[str]:
 
     Args:
         kit: the parts.
-        told: what is reported.
+        locks: who takes in which thread at this moment; the same for all that do so: several forks
+            may go on from one thread.
         thread_id: the thread.
 
     Returns:
@@ -63,20 +82,30 @@ def take_in(kit: Kit, told: Told, thread_id: str) -> list[str]:
         StoreError: as `LocalStore.adopt`; what it goes on from may have been taken in.
         UsageError: the same.
     """
-    taken: list[str] = []
+    taken: list[Taken] = []
     for journal in reversed(_fetched(kit, thread_id)):
         one = journal.header.thread
-        if _is_here(kit, one):
-            continue  # the thread, or what it goes on from, has come meanwhile, or was made here
-        for note in fetch_outputs(kit, one, journal.found.records):
-            told.add("notes", note)
-        kit.store.adopt(journal.data, is_mine=True)
-        taken.append(one)
-        settle_place(kit, one)
-        last = journal.found.head
-        cursor = replace(kit.cursors.new(), seq=last.seq, hash=last.hash, size=last.size)
-        kit.cursors.put(one, cursor)
+        with locks.setdefault(one, Lock()):
+            if _is_here(kit, one):
+                continue  # it, or what it goes on from, has come meanwhile, or was made here
+            notes = fetch_outputs(kit, one, journal.found.records)
+            fold = kit.store.adopt(journal.data, is_mine=True)
+            last = journal.found.head
+            cursor = replace(kit.cursors.new(), seq=last.seq, hash=last.hash, size=last.size)
+            if not fold.is_trashed:
+                kit.cursors.put(one, cursor)
+            taken.append(Taken(one, cursor, fold.is_trashed, notes))
     return taken
+
+
+def put_away(kit: Kit, taken: Taken) -> None:
+    """Move a thread to the trash, whose last word is that; then its cursor is kept.
+
+    It takes its sub-agents' threads with it, so nobody may be taking in any thread meanwhile.
+    Raises as `settle_place`, and `Cursors.put`.
+    """
+    settle_place(kit, taken.thread_id)
+    kit.cursors.put(taken.thread_id, taken.cursor)
 
 
 def _fetched(kit: Kit, thread_id: str) -> list[_Fetched]:

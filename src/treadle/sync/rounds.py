@@ -8,6 +8,8 @@ that was stopped anywhere is finished by the next one.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping
+from functools import partial
+from threading import Lock
 from typing import Final
 
 from msgspec.structs import replace
@@ -37,8 +39,9 @@ from treadle.sync.kit import Kit, OnConflict, Problem, Told
 from treadle.sync.noting import Notes
 from treadle.sync.ordering import in_order
 from treadle.sync.pending import Conflict, Entry, Sending, with_conflict
-from treadle.sync.pulling import take_in
+from treadle.sync.pulling import Taken, put_away, take_in
 from treadle.sync.pushing import push_all, refuse_secrets, replace_all, send_anew
+from treadle.sync.read_ahead import ReadAhead
 from treadle.sync.refusals import LOST_SCRUB, removed_with, why_refused
 from treadle.sync.shareable import ShareableThread, shareable
 from treadle.sync.survey import Survey, Wish, end_of
@@ -91,6 +94,7 @@ class Round:
         self._left: frozenset[str] = frozenset()
         self._at = ""
         """The thread that is being worked on."""
+        self._arrivals: ReadAhead[list[Taken]]
 
     def leave(self, thread_ids: Iterable[str]) -> None:
         """These are left alone in this round; what hangs on them waits."""
@@ -119,14 +123,19 @@ class Round:
                 self._notes.done(one)
         folders = self._kit.store.folders
         here = {*folders.ids(), *folders.ids(in_trash=True)}
+        order = list(in_order(plan, here, self._survey))
+        fetched = [one for one in order if plan[one] is Operation.FETCH]
+        take = partial(take_in, self._kit, dict[str, Lock]())
+        self._arrivals = ReadAhead(take, fetched, self._kit.fetches_at_a_time)
         done = 0
         try:
-            for thread_id in in_order(plan, here, self._survey):
-                self._at = thread_id
-                self._attempt(thread_id, plan[thread_id], heads.get(thread_id))
-                if plan[thread_id] is not Operation.NOTHING:
-                    done += 1
-                    self._kit.progress(done, len(busy))
+            with self._arrivals:
+                for thread_id in order:
+                    self._at = thread_id
+                    self._attempt(thread_id, plan[thread_id], heads.get(thread_id))
+                    if plan[thread_id] is not Operation.NOTHING:
+                        done += 1
+                        self._kit.progress(done, len(busy))
             self._tell_unscrubbed(plan)
         except RemoteUnavailableError as error:
             self._notes.fail(self._at, error.message)
@@ -263,8 +272,14 @@ class Round:
         self._notes.done(thread_id)
 
     def _fetch(self, thread_id: str, head: ThreadHead | None = None) -> None:
-        for one in take_in(self._kit, self._told, thread_id):
-            self._told.add("received", one)
+        taken = self._arrivals.take(thread_id)
+        if any(one.is_trashed for one in taken):
+            self._arrivals.wait()
+        for one in taken:
+            self._tell_all(one.notes)
+            self._told.add("received", one.thread_id)
+        for one in filter(lambda one: one.is_trashed, taken):
+            put_away(self._kit, one)
 
     def _pull(self, thread_id: str, head: ThreadHead | None = None) -> None:
         if not self._may_write:

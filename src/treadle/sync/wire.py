@@ -67,7 +67,7 @@ class Wire:
 
     def __init__(self, url: str, token: str) -> None:
         host = urlsplit(url).hostname or ""
-        limits = httpx2.Limits(max_connections=8, max_keepalive_connections=2)
+        limits = httpx2.Limits(max_connections=8, max_keepalive_connections=8)
         self.url = url
         self._client = httpx2.Client(
             base_url=url,
