@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from threading import Barrier
 
@@ -224,6 +225,9 @@ def test_a_restarted_postgresql_is_used_again(
     try:
         people = populate(database)
         push(people, HEADER)
+        with ExitStack() as several:  # all that are kept break
+            for _ in range(5):
+                several.enter_context(database.read())
         postgres.kill_backends(url.rpartition("/")[2].partition("?")[0])
         assert kept(people, HEADER.thread) == HEADER.data
         postgres.stop_immediately()

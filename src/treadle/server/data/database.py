@@ -5,21 +5,24 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 from time import monotonic
 from typing import Any, Final, Literal, TypeVar
 
-from psycopg import ClientCursor
+from psycopg import OperationalError
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy.engine import RootTransaction
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import QueuePool
 
 from treadle.errors import ConfigError, StoreError
+from treadle.server.data import round_trips
 from treadle.server.data.failures import AgainError, told, unavailable
 from treadle.server.data.migrating import migrate, state_of
+from treadle.server.data.round_trips import Question
 from treadle.server.problems import Refusal
 from treadle.store.write_ahead import set_journal_mode
 
@@ -35,6 +38,7 @@ connection."""
 _WRITES: Final = "treadle_writes"
 _WAITS_MS: Final = "treadle_waits_ms"
 _TRUNCATES: Final = "treadle_truncates"
+_QUESTIONS: Final = "treadle_questions"
 
 _MAKING: Final = Lock()
 """Held while a file is made: no thread opens it before whoever made it has closed it."""
@@ -73,6 +77,7 @@ class Database:
     ) -> None:
         parsed = _parse(url)
         self._lock_timeout_s = lock_timeout_s
+        self._kept_max = 2 * pool_size
         self.dialect: Literal["sqlite", "postgresql"]
         self._writing = Lock()
         if parsed.get_backend_name() == "sqlite":
@@ -91,7 +96,7 @@ class Database:
         Raises:
             Refusal: unavailable.
         """
-        with self._transaction(writes=False) as connection:
+        with self._transaction(False) as connection:
             yield connection
 
     @contextmanager
@@ -104,7 +109,7 @@ class Database:
         Raises:
             Refusal: unavailable.
         """
-        with self._transaction(writes=True) as connection:
+        with self._transaction(True) as connection:
             yield connection
 
     def run(
@@ -113,6 +118,7 @@ class Database:
         *,
         is_write: bool,
         wait_s: float | None = None,
+        questions: Sequence[Question] = (),
     ) -> Result:
         """One transaction, begun anew when the database ended it because of others.
 
@@ -120,6 +126,7 @@ class Database:
             work: what is done; may be called several times, each time in a new transaction.
             is_write: whether it writes.
             wait_s: how long it waits for others, all attempts together; by default as long as any.
+            questions: what PostgreSQL is asked as it begins; SQLite, which is near, is not.
 
         Raises:
             Refusal: unavailable, or what `work` raises.
@@ -127,30 +134,64 @@ class Database:
         until = monotonic() + (self._lock_timeout_s if wait_s is None else wait_s)
         for _ in range(ATTEMPT_COUNT_MAX - 1):
             try:
-                with self._transaction(writes=is_write, until=until) as connection:
+                with self._transaction(is_write, until, questions) as connection:
                     return work(connection)
             except AgainError:
                 if monotonic() >= until:
                     raise
-        with self._transaction(writes=is_write, until=until) as connection:
+        with self._transaction(is_write, until, questions) as connection:
             return work(connection)
 
     @contextmanager
-    def _transaction(self, *, writes: bool, until: float | None = None) -> Iterator[Connection]:
+    def _transaction(
+        self, writes: bool, until: float | None = None, questions: Sequence[Question] = ()
+    ) -> Iterator[Connection]:
         if until is None:
             until = monotonic() + self._lock_timeout_s
-        with told(), self._turn(until, writes=writes), self.engine.connect() as connection:
-            waits_ms = max(1, int((until - monotonic()) * 1000))
-            connection.execution_options(**{_WRITES: writes, _WAITS_MS: waits_ms})
-            if self.dialect == "postgresql" and not writes:
-                connection.execution_options(isolation_level="REPEATABLE READ")
+        with (
+            told(),
+            self._turn(until, writes=writes),
+            self._begun(writes, until, questions) as (
+                connection,
+                transaction,
+            ),
+        ):
             try:
-                with connection.begin():
+                with transaction:
                     yield connection
             finally:
+                if not connection.invalidated:
+                    round_trips.forget(connection)
                 truncates = not connection.invalidated and connection.info.pop(_TRUNCATES, False)
             if truncates and self.dialect == "sqlite":
                 _truncate_log(connection)
+
+    @contextmanager
+    def _begun(
+        self, writes: bool, until: float, questions: Sequence[Question]
+    ) -> Iterator[tuple[Connection, RootTransaction]]:
+        """A connection at the beginning of a transaction.
+
+        A kept one may have broken since: PostgreSQL was started anew, or somebody between has cut
+        it. That its transaction cannot begin tells so, and asking before would be one more way to
+        the database and back. All that are kept may have broken.
+        """
+        for attempt in range(self._kept_max + 1):
+            with self.engine.connect() as connection:
+                waits_ms = max(1, int((until - monotonic()) * 1000))
+                connection.execution_options(
+                    **{_WRITES: writes, _WAITS_MS: waits_ms, _QUESTIONS: questions}
+                )
+                try:
+                    transaction = connection.begin()
+                except OperationalError as error:
+                    raw: Any = connection.connection.dbapi_connection
+                    if attempt == self._kept_max or not raw.closed:
+                        raise
+                    connection.invalidate(error)
+                    continue
+                yield connection, transaction
+                return
 
     @contextmanager
     def _turn(self, until: float, *, writes: bool) -> Iterator[None]:
@@ -224,7 +265,7 @@ class Database:
     def _plainly(self, *, writes: bool = False) -> Iterator[Connection]:
         """A transaction at start: errors are for who starts the server."""
         try:
-            with self._transaction(writes=writes) as connection:
+            with self._transaction(writes) as connection:
                 yield connection
         except Refusal as refusal:
             if isinstance(refusal.__cause__, ConfigError):
@@ -245,29 +286,6 @@ def truncates_the_log(connection: Connection) -> None:
     PostgreSQL removes them by itself with its next vacuum.
     """
     connection.info[_TRUNCATES] = True
-
-
-def commit_with(connection: Connection, statement: str, values: Mapping[str, object]) -> Any:
-    """Execute the last statement of a transaction of PostgreSQL and commit it, all at once.
-
-    What the statement locks is given back as soon as it can be: no round trip and no flush of the
-    disk comes between. Right after it something empty is committed as the session says, which waits
-    until all before it is durable; one flush serves all who wait. Others may see for a moment what
-    a crash could still undo: nobody was told that it is kept, and a sync bears a server that has
-    lost something.
-
-    Returns:
-        The only row that the statement gives.
-    """
-    raw: Any = connection.connection.dbapi_connection
-    with ClientCursor(raw) as cursor:  # it alone sends several statements as one
-        cursor.execute(
-            f"SET LOCAL synchronous_commit = off; {statement}; COMMIT; "
-            "SELECT pg_logical_emit_message(true, 'treadle', '')",
-            values,
-        )
-        cursor.nextset()
-        return cursor.fetchone()
 
 
 def _truncate_log(connection: Connection) -> None:
@@ -386,19 +404,16 @@ def _postgresql_engine(url: URL, pool_size: int) -> Engine:
         max_overflow=pool_size,
         pool_timeout=LOCK_TIMEOUT_S,
         pool_recycle=1800,
-        pool_pre_ping=True,
-        isolation_level="READ COMMITTED",
         connect_args={"connect_timeout": int(LOCK_TIMEOUT_S), "client_encoding": "UTF8"},
     )
 
     @event.listens_for(engine, "connect")
     def look(raw: Any, _: Any) -> None:
         """An operator may change what holds for new sessions while the server runs."""
-        raw.autocommit = True
+        raw.autocommit = True  # transactions begin where this module says so
         row = raw.execute("SELECT current_setting('synchronous_commit')").fetchone()
         raw.execute(f"SET lock_timeout = '{LOCK_TIMEOUT_S * 1000:.0f}ms'")
         raw.execute("SET idle_in_transaction_session_timeout = '60s'")
-        raw.autocommit = False
         problem = _problem_of("synchronous_commit", row[0])
         if problem is not None:
             raw.close()
@@ -407,10 +422,19 @@ def _postgresql_engine(url: URL, pool_size: int) -> Engine:
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
         """What every session has is said again only where a transaction has less time left."""
-        waits_ms = connection.get_execution_options().get(_WAITS_MS, LOCK_TIMEOUT_S * 1000)
-        if connection.get_execution_options().get(_WRITES) and waits_ms < LOCK_TIMEOUT_S * 900:
-            connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{waits_ms}ms'")
+        options = connection.get_execution_options()
+        waits_ms = options.get(_WAITS_MS, LOCK_TIMEOUT_S * 1000)
+        is_read = options.get(_WRITES) is False
+        first = f"BEGIN ISOLATION LEVEL {'REPEATABLE READ' if is_read else 'READ COMMITTED'}"
+        if options.get(_WRITES) and waits_ms < LOCK_TIMEOUT_S * 900:
+            first += f"; SET LOCAL lock_timeout = '{waits_ms}ms'"
+        round_trips.begin(connection, first, options.get(_QUESTIONS, ()))
 
+    @event.listens_for(engine, "before_cursor_execute")
+    def before(connection: Connection, *_: Any) -> None:
+        round_trips.send_queued(connection)
+
+    event.listen(engine, "commit", round_trips.send_queued)
     return engine
 
 

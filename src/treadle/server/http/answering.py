@@ -26,6 +26,7 @@ from treadle.server.http.sending import Send
 from treadle.server.http.services import Services
 from treadle.server.http.stream import PAGE_COUNT, Look
 from treadle.server.kept import threads
+from treadle.server.kept.pushing import questions_of_push
 from treadle.server.people import tokens
 from treadle.server.problems import Refusal, not_found, unauthorized
 
@@ -182,7 +183,14 @@ class _Request:
             context = self._services.context(db, bearer, is_open=endpoint.is_open)
             return context, endpoint.do(self._asked(context, scope, body))
 
-        context, answer = await self._services.work(work, is_write=endpoint.is_write)
+        questions = (
+            questions_of_push(bearer, scope["path_params"].get("thread_id", ""))
+            if endpoint.name == "push_records"
+            else ()
+        )
+        context, answer = await self._services.work(
+            work, is_write=endpoint.is_write, questions=questions
+        )
         self._seen.user_id = context.caller.user_id
         if endpoint.is_write:
             self._services.changes.poke()

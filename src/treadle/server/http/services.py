@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import Any, Final, TypeVar
 
 from anyio import CapacityLimiter, to_thread
@@ -13,6 +13,7 @@ from sqlalchemy import Connection, text
 from treadle.api.codes import Code
 from treadle.server.context import ANYBODY, Context
 from treadle.server.data.database import Database
+from treadle.server.data.round_trips import Question
 from treadle.server.http.limits import Rates, Room
 from treadle.server.http.metrics import Metrics
 from treadle.server.http.settings import ServerConfig
@@ -67,6 +68,7 @@ class Services:
         *,
         is_write: bool,
         wait_s: float | None = None,
+        questions: Sequence[Question] = (),
     ) -> Result:
         """One transaction, in a thread. Writers wait for each other, and no reader for them.
 
@@ -74,6 +76,7 @@ class Services:
             do: what is done.
             is_write: whether it writes.
             wait_s: as `Database.run` has it.
+            questions: the same.
 
         Raises:
             Refusal: too many wait already; or what `do` raises.
@@ -88,7 +91,10 @@ class Services:
             )
         try:
             found = await to_thread.run_sync(
-                lambda: self.database.run(do, is_write=is_write, wait_s=wait_s), limiter=limiter
+                lambda: self.database.run(
+                    do, is_write=is_write, wait_s=wait_s, questions=questions
+                ),
+                limiter=limiter,
             )
         except Refusal as refusal:
             self.has_failed_to_write |= is_write and refusal.code is Code.UNAVAILABLE

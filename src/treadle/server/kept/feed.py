@@ -17,7 +17,7 @@ from treadle.api.codes import Code
 from treadle.api.marks import Mark
 from treadle.api.types import Heads, ThreadHead
 from treadle.server.context import Context, Verb
-from treadle.server.data.database import commit_with
+from treadle.server.data.round_trips import commit_with
 from treadle.server.data.schema import changes as rows
 from treadle.server.data.schema import counters, threads
 from treadle.server.people import access

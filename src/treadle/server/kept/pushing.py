@@ -7,6 +7,7 @@ push looks among the caller's own threads, and is never told that somebody else 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Final
 
 from sqlalchemy import Row, bindparam, insert, or_, select, update
@@ -27,12 +28,13 @@ from treadle.server.data.folding import (
     header_of,
     keep_snapshot,
 )
+from treadle.server.data.round_trips import Question, execute_later, in_words, insert_later
 from treadle.server.data.schema import records, threads
 from treadle.server.kept.arriving import Batch, read_batch
 from treadle.server.kept.columns import columns_of_fold
 from treadle.server.kept.commits import insert_if_absent, keep_commits, observed, repo_of
 from treadle.server.kept.feed import Kind, announce, head_of
-from treadle.server.people import access, audit, sharing, support
+from treadle.server.people import access, audit, sharing, support, tokens
 from treadle.server.problems import Refusal
 from treadle.thread.codec import Entry, encode_entry
 from treadle.thread.facts import Fact, ThreadCreated
@@ -53,6 +55,16 @@ _MOVE: Final = (
     .where(threads.c.hash == bindparam("its_hash"))
 )
 _KEEP_RECORDS: Final = insert(records)
+_RECORDS_SQL: Final = (
+    "records (thread_id, seq, hash, at, line)",
+    "(%(thread_id)s, %(seq)s, %(hash)s, %(at)s, %(line)s)",
+)
+
+
+@cache
+def _move_sql(columns: tuple[str, ...]) -> str:
+    """`_MOVE` in the words of PostgreSQL, with the places of its values."""
+    return in_words(_MOVE, [*columns, "its_key", "its_version", "its_hash"])
 
 
 def push(context: Context, thread_id: str, base: Mark, body: bytes) -> ThreadHead:
@@ -92,6 +104,19 @@ def push(context: Context, thread_id: str, base: Mark, body: bytes) -> ThreadHea
     return append(context, row, folded, batch, RECORDS)
 
 
+def questions_of_push(bearer: str | None, thread_id: str) -> tuple[Question, ...]:
+    """What a push over HTTP asks first: who it is, and his own thread, which is held from then on.
+
+    Both are asked again in words of their own where they were not asked as the transaction began.
+    """
+    if bearer is None or not tokens.is_well_formed(bearer, tokens.Kind.ACCESS):
+        return ()
+    if not is_thread_id(thread_id):
+        return ()
+    hashed = tokens.digest(bearer)
+    return tokens.question(hashed), access.question(hashed, thread_id)
+
+
 def append_facts(context: Context, row: Row[Any], facts: Sequence[Fact], kind: Kind) -> ThreadHead:
     """Append what the server itself says about a thread, as a writer of it would.
 
@@ -116,7 +141,7 @@ def append(context: Context, row: Row[Any], folded: Folded, batch: Batch, kind: 
 
     Args:
         context: a transaction that writes.
-        row: the thread's, as it stands.
+        row: the thread's, as it stands, held until the transaction ends.
         folded: the fold at the base; it is taken over.
         batch: what follows.
         kind: as watchers are told.
@@ -128,10 +153,12 @@ def append(context: Context, row: Row[Any], folded: Folded, batch: Batch, kind: 
     entries = take_all(folded, batch)
     values = values_of(context, folded, row)
     where = {"its_key": row.key, "its_version": row.version, "its_hash": row.hash}
-    changed = context.db.execute(_MOVE, {**values, **where})
-    if changed.rowcount != 1:
-        now = context.db.execute(select(threads).where(threads.c.key == row.key)).one_or_none()
-        raise moved(now, Mark(row.version, row.hash))
+    if context.db.dialect.name == "postgresql":
+        # The row is held since it was read: it is where it was.
+        execute_later(context.db, _move_sql(tuple(values)), {**values, **where})
+    else:
+        changed = context.db.execute(_MOVE, {**values, **where})
+        assert changed.rowcount == 1, "SQLite has one writer at a time"
     keep(context, folded, batch, entries, before)
     head = announce(context, row.key, batch.mark, kind)
     FOLDS.put(folded)
@@ -265,7 +292,10 @@ def keep(
         }
         for record, line in zip(batch.records, batch.lines, strict=True)
     ]
-    db.execute(_KEEP_RECORDS, rows)
+    if db.dialect.name == "postgresql":
+        insert_later(db, *_RECORDS_SQL, rows)
+    else:
+        db.execute(_KEEP_RECORDS, rows)
     if folded.wants_snapshot:
         keep_snapshot(db, folded)
     if fold.git != before.git or is_new:

@@ -19,7 +19,7 @@ from sqlalchemy import ColumnElement, Row, and_, exists, false, or_, select, tru
 
 from treadle.api.codes import Code
 from treadle.server.context import Context, Principal, Verb
-from treadle.server.data import schema
+from treadle.server.data import round_trips, schema
 from treadle.server.problems import Refusal, not_found, unauthorized
 from treadle.thread.facts import Visibility
 from treadle.thread.ids import is_thread_id
@@ -179,8 +179,23 @@ def find(context: Context, thread_id: str, verb: Verb, *, for_update: bool = Fal
     raise not_found()
 
 
+OWN: Final = "own"
+_OWN_SQL: Final = (
+    "SELECT * FROM threads WHERE id = %(id)s AND owner_id = "
+    "(SELECT user_id FROM tokens WHERE hash = %(hashed)s) FOR UPDATE"
+)
+
+
+def question(hashed: str, thread_id: str) -> round_trips.Question:
+    """The row that `own` holds for whose token this is: as a transaction of PostgreSQL begins."""
+    return round_trips.Question(OWN, thread_id, _OWN_SQL, {"id": thread_id, "hashed": hashed})
+
+
 def own(context: Context, thread_id: str, *, for_update: bool = False) -> Row[Any] | None:
     """The row of the caller's own thread of this id, in whatever state; `None` if there is none."""
+    asked = round_trips.answer(context.db, OWN, thread_id) if for_update else None
+    if asked is not None and all(row.owner_id == context.caller.user_id for row in asked):
+        return next(iter(asked), None)
     query = select(schema.threads).where(
         schema.threads.c.owner_id == context.caller.user_id, schema.threads.c.id == thread_id
     )

@@ -21,7 +21,7 @@ from sqlalchemy import Connection, Row, Select, bindparam, func, insert, or_, se
 from treadle.api.codes import Code
 from treadle.api.types import Token, TokenLine, Tokens
 from treadle.server.context import ANYBODY, Context, Principal
-from treadle.server.data import schema
+from treadle.server.data import round_trips, schema
 from treadle.server.people import audit
 from treadle.server.people.times import later, parse_time
 from treadle.server.problems import Refusal, not_found, unauthorized
@@ -96,6 +96,8 @@ _WHOSE: Final[Select[Any]] = select(
 
 # Made once: every request executes it, and making it costs more than executing it.
 _IDENTIFY: Final = _WHOSE.where(schema.tokens.c.hash == bindparam("hashed"))
+_IDENTIFY_SQL: Final = round_trips.in_words(_IDENTIFY)
+IDENTIFY: Final = "identify"
 _IDENTIFY_ALL: Final = _WHOSE.where(schema.tokens.c.id.in_(bindparam("ids", expanding=True)))
 
 
@@ -115,12 +117,22 @@ def identify(db: Connection, bearer: str | None, now: str) -> Principal:
     if not is_well_formed(bearer, Kind.ACCESS):
         raise unauthorized()
     hashed = digest(bearer)
-    row = db.execute(_IDENTIFY, {"hashed": hashed}).one_or_none()
+    asked = round_trips.answer(db, IDENTIFY, hashed)
+    row: Any = (
+        db.execute(_IDENTIFY, {"hashed": hashed}).one_or_none()
+        if asked is None
+        else next(iter(asked), None)
+    )
     if row is None or not compare_digest(row.hash, hashed):
         raise unauthorized()
     if not _is_good(row, now):
         raise unauthorized()
     return _principal_of(row)
+
+
+def question(hashed: str) -> round_trips.Question:
+    """Whose token this is, by its digest: as a transaction of PostgreSQL begins."""
+    return round_trips.Question(IDENTIFY, hashed, _IDENTIFY_SQL, {"hashed": hashed})
 
 
 def callers(db: Connection, token_ids: Collection[int], now: str) -> dict[int, Principal]:

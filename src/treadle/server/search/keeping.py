@@ -15,6 +15,7 @@ from typing import Final
 from msgspec import Struct
 from sqlalchemy import Column, Connection, Integer, MetaData, Table, func, select, text
 
+from treadle.server.data.round_trips import insert_later
 from treadle.server.data.schema import Number, Plain
 from treadle.server.search.query import PHRASE_LENGTH_MAX
 from treadle.server.search.words import COMMIT_SIGN, Word, cleaned, words_of
@@ -177,9 +178,9 @@ def _part(place: int, kind: Kind, content: str, some: Sequence[Word]) -> Part:
 _LAST: Final = select(func.coalesce(func.max(texts.c.id), 0))
 _INSERT_TEXTS: Final = texts.insert()
 _INSERT_WORDS: Final = text("INSERT INTO search_words (rowid, words) VALUES (:id, :words)")
-_INSERT_BOTH: Final = text(
-    "INSERT INTO search_texts (thread_id, place, kind, text, words) "
-    "VALUES (:thread, :place, :kind, :text, CAST(:words AS tsvector))"
+_BOTH_SQL: Final = (
+    "search_texts (thread_id, place, kind, text, words)",
+    "(%(thread)s, %(place)s, %(kind)s, %(text)s, CAST(%(words)s AS tsvector))",
 )
 
 
@@ -212,8 +213,9 @@ def _insert_texts(db: Connection, key: str, parts: Sequence[Part], last: int) ->
 
 def _into_postgresql(db: Connection, key: str, parts: Sequence[Part]) -> None:
     """In one statement: ids grow in the order of the rows."""
-    db.execute(
-        _INSERT_BOTH,
+    insert_later(
+        db,
+        *_BOTH_SQL,
         [
             {
                 "thread": key,
