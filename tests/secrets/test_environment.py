@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import subprocess
 from typing import Final
 
 from token_samples import TOKENS, secret_of
@@ -131,3 +133,43 @@ def test_of_a_variable_the_secrets_in_it_are_known_and_all_of_it_if_it_is_one() 
         "DATABASE_URL": f"{WORD}1",
         "SLACK_WEBHOOK_URL": webhook,
     }
+
+
+def test_numbered_settings_of_git_stay_whole_without_those_that_hold_a_secret() -> None:
+    settings = {
+        "user.name": ("Ada", True),
+        "http.extraheader": (f"Authorization: Basic {WORD}", False),
+        f"url.https://{WORD}1234567@git.example/.insteadof": ("https://git.example/", False),
+        "sendemail.smtppass": (WORD, False),
+        "safe.directory": ("/work", True),
+        "branch.x7YzQ9-aa_1.remote": ("origin", True),
+    }
+    given = {"GIT_CONFIG_COUNT": str(len(settings)), "GIT_CONFIG_KEY_77": "core.beyond"}
+    for number, (key, (value, _)) in enumerate(settings.items()):
+        given |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    cleaned = clean_environment(given)
+    said = subprocess.run(
+        ["git", "config", "--list", "-z"],
+        env={
+            "PATH": os.environ["PATH"],
+            "GIT_CONFIG_GLOBAL": os.devnull,
+            "GIT_CONFIG_NOSYSTEM": "1",
+            **cleaned,
+        },
+        cwd="/",
+        capture_output=True,
+        check=True,
+        text=True,
+    ).stdout
+    kept = [f"{key}\n{value}" for key, (value, is_kept) in settings.items() if is_kept]
+    assert (said.split("\0")[:-1], WORD in str(cleaned)) == (kept, False)
+    redact = Redactor(dict(find_in_environment(given))).redact
+    shown = [text for text in (*settings, *dict(settings.values())) if WORD in redact(text)]
+    assert (shown, redact("branch.x7YzQ9-aa_1.remote")) == ([], "branch.x7YzQ9-aa_1.remote")
+
+
+def test_a_setting_of_git_that_lacks_its_half_is_told_by_git_and_not_by_another_one() -> None:
+    given = {"GIT_CONFIG_COUNT": "2", "GIT_CONFIG_VALUE_0": "x", "GIT_CONFIG_KEY_1": "a.b"}
+    assert {name: clean_environment(given).get(name) for name in given} == given
+    assert "GIT_CONFIG_COUNT" not in clean_environment({"HOME": "/x"})
+    assert clean_environment({"GIT_CONFIG_COUNT": "0"})["GIT_CONFIG_COUNT"] == "0"

@@ -25,7 +25,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from treadle.secrets.environment import is_credential
+from treadle.secrets.environment import without_credentials
 
 TERM_S: Final = 2.0
 """Seconds between TERM, on which programs tidy up, and KILL."""
@@ -113,12 +113,8 @@ def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
     What puts code into every program (`LD_PRELOAD`, `BASH_ENV`) stays out too.
     """
-    kept = {name: value for name, value in environment.items() if _is_kept(name, value)}
-    return {**kept, **_PLAIN}
-
-
-def _is_kept(name: str, value: str) -> bool:
-    return not is_credential(name, value) and not _STARTS_MORE.fullmatch(name)
+    kept = without_credentials(environment).items()
+    return {**{name: value for name, value in kept if not _STARTS_MORE.fullmatch(name)}, **_PLAIN}
 
 
 class _Program:
