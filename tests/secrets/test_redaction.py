@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from processor_time import slow
+from processor_time import GROWTH_MAX, growth, slow
 from token_samples import TOKENS, dumps
 from treadle.runtime.ports import Redactor as RedactorPort
 from treadle.secrets.redaction import PIECE_LENGTH_MIN, Redactor, _forms
@@ -294,3 +294,13 @@ def test_what_a_hostile_text_costs_grows_with_its_length() -> None:
         "\\n",
     )
     assert slow(redactor.redact, {shape: shape * 10_000 for shape in shapes}) == []
+
+
+def test_a_dump_in_a_long_text_costs_what_it_is_itself() -> None:
+    redact = Redactor({"k": "Zx9-plain?word7/Q4"}).redact
+    text = "def plain(words):\n    return [one for one in words if one.is_long]\n" * 40_000
+    shown = f"00 01 02 03 04 05 06\n{b'Zx9-plain?word7/Q4'.hex(' ')}\n"
+    half = len(text) // 2
+    with_one = text[:half] + shown + text[half:]
+    assert growth(lambda: redact(with_one), lambda: redact(text)) <= GROWTH_MAX
+    assert redact(with_one).count("REDACTED") == 1

@@ -20,6 +20,9 @@ _SIGNS: Final = (
 )
 """One of these stands in each dump, once digits of numbers in base 16 are all the same."""
 
+_NEAR: Final = 4096
+"""Bytes around a sign that are read as lines of a dump: of a long text it may be a small part."""
+
 _LINE_END: Final = re.compile(rb"\\{0,8}\r?\n|\\{1,8}r\\{1,8}n|\\{1,8}n|\Z")
 _HEAD: Final = rb"(?:[^\n]{0,200}?[\"'])?[ \t>|+]{0,40}"
 _OFFSET: Final = re.compile(
@@ -53,10 +56,26 @@ class Dump(Struct, frozen=True):
         return self.lines[first][0], self.lines[last][1]
 
 
-def may_hold_dump(data: bytes) -> bool:
-    """Whether some bytes look like they hold a dump; hardly any text does."""
+def _regions(data: bytes) -> list[tuple[int, int]]:
+    """From where to where the signs of dumps stand in some bytes, with what is near, in order.
+
+    Hardly any text has one. To read each line of one that has would cost fifty times as much.
+    """
     marks = data.translate(_MARKS)
-    return any(sign in marks for sign in _SIGNS)
+    spans: list[tuple[int, int]] = []
+    for sign in _SIGNS:
+        place = marks.find(sign)
+        while place >= 0:
+            spans.append((max(place - _NEAR, 0), min(place + _NEAR, len(data))))
+            # All others that are near, but for the last one, add nothing.
+            last = marks.rfind(sign, place, place + _NEAR)
+            place = marks.find(sign, max(last, place + 1))
+    found: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if found and start <= found[-1][1]:
+            start, end = found[-1][0], max(end, found.pop()[1])
+        found.append((start, end))
+    return found
 
 
 def _words(size: int, base: int, order: str, groups: list[bytes]) -> bytes:
@@ -85,11 +104,13 @@ _READINGS: Final[dict[int, tuple[Callable[[list[bytes]], bytes], ...]]] = {
 
 def in_dumps(data: bytes) -> Iterator[Dump]:
     """What stands in the dumps in some bytes, for each way to read their lines."""
+    for start, end in _regions(data):
+        yield from _in_lines(data, start, end)
+
+
+def _in_lines(data: bytes, start: int, end: int) -> Iterator[Dump]:
     readings: dict[object, tuple[list[bytes], list[tuple[int, int]]]] = {}
-    if not may_hold_dump(data):
-        return
-    start = 0
-    for line_end in _LINE_END.finditer(data):
+    for line_end in _LINE_END.finditer(data, start, end):
         span, start = (start, line_end.start()), line_end.end()
         line = data[slice(*span)]
         found = dict(_read(line))

@@ -29,6 +29,12 @@ _HEADER_SIZE_MAX: Final = 2**18
 NOTE_SIZE_MAX: Final = 64 * 1024
 """Bytes of a lock file that are read: who held it last stands there, on a line."""
 
+PIECE_SIZE: Final = 4 * 2**20
+"""Bytes of a long file that are looked through at a time: it takes ten times as much memory."""
+
+OVERLAP_SIZE: Final = 2**19
+"""Bytes that a piece has in common with the next one: a text in its longest form is in one."""
+
 _NO_FILE: Final = {errno.ENOENT, errno.EISDIR, errno.EINVAL, errno.ELOOP, errno.ENXIO}
 """What reading says of what is gone, a folder, a device, a link."""
 
@@ -49,6 +55,19 @@ def change_bytes(data: bytes, redact: Redact) -> bytes:
     text = data.decode("utf-8", "surrogateescape")
     changed = redact(text)
     return data if changed == text else changed.encode("utf-8", "surrogateescape")
+
+
+def change_lines(data: bytes, redact: Redact) -> bytes:
+    """`change_bytes` for journals and snapshots: none of their texts goes beyond its line."""
+    return b"".join(change_bytes(piece, redact) for piece in _pieces(data))
+
+
+def _pieces(data: bytes) -> Iterator[bytes]:
+    start = 0
+    while start < len(data):
+        end = data.find(b"\n", start + PIECE_SIZE) + 1 or len(data)
+        yield data[start:end]
+        start = end
 
 
 class Remains:
@@ -166,10 +185,20 @@ class Remains:
                 path = os.path.join(folder, name)
                 if path in foreign:
                     continue
-                content = self._read(path, NOTE_SIZE_MAX if name.endswith(LOCK) else -1)
-                if change_bytes(content, self._redact) != content:
+                if self._holds(path, NOTE_SIZE_MAX if name.endswith(LOCK) else None):
                     found.append(path)
         return found
+
+    def _holds(self, path: str, size_max: int | None) -> bool:
+        """Whether the text is in a file, or in the first bytes of it."""
+        start = 0
+        while piece := self._read(path, size_max or PIECE_SIZE, start):
+            if change_bytes(piece, self._redact) != piece:
+                return True
+            if size_max or len(piece) < PIECE_SIZE:
+                break
+            start += PIECE_SIZE - OVERLAP_SIZE
+        return False
 
     def _names(self, folder: str) -> set[str]:
         with told_as("list", folder):
@@ -191,10 +220,10 @@ class Remains:
                         self._disk.unlink(path)
                         self._disk.sync_folder(drafts)
 
-    def _read(self, path: str, size: int = -1) -> bytes:
+    def _read(self, path: str, size: int = -1, start: int = 0) -> bytes:
         """The file's bytes; none if it is gone, or no plain file. What cannot be read is told."""
         try:
-            return self._disk.read_range(path, 0, size)
+            return self._disk.read_range(path, start, size)
         except OSError as error:
             if error.errno not in _NO_FILE:
                 raise DiskError("read", path, error) from error
