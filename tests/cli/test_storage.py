@@ -291,8 +291,10 @@ def test_du_of_one_thread_counts_its_outputs_in_the_trash_too(
 
 
 def test_du_tells_what_states_of_files_take_that_no_branch_holds(
-    treadle: Run, thread: str, other: str, repository: Path
+    treadle: Run, thread: str, other: str, repository: Path, data: Path
 ) -> None:
+    index = data / "index.sqlite"
+    index.unlink()
     for arguments in ((), (thread,)):
         states = json.loads(treadle("du", *arguments, "--json").stdout)["file_states"]
         assert states["repositories"] == 1
@@ -300,6 +302,7 @@ def test_du_tells_what_states_of_files_take_that_no_branch_holds(
         assert f"file states, in 1 repository: {human_size(states['size'])}" in (
             treadle("du", *arguments).stdout
         )
+    assert not index.exists(), "it holds all texts, and is dear to make"
     none = {"repositories": 0, "size": 0, "skipped": []}
     assert json.loads(treadle("du", other, "--json").stdout)["file_states"] == none
     ref = f"refs/treadle/{thread}"
@@ -311,6 +314,13 @@ def test_du_tells_what_states_of_files_take_that_no_branch_holds(
     done = treadle("du")
     assert done.returncode == 0
     assert "file states that are not counted" in done.stderr
+
+
+def test_du_does_not_read_a_large_thread_for_its_title(
+    treadle: Run, other: str, data: Path
+) -> None:
+    os.truncate(data / "threads" / f"{other}.jsonl", 70 * 2**20)
+    assert f"{other}   70.0 MiB  (not read: it is large)" in treadle("du").stdout
 
 
 def test_a_journal_that_cannot_be_read_stops_gc_and_not_du(

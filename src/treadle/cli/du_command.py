@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 SHOWN_COUNT_MAX: Final = 10
 """Threads that are named."""
+TITLE_SIZE_MAX: Final = 64 * 2**20
+"""A thread that takes more is not read for its title."""
 READ_SIZE_MAX: Final = 256 * 2**20
 READ_BY_GC: Final = ("journals", "trash", "quarantine", "kept branches")
 """Bytes of these that are read to say what gc can free: a second or two."""
@@ -49,11 +51,7 @@ def _show_all(store: LocalStore, *, as_json: bool) -> None:
     states = _state_room(store)
     room = room_of(store, SHOWN_COUNT_MAX)
     free_size = _free_size(store, room)
-    titles = {thread_id: store.summary(thread_id) for thread_id, _ in room.biggest}
-    named = [
-        (thread_id, size, summary.title if (summary := titles[thread_id]) else None)
-        for thread_id, size in room.biggest
-    ]
+    named = [(one, size, _title(store, one, size)) for one, size in room.biggest]
     if as_json:
         shares = {one.name: {"count": one.count, "size": one.size} for one in room.shares}
         biggest = [{"id": one, "size": size, "title": title} for one, size, title in named]
@@ -68,10 +66,16 @@ def _show_all(store: LocalStore, *, as_json: bool) -> None:
     if named:
         click.echo("\nthe biggest threads")
         for thread_id, size, title in named:
-            shown = title or "(nothing said yet)"
+            untitled = "(nothing said yet)" if size <= TITLE_SIZE_MAX else "(not read: it is large)"
+            shown = title or untitled
             click.echo(printable(f"{thread_id}  {human_size(size):>9}  {shown}"))
     if free_size:
         click.echo(f"`treadle gc` can free {human_size(free_size)}", err=True)
+
+
+def _title(store: LocalStore, thread_id: str, size: int) -> str | None:
+    summary = store.summary(thread_id) if size <= TITLE_SIZE_MAX else None
+    return None if summary is None else summary.title
 
 
 def _state_room(store: LocalStore, thread_id: str | None = None) -> StateRoom | None:

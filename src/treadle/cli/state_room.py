@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
 
+import msgspec
 from msgspec import Struct
 
-from treadle.store.index.filters import Filters
-from treadle.store.index.lookup import Index
+from treadle.store.folders import JOURNAL
 from treadle.store.local import LocalStore
 from treadle.workspace.files.states import REFS
 from treadle.workspace.git import Absence, Absent, Repository
 
 REPOSITORY_COUNT_MAX: Final = 50
 """Repositories that are asked; git reads all that their states hold, which takes time."""
+
+
+_SAYS_WHERE: Final = (b'"thread_created"', b'"context_observed"')
+_LINE_SIZE_MAX: Final = 256 * 1024
+"""Bytes of a record that says where a thread works; what the end of a piece cuts is read again."""
 
 
 class StateRoom(Struct, frozen=True):
@@ -35,31 +41,73 @@ def state_room(store: LocalStore, thread_id: str | None = None) -> StateRoom:
     Raises:
         StoreError: the threads cannot be listed.
     """
-    folders = _folders(store)
-    if thread_id is not None:
-        folders = {one: ids & {thread_id} for one, ids in folders.items() if thread_id in ids}
-    return asyncio.run(_measure(folders)) if folders else StateRoom()
+    folders, unread = _folders(store, thread_id)
+    return asyncio.run(_measure(folders, unread)) if folders or unread else StateRoom()
 
 
-def _folders(store: LocalStore) -> dict[str, set[str]]:
-    """The threads by the folder they work in."""
-    if not (store.folders.ids(in_trash=False) or store.folders.ids(in_trash=True)):
-        return {}  # so that no index is made for nothing
-    index = Index(store)
-    try:
-        lines = [*index.threads(), *index.threads(Filters(is_trashed=True))]
-    finally:
-        index.close()
+class _Where(Struct):
+    workspace: str | None = None
+
+
+class _Record(Struct):
+    event: _Where
+
+
+_decode: Final = msgspec.json.Decoder(_Record).decode
+
+
+def _folders(
+    store: LocalStore, thread_id: str | None
+) -> tuple[dict[str, set[str]], tuple[str, ...]]:
+    """The threads by each folder they work in, or did, and what could not be read.
+
+    Their journals say it. The index knows too, but is dear to make: it has all their texts.
+    """
     found: dict[str, set[str]] = {}
-    for line in lines:
-        if line.workspace_root is not None:
-            found.setdefault(line.workspace_root, set()).add(line.id)
-    return found
+    unread: list[str] = []
+    for in_trash in (False, True):
+        for one in store.folders.ids(in_trash=in_trash):
+            if thread_id not in (None, one):
+                continue
+            path = store.folders.path(one, JOURNAL, in_trash=in_trash)
+            try:
+                for folder in _workspaces(store, path):
+                    found.setdefault(folder, set()).add(one)
+            except FileNotFoundError:
+                continue  # put away meanwhile, or only a snapshot is left
+            except OSError as error:
+                unread.append(f"{path}: {error.strerror}")
+    return found, tuple(unread)
 
 
-async def _measure(folders: Mapping[str, set[str]]) -> StateRoom:
+def _workspaces(store: LocalStore, path: str) -> Iterator[str]:
+    rest = b""
+    with closing(store.folders.disk.pieces(path)) as pieces:
+        for piece in pieces:
+            data = rest + piece
+            for line in _lines(data):
+                # In what somebody said, or in what damage has left, the words are no record.
+                with suppress(msgspec.MsgspecError, UnicodeDecodeError):
+                    if folder := _decode(line).event.workspace:
+                        yield folder
+            rest = data[-_LINE_SIZE_MAX:]
+
+
+def _lines(data: bytes) -> Iterator[bytes]:
+    """The whole lines of some bytes that may say where a thread works."""
+    for words in _SAYS_WHERE:
+        place = data.find(words)
+        while place >= 0:
+            start = data.rfind(b"\n", max(place - _LINE_SIZE_MAX, 0), place) + 1
+            end = data.find(b"\n", place, place + _LINE_SIZE_MAX)
+            if end >= 0:
+                yield data[start:end]
+            place = data.find(words, place + _LINE_SIZE_MAX if end < 0 else end)
+
+
+async def _measure(folders: Mapping[str, set[str]], unread: tuple[str, ...]) -> StateRoom:
     repositories: dict[Path, tuple[Repository, set[str]]] = {}
-    skipped: list[str] = []
+    skipped = list(unread)
     for folder, ids in sorted(folders.items()):
         repository = Repository(folder)
         layout = await repository.layout()
