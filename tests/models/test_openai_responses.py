@@ -15,7 +15,7 @@ import pytest
 
 from models.conformance import ENDS, ProviderConformance, drain
 from models.conformance import request as make_request
-from models.loopback import Answer, Loopback, Seen, pieces, refusal, stream
+from models.loopback import Answer, Loopback, Seen, pieces, refusal, sse, stream
 from models.openai_responses_streams import (
     ANSWERS,
     FAILURES,
@@ -181,6 +181,17 @@ async def test_what_the_official_sdk_does_not_complete_is_an_error_here(name):
     assert getattr(theirs, "status", None) in (None, "incomplete", "failed")
     assert isinstance(end, LlmEvent.Error)
     assert "\n" not in end.error.text
+
+
+async def test_the_official_sdk_takes_an_end_with_fewer_or_reordered_items_too():
+    for output in ([1], [1, 0]):
+        events = events_of(text("Hello"), call("c", "x", "{}"))
+        items = events[-1]["response"]["output"]
+        events[-1]["response"]["output"] = [items[number] for number in output]
+        async with Loopback(stream(sse(*((one["type"], one) for one in events)))) as server:
+            assert (await judged(server.url)).status == "completed"
+            ours = (await ask(server.url, Message.user("Hi"))).response
+        assert (ours.message.content, len(ours.tool_calls)) == ("Hello", 1)
 
 
 async def test_parts_that_deltas_number_otherwise_are_one_answer():

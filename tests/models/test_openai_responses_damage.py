@@ -160,10 +160,19 @@ def test_an_item_that_never_ends_is_refused():
         assert "has no end" in wrong(events)
 
 
-def test_an_item_that_is_missing_in_the_end_is_refused():
-    events = events_of(text("Hello"), call("c", "x", "{}"))
+def test_an_item_that_is_missing_in_the_end_and_was_never_done_is_refused():
+    events = without(events_of(text("Hello"), call("c", "x", "{}")), "output_item.done")
     events[-1]["response"]["output"].pop()
-    assert "2 items were streamed, 1 are there" in wrong(events)
+    assert "has no end" in wrong(events)
+
+
+def test_items_in_the_end_that_nobody_can_place_are_refused():
+    events = events_of(text("Hello"), call("c", "x", "{}"))
+    output = events[-1]["response"]["output"]
+    output.insert(0, {"id": "new", "type": "dream"})
+    assert "others are in the end" in wrong(events)
+    output[:] = [{**output[1], "id": "another"}]
+    assert "others are in the end" in wrong(events)
 
 
 def test_items_out_of_their_order_are_refused():
@@ -172,8 +181,6 @@ def test_items_out_of_their_order_are_refused():
         events, lambda each: each.update(output_index=1 - each.get("output_index", 0))
     )
     wrong(swapped)
-    events[-1]["response"]["output"].reverse()
-    wrong(events)
 
 
 def test_an_item_that_cannot_be_stored_is_refused():

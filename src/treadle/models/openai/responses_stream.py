@@ -51,12 +51,13 @@ _Data: TypeAlias = dict[str, Any]
 
 
 class _Item:
-    __slots__ = ("index", "is_cut", "is_done", "kind", "told", "value")
+    __slots__ = ("ids", "index", "is_cut", "is_done", "kind", "told", "value")
 
     def __init__(self, index: int, kind: str, value: _Data) -> None:
         self.index = index
         self.kind = kind
         self.value = value
+        self.ids = {value.get("id")} if _word(value.get("id")) else set[str]()
         self.told: dict[int, _Told] = {}
         """What was told of its parts, by content index; of a call its arguments, as part 0."""
         self.is_done = False
@@ -195,6 +196,7 @@ class ResponsesAssembler:
             item.is_cut = value.get("status") == "incomplete"
         else:
             self._put(item, value)
+        item.ids |= {value["id"]} if _word(value.get("id")) else set()
         item.is_done = True
 
     def _finish_message(self, item: _Item, value: _Data) -> Iterator[ModelEvent]:
@@ -349,17 +351,29 @@ class ResponsesAssembler:
         self._is_done = True
 
     def _compare(self, output: Any) -> Iterator[ModelEvent]:
-        """The whole answer once more. Opaque items that are done stay as their `done` said."""
+        """The whole answer once more. Opaque items that are done stay as their `done` said.
+
+        Some servers give fewer items here, or in another order: what was streamed as done holds.
+        """
         if not isinstance(output, list):
             raise _wrong("the output of the response is no list")
         items = list(self._items.values())
-        if len(output) < len(items):
-            raise _wrong(f"{len(items)} items were streamed, {len(output)} are there in the end")
-        for position, value in enumerate(output):
-            value = _object(value, "item")
-            if position < len(items):
-                item = items[position]
-            else:
+        values = [_object(value, "item") for value in output]
+        named = _same_ids(items, values)
+        is_in_order = all(one in (None, items[nth]) for nth, one in enumerate(named[: len(items)]))
+        if len(values) >= len(items) and is_in_order:  # some servers give other ids here, or none
+            named = [*items, *[None] * (len(values) - len(items))]
+        elif (None in named and (named[-1] is not None or len(values) < len(items))) or any(
+            # One that was done under another number than it began with.
+            one.ids & other.ids
+            for one in items
+            if one not in named
+            for other in named
+            if other is not None
+        ):
+            raise _wrong(f"{len(items)} items were streamed, {len(values)} others are in the end")
+        for item, value in zip(named, values, strict=True):
+            if item is None:
                 index = next(reversed(self._items), -1) + 1
                 yield from self._begin(index, value)
                 item = self._items[index]
@@ -394,6 +408,16 @@ _HANDLERS: Final[Mapping[str, Callable[[ResponsesAssembler, _Data], Iterator[Mod
 """What brings something; every other event is a sign of life."""
 
 _LAST: Final = frozenset({"response.completed", "response.incomplete", "response.failed"})
+
+
+def _same_ids(items: list[_Item], values: list[_Data]) -> list[_Item | None]:
+    """For each value the item that has its id; each item once."""
+    left, found = list(items), list[_Item | None]()
+    for value in values:
+        name = _word(value.get("id"))
+        found.append(next((one for one in left if name in one.ids), None))
+        left = [one for one in left if one is not found[-1]]
+    return found
 
 
 def usage_of(told: Any) -> Usage | None:
