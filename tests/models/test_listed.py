@@ -67,6 +67,8 @@ def test_what_every_list_says_is_read_in_its_words() -> None:
         if found != expected:
             misses.append((name, found))
     assert misses == []
+    fields, expected = next(iter(LISTS.values()))
+    assert listed_traits([{"id": "models/m", **fields}], "m") == expected != {}
     assert listed_traits([{"id": "a"}], "m") == listed_traits(None, "m") == {}
 
 

@@ -150,7 +150,7 @@ class Catalog(Struct, frozen=True):
             provider, _, model = row.partition(":")
             start = model.removesuffix("*")
             is_whole = start == model
-            is_meant = model in names if is_whole else any(map(str.startswith, names, [start] * 2))
+            is_meant = model in names if is_whole else any(_begins(one, start) for one in names)
             if provider in (ref.provider, "*") and is_meant:
                 found.append(((provider != "*", is_whole, len(start)), given))
         merged: dict[str, Any] = {}
@@ -179,6 +179,12 @@ class Catalog(Struct, frozen=True):
             if entry.default_model and (has_key or entry.key_file or entry.key_command):
                 return name
         return None
+
+
+def _begins(name: str, start: str) -> bool:
+    """Whether a name begins so: a number at the end of the beginning is all of that number."""
+    rest = name[len(start) :]
+    return name.startswith(start) and not (start[-1:].isdigit() and rest[:1].isdigit())
 
 
 def read_defaults() -> dict[str, Any]:
