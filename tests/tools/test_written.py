@@ -152,13 +152,17 @@ def test_what_git_would_read_is_asked_about_in_every_mode(
     ]
     registry, wrong = Registry(builtin_tools(), workspace=ws), []
     config = AgentConfig(tools=registry.definitions(), approval=approval_of("auto").policy)
-    for path in (*asks, *plain):
+
+    def is_asked(path: str) -> bool:
         call = asked(path)
         found = registry.scope_of(call)
-        question = config.question_about(call, registry.risk_of(call), found)
-        if (question is not None) is (path in plain):
-            wrong.append(path)
+        return config.question_about(call, registry.risk_of(call), found) is not None
+
+    wrong += [path for path in (*asks, *plain) if is_asked(path) is (path in plain)]
     assert wrong == []
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", "own/mine")
+    names = ("own/mine", "sub/own/mine", "mine", "own/x")
+    assert [is_asked(name) for name in names] == [True, True, False, False]
 
 
 ASKED: Final = {

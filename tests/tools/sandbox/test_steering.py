@@ -99,6 +99,17 @@ async def test_included_settings_are_as_they_were(ws: Path, backend: str, is_the
     assert text(ws / "ran") == ""
 
 
+async def test_settings_of_a_relative_name_are_as_they_were(
+    ws: Path, backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", "conf/mine")
+    (ws / "conf").mkdir()
+    (ws / "conf/mine").write_text("[user]\n\tname = Ada\n")
+    attack = "rm -f conf/mine; echo '[core]' > conf/mine; mv conf gone; touch ran"
+    await shown(ws, backend, attack)
+    assert (text(ws / "conf/mine"), text(ws / "ran")) == ("[user]\n\tname = Ada\n", "")
+
+
 async def test_a_repository_of_another_name_that_a_git_file_names_is_held(
     ws: Path, backend: str
 ) -> None:

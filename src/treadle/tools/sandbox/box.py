@@ -226,7 +226,7 @@ class Sandbox:
             left = remove_placeholders(made)
             strangers = find_strangers(protected.stubs)
             undone += undo(dict.fromkeys((*left, *protected.absent, *strangers)))
-            own = own_settings(self._environ)
+            own = own_settings(self._environ, self.workspace)
             looked = put_programs_aside(self._writable, own, before)
             put_aside += looked.put_aside
             unseen += looked.unseen
@@ -365,7 +365,7 @@ class Sandbox:
 
     def _mounts(self) -> tuple[Mounts, Protected]:
         """Those of this run, which begins now."""
-        protected = find_protected(self._writable, own_settings(self._environ))
+        protected = find_protected(self._writable, own_settings(self._environ, self.workspace))
         hidden, startup = self._hidden, self._startup_files()
         own = tuple(
             str(first_missing(Path(path)))

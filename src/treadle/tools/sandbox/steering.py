@@ -39,8 +39,13 @@ class Steered(Struct, frozen=True):
     is_folder: bool = False
 
 
-def own_settings(environ: Mapping[str, str]) -> OwnSettings:
-    """Where git looks for them in this environment, and what the environment itself says."""
+def own_settings(environ: Mapping[str, str], folder: str | Path) -> OwnSettings:
+    """Where git looks for them in this environment, and what the environment itself says.
+
+    Args:
+        environ: the person's.
+        folder: absolute; where git is run. A relative name leads elsewhere in each folder.
+    """
     home = environ.get("HOME", "/")
     at = environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
     own = environ.get("GIT_CONFIG_GLOBAL")
@@ -48,7 +53,7 @@ def own_settings(environ: Mapping[str, str]) -> OwnSettings:
     names.append(environ.get("GIT_CONFIG_SYSTEM") or "/etc/gitconfig")
     template = environ.get("GIT_TEMPLATE_DIR")
     return OwnSettings(
-        tuple(Path(name) for name in names if name.startswith("/")),
+        tuple(Path(folder, name) for name in names),
         (*_numbered(environ), *((("init.templatedir", template),) if template else ())),
     )
 
@@ -93,9 +98,10 @@ def why_git_runs(path: Path, environ: Mapping[str, str]) -> tuple[str, str]:
         path: absolute, without links; a file that is to be written.
         environ: the person's.
     """
-    own = own_settings(environ)
+    own = own_settings(environ, "/nowhere")
     found = [*map(Steered, map(str, own.files)), *steered_by((), own, Path("/nowhere"))]
     for folder in path.parents:
+        found += map(Steered, map(str, own_settings(environ, folder).files))
         git_folder = git_folder_of(folder / GIT)
         if git_folder is not None and is_folder(git_folder):
             common = git_folder.parent.parent
