@@ -115,6 +115,7 @@ def test_who_reads_no_further_is_told_nothing(
         ("shell", '{"command": ["bash", "-lc", "ls"]}', "shell bash -lc ls"),
         ("bash", '{"command": ["ls", "-l"]}', "$ ls -l"),
         ("look", '{"at": {"deep": 1}, "lines": [1, 2]}', "look 1 2"),
+        ("list_files", "{}", "list_files"),
     ],
 )
 def test_words_in_a_row_are_told_as_words(name: str, arguments: str, words: str) -> None:

@@ -263,7 +263,7 @@ def describe_call(call: ToolCall) -> str:
         detail = f"$ {_value(arguments.get('command', ''))}"
         return detail if len(detail) <= HEAD_LENGTH_MAX else detail[: HEAD_LENGTH_MAX - 1] + "…"
     shown = [text for value in arguments.values() if (text := _value(value))]
-    return f"{call.tool_name} {' '.join(shown)}"[:HEAD_LENGTH_MAX].replace("\n", "⏎")
+    return " ".join((call.tool_name, *shown))[:HEAD_LENGTH_MAX].replace("\n", "⏎")
 
 
 def _value(value: object) -> str:
