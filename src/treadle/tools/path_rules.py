@@ -133,7 +133,13 @@ SECRET_FILES: Final = (
     "/etc/shadow-",
     "/etc/gshadow",
     "/etc/gshadow-",
+    "/etc/security/opasswd",
+    "/etc/security/opasswd.old",
     "/etc/sudoers",
+    "/etc/apt/auth.conf",
+    "/etc/postfix/sasl_passwd",
+    "/etc/postfix/sasl_passwd.db",
+    "/etc/postfix/sasl_passwd.lmdb",
     "/etc/ssh/ssh_host_rsa_key",
     "/etc/ssh/ssh_host_ecdsa_key",
     "/etc/ssh/ssh_host_ed25519_key",
@@ -143,6 +149,7 @@ SECRET_FILES: Final = (
 )
 """Only root can read them, and this program may be root."""
 KEY_FOLDERS: Final = (
+    "/etc/apt/auth.conf.d",
     "/etc/ssl/private",
     "/etc/sudoers.d",
     "/etc/wireguard",

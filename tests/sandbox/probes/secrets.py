@@ -81,7 +81,11 @@ if libc.process_vm_readv(int(E["VICTIM"]), ctypes.byref(here), 1, ctypes.byref(t
 """
         ),
     ),
-    Probe("the shadow file", "cat /etc/shadow > /dev/null && hit", as_root_only=True),
+    Probe(
+        "files of passwords",
+        "for f in /etc/shadow /etc/security/opasswd; do cat $f > /dev/null && hit; done",
+        as_root_only=True,
+    ),
     Probe(
         "the disk", "for d in /dev/vda /dev/sda /dev/nvme0n1; do : < $d && hit; done", control=False
     ),
