@@ -8,7 +8,7 @@ import socket
 import stat
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -343,9 +343,17 @@ def test_a_disk_that_is_full_is_a_failure(treadle: Run, tmp_path: Path) -> None:
             mounts.enter_context(mounted("tmpfs", "tmpfs", place, "size=64k"))
         except subprocess.CalledProcessError as error:  # root in a container may not
             pytest.skip(f"nothing can be mounted here: {error.stderr.decode().strip()}")
-        done = treadle("doctor", "--json", TREADLE_HOME=str(place / "home"))
-    (disk,) = by_name(done.stdout)["disk"]
-    assert (done.returncode, disk["status"]) == (1, "failure")
+        home = place / "home"
+        store = LocalStore(Places(home / "data", home / "state", home / "config"))
+        store.create("treadle/0", workspace="/w").close()
+        with suppress(OSError):
+            (place / "big").write_bytes(bytes(2**20))
+        done = treadle("doctor", "--json", TREADLE_HOME=str(home))
+    found = by_name(done.stdout)
+    assert (done.returncode, found["disk"][0]["status"]) == (1, "failure")
+    advice = {one["advice"] for name in ("disk", "sync", "index") for one in found.get(name, ())}
+    assert [one for one in advice if not one.startswith("make room")] == []
+    assert {"disk", "sync", "index"} <= found.keys()
 
 
 # ---- what threads leave --------------------------------------------------------------------------

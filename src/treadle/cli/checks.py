@@ -7,6 +7,7 @@ which is brought up to date. What is said of threads is in `store_checks`.
 
 from __future__ import annotations
 
+import errno
 import os
 import platform
 import re
@@ -187,6 +188,8 @@ def check_disk(places: Places) -> Iterator[Finding]:
         yield from _measure(place)
     except OSError as error:
         advice = "threads cannot be kept here: set TREADLE_HOME to a folder on a local disk"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            advice = "make room: threads are written before anything is done"
         yield failure("sync", f"{place}: {error.strerror}", advice)
 
 

@@ -7,6 +7,7 @@ last few are read. `treadle verify --all` is the thorough one.
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import stat
 from collections.abc import Collection, Iterator
@@ -259,7 +260,10 @@ def check_leftovers(store: LocalStore, trashed: list[ThreadSummary]) -> Iterator
 def check_index(store: LocalStore, notices: list[str], count: int) -> Iterator[Finding]:
     """The search index, after it has answered: a cache that mends itself where it can."""
     for notice in notices:
-        advice = "make the data folder writable; the index is only a cache and can be removed"
+        # As SQLite calls it, and as the system does.
+        is_full = "disk is full" in notice or os.strerror(errno.ENOSPC) in notice
+        mend = "make room on the disk" if is_full else "make the data folder writable"
+        advice = f"{mend}; the index is only a cache and can be removed"
         yield warning("index", notice, advice)
     if notices:
         return
