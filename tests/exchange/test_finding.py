@@ -50,6 +50,15 @@ FILES = {
 }
 
 
+def test_a_line_that_is_too_long_is_told_with_the_limit(tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    file.write_bytes(b'{"trajectory": []}\n{"more": "')
+    os.truncate(file, LINE_SIZE_MAX + 100)
+    with pytest.raises(UsageError, match=f"a line of more than {LINE_SIZE_MAX} bytes") as raised:
+        sessions_of(look_at(file))
+    assert "ends in .json or .traj" in raised.value.hint
+
+
 @pytest.mark.parametrize("name", sorted(FILES))
 def test_a_file_is_known_by_what_it_holds(name: str, tmp_path: Path) -> None:
     data, source = FILES[name]

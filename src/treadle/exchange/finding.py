@@ -146,6 +146,11 @@ def sessions_of(found: Found) -> list[Session]:
         OSError: it cannot be read.
     """
     if found.source not in (_WHOLE if found.is_one_value else _PROGRAMS):
+        if not found.is_one_value and _has_long_line(found.path):
+            raise UsageError(
+                f"{found.path} has a line of more than {LINE_SIZE_MAX} bytes, which is not read",
+                hint="a file that is one JSON value is read whole if its name ends in .json or .traj",
+            )
         raise UsageError(
             f"{found.path} is no session of a program that is known here",
             hint=f"known are: {FORMATS}",
@@ -162,6 +167,14 @@ def _lines_of(path: Path, faults: Counter[str]) -> Iterator[Line]:
     with path.open("rb") as file:
         pieces = iter(lambda: file.readline(LINE_SIZE_MAX + 1), b"")
         yield from read_lines(pieces, faults)
+
+
+def _has_long_line(path: Path) -> bool:
+    """Whether one stands where it is looked whose file it is."""
+    with path.open("rb") as file:
+        return any(
+            len(file.readline(LINE_SIZE_MAX + 1)) > LINE_SIZE_MAX for _ in range(_HEAD_COUNT)
+        )
 
 
 def _value_of(path: Path) -> object:
