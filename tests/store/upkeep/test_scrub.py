@@ -13,7 +13,7 @@ from urllib.parse import quote
 import pytest
 from msgspec.structs import replace
 
-from core.samples import CONFIG, answer, call, ended, said, success
+from core.samples import answer, call, ended, success
 from lab.faulty_disk import Fault, FaultyDisk
 from lab.model_disk import ModelDisk
 from lab.script import lab_store
@@ -28,11 +28,11 @@ from treadle.store.kept_branches import keep_branch
 from treadle.store.lease import Holder
 from treadle.store.local import LocalStore
 from treadle.store.taking_in import lines_of, opened, replace_journal
-from treadle.store.upkeep.remains import PIECE_SIZE, Remains
+from treadle.store.upkeep.remains import Remains
 from treadle.store.upkeep.scrub import scrub
 from treadle.store.upkeep.trash import Trash
 from treadle.thread.codec import Entry, decode_entry
-from treadle.thread.facts import Annotated, ChildStarted, Configured, ExtraSet, Scrubbed
+from treadle.thread.facts import Annotated, ChildStarted, ExtraSet, Scrubbed
 from treadle.thread.record import Condition
 
 SECRET = 'hunter2/"swörd\\fish'
@@ -132,26 +132,6 @@ def test_a_rehearsal_says_what_would_be_done_and_writes_nothing(shelf: Shelf) ->
     assert shelf.files() == before
     assert said_before.threads == scrub(shelf.store, [thread], redact).threads
     assert [(done.thread, done.count) for done in said_before.threads] == [(thread, 2)]
-
-
-def test_a_long_thread_is_looked_through_piece_by_piece(shelf: Shelf) -> None:
-    turns = [(said(f"{n} " + "many words " * 20_000), answer("fine")) for n in range(40)]
-    thread = shelf.create((Configured(CONFIG, "scripted"), *turns[0]), *turns[1:])
-    at_edge = b"x" * (PIECE_SIZE - len(SECRET) // 2)
-    kept = Blobs(shelf.store.folders).keep(at_edge + SECRET.encode())
-    lengths: list[int] = []
-
-    def watched(text: str) -> str:
-        lengths.append(len(text))
-        return redact(text)
-
-    found = Remains(shelf.store.folders, watched).holding()
-    assert [Path(path).name for path in found] == [kept.sha256]
-    assert max(lengths) <= PIECE_SIZE
-    assert shelf.snapshot(thread).stat().st_size > 2 * PIECE_SIZE
-    lengths.clear()
-    scrub(shelf.store, [thread], watched, is_rehearsal=True)
-    assert max(lengths) <= PIECE_SIZE + 2**18
 
 
 FORMAT = (
