@@ -56,7 +56,7 @@ def test_a_line_that_is_too_long_is_told_with_the_limit(tmp_path: Path) -> None:
     os.truncate(file, LINE_SIZE_MAX + 100)
     with pytest.raises(UsageError, match=f"a line of more than {LINE_SIZE_MAX} bytes") as raised:
         sessions_of(look_at(file))
-    assert "ends in .json or .traj" in raised.value.hint
+    assert "whose name ends in .json or .traj" in raised.value.hint
 
 
 @pytest.mark.parametrize("name", sorted(FILES))

@@ -149,7 +149,7 @@ def sessions_of(found: Found) -> list[Session]:
         if not found.is_one_value and _has_long_line(found.path):
             raise UsageError(
                 f"{found.path} has a line of more than {LINE_SIZE_MAX} bytes, which is not read",
-                hint="a file that is one JSON value is read whole if its name ends in .json or .traj",
+                hint="one JSON value is read whole, in a file whose name ends in .json or .traj",
             )
         raise UsageError(
             f"{found.path} is no session of a program that is known here",
