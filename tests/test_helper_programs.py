@@ -38,7 +38,7 @@ STARTS: Final = {
     "src/treadle/tools/sandbox/gitlinks.py": {("_list", "env=environment")},  # without any PATH
     # In the sandbox, or on its way into it.
     "src/treadle/tools/sandbox/launcher.py": {("main", "os.fork()"), ("_start", "os.execve(")},
-    "src/treadle/workspace/git.py": {("restore_index", "env=inherited")},
+    "src/treadle/workspace/git.py": {("_change_now", "env=inherited")},
     "src/treadle/workspace/process.py": {("run", "env=environment")},
 }
 """Each place that looks for a program, or starts one with another environment than helper programs

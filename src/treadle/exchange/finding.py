@@ -146,7 +146,7 @@ def sessions_of(found: Found) -> list[Session]:
         OSError: it cannot be read.
     """
     if found.source not in (_WHOLE if found.is_one_value else _PROGRAMS):
-        if not found.is_one_value and _has_long_line(found.path):
+        if not (found.source or found.is_one_value) and _has_long_line(found.path):
             raise UsageError(
                 f"{found.path} has a line of more than {LINE_SIZE_MAX} bytes, which is not read",
                 hint="one JSON value is read whole, in a file whose name ends in .json or .traj",

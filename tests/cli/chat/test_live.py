@@ -54,5 +54,5 @@ def test_of_many_calls_some_are_drawn_and_the_others_are_counted() -> None:
     calls = [Running(ToolCall(str(n), "look"), 0.0) for n in range(20)]
     lines = ["".join(text for _, text in line) for line in call_lines(calls, 3.0, 40)]
     assert len(lines) == 9
-    assert lines[0][1:] == " look   3.0 s"
+    assert lines[0][1:] == " look  3.0 s"
     assert lines[-1] == "  and 12 more"
