@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fmt pictures torture bench pins clean
+.PHONY: help demo test check fmt pictures torture bench house mutants pins clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -38,7 +38,13 @@ torture: $(VENV)/.dev  ## the long crash sweeps and simulations (tens of minutes
 	$(BIN)/pytest -m torture --timeout 3600 $(T)
 
 bench: $(VENV)/.dev  ## measure; prints a table of ratios and writes bench/results.json
-	$(BIN)/python -m bench
+	PYTHONPATH=tests $(BIN)/python -m bench
+
+house: $(VENV)/.dev  ## measure the structure of the source: rooms, names, paths of an event
+	@PYTHONPATH=tests $(BIN)/python -m house
+
+mutants: $(VENV)/.dev  ## change random operators of each room, and count the changes that tests notice
+	@PYTHONPATH=tests $(BIN)/python -m house.mutants $(M)
 
 clean:  ## remove the virtual environment and caches
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

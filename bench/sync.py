@@ -17,13 +17,13 @@ from random import Random
 from typing import Any
 
 import psycopg
-from tests.server.besieging import besieged
-from tests.server.databases import Postgres
-from tests.server.serving import Served
-from tests.sync.proxy import proxied
 
 from bench.report import Row, at_least, at_most, median_s
 from bench.threads import _journal, _turn
+from server.besieging import besieged
+from server.databases import Postgres
+from server.serving import Served
+from sync.proxy import proxied
 from treadle.api.marks import Mark
 from treadle.store.local import LocalStore
 from treadle.store.places import Places

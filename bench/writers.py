@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Final
 
 import psycopg
-from tests.core.samples import answer, said
-from tests.server.chains import chain, push
-from tests.server.databases import Postgres
-from tests.server.people import People, populate
 
 from bench.report import Row, at_most
+from core.samples import answer, said
+from server.chains import chain, push
+from server.databases import Postgres
+from server.people import People, populate
 from treadle.server.context import Principal
 from treadle.server.data.database import Database
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -15,6 +18,7 @@ ROOT: Final = Path(__file__).parent.parent
 MODULE_LINES_MAX: Final = 500
 FUNCTION_LINES_MAX: Final = 70
 PURE_LINES_LIMIT: Final = 9270
+PLACES: Final = ("src", "tests", "bench", "house")
 BANNED_NAMES: Final = {"utils", "util", "helpers", "helper", "misc", "common"}
 BANNED_WORDS: Final = re.compile(r"\b(?:FIX" + r"ME|TO" + r"DO|XX" + r"X|HA" + r"CK)\b")
 
@@ -73,7 +77,7 @@ NOT_OURS: Final = "src/treadle/cli/demo/project"
 
 @cache
 def modules() -> tuple[Path, ...]:
-    found = [path for name in ("src", "tests", "bench") for path in (ROOT / name).rglob("*.py")]
+    found = [path for name in PLACES for path in (ROOT / name).rglob("*.py")]
     return tuple(sorted(path for path in found if NOT_OURS not in path.as_posix()))
 
 
@@ -203,3 +207,15 @@ def test_the_name_of_every_test_is_a_sentence() -> None:
 )
 def test_the_check_for_things_left_undone_sees_them(text: str, is_bad: bool) -> None:
     assert bool(BANNED_WORDS.search(text)) == is_bad
+
+
+def test_what_measures_can_be_imported_as_its_make_targets_do() -> None:
+    measures = (path for path in modules() if path.relative_to(ROOT).parts[0] in ("bench", "house"))
+    names = [name_of(path).removesuffix(".py").replace("/", ".") for path in measures]
+    assert len(names) > 15
+    program = f"import {', '.join(name for name in names if not name.endswith('call_trace'))}"
+    environment = {**os.environ, "PYTHONPATH": "tests"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, env=environment, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")

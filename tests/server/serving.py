@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +26,7 @@ class Served:
         url: its database.
         home: its home; a token that it prints is kept there, as an operator would.
         options: more of the command line.
+        program: how `treadle` is started.
     """
 
     def __init__(
@@ -34,11 +35,13 @@ class Served:
         home: Path,
         *options: str,
         environment: Mapping[str, str] | None = None,
+        program: Sequence[str] = (sys.executable, "-m", "treadle"),
     ) -> None:
         self.database_url = url
         self._home = home
         self._options = options
         self._environment = environment or {}
+        self._program = program
         self.port = 0
         self.token = ""
         self.log: list[str] = []
@@ -63,7 +66,7 @@ class Served:
         self._is_up.clear()
         self._process = subprocess.Popen(
             [
-                *(sys.executable, "-m", "treadle", "serve", "--port", "0"),
+                *(*self._program, "serve", "--port", "0"),
                 *("--database", self.database_url, *self._options),
             ],
             stdin=subprocess.DEVNULL,
