@@ -35,7 +35,8 @@ STARTS: Final = {
         ("_version", "env={}"),
         ("_probe", "env=dict(prepared.env)"),
     },
-    "src/treadle/tools/sandbox/gitlinks.py": {("_list", "env=environment")},  # without any PATH
+    # The environment of helper programs, or one without any PATH.
+    "src/treadle/tools/sandbox/git_settings.py": {("run_git", "env=dict(environment)")},
     # In the sandbox, or on its way into it.
     "src/treadle/tools/sandbox/launcher.py": {("main", "os.fork()"), ("_start", "os.execve(")},
     "src/treadle/workspace/git.py": {("_change_now", "env=inherited")},

@@ -255,6 +255,7 @@ HELD: Final = (
     (f'BUNDLE_GEMS__EXAMPLE__COM: "ada:{TOKEN}"\n', TOKEN),
     (f'BUNDLE_GITHUB__COM: "{GEM}:x-oauth-basic"\n', GEM),
     (json.dumps({"github-oauth": {"github.com": GEM}}), GEM),
+    (f'{{"db": {{"password":\n  "{TOKEN}"}}}}', TOKEN),
     (json.dumps({"accessTokens": {"https://api.example": GEM}}), GEM),
     (json.dumps([{"name": "API_KEY", "value": TOKEN}]), TOKEN),
     (json.dumps({"auths": {"r.example": {"auth": IDENT}}}), TOKEN),
@@ -275,6 +276,8 @@ HELD: Final = (
     (f"curl -u admin:{TOKEN} https://x.example", TOKEN),
     (f"--proxy-user=ada:{TOKEN}", TOKEN),
     (f"mysql -uroot -p{TOKEN} app", TOKEN),
+    (f"mysqldump -h db.example -p'{TOKEN}' app", TOKEN),
+    (f"mariadb -p{TOKEN}", TOKEN),
     (f"sshpass -p '{TOKEN}' ssh x", TOKEN),
     (f"-Xmx2g -Djavax.net.ssl.keyStorePassword={TOKEN}", TOKEN),
     (f"login --password {TOKEN}", TOKEN),
@@ -295,6 +298,9 @@ HARMLESS: Final = (
     "docker login --password-stdin registry.example/x7 --token-file ./x7/y8z9",
     "see http://host.example:8080/a/@me and https://example.com/x:y/@z9x8c7v6",
     "-----BEGIN PRIVATE KEY-----",
+    "mysql --protocol=tcp -P 3306 -p app_of_2026_a1",
+    json.dumps({"github-oauth": {"hosts": ["git.example.internal", "2026112312345678"]}}),
+    json.dumps({"builds": {"git.example": GEM}}),
 )
 
 

@@ -216,6 +216,13 @@ def look_at_cut(start: int, end: int, depth: int) -> None:
     assert redactor.redact_cut(cleaned) == cleaned
 
 
+@pytest.mark.parametrize("length_min", [len(WORD), len(WORD) - 1])
+def test_the_shortest_secret_is_found_behind_percent_signs_too(length_min: int) -> None:
+    form = f"https%3A%2F%2Fexample.org%2F%3Fx%3D{WORD[:3]}%{ord(WORD[3]):02X}{WORD[4:]}"
+    redact = Redactor({"k": WORD}, length_min=length_min).redact
+    assert redact(form) == "https%3A%2F%2Fexample.org%2F%3Fx%3D[REDACTED:k]"
+
+
 def test_a_piece_of_a_secret_anywhere_else_stays() -> None:
     redactor = Redactor({"k": WORD}, length_min=4)
     for text in (f"{WORD[:9]} {MARK} {WORD[9:]}", f"{WORD[:9]} 3 characters left out", WORD[:9]):

@@ -126,7 +126,8 @@ _USER_OPTION: Final = re.compile(
     r"(?<![\w-])(?:-[uU][ \t]?|--(?:proxy-)?user[ =])[\"']?[^\s:\"'=-][^\s:\"'=]{0,100}:([^\s\"']+)"
 )
 _PASSWORD_OPTION: Final = re.compile(
-    r"(?<![\w-])(?:sshpass[ \t]+-p|redis-cli[ \t][^\n]{0,100}?-a[ \t]|-u[ \t]?[\w.-]{1,60}[ \t]+-p)"
+    r"(?<![\w-])(?:sshpass[ \t]+-p|redis-cli[ \t][^\n]{0,100}?-a[ \t]|-u[ \t]?[\w.-]{1,60}[ \t]+-p"
+    r"|(?:mysql|mariadb)[\w-]{0,20}[ \t](?:[^\n]{0,100}?[ \t])?-p(?=\S))"
     r"[ \t]?[\"']?([^\s\"']+)"
 )
 _USER: Final = re.compile(r"[\w.@+-]{1,64}")
@@ -394,6 +395,8 @@ def _in_tree(tree: object, *, is_credential: bool) -> Iterator[str]:
                 yield from _find(value, DEPTH_MAX)
             if is_credential and not is_other_than_a_credential(name):
                 yield from filter(_is_long, read_credential(value))
+            if names_a_credential(name):  # it may stand on the line after its name
+                yield from read_credential(value)
         else:
             is_named = bool(name) and names_a_credential(name)
             yield from _in_tree(value, is_credential=is_named)

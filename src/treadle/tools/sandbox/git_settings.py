@@ -9,7 +9,7 @@ import os
 import re
 import stat
 import subprocess
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -123,26 +123,52 @@ def read_settings(file: Path) -> list[tuple[str, str]] | None:
         found = file.lstat()
     except FileNotFoundError:
         return []
-    program = helper_programs.find_program("git")
-    if not stat.S_ISREG(found.st_mode) or found.st_size > _SIZE_MAX or program is None:
+    if not stat.S_ISREG(found.st_mode) or found.st_size > _SIZE_MAX:
         return None
-    command = (program, "config", "--file", str(file), "--no-includes", "-z", "--list")
+    return _list_settings(str(file))
+
+
+def parse_settings(content: bytes) -> list[tuple[str, str]] | None:
+    """The keys and values that a file with this content has; `None` if git cannot read it."""
+    return _list_settings("-", content)
+
+
+def _list_settings(file: str, content: bytes = b"") -> list[tuple[str, str]] | None:
+    words = ("config", "--file", file, "--no-includes", "-z", "--list")
+    output = run_git(words, helper_programs.environment(), _READ_S_MAX, content)
+    if output is None:
+        return None
+    settings = (os.fsdecode(one).partition("\n") for one in filter(None, output.split(b"\0")))
+    return [(key, value) for key, _, value in settings]
+
+
+def run_git(
+    words: Iterable[str], environment: Mapping[str, str], timeout_s: float, content: bytes = b""
+) -> bytes | None:
+    """What git prints, started in `/`; `None` if it is missing, fails or takes too long.
+
+    Args:
+        words: what stands behind `git`.
+        environment: the whole environment of the process.
+        timeout_s: seconds.
+        content: its standard input.
+    """
+    program = helper_programs.find_program("git")
+    if program is None:
+        return None
     try:
         done = subprocess.run(
-            command,
+            (program, *words),
             cwd="/",
-            env=helper_programs.environment(),
-            stdin=subprocess.DEVNULL,
+            env=dict(environment),
+            input=content,
             capture_output=True,
-            timeout=_READ_S_MAX,
+            timeout=timeout_s,
             check=False,
         )
     except subprocess.SubprocessError:
         return None
-    if done.returncode != 0:
-        return None
-    settings = (os.fsdecode(one).partition("\n") for one in filter(None, done.stdout.split(b"\0")))
-    return [(key, value) for key, _, value in settings]
+    return done.stdout if done.returncode == 0 else None
 
 
 def may_be_written(key: str, value: str) -> bool:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from treadle import helper_programs
-from treadle.tools.sandbox.git_settings import places_of_steps
+from treadle.tools.sandbox.git_settings import places_of_steps, run_git
 from treadle.tools.sandbox.repositories import ODD, entries_of, modules_of
 
 _MODE: Final = b"\0\0\xe0\0"
@@ -70,9 +68,6 @@ def _version_of(path: Path) -> tuple[str, int, int, int]:
 
 
 def _list(git_folder: Path) -> tuple[str, ...] | None:
-    program = helper_programs.find_program("git")
-    if program is None:
-        return None
     environment = {
         "GIT_DIR": str(git_folder),
         "GIT_WORK_TREE": "/",
@@ -83,21 +78,10 @@ def _list(git_folder: Path) -> tuple[str, ...] | None:
         "GIT_NO_LAZY_FETCH": "1",
         "LC_ALL": "C",
     }
-    command = (program, "-c", "core.fsmonitor=false", "ls-files", "--stage", "-z")
+    command = ("-c", "core.fsmonitor=false", "ls-files", "--stage", "-z")
     for more in (("--sparse",), ()):  # older ones know no sparse index
-        try:
-            done = subprocess.run(
-                (*command, *more),
-                cwd="/",
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=_READ_S_MAX,
-                check=False,
-            )
-        except subprocess.SubprocessError:
-            return None
-        if done.returncode == 0:
-            lines = (line for line in done.stdout.split(b"\0") if line.startswith(_LISTED))
+        output = run_git((*command, *more), environment, _READ_S_MAX)
+        if output is not None:
+            lines = (line for line in output.split(b"\0") if line.startswith(_LISTED))
             return tuple(os.fsdecode(line.partition(b"\t")[2]) for line in lines)
     return None

@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import os
 import stat
-import tempfile
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
@@ -19,7 +18,12 @@ from typing import Final
 
 from msgspec import Struct
 
-from treadle.tools.sandbox.git_settings import find_hooks, may_be_written, read_settings
+from treadle.tools.sandbox.git_settings import (
+    find_hooks,
+    may_be_written,
+    parse_settings,
+    read_settings,
+)
 from treadle.tools.sandbox.put_back import COPY_SIZE_MAX, Copies, put_aside
 
 _SETTINGS: Final = frozenset({"config", "config.worktree"})
@@ -62,16 +66,24 @@ class MountedFiles:
         Settings of git stay where a command that was asked about could have written them.
         """
         said: list[str] = []
-        for path, was in self._before.items():
-            if not _is_replaced(path, was.fd):
-                continue
-            if was.copies is None:
-                is_risky = Path(path).name != "hooks" or find_hooks(Path(path).parent)
-                said += [path] if is_risky and put_aside(path) else []
-            elif not _is_harmless(Path(path), was.content or b""):
-                said += was.copies.restore()
-        self._before.clear()
+        try:
+            for path, was in self._before.items():
+                if _is_replaced(path, was.fd):
+                    said += _put_back(path, was)
+        finally:
+            for was in self._before.values():
+                os.close(was.fd)
+            self._before.clear()
         return [f"{path} (somebody replaced it while the command ran)" for path in said]
+
+
+def _put_back(path: str, was: _Was) -> list[str]:
+    if was.copies is None:
+        is_risky = Path(path).name != "hooks" or find_hooks(Path(path).parent)
+        return [path] if is_risky and put_aside(path) else []
+    if _is_harmless(Path(path), was.content or b""):
+        return []
+    return was.copies.restore()
 
 
 def _is_replaced(path: str, fd: int) -> bool:
@@ -80,18 +92,13 @@ def _is_replaced(path: str, fd: int) -> bool:
         return not os.path.samestat(os.fstat(fd), os.lstat(path))
     except OSError:
         return False
-    finally:
-        os.close(fd)
 
 
 def _is_harmless(path: Path, content: bytes) -> bool:
     """Whether a file that held this has come to hold nothing that runs a program."""
     if path.name not in _SETTINGS:
         return False
-    with tempfile.NamedTemporaryFile(prefix="treadle-") as file:
-        file.write(content)
-        file.flush()
-        before = read_settings(Path(file.name))
+    before = parse_settings(content)
     after = read_settings(path)
     if before is None or after is None:
         return False
