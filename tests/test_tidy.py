@@ -26,6 +26,7 @@ TIME_AND_CHANCE: Final = {"time", "random", "uuid", "uuid_utils", "secrets", "da
 MAY_USE: Final = {
     "core/budget.py": {"datetime"},  # reads times that events bring, asks no clock
     "store/local.py": {"datetime", "uuid_utils"},  # the clock of records, the ids of threads
+    "cli/listed_models.py": {"datetime"},  # the day on which a list was asked for
     "store/drafts.py": {"secrets"},  # names of temporary files
     "store/write_ahead.py": {"time"},  # a deadline
     "exchange/times.py": {"datetime"},  # reads the times of other programs, asks no clock

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 import socket
+import sqlite3
 import stat
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -375,6 +376,7 @@ def examined(store: LocalStore) -> dict[str, Finding]:
 
 
 def test_with_nothing_wrong_only_room_threads_and_index_are_told(store: LocalStore) -> None:
+    (store.places.data / ".treadle-doctor-a8x_").touch()  # of one that was killed
     found = examined(store)
     assert {one.name: one.status for one in found.values()} == {
         "threads": "ok",
@@ -382,6 +384,15 @@ def test_with_nothing_wrong_only_room_threads_and_index_are_told(store: LocalSto
         "index": "ok",
     }
     assert found["index"].text.endswith("1 threads in it")
+
+
+def test_the_index_of_a_newer_version_is_answered_by_an_update(store: LocalStore) -> None:
+    examined(store)
+    with closing(sqlite3.connect(store.places.data / "index.sqlite")) as database:
+        database.execute("PRAGMA user_version = 999")
+    found = examined(LocalStore(store.places))["index"]
+    assert found.status == "warning"
+    assert found.advice.startswith("update this Treadle")
 
 
 @pytest.mark.parametrize(

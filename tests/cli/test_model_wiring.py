@@ -192,7 +192,11 @@ async def test_what_nobody_knows_of_a_model_its_provider_is_asked_and_else_it_is
         configure(shell.environment, mine)
         told = await shell("-p", "hi", "-m", "mine:told")
         silent = await shell("-p", "hi", "-m", "mine:m")
-    assert (told.code, silent.code) == (0, 0)
+        again = [await shell("-p", "hi", "-m", f"mine:{name}") for name in ("told", "m")]
+        asked = [seen for seen in server.requests if seen.path.endswith("/models")]
+    assert len(asked) == 2
+    assert (told.code, silent.code, *(one.code for one in again)) == (0, 0, 0, 0)
+    assert "context window" not in again[0].stderr + again[1].stderr
     assert "the context window of" not in told.stderr
     assert silent.stderr.count("the context window of mine:m is not known") == 1
     limits = [
@@ -201,4 +205,4 @@ async def test_what_nobody_knows_of_a_model_its_provider_is_asked_and_else_it_is
         for line in map(json.loads, path.read_text().splitlines())
         if line["event"]["type"] == "configured"
     ]
-    assert 65_536 in limits
+    assert limits.count(65_536) == 2

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from models.loopback import Answer, Loopback, refusal
+from treadle.core.llm import ModelTraits
 from treadle.models.anthropic.provider import AnthropicProvider
 from treadle.models.listed import listed_traits
 from treadle.models.openai.chat import OpenAiChatProvider
@@ -64,12 +65,12 @@ def test_what_every_list_says_is_read_in_its_words() -> None:
     for name, (fields, expected) in LISTS.items():
         models = [{"id": "other", "context_length": 1}, {"id": "m/x", **fields}, None, 7]
         found = listed_traits(models, "m/x")
-        if found != expected:
+        if found != ModelTraits(**expected):
             misses.append((name, found))
     assert misses == []
     fields, expected = next(iter(LISTS.values()))
-    assert listed_traits([{"id": "models/m", **fields}], "m") == expected != {}
-    assert listed_traits([{"id": "a"}], "m") == listed_traits(None, "m") == {}
+    assert listed_traits([{"id": "models/m", **fields}], "m") == ModelTraits(**expected)
+    assert listed_traits([{"id": "a"}], "m") == listed_traits(None, "m") == ModelTraits()
 
 
 @pytest.mark.parametrize("kind", [AnthropicProvider, OpenAiChatProvider])
@@ -89,4 +90,4 @@ async def test_a_list_that_cannot_be_had_says_nothing(
         provider = kind("k" * 20, name="here", base_url=server.url)
         told = await provider.listed_traits("here:m", 5.0)
         await provider.aclose()
-    assert told.get("context_tokens_max") == window
+    assert (told and told.context_tokens_max) == window

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from decimal import Decimal
@@ -14,9 +14,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from treadle import __version__
+from treadle.cli.listed_models import ListedModels, today
 from treadle.config.keys import find_key, key_needed, no_key_error
 from treadle.config.load import Loaded
 from treadle.core.config import choose_model
@@ -54,12 +55,16 @@ class Models:
     Args:
         loaded: the settings that hold here.
         record: a file that keeps what the models stream.
+        cache: the folder that keeps what providers' lists say.
         redact: keeps known secrets out of that file.
     """
 
-    def __init__(self, loaded: Loaded, *, record: str | None = None) -> None:
+    def __init__(
+        self, loaded: Loaded, *, record: str | None = None, cache: Path | None = None
+    ) -> None:
         self._loaded = loaded
         self._record = record
+        self._lists = ListedModels(cache)
         self._opened: dict[str, Provider] = {}
         self._closing = AsyncExitStack()
         self._recorder: RecordingProvider | None = None
@@ -152,10 +157,16 @@ class Models:
         if known_traits(self._loaded, ref).context_tokens_max is not None:
             return ""
         entry = catalog.providers[ref.provider]
+        place = f"{entry.url(os.environ)} {name}"
+        known = self._lists.find(place)
+        if known is not None and known.day == today():
+            _LISTED[name] = known.traits
+            return ""
         key = self.keys.get(f"{ref.provider}_api_key", "")
         told = _ask_list(lambda: connect(ref.provider, entry, key, self._loaded), ref.model)
-        _LISTED[name] = told
-        if "context_tokens_max" in told:
+        self._lists.put(place, told)
+        _LISTED[name] = told or ModelTraits()
+        if known is not None or _LISTED[name].context_tokens_max is not None:
             return ""
         return (
             f"the context window of {name} is not known, so a conversation is compacted only when "
@@ -202,7 +213,7 @@ def connect(name: str, entry: ProviderEntry, key: str, loaded: Loaded) -> Any:
 LIST_ASKED_S_MAX: Final = 3.0
 """A provider's list is asked for before the first request; nobody waits longer for it."""
 
-_LISTED: Final[dict[str, Mapping[str, Any]]] = {}
+_LISTED: Final[dict[str, ModelTraits]] = {}
 """What lists have told, by lasting name, for the life of the process."""
 
 
@@ -212,22 +223,22 @@ def known_traits(loaded: Loaded, ref: ModelRef) -> ModelTraits:
     if traits.context_tokens_max is None:
         window = _window(loaded.catalog.providers[ref.provider].prices or ref.provider, ref.model)
         traits = replace(traits, context_tokens_max=window)
-    unknown = ModelTraits()
+    listed, unknown = asdict(_LISTED.get(ref.name, ModelTraits())), ModelTraits()
     fresh = {
         name: value
-        for name, value in _LISTED.get(ref.name, {}).items()
+        for name, value in listed.items()
         if getattr(traits, name) == getattr(unknown, name)
     }
-    return replace(traits, **fresh) if fresh else traits
+    return replace(traits, **fresh)
 
 
-def _ask_list(connected: Callable[[], Any], model: str) -> Mapping[str, Any]:
+def _ask_list(connected: Callable[[], Any], model: str) -> ModelTraits | None:
     """What a provider's list says, asked on a loop of its own: this one may be running."""
 
-    async def ask() -> Mapping[str, Any]:
+    async def ask() -> ModelTraits | None:
         provider = connected()
         try:
-            told: Mapping[str, Any] = await provider.listed_traits(model, LIST_ASKED_S_MAX)
+            told: ModelTraits | None = await provider.listed_traits(model, LIST_ASKED_S_MAX)
             return told
         finally:
             await provider.aclose()

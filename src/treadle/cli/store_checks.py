@@ -262,7 +262,10 @@ def check_index(store: LocalStore, notices: list[str], count: int) -> Iterator[F
     for notice in notices:
         # As SQLite calls it, and as the system does.
         is_full = "disk is full" in notice or os.strerror(errno.ENOSPC) in notice
-        mend = "make room on the disk" if is_full else "make the data folder writable"
+        if "newer Treadle" in notice:
+            mend = "update this Treadle"
+        else:
+            mend = "make room on the disk" if is_full else "make the data folder writable"
         advice = f"{mend}; the index is only a cache and can be removed"
         yield warning("index", notice, advice)
     if notices:

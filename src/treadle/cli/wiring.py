@@ -72,7 +72,7 @@ def make_setup(
         has_chosen_folder=folder is not None,
         choice=choice,
         loaded=loaded,
-        models=Models(loaded, record=choice.record),
+        models=Models(loaded, record=choice.record, cache=store.places.cache),
         auto_commit=loaded.settings.auto_commit and not no_commit,
         notices=[*loaded.notices, *warnings, *notices],
         hooks=Hooks(loaded.settings.hooks, works_in),

@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
-import os
 from collections.abc import Container, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -21,8 +20,9 @@ from msgspec import Struct
 from treadle.config.approval import is_wider
 from treadle.config.plain_file import check_machine, read_plain
 from treadle.config.settings import Fault, dotted
-from treadle.errors import ConfigError, StoreError
+from treadle.errors import ConfigError
 from treadle.store.disk import PosixDisk
+from treadle.store.drafts import replace_file
 from treadle.store.places import Places
 
 FILE_SIZE_MAX: Final = 1024 * 1024
@@ -135,24 +135,9 @@ def _trusted(places: Places) -> dict[str, str]:
 
 def _remember(places: Places, folders: Mapping[str, str]) -> None:
     """Replace the file in one step, readable by its owner only."""
-    disk = PosixDisk()
-    target = places.state / TRUSTED_NAME
-    draft = str(target.with_suffix(f".{os.getpid()}"))
+    target = str(places.state / TRUSTED_NAME)
     data = json.dumps({"folders": folders}, indent=2, sort_keys=True).encode()
-    try:
-        disk.make_folder(str(target.parent))
-        with suppress(FileNotFoundError):
-            disk.unlink(draft)
-        handle = disk.create(draft)
-        try:
-            disk.write(handle, data)
-            disk.sync(handle)
-        finally:
-            disk.close(handle)
-        disk.rename(draft, str(target))
-        disk.sync_folder(str(target.parent))
-    except OSError as error:
-        raise StoreError(f"cannot write {target}: {error.strerror or error}") from error
+    replace_file(PosixDisk(), target, data)
 
 
 # ---- what it may say ---------------------------------------------------------------------------

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from msgspec.structs import replace
+
+from treadle.core.llm import ModelTraits
 from treadle.models.counts import token_count
 
 _READ: Final = (
@@ -21,8 +24,8 @@ _WRITTEN: Final = (
 )
 
 
-def listed_traits(models: Any, model: str) -> dict[str, Any]:
-    """The traits that a list of models gives one of them; empty if it gives none.
+def listed_traits(models: Any, model: str) -> ModelTraits:
+    """The traits that a list of models gives one of them; those it does not give are unknown.
 
     Args:
         models: as the endpoint sent it.
@@ -30,13 +33,13 @@ def listed_traits(models: Any, model: str) -> dict[str, Any]:
     """
     for one in models if isinstance(models, list) else ():
         if isinstance(one, Mapping) and str(one.get("id")).removeprefix("models/") == model:
-            found = {
+            found: dict[str, Any] = {
                 "context_tokens_max": _first(one, _READ),
                 "output_tokens_max": _first(one, _WRITTEN),
                 "reasoning": _reasoning(one),
             }
-            return {name: value for name, value in found.items() if value}
-    return {}
+            return replace(ModelTraits(), **{one: value for one, value in found.items() if value})
+    return ModelTraits()
 
 
 def _first(one: Mapping[str, Any], names: tuple[str, ...]) -> int | None:

@@ -123,13 +123,13 @@ class SdkProvider(ABC):
         mark = f"[REDACTED:{self._name}_api_key]"
         return tuple(without_key(one_line(name), self._key, mark) for name in names)
 
-    async def listed_traits(self, model: str, within_s: float) -> dict[str, Any]:
-        """What the provider's own list says of a model; empty if it cannot be had in time."""
+    async def listed_traits(self, model: str, within_s: float) -> ModelTraits | None:
+        """What the provider's own list says of a model; `None` if it cannot be had in time."""
         try:
             models = self._client().models.with_streaming_response
             body = await read_object(models.list(timeout=within_s), within_s)
         except Exception:  # noqa: BLE001  whatever went wrong, nothing is known from there
-            return {}
+            return None
         return listed_traits(body.get("data"), bare_model(model, self._name))
 
     async def aclose(self) -> None:

@@ -17,7 +17,8 @@ _QUARANTINE: Final = re.compile(r"(?P<id>[^.]+)\..+|tmp")
 _BRANCHES: Final = re.compile(r"(?P<id>[^.@]+)@\d+-[0-9a-f]{32}\.jsonl|tmp")
 _DATA: Final = re.compile(
     r"threads|trash|blobs|quarantine|branches|tmp|(?:index|trash)\.lock|index\.sqlite(?:-wal|-shm)?"
-    r"|scrub-[0-9a-f]{32}\.json"
+    # The last is what `doctor` could not remove: the disk turned read-only, or it was killed.
+    r"|scrub-[0-9a-f]{32}\.json|\.treadle-doctor-.*"
 )
 
 

@@ -1,0 +1,65 @@
+"""What the providers' lists say of models that no table knows, kept: a list is asked once a day."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from treadle.core.llm import ModelTraits
+from treadle.errors import StoreError
+from treadle.store.disk import PosixDisk
+from treadle.store.drafts import replace_file
+
+_COUNT_MAX: Final = 500
+"""The models that were asked for last are kept."""
+
+
+class Listed(Struct, frozen=True, omit_defaults=True):
+    """What a list said of a model, and on which day; without a day it could not be had."""
+
+    traits: ModelTraits = ModelTraits()
+    day: str = ""
+
+
+class ListedModels:
+    """A file with what lists have said; one that is damaged or cannot be written is ignored.
+
+    Args:
+        folder: of caches; nothing is kept without one.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self._path = None if folder is None else folder / "models.json"
+
+    def find(self, name: str) -> Listed | None:
+        """What is known of a model; `None` if its list was never asked for."""
+        return self._read().get(name)
+
+    def put(self, name: str, traits: ModelTraits | None) -> None:
+        """Keep what a list has just said of a model; `None`: it could not be had."""
+        if self._path is None:
+            return
+        known = self._read()
+        known.pop(name, None)
+        known[name] = Listed() if traits is None else Listed(traits, today())
+        kept = dict(list(known.items())[-_COUNT_MAX:])
+        with suppress(StoreError):
+            replace_file(PosixDisk(), str(self._path), msgspec.json.encode(kept))
+
+    def _read(self) -> dict[str, Listed]:
+        if self._path is None:
+            return {}
+        try:
+            return msgspec.json.decode(self._path.read_bytes(), type=dict[str, Listed])
+        except (OSError, msgspec.DecodeError):
+            return {}
+
+
+def today() -> str:
+    """The day, as in `2026-11-23`, in UTC."""
+    return datetime.now(UTC).date().isoformat()
