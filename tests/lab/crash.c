@@ -3,7 +3,7 @@
  * (CRASH_DIR, CRASH_AT, CRASH_MODE, FAIL_AT, FAIL_FROM, FAIL_WITH, and CRASH_KINDS: a file that
  * the calls go to at the end); by itself it does nothing. `crash_trace` also writes down every
  * call, for a model to replay; CRASH_TRACE names a file for it, which the programs that this one
- * starts write to as well. */
+ * starts write to as well; a write stands there with its place in the file. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -128,8 +128,30 @@ ssize_t write(int fd, const void *data, size_t size) {
     if (number == crash_at && how == TORN) { real_write(fd, data, size / 2); die(); }
     if (fails && fails != SHORT) { errno = fails; return -1; }
     ssize_t done = real_write(fd, data, fails && size > 1 ? size / 2 : size);
-    end(number, done >= 0, 'w', path, "", data, done < 0 ? 0 : done);
+    char place[32] = "";
+    if (trace_fd >= 0 && done >= 0)
+        snprintf(place, sizeof place, "%lld", (long long) (lseek(fd, 0, SEEK_CUR) - done));
+    end(number, done >= 0, 'w', path, place, data, done < 0 ? 0 : done);
     return done;
+}
+
+/* Not counted: SQLite writes by it too. git writes over the head of a pack. */
+static ssize_t written(ssize_t (*real)(int, const void *, size_t, off_t), int fd,
+                       const void *data, size_t size, off_t at) {
+    char path[4096], place[32];
+    ssize_t done = real(fd, data, size, at);
+    if (trace_fd < 0 || done < 0 || !path_of(fd, path, sizeof path)) return done;
+    snprintf(place, sizeof place, "%lld", (long long) at);
+    end(NEVER - 1, strstr(path, "/.git/") != NULL, 'w', path, place, data, done);
+    return done;
+}
+ssize_t pwrite(int fd, const void *data, size_t size, off_t at) {
+    REAL(ssize_t, pwrite, int, const void *, size_t, off_t);
+    return written(real_pwrite, fd, data, size, at);
+}
+ssize_t pwrite64(int fd, const void *data, size_t size, off64_t at) {
+    REAL(ssize_t, pwrite64, int, const void *, size_t, off_t);
+    return written(real_pwrite64, fd, data, size, at);
 }
 
 #define ON_HANDLE(name, kind, arguments, ...) \

@@ -1,7 +1,6 @@
 """What a process and the gits that it starts did to their files, played again on the model disk.
 
-Contents that git writes by other calls (packs, what `fopen` opens) are not in the trace; so work
-for these tests makes few files, which git keeps one by one.
+What git writes into files that `fopen` opened (the message of a commit) is not in the trace.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ class GitReplay:
         elif not is_there:
             return  # made by a call that is not traced
         elif kind == "w":
-            disk.write(disk.open_append(path), data)
+            disk.write(disk.open_append(path), data, int(to))
         elif kind == "s":
             disk.sync(disk.open_append(path))
         elif kind == "t":

@@ -104,10 +104,11 @@ class ModelDisk:
         file.reread(self.survival)
         return self._handle(path, file)
 
-    def write(self, handle: int, data: bytes) -> None:
+    def write(self, handle: int, data: bytes, at: int | None = None) -> None:
+        """At the end, unless `at` names another place."""
         path, file = self._opened(handle)
         if data:
-            file.change(Change(len(file.content), data))
+            file.change(Change(len(file.content) if at is None else at, data))
             file.touched_ns = self.clock_ns
         self._changed("write", path)
 

@@ -40,12 +40,13 @@ DONE = """
 text = "It is done."
 """
 HOOKS = {
+    "packs": "true",
     "off": "date +%s%N > made-by-hook; git add made-by-hook",
     # What it writes is not in the trace: nothing of the lab reaches into the sandbox.
     "workspace-write": 'test -n "$GIT_INDEX_FILE" && ! touch /etc/passwd 2> /dev/null',
 }
-"""What the hook does, by what holds it."""
-COMMIT_COUNTS = {"off": 2, "workspace-write": 1}
+"""What the hook does, by what holds it; with `packs` git streams each file into a pack."""
+COMMIT_COUNTS = {"packs": 1, "off": 2, "workspace-write": 1}
 STATE_COUNT_MAX = 60
 WHO = ("-c", "user.name=Ada", "-c", "user.email=ada@example.com")
 
@@ -63,7 +64,7 @@ def level(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def work(fast_folder: Path, level: str) -> Path:
-    """A repository with a commit and a hook; without a sandbox it puts something into the next."""
+    """A repository with a commit and a hook; without a sandbox it may add to the next one."""
     folder = fast_folder / "work"
     (folder / "kept").mkdir(parents=True)
     (folder / "a.txt").write_text("old\n")
@@ -71,6 +72,8 @@ def work(fast_folder: Path, level: str) -> Path:
     git(fast_folder, "init", "--quiet", "--initial-branch=main", str(folder))
     git(folder, "add", ".")
     git(folder, "commit", "--quiet", "-m", "first")
+    if level == "packs":
+        git(folder, "config", "core.bigFileThreshold", "1")
     hook = folder / ".git/hooks/pre-commit"
     hook.write_text(f"#!/bin/sh\n{HOOKS[level]}\n")
     hook.chmod(0o755)
@@ -84,10 +87,11 @@ def take_turn(library: Path, folder: Path, work: Path, level: str) -> bytes:
     armed = {"LD_PRELOAD": str(library), "CRASH_DIR": str(folder), "HOME": str(folder)}
     armed["CRASH_TRACE"] = str(folder / "trace")
     words = " ".join(f"{name}={value}" for name, value in armed.items())  # commands get none of it
-    turn = WRITES + DONE if level != "off" else WRITES + RUNS.replace("ARMED", words) + DONE
+    turn = WRITES + (RUNS.replace("ARMED", words) if level == "off" else "") + DONE
     (folder / "turn.toml").write_text(turn)
     own = {"TREADLE_HOME": str(folder / "home"), "GIT_CONFIG_GLOBAL": str(config)}
-    free = ("--approval-mode", "auto", "--sandbox", level)
+    sandbox = "off" if level == "packs" else level
+    free = ("--approval-mode", "auto", "--sandbox", sandbox)
     done = subprocess.run(
         [sys.executable, "-m", "treadle", "-p", "go", "-m", f"scripted:{folder}/turn.toml", *free],
         cwd=work,
@@ -109,6 +113,7 @@ def replay(shim_library: Path, fast_folder: Path, work: Path, level: str) -> Git
     shutil.copytree(work, start)
     trace = take_turn(shim_library, fast_folder, work, level)
     assert git(work, "log", "--format=%s").count("\n") == 1 + COMMIT_COUNTS[level]
+    assert [*work.glob(".git/objects/pack/*.pack")] != [] or level != "packs"
     shutil.rmtree(work)
     shutil.rmtree(home)
     home.mkdir()
