@@ -14,17 +14,19 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
+from threading import Event
 from typing import Final
 
 import psycopg
 
 from bench.report import Row, at_most
 from core.samples import answer, said
-from server.chains import chain, push
+from server.chains import chain, index_all, send
 from server.databases import Postgres
 from server.people import People, populate
 from treadle.server.context import Principal
 from treadle.server.data.database import Database
+from treadle.server.http.services import INDEX_GATHER_S
 
 TIME_S: Final = float(os.environ.get("BENCH_WRITERS_TIME_S", "5"))
 THREADS: Final = 8
@@ -87,16 +89,28 @@ def _push_on(url: str, user_id: int, organization_id: int) -> int:
 
     def one_thread(_: int) -> int:
         made = chain(secrets.randbits(40), [])
-        push(people, made)
+        send(people, made)
         for number in count():
             if time.monotonic() > until:
                 return number
             before, made = made.mark, made.more((said(f"{number}"), answer("yes")))
-            push(people, made, before)
+            send(people, made, before)
         return 0
 
-    with ThreadPoolExecutor(THREADS) as pool:
-        return sum(pool.map(one_thread, range(THREADS)))
+    done = Event()
+
+    def index() -> None:
+        """Behind the pushes, as a server does it."""
+        while not done.is_set():
+            index_all(database)
+            done.wait(INDEX_GATHER_S)
+
+    with ThreadPoolExecutor(THREADS + 1) as pool:
+        indexing = pool.submit(index)
+        pushes = sum(pool.map(one_thread, range(THREADS)))
+        done.set()
+        indexing.result()
+    return pushes
 
 
 if __name__ == "__main__":

@@ -16,7 +16,9 @@ from server.people import People, at
 from thread.journals import HEADER, PLAIN, write
 from treadle.api.marks import Mark
 from treadle.api.types import ThreadHead
+from treadle.server import search
 from treadle.server.context import Context
+from treadle.server.data.database import Database
 from treadle.server.data.schema import metadata, records
 from treadle.server.kept import threads
 from treadle.server.problems import Refusal
@@ -71,12 +73,27 @@ def chain(number: int = 1, batches: Iterable[Sequence[Entry]] = PLAIN[1:], **hea
 
 
 def push(people: People, one: Chain, base: Mark = GENESIS, name: str = "owner") -> ThreadHead:
+    """Push all that follows the base, and have it indexed, as a server does a moment later."""
+    head = send(people, one, base, name)
+    index_all(people.database)
+    return head
+
+
+def send(people: People, one: Chain, base: Mark = GENESIS, name: str = "owner") -> ThreadHead:
     """Push all that follows the base, as a request of its own."""
     body = one.after(base.seq)
     return people.database.run(
         lambda db: threads.push(Context(db, people[name], at()), one.thread, base, body),
         is_write=True,
     )
+
+
+def index_all(database: Database) -> int:
+    """Have the search take in all that was pushed; in how many steps."""
+    steps = 0
+    while database.run(search.index_some, is_write=True):
+        steps += 1
+    return steps
 
 
 def kept(people: People, thread: str) -> bytes:

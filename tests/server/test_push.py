@@ -23,6 +23,7 @@ from server.chains import (
     refused,
     row,
     rows_of,
+    send,
     tables,
     thread_id,
 )
@@ -452,7 +453,7 @@ def test_a_push_is_one_transaction_of_few_statements_however_long_the_thread_is(
     engine = people.database.engine
     event.listen(engine, "before_cursor_execute", lambda *given: said_to_it.append(given[2]))
     event.listen(engine, "commit", lambda _: commits.append(None))
-    push(people, one.upto(51), one.upto(31).mark)
+    send(people, one.upto(51), one.upto(31).mark)
     assert len(commits) == 1
     assert len(said_to_it) <= STATEMENT_COUNT_MAX[people.database.dialect], said_to_it
     assert not [text for text in said_to_it if "records.line" in text]  # nothing is folded anew

@@ -92,7 +92,8 @@ def check(run: Simulation) -> None:
     in_vain = {one for client in run.clients for one in engines.unscrubbed(client.machine.store)}
     places = {one.number: one.thread for sayings in said.values() for one in sayings}
     where = places if run.on_conflict == "fork" else {}
-    check_scrubbed(replicas, run.scrubbed, apart | in_vain, where)
+    searched = {**replicas, "search": run.server.indexed()}
+    check_scrubbed(searched, run.scrubbed, apart | in_vain, where)
     if not where and not in_vain:
         for client in run.clients:
             check_snapshots(client.machine, run.scrubbed, said, apart)

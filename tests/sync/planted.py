@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from sync.simulated_network import Request
 from sync.simulated_server import SimulatedServer
 from treadle.core.messages import Message
+from treadle.server import search
 from treadle.server.kept import threads
 from treadle.server.problems import Refusal
 from treadle.store import taking_in
@@ -212,6 +213,12 @@ def _fork_loses_its_last_record() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _search_keeps_scrubbed_texts() -> Iterator[None]:
+    with changed(search, "forget", lambda *_: None):
+        yield
+
+
 PLANTED: Final[dict[str, Callable[[], Any]]] = {
     "merge drops a record": _merge_drops_a_record,
     "merge is forgotten": _merge_is_forgotten,
@@ -227,6 +234,7 @@ PLANTED: Final[dict[str, Callable[[], Any]]] = {
     "pull leaves the last write out": _pull_leaves_the_last_write_out,
     "scrub lets ids go": _scrub_lets_ids_go,
     "fork loses its last record": _fork_loses_its_last_record,
+    "search keeps scrubbed texts": _search_keeps_scrubbed_texts,
 }
 """Each is found by some run of `Simulation`; as what, the test of it prints."""
 

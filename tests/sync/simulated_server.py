@@ -14,12 +14,14 @@ from typing import Any, Final
 
 from sqlalchemy import select
 
+from server.chains import index_all
 from server.databases import Templates
 from server.people import at, populate
 from sync.simulated_network import Request, stopped
 from treadle.api.codes import Code
 from treadle.api.marks import Mark
 from treadle.errors import RemoteConflictError, RemoteRefusedError, RemoteUnavailableError
+from treadle.server import search
 from treadle.server.context import Context
 from treadle.server.data import schema
 from treadle.server.data.database import Database
@@ -27,6 +29,7 @@ from treadle.server.data.folding import FOLDS
 from treadle.server.kept import threads
 from treadle.server.people import accounts
 from treadle.server.problems import Refusal
+from treadle.server.search.keeping import texts
 
 HEADS_MAX: Final = 5
 """Small, so that a client has to ask several times."""
@@ -83,6 +86,8 @@ class SimulatedServer:
             RemoteError: what the client sees.
         """
         self.ticks += 1
+        if self.ticks % 3 == 0:
+            self.database.run(search.index_some, is_write=True)
         try:
             return self._performed(request, death)
         except Refusal as refusal:
@@ -105,6 +110,15 @@ class SimulatedServer:
         return found
 
     # ---- what the checker looks at -------------------------------------------------------------
+
+    def indexed(self) -> dict[str, bytes]:
+        """The texts that the search has of every thread, once all are taken in."""
+        index_all(self.database)
+        found: dict[str, list[str]] = {}
+        with self.database.read() as connection:
+            for row in connection.execute(select(texts).order_by(texts.c.id)):
+                found.setdefault(row.thread_id, []).append(row.text)
+        return {name: "\n".join(some).encode() for name, some in found.items()}
 
     def journals(self) -> dict[str, bytes]:
         """Every thread's records as they lie in the database, and what its row says of the end."""

@@ -188,12 +188,15 @@ class _Request:
             if endpoint.name == "push_records"
             else ()
         )
+        if endpoint.name == "search_threads":
+            await self._services.index_now()
         context, answer = await self._services.work(
             work, is_write=endpoint.is_write, questions=questions
         )
         self._seen.user_id = context.caller.user_id
         if endpoint.is_write:
             self._services.changes.poke()
+            self._services.index_later()
             if endpoint.name == "push_records":
                 self._services.metrics.pushes.inc()
                 self._services.metrics.pushed_size.inc(len(body))

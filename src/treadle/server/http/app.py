@@ -68,8 +68,10 @@ class Application:
 
     @asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
+        self.services.index_later()  # what a process that died has left
         yield
         self.stop()
+        await self.services.close()
 
 
 def make_app(

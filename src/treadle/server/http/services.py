@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Collection, Coroutine, Sequence
-from typing import Any, Final, TypeVar
+from contextlib import suppress
+from typing import Any, Final, Literal, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 from sqlalchemy import Connection, text
 
 from treadle.api.codes import Code
+from treadle.server import search
 from treadle.server.context import ANYBODY, Context
 from treadle.server.data.database import Database
 from treadle.server.data.round_trips import Question
+from treadle.server.http import logs
 from treadle.server.http.limits import Rates, Room
 from treadle.server.http.metrics import Metrics
 from treadle.server.http.settings import ServerConfig
@@ -31,6 +35,17 @@ SELDOM_MAX: Final = 2
 
 LOOKS_MAX: Final = 4
 """Threads kept for looks at what is new: listeners and requests do not wait for each other."""
+
+INDEX_GATHER_S: Final = 0.05
+"""So long pushes are gathered before their texts are taken in together."""
+
+INDEX_WAIT_S: Final = 5.0
+"""So long a search waits until the texts of earlier pushes are taken in."""
+
+INDEX_STEP_S: Final = 1.0
+"""So long taking in texts waits for other writers."""
+
+INDEX_POLL_S: Final = 0.02
 
 ROOM_SHARES: Final = 4
 """Users that it takes to fill the room for bodies."""
@@ -59,6 +74,9 @@ class Services:
         self._readers = CapacityLimiter(config.worker_count)
         self._writers = CapacityLimiter(config.worker_count)
         self._later: set[asyncio.Task[None]] = set()
+        self._indexing: asyncio.Task[None] | None = None
+        self._has_more_to_index = False
+        self._indexers = CapacityLimiter(1)
         self._seldom = CapacityLimiter(SELDOM_MAX)
         self._looks = CapacityLimiter(LOOKS_MAX)
 
@@ -120,6 +138,54 @@ class Services:
         task = asyncio.get_running_loop().create_task(work)
         self._later.add(task)  # the loop alone does not keep it
         task.add_done_callback(self._later.discard)
+
+    def index_later(self) -> None:
+        """Have the search take in what was pushed; no answer waits for it."""
+        if self._indexing is None or self._indexing.done():
+            self._indexing = asyncio.get_running_loop().create_task(self._index())
+        else:
+            self._has_more_to_index = True
+
+    async def index_now(self) -> None:
+        """Have the search take in what was pushed up to now; a great backlog only in part."""
+        through = await self.look(search.newest_pending)
+        until_s = time.monotonic() + INDEX_WAIT_S
+        while through and await self.look(lambda db: search.is_pending(db, through)):
+            state = await self._index_some()
+            if state == "failed" or time.monotonic() > until_s:
+                return
+            if state == "idle":  # another process is at it
+                await asyncio.sleep(INDEX_POLL_S)
+
+    async def _index(self) -> None:
+        self._has_more_to_index = True
+        while self._has_more_to_index:
+            self._has_more_to_index = False
+            await asyncio.sleep(INDEX_GATHER_S)
+            while await self._index_some() == "done":
+                pass
+
+    async def _index_some(self) -> Literal["done", "idle", "failed"]:
+        """One step; after one that failed all is pending still, for the next push or search."""
+        work, wait_s = search.index_some, INDEX_STEP_S
+        try:
+            has_done = await to_thread.run_sync(
+                lambda: self.database.run(work, is_write=True, wait_s=wait_s),
+                limiter=self._indexers,
+            )
+        except Refusal:
+            return "failed"  # the disk is full, or a writer does not end
+        except Exception as error:  # noqa: BLE001  it is in the log; searching goes on
+            logs.say("index_failed", level=logging.ERROR, error=error)
+            return "failed"
+        return "done" if has_done else "idle"
+
+    async def close(self) -> None:
+        """End what goes on behind the answers."""
+        if self._indexing is not None:
+            self._indexing.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._indexing
 
     async def seldom(self, do: Callable[[], Result]) -> Result:
         """Run what must not wait behind requests, in a thread; who gives up on it leaves it."""

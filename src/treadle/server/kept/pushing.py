@@ -303,7 +303,7 @@ def keep(
         slug = fold.git.git_remote_url
         repo_id = repo_of(db, slug, context.now)
         keep_commits(db, key, fold.git, repo_id, observed(times), fold.updated_at)
-    search.index(db, key, batch.records)
+    search.index_later(db, key, batch.records, sum(map(len, batch.lines)))
     if not is_new:
         sharing.follow_visibility(context, key, before.visibility, fold.visibility)
         if fold.is_trashed != before.is_trashed:

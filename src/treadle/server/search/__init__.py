@@ -8,5 +8,15 @@ from __future__ import annotations
 
 from treadle.server.search.finding import find
 from treadle.server.search.keeping import forget, index, index_document
+from treadle.server.search.pending import index_later, index_some, is_pending, newest_pending
 
-__all__ = ["find", "forget", "index", "index_document"]
+__all__ = [
+    "find",
+    "forget",
+    "index",
+    "index_document",
+    "index_later",
+    "index_some",
+    "is_pending",
+    "newest_pending",
+]

@@ -51,6 +51,19 @@ texts: Final = Table(
 column, `words`; beside SQLite's stands the table `search_words`, row by row."""
 
 
+pending: Final = Table(
+    "search_pending",
+    MetaData(),
+    Column("id", Number, primary_key=True),
+    Column("thread_id", Plain, nullable=False),
+    Column("first", Number, nullable=False),
+    Column("last", Number, nullable=False),
+    Column("size", Number, nullable=False),
+)
+"""Records of a thread, by their numbers, whose texts are not taken in yet. Within a thread ids grow
+with the version: whoever pushes holds its row."""
+
+
 class Part(Struct, frozen=True):
     """A part of a text as it is kept: its words in order, separated by spaces."""
 
@@ -101,6 +114,8 @@ def forget(db: Connection, key: str) -> None:
 
 
 def _remove(db: Connection, key: str) -> bool:
+    # First: it waits for who is taking in texts of the thread, and these go with the others then.
+    db.execute(pending.delete().where(pending.c.thread_id == key))
     mine = {"thread": key}
     if db.dialect.name == "sqlite":
         db.execute(
