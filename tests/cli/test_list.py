@@ -244,18 +244,23 @@ def test_when_all_threads_are_in_the_trash_that_is_said(
         assert "treadle trash" in done.stderr
 
 
-def test_a_journal_that_the_disk_refuses_to_read_is_75_and_not_damage(
-    treadle: Run, tmp_path: Path
-) -> None:
-    """A folder in the place of the journal refuses as a failing disk does."""
+def begin(treadle: Run, tmp_path: Path) -> tuple[str, str, Path]:
+    """A thread with a turn: its model, its id and its journal."""
     (tmp_path / "hello.toml").write_text('[[replies]]\ntext = "Hello to you."\n')
     model = f"scripted:{tmp_path / 'hello.toml'}"
     treadle("-p", "hello", "-m", model)
     [line] = json.loads(treadle("list", "--json").stdout)
-    thread, threads = line["id"], tmp_path / "home/data/threads"
-    journal, kept = threads / f"{thread}.jsonl", tmp_path / "kept"
+    return model, line["id"], tmp_path / f"home/data/threads/{line['id']}.jsonl"
+
+
+def test_a_journal_that_the_disk_refuses_to_read_is_75_and_not_damage(
+    treadle: Run, tmp_path: Path
+) -> None:
+    """A folder in the place of the journal refuses as a failing disk does."""
+    model, thread, journal = begin(treadle, tmp_path)
+    kept = tmp_path / "kept"
     journal.rename(kept)
-    (threads / f"{thread}.json").unlink()
+    journal.with_suffix(".json").unlink()
     journal.mkdir()
     why = f"cannot read {journal}: it is no plain file"
     wrong = []
@@ -283,12 +288,8 @@ def test_a_journal_that_the_disk_refuses_to_read_is_75_and_not_damage(
 def test_of_a_base_that_the_disk_refuses_to_read_nobody_says_that_it_is_damaged(
     treadle: Run, tmp_path: Path
 ) -> None:
-    (tmp_path / "hello.toml").write_text('[[replies]]\ntext = "Hello to you."\n')
-    model = f"scripted:{tmp_path / 'hello.toml'}"
-    treadle("-p", "hello", "-m", model)
-    [line] = json.loads(treadle("list", "--json").stdout)
-    journal = tmp_path / f"home/data/threads/{line['id']}.jsonl"
-    fork = treadle("fork", line["id"]).stdout.strip()
+    model, thread, journal = begin(treadle, tmp_path)
+    fork = treadle("fork", thread).stdout.strip()
     treadle("-r", fork, "-p", "more", "-m", model)
     journal.unlink()
     journal.mkdir()
