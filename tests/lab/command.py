@@ -36,7 +36,10 @@ class Command:
         self._folder = folder
 
     def run(self, *arguments: str, arming: Arming = UNARMED, **extra: str) -> tuple[int, str]:
-        """Run it so; exit code, and what it said on both streams."""
+        """Run it so; exit code, and what it said on both streams.
+
+        The calls below its home count, unless `CRASH_DIR` names another folder.
+        """
         armed = {
             "LD_PRELOAD": str(self._library),
             "CRASH_DIR": str(self.home),

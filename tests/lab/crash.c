@@ -198,6 +198,45 @@ int link(const char *path, const char *to) {
 int unlink(const char *path) { ON_PATH(unlink, 'u', "", (path), const char *); }
 int mkdir(const char *path, mode_t mode) { ON_PATH(mkdir, 'm', "", (path, mode), const char *, mode_t); }
 
+/* The same, for paths that stand below an open folder. */
+static const char *below(int at, const char *path, char *space, size_t size) {
+    if (!path || path[0] == '/' || at == AT_FDCWD) return whole(path, space, size);
+    path_of(at, space, size);
+    size_t length = strlen(space);
+    snprintf(space + length, size - length, "/%s", path);
+    return space;
+}
+static int opened_at(int (*real)(int, const char *, int, ...), int at, const char *name, int flags,
+                     mode_t mode) {
+    char space[8192];
+    const char *path = below(at, name, space, sizeof space);
+    if (!(flags & O_CREAT) || !is_below(path)) return real(at, name, flags, mode);
+    GUARD(access(path, F_OK) ? 'c' : 'o', real(at, name, flags, mode), path, "", NULL, 0);
+}
+#define OPEN_AT(name) \
+    int name(int at, const char *path, int flags, ...) { \
+        REAL(int, name, int, const char *, int, ...); \
+        va_list rest; va_start(rest, flags); mode_t mode = va_arg(rest, mode_t); va_end(rest); \
+        return opened_at(real_##name, at, path, flags, mode); }
+OPEN_AT(openat)
+OPEN_AT(openat64)
+
+int renameat(int at, const char *name, int to_at, const char *to_name) {
+    REAL(int, renameat, int, const char *, int, const char *);
+    char space[8192], to_space[8192];
+    const char *path = below(at, name, space, sizeof space);
+    const char *to = below(to_at, to_name, to_space, sizeof to_space);
+    if (!is_below(path)) return real_renameat(at, name, to_at, to_name);
+    GUARD('r', real_renameat(at, name, to_at, to_name), path, to, NULL, 0);
+}
+int unlinkat(int at, const char *name, int flags) {
+    REAL(int, unlinkat, int, const char *, int);
+    char space[8192];
+    const char *path = below(at, name, space, sizeof space);
+    if (!is_below(path)) return real_unlinkat(at, name, flags);
+    GUARD('u', real_unlinkat(at, name, flags), path, "", NULL, 0);
+}
+
 static long number_of(const char *name) {
     const char *text = getenv(name);
     return text ? atol(text) : 0;
