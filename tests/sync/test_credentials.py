@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from treadle.errors import ConfigError, DiskError, NotLoggedInError, UsageError
-from treadle.runtime.own import own_redactor
+from treadle.runtime.defaults import own_redactor
 from treadle.store.places import Places
 from treadle.sync.credentials import (
     Account,

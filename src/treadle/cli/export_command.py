@@ -218,7 +218,7 @@ def _guard_privacy(thread_id: str, *, is_private: bool, force: bool) -> None:
 def _look_for_secrets(thread_id: str, texts: Iterable[bytes]) -> None:
     """The third look, with what is known today: records are kept as they are, or kept back."""
     from treadle.errors import HeldBackError
-    from treadle.runtime.own import own_redactor
+    from treadle.runtime.defaults import own_redactor
     from treadle.secrets.exit_scan import Looker
 
     found = Looker(own_redactor()).look(texts)

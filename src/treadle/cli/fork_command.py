@@ -29,7 +29,7 @@ def command(thread: str, version: int | None, turn: int | None, as_json: bool) -
     from treadle.cli.moments import after_turn
     from treadle.cli.providers import CREATOR
     from treadle.errors import UsageError
-    from treadle.runtime.own import own_store
+    from treadle.runtime.defaults import own_store
 
     if version is not None and turn is not None:
         raise UsageError("--version and --turn name two places", hint="give one of them")

@@ -9,7 +9,7 @@ from treadle.cli.marking import mark
 from treadle.cli.questions import in_line
 from treadle.core.approval import Grant
 from treadle.errors import UsageError
-from treadle.runtime.own import own_store
+from treadle.runtime.defaults import own_store
 from treadle.thread.facts import Revoked
 from treadle.thread.fold import ThreadFold
 from treadle.thread.grants import grants_of

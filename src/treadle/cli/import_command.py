@@ -352,7 +352,7 @@ class _Importer:
 
 def _options(store: LocalStore, is_private: bool) -> Options:
     from treadle.exchange.feeding import Options
-    from treadle.runtime.own import own_redactor
+    from treadle.runtime.defaults import own_redactor
     from treadle.workspace.remote import normalise_remote
 
     redact = own_redactor().redact

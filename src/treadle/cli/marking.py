@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from treadle.errors import UsageError
-from treadle.runtime.own import own_redactor, own_store
+from treadle.runtime.defaults import own_redactor, own_store
 from treadle.thread.facts import Fact
 from treadle.thread.fold import ThreadFold
 

@@ -20,7 +20,7 @@ from treadle.core.events import CancelRequested, Rewound
 from treadle.core.task.machine import TaskMachine
 from treadle.core.tools import EffectClass, ToolDefinition
 from treadle.errors import UsageError
-from treadle.runtime.own import own_redactor
+from treadle.runtime.defaults import own_redactor
 from treadle.store.writer import ThreadWriter
 from treadle.thread.facts import Configured, TakenOver
 from treadle.thread.legible import legible

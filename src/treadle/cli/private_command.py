@@ -43,7 +43,7 @@ def command(ctx: click.Context, thread: str, off: bool, yes: bool) -> None:
     Commits of a private thread do not name it. The model's provider sees prompts, as ever.
     """  # noqa: D301  click reads the backspace
     from treadle.cli.everywhere import resolve_anywhere
-    from treadle.runtime.own import own_store
+    from treadle.runtime.defaults import own_store
 
     store = own_store("treadle private")
     thread_id = resolve_anywhere(store, thread)

@@ -205,7 +205,7 @@ async def _way(
         why_stateless,
     )
     from treadle.errors import FileStateError, UsageError
-    from treadle.runtime.own import own_redactor
+    from treadle.runtime.defaults import own_redactor
     from treadle.workspace.files.entries import touched
     from treadle.workspace.files.going_back import plan
 

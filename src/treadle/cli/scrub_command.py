@@ -76,7 +76,7 @@ def command(
     """  # noqa: D301  click reads the backspace
     from treadle.cli.everywhere import every_thread, resolve_anywhere
     from treadle.errors import UsageError
-    from treadle.runtime.own import own_store
+    from treadle.runtime.defaults import own_store
     from treadle.store.upkeep.scrub import scrub
 
     if all_threads and text is None:
@@ -135,7 +135,7 @@ def _sign(words: str, salt: bytes) -> bytes:
 
 def _redact_found() -> Callable[[str], str]:
     """What takes out all secrets that this machine knows today, and all that look like one."""
-    from treadle.runtime.own import own_redactor
+    from treadle.runtime.defaults import own_redactor
 
     return own_redactor().redact
 

@@ -25,7 +25,7 @@ from treadle.core.task.machine import TaskMachine
 from treadle.errors import UsageError
 from treadle.runtime.calls import PLAN_MODE
 from treadle.runtime.commit_message import Composer
-from treadle.runtime.own import own_secrets
+from treadle.runtime.defaults import own_secrets
 from treadle.runtime.ports import Provider, Tools
 from treadle.runtime.titles import Titler
 from treadle.secrets.redaction import Redactor

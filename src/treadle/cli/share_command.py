@@ -60,7 +60,7 @@ def command(
 
     from treadle.cli.syncing import open_engine
     from treadle.errors import UsageError
-    from treadle.runtime.own import own_store
+    from treadle.runtime.defaults import own_store
     from treadle.sync.credentials import needed_account
     from treadle.sync.shareable import spoken_of
 

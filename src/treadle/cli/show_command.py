@@ -68,7 +68,7 @@ def command(
     treadle show 0190 --team
     """  # noqa: D301  click reads the backspace
     from treadle.errors import UsageError
-    from treadle.runtime.own import own_store
+    from treadle.runtime.defaults import own_store
 
     if sum(place is not None for place in (version, turn, moment, commit)) > 1:
         raise UsageError(

@@ -53,7 +53,7 @@ def command(
     treadle sync 0190 --on-conflict fork
     """  # noqa: D301  click reads the backspace
     from treadle.cli.synchronizing import Wanted, keep_synchronized, show_status, synchronize
-    from treadle.runtime.own import own_store
+    from treadle.runtime.defaults import own_store
 
     if wants_status and (wants_watch or threads):
         raise click.UsageError("--status tells of all threads, and does nothing")

@@ -7,7 +7,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final
 
-from treadle.runtime.own import own_redactor
+from treadle.runtime.defaults import own_redactor
 from treadle.secrets.exit_scan import Looker
 from treadle.store.local import LocalStore
 from treadle.sync.client import HttpRemote

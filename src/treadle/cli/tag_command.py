@@ -21,7 +21,7 @@ def command(thread: str, tags: tuple[str, ...], remove: bool) -> None:
     """  # noqa: D301  click reads the backspace
     from treadle.cli.marking import TAG_LENGTH_MAX, mark, plain_line
     from treadle.errors import UsageError
-    from treadle.runtime.own import own_store
+    from treadle.runtime.defaults import own_store
     from treadle.thread.facts import Tagged
     from treadle.thread.fold import ThreadFold
 

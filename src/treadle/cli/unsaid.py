@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @cache
 def _redactor() -> Redactor:
-    from treadle.runtime.own import own_redactor
+    from treadle.runtime.defaults import own_redactor
 
     return own_redactor()
 

@@ -30,7 +30,7 @@ def command(thread: str, link: bool, support: bool, wants_all: bool) -> None:
 
     from treadle.cli.share_command import refuse_private
     from treadle.cli.syncing import open_engine
-    from treadle.runtime.own import own_store
+    from treadle.runtime.defaults import own_store
     from treadle.sync.credentials import needed_account
     from treadle.sync.shareable import spoken_of
 

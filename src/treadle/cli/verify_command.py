@@ -40,7 +40,7 @@ def command(
     """  # noqa: D301  click reads the backspace
     from treadle.cli.everywhere import every_thread, resolve_anywhere
     from treadle.errors import UsageError
-    from treadle.runtime.own import own_store
+    from treadle.runtime.defaults import own_store
     from treadle.store.upkeep.unfinished import settle
 
     store = own_store()

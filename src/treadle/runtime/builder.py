@@ -386,7 +386,7 @@ class AgentBuilder:
 
     def _reopen(self, thread_id: str, origin: Parentage | None) -> AgentEngine:
         llm, tools = self._checked(needs_task=False)
-        from treadle.runtime.own import open_own
+        from treadle.runtime.defaults import open_own
 
         writer = open_own(self._open_store(), thread_id)
         try:
@@ -434,13 +434,13 @@ class AgentBuilder:
         return self._settings.approval if self._policy is None else self._policy
 
     def _open_store(self) -> Store:
-        from treadle.runtime.own import own_store
+        from treadle.runtime.defaults import own_store
 
         return own_store() if self._store is None else self._store
 
     def _redacts(self) -> Redactor | None:
         if self._redactor is None and self._store is None:
-            from treadle.runtime.own import own_redactor
+            from treadle.runtime.defaults import own_redactor
 
             self._redactor = own_redactor()
         return self._redactor

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from treadle.core.llm import Usage
-from treadle.runtime.brief import ask_briefly
 from treadle.runtime.ports import Provider
+from treadle.runtime.side_requests import ask_briefly
 
 SYSTEM_PROMPT: Final = """\
 Write the commit message for this diff in Conventional Commits form (feat, fix, refactor, docs,

@@ -40,7 +40,7 @@ from treadle.runtime.ports import (
     Workspace,
     Writer,
 )
-from treadle.runtime.recovering import RecoveringLoop
+from treadle.runtime.recovering_loop import RecoveringLoop
 from treadle.runtime.recovery import Answer
 from treadle.runtime.subagents import (
     Child,
@@ -50,10 +50,10 @@ from treadle.runtime.subagents import (
     nobody,
     run_sub_agent,
 )
-from treadle.runtime.surroundings import Surroundings
 from treadle.runtime.unreadable import closed, closed_streams
-from treadle.runtime.usable import check_usable
 from treadle.runtime.verdict import Verdict
+from treadle.runtime.workspace_observer import Surroundings
+from treadle.runtime.writability import check_usable
 from treadle.thread.codec import Entry, Event, encode_entry
 from treadle.thread.facts import ChildStarted, Configured, ContextObserved, Revoked
 from treadle.thread.grants import GrantFact, grants_of

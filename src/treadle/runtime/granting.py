@@ -13,7 +13,7 @@ from treadle.core.messages import ToolCall
 from treadle.core.tools import Bound, EffectClass, Outcome, RiskLevel, Status
 from treadle.errors import UsageError
 from treadle.runtime.calls import changed_since, not_again, not_allowed, refused_by_policy
-from treadle.runtime.reconfigured import withdrawn
+from treadle.runtime.reconfiguration import withdrawn
 from treadle.runtime.verdict import Verdict
 from treadle.thread.facts import Granted, KindGranted
 

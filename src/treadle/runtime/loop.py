@@ -39,19 +39,19 @@ from treadle.runtime import outputs
 from treadle.runtime.alarm import Alarm, Wait
 from treadle.runtime.asking import as_it_stands, decided
 from treadle.runtime.calls import not_begun
+from treadle.runtime.event_outputs import output_of
 from treadle.runtime.granting import granted_by, why_not_again, why_not_now
 from treadle.runtime.inbox import Inbox, Stop
 from treadle.runtime.outputs import Ending, Output, TurnFinished, TurnOutcome
 from treadle.runtime.performer import Performer, is_work
 from treadle.runtime.ports import Writer
-from treadle.runtime.reconfigured import Reconfigured, withdrawn
+from treadle.runtime.reconfiguration import Reconfigured, withdrawn
 from treadle.runtime.recovery import Answer
 from treadle.runtime.rounds import Round
-from treadle.runtime.surroundings import Surroundings
-from treadle.runtime.telling import output_of
-from treadle.runtime.usable import check_usable
 from treadle.runtime.verdict import Verdict
 from treadle.runtime.work import Work
+from treadle.runtime.workspace_observer import Surroundings
+from treadle.runtime.writability import check_usable
 from treadle.thread.codec import Entry, Event
 from treadle.thread.facts import Configured, Recovered
 from treadle.thread.grants import GrantFact

@@ -39,7 +39,7 @@ from treadle.runtime.calls import Kept, call_model, presentable, refusal, run_ca
 from treadle.runtime.kept_outputs import pointer, read_kept, wanted_output
 from treadle.runtime.outputs import Output
 from treadle.runtime.ports import Live, Provider, RedactedStream, Tools, Workspace, Writer
-from treadle.runtime.shown import Shown
+from treadle.runtime.stream_redaction import Shown
 from treadle.thread.facts import GitObserved
 
 Delegate: TypeAlias = Callable[[ToolCall], Coroutine[Any, Any, tuple[Outcome, Usage | None]] | None]

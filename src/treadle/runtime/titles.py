@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from treadle.runtime.brief import ask_briefly
 from treadle.runtime.ports import Provider
+from treadle.runtime.side_requests import ask_briefly
 from treadle.thread.additions import TITLE_LENGTH_MAX
 from treadle.thread.facts import Renamed
 

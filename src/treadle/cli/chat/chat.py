@@ -365,7 +365,7 @@ class Chat:
     async def fork(self, thread_id: str) -> None:
         """Go on in a fork of a thread, from where nothing was under way."""
         from treadle.cli.busy import begin_fork
-        from treadle.runtime.own import own_store
+        from treadle.runtime.defaults import own_store
 
         await self.sessions.let_go()
         fork, told = await asyncio.to_thread(begin_fork, own_store("treadle"), thread_id)

@@ -38,7 +38,7 @@ def search_threads(folder: str, text: str) -> Sequence[Row]:
 
     Runs in a thread of the terminal's: each call opens the index for itself.
     """
-    from treadle.runtime.own import own_store
+    from treadle.runtime.defaults import own_store
     from treadle.store.index.filters import Filters
     from treadle.store.index.lookup import Index
     from treadle.thread.fold import CHAT

@@ -41,7 +41,7 @@ async def _new(chat: Chat, _: str) -> None:
 async def resume(chat: Chat, thread: str) -> None:
     """Go on with the thread that begins like this, or with one that is picked."""
     from treadle.cli.chat.showing import show_thread
-    from treadle.runtime.own import own_store
+    from treadle.runtime.defaults import own_store
 
     if thread:
         picked: str | None = await asyncio.to_thread(own_store().resolve, thread)
