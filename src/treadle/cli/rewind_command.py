@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from treadle.thread.history import Rest
     from treadle.workspace.files.capture import Capture
     from treadle.workspace.files.entries import FileChange
-    from treadle.workspace.files.going_back import Plan
     from treadle.workspace.files.states import FileStates
+    from treadle.workspace.files.undo_plan import Plan
 
 NAMES_COUNT_MAX: Final = 20
 """Names of files that people are shown of a list."""
@@ -207,7 +207,7 @@ async def _way(
     from treadle.errors import FileStateError, UsageError
     from treadle.runtime.defaults import own_redactor
     from treadle.workspace.files.entries import touched
-    from treadle.workspace.files.going_back import plan
+    from treadle.workspace.files.undo_plan import plan
 
     gap = find_gap(store, fold.header.thread, rest.version, fold.version)
     known = saved_states(store, fold.header.thread)

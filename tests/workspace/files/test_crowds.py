@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from treadle.errors import FileStateError
 from treadle.workspace.files import capture, packing
 from treadle.workspace.files.capture import Camera
-from treadle.workspace.files.crowds import crowds_of
 from treadle.workspace.files.entries import NOT_KEPT
+from treadle.workspace.files.large_folders import crowds_of
 from treadle.workspace.files.objects import Objects, set_aside
 from treadle.workspace.git import Repository
 from workspace.files.messy import own, world

@@ -24,8 +24,8 @@ from treadle.workspace.files.entries import (
     names,
     touched,
 )
-from treadle.workspace.files.going_back import plan
 from treadle.workspace.files.states import FileStates
+from treadle.workspace.files.undo_plan import plan
 from workspace.files.messy import ACTIONS, at, files, make_messy, own, put, world
 from workspace.repo import CONFIG, Repo
 

@@ -9,9 +9,9 @@ import pytest
 from treadle.thread.facts import FilesSaved
 from treadle.workspace.files.capture import Capture
 from treadle.workspace.files.entries import LINK, NOT_KEPT, FileEntry, Step, touched
-from treadle.workspace.files.going_back import plan
+from treadle.workspace.files.newly_visible_files import find_uncovered
 from treadle.workspace.files.states import FileStates
-from treadle.workspace.files.uncovered import find_uncovered
+from treadle.workspace.files.undo_plan import plan
 from workspace.repo import Repo
 
 ID = "T-01890a5d-ac96-774b-bcce-b302099a8057"

@@ -18,7 +18,6 @@ from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
 from treadle.errors import FileStateError
-from treadle.workspace.files.crowds import crowds_of
 from treadle.workspace.files.entries import (
     LINK,
     NOT_KEPT,
@@ -27,6 +26,7 @@ from treadle.workspace.files.entries import (
     parse_index,
     parse_plain_index,
 )
+from treadle.workspace.files.large_folders import crowds_of
 from treadle.workspace.files.objects import Objects, clock_ns
 from treadle.workspace.git import Layout
 

@@ -17,10 +17,10 @@ from treadle.errors import FileStateError
 from treadle.thread.facts import FilesSaved
 from treadle.workspace.files.capture import FILE_SIZE_MAX, Camera, Capture
 from treadle.workspace.files.entries import FileChange, FileEntry, Step, compare, names
+from treadle.workspace.files.newly_visible_files import find_uncovered
 from treadle.workspace.files.objects import Objects, set_aside
 from treadle.workspace.files.restore import Put, put_back
 from treadle.workspace.files.rewrite import Rewritten, purge, rewrite_chain
-from treadle.workspace.files.uncovered import find_uncovered
 from treadle.workspace.git import Absent, Layout, Repository
 
 FAILURE_COUNT_MAX: Final = 2
