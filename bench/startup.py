@@ -12,7 +12,7 @@ from pathlib import Path
 from bench.report import Row, at_most
 from bench.turns import make_thread
 from treadle.store.local import LocalStore
-from treadle.store.places import Places
+from treadle.store.paths import Places
 
 TIMES = 15
 
@@ -21,7 +21,7 @@ _OPEN = """
 import sys
 from pathlib import Path
 from treadle.store.local import LocalStore
-from treadle.store.places import Places
+from treadle.store.paths import Places
 root = Path(sys.argv[1])
 writer = LocalStore(Places(root, root, root)).open(sys.argv[2])
 assert len(writer.fold.conversation) == 5000

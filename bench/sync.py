@@ -26,7 +26,7 @@ from server.serving import Served
 from sync.proxy import proxied
 from treadle.api.marks import Mark
 from treadle.store.local import LocalStore
-from treadle.store.places import Places
+from treadle.store.paths import Places
 from treadle.thread.record import scan
 
 PUSHES = int(os.environ.get("BENCH_PUSHES", "200"))

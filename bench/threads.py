@@ -31,7 +31,7 @@ from treadle.store.index.file import NAME
 from treadle.store.index.lookup import Index
 from treadle.store.index.search import parse_query
 from treadle.store.local import LocalStore
-from treadle.store.places import Places
+from treadle.store.paths import Places
 from treadle.thread.codec import Entry, decode_entry, encode_entry
 from treadle.thread.facts import Annotated, Configured, GitObserved, ThreadCreated
 from treadle.thread.fold import ThreadFold
@@ -324,7 +324,7 @@ _OPEN = """
 import sys
 from pathlib import Path
 from treadle.store.local import LocalStore
-from treadle.store.places import Places
+from treadle.store.paths import Places
 from treadle.store.index.search import parse_query
 root = Path(sys.argv[1])
 store = LocalStore(Places(root, root, root))

@@ -29,7 +29,7 @@ from treadle.core.tools import (
 from treadle.runtime.session import Session
 from treadle.store.disk import PosixDisk
 from treadle.store.local import LocalStore
-from treadle.store.places import Places
+from treadle.store.paths import Places
 from treadle.store.writer import ThreadWriter
 
 LENGTHS = (10, 100, 1_000, 5_000, 20_000)
@@ -238,7 +238,7 @@ from bench.turns import IDLE, Model, Work, make_thread
 from treadle.core.config import AgentConfig
 from treadle.runtime.session import Session
 from treadle.store.local import LocalStore
-from treadle.store.places import Places
+from treadle.store.paths import Places
 
 def resident():
     gc.collect()

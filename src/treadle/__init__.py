@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from treadle.runtime.engine import AgentEngine as AgentEngine
     from treadle.runtime.session import Session as Session
     from treadle.store.local import LocalStore as LocalStore
-    from treadle.store.places import Places as Places
+    from treadle.store.paths import Places as Places
     from treadle.tools.builtin import builtin_tools as builtin_tools
     from treadle.tools.failure import ToolFailure as ToolFailure
     from treadle.tools.registry import Registry as Registry
@@ -102,7 +102,7 @@ _HOME = {
     "OpenAiChatProvider": "models.openai.chat",
     "OpenAiResponsesProvider": "models.openai.responses",
     "OwnershipViolation": "errors",
-    "Places": "store.places",
+    "Places": "store.paths",
     "PricedProvider": "models.prices.provider",
     "Question": "core.approval",
     "RecordedModel": "models.recording.player",

@@ -19,7 +19,7 @@ from treadle.core.events import LlmEvent, UserInput
 from treadle.core.llm import LlmResponse
 from treadle.core.messages import Message
 from treadle.store.local import LocalStore
-from treadle.store.places import Places
+from treadle.store.paths import Places
 from treadle.store.writer import ThreadWriter
 from treadle.thread.facts import Configured
 

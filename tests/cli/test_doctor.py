@@ -25,7 +25,7 @@ from treadle.cli.checks import Finding
 from treadle.cli.store_checks import check_store
 from treadle.store.blobs import Blobs
 from treadle.store.local import LocalStore
-from treadle.store.places import Places
+from treadle.store.paths import Places
 from treadle.thread.codec import encode_entry
 from treadle.thread.facts import ThreadCreated
 from treadle.thread.record import Head, encode_batch

@@ -11,7 +11,7 @@ import pytest
 from cli.conftest import Run
 from cli.test_run import HELLO
 from treadle.store.local import LocalStore
-from treadle.store.places import Places
+from treadle.store.paths import Places
 from treadle.thread.facts import Annotated
 
 FORMATS = ("json", "jsonl", "markdown", "html")

@@ -15,7 +15,7 @@ from treadle import AgentBuilder, LocalStore, Places, ScriptedModel
 from treadle.core.messages import Message
 from treadle.core.tools import RiskLevel
 from treadle.errors import UsageError
-from treadle.store.upkeep.strangers import strangers
+from treadle.store.upkeep.foreign_files import strangers
 from treadle.thread.codec import Entry, decode_entry, encode_entry
 from treadle.thread.facts import Granted, InputQueued, KindGranted
 from treadle.thread.record import Head, encode_batch, scan
@@ -218,7 +218,7 @@ def test_the_mark_goes_with_the_thread_and_is_no_stranger(
     treadle: Run, gift: Gift, tmp_path: Path
 ) -> None:
     from treadle.store.local import LocalStore
-    from treadle.store.places import Places
+    from treadle.store.paths import Places
 
     thread, _ = gift()
     data = str(tmp_path / "home" / "data")

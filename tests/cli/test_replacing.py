@@ -13,7 +13,7 @@ from core.samples import answer, said
 from store.shelf import fill
 from token_samples import TOKENS, secret_of
 from treadle.store.local import LocalStore
-from treadle.store.places import Places
+from treadle.store.paths import Places
 
 SECRET = "xq7Zp2mVd9Lr4Tn8Wb3K"
 TOKEN = TOKENS["github_token"](random.Random(6))

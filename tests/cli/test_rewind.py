@@ -15,7 +15,7 @@ import pytest
 
 from cli.conftest import Run
 from treadle.store.local import LocalStore
-from treadle.store.places import Places
+from treadle.store.paths import Places
 
 Script = Callable[[str], str]
 

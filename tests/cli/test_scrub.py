@@ -25,7 +25,7 @@ from treadle.runtime.calls import cut
 from treadle.store.blobs import Blobs
 from treadle.store.drafts import replace_file
 from treadle.store.local import LocalStore
-from treadle.store.places import Places
+from treadle.store.paths import Places
 from treadle.thread.codec import decode_entry
 from treadle.thread.facts import Annotated, FilesSaved, Trashed
 from treadle.workspace.files.states import FileStates

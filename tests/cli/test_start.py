@@ -16,7 +16,7 @@ from treadle.cli.pending import SHOWN_MAX, describe
 from treadle.core.events import UserInput
 from treadle.core.messages import Message
 from treadle.store.local import LocalStore
-from treadle.store.places import Places
+from treadle.store.paths import Places
 from treadle.thread.model import ThreadSummary
 
 ECHO = '[[replies]]\ntext = "Yes."\n'

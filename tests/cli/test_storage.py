@@ -15,7 +15,7 @@ from cli.conftest import Run
 from cli.test_ask import Terminal
 from treadle.cli.sizes import human_size
 from treadle.store.local import LocalStore
-from treadle.store.places import Places
+from treadle.store.paths import Places
 from treadle.tools.sandbox.caches import make_cache
 
 Script = Callable[[str], str]

@@ -10,7 +10,7 @@ import pytest
 
 from cli.conftest import Run
 from treadle.store.local import LocalStore
-from treadle.store.places import Places
+from treadle.store.paths import Places
 
 Script = Callable[[str], str]
 
@@ -91,7 +91,7 @@ def test_replay_and_verify_fail_when_the_snapshot_lies(
     treadle: Run, thread: str, threads: Path
 ) -> None:
     from treadle.store.local import LocalStore
-    from treadle.store.places import Places
+    from treadle.store.paths import Places
     from treadle.thread.record import Head
     from treadle.thread.snapshot import encode_snapshot
 

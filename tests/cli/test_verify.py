@@ -18,7 +18,7 @@ from treadle.cli.scrub_command import _sign
 from treadle.core.tools import ToolExecutionOutcome
 from treadle.store.blobs import Blobs
 from treadle.store.local import LocalStore
-from treadle.store.places import Places
+from treadle.store.paths import Places
 from treadle.store.upkeep.scrub import scrub
 from treadle.store.upkeep.unfinished import mark_scrub
 from treadle.thread.facts import Annotated, Trashed

@@ -30,7 +30,7 @@ from treadle.core.messages import Message, ToolCall
 from treadle.core.tools import ToolExecutionOutcome
 from treadle.store.live import live_path
 from treadle.store.local import LocalStore
-from treadle.store.places import Places
+from treadle.store.paths import Places
 from treadle.thread.codec import Entry, encode_entry
 from treadle.thread.facts import CommandBegun, CommandShown, InputQueued, Recovered
 from treadle.thread.record import Record, encode_batch, scan

@@ -10,7 +10,7 @@ import pytest
 from treadle.config.load import Loaded, load_settings
 from treadle.config.project import find_project_file, trust
 from treadle.errors import ConfigError
-from treadle.store.places import Places
+from treadle.store.paths import Places
 
 
 class Desk:

@@ -26,7 +26,7 @@ from treadle.runtime.driver import Driver
 from treadle.runtime.rounds import Round
 from treadle.runtime.session import Session
 from treadle.store import journal, local, reading
-from treadle.store.adopted import Adopted
+from treadle.store.adoption_marks import Adopted
 from treadle.store.blobs import Blobs
 from treadle.store.disk import Disk, PosixDisk
 from treadle.store.journal import Journal

@@ -24,7 +24,7 @@ from treadle.runtime.recovery import Answer
 from treadle.runtime.session import Session
 from treadle.store.disk import Disk
 from treadle.store.local import LocalStore
-from treadle.store.places import Places
+from treadle.store.paths import Places
 from treadle.store.writer import ThreadWriter
 from treadle.thread.facts import Recovered
 

@@ -16,7 +16,7 @@ from lab.kills import failing, killing
 from lab.layers import SEED
 from lab.shim import Arming
 from treadle.store.local import LocalStore
-from treadle.store.places import Places
+from treadle.store.paths import Places
 
 
 @pytest.fixture

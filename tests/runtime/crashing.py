@@ -18,7 +18,7 @@ from treadle.runtime import outputs
 from treadle.runtime.outputs import Output
 from treadle.runtime.session import Session
 from treadle.store.local import LocalStore
-from treadle.store.places import Places
+from treadle.store.paths import Places
 
 EXIT_CODE = 9
 PLACES = ("model", "stream", "read", "idempotent", "mutate", "queue", "hook", "result", "answer")

@@ -35,7 +35,7 @@ from treadle.runtime.outputs import Output
 from treadle.runtime.ports import Provider, Writer
 from treadle.runtime.session import Session
 from treadle.store.local import LocalStore
-from treadle.store.places import Places
+from treadle.store.paths import Places
 from treadle.store.replay import check
 from treadle.thread.facts import GitObserved
 

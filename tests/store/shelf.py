@@ -11,7 +11,7 @@ from thread.journals import at
 from treadle.core.events import ToolStarted
 from treadle.store.disk import PosixDisk
 from treadle.store.local import LocalStore
-from treadle.store.places import Places
+from treadle.store.paths import Places
 from treadle.store.writer import ThreadWriter
 from treadle.thread.codec import Entry
 from treadle.thread.facts import Configured, GitObserved

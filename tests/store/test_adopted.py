@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from treadle.store.adopted import Adopted
+from treadle.store.adoption_marks import Adopted
 from treadle.store.disk import PosixDisk
 from treadle.store.folders import Folders
-from treadle.store.places import Places
+from treadle.store.paths import Places
 
 THREAD = "T-0190a000-0000-7000-8000-000000000001"
 

@@ -8,7 +8,7 @@ from store.power import DATA, Bench, crashes
 from store.shelf import CREATOR, Shelf, fill
 from store.test_forks import TALK
 from treadle.errors import ThreadBusyError, UsageError
-from treadle.store.growing import bring_up
+from treadle.store.replica_update import bring_up
 from treadle.thread.facts import Annotated
 
 

@@ -8,11 +8,18 @@ from core.samples import said
 from store.shelf import CREATOR, Shelf, fill
 from store.test_forks import TALK
 from treadle.errors import DamagedJournalError
-from treadle.store.kept_branches import keep_branch, kept_branches
-from treadle.store.taking_in import Opened, append, lines_of, opened, replace_journal, writes_of
-from treadle.store.upkeep.remains import Remains
-from treadle.store.upkeep.room import room_of
-from treadle.store.upkeep.strangers import strangers
+from treadle.store.branch_archive import keep_branch, kept_branches
+from treadle.store.record_adoption import (
+    Opened,
+    append,
+    lines_of,
+    opened,
+    replace_journal,
+    writes_of,
+)
+from treadle.store.upkeep.disk_usage import room_of
+from treadle.store.upkeep.foreign_files import strangers
+from treadle.store.upkeep.text_scan import Remains
 from treadle.thread.facts import Annotated
 from treadle.thread.record import scan
 from treadle.thread.scrubbing import Change

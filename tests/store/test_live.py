@@ -21,7 +21,7 @@ from treadle.store.live import (
     live_path,
     read_live,
 )
-from treadle.store.places import Places
+from treadle.store.paths import Places
 
 THREAD = "T-01900000-0000-7000-8000-00000000000a"
 DEADLINE_S = 60.0

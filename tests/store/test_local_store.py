@@ -15,7 +15,7 @@ from treadle.core.chat.states import CallingLlm, PostToolsHook, WaitingForUserIn
 from treadle.core.messages import Message
 from treadle.errors import StaleWriterError, UnknownThreadError
 from treadle.store.local import LocalStore, utc_now
-from treadle.store.places import Places
+from treadle.store.paths import Places
 from treadle.thread.codec import decode_entry
 from treadle.thread.facts import Configured, ThreadCreated
 from treadle.thread.ids import is_thread_id

@@ -24,7 +24,7 @@ HOLDER = """
 import sys
 from pathlib import Path
 from treadle.store.local import LocalStore
-from treadle.store.places import Places
+from treadle.store.paths import Places
 folder = Path(sys.argv[1])
 places = Places(folder / "data", folder / "state", folder / "config")
 writer = LocalStore(places, program="treadle run").open(sys.argv[2])
@@ -196,7 +196,7 @@ import os, sys
 from pathlib import Path
 from treadle.errors import ThreadBusyError
 from treadle.store.local import LocalStore
-from treadle.store.places import Places
+from treadle.store.paths import Places
 from treadle.thread.facts import Recovered
 folder, thread, name, turns, batches = sys.argv[1:]
 folder = Path(folder)
@@ -376,7 +376,7 @@ PARENT = """
 import os, subprocess, sys
 from pathlib import Path
 from treadle.store.local import LocalStore
-from treadle.store.places import Places
+from treadle.store.paths import Places
 folder = Path(sys.argv[1])
 writer = LocalStore(Places(folder / "data", folder / "state", folder / "config")).open(sys.argv[2])
 child = subprocess.Popen(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.store.places import Places
+from treadle.store.paths import Places
 
 
 def test_one_variable_moves_everything(tmp_path: Path) -> None:

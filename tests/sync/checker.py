@@ -17,8 +17,8 @@ from lab.simulation_entries import way_out
 from runtime.desk import imbalance
 from sync import engines
 from sync.simulated_machine import NUMBER, SECRET, Machine, Saying
+from treadle.store.branch_archive import kept_branches
 from treadle.store.folders import JOURNAL
-from treadle.store.kept_branches import kept_branches
 from treadle.thread.branches import event_of, flat
 from treadle.thread.codec import decode_entry
 from treadle.thread.facts import Base

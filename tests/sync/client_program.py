@@ -17,7 +17,7 @@ from sync.engines import engine_of
 from sync.simulated_machine import SECRET, next_entry
 from treadle.errors import RemoteError, StoreError, TreadleError
 from treadle.store.local import LocalStore
-from treadle.store.places import Places
+from treadle.store.paths import Places
 from treadle.sync.client import HttpRemote
 from treadle.sync.credentials import Account
 from treadle.thread.facts import Annotated, Configured

@@ -19,7 +19,7 @@ from treadle.api.types import Heads, Me, ThreadHead
 from treadle.errors import RemoteConflictError, RemoteRefusedError, RemoteUnavailableError
 from treadle.store.local import LocalStore
 from treadle.store.reading import apply_records, header_of
-from treadle.store.taking_in import lines_of
+from treadle.store.record_adoption import lines_of
 from treadle.sync.cursors import Cursors
 from treadle.sync.engine import Engine
 from treadle.sync.pending import Pending

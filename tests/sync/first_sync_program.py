@@ -19,7 +19,7 @@ from sync.engines import engine_of
 from treadle.cli.syncing import FETCHES_AT_A_TIME
 from treadle.store.disk import PosixDisk
 from treadle.store.local import LocalStore
-from treadle.store.places import Places
+from treadle.store.paths import Places
 from treadle.sync.client import HttpRemote
 from treadle.sync.credentials import Account
 

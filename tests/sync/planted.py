@@ -14,7 +14,6 @@ from treadle.core.messages import Message
 from treadle.server import search
 from treadle.server.kept import threads
 from treadle.server.problems import Refusal
-from treadle.store import taking_in
 from treadle.sync import conflicts, rounds, shareable
 from treadle.sync.cursors import Cursors
 from treadle.thread import merge as merging
@@ -190,8 +189,8 @@ def _cursor_is_never_written() -> Iterator[None]:
 
 @contextmanager
 def _pull_leaves_the_last_write_out() -> Iterator[None]:
-    writes_of = taking_in.writes_of
-    with changed(taking_in, "writes_of", lambda data: list(writes_of(data))[:-1]):
+    writes_of = record_adoption.writes_of
+    with changed(record_adoption, "writes_of", lambda data: list(writes_of(data))[:-1]):
         yield
 
 

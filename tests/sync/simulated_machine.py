@@ -36,7 +36,7 @@ from treadle.core.messages import Message
 from treadle.core.tools import ToolExecutionStatus
 from treadle.errors import StorageBusyError, UnknownThreadError
 from treadle.store.local import LocalStore
-from treadle.store.sending import set_private
+from treadle.store.send_lock import set_private
 from treadle.store.upkeep.scrub import scrub
 from treadle.store.writer import ThreadWriter
 from treadle.thread.codec import Entry

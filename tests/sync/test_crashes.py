@@ -14,7 +14,7 @@ from core.samples import answer, said
 from lab.model_disk import ModelDisk
 from sync.desk import Desk, Machine
 from treadle.errors import PrivateThreadError
-from treadle.store.sending import set_private
+from treadle.store.send_lock import set_private
 from treadle.store.upkeep.scrub import scrub
 from treadle.store.upkeep.trash import Trash
 from treadle.sync.shareable import shareable

@@ -10,7 +10,7 @@ import pytest
 
 from treadle.errors import ConfigError, DiskError, NotLoggedInError, UsageError
 from treadle.runtime.defaults import own_redactor
-from treadle.store.places import Places
+from treadle.store.paths import Places
 from treadle.sync.credentials import (
     Account,
     check_token,

@@ -12,7 +12,7 @@ from treadle.api.marks import Mark
 from treadle.core.events import ToolStarted
 from treadle.core.tools import BlobRef, ToolExecutionOutcome
 from treadle.errors import RemoteRefusedError
-from treadle.store.sending import set_private
+from treadle.store.send_lock import set_private
 from treadle.store.upkeep.trash import Trash
 from treadle.sync.engine import Engine
 from treadle.sync.pending import State

@@ -24,7 +24,7 @@ from sync.desk import Desk, Machine
 from sync.engines import USER, engine_of
 from treadle.errors import RemoteUnavailableError
 from treadle.store.local import LocalStore
-from treadle.store.places import Places
+from treadle.store.paths import Places
 from treadle.store.upkeep.trash import Trash
 from treadle.sync.client import HttpRemote
 from treadle.sync.credentials import Account

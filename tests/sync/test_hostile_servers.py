@@ -14,7 +14,7 @@ from sync.wire_server import Asked, WireServer
 from treadle.api.marks import Mark
 from treadle.api.types import Heads, ThreadHead
 from treadle.errors import RemoteRefusedError
-from treadle.store.taking_in import lines_of
+from treadle.store.record_adoption import lines_of
 from treadle.sync import client, heads, pulling
 from treadle.sync.refusals import scrubbed_there
 from treadle.thread.codec import encode_entry

@@ -12,7 +12,7 @@ from sync.test_engine import TALK, pair
 from treadle.core.events import ToolStarted
 from treadle.core.tools import BlobRef
 from treadle.store.blobs import Blobs
-from treadle.store.sending import set_private
+from treadle.store.send_lock import set_private
 from treadle.store.upkeep.scrub import scrub
 from treadle.store.upkeep.trash import Trash
 

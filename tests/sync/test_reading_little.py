@@ -9,7 +9,7 @@ import pytest
 
 from core.samples import answer, said
 from sync.desk import Desk, Machine
-from treadle.store.sending import set_private
+from treadle.store.send_lock import set_private
 from treadle.thread.facts import PrivacySet
 
 

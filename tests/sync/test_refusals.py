@@ -8,7 +8,7 @@ from core.samples import said
 from store.shelf import CREATOR, fill
 from sync.desk import Desk
 from sync.test_engine import MORE, TALK, machines, pair
-from treadle.store.sending import set_private
+from treadle.store.send_lock import set_private
 from treadle.thread.facts import Annotated
 
 

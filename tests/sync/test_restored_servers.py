@@ -8,7 +8,7 @@ from core.samples import answer, said
 from store.shelf import fill
 from sync.desk import Desk
 from sync.test_engine import MORE, TALK, pair
-from treadle.store.sending import set_private
+from treadle.store.send_lock import set_private
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from sync.test_engine import TALK, machines, pair
 from treadle.errors import RemoteBrokenError, RemoteRefusedError, StorageBusyError
 from treadle.store.folders import Folders
 from treadle.store.local import LocalStore
-from treadle.store.sending import sending
+from treadle.store.send_lock import sending
 from treadle.sync.rounds import BROKEN_MAX
 from treadle.thread.facts import Annotated
 

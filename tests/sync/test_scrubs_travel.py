@@ -11,7 +11,7 @@ from core.samples import answer, said
 from store.shelf import fill
 from sync.desk import Desk, Machine, unreachable
 from sync.test_engine import machines, pair
-from treadle.store.kept_branches import kept_branches
+from treadle.store.branch_archive import kept_branches
 from treadle.store.upkeep.scrub import scrub
 from treadle.sync import conflicts, shareable
 from treadle.sync.comparing import shown_again

@@ -23,7 +23,7 @@ from treadle.errors import (
 from treadle.store.disk import PosixDisk
 from treadle.store.journal import settle
 from treadle.store.local import LocalStore
-from treadle.store.sending import WAIT_COUNT_MAX, set_private
+from treadle.store.send_lock import WAIT_COUNT_MAX, set_private
 from treadle.sync.shareable import ShareableThread, shareable
 from treadle.thread.facts import Annotated, PrivacySet
 from treadle.thread.record import Head, scan
@@ -202,7 +202,7 @@ def test_another_process_that_sends_is_waited_for_and_its_death_frees_the_lock(
         "import sys\n"
         "from pathlib import Path\n"
         "from treadle.store.local import LocalStore\n"
-        "from treadle.store.places import Places\n"
+        "from treadle.store.paths import Places\n"
         "from treadle.sync.shareable import shareable\n"
         f"home = Path({str(home)!r})\n"
         "store = LocalStore(Places(home / 'data', home / 'state', home / 'config'))\n"

@@ -300,7 +300,7 @@ def _existing(url: str | None) -> str:
     from sqlalchemy.exc import ArgumentError
 
     from treadle.errors import ConfigError
-    from treadle.store.places import Places
+    from treadle.store.paths import Places
 
     url = url or f"sqlite:///{Places.find().server}"
     try:

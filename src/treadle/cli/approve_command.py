@@ -89,7 +89,7 @@ def _grants(thread: str, call: str | None, answers: Sequence[str], **given: Any)
 def _show(thread: str, call: str | None, *, as_json: bool) -> None:
     from treadle.cli.questions import show_waiting
     from treadle.store.local import LocalStore
-    from treadle.store.places import Places
+    from treadle.store.paths import Places
 
     store = LocalStore(Places.find())
     fold = store.load(store.resolve(thread)).fold

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from treadle.errors import TreadleError
-from treadle.store.places import Places
+from treadle.store.paths import Places
 from treadle.sync.credentials import find_account, is_logged_in
 from treadle.thread.facts import Shared
 

@@ -44,7 +44,7 @@ def command(what: str, as_json: bool, cwd: str | None) -> None:
 
     from treadle.cli.provenance import Pasts
     from treadle.store.local import LocalStore
-    from treadle.store.places import Places
+    from treadle.store.paths import Places
     from treadle.workspace.blame import THREAD_COUNT_MAX, blame
 
     file, first, last = _parse(Path(cwd or "."), what)

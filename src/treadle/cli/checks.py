@@ -27,7 +27,7 @@ from msgspec import Struct
 
 from treadle import __version__, helper_programs
 from treadle.cli.reach import Reached
-from treadle.store.places import Places
+from treadle.store.paths import Places
 
 FREE_BYTES_MIN: Final = 64 * 2**20
 FREE_BYTES_FEW: Final = 2**30

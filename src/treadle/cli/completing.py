@@ -13,7 +13,7 @@ from treadle.errors import TreadleError
 from treadle.store.index.filters import Filters
 from treadle.store.index.lookup import Index
 from treadle.store.local import LocalStore
-from treadle.store.places import Places
+from treadle.store.paths import Places
 from treadle.thread.ids import PREFIX
 
 SHOWN_MAX: Final = 50

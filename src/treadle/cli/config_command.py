@@ -77,7 +77,7 @@ def trust(folder: str, yes: bool, remove: bool) -> None:
     from treadle.config import project
     from treadle.config.load import check_project_file
     from treadle.errors import UsageError
-    from treadle.store.places import Places
+    from treadle.store.paths import Places
 
     places = Places.find()
     if remove:

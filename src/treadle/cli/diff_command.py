@@ -75,7 +75,7 @@ async def _diff(
         why_stateless,
     )
     from treadle.store.local import LocalStore
-    from treadle.store.places import Places
+    from treadle.store.paths import Places
     from treadle.workspace.files.entries import touched
 
     store = LocalStore(Places.find())

@@ -9,7 +9,7 @@ import click
 
 if TYPE_CHECKING:
     from treadle.cli.checks import Finding
-    from treadle.store.places import Places
+    from treadle.store.paths import Places
 
 
 @click.command("doctor")
@@ -47,7 +47,7 @@ def _examine() -> Iterator[Finding]:
     from treadle.cli import checks
     from treadle.cli.store_checks import check_store
     from treadle.store.local import LocalStore
-    from treadle.store.places import Places
+    from treadle.store.paths import Places
 
     places = Places.find()
     helper_programs.exclude(Path.cwd())

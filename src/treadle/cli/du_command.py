@@ -9,7 +9,7 @@ import click
 if TYPE_CHECKING:
     from treadle.cli.state_room import StateRoom
     from treadle.store.local import LocalStore
-    from treadle.store.upkeep.room import Room
+    from treadle.store.upkeep.disk_usage import Room
 
 SHOWN_COUNT_MAX: Final = 10
 """Threads that are named."""
@@ -34,7 +34,7 @@ def command(thread: str | None, as_json: bool) -> None:
     files are in the git repositories of the threads; what branches hold as well is not counted.
     """  # noqa: D301  click reads the backspace
     from treadle.store.local import LocalStore
-    from treadle.store.places import Places
+    from treadle.store.paths import Places
 
     store = LocalStore(Places.find())
     if thread is None:
@@ -46,7 +46,7 @@ def command(thread: str | None, as_json: bool) -> None:
 def _show_all(store: LocalStore, *, as_json: bool) -> None:
     from treadle.cli.render import printable
     from treadle.cli.sizes import human_size
-    from treadle.store.upkeep.room import room_of
+    from treadle.store.upkeep.disk_usage import room_of
 
     states = _state_room(store)
     room = room_of(store, SHOWN_COUNT_MAX)
@@ -130,7 +130,7 @@ def _free_size(store: LocalStore, room: Room) -> int | None:
 def _show_one(store: LocalStore, thread: str, *, as_json: bool) -> None:
     from treadle.cli.sizes import human_size
     from treadle.errors import UnknownThreadError
-    from treadle.store.upkeep.room import room_of_thread
+    from treadle.store.upkeep.disk_usage import room_of_thread
 
     try:
         thread_id = store.resolve(thread)

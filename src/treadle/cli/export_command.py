@@ -58,7 +58,7 @@ def command(
     from pathlib import Path
 
     from treadle.store.local import LocalStore
-    from treadle.store.places import Places
+    from treadle.store.paths import Places
 
     target = None if output in (None, "-") else Path(output or "").expanduser()
     if target is not None:

@@ -12,7 +12,7 @@ from treadle.core.chat.states import PostToolsHook
 from treadle.core.tools import ToolExecutionStatus
 from treadle.errors import FileStateError, UsageError
 from treadle.store.local import LocalStore
-from treadle.store.places import Places
+from treadle.store.paths import Places
 from treadle.thread.codec import decode_entry
 from treadle.thread.facts import FilesNotSaved, FilesSaved
 from treadle.thread.fold import ThreadFold

@@ -64,7 +64,7 @@ def command(
     from treadle.cli.sizes import human_size
     from treadle.errors import UsageError
     from treadle.store.local import LocalStore
-    from treadle.store.places import Places
+    from treadle.store.paths import Places
     from treadle.store.upkeep.garbage import Choice, Garbage
     from treadle.tools.sandbox.caches import find_old_caches, remove_old_caches
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from treadle.store.places import Places
+from treadle.store.paths import Places
 
 
 def own_folders(places: Places) -> tuple[str, ...]:

@@ -144,7 +144,7 @@ class _Importer:
 
     def __init__(self, *, wants_copies: bool, is_dry: bool, is_private: bool) -> None:
         from treadle.store.local import LocalStore
-        from treadle.store.places import Places
+        from treadle.store.paths import Places
 
         self._store = LocalStore(Places.find())
         self._wants_copies = wants_copies
@@ -321,7 +321,7 @@ class _Importer:
             StoreError: it cannot be written to.
         """
         from treadle.errors import UsageError
-        from treadle.store.growing import bring_up
+        from treadle.store.replica_update import bring_up
 
         here, theirs = self._store.scan(thread).records, part.records
         common = sum(1 for mine, its in zip(here, theirs, strict=False) if mine.hash == its.hash)

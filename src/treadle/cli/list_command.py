@@ -79,7 +79,7 @@ def command(
     from treadle.store.index.filters import Filters
     from treadle.store.index.lookup import Index
     from treadle.store.local import LocalStore
-    from treadle.store.places import Places
+    from treadle.store.paths import Places
 
     filters = filters_of(chosen)
     index = Index(LocalStore(Places.find()), partial(click.echo, err=True))

@@ -48,7 +48,7 @@ def command(span: str | None, limit: int | None, as_json: bool, cwd: str | None)
 
     from treadle.cli.provenance import Pasts
     from treadle.store.local import LocalStore
-    from treadle.store.places import Places
+    from treadle.store.paths import Places
     from treadle.workspace.provenance import list_commits
 
     count_max = limit or (COUNT if span is None else COUNT_MAX)

@@ -43,7 +43,7 @@ def command(url: str, token_stdin: bool, visibility: str, insecure: bool, as_jso
 
     from treadle.errors import NotLoggedInError, UsageError
     from treadle.store.local import utc_now
-    from treadle.store.places import Places
+    from treadle.store.paths import Places
     from treadle.sync.client import HttpRemote
     from treadle.sync.credentials import Account, find_account, save_account, server_url
     from treadle.thread.facts import Visibility

@@ -20,7 +20,7 @@ def command(ctx: click.Context, keep_token: bool) -> None:
     from treadle.cli import exits
     from treadle.cli.render import printable
     from treadle.errors import DiskError, NotLoggedInError, TreadleError, UsageError
-    from treadle.store.places import Places
+    from treadle.store.paths import Places
     from treadle.sync.client import HttpRemote
     from treadle.sync.credentials import find_account, remove_account
 

@@ -267,7 +267,7 @@ def _tell_unfinished(folder: str | None) -> None:
     Who has no threads yet waits for nothing to be imported. That threads cannot be read does not
     make a welcome fail: it is said.
     """
-    from treadle.store.places import Places
+    from treadle.store.paths import Places
 
     try:
         places = Places.find()

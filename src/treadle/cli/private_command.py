@@ -77,7 +77,7 @@ def _keep(store: LocalStore, fold: ThreadFold) -> int:
     """Make it private; have the server remove what it has. The exit code."""
     from treadle.cli import exits
     from treadle.errors import TreadleError
-    from treadle.store.sending import set_private
+    from treadle.store.send_lock import set_private
     from treadle.sync.credentials import find_account
 
     thread_id = fold.header.thread
@@ -145,7 +145,7 @@ def _let_go(store: LocalStore, fold: ThreadFold, *, yes: bool) -> int:
     from treadle.cli import exits
     from treadle.cli.ask import is_somebody_there
     from treadle.errors import UsageError
-    from treadle.store.sending import set_private
+    from treadle.store.send_lock import set_private
 
     thread_id = fold.header.thread
     _refuse_under_private_base(store, fold)

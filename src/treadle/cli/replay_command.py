@@ -26,7 +26,7 @@ def command(ctx: click.Context, /, thread: str, quiet: bool, as_json: bool) -> N
     """  # noqa: D301  click reads the backspace
     from treadle.core.events import name_of
     from treadle.store.local import LocalStore
-    from treadle.store.places import Places
+    from treadle.store.paths import Places
     from treadle.store.replay import replay
 
     store = LocalStore(Places.find())

@@ -20,7 +20,7 @@ def command(threads: Sequence[str]) -> None:
     """  # noqa: D301  click reads the backspace
     from treadle.cli.trash_command import tell
     from treadle.store.local import LocalStore
-    from treadle.store.places import Places
+    from treadle.store.paths import Places
     from treadle.store.upkeep.trash import Trash
 
     trash = Trash(LocalStore(Places.find(), program="treadle restore"))

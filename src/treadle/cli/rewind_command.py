@@ -92,7 +92,7 @@ async def _rewind(
 ) -> None:
     from treadle.errors import UsageError
     from treadle.store.local import LocalStore
-    from treadle.store.places import Places
+    from treadle.store.paths import Places
     from treadle.thread.fold import TASK
 
     store = LocalStore(Places.find())

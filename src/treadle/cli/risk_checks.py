@@ -18,7 +18,7 @@ from treadle.config.load import Loaded
 from treadle.core.messages import ToolCall
 from treadle.core.tools import ToolExecutionOutcome
 from treadle.models.catalog import is_this_machine
-from treadle.store.places import Places
+from treadle.store.paths import Places
 from treadle.tools.builtin import builtin_tools
 from treadle.tools.registry import Registry
 from treadle.tools.sandbox.box import Sandbox

@@ -169,7 +169,7 @@ def _scrub(
     from treadle.cli.replacing import fetch_first, replace_on_server
     from treadle.cli.state_rewriting import StateRewriting
     from treadle.errors import UsageError
-    from treadle.store.upkeep.remains import Remains, change_bytes
+    from treadle.store.upkeep.text_scan import Remains, change_bytes
 
     found = Remains(store.folders, redact).holding()
     if not is_agreed:
@@ -220,7 +220,7 @@ def _once_more(
     """
     from treadle.cli.replacing import replace_on_server
     from treadle.cli.state_rewriting import StateRewriting
-    from treadle.store.upkeep.remains import change_bytes
+    from treadle.store.upkeep.text_scan import change_bytes
 
     for is_last in (*[False] * AGAIN_COUNT_MAX, True):
         found = [one.thread for one in scrub(is_rehearsal=True).threads if one.count]

@@ -108,7 +108,7 @@ def _search(
     from treadle.store.index.filters import DAMAGED, Filters
     from treadle.store.index.lookup import Index
     from treadle.store.local import LocalStore
-    from treadle.store.places import Places
+    from treadle.store.paths import Places
 
     index = Index(LocalStore(Places.find()), partial(click.echo, err=True))
     try:

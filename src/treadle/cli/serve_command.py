@@ -167,7 +167,7 @@ def _check_reach(given: dict[str, Any]) -> None:
 
 def _own_database() -> str:
     """A file of this user, in a folder that nobody else may open."""
-    from treadle.store.places import Places
+    from treadle.store.paths import Places
 
     file = Places.find().server
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -31,7 +31,7 @@ from treadle.runtime.titles import Titler
 from treadle.secrets.redaction import Redactor
 from treadle.store.live import LiveText
 from treadle.store.local import LocalStore
-from treadle.store.places import Places
+from treadle.store.paths import Places
 from treadle.thread.facts import ContextObserved
 from treadle.thread.fold import ThreadFold
 from treadle.tools.builtin import builtin_tools

@@ -22,11 +22,11 @@ from treadle.store.index.filters import Filters
 from treadle.store.index.lookup import Index
 from treadle.store.lease import find_holder
 from treadle.store.local import LocalStore
-from treadle.store.places import Places
+from treadle.store.paths import Places
 from treadle.store.replay import check as verify
+from treadle.store.upkeep.disk_usage import Room, room_of
+from treadle.store.upkeep.foreign_files import strangers
 from treadle.store.upkeep.garbage import Garbage
-from treadle.store.upkeep.room import Room, room_of
-from treadle.store.upkeep.strangers import strangers
 from treadle.store.upkeep.unfinished import settle, stopped_scrubs
 from treadle.thread.codec import UnknownEntryError
 from treadle.thread.model import ThreadSummary

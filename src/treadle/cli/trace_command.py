@@ -22,7 +22,7 @@ def command(thread: str, as_json: bool) -> None:
     from treadle.core.task.machine import TaskMachine
     from treadle.errors import UsageError
     from treadle.store.local import LocalStore
-    from treadle.store.places import Places
+    from treadle.store.paths import Places
 
     store = LocalStore(Places.find())
     loaded = store.load(store.resolve(thread))

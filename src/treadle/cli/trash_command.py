@@ -25,7 +25,7 @@ def command(threads: Sequence[str], as_json: bool) -> None:
     is in the trash. A thread's sub-agents go with it. A thread that is open somewhere stays.
     """  # noqa: D301  click reads the backspace
     from treadle.store.local import LocalStore
-    from treadle.store.places import Places
+    from treadle.store.paths import Places
     from treadle.store.upkeep.trash import Trash
 
     if threads and as_json:

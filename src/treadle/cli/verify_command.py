@@ -97,7 +97,7 @@ def _print(value: object) -> None:
 
 def _name_strangers(store: LocalStore) -> None:
     from treadle.cli.render import printable
-    from treadle.store.upkeep.strangers import strangers
+    from treadle.store.upkeep.foreign_files import strangers
 
     for path in strangers(store.folders):
         click.echo(f"not Treadle's, and left alone: {printable(path)}", err=True)

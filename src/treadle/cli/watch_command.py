@@ -32,7 +32,7 @@ def command(thread: str, since: int | None, is_kept: bool, as_json: bool) -> Non
     """  # noqa: D301  click reads the backspace
     from treadle.cli.watching import watch
     from treadle.store.local import LocalStore
-    from treadle.store.places import Places
+    from treadle.store.paths import Places
 
     store = LocalStore(Places.find())
     watch(store, store.resolve(thread), since=since, as_json=as_json, is_kept=is_kept)

@@ -16,7 +16,7 @@ from treadle.cli.setup import Choice, Setup
 from treadle.config.load import load_settings
 from treadle.errors import DiskError, UsageError
 from treadle.store.local import UNREADABLE, LocalStore
-from treadle.store.places import Places
+from treadle.store.paths import Places
 from treadle.thread.fold import CHAT, ThreadFold
 
 

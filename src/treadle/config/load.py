@@ -28,7 +28,7 @@ from treadle.config.settings import TOP, Path, Settings, dotted, faults, leaves
 from treadle.config.toml_file import TomlFile, parse
 from treadle.errors import ConfigError, NotConfiguredError, UsageError
 from treadle.models.catalog import Catalog, make_catalog, read_defaults
-from treadle.store.places import Places
+from treadle.store.paths import Places
 
 DEFAULT: Final = "default"
 """The origin of what nobody has set."""

@@ -23,7 +23,7 @@ from treadle.config.settings import Fault, dotted
 from treadle.errors import ConfigError
 from treadle.store.disk import PosixDisk
 from treadle.store.drafts import replace_file
-from treadle.store.places import Places
+from treadle.store.paths import Places
 
 FILE_SIZE_MAX: Final = 1024 * 1024
 FOLDER_NAME: Final = ".treadle"

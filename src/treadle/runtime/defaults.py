@@ -13,7 +13,7 @@ from treadle.errors import UsageError
 from treadle.runtime.ports import Store, Writer
 from treadle.secrets.redaction import Redactor, collect_secrets
 from treadle.store.local import LocalStore
-from treadle.store.places import Places
+from treadle.store.paths import Places
 
 SETTINGS_NAME: Final = "config.toml"
 

@@ -8,7 +8,7 @@ from typing import Final
 from treadle.errors import UnknownThreadError
 from treadle.store.disk import Disk
 from treadle.store.journal import told_as
-from treadle.store.places import Places
+from treadle.store.paths import Places
 from treadle.thread.ids import is_thread_id
 
 JOURNAL: Final = ".jsonl"

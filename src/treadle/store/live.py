@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from treadle.store.disk import PosixDisk
-from treadle.store.places import Places
+from treadle.store.paths import Places
 from treadle.thread.ids import is_thread_id
 
 INTERVAL_S: Final = 0.1

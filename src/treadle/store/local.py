@@ -19,16 +19,16 @@ from treadle.errors import (
     UnknownThreadError,
     UsageError,
 )
-from treadle.store.adopted import Adopted
-from treadle.store.bases import check_bases, still_stands
+from treadle.store.adoption_marks import Adopted
 from treadle.store.blobs import Blobs
 from treadle.store.disk import Disk, PosixDisk
 from treadle.store.drafts import drafts_of, remove_drafts, replace_file
 from treadle.store.folders import JOURNAL, LOCK, SNAPSHOT, Folders
+from treadle.store.fork_bases import check_bases, still_stands
 from treadle.store.journal import Journal, cut_torn_tail, settle, told_as
 from treadle.store.lease import Holder, find_holder, take_lock, this_process
 from treadle.store.outputs import Outputs
-from treadle.store.places import Places
+from treadle.store.paths import Places
 from treadle.store.reading import LoadedThread, Reader, header_of
 from treadle.store.writer import ThreadWriter
 from treadle.thread.codec import Entry, Event, UnknownEntryError, decode_entry, encode_entry

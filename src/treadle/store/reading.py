@@ -11,9 +11,9 @@ from typing import Final
 from msgspec import Struct
 
 from treadle.errors import DamagedJournalError, TreadleError, UnknownThreadError
+from treadle.store.branch_archive import journal_with, merged_branch
 from treadle.store.folders import JOURNAL, SNAPSHOT, Folders
 from treadle.store.journal import Reading, read_journal, stands_on
-from treadle.store.kept_branches import journal_with, merged_branch
 from treadle.thread.codec import UnknownEntryError, decode_entry
 from treadle.thread.facts import Base, ThreadCreated
 from treadle.thread.fold import ThreadFold

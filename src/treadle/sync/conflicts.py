@@ -21,9 +21,9 @@ from treadle.errors import (
     TreadleError,
     UsageError,
 )
-from treadle.store.kept_branches import keep_branch
+from treadle.store.branch_archive import keep_branch
 from treadle.store.reading import Reader, apply_records
-from treadle.store.taking_in import (
+from treadle.store.record_adoption import (
     Opened,
     append,
     lines_of,
@@ -32,8 +32,8 @@ from treadle.store.taking_in import (
     replace_journal,
     writes_of,
 )
-from treadle.store.upkeep.remains import Remains
 from treadle.store.upkeep.scrubbed_elsewhere import cleaned, replace_scrubbed
+from treadle.store.upkeep.text_scan import Remains
 from treadle.store.upkeep.trash import Trash
 from treadle.sync.comparing import Compared, Relation, compare, digest, shown_again
 from treadle.sync.cursors import Cursor

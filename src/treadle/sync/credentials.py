@@ -24,7 +24,7 @@ from treadle.models.catalog import is_this_machine
 from treadle.store.disk import Disk, PosixDisk
 from treadle.store.drafts import replace_file
 from treadle.store.journal import told_as
-from treadle.store.places import Places
+from treadle.store.paths import Places
 from treadle.thread.facts import Visibility
 
 URL_VARIABLE: Final = "TREADLE_SERVER_URL"

@@ -21,7 +21,7 @@ from treadle.api.marks import SEQ_MAX, Mark
 from treadle.store.disk import Disk
 from treadle.store.drafts import replace_file
 from treadle.store.journal import told_as
-from treadle.store.places import Places
+from treadle.store.paths import Places
 from treadle.thread.ids import is_thread_id
 from treadle.thread.record import GENESIS
 

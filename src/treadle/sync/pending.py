@@ -20,7 +20,7 @@ from treadle.errors import StorageBusyError
 from treadle.store.disk import Disk
 from treadle.store.drafts import drafts_of, remove_drafts, replace_file
 from treadle.store.journal import told_as
-from treadle.store.places import Places
+from treadle.store.paths import Places
 from treadle.thread.record import GENESIS
 
 Sending: TypeAlias = Literal["upsert", "delete", "replace"]

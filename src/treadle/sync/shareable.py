@@ -29,8 +29,8 @@ from treadle.store.folders import LOCK
 from treadle.store.journal import settle, stands_on, told_as
 from treadle.store.local import LocalStore
 from treadle.store.reading import LoadedThread, header_of
-from treadle.store.sending import sending
-from treadle.store.taking_in import lines_of, writes_of
+from treadle.store.record_adoption import lines_of, writes_of
+from treadle.store.send_lock import sending
 from treadle.thread.outputs import outputs_of
 from treadle.thread.record import Condition, Head, Record, Scan, Scanner, scan
 

@@ -28,7 +28,7 @@ from treadle.runtime.outputs import Output
 from treadle.runtime.ports import Provider, Store
 from treadle.store.disk import Disk, PosixDisk
 from treadle.store.local import LocalStore
-from treadle.store.places import Places
+from treadle.store.paths import Places
 
 TASK: Final = "Make me a scarf"
 ANSWER: Final = "The scarf is done, and it is warm."

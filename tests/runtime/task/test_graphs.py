@@ -403,7 +403,7 @@ READING: Final = """
 import json, sys
 from pathlib import Path
 from treadle.store.local import LocalStore
-from treadle.store.places import Places
+from treadle.store.paths import Places
 folder = Path(sys.argv[1])
 places = Places(folder / "data", folder / "state", folder / "config")
 fold = LocalStore(places).load(sys.argv[2]).fold

@@ -19,9 +19,9 @@ from treadle.errors import DiskError, StorageBusyError, StoreError
 from treadle.store.blobs import ASIDE
 from treadle.store.live import live_path
 from treadle.store.local import LocalStore
+from treadle.store.upkeep.disk_usage import room_of_thread
 from treadle.store.upkeep.garbage import Choice, Garbage, Plan
-from treadle.store.upkeep.mentions import mentions_of
-from treadle.store.upkeep.room import room_of_thread
+from treadle.store.upkeep.references import mentions_of
 from treadle.store.upkeep.trash import Trash, TrashedThread
 
 ALL = Choice()

@@ -12,9 +12,9 @@ from store.upkeep.test_garbage import naming
 from treadle.cli.du_command import _free_size
 from treadle.store.disk import PosixDisk
 from treadle.store.local import LocalStore
+from treadle.store.upkeep.disk_usage import room_of, room_of_thread
 from treadle.store.upkeep.garbage import Garbage, Plan
-from treadle.store.upkeep.remains import Remains
-from treadle.store.upkeep.room import room_of, room_of_thread
+from treadle.store.upkeep.text_scan import Remains
 from treadle.store.upkeep.trash import Trash
 
 

@@ -23,13 +23,13 @@ from treadle.core.tools import BlobRef
 from treadle.errors import StoreError, ThreadBusyError, UsageError
 from treadle.secrets.redaction import Redactor
 from treadle.store.blobs import Blobs
+from treadle.store.branch_archive import keep_branch
 from treadle.store.drafts import replace_file
-from treadle.store.kept_branches import keep_branch
 from treadle.store.lease import Holder
 from treadle.store.local import LocalStore
-from treadle.store.taking_in import lines_of, opened, replace_journal
-from treadle.store.upkeep.remains import Remains
+from treadle.store.record_adoption import lines_of, opened, replace_journal
 from treadle.store.upkeep.scrub import scrub
+from treadle.store.upkeep.text_scan import Remains
 from treadle.store.upkeep.trash import Trash
 from treadle.thread.codec import Entry, decode_entry
 from treadle.thread.facts import Annotated, ChildStarted, ExtraSet, Scrubbed

@@ -8,8 +8,8 @@ from core.samples import CONFIG, answer, said
 from store.shelf import Shelf
 from treadle.secrets.redaction import Redactor
 from treadle.store.blobs import Blobs
-from treadle.store.upkeep.remains import PIECE_SIZE, Remains
 from treadle.store.upkeep.scrub import scrub
+from treadle.store.upkeep.text_scan import PIECE_SIZE, Remains
 from treadle.thread.facts import Configured
 
 SECRET = "hunter2-swordfish-9"

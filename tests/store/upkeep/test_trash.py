@@ -25,7 +25,7 @@ from treadle.errors import (
 from treadle.store.disk import PosixDisk
 from treadle.store.lease import Holder
 from treadle.store.local import LocalStore
-from treadle.store.places import Places
+from treadle.store.paths import Places
 from treadle.store.upkeep.garbage import Choice, Garbage
 from treadle.store.upkeep.trash import Trash
 from treadle.thread.facts import ChildStarted, Recovered, Restored, Trashed

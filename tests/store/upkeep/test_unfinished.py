@@ -14,8 +14,8 @@ from treadle.errors import UsageError
 from treadle.store.journal import FIRST_READ_SIZE
 from treadle.store.local import LocalStore
 from treadle.store.replay import check
-from treadle.store.upkeep.remains import Remains
 from treadle.store.upkeep.scrub import scrub
+from treadle.store.upkeep.text_scan import Remains
 from treadle.store.upkeep.trash import Trash
 from treadle.store.upkeep.unfinished import cut_creations, settle, stopped_scrubs
 from treadle.thread.facts import Annotated

@@ -90,7 +90,7 @@ async def _run(options: ChatOptions, *, is_named: bool) -> int:
         await chat.sessions.prepare(options.thread or None, latest=options.latest)
     # Here, so that the tests of what a start costs can tell who imports what.
     from treadle.cli.chat.terminal import make_terminal
-    from treadle.store.places import Places
+    from treadle.store.paths import Places
 
     terminal = make_terminal(
         folder=_folder(options),

@@ -22,9 +22,9 @@ from treadle.store.folders import ADOPTED, JOURNAL, LOCK, SENDING, SNAPSHOT
 from treadle.store.journal import told_as
 from treadle.store.live import forget_live
 from treadle.store.local import LocalStore
-from treadle.store.second_names import add_name
+from treadle.store.safe_rename import add_name
 from treadle.store.upkeep.lone_locks import lone_locks, remove_lone_lock
-from treadle.store.upkeep.mentions import Mentions, mentions_of
+from treadle.store.upkeep.references import Mentions, mentions_of
 from treadle.store.upkeep.trash import Trash, TrashedThread
 
 YOUNG: Final = timedelta(hours=1)

@@ -14,14 +14,14 @@ from typing import Any
 
 import msgspec
 
+from treadle.store.branch_archive import keep_branch, kept_branches
 from treadle.store.drafts import replace_file
 from treadle.store.folders import SNAPSHOT
 from treadle.store.journal import read_journal, told_as
-from treadle.store.kept_branches import keep_branch, kept_branches
 from treadle.store.live import forget_live
 from treadle.store.local import LocalStore
-from treadle.store.taking_in import Opened, replace_journal
-from treadle.store.upkeep.remains import Remains
+from treadle.store.record_adoption import Opened, replace_journal
+from treadle.store.upkeep.text_scan import Remains
 from treadle.store.upkeep.trash import Trash
 from treadle.thread.branches import branch_through, events_by_id
 from treadle.thread.facts import Base

@@ -28,8 +28,8 @@ from treadle.errors import (
 from treadle.store.folders import JOURNAL, LOCK, SNAPSHOT
 from treadle.store.journal import settle, told_as
 from treadle.store.local import LocalStore
-from treadle.store.second_names import add_name
-from treadle.store.taking_in import whole_lines
+from treadle.store.record_adoption import whole_lines
+from treadle.store.safe_rename import add_name
 from treadle.store.writer import ThreadWriter
 from treadle.thread.codec import UnknownEntryError
 from treadle.thread.facts import Restored, Trashed

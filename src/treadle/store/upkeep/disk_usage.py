@@ -14,7 +14,7 @@ from treadle.store.drafts import drafts_of
 from treadle.store.folders import JOURNAL, LOCK, SENDING, SNAPSHOT
 from treadle.store.journal import told_as
 from treadle.store.local import LocalStore
-from treadle.store.upkeep.mentions import mentions_of
+from treadle.store.upkeep.references import mentions_of
 
 _INDEX: Final = "index.sqlite"
 """How the files of the search index begin: the database, and what SQLite keeps beside it."""

@@ -11,9 +11,9 @@ import sys
 from itertools import islice
 
 from treadle.errors import DamagedJournalError, StorageBusyError, UnknownThreadError
+from treadle.store.branch_archive import journal_with, merged_branch
 from treadle.store.folders import JOURNAL, LOCK, Folders
 from treadle.store.journal import Reading, told_as
-from treadle.store.kept_branches import journal_with, merged_branch
 from treadle.store.reading import header_of
 from treadle.thread.facts import Base, ThreadCreated
 from treadle.thread.record import Record

@@ -16,7 +16,7 @@ from treadle.store.blobs import ASIDE, is_blob_name
 from treadle.store.drafts import drafts_of
 from treadle.store.folders import JOURNAL, LOCK, SNAPSHOT, Folders
 from treadle.store.journal import told_as
-from treadle.store.upkeep.strangers import strangers
+from treadle.store.upkeep.foreign_files import strangers
 from treadle.thread.facts import Base
 from treadle.thread.record import scan
 from treadle.thread.scrubbing import Change, rechain
