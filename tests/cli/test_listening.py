@@ -9,8 +9,8 @@ import pytest
 from treadle import LocalStore, Places
 from treadle.cli.listening import AGAIN_LOOKS, watch
 from treadle.store.disk import FileStat, PosixDisk
+from treadle.sync.context import Problem, Report
 from treadle.sync.credentials import Account
-from treadle.sync.kit import Problem, Report
 
 
 class EnoughError(Exception):

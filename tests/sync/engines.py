@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from treadle.errors import StorageBusyError
 from treadle.store.local import LocalStore
+from treadle.sync.context import OnConflict
 from treadle.sync.cursors import Cursors
 from treadle.sync.engine import Engine
-from treadle.sync.kit import OnConflict
 from treadle.sync.pending import Pending
 from treadle.sync.ports import Remote
 

@@ -14,7 +14,8 @@ from treadle.core.messages import Message
 from treadle.server import search
 from treadle.server.kept import threads
 from treadle.server.problems import Refusal
-from treadle.sync import conflicts, rounds, shareable
+from treadle.store import record_adoption
+from treadle.sync import conflicts, shareable, sync_round
 from treadle.sync.cursors import Cursors
 from treadle.thread import merge as merging
 from treadle.thread.facts import Merged
@@ -115,7 +116,7 @@ def _private_is_not_looked_at() -> Iterator[None]:
     """Whoever sends believes what was planned, and does not look under the lock."""
     with (
         changed(shareable, "_refuse_private", lambda store, thread_id, one: None),
-        changed(rounds.Survey, "is_private", lambda self, thread_id, is_acked=False: False),
+        changed(sync_round.Survey, "is_private", lambda self, thread_id, is_acked=False: False),
     ):
         yield
 
@@ -162,7 +163,7 @@ def threads_context(server: SimulatedServer, connection: Any) -> Any:
 @contextmanager
 def _cursor_ahead_of_the_acknowledgement() -> Iterator[None]:
     """The cursor says at once that all there is was acknowledged."""
-    push = rounds.Round._ACTS
+    push = sync_round.Round._ACTS
 
     def hasty(self: Any, thread_id: str, head: Any) -> None:
         with shareable.shareable(self._kit.store, thread_id) as thread:
@@ -174,10 +175,10 @@ def _cursor_ahead_of_the_acknowledgement() -> Iterator[None]:
                         seen_hash=end.hash) if hasattr(cursor, "seen_seq")
                 else replace(cursor, seq=end.seq, hash=end.hash, size=end.size),
             )  # fmt: skip
-        push[rounds.Operation.PUSH](self, thread_id, head)
+        push[sync_round.Operation.PUSH](self, thread_id, head)
 
-    acts = {**push, rounds.Operation.PUSH: hasty}
-    with changed(rounds.Round, "_ACTS", acts):
+    acts = {**push, sync_round.Operation.PUSH: hasty}
+    with changed(sync_round.Round, "_ACTS", acts):
         yield
 
 

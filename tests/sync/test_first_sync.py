@@ -27,9 +27,9 @@ from treadle.store.local import LocalStore
 from treadle.store.paths import Places
 from treadle.store.upkeep.trash import Trash
 from treadle.sync.client import HttpRemote
+from treadle.sync.context import Report
 from treadle.sync.credentials import Account
 from treadle.sync.cursors import Cursors
-from treadle.sync.kit import Report
 from treadle.sync.pending import Pending
 from treadle.sync.read_ahead import AHEAD, ReadAhead
 from treadle.thread.facts import Configured

@@ -14,7 +14,7 @@ from treadle.errors import RemoteBrokenError, RemoteRefusedError, StorageBusyErr
 from treadle.store.folders import Folders
 from treadle.store.local import LocalStore
 from treadle.store.send_lock import sending
-from treadle.sync.rounds import BROKEN_MAX
+from treadle.sync.sync_round import BROKEN_MAX
 from treadle.thread.facts import Annotated
 
 

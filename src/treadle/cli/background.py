@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from treadle.cli.setup import Setup
     from treadle.cli.threads import Opened
     from treadle.sync.background import Background
+    from treadle.sync.context import Report
     from treadle.sync.cursors import Cursors
     from treadle.sync.engine import Engine
-    from treadle.sync.kit import Report
     from treadle.thread.fold import ThreadFold
 
 CLOSE_S_MAX: Final = 3.0

@@ -17,8 +17,8 @@ from treadle.store.folders import JOURNAL
 from treadle.store.local import LocalStore
 from treadle.sync.backoff import pause_s
 from treadle.sync.client import HttpRemote
+from treadle.sync.context import Report
 from treadle.sync.credentials import Account
-from treadle.sync.kit import Report
 
 LOOK_S: Final = 1.0
 """Seconds between two looks at the journals of this machine."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from treadle.sync.kit import OnConflict
+    from treadle.sync.context import OnConflict
 
 
 @click.command("sync")

@@ -22,12 +22,12 @@ from treadle.cli.syncing import open_engine
 from treadle.errors import TreadleError
 from treadle.store.index.lookup import Index
 from treadle.store.local import LocalStore
+from treadle.sync.context import OnConflict, Problem, Report
 from treadle.sync.credentials import Account, needed_account
 from treadle.sync.cursors import Cursors
-from treadle.sync.kit import OnConflict, Problem, Report
 from treadle.sync.pending import Conflict, Entry, Pending
 from treadle.sync.refusals import LOST_SCRUB
-from treadle.sync.standing import Status, standing
+from treadle.sync.status import Status, standing
 from treadle.thread.facts import Shared
 from treadle.thread.legible import legible
 from treadle.thread.model import ThreadSummary

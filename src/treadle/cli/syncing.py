@@ -11,10 +11,10 @@ from treadle.runtime.defaults import own_redactor
 from treadle.secrets.exit_scan import Looker
 from treadle.store.local import LocalStore
 from treadle.sync.client import HttpRemote
+from treadle.sync.context import Looks, Progress
 from treadle.sync.credentials import Account
 from treadle.sync.cursors import Cursors
 from treadle.sync.engine import Engine
-from treadle.sync.kit import Looks, Progress
 from treadle.sync.pending import Pending
 
 FETCHES_AT_A_TIME: Final = 8

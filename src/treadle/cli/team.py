@@ -35,9 +35,9 @@ from treadle.store.blobs import Blobs
 from treadle.store.index.search import Hit
 from treadle.store.local import ID_LENGTH_MIN, LocalStore
 from treadle.store.paths import Places
-from treadle.sync.borrowing import borrow
 from treadle.sync.client import OFFSET_MAX, PAGE_MAX, HttpRemote
 from treadle.sync.credentials import needed_account
+from treadle.sync.remote_reader import borrow
 from treadle.sync.shareable import spoken_of
 from treadle.thread.codec import UnknownEntryError, decode_entry
 from treadle.thread.ids import PREFIX, is_thread_id

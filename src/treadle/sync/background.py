@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Final
 
 from treadle.errors import TreadleError
+from treadle.sync.context import Report
 from treadle.sync.engine import Engine
-from treadle.sync.kit import Report
 
 QUIET_S: Final = 0.5
 """Seconds without news after which it is sent."""

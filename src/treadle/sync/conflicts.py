@@ -36,8 +36,8 @@ from treadle.store.upkeep.scrubbed_elsewhere import cleaned, replace_scrubbed
 from treadle.store.upkeep.text_scan import Remains
 from treadle.store.upkeep.trash import Trash
 from treadle.sync.comparing import Compared, Relation, compare, digest, shown_again
+from treadle.sync.context import Kit, OnConflict
 from treadle.sync.cursors import Cursor
-from treadle.sync.kit import Kit, OnConflict
 from treadle.sync.latest_facts import with_latest_facts
 from treadle.sync.outputs import fetch_outputs
 from treadle.sync.pending import Conflict, State

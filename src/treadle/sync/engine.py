@@ -15,17 +15,17 @@ from treadle.api.types import ThreadHead
 from treadle.errors import RemoteUnavailableError
 from treadle.store.local import LocalStore
 from treadle.sync.backoff import is_due, later, pause_s
+from treadle.sync.context import Kit, Looks, OnConflict, Progress, Report, Told
 from treadle.sync.cursors import Cursors
 from treadle.sync.heads import news
-from treadle.sync.kit import Kit, Looks, OnConflict, Progress, Report, Told
 from treadle.sync.outputs import look_again
 from treadle.sync.pending import Pending, State
 from treadle.sync.ports import Remote
 from treadle.sync.pushing import refuse_secrets
-from treadle.sync.rounds import Round
 from treadle.sync.shareable import shareable
-from treadle.sync.standing import Status, all_known, standing
+from treadle.sync.status import Status, all_known, standing
 from treadle.sync.survey import Survey, Wish
+from treadle.sync.sync_round import Round
 
 
 def _sees_nothing(_: Iterable[bytes]) -> list[str]:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from treadle.api.types import ThreadHead
 from treadle.errors import RemoteRefusedError
-from treadle.sync.kit import Kit
+from treadle.sync.context import Kit
 from treadle.sync.ports import Remote
 
 HEAD_COUNT_MAX: Final = 1_000_000

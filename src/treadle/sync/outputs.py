@@ -22,8 +22,8 @@ from treadle.errors import (
     UnknownThreadError,
 )
 from treadle.store.blobs import Blobs
+from treadle.sync.context import Kit
 from treadle.sync.cursors import Missing
-from treadle.sync.kit import Kit
 from treadle.sync.shareable import ShareableThread, shareable, spoken_of
 from treadle.thread.outputs import outputs_of
 from treadle.thread.record import Record

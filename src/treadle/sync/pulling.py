@@ -19,8 +19,8 @@ from treadle.errors import (
 )
 from treadle.store.reading import header_of
 from treadle.sync.conflicts import settle_place
+from treadle.sync.context import Kit
 from treadle.sync.cursors import Cursor
-from treadle.sync.kit import Kit
 from treadle.sync.outputs import fetch_outputs
 from treadle.sync.survey import Survey
 from treadle.thread.codec import UnknownEntryError

@@ -14,8 +14,8 @@ from treadle.errors import (
     RemoteRefusedError,
     SecretFoundError,
 )
+from treadle.sync.context import Kit
 from treadle.sync.cursors import Cursor
-from treadle.sync.kit import Kit
 from treadle.sync.outputs import send_outputs
 from treadle.sync.refusals import too_large_to_replace
 from treadle.sync.shareable import ShareableThread

@@ -32,11 +32,11 @@ from treadle.errors import (
 )
 from treadle.sync.comparing import Relation
 from treadle.sync.conflicts import bring_together, forget_scrub, note_scrubbed
+from treadle.sync.context import Kit, OnConflict, Problem, Told
 from treadle.sync.cursors import Cursor
 from treadle.sync.decision import Here, Operation, decide
+from treadle.sync.failures import Notes
 from treadle.sync.heads import is_purged
-from treadle.sync.kit import Kit, OnConflict, Problem, Told
-from treadle.sync.noting import Notes
 from treadle.sync.ordering import in_order
 from treadle.sync.pending import Conflict, Entry, Sending, with_conflict
 from treadle.sync.pulling import Taken, put_away, take_in
