@@ -24,7 +24,7 @@ ALLOWED: Final = {
     "treadle.core.task.machine": PURE | {"logging"},
     "treadle.thread": PURE,
     "treadle.thread.ids": PURE | {"re"},
-    "treadle.thread.legible": PURE | {"re"},
+    "treadle.thread.safe_text": PURE | {"re"},
     "treadle.thread.record": PURE | {"hashlib", "re"},
     "treadle.thread.snapshot": PURE | {"hashlib"},
 }

@@ -29,8 +29,8 @@ from treadle.thread.facts import (
     Tagged,
     ThreadCreated,
 )
-from treadle.thread.legible import legible
 from treadle.thread.record import Head, encode_batch
+from treadle.thread.safe_text import legible
 
 BAD = "\x1b]0;owned\x07\x9b31m\u202egnp\u2066"
 STEERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")

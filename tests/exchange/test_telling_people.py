@@ -42,8 +42,8 @@ from treadle.thread.facts import (
     Imported,
     Renamed,
 )
-from treadle.thread.legible import legible
 from treadle.thread.record import encode_batch
+from treadle.thread.safe_text import legible
 
 HOSTILE: Final = (
     "<script>alert(1)</script>",

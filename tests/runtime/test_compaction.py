@@ -18,7 +18,7 @@ from treadle.runtime import outputs
 from treadle.runtime.outputs import TurnOutcome
 from treadle.runtime.session import Session
 from treadle.thread.codec import decode_entry
-from treadle.thread.ledger import Spent, by_turn, spending
+from treadle.thread.usage import Spent, by_turn, spending
 
 LIMITED: Final = replace(CONFIG, context_tokens_max=1000, compact_at=0.8)
 SUMMARY: Final[dict[str, Any]] = {

@@ -39,7 +39,7 @@ from treadle.runtime.session import Session
 from treadle.thread.fold import ThreadFold
 from treadle.thread.record import scan
 from treadle.thread.recovery import Standing, standing_of
-from treadle.thread.unheard import words_alone
+from treadle.thread.undelivered_input import words_alone
 
 EFFECTS = {"look": EffectClass.READ, "put": EffectClass.IDEMPOTENT, "edit": EffectClass.MUTATE}
 BEHAVIOURS = ("fine", "fails", "raises", "slow", "for ever", "says how far", "finishes anyway")

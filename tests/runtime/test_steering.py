@@ -18,7 +18,7 @@ from treadle.runtime import outputs
 from treadle.runtime.calls import OUTPUT_LENGTH_MAX
 from treadle.runtime.outputs import TurnOutcome
 from treadle.runtime.session import Session
-from treadle.thread.unheard import COMMANDS_HEAD
+from treadle.thread.undelivered_input import COMMANDS_HEAD
 
 
 class Model(ByTurn):

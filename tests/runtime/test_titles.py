@@ -9,7 +9,7 @@ import pytest
 from runtime.desk import Desk, Model
 from treadle.core.llm import Usage
 from treadle.runtime.titles import PROMPT_LENGTH_MAX, Titler
-from treadle.thread.additions import TITLE_LENGTH_MAX
+from treadle.thread.append_list import TITLE_LENGTH_MAX
 from treadle.thread.facts import Renamed
 
 

@@ -9,7 +9,7 @@ import pytest
 from core.samples import said
 from thread.journals import HEADER, at
 from treadle.core.tools import RiskLevel
-from treadle.thread.additions import TAG_COUNT_MAX, TAG_LENGTH_MAX
+from treadle.thread.append_list import TAG_COUNT_MAX, TAG_LENGTH_MAX
 from treadle.thread.codec import Entry
 from treadle.thread.facts import (
     Annotated,

@@ -13,7 +13,7 @@ from treadle.core.events import CancelRequested, ToolStarted, UserInput
 from treadle.core.llm import Usage
 from treadle.core.messages import Message
 from treadle.core.tools import RiskLevel
-from treadle.thread.additions import TITLE_LENGTH_MAX
+from treadle.thread.append_list import TITLE_LENGTH_MAX
 from treadle.thread.codec import Entry, UnknownEntryError
 from treadle.thread.facts import (
     FORMAT_VERSION,

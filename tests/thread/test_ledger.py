@@ -19,7 +19,7 @@ from treadle.thread.facts import (
     ThreadCreated,
 )
 from treadle.thread.fold import ThreadFold
-from treadle.thread.ledger import Spent, by_turn, spending
+from treadle.thread.usage import Spent, by_turn, spending
 
 ENTRIES: list[Entry] = [
     ThreadCreated(FORMAT_VERSION, "T-1", "chat", "test"),

@@ -7,7 +7,7 @@ import unicodedata
 
 import pytest
 
-from treadle.thread.legible import legible, unhidden
+from treadle.thread.safe_text import legible, unhidden
 
 TURNING = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 MARKS = {"\u061c", "\u200e", "\u200f"}

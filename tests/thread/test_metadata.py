@@ -12,7 +12,7 @@ from treadle.core.events import CancelRequested, Rewound
 from treadle.core.llm import Usage
 from treadle.core.task.events import TaskGiven
 from treadle.core.tools import RiskLevel
-from treadle.thread.additions import TITLE_LENGTH_MAX
+from treadle.thread.append_list import TITLE_LENGTH_MAX
 from treadle.thread.codec import Entry, UnknownEntryError
 from treadle.thread.facts import (
     Annotated,

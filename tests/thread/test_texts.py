@@ -23,7 +23,7 @@ from treadle.thread.facts import (
     Renamed,
     ThreadCreated,
 )
-from treadle.thread.texts import Kind, Text, texts_of
+from treadle.thread.search_texts import Kind, Text, texts_of
 
 SAMPLES = (*EVERY_ENTRY, LlmEvent.Error(LlmError(LlmErrorKind.SERVER, "no luck today")))
 

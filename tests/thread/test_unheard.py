@@ -25,7 +25,7 @@ from treadle.thread.facts import (
 from treadle.thread.fold import ThreadFold
 from treadle.thread.record import Head
 from treadle.thread.snapshot import decode_snapshot, encode_snapshot, restore_fold
-from treadle.thread.unheard import (
+from treadle.thread.undelivered_input import (
     COMMAND_COUNT_MAX,
     COMMANDS_HEAD,
     Unheard,

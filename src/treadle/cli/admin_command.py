@@ -340,7 +340,7 @@ def _count(count: int, what: str) -> str:
 
 def _show(answer: object, rows: Iterable[Sequence[str]], *, as_json: bool) -> None:
     """The answer as JSON, or its rows in columns."""
-    from treadle.thread.legible import legible
+    from treadle.thread.safe_text import legible
 
     if as_json:
         from treadle.cli.json_output import print_json

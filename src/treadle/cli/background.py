@@ -16,7 +16,7 @@ import click
 
 from treadle.errors import TreadleError
 from treadle.sync.credentials import Account, find_account, is_logged_in
-from treadle.thread.legible import legible
+from treadle.thread.safe_text import legible
 
 if TYPE_CHECKING:
     from treadle.cli.setup import Setup

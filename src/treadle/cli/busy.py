@@ -14,7 +14,7 @@ from treadle.cli.watching import watch
 from treadle.errors import ThreadBusyError
 from treadle.store.local import LocalStore
 from treadle.thread.fold import CHAT
-from treadle.thread.legible import legible
+from treadle.thread.safe_text import legible
 
 _WATCH: Final = "watch"
 _FORK: Final = "fork"

@@ -14,7 +14,7 @@ from typing import Any, Final
 import click
 import msgspec
 
-from treadle.thread.legible import legible
+from treadle.thread.safe_text import legible
 
 _OTHER: Final = re.compile("[^\n\x20-\x7e]")
 

@@ -14,7 +14,7 @@ import click
 from treadle import __version__
 from treadle.cli import options
 from treadle.errors import TreadleError
-from treadle.thread.legible import legible
+from treadle.thread.safe_text import legible
 
 COMMANDS: Final = (
     "admin",

@@ -23,7 +23,7 @@ from treadle.errors import UsageError
 from treadle.runtime.defaults import own_redactor
 from treadle.store.writer import ThreadWriter
 from treadle.thread.facts import Configured, TakenOver
-from treadle.thread.legible import legible
+from treadle.thread.safe_text import legible
 from treadle.tools.builtin import builtin_tools
 
 REASON: Final = "the thread was taken in from elsewhere; what was open in it is not gone on with"

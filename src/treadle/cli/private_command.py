@@ -119,7 +119,7 @@ def _remove(store: LocalStore, account: Account, sent: Sequence[str]) -> int:
     from treadle.cli import exits
     from treadle.cli.syncing import open_engine
     from treadle.sync.pending import Pending
-    from treadle.thread.legible import legible
+    from treadle.thread.safe_text import legible
 
     # Noted before the first attempt, so that it is known to wait whatever becomes of that.
     Pending(store.folders.disk, store.places).begin(dict.fromkeys(sent, "delete"))
@@ -209,7 +209,7 @@ def _allow(store: LocalStore, thread_ids: Sequence[str]) -> None:
 def _tell_what_goes(store: LocalStore, fold: ThreadFold, goes: Mapping[str, ThreadSummary]) -> None:
     from treadle.sync.credentials import find_account
     from treadle.sync.cursors import Cursors
-    from treadle.thread.legible import legible
+    from treadle.thread.safe_text import legible
 
     account = find_account(store.places, os.environ)
     where = "a server, once this machine is logged in to one" if account is None else account.url

@@ -16,7 +16,7 @@ import click
 import msgspec
 
 from treadle.core.approval import Question, Scope
-from treadle.thread.legible import unhidden
+from treadle.thread.safe_text import unhidden
 
 SHOWN_LENGTH_MAX: Final = 4000
 """Characters of one argument that are shown. Each has its own bound: a long one must not push

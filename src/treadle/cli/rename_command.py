@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from treadle.thread.legible import legible
+from treadle.thread.safe_text import legible
 
 
 @click.command("rename")
@@ -17,7 +17,7 @@ def command(thread: str, title: str) -> None:
     treadle rename 0190 "The flaky login test"
     """  # noqa: D301  click reads the backspace
     from treadle.cli.marking import mark, plain_line
-    from treadle.thread.additions import TITLE_LENGTH_MAX
+    from treadle.thread.append_list import TITLE_LENGTH_MAX
     from treadle.thread.facts import Renamed
 
     wanted = plain_line(title, "a title", TITLE_LENGTH_MAX)

@@ -21,7 +21,7 @@ from treadle.core.tools import ToolExecutionOutcome
 from treadle.models.prices.words import describe_usage
 from treadle.runtime import outputs
 from treadle.runtime.outputs import Output, TurnFinished, TurnOutcome
-from treadle.thread.legible import legible
+from treadle.thread.safe_text import legible
 
 SCHEMA_VERSION: Final = 1
 """Of the records of `--output-format json` and `stream-json`."""
@@ -220,7 +220,7 @@ def _say(text: str, **style: Any) -> None:
 
 
 def printable(text: str) -> str:
-    """The text as a terminal may get it. See `treadle.thread.legible`."""
+    """The text as a terminal may get it. See `treadle.thread.safe_text`."""
     return legible(text)
 
 

@@ -11,7 +11,7 @@ import click
 from treadle.errors import TreadleError
 from treadle.store.local import LocalStore
 from treadle.sync.credentials import find_account, is_logged_in
-from treadle.thread.legible import legible
+from treadle.thread.safe_text import legible
 
 if TYPE_CHECKING:
     from treadle.sync.client import HttpRemote

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from treadle.cli.json_output import print_json
-from treadle.thread.legible import legible
+from treadle.thread.safe_text import legible
 
 
 @click.command("replay")

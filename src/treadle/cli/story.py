@@ -23,8 +23,8 @@ from treadle.thread.codec import decode_entry
 from treadle.thread.facts import Base, ThreadCreated
 from treadle.thread.fold import ThreadFold
 from treadle.thread.history import Numbered, Turn, beginnings, joins
-from treadle.thread.ledger import Spent, by_turn, spending
 from treadle.thread.model import Thread
+from treadle.thread.usage import Spent, by_turn, spending
 
 
 class Past(Struct, frozen=True):

@@ -29,8 +29,8 @@ from treadle.sync.pending import Conflict, Entry, Pending
 from treadle.sync.refusals import LOST_SCRUB
 from treadle.sync.status import Status, standing
 from treadle.thread.facts import Shared
-from treadle.thread.legible import legible
 from treadle.thread.model import ThreadSummary
+from treadle.thread.safe_text import legible
 
 COUNTED_MIN: Final = 50
 """Threads from which on it is told how far a sync is; in a log, so many between two lines."""

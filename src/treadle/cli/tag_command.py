@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from treadle.thread.legible import legible
+from treadle.thread.safe_text import legible
 
 
 @click.command("tag")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from treadle.thread.legible import legible
+from treadle.thread.safe_text import legible
 
 if TYPE_CHECKING:
     from treadle.secrets.redaction import Redactor

@@ -63,7 +63,7 @@ def _record(engine: Engine, thread_id: str) -> None:
     from treadle.cli.marking import mark
     from treadle.errors import TreadleError
     from treadle.thread.facts import Shared
-    from treadle.thread.legible import legible
+    from treadle.thread.safe_text import legible
 
     try:
         engine.save_and_sync(thread_id)

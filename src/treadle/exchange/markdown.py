@@ -9,7 +9,7 @@ from typing import Final
 from treadle.core.llm import Usage
 from treadle.exchange.fences import fenced, pieces
 from treadle.exchange.story import Called, Item, Noted, Story, facts_of, named
-from treadle.thread.legible import legible
+from treadle.thread.safe_text import legible
 
 _CODE: Final = re.compile(r"(?<!`)(`+)(?!`)(.*?)(?<!`)\1(?!`)")
 _ACTIVE: Final = re.compile(r"<(?=[A-Za-z/!?])|!(?=\[)")

@@ -23,7 +23,7 @@ from treadle.exchange.story import (
     facts_of,
     named,
 )
-from treadle.thread.legible import legible
+from treadle.thread.safe_text import legible
 
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
 

@@ -31,10 +31,10 @@ from treadle.thread.facts import (
     Trashed,
 )
 from treadle.thread.fold import ThreadFold
-from treadle.thread.ledger import by_turn, spending
-from treadle.thread.legible import legible
 from treadle.thread.model import Thread
 from treadle.thread.record import Record
+from treadle.thread.safe_text import legible
+from treadle.thread.usage import by_turn, spending
 
 
 class Said(Struct, frozen=True):

@@ -33,7 +33,7 @@ from treadle.runtime.outputs import Ending, Output, TurnFinished, TurnOutcome
 from treadle.thread.codec import Event
 from treadle.thread.facts import CommandBegun, CommandShown, InputQueued, InputWithdrawn, Renamed
 from treadle.thread.record import clean
-from treadle.thread.unheard import told_with, words_alone
+from treadle.thread.undelivered_input import told_with, words_alone
 
 TITLE_WAIT_S_MAX: Final = 3.0
 """Seconds that the end of the first turn waits for its title, which is asked for at its start."""

@@ -7,7 +7,7 @@ from typing import Final
 
 from treadle.runtime.ports import Provider
 from treadle.runtime.side_requests import ask_briefly
-from treadle.thread.additions import TITLE_LENGTH_MAX
+from treadle.thread.append_list import TITLE_LENGTH_MAX
 from treadle.thread.facts import Renamed
 
 SYSTEM_PROMPT: Final = """\

@@ -24,7 +24,7 @@ from treadle.thread.facts import (
     Tagged,
 )
 from treadle.thread.record import Record
-from treadle.thread.unheard import Ran, Unheard
+from treadle.thread.undelivered_input import Ran, Unheard
 
 Said: TypeAlias = Renamed | Tagged | Pinned | Annotated | ExtraSet | Shared
 """What people and programs add to a thread."""

@@ -23,7 +23,7 @@ from treadle.core.task.events import TaskEvent
 from treadle.core.task.machine import TaskMachine, TaskState
 from treadle.core.tools import ToolExecutionStatus
 from treadle.errors import AgentError
-from treadle.thread.additions import Additions, title_of
+from treadle.thread.append_list import Additions, title_of
 from treadle.thread.branches import brought_by
 from treadle.thread.chat_state import in_snake_case, snapshot_conversation, snapshot_state
 from treadle.thread.codec import Entry, Event, UnknownEntryError, usage_of
@@ -66,7 +66,7 @@ from treadle.thread.model import (
     ThreadSummary,
 )
 from treadle.thread.task_state import model_of, snapshot_task
-from treadle.thread.unheard import Unheard
+from treadle.thread.undelivered_input import Unheard
 
 CHAT: Final = "chat"
 TASK: Final = "task"

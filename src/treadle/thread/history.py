@@ -13,7 +13,7 @@ from treadle.core.task.events import TaskGiven
 from treadle.thread.codec import Entry, Event
 from treadle.thread.facts import FilesSaved, Merged
 from treadle.thread.fold import ThreadFold
-from treadle.thread.unheard import words_alone
+from treadle.thread.undelivered_input import words_alone
 
 Numbered: TypeAlias = tuple[int, str, Entry]
 """Sequence number, time and content of a record."""

@@ -36,7 +36,7 @@ from treadle.thread.facts import (
 from treadle.thread.fold import CHAT, ThreadFold
 from treadle.thread.model import GitFields, Thread, ThreadMetadata
 from treadle.thread.record import Head
-from treadle.thread.unheard import Ran, Unheard, Waiting
+from treadle.thread.undelivered_input import Ran, Unheard, Waiting
 
 _CHECKSUM: Final = b',\n  "checksum": "'
 _SEAL_SIZE: Final = len(_CHECKSUM) + 64 + len(b'"\n}\n')

@@ -32,7 +32,7 @@ from treadle.cli.questions import in_general, in_line, kinds_offered
 from treadle.core.approval import Question, Scope
 from treadle.core.messages import ToolCall
 from treadle.core.tools import RiskLevel
-from treadle.thread.legible import legible
+from treadle.thread.safe_text import legible
 
 
 def shown(markup: str, width: int = 80) -> list[str]:

@@ -9,7 +9,7 @@ from prompt_toolkit.utils import get_cwidth
 from treadle.cli.chat.calls import Running
 from treadle.cli.chat.live import call_lines, cropped, last_lines, wrapped
 from treadle.core.messages import ToolCall
-from treadle.thread.legible import legible
+from treadle.thread.safe_text import legible
 
 
 @given(st.text(max_size=300), st.integers(2, 40))

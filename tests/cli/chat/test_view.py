@@ -30,7 +30,7 @@ from treadle.core.tools import (
 from treadle.runtime import outputs
 from treadle.runtime.outputs import Output, TurnOutcome
 from treadle.thread.facts import CommandShown
-from treadle.thread.unheard import told_with
+from treadle.thread.undelivered_input import told_with
 
 Success, Failure = ToolExecutionOutcome.Success, ToolExecutionOutcome.Error
 

@@ -19,7 +19,7 @@ from treadle.core.task.memory import AgentMemory, History
 from treadle.core.task.table import Event, State
 from treadle.errors import AgentError, AgentFailed, InvalidTransition, OwnershipViolation
 from treadle.thread.codec import decode_entry
-from treadle.thread.ledger import spending
+from treadle.thread.usage import spending
 
 
 def nested(memory: AgentMemory) -> tuple[AgentMemory, str]:

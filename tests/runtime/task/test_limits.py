@@ -27,7 +27,7 @@ from treadle.core.config import AgentConfig as Settings
 from treadle.core.llm import Usage
 from treadle.errors import BudgetExceeded
 from treadle.runtime import outputs
-from treadle.thread.ledger import by_turn, spending
+from treadle.thread.usage import by_turn, spending
 
 LOOK: tuple[str, ...] = ("look",)
 

@@ -27,7 +27,7 @@ from treadle.runtime import outputs
 from treadle.runtime.builder import AgentBuilder
 from treadle.runtime.outputs import Output, TurnFinished, TurnOutcome
 from treadle.thread.codec import decode_entry
-from treadle.thread.ledger import spending
+from treadle.thread.usage import spending
 
 
 async def test_run_gives_the_final_answer_and_the_engine_tells_how(desk: Desk) -> None:

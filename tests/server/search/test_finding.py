@@ -27,7 +27,7 @@ from treadle.server.search.words import cleaned, words_of
 from treadle.thread.codec import Entry
 from treadle.thread.facts import Annotated, GitObserved, Renamed, Tagged
 from treadle.thread.model import AgentStateSnapshot, ConversationSnapshot, Thread, ThreadMetadata
-from treadle.thread.texts import Kind
+from treadle.thread.search_texts import Kind
 
 
 def hits(people: People, query: str, who: str = "owner", **rest: Any) -> list[SearchHit]:

@@ -20,7 +20,7 @@ from treadle.server.search.keeping import (
 )
 from treadle.server.search.query import PHRASE_LENGTH_MAX
 from treadle.server.search.words import COMMIT_SIGN, WORD_LENGTH_MAX, cleaned, words_of
-from treadle.thread.texts import Kind
+from treadle.thread.search_texts import Kind
 
 
 def said(text: str) -> list[str]:

@@ -12,7 +12,7 @@ from treadle.cli.questions import read_object
 from treadle.cli.render import describe_call
 from treadle.core.messages import ToolCall
 from treadle.core.tools import Outcome, ToolErrorKind, ToolExecutionOutcome, ToolProgress
-from treadle.thread.legible import legible
+from treadle.thread.safe_text import legible
 
 HEAD_LINES_MAX: Final = 3
 TAIL_LINES_MAX: Final = 3

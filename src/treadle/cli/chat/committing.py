@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING
 
-from treadle.thread.legible import legible
+from treadle.thread.safe_text import legible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

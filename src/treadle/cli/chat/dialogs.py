@@ -10,7 +10,7 @@ from treadle.cli.chat.choosing import Choosing
 from treadle.cli.chat.completing import Completion
 from treadle.cli.chat.live import wrapped
 from treadle.cli.chat.ports import Row, StyledLine
-from treadle.thread.legible import legible
+from treadle.thread.safe_text import legible
 
 T = TypeVar("T")
 

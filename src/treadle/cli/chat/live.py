@@ -7,7 +7,7 @@ from typing import Final
 
 from treadle.cli.chat.calls import Running, in_words
 from treadle.cli.chat.ports import StyledLine
-from treadle.thread.legible import legible
+from treadle.thread.safe_text import legible
 
 TEXT_LINES_MAX: Final = 10
 """Lines of the text that is being written."""

@@ -24,7 +24,7 @@ from treadle.cli.chat.keys import QUIT_WITHIN_S, SIGNAL_S
 from treadle.cli.chat.opening import PROMPT, width_of_screen
 from treadle.cli.chat.ports import Choice, Facts, Keys, Queued, Row, SlashCommand, View
 from treadle.cli.chat.writer import Writer
-from treadle.thread.legible import legible
+from treadle.thread.safe_text import legible
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

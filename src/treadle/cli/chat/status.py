@@ -7,7 +7,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from treadle.cli.chat.ports import Facts, StyledLine
-from treadle.thread.legible import legible
+from treadle.thread.safe_text import legible
 
 FULL_SHARE: Final = 0.8
 """From here on the share of the context is coloured."""

@@ -38,7 +38,7 @@ from treadle.core.messages import NOTE, Message, ToolCall
 from treadle.core.tools import ToolExecutionOutcome
 from treadle.runtime import outputs
 from treadle.runtime.outputs import Output
-from treadle.thread.unheard import words_alone
+from treadle.thread.undelivered_input import words_alone
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -23,8 +23,8 @@ from treadle.models.prices.words import describe_usage
 from treadle.server.data import schema
 from treadle.server.data.folding import FOLDS, fold_at
 from treadle.server.problems import Refusal, not_found
-from treadle.thread.legible import legible
 from treadle.thread.model import AgentStateSnapshot, Thread, ThreadMetadata
+from treadle.thread.safe_text import legible
 
 _decode_thread: Final = msgspec.json.Decoder(Thread).decode
 

@@ -38,7 +38,7 @@ from treadle.server.search.listing import check_page, in_workspace, lines, threa
 from treadle.server.search.query import Query, in_fts5, in_tsquery, parse
 from treadle.server.search.snippets import snippet_of
 from treadle.store.index.search import WEIGHTS
-from treadle.thread.texts import Kind
+from treadle.thread.search_texts import Kind
 
 STEP_COUNT: Final = 10_000
 STEP_ROUNDS_MAX: Final = 10_000

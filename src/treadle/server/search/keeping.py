@@ -21,7 +21,7 @@ from treadle.server.search.query import PHRASE_LENGTH_MAX
 from treadle.server.search.words import COMMIT_SIGN, Word, cleaned, words_of
 from treadle.thread.model import Thread
 from treadle.thread.record import Record
-from treadle.thread.texts import Kind, Text, texts_of, texts_of_message
+from treadle.thread.search_texts import Kind, Text, texts_of, texts_of_message
 
 PART_WORDS_MAX: Final = 3000
 """PostgreSQL takes a megabyte of words in a row; one of ours has at most 256 bytes."""

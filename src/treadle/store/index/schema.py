@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from treadle.core.tools import BlobRef
 from treadle.thread.record import Record
-from treadle.thread.texts import Kind, texts_of
+from treadle.thread.search_texts import Kind, texts_of
 
 SCHEMA_VERSION: Final = 2
 """Of the tables, and of what summaries and texts are made of records. A file of another one is

@@ -11,7 +11,7 @@ from msgspec import Struct
 from treadle.errors import UsageError
 from treadle.store.index.schema import SEPARATOR, searchable
 from treadle.thread.model import ThreadSummary
-from treadle.thread.texts import Kind
+from treadle.thread.search_texts import Kind
 
 TERM_COUNT_MAX: Final = 64
 HEX_DIGITS_MIN: Final = 4

@@ -14,7 +14,7 @@ from treadle.cli.chat.styles import rich_style
 from treadle.core.llm import LlmError
 from treadle.models.prices.words import describe_usage
 from treadle.runtime.outputs import TurnFinished, TurnOutcome
-from treadle.thread.legible import legible
+from treadle.thread.safe_text import legible
 
 PROMPT_LENGTH_MAX: Final = 10_000
 """Characters of a prompt that are shown again; it is on disk as it is."""

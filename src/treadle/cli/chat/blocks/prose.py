@@ -24,7 +24,7 @@ from rich.text import Text
 
 from treadle.cli.chat.live import wrapped
 from treadle.cli.chat.markdown import PART_LINES_MAX, Piece, make_parser
-from treadle.thread.legible import legible
+from treadle.thread.safe_text import legible
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
