@@ -54,10 +54,10 @@ MAY_USE: Final = {
     "cli/chat/plain.py": {"time"},  # how often is told what goes on
     "cli/chat/start.py": {"time"},  # the pace of the view
     "cli/gc_command.py": {"datetime"},  # reads the time of the store, asks no clock
-    "cli/filters.py": {"datetime"},  # `7d` is counted from now, days are those of this place
+    "cli/thread_filters.py": {"datetime"},  # `7d` is counted from now, days are those of this place
     "sync/wire.py": {"time"},  # nobody drips for ever
-    "cli/syncing.py": {"random"},  # retries are spread
-    "cli/listening.py": {"random"},  # so are those of the stream of changes
+    "cli/sync_engine.py": {"random"},  # retries are spread
+    "cli/continuous_sync.py": {"random"},  # so are those of the stream of changes
     "cli/share_command.py": {"datetime"},  # when a link expires, counted from now
     "cli/render.py": {"time"},  # the pace of a terminal
     "server/http/logs.py": {"datetime"},  # the times of lines, which the log has taken

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from treadle.cli.exits import code_of
+from treadle.cli.exit_codes import code_of
 from treadle.errors import (
     AgentFailed,
     ApprovalNeeded,

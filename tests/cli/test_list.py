@@ -15,8 +15,8 @@ from click.testing import CliRunner
 from cli.conftest import Run
 from core.samples import answer, said
 from store.shelf import Shelf, fill
-from treadle.cli.filters import local_time, parse_moment
 from treadle.cli.list_command import command
+from treadle.cli.thread_filters import local_time, parse_moment
 from treadle.thread.facts import Pinned, Renamed, Tagged
 
 List = Callable[..., "tuple[str, str]"]

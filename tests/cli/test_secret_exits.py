@@ -31,7 +31,7 @@ IN_SEVERAL_LINES: Final = "private_key"
 
 LOGGING: Final = """
 import logging, sys
-from treadle.cli.unsaid import begin_log, tell_bug
+from treadle.cli.log_redaction import begin_log, tell_bug
 word = sys.stdin.read()
 begin_log(logging.INFO)
 sys.excepthook = tell_bug

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cli.conftest import Run
-from treadle.cli.filters import end_of_moment, local_time
+from treadle.cli.thread_filters import end_of_moment, local_time
 
 Script = Callable[[str], str]
 

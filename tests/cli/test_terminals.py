@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Run
-from treadle.cli.exits import UNREAD
+from treadle.cli.exit_codes import UNREAD
 from treadle.cli.render import describe_call, head
 from treadle.core.messages import ToolCall
 

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from token_samples import TOKENS, secret_of
-from treadle.cli.unsaid import begin_log, tell_bug, unsaid
+from treadle.cli.log_redaction import begin_log, tell_bug, unsaid
 
 TOKEN = TOKENS["github_token"](random.Random(4))
 MARK = "[REDACTED:github_token]"

@@ -320,7 +320,7 @@ def _moment_of(text: str) -> str:
     """A time in the future that a person means."""
     import re
 
-    from treadle.cli.filters import parse_moment
+    from treadle.cli.thread_filters import parse_moment
     from treadle.server.people.times import later
     from treadle.store.local import utc_now
 

@@ -74,7 +74,7 @@ def command(ctx: click.Context, /, thread: str, call: str | None, **given: Any) 
 
 def _grants(thread: str, call: str | None, answers: Sequence[str], **given: Any) -> None:
     """Show what is allowed for the rest of the thread, or take some of it back."""
-    from treadle.cli.granted import revoke, show_grants
+    from treadle.cli.grants import revoke, show_grants
 
     if call is not None or answers or given["always"] or (given["grants"] and given["revoke"]):
         raise click.UsageError("--grants and --revoke answer nothing: give one of them, by itself")
@@ -104,9 +104,9 @@ def _show(thread: str, call: str | None, *, as_json: bool) -> None:
 
 def _show_mode(thread: str) -> None:
     """What is to be said besides a yes, in a thread that was gone on with on another machine."""
-    from treadle.cli.owning import to_be_left_out
+    from treadle.cli.adoption import to_be_left_out
+    from treadle.cli.command_setup import make_setup
     from treadle.cli.setup import Choice
-    from treadle.cli.wiring import make_setup
 
     mode, tool = to_be_left_out(make_setup(Choice(), thread=thread, is_for_fork=True))
     if tool:
@@ -114,12 +114,12 @@ def _show_mode(thread: str) -> None:
 
 
 def _answer(thread: str, call: str | None, **given: Any) -> int:
-    from treadle.cli.busy import or_watch
-    from treadle.cli.drive import drive
+    from treadle.cli.busy_threads import or_watch
+    from treadle.cli.command_setup import make_setup
     from treadle.cli.render import make_renderer
     from treadle.cli.setup import Choice
     from treadle.cli.threads import Opened, open_recorded
-    from treadle.cli.wiring import make_setup
+    from treadle.cli.work_loop import drive
     from treadle.runtime.outputs import TurnFinished
 
     setup = make_setup(
@@ -206,7 +206,7 @@ def _for_good(
 
 def _refuse_to_be_left_out(setup: Setup) -> None:
     """The same for a thread of another machine, before anything of it is changed here."""
-    from treadle.cli.owning import to_be_left_out
+    from treadle.cli.adoption import to_be_left_out
     from treadle.errors import UsageError
 
     mode, tool = to_be_left_out(setup)

@@ -31,12 +31,12 @@ def command(ctx: click.Context, /, thread: str, **given: Any) -> None:
 def _compact(thread: str, *, focus: str, model: str | None) -> int:
     from msgspec.structs import replace
 
-    from treadle.cli.busy import or_watch
-    from treadle.cli.drive import drive
+    from treadle.cli.busy_threads import or_watch
+    from treadle.cli.command_setup import make_setup
     from treadle.cli.render import TextRenderer
     from treadle.cli.setup import Choice
     from treadle.cli.threads import Opened, open_conversation
-    from treadle.cli.wiring import make_setup
+    from treadle.cli.work_loop import drive
     from treadle.core.conversation import Conversation
     from treadle.errors import UsageError
     from treadle.runtime.outputs import TurnFinished, TurnOutcome

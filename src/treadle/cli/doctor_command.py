@@ -66,8 +66,8 @@ def _check_models(places: Places) -> Iterator[Finding]:
     import os
 
     from treadle.cli import checks, risk_checks
+    from treadle.cli.provider_reachability import reach
     from treadle.cli.providers import PLAYED, Models
-    from treadle.cli.reach import reach
     from treadle.config.load import load_settings
     from treadle.core.config import choose_model
     from treadle.errors import TreadleError

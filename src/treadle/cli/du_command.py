@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 if TYPE_CHECKING:
-    from treadle.cli.state_room import StateRoom
+    from treadle.cli.state_disk_usage import StateRoom
     from treadle.store.local import LocalStore
     from treadle.store.upkeep.disk_usage import Room
 
@@ -84,7 +84,7 @@ def _state_room(store: LocalStore, thread_id: str | None = None) -> StateRoom | 
     That is no reason to be silent about the rest.
     """
     from treadle.cli.render import printable
-    from treadle.cli.state_room import state_room
+    from treadle.cli.state_disk_usage import state_room
     from treadle.errors import StoreError
 
     try:

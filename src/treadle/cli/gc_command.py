@@ -9,7 +9,7 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from treadle.cli.letting_go import States
+    from treadle.cli.remote_removal import States
     from treadle.store.upkeep.garbage import Leftover, Plan
     from treadle.store.upkeep.trash import TrashedThread
     from treadle.tools.sandbox.caches import OldCache
@@ -60,7 +60,7 @@ def command(
     from msgspec.structs import replace
 
     from treadle.cli.ask import is_somebody_there
-    from treadle.cli.letting_go import LettingGo, unsynced
+    from treadle.cli.remote_removal import LettingGo, unsynced
     from treadle.cli.sizes import human_size
     from treadle.errors import UsageError
     from treadle.store.local import LocalStore

@@ -77,7 +77,7 @@ def command(
     found again, not doubled. Known secrets are replaced. Exit code 1 if something could not be
     imported, 75 if that was the disk or another process, so that the same again may do.
     """  # noqa: D301  click reads the backspace
-    from treadle.cli.exits import DONE, FAILED, TRY_LATER
+    from treadle.cli.exit_codes import DONE, FAILED, TRY_LATER
     from treadle.cli.render import printable
     from treadle.errors import UsageError
 
@@ -388,7 +388,7 @@ _BEGINNING_SIZE: Final = 1024 * 1024
 
 
 def _failed(path: str, error: Any) -> Outcome:
-    from treadle.cli.exits import TRY_LATER, code_of
+    from treadle.cli.exit_codes import TRY_LATER, code_of
     from treadle.errors import TreadleError
 
     is_for_later = isinstance(error, TreadleError) and code_of(error) == TRY_LATER

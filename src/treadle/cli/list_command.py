@@ -11,8 +11,10 @@ from unicodedata import east_asian_width
 
 import click
 
-from treadle.cli import exits
-from treadle.cli.filters import (
+from treadle.cli import exit_codes
+from treadle.cli.json_output import print_json
+from treadle.cli.login_command import VISIBILITIES
+from treadle.cli.thread_filters import (
     check_state,
     filter_options,
     filters_of,
@@ -21,8 +23,6 @@ from treadle.cli.filters import (
     local_time,
     title_of,
 )
-from treadle.cli.json_output import print_json
-from treadle.cli.login_command import VISIBILITIES
 
 if TYPE_CHECKING:
     from treadle.thread.model import ThreadSummary
@@ -114,11 +114,11 @@ def tell_unreadable(threads: Sequence[ThreadSummary]) -> int:
     refused = [line for line in threads if line.state == UNREADABLE and line.problem]
     for line in refused:
         click.echo(f"thread {line.id} may be intact: {printable(line.problem)}", err=True)
-    return exits.TRY_LATER if refused else exits.DONE
+    return exit_codes.TRY_LATER if refused else exit_codes.DONE
 
 
 def _list_team(chosen: dict[str, Any], most: int | None, *, as_json: bool) -> None:
-    from treadle.cli.team import list_team
+    from treadle.cli.team_threads import list_team
 
     lines, count = list_team(chosen, most)
     if as_json:

@@ -91,7 +91,7 @@ def _token(url: str, *, from_stdin: bool) -> str:
 
 def _tell(account: Account, me: Me, before: str | None, *, as_json: bool) -> None:
     from treadle.cli.render import printable
-    from treadle.cli.synchronizing import never_sent
+    from treadle.cli.sync_job import never_sent
     from treadle.runtime.defaults import own_store
 
     if as_json:

@@ -108,7 +108,7 @@ class _Lazy(click.Group):
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
-            from treadle.cli.exits import UNREAD
+            from treadle.cli.exit_codes import UNREAD
 
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return UNREAD
@@ -126,7 +126,7 @@ def _no_command(name: str) -> click.UsageError:
 def _complete_ids(command: click.Command) -> None:
     """Have a command complete ids of threads, when a shell asks what could stand at its cursor."""
     if "_TREADLE_COMPLETE" in os.environ:
-        from treadle.cli.completing import complete_ids
+        from treadle.cli.completion_values import complete_ids
 
         complete_ids(command)
 
@@ -193,7 +193,7 @@ def cli(ctx: click.Context, /, verbose: int, **given: Any) -> None:
     if verbose:
         import logging
 
-        from treadle.cli.unsaid import begin_log
+        from treadle.cli.log_redaction import begin_log
 
         begin_log(logging.DEBUG if verbose > 1 else logging.INFO)
     if ctx.invoked_subcommand is not None:
@@ -273,7 +273,7 @@ def _tell_unfinished(folder: str | None) -> None:
         places = Places.find()
         if not (places.data / "threads").is_dir():
             return
-        from treadle.cli.pending import tell
+        from treadle.cli.unfinished_threads import tell
         from treadle.store.local import LocalStore
 
         here = str(Path(folder or ".").expanduser().resolve())
@@ -293,25 +293,25 @@ def main() -> None:
     except click.ClickException as error:
         said = StringIO()
         error.show(said)
-        from treadle.cli.unsaid import unsaid
+        from treadle.cli.log_redaction import unsaid
 
         click.echo(legible(unsaid(said.getvalue())), nl=False, err=True)
         code = error.exit_code
     except TreadleError as error:
-        from treadle.cli.exits import code_of
-        from treadle.cli.unsaid import unsaid
+        from treadle.cli.exit_codes import code_of
+        from treadle.cli.log_redaction import unsaid
 
         click.echo(f"treadle: {legible(unsaid(error.message))}", err=True)
         if error.hint:
             click.echo(f"         {legible(unsaid(error.hint))}", err=True)
         code = code_of(error)
     except OSError as error:
-        from treadle.cli.unsaid import unsaid
+        from treadle.cli.log_redaction import unsaid
 
         click.echo(f"treadle: {legible(unsaid(str(error)))}", err=True)
         code = 1
     except Exception:
-        from treadle.cli.unsaid import tell_bug
+        from treadle.cli.log_redaction import tell_bug
 
         sys.excepthook = tell_bug
         raise

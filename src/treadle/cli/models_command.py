@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from treadle.cli.reach import Reached
+    from treadle.cli.provider_reachability import Reached
     from treadle.config.load import Loaded
 
 
@@ -29,7 +29,7 @@ def command(ctx: click.Context, /, provider: str | None, as_json: bool) -> None:
     import asyncio
     import os
 
-    from treadle.cli.reach import reach
+    from treadle.cli.provider_reachability import reach
     from treadle.config.load import load_settings
     from treadle.errors import UsageError
 
@@ -66,14 +66,14 @@ def _show_one(one: Reached) -> None:
 
 
 def _code_of(one: Reached) -> int:
-    from treadle.cli import exits
+    from treadle.cli import exit_codes
     from treadle.errors import TreadleError
 
     if one.error is None:
-        return exits.DONE
+        return exit_codes.DONE
     if isinstance(one.error, TreadleError):
-        return exits.code_of(one.error)
-    return exits.code_of_kind(one.error.kind)
+        return exit_codes.code_of(one.error)
+    return exit_codes.code_of_kind(one.error.kind)
 
 
 def _show_all(loaded: Loaded, found: list[Reached]) -> None:

@@ -42,7 +42,7 @@ def command(ctx: click.Context, thread: str, off: bool, yes: bool) -> None:
 
     Commits of a private thread do not name it. The model's provider sees prompts, as ever.
     """  # noqa: D301  click reads the backspace
-    from treadle.cli.everywhere import resolve_anywhere
+    from treadle.cli.thread_lookup import resolve_anywhere
     from treadle.runtime.defaults import own_store
 
     store = own_store("treadle private")
@@ -75,7 +75,7 @@ def _refuse_child(store: LocalStore, fold: ThreadFold) -> None:
 
 def _keep(store: LocalStore, fold: ThreadFold) -> int:
     """Make it private; have the server remove what it has. The exit code."""
-    from treadle.cli import exits
+    from treadle.cli import exit_codes
     from treadle.errors import TreadleError
     from treadle.store.send_lock import set_private
     from treadle.sync.credentials import find_account
@@ -94,7 +94,7 @@ def _keep(store: LocalStore, fold: ThreadFold) -> int:
     except TreadleError as error:
         # It is private already; what was sent is found again by the next sync.
         click.echo(f"treadle: what was sent before is not removed: {error.message}", err=True)
-        return exits.TRY_LATER
+        return exit_codes.TRY_LATER
     for where, count in copies.elsewhere.items():
         what = "a copy" if count == 1 else f"{count} copies"
         click.echo(
@@ -104,9 +104,9 @@ def _keep(store: LocalStore, fold: ThreadFold) -> int:
         )
     if copies.problem:
         click.echo(f"treadle: whether {copies.problem}", err=True)
-    code = exits.FAILED if copies.elsewhere else exits.DONE
+    code = exit_codes.FAILED if copies.elsewhere else exit_codes.DONE
     if copies.problem:
-        code = exits.TRY_LATER
+        code = exit_codes.TRY_LATER
     if account is None or not copies.here:
         return code
     could = _COULD_SEE[fold.visibility]
@@ -116,8 +116,8 @@ def _keep(store: LocalStore, fold: ThreadFold) -> int:
 
 def _remove(store: LocalStore, account: Account, sent: Sequence[str]) -> int:
     """Have the server remove it now; what cannot be done now waits. The exit code."""
-    from treadle.cli import exits
-    from treadle.cli.syncing import open_engine
+    from treadle.cli import exit_codes
+    from treadle.cli.sync_engine import open_engine
     from treadle.sync.pending import Pending
     from treadle.thread.safe_text import legible
 
@@ -130,19 +130,19 @@ def _remove(store: LocalStore, account: Account, sent: Sequence[str]) -> int:
     if count := len(sent) - len(left):
         click.echo(f"removed from the server: {count} thread{'' if count == 1 else 's'}", err=True)
     if not left:
-        return exits.DONE
+        return exit_codes.DONE
     problems = (*report.waiting, *report.refused, *report.held)
     why = report.unreachable or next((one.why for one in problems), "")
     click.echo(
         legible(f"treadle: not yet removed there: {why or 'it waits'}; the next sync does it"),
         err=True,
     )
-    return exits.FAILED if report.refused and not report.unreachable else exits.TRY_LATER
+    return exit_codes.FAILED if report.refused and not report.unreachable else exit_codes.TRY_LATER
 
 
 def _let_go(store: LocalStore, fold: ThreadFold, *, yes: bool) -> int:
     """Let it leave again, if that is meant. The exit code."""
-    from treadle.cli import exits
+    from treadle.cli import exit_codes
     from treadle.cli.ask import is_somebody_there
     from treadle.errors import UsageError
     from treadle.store.send_lock import set_private
@@ -151,7 +151,7 @@ def _let_go(store: LocalStore, fold: ThreadFold, *, yes: bool) -> int:
     _refuse_under_private_base(store, fold)
     if not fold.is_private:
         click.echo(f"{thread_id}: is not private", err=True)
-        return exits.DONE
+        return exit_codes.DONE
     goes = _goes_with(below(store, thread_id), thread_id)
     _tell_what_goes(store, fold, goes)
     if not yes:
@@ -159,7 +159,7 @@ def _let_go(store: LocalStore, fold: ThreadFold, *, yes: bool) -> int:
             raise UsageError("nobody can be asked whether this is meant", hint="add --yes")
         if not click.confirm("May it leave this machine?", err=True):
             click.echo("it stays private", err=True)
-            return exits.FAILED
+            return exit_codes.FAILED
     # Sub-agents' threads first: they hang on this one, so that nothing goes before all may.
     for one, line in goes.items():
         if line.is_private:
@@ -167,7 +167,7 @@ def _let_go(store: LocalStore, fold: ThreadFold, *, yes: bool) -> int:
     _allow(store, [thread_id, *goes])
     set_private(store, thread_id, is_private=False)
     click.echo(f"{thread_id}: may leave this machine")
-    return exits.DONE
+    return exit_codes.DONE
 
 
 def _goes_with(below: Mapping[str, ThreadSummary], thread_id: str) -> dict[str, ThreadSummary]:

@@ -65,12 +65,12 @@ def command(ctx: click.Context, /, task: str, **given: Any) -> None:
 def _run(text: str, **given: Any) -> int:
     import asyncio
 
-    from treadle.cli.drive import drive
+    from treadle.cli.command_setup import make_setup
     from treadle.cli.prompt import read_prompt
     from treadle.cli.render import make_renderer
     from treadle.cli.setup import Choice
     from treadle.cli.threads import Opened, Task, begin_task
-    from treadle.cli.wiring import make_setup
+    from treadle.cli.work_loop import drive
     from treadle.runtime.outputs import TurnFinished
 
     schema = None if given["output_schema"] is None else _read_schema(given["output_schema"])

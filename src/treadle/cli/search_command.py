@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import click
 
-from treadle.cli.filters import (
+from treadle.cli.json_output import print_json
+from treadle.cli.thread_filters import (
     check_state,
     filter_options,
     filters_of,
@@ -16,7 +17,6 @@ from treadle.cli.filters import (
     local_time,
     title_of,
 )
-from treadle.cli.json_output import print_json
 
 if TYPE_CHECKING:
     from treadle.store.index.search import Hit
@@ -63,7 +63,7 @@ def command(
     with 75 if a thread could not be read.
     With --team the query is sent to the server; of the other options it knows --workspace.
     """  # noqa: D301  click reads the backspace
-    from treadle.cli.exits import FAILED
+    from treadle.cli.exit_codes import FAILED
     from treadle.cli.list_command import tell_unreadable
     from treadle.errors import UsageError
 
@@ -121,7 +121,7 @@ def _search(
 
 
 def _search_team(query: str, chosen: dict[str, Any], most: int | None) -> list[_Shown]:
-    from treadle.cli.team import search_team
+    from treadle.cli.team_threads import search_team
 
     found = search_team(query, chosen, most)
     return [(one.hit, one.line.owner, one.plain()) for one in found]

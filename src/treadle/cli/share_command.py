@@ -58,7 +58,7 @@ def command(
     """  # noqa: D301  click reads the backspace
     import os
 
-    from treadle.cli.syncing import open_engine
+    from treadle.cli.sync_engine import open_engine
     from treadle.errors import UsageError
     from treadle.runtime.defaults import own_store
     from treadle.sync.credentials import needed_account
@@ -101,7 +101,7 @@ def _share(
     with_support: bool,
 ) -> dict[str, str | None]:
     """What the server is asked for besides, and what to tell of it; `url` is how others read it."""
-    from treadle.cli.filters import local_time
+    from treadle.cli.thread_filters import local_time
 
     url = f"{account.url}/api/threads/{thread_id}"
     if visibility is not None:
@@ -129,7 +129,7 @@ def expiry(text: str, now: str) -> str:
     import re
     from datetime import datetime, timedelta
 
-    from treadle.cli.filters import end_of_moment
+    from treadle.cli.thread_filters import end_of_moment
 
     found = re.fullmatch(r"(\d{1,4})\s*([hdw])", text.strip().lower(), re.ASCII)
     if found is not None:
@@ -164,7 +164,7 @@ def refuse_private(store: LocalStore, thread_id: str) -> None:
 
 def _record(thread_id: str, visibility: Visibility | None, *, with_support: bool) -> None:
     """Say it in the thread, where every machine reads it."""
-    from treadle.cli.marking import mark
+    from treadle.cli.annotations import mark
     from treadle.thread.facts import Shared
 
     def wanted(fold: ThreadFold) -> Shared | None:

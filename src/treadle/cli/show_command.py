@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 if TYPE_CHECKING:
-    from treadle.cli.story import Past
+    from treadle.cli.transcript import Past
     from treadle.store.local import LocalStore
     from treadle.thread.model import Thread
 
@@ -88,7 +88,7 @@ def _read(
     store: LocalStore, thread_id: str, wanted: _Wanted, *, is_here: bool = True
 ) -> Callable[[], None]:
     """Read all that is to be shown; what is returned shows it, and needs the store no more."""
-    from treadle.cli.bereft import what_is_left
+    from treadle.cli.damaged_forks import what_is_left
     from treadle.errors import DamagedJournalError
 
     version = _version(store, thread_id, wanted)
@@ -111,10 +111,10 @@ def _read(
     past = _past(store, document)
     if wanted.wants_usage:
         return partial(_show_usage, document, past, as_json=wanted.as_json)
-    from treadle.cli.story import tell
+    from treadle.cli.transcript import tell
 
     if is_here:
-        from treadle.cli.synced import synced_line
+        from treadle.cli.sync_status import synced_line
 
         return partial(tell, loaded.fold, document, past, synced_line(store, loaded.fold))
     from msgspec.structs import replace
@@ -130,7 +130,7 @@ def _read_from_team(thread: str, wanted: _Wanted) -> Callable[[], None]:
     Raises:
         UsageError: the server has it as one document, which cannot tell what is asked for.
     """
-    from treadle.cli.team import document_of, opened, tell_document
+    from treadle.cli.team_threads import document_of, opened, tell_document
     from treadle.errors import UsageError
 
     with opened(thread, wanted.call) as (store, thread_id):
@@ -175,12 +175,12 @@ def _resolve(store: LocalStore, thread: str) -> str:
 
 def _version(store: LocalStore, thread_id: str, wanted: _Wanted) -> int | None:
     """The version that is meant; `None` for the newest."""
-    from treadle.cli.moments import after_turn, at_commit, at_time
+    from treadle.cli.version_selectors import after_turn, at_commit, at_time
 
     if wanted.turn is not None:
         return after_turn(store, thread_id, wanted.turn).version
     if wanted.moment is not None:
-        from treadle.cli.filters import end_of_moment
+        from treadle.cli.thread_filters import end_of_moment
 
         return at_time(store, thread_id, end_of_moment(wanted.moment, store.now()))
     if wanted.commit is not None:
@@ -206,7 +206,7 @@ def _past(store: LocalStore, document: Thread) -> Past:
 
     What a damaged journal has lost is not told turn by turn.
     """
-    from treadle.cli.story import Past, read_past
+    from treadle.cli.transcript import Past, read_past
     from treadle.core.llm import Usage
     from treadle.errors import DiskError, TreadleError
 

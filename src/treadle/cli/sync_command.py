@@ -52,7 +52,7 @@ def command(
     treadle sync --watch
     treadle sync 0190 --on-conflict fork
     """  # noqa: D301  click reads the backspace
-    from treadle.cli.synchronizing import Wanted, keep_synchronized, show_status, synchronize
+    from treadle.cli.sync_job import Wanted, keep_synchronized, show_status, synchronize
     from treadle.runtime.defaults import own_store
 
     if wants_status and (wants_watch or threads):

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from treadle.cli.ask import ask, decide, is_somebody_there
-from treadle.cli.beginnings import who_may_see
+from treadle.cli.initial_visibility import who_may_see
 from treadle.cli.providers import CREATOR
 from treadle.cli.setup import Parts, Setup
 from treadle.core.budget import TokenBudget

@@ -8,16 +8,16 @@ from decimal import Decimal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from treadle.cli import exits
-from treadle.cli.busy import fork_at_rest, go_elsewhere
-from treadle.cli.drive import drive, resume
+from treadle.cli import exit_codes
+from treadle.cli.busy_threads import fork_at_rest, go_elsewhere
+from treadle.cli.command_setup import make_setup
 from treadle.cli.options import budget_of
-from treadle.cli.pending import notice
 from treadle.cli.prompt import read_prompt
 from treadle.cli.render import make_renderer
 from treadle.cli.setup import Choice, Setup
 from treadle.cli.threads import Opened, open_conversation, open_recorded
-from treadle.cli.wiring import make_setup
+from treadle.cli.unfinished_threads import notice
+from treadle.cli.work_loop import drive, resume
 from treadle.config.settings import ApprovalMode, NetworkMode, SandboxLevel
 from treadle.errors import ThreadBusyError, UsageError
 from treadle.runtime.outputs import Notice, TurnFinished
@@ -63,7 +63,7 @@ def run_turn(options: TurnOptions) -> int:
         except ThreadBusyError as busy:
             fork = go_elsewhere(setup.store, busy, has_prompt=prompt is not None)
         if fork is None:
-            return exits.DONE
+            return exit_codes.DONE
         options = replace(options, thread=fork, latest=False)
 
 

@@ -29,7 +29,7 @@ def command(thread: str, link: bool, support: bool, wants_all: bool) -> None:
     import os
 
     from treadle.cli.share_command import refuse_private
-    from treadle.cli.syncing import open_engine
+    from treadle.cli.sync_engine import open_engine
     from treadle.runtime.defaults import own_store
     from treadle.sync.credentials import needed_account
     from treadle.sync.shareable import spoken_of
@@ -60,7 +60,7 @@ def _record(engine: Engine, thread_id: str) -> None:
 
     It has ended it already.
     """
-    from treadle.cli.marking import mark
+    from treadle.cli.annotations import mark
     from treadle.errors import TreadleError
     from treadle.thread.facts import Shared
     from treadle.thread.safe_text import legible

@@ -38,7 +38,7 @@ def command(
     --salvage makes a new thread that goes on from the last intact version of a damaged one, and
     copies every record after the damage into a file. The damaged file itself is not touched.
     """  # noqa: D301  click reads the backspace
-    from treadle.cli.everywhere import every_thread, resolve_anywhere
+    from treadle.cli.thread_lookup import every_thread, resolve_anywhere
     from treadle.errors import UsageError
     from treadle.runtime.defaults import own_store
     from treadle.store.upkeep.unfinished import settle

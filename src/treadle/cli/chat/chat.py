@@ -364,7 +364,7 @@ class Chat:
 
     async def fork(self, thread_id: str) -> None:
         """Go on in a fork of a thread, from where nothing was under way."""
-        from treadle.cli.busy import begin_fork
+        from treadle.cli.busy_threads import begin_fork
         from treadle.runtime.defaults import own_store
 
         await self.sessions.let_go()

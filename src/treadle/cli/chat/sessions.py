@@ -150,10 +150,8 @@ class Sessions:
     def _prepare(
         self, thread: str | None, latest: bool
     ) -> tuple[Setup, Parts, ThreadFold | None, str]:
-        import treadle.cli.drive
-        import treadle.cli.threads  # noqa: F401  both will be needed, and take their time
+        from treadle.cli.command_setup import make_setup
         from treadle.cli.setup import Choice
-        from treadle.cli.wiring import make_setup
 
         options = self._options
         setup = make_setup(
@@ -345,6 +343,6 @@ def _mode_of(setup: Setup) -> str:
 
 
 def _index(setup: Setup, thread_id: str) -> None:
-    from treadle.cli.drive import tell_index
+    from treadle.cli.work_loop import tell_index
 
     tell_index(setup, thread_id)

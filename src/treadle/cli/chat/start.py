@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from treadle.cli import exits
+from treadle.cli import exit_codes
 from treadle.cli.chat.chat import Chat
 from treadle.cli.chat.commands import all_commands
 from treadle.cli.chat.sessions import ChatOptions
@@ -135,9 +135,9 @@ class _Log(logging.Handler):
 
 
 _ENDING: Final = {
-    signal.SIGTERM: exits.TERMINATED,
-    signal.SIGHUP: exits.HANGUP,
-    signal.SIGQUIT: exits.QUIT,
+    signal.SIGTERM: exit_codes.TERMINATED,
+    signal.SIGHUP: exit_codes.HANGUP,
+    signal.SIGQUIT: exit_codes.QUIT,
 }
 
 
@@ -147,7 +147,7 @@ def _listen_early() -> list[int]:
     From here on no signal ends the process with the terminal as a drawing needs it.
     """
     loop, early = asyncio.get_running_loop(), list[int]()
-    for number, code in {**_ENDING, signal.SIGINT: exits.INTERRUPTED}.items():
+    for number, code in {**_ENDING, signal.SIGINT: exit_codes.INTERRUPTED}.items():
         loop.add_signal_handler(number, early.append, code)
     return early
 
@@ -201,7 +201,7 @@ async def _tell_pending(chat: Chat) -> None:
     assert setup is not None
     if not (Path(setup.store.places.data) / "threads").is_dir():
         return
-    from treadle.cli.pending import tell
+    from treadle.cli.unfinished_threads import tell
 
     lines: Sequence[str] = await asyncio.to_thread(tell, setup.store, setup.folder, "/resume")
     if lines:

@@ -8,8 +8,8 @@ from typing import Final
 import click
 from msgspec import Struct
 
-from treadle.cli.filters import local_time
 from treadle.cli.render import printable
+from treadle.cli.thread_filters import local_time
 from treadle.errors import TreadleError
 from treadle.store.index.filters import WAITING, Filters
 from treadle.store.index.lookup import Index

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 import click
 from msgspec.structs import replace
 
-from treadle.cli import exits
+from treadle.cli import exit_codes
 from treadle.cli.background import BackgroundSync
 from treadle.cli.json_output import escape_json
 from treadle.cli.render import Renderer, printable
@@ -29,12 +29,12 @@ from treadle.store.index.lookup import Index
 Work: TypeAlias = Callable[[Opened], Awaitable[TurnFinished]]
 
 _CODE_OF_OUTCOME: Final = {
-    TurnOutcome.DONE: exits.DONE,
-    TurnOutcome.FAILED: exits.FAILED,
-    TurnOutcome.LIMIT: exits.LIMIT,
-    TurnOutcome.APPROVAL: exits.APPROVAL,
-    TurnOutcome.CANCELLED: exits.INTERRUPTED,
-    TurnOutcome.INTERRUPTED: exits.TERMINATED,
+    TurnOutcome.DONE: exit_codes.DONE,
+    TurnOutcome.FAILED: exit_codes.FAILED,
+    TurnOutcome.LIMIT: exit_codes.LIMIT,
+    TurnOutcome.APPROVAL: exit_codes.APPROVAL,
+    TurnOutcome.CANCELLED: exit_codes.INTERRUPTED,
+    TurnOutcome.INTERRUPTED: exit_codes.TERMINATED,
 }
 
 
@@ -131,7 +131,7 @@ def _as_document(opened: Opened, finished: TurnFinished) -> TurnFinished:
 
 def _code_of(finished: TurnFinished) -> int:
     if finished.error_kind is not None:
-        return exits.code_of_kind(finished.error_kind)
+        return exit_codes.code_of_kind(finished.error_kind)
     return _CODE_OF_OUTCOME[finished.outcome]
 
 
@@ -144,7 +144,7 @@ def _listen(opened: Opened) -> dict[str, int]:
     signalled: dict[str, int] = {}
 
     def interrupt() -> None:
-        signalled["code"] = exits.INTERRUPTED
+        signalled["code"] = exit_codes.INTERRUPTED
         if isinstance(opened, Session):
             opened.cancel()
         else:
@@ -155,6 +155,6 @@ def _listen(opened: Opened) -> dict[str, int]:
         opened.interrupt()
 
     loop.add_signal_handler(signal.SIGINT, interrupt)
-    loop.add_signal_handler(signal.SIGTERM, end, exits.TERMINATED)
-    loop.add_signal_handler(signal.SIGHUP, end, exits.HANGUP)
+    loop.add_signal_handler(signal.SIGTERM, end, exit_codes.TERMINATED)
+    loop.add_signal_handler(signal.SIGHUP, end, exit_codes.HANGUP)
     return signalled

@@ -7,7 +7,7 @@ from typing import Final
 
 import click
 
-from treadle.cli import exits
+from treadle.cli import exit_codes
 from treadle.cli.ask import is_somebody_there
 from treadle.cli.providers import CREATOR
 from treadle.cli.watching import watch
@@ -70,7 +70,7 @@ def or_watch(store: LocalStore, work: Callable[[], int]) -> int:
         return work()
     except ThreadBusyError as busy:
         go_elsewhere(store, busy, has_prompt=False)
-        return exits.DONE
+        return exit_codes.DONE
 
 
 def _can_fork(store: LocalStore, thread_id: str) -> bool:

@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 
 from treadle import helper_programs
+from treadle.cli.adoption import make_own
 from treadle.cli.hooks import Hooks
-from treadle.cli.owning import make_own
 from treadle.cli.providers import Models
 from treadle.cli.setup import Choice, Setup
 from treadle.config.load import load_settings

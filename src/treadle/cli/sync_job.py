@@ -13,12 +13,12 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from treadle.cli import exits
+from treadle.cli import exit_codes
 from treadle.cli.ask import is_somebody_there
-from treadle.cli.filters import local_time
+from treadle.cli.continuous_sync import watch
 from treadle.cli.json_output import print_json
-from treadle.cli.listening import watch
-from treadle.cli.syncing import open_engine
+from treadle.cli.sync_engine import open_engine
+from treadle.cli.thread_filters import local_time
 from treadle.errors import TreadleError
 from treadle.store.index.lookup import Index
 from treadle.store.local import LocalStore
@@ -63,7 +63,7 @@ def synchronize(store: LocalStore, wanted: Wanted) -> int:
     account = needed_account(store.places, os.environ)
     left = () if wanted.thread_ids else _not_to_be_sent(store, account, wanted)
     if left is None:
-        return exits.FAILED
+        return exit_codes.FAILED
     with open_engine(store, account, progress=_count) as (engine, _, _):
         _progress(f"syncing with {account.url} ...")
         report = engine.sync(
@@ -71,7 +71,7 @@ def synchronize(store: LocalStore, wanted: Wanted) -> int:
         )
     _take_in(store, report)
     _tell(report, as_json=wanted.as_json, left=left)
-    return exits.FAILED if left else _code(report)
+    return exit_codes.FAILED if left else _code(report)
 
 
 def keep_synchronized(store: LocalStore, wanted: Wanted) -> int:
@@ -79,7 +79,7 @@ def keep_synchronized(store: LocalStore, wanted: Wanted) -> int:
     account = needed_account(store.places, os.environ)
     left = () if wanted.thread_ids else _not_to_be_sent(store, account, wanted)
     if left is None:
-        return exits.FAILED
+        return exit_codes.FAILED
     for line in _left_lines(left):
         click.echo(legible(line), err=True)
     before = ""
@@ -115,7 +115,7 @@ def keep_synchronized(store: LocalStore, wanted: Wanted) -> int:
             sync,
             tell,
         )
-    return exits.DONE
+    return exit_codes.DONE
 
 
 def _take_in(store: LocalStore, report: Report) -> None:
@@ -131,8 +131,8 @@ def _take_in(store: LocalStore, report: Report) -> None:
 
 def _code(report: Report) -> int:
     if report.held or report.refused:
-        return exits.FAILED
-    return exits.TRY_LATER if report.unreachable or report.waiting else exits.DONE
+        return exit_codes.FAILED
+    return exit_codes.TRY_LATER if report.unreachable or report.waiting else exit_codes.DONE
 
 
 def _progress(text: str) -> None:
@@ -345,9 +345,9 @@ def show_status(store: LocalStore, *, as_json: bool) -> int:
         for line in _status_lines(account, replace(status, unsent=tuple(unsent)), len(unasked)):
             click.echo(legible(line))
     if any(one.parked for one in status.pending):
-        return exits.FAILED
+        return exit_codes.FAILED
     is_waiting = status.pending or unsent or status.unfetched
-    return exits.TRY_LATER if is_waiting else exits.DONE
+    return exit_codes.TRY_LATER if is_waiting else exit_codes.DONE
 
 
 def _status_lines(account: Account, status: Status, unasked_count: int) -> Iterator[str]:
