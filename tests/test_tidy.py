@@ -47,11 +47,11 @@ MAY_USE: Final = {
     "server/people/tokens.py": {"secrets"},  # nobody can guess them
     "cli/checks.py": {"time"},  # how long a sync takes
     "cli/chat/chat.py": {"time"},  # the second of two signals
-    "cli/chat/completing.py": {"time"},  # deadlines, and how long a list of files is fresh
+    "cli/chat/completions.py": {"time"},  # deadlines, and how long a list of files is fresh
     "cli/chat/drawing.py": {"time"},  # frames, and who was typing when a question came up
-    "cli/chat/hands.py": {"time"},  # the second of two presses
+    "cli/chat/key_actions.py": {"time"},  # the second of two presses
     "cli/chat/writer.py": {"time"},  # how long a terminal has read nothing
-    "cli/chat/plain.py": {"time"},  # how often is told what goes on
+    "cli/chat/plain_terminal.py": {"time"},  # how often is told what goes on
     "cli/chat/start.py": {"time"},  # the pace of the view
     "cli/gc_command.py": {"datetime"},  # reads the time of the store, asks no clock
     "cli/thread_filters.py": {"datetime"},  # `7d` is counted from now, days are those of this place

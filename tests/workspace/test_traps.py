@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.cli.chat.completing import Files
+from treadle.cli.chat.completions import Files
 from treadle.thread.facts import GitObserved
 from treadle.workspace.git import Absent, Repository
 from workspace.repo import BASH, Agent, Repo

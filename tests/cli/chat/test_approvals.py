@@ -14,7 +14,7 @@ from processor_time import GROWTH_MAX, growth
 from treadle.cli.chat.approvals import Approvals
 from treadle.cli.chat.blocks import question as blocks
 from treadle.cli.chat.changes import Read, planned
-from treadle.cli.chat.choosing import Choosing
+from treadle.cli.chat.choices import Choosing
 from treadle.cli.chat.dialogs import Picking
 from treadle.cli.chat.ports import Choice, Row
 from treadle.core.approval import Approved, Modified, Question, Rejected, Scope

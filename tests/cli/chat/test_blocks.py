@@ -16,6 +16,7 @@ from rich.text import Text
 from cli.chat.recording import drawn
 from cli.chat.test_markdown import DOCUMENTS, LINES, split
 from processor_time import slow
+from treadle.cli.chat.block_rendering import printed
 from treadle.cli.chat.blocks import question as questions
 from treadle.cli.chat.blocks.diffs import counts_of, diff_block
 from treadle.cli.chat.blocks.frames import Barred, Tight
@@ -26,7 +27,6 @@ from treadle.cli.chat.blocks.prose import (
     Prose,
 )
 from treadle.cli.chat.changes import Read, planned, unified
-from treadle.cli.chat.committing import printed
 from treadle.cli.chat.markdown import PART_LINES_MAX
 from treadle.cli.questions import in_general, in_line, kinds_offered
 from treadle.core.approval import Question, Scope

@@ -13,7 +13,7 @@ import pytest
 
 from cli.chat.harness import ENTER, ESC, SHIFT_TAB, TAB, UP, Screen, ctrl
 from cli.chat.talks import Start, told
-from treadle.cli.chat.choosing import STOOD_S
+from treadle.cli.chat.choices import STOOD_S
 
 WAITING = "y  yes"
 """The choices of a question are on the screen."""

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from processor_time import GROWTH_MAX, growth
-from treadle.cli.chat import completing
-from treadle.cli.chat.completing import Files, commands_at, files_at, mention_at, ranked
+from treadle.cli.chat import completions
+from treadle.cli.chat.completions import Files, commands_at, files_at, mention_at, ranked
 from treadle.cli.chat.ports import SlashCommand
 
 
@@ -23,8 +23,8 @@ async def _nothing(_: str) -> None: ...
 @pytest.fixture(autouse=True)
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """However long this machine stands still, a listing is not given up, nor made anew."""
-    monkeypatch.setattr(completing, "LISTING_SECONDS_MAX", 60.0)
-    monkeypatch.setattr(completing, "FRESH_S", 3600.0)
+    monkeypatch.setattr(completions, "LISTING_SECONDS_MAX", 60.0)
+    monkeypatch.setattr(completions, "FRESH_S", 3600.0)
 
 
 COMMANDS = [
@@ -124,7 +124,7 @@ def test_a_folder_with_too_many_files_is_looked_at_in_part(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    monkeypatch.setattr(completing, "PATHS_MAX", 3)
+    monkeypatch.setattr(completions, "PATHS_MAX", 3)
     for number in range(9):
         (tmp_path / f"{number}").write_text("")
     assert Files(tmp_path).list() == ["0", "1", "2"]
@@ -169,6 +169,6 @@ def test_a_git_that_does_not_end_is_not_waited_for(
     (bin_ / "git").write_text("#!/bin/sh\nexec sleep 60\n")
     (bin_ / "git").chmod(0o755)
     monkeypatch.setenv("PATH", str(bin_) + os.pathsep + os.environ["PATH"])
-    monkeypatch.setattr(completing, "LISTING_SECONDS_MAX", 1.0)
+    monkeypatch.setattr(completions, "LISTING_SECONDS_MAX", 1.0)
     (tmp_path / "a.py").write_text("")
     assert Files(tmp_path).list() == ["a.py", "bin/git"]

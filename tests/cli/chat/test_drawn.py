@@ -15,7 +15,7 @@ import pytest
 
 from cli.chat.conftest import BRACKETED, TESTS, StartToy
 from cli.chat.harness import ENTER, Screen, ctrl, pasted
-from treadle.cli.chat.choosing import QUIET_S
+from treadle.cli.chat.choices import QUIET_S
 from treadle.cli.chat.held_output import BEHIND_SIZE
 from treadle.cli.chat.layout import INPUT_LINES_MAX
 from treadle.cli.chat.writer import Writer

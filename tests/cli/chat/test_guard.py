@@ -12,7 +12,7 @@ import pytest
 from cli.chat.conftest import StartToy
 from cli.chat.harness import DOWN, ENTER, ESC, Screen, ctrl, pasted, steadily
 from cli.chat.harness import Hand as RealHand
-from treadle.cli.chat.choosing import (
+from treadle.cli.chat.choices import (
     ALONE_S,
     BURST_S,
     QUIET_S,

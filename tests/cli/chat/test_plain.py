@@ -12,7 +12,7 @@ import pytest
 
 from cli.chat.conftest import TESTS, StartToy
 from cli.chat.harness import Hand, Screen, ctrl, steadily
-from treadle.cli.chat.choosing import STOOD_S
+from treadle.cli.chat.choices import STOOD_S
 from treadle.cli.chat.keys import QUIT_WITHIN_S
 
 

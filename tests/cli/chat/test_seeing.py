@@ -12,7 +12,7 @@ import pytest
 from cli.chat.conftest import StartToy
 from cli.chat.harness import ENTER, Hand, Screen, ctrl, steadily
 from cli.chat.talks import Start, Talk, told
-from treadle.cli.chat.choosing import ALONE_S, QUIET_WRITER_S, STOOD_S
+from treadle.cli.chat.choices import ALONE_S, QUIET_WRITER_S, STOOD_S
 
 WAITING = "y  yes"
 SEE = "v  see all of it"

@@ -10,7 +10,7 @@ import pytest
 
 from cli.chat.conftest import StartToy
 from cli.chat.harness import ESC, ctrl
-from treadle.cli.chat.choosing import STOOD_S
+from treadle.cli.chat.choices import STOOD_S
 
 KINDS = pytest.mark.parametrize("kind", [(), ("--plain",)], ids=["drawn", "plain"])
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
+from treadle.cli.chat.notices import words
 from treadle.cli.chat.ports import Choice
-from treadle.cli.chat.telling import words
 
 if TYPE_CHECKING:
     from treadle.cli.chat.chat import Chat

@@ -175,7 +175,7 @@ class Approvals:
     async def _choose_what_became(self, question: Question, *, is_whole: bool) -> str:
         from treadle.cli.chat.blocks.question import unshown
         from treadle.cli.chat.changes import planned
-        from treadle.cli.chat.telling import uncertain_block
+        from treadle.cli.chat.notices import uncertain_block
 
         choices = [
             Choice("r", "run it again"),
@@ -197,7 +197,7 @@ class Approvals:
             return block
         from rich.console import Group
 
-        from treadle.cli.chat.telling import words
+        from treadle.cli.chat.notices import words
 
         return Group(block, words(f"  all of it: treadle show {self._thread()} --json", "dim"))
 
@@ -211,7 +211,7 @@ class Approvals:
 
     def _tell(self, text: str) -> None:
         """What was answered, right below the question."""
-        from treadle.cli.chat.telling import words
+        from treadle.cli.chat.notices import words
 
         self._terminal.commit(words(f"  {text}", "dim"))
 
@@ -220,7 +220,7 @@ class Approvals:
     ) -> RenderableType:
         from rich.console import Group
 
-        from treadle.cli.chat.telling import words
+        from treadle.cli.chat.notices import words
 
         covered = "" if is_cut else _covered(question)
         long = () if len(covered) <= COVERED_LENGTH_MAX else kinds_offered(question)

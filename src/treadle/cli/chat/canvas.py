@@ -10,7 +10,7 @@ from prompt_toolkit.buffer import Buffer
 
 from treadle.cli.chat.dialogs import Dialog, Menu
 from treadle.cli.chat.ports import Keys, Row
-from treadle.cli.chat.scene import Scene
+from treadle.cli.chat.screen_state import Scene
 
 T = TypeVar("T")
 

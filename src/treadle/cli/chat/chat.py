@@ -9,12 +9,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from treadle.cli.chat.approvals import Approvals
-from treadle.cli.chat.facts import Standing, look
 from treadle.cli.chat.modes import Modes
+from treadle.cli.chat.notices import words
 from treadle.cli.chat.ports import Choice, Facts, SlashCommand, Terminal
 from treadle.cli.chat.sessions import ChatOptions, People, Sessions
-from treadle.cli.chat.telling import words
-from treadle.cli.chat.turns import Turns, Typed
+from treadle.cli.chat.status_facts import Standing, look
+from treadle.cli.chat.turn_queue import Turns, Typed
 from treadle.errors import StoreError, ThreadBusyError, TreadleError
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ class Chat:
 
     def end(self, code: int) -> None:
         """SIGTERM or SIGHUP: what runs stays unfinished on disk, to be resumed."""
-        from treadle.cli.chat.outside import end_all
+        from treadle.cli.chat.external_programs import end_all
 
         self.code = code
         end_all()
@@ -448,7 +448,7 @@ class Chat:
             *arguments: the command and its arguments.
             lets_go: whether it needs the thread, which is let go for it.
         """
-        from treadle.cli.chat.outside import run
+        from treadle.cli.chat.external_programs import run
 
         had_session = self.sessions.session is not None
         if lets_go:

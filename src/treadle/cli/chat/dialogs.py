@@ -6,8 +6,8 @@ from asyncio import Future
 from collections.abc import Callable, Sequence
 from typing import TypeAlias, TypeVar
 
-from treadle.cli.chat.choosing import Choosing
-from treadle.cli.chat.completing import Completion
+from treadle.cli.chat.choices import Choosing
+from treadle.cli.chat.completions import Completion
 from treadle.cli.chat.live import wrapped
 from treadle.cli.chat.ports import Row, StyledLine
 from treadle.thread.safe_text import legible

@@ -20,16 +20,16 @@ from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.output.color_depth import ColorDepth
 
-from treadle.cli.chat.choosing import ALONE_S, Choosing
+from treadle.cli.chat.choices import ALONE_S, Choosing
 from treadle.cli.chat.dialogs import Dialog, Entering, Menu, Picking
-from treadle.cli.chat.hands import Hands, KeptHistory, bindings
+from treadle.cli.chat.early_prompt import width_of_screen
 from treadle.cli.chat.held_output import HeldOutput
 from treadle.cli.chat.history import History
+from treadle.cli.chat.key_actions import Hands, KeptHistory, bindings
 from treadle.cli.chat.keys import SIGNAL_S
 from treadle.cli.chat.layout import Stage
-from treadle.cli.chat.opening import width_of_screen
 from treadle.cli.chat.ports import Choice, Keys, Row
-from treadle.cli.chat.scene import Scene
+from treadle.cli.chat.screen_state import Scene
 
 T = TypeVar("T")
 

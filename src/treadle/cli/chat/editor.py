@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from treadle.cli.chat.outside import run_program
+from treadle.cli.chat.external_programs import run_program
 from treadle.errors import UsageError
 
 

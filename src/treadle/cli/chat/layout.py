@@ -14,9 +14,9 @@ from prompt_toolkit.layout.dimension import Dimension
 from prompt_toolkit.layout.layout import Layout
 
 from treadle.cli.chat.canvas import Canvas
-from treadle.cli.chat.choosing import Choosing
+from treadle.cli.chat.choices import Choosing
 from treadle.cli.chat.dialogs import Entering, Picking, one_line
-from treadle.cli.chat.opening import PROMPT
+from treadle.cli.chat.early_prompt import PROMPT
 from treadle.cli.chat.ports import Queued, StyledLine
 from treadle.cli.chat.status import status_line
 from treadle.cli.chat.styles import prompt_style

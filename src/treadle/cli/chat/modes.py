@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, cast
 
+from treadle.cli.chat.notices import words
 from treadle.cli.chat.ports import Choice, Terminal
-from treadle.cli.chat.telling import words
 from treadle.cli.options import MODES
 
 if TYPE_CHECKING:

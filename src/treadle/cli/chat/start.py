@@ -23,7 +23,7 @@ from treadle.cli import exit_codes
 from treadle.cli.chat.chat import Chat
 from treadle.cli.chat.commands import all_commands
 from treadle.cli.chat.sessions import ChatOptions
-from treadle.cli.chat.showing import show_thread, tell_header
+from treadle.cli.chat.thread_view import show_thread, tell_header
 from treadle.errors import UsageError
 
 if TYPE_CHECKING:

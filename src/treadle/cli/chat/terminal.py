@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from treadle.cli.chat.drawn import DrawnTerminal
-from treadle.cli.chat.plain import PlainTerminal
+from treadle.cli.chat.inline_terminal import DrawnTerminal
+from treadle.cli.chat.plain_terminal import PlainTerminal
 from treadle.cli.chat.ports import SlashCommand, View
 
 AnyTerminal: TypeAlias = DrawnTerminal | PlainTerminal

@@ -10,8 +10,8 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from treadle.cli.chat.notices import words
 from treadle.cli.chat.ports import Choice, SlashCommand
-from treadle.cli.chat.telling import words
 from treadle.errors import UsageError
 
 if TYPE_CHECKING:

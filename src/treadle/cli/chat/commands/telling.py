@@ -6,8 +6,8 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING
 
+from treadle.cli.chat.notices import pairs, words
 from treadle.cli.chat.ports import SlashCommand
-from treadle.cli.chat.telling import pairs, words
 
 if TYPE_CHECKING:
     from treadle.cli.chat.chat import Chat

@@ -6,9 +6,9 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING
 
-from treadle.cli.chat.picking import find_prompts, search_threads
+from treadle.cli.chat.notices import words
+from treadle.cli.chat.pickers import find_prompts, search_threads
 from treadle.cli.chat.ports import Choice, SlashCommand
-from treadle.cli.chat.telling import words
 
 if TYPE_CHECKING:
     from treadle.cli.chat.chat import Chat
@@ -40,7 +40,7 @@ async def _new(chat: Chat, _: str) -> None:
 
 async def resume(chat: Chat, thread: str) -> None:
     """Go on with the thread that begins like this, or with one that is picked."""
-    from treadle.cli.chat.showing import show_thread
+    from treadle.cli.chat.thread_view import show_thread
     from treadle.runtime.defaults import own_store
 
     if thread:

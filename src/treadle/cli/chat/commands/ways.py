@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from treadle.cli.chat.picking import narrowed
+from treadle.cli.chat.notices import pairs
+from treadle.cli.chat.pickers import narrowed
 from treadle.cli.chat.ports import Row, SlashCommand
-from treadle.cli.chat.telling import pairs
 from treadle.cli.options import MODES
 
 if TYPE_CHECKING:

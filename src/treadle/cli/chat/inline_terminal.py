@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from treadle.cli.chat.opening import Opening, width_of_screen
+from treadle.cli.chat.early_prompt import Opening, width_of_screen
 from treadle.cli.chat.ports import Choice, Facts, Keys, Queued, Row, SlashCommand, View
-from treadle.cli.chat.scene import Scene
+from treadle.cli.chat.screen_state import Scene
 from treadle.cli.chat.status import status_line
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class DrawnTerminal:
         self._print(self._printed(*blocks))
 
     def _printed(self, *blocks: RenderableType) -> str:
-        from treadle.cli.chat.committing import printed
+        from treadle.cli.chat.block_rendering import printed
 
         return printed(blocks, self.width).replace("\n", "\r\n")
 

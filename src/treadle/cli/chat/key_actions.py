@@ -15,8 +15,8 @@ from prompt_toolkit.key_binding.key_processor import KeyPressEvent
 from prompt_toolkit.keys import Keys as Pressed
 
 from treadle.cli.chat.canvas import Canvas
-from treadle.cli.chat.choosing import Choosing
-from treadle.cli.chat.completing import (
+from treadle.cli.chat.choices import Choosing
+from treadle.cli.chat.completions import (
     Completion,
     Files,
     commands_at,
