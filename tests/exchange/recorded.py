@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from treadle.exchange import claude_code, codex, gemini
-from treadle.exchange.feeding import Draft, Options, feed
+from treadle.exchange.journal_builder import Draft, Options, feed
 from treadle.exchange.lines import read_lines
 from treadle.exchange.steps import Session
 from treadle.thread.codec import Entry, decode_entry

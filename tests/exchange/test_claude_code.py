@@ -20,9 +20,9 @@ from exchange.recorded import (
 from treadle.core.conversation import Conversation
 from treadle.core.llm import Usage
 from treadle.core.messages import is_by_person
-from treadle.exchange.feeding import Draft
+from treadle.exchange.journal_builder import Draft
+from treadle.exchange.session_builder import CALL_COUNT_MAX, KEPT_COUNT_MAX
 from treadle.exchange.steps import Answered, Kept, Parent, Said
-from treadle.exchange.telling import CALL_COUNT_MAX, KEPT_COUNT_MAX
 from treadle.thread.facts import Foreign
 
 

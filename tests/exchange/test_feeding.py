@@ -31,8 +31,8 @@ from treadle.core.chat.moves import build_request
 from treadle.core.events import UserInput
 from treadle.core.llm import ModelTraits
 from treadle.core.messages import Message
-from treadle.exchange.feeding import ENDED, NO_PROMPT, RECORDS, TEXT_LENGTH_MAX, Draft, feed
 from treadle.exchange.gemini import convert_whole
+from treadle.exchange.journal_builder import ENDED, NO_PROMPT, RECORDS, TEXT_LENGTH_MAX, Draft, feed
 from treadle.exchange.steps import Answered, Call, Failed, Kept, Result, Said, Session, Step
 from treadle.models.anthropic.request import parameters_of
 from treadle.models.openai.responses_request import parameters_of as responses_of

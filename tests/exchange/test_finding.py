@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 
 from exchange.recorded import CLAUDE, CODEX, GEMINI, GEMINI_LOG
 from treadle.errors import UsageError
-from treadle.exchange.finding import (
+from treadle.exchange.identity import thread_id_of
+from treadle.exchange.lines import FILE_SIZE_MAX, LINE_SIZE_MAX, read_lines
+from treadle.exchange.session_files import (
     SOURCES,
     Found,
     default_folders,
@@ -23,8 +25,6 @@ from treadle.exchange.finding import (
     search,
     sessions_of,
 )
-from treadle.exchange.identity import thread_id_of
-from treadle.exchange.lines import FILE_SIZE_MAX, LINE_SIZE_MAX, read_lines
 from treadle.exchange.times import utc
 from treadle.thread.ids import is_thread_id
 

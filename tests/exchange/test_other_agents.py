@@ -11,7 +11,7 @@ import pytest
 from exchange.recorded import draft_of, fold_of, talk_of
 from treadle.core.llm import Usage
 from treadle.errors import UsageError
-from treadle.exchange.finding import look_at, search, sessions_of
+from treadle.exchange.session_files import look_at, search, sessions_of
 from treadle.exchange.steps import Failed, Session, Stopped
 
 TALK = [("user", "mend add()"), ("assistant", "I look."), ("tool", "a - b")]

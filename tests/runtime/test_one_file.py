@@ -26,7 +26,7 @@ from treadle.runtime.session import Session
 from treadle.runtime.verdict import Verdict
 from treadle.tools.files import rewrite
 from treadle.tools.registry import Registry, ToolContext, ToolReturn, tool
-from treadle.tools.written import scope_of_writing, told
+from treadle.tools.write_scope import scope_of_writing, told
 
 REFUSED = "but the file has changed since"
 

@@ -16,7 +16,7 @@ from treadle.core.messages import Message
 from treadle.server.data.folding import FOLDS, fold_at
 from treadle.server.data.schema import records
 from treadle.server.kept import threads
-from treadle.server.people import shown
+from treadle.server.people import shared_view
 from treadle.server.problems import Refusal
 from treadle.server.search import listing
 from treadle.thread.facts import GitObserved, Renamed, Tagged
@@ -90,7 +90,7 @@ def test_hidden_spans_are_gone_through_once_for_a_page() -> None:
     document = Thread(
         ID, 1, "", "", "", ConversationSnapshot(messages, hidden=spans), AgentStateSnapshot("idle")
     )
-    found = [item.is_hidden for turn in shown._turns_of(document) for item in turn.items]
+    found = [item.is_hidden for turn in shared_view._turns_of(document) for item in turn.items]
     assert Spans.passes == 1
     assert found == [any(start <= at < end for start, end in spans) for at in range(20)]
 

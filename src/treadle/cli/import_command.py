@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from treadle.exchange.feeding import Options
-    from treadle.exchange.finding import Found
+    from treadle.exchange.journal_builder import Options
     from treadle.exchange.journals import Part
+    from treadle.exchange.session_files import Found
     from treadle.exchange.steps import Session
     from treadle.store.local import LocalStore
 
@@ -108,7 +108,7 @@ def _files(paths: tuple[str, ...], source: str) -> Iterator[Found | Outcome]:
     from pathlib import Path
 
     from treadle.errors import TreadleError, UsageError
-    from treadle.exchange.finding import default_folders, look_at, search
+    from treadle.exchange.session_files import default_folders, look_at, search
 
     named = [Path(path).expanduser().absolute() for path in paths]
     if not named:
@@ -155,7 +155,7 @@ class _Importer:
     def take(self, found: Found | Outcome, source: str) -> Iterator[Outcome]:
         """What becomes of what a file holds. What is wrong with one stops no other."""
         from treadle.errors import TreadleError, UsageError
-        from treadle.exchange.finding import TREADLE, sessions_of
+        from treadle.exchange.session_files import TREADLE, sessions_of
         from treadle.thread.record import clean
 
         if isinstance(found, Outcome):
@@ -200,8 +200,8 @@ class _Importer:
 
     def _take_session(self, session: Session, path: str) -> Outcome:
         """What is here is known by its id and by how many records the session had."""
-        from treadle.exchange.feeding import feed
         from treadle.exchange.identity import thread_id_of
+        from treadle.exchange.journal_builder import feed
 
         name = session.source, session.name, session.started_at
         thread, longer = thread_id_of(*name), thread_id_of(*name, session.record_count)
@@ -236,7 +236,7 @@ class _Importer:
     def _known(
         self, session: Session, path: str, thread: str, outcome: str, reason: str = ""
     ) -> Outcome:
-        from treadle.exchange.feeding import title_of
+        from treadle.exchange.journal_builder import title_of
 
         title = self._options.redact(title_of(session))
         if not reason and self._store.folders.find(thread)[1]:
@@ -267,8 +267,8 @@ class _Importer:
 
     def _take_journal(self, path: str, data: bytes, outputs: Mapping[str, bytes]) -> Outcome:
         from treadle.errors import UsageError
-        from treadle.exchange.finding import TREADLE
         from treadle.exchange.journals import part_of
+        from treadle.exchange.session_files import TREADLE
         from treadle.store.reading import header_of
         from treadle.thread.record import Condition
 
@@ -351,7 +351,7 @@ class _Importer:
 
 
 def _options(store: LocalStore, is_private: bool) -> Options:
-    from treadle.exchange.feeding import Options
+    from treadle.exchange.journal_builder import Options
     from treadle.runtime.defaults import own_redactor
     from treadle.workspace.remote import normalise_remote
 
@@ -365,7 +365,7 @@ def _known_count(store: LocalStore, thread: str) -> int | None:
     It is recorded right behind the header, so the rest is not read.
     """
     from treadle.errors import UnknownThreadError
-    from treadle.exchange.feeding import RECORDS
+    from treadle.exchange.journal_builder import RECORDS
     from treadle.exchange.journals import part_of
     from treadle.store.journal import told_as
     from treadle.thread.codec import decode_entry

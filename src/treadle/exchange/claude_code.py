@@ -25,6 +25,7 @@ from treadle.exchange.lines import (
     problems_of,
     word,
 )
+from treadle.exchange.session_builder import Telling
 from treadle.exchange.steps import (
     Answered,
     Call,
@@ -38,7 +39,6 @@ from treadle.exchange.steps import (
     Summed,
     Titled,
 )
-from treadle.exchange.telling import Telling
 from treadle.exchange.times import utc
 
 SOURCE: Final = "claude-code"

@@ -26,6 +26,7 @@ from treadle.exchange.lines import (
     text_of,
     word,
 )
+from treadle.exchange.session_builder import Telling
 from treadle.exchange.steps import (
     Answered,
     Call,
@@ -37,7 +38,6 @@ from treadle.exchange.steps import (
     Summed,
     WentBack,
 )
-from treadle.exchange.telling import Telling
 from treadle.exchange.times import utc
 
 SOURCE: Final = "codex"

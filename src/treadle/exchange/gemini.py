@@ -26,8 +26,8 @@ from treadle.exchange.lines import (
     text_of,
     word,
 )
+from treadle.exchange.session_builder import Telling
 from treadle.exchange.steps import Answered, Call, Kept, Result, Said, Session, Titled
-from treadle.exchange.telling import Telling
 from treadle.exchange.times import utc
 
 SOURCE: Final = "gemini"

@@ -20,6 +20,7 @@ from treadle.exchange.lines import (
     text_of,
     word,
 )
+from treadle.exchange.session_builder import Telling
 from treadle.exchange.steps import (
     Answered,
     Call,
@@ -31,7 +32,6 @@ from treadle.exchange.steps import (
     Stopped,
     Titled,
 )
-from treadle.exchange.telling import Telling
 from treadle.exchange.times import utc
 
 SOURCE: Final = "opencode"

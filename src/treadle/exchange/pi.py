@@ -23,6 +23,7 @@ from treadle.exchange.lines import (
     problems_of,
     word,
 )
+from treadle.exchange.session_builder import Telling
 from treadle.exchange.steps import (
     Answered,
     Call,
@@ -34,7 +35,6 @@ from treadle.exchange.steps import (
     Summed,
     Titled,
 )
-from treadle.exchange.telling import Telling
 from treadle.exchange.times import utc
 
 SOURCE: Final = "pi"

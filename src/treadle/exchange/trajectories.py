@@ -23,8 +23,8 @@ from treadle.exchange.lines import (
     text_of,
     word,
 )
+from treadle.exchange.session_builder import Telling
 from treadle.exchange.steps import Answered, Call, Failed, Result, Said, Session
-from treadle.exchange.telling import Telling
 from treadle.exchange.times import utc
 
 SOURCE: Final = "swe-agent"

@@ -19,7 +19,7 @@ from treadle.core.tools import EffectClass, RiskLevel, ToolErrorKind
 from treadle.tools.failure import ToolFailure
 from treadle.tools.files import EDIT_SIZE_MAX, rewrite
 from treadle.tools.registry import ToolContext, ToolReturn, tool
-from treadle.tools.written import risk_of_writing, scope_of_writing, told
+from treadle.tools.write_scope import risk_of_writing, scope_of_writing, told
 
 HINT_LINE_COUNT_MAX: Final = 2000
 """Lines compared to find the one that was meant; comparing so many takes up to half a second."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from treadle.core.tools import EffectClass, RiskLevel
 from treadle.tools.files import overwrite
 from treadle.tools.registry import ToolContext, ToolReturn, tool
-from treadle.tools.written import risk_of_writing, scope_of_writing, told
+from treadle.tools.write_scope import risk_of_writing, scope_of_writing, told
 
 
 @tool(

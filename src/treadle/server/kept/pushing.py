@@ -30,10 +30,10 @@ from treadle.server.data.folding import (
 )
 from treadle.server.data.round_trips import Question, execute_later, in_words, insert_later
 from treadle.server.data.schema import records, threads
-from treadle.server.kept.arriving import Batch, read_batch
 from treadle.server.kept.columns import columns_of_fold
 from treadle.server.kept.commits import insert_if_absent, keep_commits, observed, repo_of
 from treadle.server.kept.feed import Kind, announce, head_of
+from treadle.server.kept.push_validation import Batch, read_batch
 from treadle.server.people import access, audit, sharing, support, tokens
 from treadle.server.problems import Refusal
 from treadle.thread.codec import Entry, encode_entry

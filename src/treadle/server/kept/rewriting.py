@@ -26,10 +26,10 @@ from treadle.server.data.schema import (
     thread_commits,
     threads,
 )
-from treadle.server.kept.arriving import read_batch
 from treadle.server.kept.columns import BLANK
 from treadle.server.kept.feed import announce, head_of
 from treadle.server.kept.forks import forks_of, refold
+from treadle.server.kept.push_validation import read_batch
 from treadle.server.kept.pushing import (
     RECORDS,
     Before,

@@ -18,7 +18,7 @@ from treadle.api.types import NewShare, Share, SharedThread, ShareLine, Shares
 from treadle.server.context import Context, Verb
 from treadle.server.data import schema
 from treadle.server.people import access, audit
-from treadle.server.people.shown import conversation_of, page_of, story_of
+from treadle.server.people.shared_view import conversation_of, page_of, story_of
 from treadle.server.people.times import later, parse_time
 from treadle.server.people.tokens import Kind, digest, is_well_formed, mint
 from treadle.server.problems import Refusal, not_found
