@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cli.teams import Machine, Team
-from cli.test_replacing import holding, server_files
+from cli.test_server_replacement import holding, server_files
 
 SECRET = "vb3Kq8Zt5Wm1Rx9Lp6Nd"
 KNOWN_SINCE = "gh7Tj2Fs4Yc8Ue5Ao1Ix"
