@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from core.samples import call
 from core.sessions import check_pairs
+from treadle.core.branch_join import UNKNOWN_OUTCOME, join, made_whole
 from treadle.core.conversation import Conversation
-from treadle.core.joining import UNKNOWN_OUTCOME, join, made_whole
 from treadle.core.messages import Message
 
 randoms = st.randoms(use_true_random=False)

@@ -31,7 +31,7 @@ from treadle.exchange.journals import join, part_of, split
 from treadle.exchange.markdown import inert, quoted, to_markdown
 from treadle.exchange.page import POLICY, to_page
 from treadle.exchange.story import Noted, Story, tell
-from treadle.models.prices.words import describe_usage
+from treadle.models.prices.usage_text import describe_usage
 from treadle.thread.codec import Entry
 from treadle.thread.facts import (
     Annotated,

@@ -19,7 +19,7 @@ from treadle.core.events import (
 )
 from treadle.core.task.events import TaskGiven, TaskResumed
 from treadle.core.tools import RiskLevel
-from treadle.exchange.words import Words, words_of
+from treadle.exchange.record_text import Words, words_of
 from treadle.thread.codec import Entry
 from treadle.thread.facts import (
     Annotated,

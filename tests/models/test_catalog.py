@@ -19,7 +19,7 @@ from treadle.models.catalog import (
     make_catalog,
     read_defaults,
 )
-from treadle.models.naming import family_name
+from treadle.models.model_names import family_name
 from treadle.models.prices.table import context_window
 
 BUILT_IN = make_catalog(read_defaults())

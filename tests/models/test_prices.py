@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from treadle.core.llm import Usage
 from treadle.models.prices.table import price
-from treadle.models.prices.words import describe_dollars, describe_usage
+from treadle.models.prices.usage_text import describe_dollars, describe_usage
 
 MILLION = Decimal(1_000_000)
 
@@ -102,7 +102,7 @@ class TestPrices:
     def test_the_package_is_loaded_when_a_price_is_asked_for_and_reads_no_network(self):
         program = """
 import sys
-import treadle.models.prices.table, treadle.models.prices.provider, treadle.models.prices.words
+import treadle.models.prices.table, treadle.models.prices.provider, treadle.models.prices.usage_text
 assert "genai_prices" not in sys.modules
 opened = []
 sys.addaudithook(lambda event, _: opened.append(event) if event.startswith("socket.") else None)

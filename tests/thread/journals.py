@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from core.samples import CONFIG, answer, call, decided, ended, failure, said, success, unsummed
 from core.sessions import random_durable_event
 from treadle.core.approval import Modified, Rejected
+from treadle.core.branch_join import made_whole
 from treadle.core.budget import TokenBudget
 from treadle.core.config import AgentConfig
 from treadle.core.conversation import Compaction, View
@@ -28,7 +29,6 @@ from treadle.core.events import (
     ToolStarted,
     ToolUncertain,
 )
-from treadle.core.joining import made_whole
 from treadle.core.llm import LlmErrorKind, Usage
 from treadle.core.messages import Message
 from treadle.core.task.events import AgentConfig as Limits

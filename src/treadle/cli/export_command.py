@@ -98,7 +98,7 @@ def _export(
     from treadle.exchange.markdown import to_markdown
     from treadle.exchange.page import to_page
     from treadle.exchange.story import tell
-    from treadle.models.prices.words import describe_usage
+    from treadle.models.prices.usage_text import describe_usage
 
     # What it is now counts, not what it was at a version.
     _guard_privacy(thread_id, is_private=_is_private(store, thread_id), force=force)

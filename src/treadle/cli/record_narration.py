@@ -13,7 +13,7 @@ from treadle.core.events import Compacted, LlmEvent, Steered, ToolCompleted, Use
 from treadle.core.messages import ToolCall
 from treadle.core.task.events import TaskGiven
 from treadle.core.tools import ToolExecutionOutcome
-from treadle.exchange.words import words_of
+from treadle.exchange.record_text import words_of
 from treadle.thread.branches import ended_in
 from treadle.thread.codec import Entry, UnknownEntryError, decode_entry
 from treadle.thread.facts import CommandBegun, CommandShown, ThreadCreated

@@ -18,7 +18,7 @@ from treadle.core.approval import Question
 from treadle.core.messages import ToolCall
 from treadle.core.task.table import State
 from treadle.core.tools import ToolExecutionOutcome
-from treadle.models.prices.words import describe_usage
+from treadle.models.prices.usage_text import describe_usage
 from treadle.runtime import outputs
 from treadle.runtime.outputs import Output, TurnFinished, TurnOutcome
 from treadle.thread.safe_text import legible

@@ -224,7 +224,7 @@ def _past(store: LocalStore, document: Thread) -> Past:
 
 def _show_usage(document: Thread, past: Past, *, as_json: bool) -> None:
     from treadle.cli.render import printable
-    from treadle.models.prices.words import describe_usage
+    from treadle.models.prices.usage_text import describe_usage
 
     if as_json:
         _print_json(past.spent)

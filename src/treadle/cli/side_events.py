@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from treadle.core.events import Compacted, CompactionRequested, ToolUncertain
 from treadle.core.task.events import StateCompleted, StateFailed, TimeRanOut
-from treadle.exchange.words import words_of
+from treadle.exchange.record_text import words_of
 from treadle.thread.branches import ended_in
 from treadle.thread.facts import (
     ChildStarted,

@@ -17,7 +17,7 @@ from treadle.core.config import AgentConfig as RequestSettings
 from treadle.core.llm import Usage
 from treadle.core.task.events import AgentConfig, TaskGiven
 from treadle.errors import UsageError
-from treadle.exchange.words import words_of
+from treadle.exchange.record_text import words_of
 from treadle.runtime.engine import AgentEngine
 from treadle.runtime.outputs import Output
 from treadle.runtime.session import Session, first_input

@@ -17,7 +17,7 @@ from treadle.core.events import ToolCompleted
 from treadle.core.llm import Usage
 from treadle.core.messages import Message
 from treadle.core.task.machine import TaskMachine
-from treadle.models.prices.words import describe_usage
+from treadle.models.prices.usage_text import describe_usage
 from treadle.store.local import LocalStore
 from treadle.thread.codec import decode_entry
 from treadle.thread.facts import Base, ThreadCreated

@@ -19,7 +19,7 @@ from treadle.core.llm import Usage
 from treadle.core.messages import NOTE, Message, ToolCall
 from treadle.core.task.events import StateFailed
 from treadle.exchange.journals import Part
-from treadle.exchange.words import words_of
+from treadle.exchange.record_text import words_of
 from treadle.thread.branches import ended_in
 from treadle.thread.codec import Entry, UnknownEntryError, decode_entry
 from treadle.thread.facts import (

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from treadle.core.llm import ModelTraits
 from treadle.errors import NotConfiguredError, UsageError
-from treadle.models.naming import family_name
+from treadle.models.model_names import family_name
 from treadle.models.prompt_cache import CacheLifetime
 
 DEFAULTS: Final = Path(__file__).with_name("defaults.toml")

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from treadle.core.branch_join import made_whole
 from treadle.core.events import ToolCompleted
-from treadle.core.joining import made_whole
 from treadle.core.messages import Message
 from treadle.core.tools import ToolExecutionStatus as Status
 from treadle.thread.branches import flat

@@ -341,7 +341,7 @@ class Chat:
 
     async def resume(self) -> None:
         """Take up what was left unfinished in the thread at hand, if anything was."""
-        from treadle.exchange.words import words_of
+        from treadle.exchange.record_text import words_of
 
         session = await self.open()
         if session is None:

@@ -216,7 +216,7 @@ def _last_words(chat: Chat) -> None:
     with suppress(OSError):  # the terminal may be gone
         usage = chat.sessions.usage
         if usage is not None:
-            from treadle.models.prices.words import describe_usage
+            from treadle.models.prices.usage_text import describe_usage
 
             click.echo(describe_usage(usage))
         click.echo(f"to go on: treadle -r {thread_id}")

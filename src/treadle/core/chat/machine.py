@@ -31,6 +31,7 @@ from treadle.core.actions import (
     WaitForInput,
 )
 from treadle.core.approval import Question
+from treadle.core.branch_join import join
 from treadle.core.chat.guards import JUDGES
 from treadle.core.chat.moves import ENTER, Enter, build_request
 from treadle.core.chat.states import (
@@ -51,7 +52,6 @@ from treadle.core.config import AgentConfig
 from treadle.core.conversation import Conversation
 from treadle.core.events import AgentEvent, ApprovalDecided, CompactionRequested, name_of
 from treadle.core.executions import as_run, asked_anew, without_yes
-from treadle.core.joining import join
 from treadle.core.machine import Retry
 from treadle.core.messages import Message, ToolCall
 from treadle.core.tools import Status, ToolExecutionStatus

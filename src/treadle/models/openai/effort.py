@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from treadle.core.llm import Reasoning
-from treadle.models.naming import family_name
+from treadle.models.model_names import family_name
 
 EFFORT: Final[Mapping[Reasoning, str]] = {
     "off": "none",

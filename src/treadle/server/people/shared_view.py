@@ -19,7 +19,7 @@ from treadle.api.marks import Mark
 from treadle.core.messages import NOTE, Message
 from treadle.exchange.page import to_page
 from treadle.exchange.story import Called, Item, Said, Story, Turn
-from treadle.models.prices.words import describe_usage
+from treadle.models.prices.usage_text import describe_usage
 from treadle.server.data import schema
 from treadle.server.data.folding import FOLDS, fold_at
 from treadle.server.problems import Refusal, not_found

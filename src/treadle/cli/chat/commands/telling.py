@@ -62,14 +62,14 @@ def _sync(chat: Chat) -> str:
 
 
 def _used(chat: Chat) -> str:
-    from treadle.models.prices.words import describe_usage
+    from treadle.models.prices.usage_text import describe_usage
 
     assert chat.sessions.session is not None
     return describe_usage(chat.sessions.session.usage)
 
 
 async def _cost(chat: Chat, _: str) -> None:
-    from treadle.models.prices.words import describe_usage
+    from treadle.models.prices.usage_text import describe_usage
 
     session = chat.sessions.session
     if session is None:
