@@ -20,7 +20,7 @@ from server.databases import Postgres, new_folder
 from server.people import People, populate
 from server.test_server_docs import TEXT
 from treadle.server.data.database import Database
-from treadle.server.data.folding import FOLDS
+from treadle.server.data.fold_cache import FOLDS
 
 NAME: Final = "treadle"
 """The database, as the commands name it."""

@@ -13,7 +13,7 @@ from server.chains import Chain, chain, document, kept, push, refused, rows_of, 
 from server.people import People
 from treadle.api.codes import Code
 from treadle.server.data import schema
-from treadle.server.data.folding import FOLDS
+from treadle.server.data.fold_cache import FOLDS
 from treadle.server.kept import threads
 from treadle.thread.branches import flat
 from treadle.thread.facts import Base, Merged, Renamed, Scrubbed, Shared

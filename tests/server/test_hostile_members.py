@@ -13,12 +13,12 @@ from server.chains import chain, push, thread_id
 from server.people import People
 from treadle.api.codes import Code
 from treadle.core.messages import Message
-from treadle.server.data.folding import FOLDS, fold_at
+from treadle.server.data.fold_cache import FOLDS, fold_at
 from treadle.server.data.schema import records
 from treadle.server.kept import threads
 from treadle.server.people import shared_view
 from treadle.server.problems import Refusal
-from treadle.server.search import listing
+from treadle.server.search import thread_lists
 from treadle.thread.facts import GitObserved, Renamed, Tagged
 from treadle.thread.model import AgentStateSnapshot, ConversationSnapshot, Thread
 
@@ -32,7 +32,7 @@ LONG = "\x01" * 20_000
 
 def line_of(people: People) -> bytes:
     with people.reading("member") as context:
-        (line,) = listing.page(context).threads
+        (line,) = thread_lists.page(context).threads
     return msgspec.json.encode(line)
 
 

@@ -16,8 +16,8 @@ from server.databases import Postgres
 from thread.journals import ID
 from treadle.errors import ConfigError
 from treadle.server.data.database import Database
-from treadle.server.data.migrating import migrate
 from treadle.server.data.schema import metadata, records, threads
+from treadle.server.data.schema_migration import migrate
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -16,7 +16,7 @@ from server.people import People
 from server.running import Reply, Running
 from thread.journals import HEADER, write
 from treadle.api.marks import Mark
-from treadle.server.data.folding import FOLDS
+from treadle.server.data.fold_cache import FOLDS
 from treadle.thread.facts import GitObserved, Shared
 
 BLOB: Final = b"a large output"

@@ -33,7 +33,7 @@ from treadle.api.codes import Code
 from treadle.api.marks import Mark
 from treadle.core.llm import Usage
 from treadle.server.data import schema
-from treadle.server.data.folding import FOLDS
+from treadle.server.data.fold_cache import FOLDS
 from treadle.server.kept import threads
 from treadle.server.problems import Refusal
 from treadle.thread.facts import (

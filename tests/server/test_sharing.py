@@ -22,7 +22,7 @@ from treadle.core.messages import Message, Native, OpaquePart
 from treadle.server.context import Context
 from treadle.server.data import schema
 from treadle.server.data.database import Database
-from treadle.server.data.folding import FOLDS
+from treadle.server.data.fold_cache import FOLDS
 from treadle.server.kept import threads
 from treadle.server.people import sharing
 from treadle.server.people.times import later

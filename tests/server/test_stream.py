@@ -19,7 +19,7 @@ from treadle.api.types import NewToken, ThreadHead
 from treadle.server.context import Principal
 from treadle.server.http.settings import ServerConfig
 from treadle.server.http.stream import Changes, Look
-from treadle.server.kept.watching import News, Told
+from treadle.server.kept.news import News, Told
 from treadle.server.people import accounts, tokens
 from treadle.server.people.access import Life, Place
 from treadle.server.problems import Refusal

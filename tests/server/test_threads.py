@@ -19,7 +19,7 @@ from treadle.api.types import NewShare, ThreadHead
 from treadle.core.events import ToolCompleted
 from treadle.core.tools import BlobRef
 from treadle.server.data import schema
-from treadle.server.data.folding import FOLDS
+from treadle.server.data.fold_cache import FOLDS
 from treadle.server.kept import threads
 from treadle.server.people import sharing, support
 from treadle.server.problems import Refusal

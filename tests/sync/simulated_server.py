@@ -25,11 +25,11 @@ from treadle.server import search
 from treadle.server.context import Context
 from treadle.server.data import schema
 from treadle.server.data.database import Database
-from treadle.server.data.folding import FOLDS
+from treadle.server.data.fold_cache import FOLDS
 from treadle.server.kept import threads
 from treadle.server.people import accounts
 from treadle.server.problems import Refusal
-from treadle.server.search.keeping import texts
+from treadle.server.search.text_index import texts
 
 HEADS_MAX: Final = 5
 """Small, so that a client has to ask several times."""

@@ -20,10 +20,10 @@ from treadle.api.types import SearchHit
 from treadle.core.messages import Message
 from treadle.server import search
 from treadle.server.problems import Refusal
-from treadle.server.search import finding
-from treadle.server.search.finding import score_of
+from treadle.server.search import ranking
 from treadle.server.search.query import TEXT_LENGTH_MAX
-from treadle.server.search.words import cleaned, words_of
+from treadle.server.search.ranking import score_of
+from treadle.server.search.tokenizer import cleaned, words_of
 from treadle.thread.codec import Entry
 from treadle.thread.facts import Annotated, GitObserved, Renamed, Tagged
 from treadle.thread.model import AgentStateSnapshot, ConversationSnapshot, Thread, ThreadMetadata
@@ -132,9 +132,9 @@ def test_a_search_for_too_much_ends_and_says_so(
     people: People, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The bound is far lower here, so that it is reached."""
-    monkeypatch.setattr(finding, "STEP_COUNT", 1)
-    monkeypatch.setattr(finding, "STEP_ROUNDS_MAX", 1)
-    monkeypatch.setattr(finding, "TIMEOUT_MS", 1)
+    monkeypatch.setattr(ranking, "STEP_COUNT", 1)
+    monkeypatch.setattr(ranking, "STEP_ROUNDS_MAX", 1)
+    monkeypatch.setattr(ranking, "TIMEOUT_MS", 1)
     words = " ".join(f"w{number}" for number in range(2000))
     add(people, 1, [said(words) for _ in range(60)])
     many = " ".join(["w* -x*"] * 32)

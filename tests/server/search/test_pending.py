@@ -21,8 +21,8 @@ from server.serving import Served
 from treadle.server import search
 from treadle.server.data.database import Database
 from treadle.server.kept import threads
-from treadle.server.search import pending
-from treadle.server.search.keeping import texts
+from treadle.server.search import pending_texts
+from treadle.server.search.text_index import texts
 from treadle.thread.facts import Scrubbed
 from treadle.thread.record import scan
 
@@ -82,7 +82,7 @@ def test_a_long_push_is_taken_in_by_pieces(people: People, monkeypatch: pytest.M
     words = [f"flower{number}" for number in range(12)]
     one = journal(1, *words)
     send(people, one)
-    monkeypatch.setattr(pending, "SIZE_MAX", len(one.data) // 5)
+    monkeypatch.setattr(pending_texts, "SIZE_MAX", len(one.data) // 5)
     assert index_all(people.database) > 4
     send(people, journal(2, *words).upto(9))
     send(people, journal(2, *words), journal(2, *words).upto(9).mark)
@@ -98,14 +98,14 @@ def test_who_finds_another_at_work_takes_what_is_free_and_keeps_the_order(
     of_postgresql: People, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     people = of_postgresql
-    monkeypatch.setattr(pending, "ROW_COUNT", 1)
+    monkeypatch.setattr(pending_texts, "ROW_COUNT", 1)
     one, other = journal(1, "rose", "tulip"), journal(2, "aster")
     send(people, one.upto(3))
     send(people, one, one.upto(3).mark)
     send(people, other)
     with people.database.write() as first:
         assert search.index_some(first)
-        monkeypatch.setattr(pending, "ROW_COUNT", 10)
+        monkeypatch.setattr(pending_texts, "ROW_COUNT", 10)
         assert people.database.run(search.index_some, is_write=True)
         assert not people.database.run(search.index_some, is_write=True)
         assert {row[0] for row in rows(people)} == {other.thread}

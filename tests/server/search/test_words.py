@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.server.search.keeping import (
+from treadle.server.search.query import PHRASE_LENGTH_MAX
+from treadle.server.search.text_index import (
     PART_LENGTH_MAX,
     PART_WORDS_MAX,
     REPEATS_MAX,
     parts_of,
     vector_of,
 )
-from treadle.server.search.query import PHRASE_LENGTH_MAX
-from treadle.server.search.words import COMMIT_SIGN, WORD_LENGTH_MAX, cleaned, words_of
+from treadle.server.search.tokenizer import COMMIT_SIGN, WORD_LENGTH_MAX, cleaned, words_of
 from treadle.thread.search_texts import Kind
 
 

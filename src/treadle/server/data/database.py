@@ -21,8 +21,8 @@ from sqlalchemy.pool import QueuePool
 from treadle.errors import ConfigError, StoreError
 from treadle.server.data import round_trips
 from treadle.server.data.failures import AgainError, told, unavailable
-from treadle.server.data.migrating import migrate, state_of
 from treadle.server.data.round_trips import Question
+from treadle.server.data.schema_migration import migrate, state_of
 from treadle.server.problems import Refusal
 from treadle.store.write_ahead import set_journal_mode
 

@@ -22,9 +22,9 @@ from treadle.server.http.limits import Rates, Room
 from treadle.server.http.metrics import Metrics
 from treadle.server.http.settings import ServerConfig
 from treadle.server.http.stream import Changes
-from treadle.server.kept import watching
+from treadle.server.kept import news
 from treadle.server.kept.feed import newest_change
-from treadle.server.kept.watching import News
+from treadle.server.kept.news import News
 from treadle.server.people import tokens
 from treadle.server.problems import Refusal, unauthorized
 
@@ -202,7 +202,7 @@ class Services:
         return newest_change(Context(db, ANYBODY, self.now()))
 
     async def _news(self, after: int | None, token_ids: Collection[int]) -> News:
-        return await self.look(lambda db: watching.look(db, self.now(), after, token_ids))
+        return await self.look(lambda db: news.look(db, self.now(), after, token_ids))
 
     def context(self, db: Connection, bearer: str | None, *, is_open: bool = False) -> Context:
         """Who asks, as this transaction sees it.

@@ -28,7 +28,7 @@ from treadle.api.types import ThreadHead
 from treadle.server.context import Principal
 from treadle.server.http import logs
 from treadle.server.http.settings import ServerConfig
-from treadle.server.kept.watching import NEW_MAX, News
+from treadle.server.kept.news import NEW_MAX, News
 from treadle.server.people.access import Place, hears
 from treadle.server.problems import Refusal
 

@@ -15,7 +15,7 @@ from sqlalchemy import Row, delete, select, update
 
 from treadle.api.marks import Mark
 from treadle.server.context import Context
-from treadle.server.data.folding import (
+from treadle.server.data.fold_cache import (
     FOLDS,
     Folded,
     begun,

@@ -17,7 +17,7 @@ from treadle.api.marks import Mark
 from treadle.api.types import ThreadHead
 from treadle.server import search
 from treadle.server.context import Context, Verb
-from treadle.server.data.folding import (
+from treadle.server.data.fold_cache import (
     FOLDS,
     Folded,
     base_is_missing,

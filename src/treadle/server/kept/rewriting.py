@@ -16,7 +16,7 @@ from treadle.api.types import ThreadHead
 from treadle.server import search
 from treadle.server.context import Context, Verb
 from treadle.server.data.database import truncates_the_log
-from treadle.server.data.folding import FOLDS, begun, has_mark, lines_between, record_of
+from treadle.server.data.fold_cache import FOLDS, begun, has_mark, lines_between, record_of
 from treadle.server.data.schema import (
     blobs,
     documents,

@@ -10,7 +10,7 @@ from sqlalchemy import Row, update
 from treadle.api.marks import Mark
 from treadle.api.types import SupportAccess, ThreadHead
 from treadle.server.context import Context, Verb
-from treadle.server.data.folding import FOLDS, fold_at, has_mark, lines_between, mark_at
+from treadle.server.data.fold_cache import FOLDS, fold_at, has_mark, lines_between, mark_at
 from treadle.server.data.schema import threads
 from treadle.server.kept.documents import (
     check_if_expected,

@@ -21,7 +21,7 @@ from treadle.exchange.page import to_page
 from treadle.exchange.story import Called, Item, Said, Story, Turn
 from treadle.models.prices.usage_text import describe_usage
 from treadle.server.data import schema
-from treadle.server.data.folding import FOLDS, fold_at
+from treadle.server.data.fold_cache import FOLDS, fold_at
 from treadle.server.problems import Refusal, not_found
 from treadle.thread.model import AgentStateSnapshot, Thread, ThreadMetadata
 from treadle.thread.safe_text import legible

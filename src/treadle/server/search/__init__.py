@@ -6,9 +6,9 @@ only keeps lists of words and says which rows hold some of them.
 
 from __future__ import annotations
 
-from treadle.server.search.finding import find
-from treadle.server.search.keeping import forget, index, index_document
-from treadle.server.search.pending import index_later, index_some, is_pending, newest_pending
+from treadle.server.search.pending_texts import index_later, index_some, is_pending, newest_pending
+from treadle.server.search.ranking import find
+from treadle.server.search.text_index import forget, index, index_document
 
 __all__ = [
     "find",

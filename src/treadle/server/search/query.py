@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from treadle.api.codes import Code
 from treadle.server.problems import Refusal
-from treadle.server.search.words import COMMIT_SIGN, cleaned, words_of
+from treadle.server.search.tokenizer import COMMIT_SIGN, cleaned, words_of
 from treadle.store.index.search import HEX_DIGITS_MIN, ID_DIGITS_MIN, TERM_COUNT_MAX
 
 TEXT_LENGTH_MAX: Final = 4096

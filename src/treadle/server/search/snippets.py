@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, TypeAlias
 
 from treadle.server.search.query import Phrase, Query
-from treadle.server.search.words import COMMIT_SIGN, Word, words_of
+from treadle.server.search.tokenizer import COMMIT_SIGN, Word, words_of
 
 SNIPPET_WORDS: Final = 20
 WORDS_BEFORE: Final = 5

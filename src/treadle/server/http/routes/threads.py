@@ -18,15 +18,15 @@ from treadle.api.types import (
 from treadle.server import search
 from treadle.server.http.endpoints import JSON, Answer, Asked, Base, Endpoint
 from treadle.server.kept import threads
-from treadle.server.search import listing
+from treadle.server.search import thread_lists
 from treadle.thread.facts import Visibility
 from treadle.thread.model import Thread
 
 _THREAD: Final = "/api/threads/{thread_id}"
 
-_Text = Annotated[str, Meta(max_length=listing.VALUE_LENGTH_MAX)]
-_Limit = Annotated[int, Meta(ge=1, le=listing.LIMIT_MAX)]
-_Offset = Annotated[int, Meta(ge=0, le=listing.OFFSET_MAX)]
+_Text = Annotated[str, Meta(max_length=thread_lists.VALUE_LENGTH_MAX)]
+_Limit = Annotated[int, Meta(ge=1, le=thread_lists.LIMIT_MAX)]
+_Offset = Annotated[int, Meta(ge=0, le=thread_lists.OFFSET_MAX)]
 _Moment = Annotated[Time, Meta(extra_json_schema={"format": "date-time"})]
 _Flag = Literal["true", "false"]
 
@@ -34,13 +34,13 @@ _Flag = Literal["true", "false"]
 class ListQuery(Struct, frozen=True, forbid_unknown_fields=True):
     """Which threads, and which page of them; what is left out does not matter."""
 
-    limit: _Limit = listing.LIMIT_DEFAULT
+    limit: _Limit = thread_lists.LIMIT_DEFAULT
     offset: _Offset = 0
     workspace: _Text | UnsetType = UNSET
     branch: _Text | UnsetType = UNSET
     commit: Annotated[str, Meta(pattern="^[0-9a-fA-F]{1,64}$")] | UnsetType = UNSET
     repo: _Text | UnsetType = UNSET
-    tag: Annotated[tuple[_Text, ...], Meta(max_length=listing.TAG_COUNT_MAX)] = ()
+    tag: Annotated[tuple[_Text, ...], Meta(max_length=thread_lists.TAG_COUNT_MAX)] = ()
     state: _Text | UnsetType = UNSET
     owner: _Text | UnsetType = UNSET
     visibility: Visibility | UnsetType = UNSET
@@ -55,9 +55,9 @@ class ListQuery(Struct, frozen=True, forbid_unknown_fields=True):
 class SearchQuery(Struct, frozen=True, forbid_unknown_fields=True):
     """What is looked for, as `treadle search` takes it."""
 
-    q: Annotated[str, Meta(min_length=1, max_length=listing.VALUE_LENGTH_MAX)]
+    q: Annotated[str, Meta(min_length=1, max_length=thread_lists.VALUE_LENGTH_MAX)]
     workspace: _Text | UnsetType = UNSET
-    limit: _Limit = listing.LIMIT_DEFAULT
+    limit: _Limit = thread_lists.LIMIT_DEFAULT
     offset: _Offset = 0
 
 
@@ -79,8 +79,8 @@ def _list(asked: Asked) -> Answer:
         for name, value in structs.asdict(asked.query).items()
         if value is not UNSET and name not in ("limit", "offset")
     }
-    filters = listing.filters_of(given)
-    return Answer(listing.page(asked.context, filters, asked.query.limit, asked.query.offset))
+    filters = thread_lists.filters_of(given)
+    return Answer(thread_lists.page(asked.context, filters, asked.query.limit, asked.query.offset))
 
 
 def _search(asked: Asked) -> Answer:

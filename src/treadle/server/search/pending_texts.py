@@ -15,10 +15,10 @@ from typing import Any, Final
 from sqlalchemy import Connection, Row, delete, func, insert, select, update
 from sqlalchemy import text as sql
 
-from treadle.server.data.folding import lines_between, record_of
+from treadle.server.data.fold_cache import lines_between, record_of
 from treadle.server.data.round_trips import insert_later
 from treadle.server.data.schema import records
-from treadle.server.search.keeping import index, pending
+from treadle.server.search.text_index import index, pending
 from treadle.thread.record import Record
 
 ROW_COUNT: Final = 200

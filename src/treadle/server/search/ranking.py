@@ -33,10 +33,10 @@ from treadle.server.context import Context, Verb
 from treadle.server.data.schema import threads
 from treadle.server.people import access
 from treadle.server.problems import Refusal
-from treadle.server.search.keeping import PLACE_SHIFT, texts
-from treadle.server.search.listing import check_page, in_workspace, lines, threads_with_id
 from treadle.server.search.query import Query, in_fts5, in_tsquery, parse
 from treadle.server.search.snippets import snippet_of
+from treadle.server.search.text_index import PLACE_SHIFT, texts
+from treadle.server.search.thread_lists import check_page, in_workspace, lines, threads_with_id
 from treadle.store.index.search import WEIGHTS
 from treadle.thread.search_texts import Kind
 

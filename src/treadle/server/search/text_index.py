@@ -18,7 +18,7 @@ from sqlalchemy import Column, Connection, Integer, MetaData, Table, func, selec
 from treadle.server.data.round_trips import insert_later
 from treadle.server.data.schema import Number, Plain
 from treadle.server.search.query import PHRASE_LENGTH_MAX
-from treadle.server.search.words import COMMIT_SIGN, Word, cleaned, words_of
+from treadle.server.search.tokenizer import COMMIT_SIGN, Word, cleaned, words_of
 from treadle.thread.model import Thread
 from treadle.thread.record import Record
 from treadle.thread.search_texts import Kind, Text, texts_of, texts_of_message
