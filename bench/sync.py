@@ -232,7 +232,7 @@ def _one_more_turn(served: Served, folder: Path) -> list[Row]:
     from treadle.sync.credentials import Account
     from treadle.sync.cursors import Cursors
     from treadle.sync.engine import Engine
-    from treadle.sync.pending import Pending
+    from treadle.sync.send_queue import Pending
 
     home = folder / "home"
     store = LocalStore(Places(home / "data", home / "state", home / "config"))

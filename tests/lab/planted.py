@@ -25,7 +25,7 @@ from treadle.core.tools import BlobRef, EffectClass, Status
 from treadle.runtime.driver import Driver
 from treadle.runtime.rounds import Round
 from treadle.runtime.session import Session
-from treadle.store import journal, local, reading
+from treadle.store import journal, local
 from treadle.store.adoption_marks import Adopted
 from treadle.store.blobs import Blobs
 from treadle.store.disk import Disk, PosixDisk

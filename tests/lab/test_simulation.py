@@ -17,7 +17,6 @@ from lab.layers import SEED
 from lab.planted import plant
 from lab.simulation import ACTIONS, STEP_COUNT, Simulation, Violation
 from treadle.core.conversation import Conversation, View
-from treadle.store import reading
 from treadle.store.local import LocalStore
 from treadle.store.writer import ThreadWriter
 from treadle.thread import snapshot as snapshot_module

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from core.samples import said
 from store.shelf import CREATOR, Shelf, fill
 from treadle.errors import DamagedJournalError, UnknownThreadError
-from treadle.store.following import KNOWN_COUNT_MAX, Change, Follower
+from treadle.store.thread_follower import KNOWN_COUNT_MAX, Change, Follower
 from treadle.thread.facts import Recovered
 from treadle.thread.record import Head, Record, encode_batch, scan
 

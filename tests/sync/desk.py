@@ -18,12 +18,12 @@ from treadle.api.marks import Mark
 from treadle.api.types import Heads, Me, ThreadHead
 from treadle.errors import RemoteConflictError, RemoteRefusedError, RemoteUnavailableError
 from treadle.store.local import LocalStore
-from treadle.store.reading import apply_records, header_of
 from treadle.store.record_adoption import lines_of
+from treadle.store.thread_reader import apply_records, header_of
 from treadle.sync.cursors import Cursors
 from treadle.sync.engine import Engine
-from treadle.sync.pending import Pending
 from treadle.sync.ports import Remote, Sendable
+from treadle.sync.send_queue import Pending
 from treadle.thread.branches import branch_through
 from treadle.thread.codec import Entry
 from treadle.thread.facts import Scrubbed

@@ -11,8 +11,8 @@ from treadle.store.local import LocalStore
 from treadle.sync.context import OnConflict
 from treadle.sync.cursors import Cursors
 from treadle.sync.engine import Engine
-from treadle.sync.pending import Pending
 from treadle.sync.ports import Remote
+from treadle.sync.send_queue import Pending
 
 SERVER: Final = "http://server"
 USER: Final = "owner"

@@ -15,7 +15,7 @@ from treadle.store.local import LocalStore
 from treadle.sync.background import Background
 from treadle.sync.cursors import Cursors
 from treadle.sync.engine import Engine
-from treadle.sync.pending import Pending
+from treadle.sync.send_queue import Pending
 
 WAIT_S = 60.0
 

@@ -15,7 +15,7 @@ from treadle.errors import RemoteRefusedError
 from treadle.store.send_lock import set_private
 from treadle.store.upkeep.trash import Trash
 from treadle.sync.engine import Engine
-from treadle.sync.pending import State
+from treadle.sync.send_queue import State
 from treadle.thread.branches import known_in
 from treadle.thread.facts import Annotated, PrivacySet, Renamed
 from treadle.thread.record import scan

@@ -30,8 +30,8 @@ from treadle.sync.client import HttpRemote
 from treadle.sync.context import Report
 from treadle.sync.credentials import Account
 from treadle.sync.cursors import Cursors
-from treadle.sync.pending import Pending
 from treadle.sync.read_ahead import AHEAD, ReadAhead
+from treadle.sync.send_queue import Pending
 from treadle.thread.facts import Configured
 from treadle.thread.record import scan
 

@@ -13,9 +13,9 @@ from store.shelf import Shelf
 from treadle.api.marks import Mark
 from treadle.errors import StorageBusyError
 from treadle.store.disk import PosixDisk
-from treadle.sync import pending as pending_file
+from treadle.sync import send_queue as pending_file
 from treadle.sync.cursors import OUTPUT_COUNT_MAX, Cursor, Cursors, Missing
-from treadle.sync.pending import (
+from treadle.sync.send_queue import (
     CONFLICT_COUNT_MAX,
     ERROR_LENGTH_MAX,
     LOCK_TRIES,

@@ -14,7 +14,7 @@ from sync.test_engine import machines, pair
 from treadle.store.branch_archive import kept_branches
 from treadle.store.upkeep.scrub import scrub
 from treadle.sync import conflicts, shareable
-from treadle.sync.comparing import shown_again
+from treadle.sync.journal_comparison import shown_again
 from treadle.sync.refusals import scrubbed_there, too_large_to_replace
 from treadle.thread.branches import event_of, flat
 from treadle.thread.codec import encode_entry

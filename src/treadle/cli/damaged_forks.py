@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from treadle.errors import DamagedJournalError, UnknownThreadError
 from treadle.store.local import LocalStore
-from treadle.store.reading import LoadedThread, header_of
+from treadle.store.thread_reader import LoadedThread, header_of
 
 
 def what_is_left(

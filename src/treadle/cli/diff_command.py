@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from treadle.store.local import LocalStore
-    from treadle.store.reading import LoadedThread
+    from treadle.store.thread_reader import LoadedThread
     from treadle.workspace.files.entries import Touched
     from treadle.workspace.files.states import FileStates
 

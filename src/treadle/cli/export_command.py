@@ -144,7 +144,7 @@ def _parts(store: LocalStore, thread_id: str, version: int | None) -> list[Part]
     from treadle.errors import UnknownThreadError
     from treadle.exchange.journals import part_of
     from treadle.store.journal import told_as
-    from treadle.store.reading import header_of
+    from treadle.store.thread_reader import header_of
 
     parts: list[Part] = []
     wanted: tuple[str, int | None] | None = (thread_id, version)

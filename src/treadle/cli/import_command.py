@@ -269,7 +269,7 @@ class _Importer:
         from treadle.errors import UsageError
         from treadle.exchange.journals import part_of
         from treadle.exchange.session_files import TREADLE
-        from treadle.store.reading import header_of
+        from treadle.store.thread_reader import header_of
         from treadle.thread.record import Condition
 
         part = part_of(data)

@@ -118,7 +118,7 @@ def _remove(store: LocalStore, account: Account, sent: Sequence[str]) -> int:
     """Have the server remove it now; what cannot be done now waits. The exit code."""
     from treadle.cli import exit_codes
     from treadle.cli.sync_engine import open_engine
-    from treadle.sync.pending import Pending
+    from treadle.sync.send_queue import Pending
     from treadle.thread.safe_text import legible
 
     # Noted before the first attempt, so that it is known to wait whatever becomes of that.

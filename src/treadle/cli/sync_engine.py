@@ -15,7 +15,7 @@ from treadle.sync.context import Looks, Progress
 from treadle.sync.credentials import Account
 from treadle.sync.cursors import Cursors
 from treadle.sync.engine import Engine
-from treadle.sync.pending import Pending
+from treadle.sync.send_queue import Pending
 
 FETCHES_AT_A_TIME: Final = 8
 """As many as there are connections: most of a fetch is waiting for the disk and the network."""

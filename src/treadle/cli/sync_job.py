@@ -25,8 +25,8 @@ from treadle.store.local import LocalStore
 from treadle.sync.context import OnConflict, Problem, Report
 from treadle.sync.credentials import Account, needed_account
 from treadle.sync.cursors import Cursors
-from treadle.sync.pending import Conflict, Entry, Pending
 from treadle.sync.refusals import LOST_SCRUB
+from treadle.sync.send_queue import Conflict, Entry, Pending
 from treadle.sync.status import Status, standing
 from treadle.thread.facts import Shared
 from treadle.thread.model import ThreadSummary

@@ -11,7 +11,7 @@ from treadle.thread.fold import ThreadFold
 
 if TYPE_CHECKING:
     from treadle.store.local import LocalStore
-    from treadle.sync.pending import Entry
+    from treadle.sync.send_queue import Entry
 
 
 def synced_line(store: LocalStore, fold: ThreadFold) -> str:
@@ -30,7 +30,7 @@ def synced_line(store: LocalStore, fold: ThreadFold) -> str:
 
 def _line(store: LocalStore, account: Account, fold: ThreadFold) -> str:
     from treadle.sync.cursors import Cursors
-    from treadle.sync.pending import Pending
+    from treadle.sync.send_queue import Pending
 
     thread_id = fold.header.thread
     disk = store.folders.disk

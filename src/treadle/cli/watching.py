@@ -15,10 +15,10 @@ from treadle.cli.record_narration import Line, Narrator
 from treadle.cli.render import printable
 from treadle.cli.streaming_output import Growing
 from treadle.core.events import LlmEvent
-from treadle.store.following import Change, Follower
 from treadle.store.lease import Holder
 from treadle.store.live import read_live
 from treadle.store.local import LocalStore
+from treadle.store.thread_follower import Change, Follower
 from treadle.thread.codec import UnknownEntryError, decode_entry
 from treadle.thread.record import Record
 

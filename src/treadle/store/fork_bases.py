@@ -14,7 +14,7 @@ from treadle.errors import DamagedJournalError, StorageBusyError, UnknownThreadE
 from treadle.store.branch_archive import journal_with, merged_branch
 from treadle.store.folders import JOURNAL, LOCK, Folders
 from treadle.store.journal import Reading, told_as
-from treadle.store.reading import header_of
+from treadle.store.thread_reader import header_of
 from treadle.thread.facts import Base, ThreadCreated
 from treadle.thread.record import Record
 

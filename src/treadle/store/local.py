@@ -29,7 +29,7 @@ from treadle.store.journal import Journal, cut_torn_tail, settle, told_as
 from treadle.store.lease import Holder, find_holder, take_lock, this_process
 from treadle.store.outputs import Outputs
 from treadle.store.paths import Places
-from treadle.store.reading import LoadedThread, Reader, header_of
+from treadle.store.thread_reader import LoadedThread, Reader, header_of
 from treadle.store.writer import ThreadWriter
 from treadle.thread.codec import Entry, Event, UnknownEntryError, decode_entry, encode_entry
 from treadle.thread.facts import FORMAT_VERSION, Base, Recovered, ThreadCreated

@@ -5,7 +5,7 @@ from __future__ import annotations
 from treadle.core.events import ToolCompleted
 from treadle.core.tools import BlobRef
 from treadle.store.blobs import Blobs
-from treadle.store.reading import Reader, header_of
+from treadle.store.thread_reader import Reader, header_of
 from treadle.thread.branches import entries_of
 from treadle.thread.codec import UnknownEntryError, decode_entry
 from treadle.thread.facts import Merged

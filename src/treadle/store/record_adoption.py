@@ -18,7 +18,7 @@ from treadle.store.drafts import drafts_of, remove_drafts, replace_file
 from treadle.store.folders import JOURNAL, SNAPSHOT
 from treadle.store.journal import cut_torn_tail, settle, told_as
 from treadle.store.local import LocalStore
-from treadle.store.reading import Reader, header_of
+from treadle.store.thread_reader import Reader, header_of
 from treadle.thread.codec import UnknownEntryError
 from treadle.thread.fold import ThreadFold
 from treadle.thread.record import Condition, Head, Record, scan

@@ -6,7 +6,7 @@ from treadle.errors import UsageError
 from treadle.store.drafts import replace_file
 from treadle.store.folders import JOURNAL
 from treadle.store.local import LocalStore
-from treadle.store.reading import Reader, header_of
+from treadle.store.thread_reader import Reader, header_of
 from treadle.thread.record import Condition, scan
 
 

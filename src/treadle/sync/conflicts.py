@@ -22,7 +22,6 @@ from treadle.errors import (
     UsageError,
 )
 from treadle.store.branch_archive import keep_branch
-from treadle.store.reading import Reader, apply_records
 from treadle.store.record_adoption import (
     Opened,
     append,
@@ -32,16 +31,17 @@ from treadle.store.record_adoption import (
     replace_journal,
     writes_of,
 )
+from treadle.store.thread_reader import Reader, apply_records
 from treadle.store.upkeep.scrubbed_elsewhere import cleaned, replace_scrubbed
 from treadle.store.upkeep.text_scan import Remains
 from treadle.store.upkeep.trash import Trash
-from treadle.sync.comparing import Compared, Relation, compare, digest, shown_again
 from treadle.sync.context import Kit, OnConflict
 from treadle.sync.cursors import Cursor
+from treadle.sync.journal_comparison import Compared, Relation, compare, digest, shown_again
 from treadle.sync.latest_facts import with_latest_facts
 from treadle.sync.outputs import fetch_outputs
-from treadle.sync.pending import Conflict, State
 from treadle.sync.refusals import scrubbed_there
+from treadle.sync.send_queue import Conflict, State
 from treadle.sync.shareable import spoken_of
 from treadle.sync.survey import scrubbed
 from treadle.thread.branches import events_by_id, known_in

@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from treadle.store.local import LocalStore
 from treadle.sync.cursors import Cursors
-from treadle.sync.pending import Conflict, Pending
 from treadle.sync.ports import Remote
+from treadle.sync.send_queue import Conflict, Pending
 
 Looks: TypeAlias = Callable[[Iterable[bytes]], list[str]]
 """(what is about to leave) -> what secrets were found in it, in words that hold none of them."""

@@ -19,9 +19,9 @@ from treadle.sync.context import Kit, Looks, OnConflict, Progress, Report, Told
 from treadle.sync.cursors import Cursors
 from treadle.sync.heads import news
 from treadle.sync.outputs import look_again
-from treadle.sync.pending import Pending, State
 from treadle.sync.ports import Remote
 from treadle.sync.pushing import refuse_secrets
+from treadle.sync.send_queue import Pending, State
 from treadle.sync.shareable import shareable
 from treadle.sync.status import Status, all_known, standing
 from treadle.sync.survey import Survey, Wish

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from treadle.sync.context import Kit, Problem, Told
-from treadle.sync.pending import Entry, Parking, Sending
+from treadle.sync.send_queue import Entry, Parking, Sending
 from treadle.thread.record import Head
 
 

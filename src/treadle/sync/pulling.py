@@ -17,7 +17,7 @@ from treadle.errors import (
     TreadleError,
     UnknownThreadError,
 )
-from treadle.store.reading import header_of
+from treadle.store.thread_reader import header_of
 from treadle.sync.conflicts import settle_place
 from treadle.sync.context import Kit
 from treadle.sync.cursors import Cursor

@@ -28,9 +28,9 @@ from treadle.errors import (
 from treadle.store.folders import LOCK
 from treadle.store.journal import settle, stands_on, told_as
 from treadle.store.local import LocalStore
-from treadle.store.reading import LoadedThread, header_of
 from treadle.store.record_adoption import lines_of, writes_of
 from treadle.store.send_lock import sending
+from treadle.store.thread_reader import LoadedThread, header_of
 from treadle.thread.outputs import outputs_of
 from treadle.thread.record import Condition, Head, Record, Scan, Scanner, scan
 

@@ -12,8 +12,8 @@ from treadle.store.local import LocalStore
 from treadle.sync.backoff import later
 from treadle.sync.cursors import Cursors
 from treadle.sync.decision import Here, Operation, decide
-from treadle.sync.pending import Conflict, Entry, Pending
 from treadle.sync.refusals import LOST_SCRUB
+from treadle.sync.send_queue import Conflict, Entry, Pending
 from treadle.sync.survey import Survey
 
 CONFLICT_TOLD_S: Final = 7 * 86_400

@@ -15,7 +15,7 @@ from treadle.store.journal import read_journal, stands_on, told_as
 from treadle.store.local import LocalStore
 from treadle.sync.cursors import Cursor
 from treadle.sync.decision import Facts, Here, Ours, Theirs
-from treadle.sync.pending import Entry
+from treadle.sync.send_queue import Entry
 from treadle.sync.shareable import Relatives, relatives
 from treadle.thread.codec import UnknownEntryError, decode_entry
 from treadle.thread.facts import Scrubbed

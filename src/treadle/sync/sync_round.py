@@ -30,21 +30,21 @@ from treadle.errors import (
     TreadleError,
     UnknownThreadError,
 )
-from treadle.sync.comparing import Relation
 from treadle.sync.conflicts import bring_together, forget_scrub, note_scrubbed
 from treadle.sync.context import Kit, OnConflict, Problem, Told
 from treadle.sync.cursors import Cursor
 from treadle.sync.decision import Here, Operation, decide
 from treadle.sync.failures import Notes
 from treadle.sync.heads import is_purged
-from treadle.sync.ordering import in_order
-from treadle.sync.pending import Conflict, Entry, Sending, with_conflict
+from treadle.sync.journal_comparison import Relation
 from treadle.sync.pulling import Taken, put_away, take_in
 from treadle.sync.pushing import push_all, refuse_secrets, replace_all, send_anew
 from treadle.sync.read_ahead import ReadAhead
 from treadle.sync.refusals import LOST_SCRUB, removed_with, why_refused
+from treadle.sync.send_queue import Conflict, Entry, Sending, with_conflict
 from treadle.sync.shareable import ShareableThread, shareable
 from treadle.sync.survey import Survey, Wish, end_of
+from treadle.sync.sync_order import in_order
 from treadle.thread.record import Head
 
 TRIES: Final = 5

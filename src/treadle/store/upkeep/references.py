@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from treadle.store.disk import Disk
 from treadle.store.journal import told_as
-from treadle.store.reading import header_of
+from treadle.store.thread_reader import header_of
 from treadle.thread.codec import UnknownEntryError
 from treadle.thread.record import scan
 

@@ -19,7 +19,7 @@ from treadle.store.drafts import replace_file
 from treadle.store.folders import JOURNAL
 from treadle.store.journal import told_as
 from treadle.store.local import LocalStore
-from treadle.store.reading import header_of
+from treadle.store.thread_reader import header_of
 from treadle.thread.codec import UnknownEntryError
 from treadle.thread.record import Condition
 

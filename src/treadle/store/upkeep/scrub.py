@@ -25,7 +25,7 @@ from treadle.store.folders import SNAPSHOT
 from treadle.store.journal import settle, told_as
 from treadle.store.live import forget_live
 from treadle.store.local import LocalStore
-from treadle.store.reading import apply_records, header_of
+from treadle.store.thread_reader import apply_records, header_of
 from treadle.store.upkeep.text_scan import Redact, Remains, change_bytes, change_lines
 from treadle.store.upkeep.trash import Trash
 from treadle.store.upkeep.unfinished import Sign, end_scrub, mark_scrub
