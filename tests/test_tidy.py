@@ -48,7 +48,9 @@ MAY_USE: Final = {
     "cli/checks.py": {"time"},  # how long a sync takes
     "cli/chat/chat.py": {"time"},  # the second of two signals
     "cli/chat/completions.py": {"time"},  # deadlines, and how long a list of files is fresh
-    "cli/chat/drawing.py": {"time"},  # frames, and who was typing when a question came up
+    "cli/chat/toolkit_application.py": {
+        "time"
+    },  # frames, and who was typing when a question came up
     "cli/chat/key_actions.py": {"time"},  # the second of two presses
     "cli/chat/writer.py": {"time"},  # how long a terminal has read nothing
     "cli/chat/plain_terminal.py": {"time"},  # how often is told what goes on

@@ -25,7 +25,7 @@ from treadle.core.tools import BlobRef, EffectClass, Status
 from treadle.runtime.driver import Driver
 from treadle.runtime.rounds import Round
 from treadle.runtime.session import Session
-from treadle.store import journal, local
+from treadle.store import journal, local, thread_reader
 from treadle.store.adoption_marks import Adopted
 from treadle.store.blobs import Blobs
 from treadle.store.disk import Disk, PosixDisk
@@ -80,7 +80,7 @@ def _snapshot_seal_not_verified() -> Patch:
         except (msgspec.DecodeError, UnicodeDecodeError):
             return None
 
-    return patch.object(reading, "decode_snapshot", decode)
+    return patch.object(thread_reader, "decode_snapshot", decode)
 
 
 def _acknowledged_before_written() -> Patch:

@@ -17,6 +17,7 @@ from lab.layers import SEED
 from lab.planted import plant
 from lab.simulation import ACTIONS, STEP_COUNT, Simulation, Violation
 from treadle.core.conversation import Conversation, View
+from treadle.store import thread_reader
 from treadle.store.local import LocalStore
 from treadle.store.writer import ThreadWriter
 from treadle.thread import snapshot as snapshot_module
@@ -86,7 +87,7 @@ def _snapshot_without_title() -> AbstractContextManager[Any]:
             fold.metadata = replace(fold.metadata, title=None)
         return fold
 
-    return patch.object(reading, "restore_fold", forgetful)
+    return patch.object(thread_reader, "restore_fold", forgetful)
 
 
 def _snapshot_without_hidden_spans() -> AbstractContextManager[Any]:

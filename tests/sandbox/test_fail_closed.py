@@ -17,7 +17,7 @@ import pytest
 from sandbox.boxes import BUBBLEWRAP, LANDLOCK, execute, ready, sandbox, text_of
 from sandbox.test_attack_plans import kept_text, script
 from sandbox.world import World, a_world, forget_template
-from treadle.tools.sandbox import box, places
+from treadle.tools.sandbox import box, folders
 
 NO_LANDLOCK: Final = b"".join(
     struct.pack("=HBBI", *line)
@@ -169,7 +169,7 @@ async def test_what_cannot_be_looked_at_stops_no_command(
         monkeypatch.setenv(variable, value)
     monkeypatch.setenv("PATH", f"{closed}/bin:{os.environ['PATH']}")
     monkeypatch.setattr(box, "SECRET_FILES", (*box.SECRET_FILES, f"{closed}/file"))
-    monkeypatch.setattr(places, "EMPTY", (*places.EMPTY, f"{closed}/home"))
+    monkeypatch.setattr(folders, "EMPTY", (*folders.EMPTY, f"{closed}/home"))
     closed.chmod(0)
     said = {}
     try:

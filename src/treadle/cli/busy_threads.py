@@ -10,7 +10,7 @@ import click
 from treadle.cli import exit_codes
 from treadle.cli.ask import is_somebody_there
 from treadle.cli.providers import CREATOR
-from treadle.cli.watching import watch
+from treadle.cli.thread_watch import watch
 from treadle.errors import ThreadBusyError
 from treadle.store.local import LocalStore
 from treadle.thread.fold import CHAT

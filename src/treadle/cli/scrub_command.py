@@ -166,8 +166,8 @@ def _scrub(
 ) -> int:
     """Do it, and tell it; the exit code."""
     from treadle.cli.exit_codes import DONE, FAILED, TRY_LATER, USAGE
+    from treadle.cli.file_state_scrub import StateRewriting
     from treadle.cli.server_replacement import fetch_first, replace_on_server
-    from treadle.cli.state_rewriting import StateRewriting
     from treadle.errors import UsageError
     from treadle.store.upkeep.text_scan import Remains, change_bytes
 
@@ -218,8 +218,8 @@ def _once_more(
 
     Another machine may have gone on with a thread meanwhile, and said it again.
     """
+    from treadle.cli.file_state_scrub import StateRewriting
     from treadle.cli.server_replacement import replace_on_server
-    from treadle.cli.state_rewriting import StateRewriting
     from treadle.store.upkeep.text_scan import change_bytes
 
     for is_last in (*[False] * AGAIN_COUNT_MAX, True):

@@ -30,7 +30,7 @@ def command(thread: str, since: int | None, is_kept: bool, as_json: bool) -> Non
     Ends when no process has the thread open any more, and says how it stands then; Ctrl-C ends it
     at once.
     """  # noqa: D301  click reads the backspace
-    from treadle.cli.watching import watch
+    from treadle.cli.thread_watch import watch
     from treadle.store.local import LocalStore
     from treadle.store.paths import Places
 

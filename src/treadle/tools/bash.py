@@ -21,8 +21,8 @@ from treadle import helper_programs
 from treadle.core.approval import Scope
 from treadle.core.tools import EffectClass, RiskLevel, ToolErrorKind
 from treadle.tools.danger.assess import assess
+from treadle.tools.danger.assessment import Danger
 from treadle.tools.danger.settings import Setting, settings_written
-from treadle.tools.danger.verdict import Danger
 from treadle.tools.failure import ToolFailure
 from treadle.tools.files import ABSENT, content_of
 from treadle.tools.output import Output

@@ -19,7 +19,7 @@ from treadle.tools.files import Written, content_of
 from treadle.tools.paths import Root
 from treadle.tools.registry import Arguments, ToolContext, ToolReturn
 from treadle.tools.run_files import runs_by_itself
-from treadle.tools.sandbox.steering import why_git_runs
+from treadle.tools.sandbox.git_includes import why_git_runs
 
 
 def risk_of_writing(arguments: Arguments) -> RiskLevel:

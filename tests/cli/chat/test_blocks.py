@@ -16,7 +16,7 @@ from rich.text import Text
 from cli.chat.recording import drawn
 from cli.chat.test_markdown import DOCUMENTS, LINES, split
 from processor_time import slow
-from treadle.cli.chat.block_rendering import printed
+from treadle.cli.chat.block_text import printed
 from treadle.cli.chat.blocks import question as questions
 from treadle.cli.chat.blocks.diffs import counts_of, diff_block
 from treadle.cli.chat.blocks.frames import Barred, Tight

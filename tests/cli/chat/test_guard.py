@@ -20,8 +20,8 @@ from treadle.cli.chat.choices import (
     STOOD_S,
     Choosing,
 )
-from treadle.cli.chat.drawing import ESC_S
 from treadle.cli.chat.ports import Choice
+from treadle.cli.chat.toolkit_application import ESC_S
 
 CHOICES = (
     Choice("y", "yes, this once"),

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.errors import FileStateError
-from treadle.workspace.files import capture, packing
+from treadle.workspace.files import capture, pack_writer
 from treadle.workspace.files.capture import Camera
 from treadle.workspace.files.entries import NOT_KEPT
 from treadle.workspace.files.large_folders import crowds_of
@@ -52,7 +52,7 @@ async def test_a_crowd_is_one_pack_that_holds_the_raw_bytes(tmp_path: Path, form
     repo = begun(tmp_path, f"--object-format={form}")
     repo.git("config", "fastimport.unpackLimit", "100000")
     repo.git("config", "pack.packSizeLimit", "1m")
-    made = crowd(repo.path / "new", packing.COUNT_MIN)
+    made = crowd(repo.path / "new", pack_writer.COUNT_MIN)
     before, seen = own(repo.path), world(repo.path, with_times=True)
     state = await saved(states_of(repo))
     assert own(repo.path) == before
@@ -63,13 +63,13 @@ async def test_a_crowd_is_one_pack_that_holds_the_raw_bytes(tmp_path: Path, form
     assert len(list((repo.path / ".git/objects/pack").glob("*.pack"))) == 1
     assert not list((repo.path / ".git").rglob("*.keep"))
     loose = list((repo.path / ".git/objects").glob("??/*"))
-    assert len(loose) < packing.COUNT_MIN
+    assert len(loose) < pack_writer.COUNT_MIN
     repo.git("fsck", "--strict", "--no-dangling")
 
 
 async def test_a_few_files_are_not_packed_so_that_each_can_be_removed(tmp_path: Path) -> None:
     repo = begun(tmp_path)
-    crowd(repo.path / "new", packing.COUNT_MIN - 1)
+    crowd(repo.path / "new", pack_writer.COUNT_MIN - 1)
     await saved(states_of(repo))
     assert not list((repo.path / ".git/objects/pack").glob("*"))
 
@@ -78,7 +78,7 @@ async def test_a_pack_and_its_index_are_made_durable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     repo = begun(tmp_path)
-    crowd(repo.path / "new", packing.COUNT_MIN)
+    crowd(repo.path / "new", pack_writer.COUNT_MIN)
     trace = tmp_path / "trace"
     monkeypatch.setenv("GIT_TRACE2_EVENT", str(trace))
     await saved(states_of(repo))
@@ -92,7 +92,7 @@ async def test_a_pack_and_its_index_are_made_durable(
 
 async def test_looking_aside_at_a_crowd_leaves_nothing_in_the_repository(tmp_path: Path) -> None:
     repo = begun(tmp_path)
-    made = crowd(repo.path / "new", packing.COUNT_MIN)
+    made = crowd(repo.path / "new", pack_writer.COUNT_MIN)
     before = sorted((repo.path / ".git").rglob("*"))
     found = (await states_of(repo).look_aside()).entries
     assert {path for path in found if path.startswith(b"new/")} == {b"new/" + one for one in made}
@@ -103,14 +103,14 @@ async def test_groups_end_by_their_count_and_by_their_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     repo = begun(tmp_path)
-    made = crowd(tmp_path / "new", packing.COUNT_MIN)
+    made = crowd(tmp_path / "new", pack_writer.COUNT_MIN)
     paths = [str(tmp_path / "new" / os.fsdecode(name)) for name in made]
     objects = Objects(Repository(repo.path))
     with set_aside(objects) as aside:
         whole = await aside.hash_files(paths)
     for limit, value in (("GROUP_COUNT", 7), ("GROUP_SIZE", 4000)):
-        monkeypatch.setattr(packing, limit, value)
-        assert packing.take(paths)[0] < 30
+        monkeypatch.setattr(pack_writer, limit, value)
+        assert pack_writer.take(paths)[0] < 30
         with set_aside(objects) as aside:
             assert await aside.hash_files(paths) == whole
 
@@ -119,9 +119,9 @@ def test_only_files_are_taken_in(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to("pipe")
     with pytest.raises(FileStateError, match="no file any more"):
-        packing.take([str(tmp_path / "pipe")])
+        pack_writer.take([str(tmp_path / "pipe")])
     with pytest.raises(OSError, match="symbolic links"):
-        packing.take([str(tmp_path / "link")])
+        pack_writer.take([str(tmp_path / "link")])
 
 
 async def test_what_was_read_before_git_failed_is_not_read_again(

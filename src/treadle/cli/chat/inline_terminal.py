@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from treadle.cli.chat.drawing import Drawing
+    from treadle.cli.chat.toolkit_application import Drawing
 
 T = TypeVar("T")
 
@@ -90,7 +90,7 @@ class DrawnTerminal:
 
     async def run(self, keys: Keys) -> None:
         """Show the input and hear the keyboard until `stop`, or until the terminal is gone."""
-        from treadle.cli.chat.drawing import Drawing
+        from treadle.cli.chat.toolkit_application import Drawing
 
         try:
             if self._is_stopped:
@@ -117,7 +117,7 @@ class DrawnTerminal:
         self._print(self._printed(*blocks))
 
     def _printed(self, *blocks: RenderableType) -> str:
-        from treadle.cli.chat.block_rendering import printed
+        from treadle.cli.chat.block_text import printed
 
         return printed(blocks, self.width).replace("\n", "\r\n")
 

@@ -18,7 +18,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from treadle.cli.chat.block_rendering import printed
+from treadle.cli.chat.block_text import printed
 from treadle.cli.chat.choices import ALONE_S, STOOD_S
 from treadle.cli.chat.early_prompt import PROMPT, width_of_screen
 from treadle.cli.chat.keys import QUIT_WITHIN_S, SIGNAL_S

@@ -16,14 +16,14 @@ from msgspec.structs import replace
 
 from treadle.core.tools import RiskLevel
 from treadle.tools.danger import code, elsewhere, environment, files, git, network, system
+from treadle.tools.danger.assessment import Danger
 from treadle.tools.danger.calls import Call, name_of
 from treadle.tools.danger.kinds import kind_of
 from treadle.tools.danger.lexer import Unreadable, Word
-from treadle.tools.danger.places import Inside
+from treadle.tools.danger.path_risks import Inside
 from treadle.tools.danger.reasons import ORDER, ORDINARY, Reason
 from treadle.tools.danger.scripts import files_run, folders_of
 from treadle.tools.danger.split import RESERVED, Script, Simple, split
-from treadle.tools.danger.verdict import Danger
 from treadle.tools.danger.wrappers import SHELLS, Unwrapped, unwrapped
 
 COMMAND_SIZE_MAX: Final = 16_000

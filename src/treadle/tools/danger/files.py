@@ -9,7 +9,7 @@ from typing import Final
 from treadle.tools.danger.calls import Call
 from treadle.tools.danger.git import parsed
 from treadle.tools.danger.lexer import Word
-from treadle.tools.danger.places import (
+from treadle.tools.danger.path_risks import (
     Reach,
     candidates,
     is_history,

@@ -15,7 +15,7 @@ from typing import Final
 
 from treadle.tools.danger.calls import has_option, name_of
 from treadle.tools.danger.code import INTERPRETERS
-from treadle.tools.danger.places import candidates
+from treadle.tools.danger.path_risks import candidates
 from treadle.tools.danger.split import Simple
 from treadle.tools.danger.wrappers import SHELLS
 

@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from treadle.tools.failure import ToolFailure
 from treadle.tools.path_rules import is_below
+from treadle.tools.sandbox.git_includes import OwnSettings
 from treadle.tools.sandbox.git_settings import (
     FOLDERS_OF_STEPS,
     find_hooks,
@@ -38,7 +39,6 @@ from treadle.tools.sandbox.repositories import (
     modules_of,
     remember,
 )
-from treadle.tools.sandbox.steering import OwnSettings
 
 REPOSITORY_COUNT_MAX: Final = 200
 """New repositories of one command that are looked into; more than these are put aside unseen."""

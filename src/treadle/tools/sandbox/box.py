@@ -26,11 +26,12 @@ from treadle.tools.danger.settings import Setting
 from treadle.tools.path_rules import SECRET_FILES, PathRules, is_below, rules_for
 from treadle.tools.process import clean_environment
 from treadle.tools.run_files import STARTUP_NAMES
-from treadle.tools.sandbox import places
+from treadle.tools.sandbox import folders
 from treadle.tools.sandbox.after_command import look_before, put_programs_aside
 from treadle.tools.sandbox.bubblewrap import Mounts
 from treadle.tools.sandbox.caches import link_crates, make_cache, variables_of
 from treadle.tools.sandbox.detect import BACKENDS, find_backend
+from treadle.tools.sandbox.git_includes import own_settings
 from treadle.tools.sandbox.held import Launch
 from treadle.tools.sandbox.landlock import ABI_OF_SIGNALS
 from treadle.tools.sandbox.launch import Backend, Order, Prepared
@@ -51,7 +52,6 @@ from treadle.tools.sandbox.protected import (
 )
 from treadle.tools.sandbox.put_back import Copies, undo
 from treadle.tools.sandbox.replaced_files import MountedFiles
-from treadle.tools.sandbox.steering import own_settings
 
 OF_SESSION: Final = (
     *("SSH_AUTH_SOCK", "SSH_AGENT_PID", "SSH_CLIENT", "SSH_CONNECTION"),
@@ -239,7 +239,7 @@ class Sandbox:
 
     @cached_property
     def _homes(self) -> tuple[str, ...]:
-        return places.homes_of(self._environ)
+        return folders.homes_of(self._environ)
 
     @cached_property
     def rules(self) -> PathRules:
@@ -250,10 +250,10 @@ class Sandbox:
     def _all_rules(self) -> tuple[PathRules, ...]:
         """Those of the workspace, then of each folder that commands change or see besides."""
         chosen = tuple(map(os.path.expanduser, (*self.policy.writable, *self.policy.readable)))
-        homes = dict.fromkeys((*self._homes, *places.homes_of_others()))
-        folders = (self.workspace, *map(os.path.realpath, chosen))
+        homes = dict.fromkeys((*self._homes, *folders.homes_of_others()))
+        reached = (self.workspace, *map(os.path.realpath, chosen))
         hidden, named = self.policy.hidden, files_named_by(self._environ)
-        return tuple(rules_for(one, homes, hidden, chosen, named) for one in folders)
+        return tuple(rules_for(one, homes, hidden, chosen, named) for one in reached)
 
     @cached_property
     def _why_unheld(self) -> str:
@@ -302,18 +302,18 @@ class Sandbox:
     def _hidden(self) -> tuple[str, ...]:
         """Of all hidden places, those that are there now."""
         found = [place.path for rules in self._all_rules for place in rules.hidden]
-        return places.existing((*self.policy.hidden, *found))
+        return folders.existing((*self.policy.hidden, *found))
 
     def _startup_files(self) -> tuple[str, ...]:
         """What a shell or a desktop runs when a person logs in, of homes that commands change."""
         homes = [home for home in self._homes if self._is_writable(home)]
-        return places.existing(f"{home}/{name}" for home in homes for name in STARTUP_NAMES)
+        return folders.existing(f"{home}/{name}" for home in homes for name in STARTUP_NAMES)
 
     @cached_property
     def _writable(self) -> tuple[str, ...]:
         if self.policy.level is Level.READ_ONLY:
             return ()
-        return (self.workspace, *places.existing(map(os.path.expanduser, self.policy.writable)))
+        return (self.workspace, *folders.existing(map(os.path.expanduser, self.policy.writable)))
 
     def _is_writable(self, path: str) -> bool:
         return any(is_below(path, one) for one in self._writable)
@@ -322,19 +322,21 @@ class Sandbox:
     def _plain_mounts(self) -> Mounts:
         """All of them that no run changes."""
         seen = [self.workspace, *map(os.path.expanduser, self.policy.readable)]
-        seen += places.toolchains_of(self._environ, self._homes)
+        seen += folders.toolchains_of(self._environ, self._homes)
         seen += (
-            places.existing(places.NEEDED_OF_RUN) if self.policy.network is not Network.OFF else ()
+            folders.existing(folders.NEEDED_OF_RUN)
+            if self.policy.network is not Network.OFF
+            else ()
         )
-        scratch = {*places.existing(places.SCRATCH), *self._homes}
-        empty = {*places.existing(places.EMPTY), *places.homes_of_others()} - scratch
+        scratch = {*folders.existing(folders.SCRATCH), *self._homes}
+        empty = {*folders.existing(folders.EMPTY), *folders.homes_of_others()} - scratch
         private = {*scratch, *empty}
         # A folder of which all is seen anyway, or that lies in the workspace, is left as it is.
         private = {one for one in private if not any(is_below(one, top) for top in self._writable)}
         readable = [
             path
             for path in dict.fromkeys(seen)
-            if places.is_there(path)
+            if folders.is_there(path)
             and any(is_below(path, one) for one in private)
             and not self._is_writable(path)
             and not any(is_below(one, path) for one in private)
@@ -370,7 +372,7 @@ class Sandbox:
         own = tuple(
             str(first_missing(Path(path)))
             for path in map(os.path.realpath, self.policy.hidden)
-            if not places.is_there(path) and self._is_writable(path)
+            if not folders.is_there(path) and self._is_writable(path)
         )
         code = () if self._why_open else self._own_code
         # What leads to hidden paths cannot be renamed, or they would be open under another name.
@@ -392,12 +394,12 @@ class Sandbox:
             self._plain_mounts,
             kept=protected.kept,
             shut=(*protected.shut, *code),
-            hidden_folders=tuple(dict.fromkeys(one for one in hidden if places.is_folder(one))),
+            hidden_folders=tuple(dict.fromkeys(one for one in hidden if folders.is_folder(one))),
             hidden_files=tuple(
                 dict.fromkeys(
                     one
-                    for one in (*hidden, *places.existing(SECRET_FILES), *self._named())
-                    if places.is_file(one)
+                    for one in (*hidden, *folders.existing(SECRET_FILES), *self._named())
+                    if folders.is_file(one)
                 )
             )
             + self._sockets(),
@@ -406,14 +408,16 @@ class Sandbox:
 
     def _named(self) -> tuple[str, ...]:
         """Files of credentials that variables name, outside of what a person lets commands see."""
-        left = (*places.existing(map(os.path.expanduser, self.policy.readable)), *self._writable)
-        named = filter(self._is_seen, places.existing(map(str, files_named_by(self._environ))))
+        left = (*folders.existing(map(os.path.expanduser, self.policy.readable)), *self._writable)
+        named = filter(self._is_seen, folders.existing(map(str, files_named_by(self._environ))))
         return tuple(path for path in named if not any(is_below(path, one) for one in left))
 
     def _sockets(self) -> tuple[str, ...]:
         """Those that programs outside listen on, where a command would see them."""
         return tuple(
-            path for path in places.sockets() if self._is_seen(path) and not self._is_writable(path)
+            path
+            for path in folders.sockets()
+            if self._is_seen(path) and not self._is_writable(path)
         )
 
     def _is_seen(self, path: str) -> bool:

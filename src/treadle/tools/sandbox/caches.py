@@ -19,7 +19,7 @@ from typing import Final
 from msgspec import Struct
 
 from treadle.tools.path_rules import is_below
-from treadle.tools.sandbox.places import is_folder
+from treadle.tools.sandbox.folders import is_folder
 
 UNUSED_S_MAX: Final = 30 * 24 * 3600.0
 """Seconds after its last command from which on a cache counts as one that nobody needs."""

@@ -14,8 +14,8 @@ from typing import Final
 
 from treadle.tools.sandbox import landlock, seccomp
 from treadle.tools.sandbox.bubblewrap import Mounts
+from treadle.tools.sandbox.folders import EMPTY, SCRATCH, existing, toolchains_of
 from treadle.tools.sandbox.launch import Backend, Order, Prepared
-from treadle.tools.sandbox.places import EMPTY, SCRATCH, existing, toolchains_of
 
 BACKENDS: Final = ("bubblewrap", "landlock")
 FOLDERS: Final = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin")

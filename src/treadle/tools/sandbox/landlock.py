@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from treadle.tools.path_rules import is_below
 from treadle.tools.sandbox.bubblewrap import Mounts
-from treadle.tools.sandbox.places import is_folder, is_link, is_there
+from treadle.tools.sandbox.folders import is_folder, is_link, is_there
 
 ABI_MIN: Final = 3
 """The first that keeps files elsewhere from being emptied (Linux 6.2)."""

@@ -18,8 +18,9 @@ from msgspec import Struct
 
 from treadle.core.tools import ToolErrorKind
 from treadle.tools.failure import ToolFailure
+from treadle.tools.sandbox.folders import is_link
+from treadle.tools.sandbox.git_includes import OwnSettings, Steered, steered_by
 from treadle.tools.sandbox.placeholders import find_strangers
-from treadle.tools.sandbox.places import is_link
 from treadle.tools.sandbox.repositories import (
     DEPTH_MAX,
     GIT,
@@ -31,7 +32,6 @@ from treadle.tools.sandbox.repositories import (
     named_by,
     was_repository,
 )
-from treadle.tools.sandbox.steering import OwnSettings, Steered, steered_by
 
 _OWN: Final = ".treadle"
 _STEERING: Final = ("commondir", "gitdir", "config.worktree")

@@ -12,7 +12,7 @@ from typing import Final
 
 from treadle.core.tools import ToolErrorKind
 from treadle.tools.failure import ToolFailure
-from treadle.tools.sandbox.places import is_link
+from treadle.tools.sandbox.folders import is_link
 from treadle.tools.sandbox.repositories import ASIDE
 
 COPY_SIZE_MAX: Final = 4 * 2**20

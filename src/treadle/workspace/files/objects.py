@@ -16,7 +16,7 @@ from typing import Final
 from treadle import helper_programs
 from treadle.errors import FileStateError
 from treadle.scratch_folders import scratch_folder
-from treadle.workspace.files import packing
+from treadle.workspace.files import pack_writer
 from treadle.workspace.files.entries import FileChange, FileEntry, format_index, parse_changes
 from treadle.workspace.git import Absent, Layout, Repository
 from treadle.workspace.git_durability import durable_objects, sync_objects, sync_refs
@@ -149,7 +149,7 @@ class Objects:
         """Write the bytes of these files as blobs, as they are; absolute paths, no links."""
         if not paths:
             return []
-        if len(paths) >= packing.COUNT_MIN:
+        if len(paths) >= pack_writer.COUNT_MIN:
             return await self._pack(paths)
         data = b"".join(_quoted(os.fsencode(path)) + b"\n" for path in paths)
         out = await self.out("hash-object", "-w", "--no-filters", "--stdin-paths", data=data)
@@ -159,8 +159,8 @@ class Objects:
         """Write them all at once; each group of them has the whole time of a look."""
         found: list[str] = []
         while len(found) < len(paths):
-            count, data = await asyncio.to_thread(packing.take, paths[len(found) :])
-            oids = (await self.out(*packing.COMMAND, data=data)).decode().split()
+            count, data = await asyncio.to_thread(pack_writer.take, paths[len(found) :])
+            oids = (await self.out(*pack_writer.COMMAND, data=data)).decode().split()
             if len(oids) != count:
                 raise FileStateError("git fast-import failed: it did not take all in")
             found += oids
