@@ -17,6 +17,7 @@ from server.running import PATIENCE_S, Reply, Running, exchange, read_all, reque
 from treadle.api.codes import Code
 from treadle.api.types import NewToken, ThreadHead
 from treadle.server.context import Principal
+from treadle.server.http import services
 from treadle.server.http.settings import ServerConfig
 from treadle.server.http.stream import Changes, Look
 from treadle.server.kept.news import News, Told
@@ -238,7 +239,10 @@ def test_a_listener_that_does_not_read_is_left_and_costs_no_memory(
         assert server.ask("GET", "/health").status == 200
 
 
-def test_one_look_serves_all_who_listen(database_url: str, people: People) -> None:
+def test_one_look_serves_all_who_listen(
+    database_url: str, people: People, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(services, "INDEX_GATHER_S", PATIENCE_S)  # nothing else goes on beside it
     token = people.token("owner")
     with Running(database_url, poll_time_s=3600, heartbeat_time_s=0.05, rate=0) as server:
         listeners = [Listener(server, token) for _ in range(20)]
