@@ -65,7 +65,7 @@ def test_what_is_no_choice_is_asked_again(plain: Screen) -> None:
     plain.wait_for("your choice:")
     plain.read_for(STOOD_S)
     plain.type("maybe\r")
-    plain.wait_for("one of: y, a, n")
+    plain.wait_for("one of: y, a, n\nyour choice:")  # from here the question stands
     plain.read_for(STOOD_S)
     plain.type("ALWAYS\r")
     plain.wait_for("chose a")
