@@ -26,7 +26,7 @@ TIME_AND_CHANCE: Final = {"time", "random", "uuid", "uuid_utils", "secrets", "da
 MAY_USE: Final = {
     "core/budget.py": {"datetime"},  # reads times that events bring, asks no clock
     "store/local.py": {"datetime", "uuid_utils"},  # the clock of records, the ids of threads
-    "cli/listed_models.py": {"datetime"},  # the day on which a list was asked for
+    "app/sessions/listed_models.py": {"datetime"},  # the day on which a list was asked for
     "store/drafts.py": {"secrets"},  # names of temporary files
     "store/write_ahead.py": {"time"},  # a deadline
     "exchange/times.py": {"datetime"},  # reads the times of other programs, asks no clock
@@ -45,7 +45,7 @@ MAY_USE: Final = {
     "config/command.py": {"time"},  # the deadline of a key command
     "server/people/times.py": {"datetime"},  # reads the times of requests, asks no clock
     "server/people/tokens.py": {"secrets"},  # nobody can guess them
-    "cli/checks.py": {"time"},  # how long a sync takes
+    "app/upkeep/checks.py": {"time"},  # how long a sync takes
     "cli/chat/chat.py": {"time"},  # the second of two signals
     "cli/chat/completions.py": {"time"},  # deadlines, and how long a list of files is fresh
     "cli/chat/toolkit_application.py": {
@@ -58,8 +58,8 @@ MAY_USE: Final = {
     "cli/gc_command.py": {"datetime"},  # reads the time of the store, asks no clock
     "cli/thread_filters.py": {"datetime"},  # `7d` is counted from now, days are those of this place
     "sync/wire.py": {"time"},  # nobody drips for ever
-    "cli/sync_engine.py": {"random"},  # retries are spread
-    "cli/continuous_sync.py": {"random"},  # so are those of the stream of changes
+    "app/sync/sync_engine.py": {"random"},  # retries are spread
+    "app/sync/continuous_sync.py": {"random"},  # so are those of the stream of changes
     "cli/share_command.py": {"datetime"},  # when a link expires, counted from now
     "cli/render.py": {"time"},  # the pace of a terminal
     "server/http/logs.py": {"datetime"},  # the times of lines, which the log has taken

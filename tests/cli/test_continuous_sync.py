@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from treadle import LocalStore, Places
-from treadle.cli.continuous_sync import AGAIN_LOOKS, watch
+from treadle.app.sync.continuous_sync import AGAIN_LOOKS, watch
 from treadle.store.disk import FileStat, PosixDisk
 from treadle.sync.context import Problem, Report
 from treadle.sync.credentials import Account

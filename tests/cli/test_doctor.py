@@ -20,9 +20,9 @@ from cli.test_real_models import KEY, Shell, key_of
 from lab.mounts import mounted, why_no_mounts
 from models.loopback import Answer, Loopback, refusal
 from store.shelf import TURN, fill
-from treadle.cli import store_checks
-from treadle.cli.checks import Finding
-from treadle.cli.store_checks import check_store
+from treadle.app.upkeep import store_checks
+from treadle.app.upkeep.checks import Finding
+from treadle.app.upkeep.store_checks import check_store
 from treadle.store.blobs import Blobs
 from treadle.store.local import LocalStore
 from treadle.store.paths import Places

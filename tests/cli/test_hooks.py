@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from cli.conftest import Run
-from treadle.cli.hooks import Hooks
-from treadle.cli.tool_hooks import HookedTools
+from treadle.app.sessions.hooks import Hooks
+from treadle.app.sessions.tool_hooks import HookedTools
 from treadle.config.settings import Hook, HookMoment
 from treadle.core.messages import ToolCall
 from treadle.core.tools import EffectClass, ToolErrorKind, ToolExecutionOutcome

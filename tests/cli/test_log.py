@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Run
-from treadle.cli.thread_commits import made_commits
+from treadle.app.threads.thread_commits import made_commits
 from treadle.thread.codec import decode_entry
 from treadle.thread.record import scan
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from treadle.cli.modes import MODES, approval_of, recorded_approval
+from treadle.app.sessions.modes import MODES, approval_of, recorded_approval
 from treadle.cli.options import MODES as OFFERED
 from treadle.core.approval import AlwaysAsk, AskAbove, NeverAsk, Policy
 from treadle.core.config import AgentConfig

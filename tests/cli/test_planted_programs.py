@@ -96,7 +96,7 @@ def test_a_folder_that_python_looks_into_at_its_start_is_told_also_as_an_empty_e
 
 ASKED: Final = """
 import platform
-from treadle.cli.checks import check_versions
+from treadle.app.upkeep.checks import check_versions
 from treadle.models.anthropic.provider import AnthropicProvider
 from treadle.models.openai.client import make_openai_client
 AnthropicProvider("key", base_url="http://127.0.0.1:9")._make_client().platform_headers()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from treadle.cli.streaming_output import Growing
+from treadle.app.threads.streaming_output import Growing
 from treadle.store.live import Live
 
 

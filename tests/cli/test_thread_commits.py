@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.cli.thread_commits import made_commits
+from treadle.app.threads.thread_commits import made_commits
 from treadle.core.events import PostToolsHookCompleted, UserInput
 from treadle.core.messages import Message
 from treadle.thread.codec import Entry

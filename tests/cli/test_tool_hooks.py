@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from runtime.fifo import read_fifo
-from treadle.cli.hooks import Hooks
-from treadle.cli.tool_hooks import HookedTools
+from treadle.app.sessions.hooks import Hooks
+from treadle.app.sessions.tool_hooks import HookedTools
 from treadle.config.settings import Hook, HookMoment
 from treadle.core.approval import Scope
 from treadle.core.messages import ToolCall

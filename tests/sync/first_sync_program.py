@@ -16,7 +16,7 @@ from random import Random
 from typing import Any
 
 from sync.engines import engine_of
-from treadle.cli.sync_engine import FETCHES_AT_A_TIME
+from treadle.app.sync.sync_engine import FETCHES_AT_A_TIME
 from treadle.store.disk import PosixDisk
 from treadle.store.local import LocalStore
 from treadle.store.paths import Places

@@ -6,7 +6,7 @@ import pytest
 
 from core.samples import CONFIG, answer, broken, call, ended, said
 from thread.journals import HEADER, at, branch_record
-from treadle.cli.side_events import asides
+from treadle.app.threads.side_events import asides
 from treadle.core.conversation import View
 from treadle.core.events import CancelRequested, Rewound, ToolStarted
 from treadle.core.llm import LlmErrorKind

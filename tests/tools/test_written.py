@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from treadle.cli.modes import approval_of
+from treadle.app.sessions.modes import approval_of
 from treadle.core.approval import Scope
 from treadle.core.config import AgentConfig
 from treadle.core.messages import ToolCall

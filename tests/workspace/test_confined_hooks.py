@@ -10,7 +10,7 @@ import pytest
 
 from runtime.clock import use_up
 from runtime.fifo import read_fifo
-from treadle.cli.confined_hooks import confined_by
+from treadle.app.sessions.confined_hooks import confined_by
 from treadle.tools.sandbox.box import Sandbox
 from treadle.tools.sandbox.detect import BACKENDS, find_backend
 from treadle.tools.sandbox.policy import Network, Policy

@@ -11,7 +11,7 @@ from typing import Final
 import click
 from msgspec.structs import replace
 
-from treadle.cli.modes import Approval
+from treadle.app.sessions.modes import Approval
 from treadle.cli.setup import Setup
 from treadle.core.chat.states import WaitingForUserInput
 from treadle.core.config import AgentConfig

@@ -69,7 +69,7 @@ class BackgroundSync:
         held = ExitStack()
 
         def make_engine() -> Engine:
-            from treadle.cli.sync_engine import open_engine
+            from treadle.app.sync.sync_engine import open_engine
 
             return held.enter_context(open_engine(store, account))[0]
 

@@ -14,7 +14,7 @@ from treadle.cli.options import folder_option
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from treadle.cli.provenance import Behind, Pasts
+    from treadle.app.files.provenance import Behind, Pasts
     from treadle.workspace.blame import Blamed, Run
 
 _LINES = re.compile(r"(.+):([0-9]{1,9})(?:-([0-9]{1,9}))?\Z", re.DOTALL)
@@ -42,7 +42,7 @@ def command(what: str, as_json: bool, cwd: str | None) -> None:
     """  # noqa: D301  click reads the backspace
     import asyncio
 
-    from treadle.cli.provenance import Pasts
+    from treadle.app.files.provenance import Pasts
     from treadle.store.local import LocalStore
     from treadle.store.paths import Places
     from treadle.workspace.blame import THREAD_COUNT_MAX, blame

@@ -7,9 +7,9 @@ from typing import Final
 
 import click
 
+from treadle.app.sessions.providers import CREATOR
 from treadle.cli import exit_codes
 from treadle.cli.ask import is_somebody_there
-from treadle.cli.providers import CREATOR
 from treadle.cli.thread_watch import watch
 from treadle.errors import ThreadBusyError
 from treadle.store.local import LocalStore

@@ -9,9 +9,9 @@ from pathlib import Path
 import click
 
 from treadle import helper_programs
+from treadle.app.sessions.hooks import Hooks
+from treadle.app.sessions.providers import Models
 from treadle.cli.adoption import make_own
-from treadle.cli.hooks import Hooks
-from treadle.cli.providers import Models
 from treadle.cli.setup import Choice, Setup
 from treadle.config.load import load_settings
 from treadle.errors import DiskError, UsageError

@@ -65,7 +65,7 @@ async def _diff(
     as_json: bool,
     color: bool | None,
 ) -> None:
-    from treadle.cli.file_history import (
+    from treadle.app.files.file_history import (
         between,
         end_of_write,
         find_gap,
@@ -102,7 +102,7 @@ async def _diff(
 
 def _unknown(store: LocalStore, loaded: LoadedThread) -> str:
     """Why it is not known all that the agent changed up to now; empty if it is."""
-    from treadle.cli.file_history import is_in_round
+    from treadle.app.files.file_history import is_in_round
 
     thread_id = loaded.fold.header.thread
     if loaded.problem:

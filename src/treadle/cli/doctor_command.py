@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from treadle.cli.checks import Finding
+    from treadle.app.upkeep.checks import Finding
     from treadle.store.paths import Places
 
 
@@ -26,7 +26,7 @@ def command(ctx: click.Context, /, as_json: bool) -> None:
     search index up to date. Threads are read only as far as that is quick: `treadle verify --all`
     reads them all. Exit code 1 if something has failed.
     """  # noqa: D301  click reads the backspace
-    from treadle.cli.checks import worst
+    from treadle.app.upkeep.checks import worst
 
     findings: list[Finding] = []
     for finding in _examine():
@@ -44,8 +44,8 @@ def _examine() -> Iterator[Finding]:
     from pathlib import Path
 
     from treadle import helper_programs
-    from treadle.cli import checks
-    from treadle.cli.store_checks import check_store
+    from treadle.app.upkeep import checks
+    from treadle.app.upkeep.store_checks import check_store
     from treadle.store.local import LocalStore
     from treadle.store.paths import Places
 
@@ -65,9 +65,10 @@ def _check_models(places: Places) -> Iterator[Finding]:
     import asyncio
     import os
 
-    from treadle.cli import checks, risk_checks
-    from treadle.cli.provider_reachability import reach
-    from treadle.cli.providers import PLAYED, Models
+    from treadle.app.sessions.provider_reachability import reach
+    from treadle.app.sessions.providers import PLAYED, Models
+    from treadle.app.upkeep import checks
+    from treadle.cli import risk_checks
     from treadle.config.load import load_settings
     from treadle.core.config import choose_model
     from treadle.errors import TreadleError

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 if TYPE_CHECKING:
-    from treadle.cli.state_disk_usage import StateRoom
+    from treadle.app.upkeep.state_disk_usage import StateRoom
     from treadle.store.local import LocalStore
     from treadle.store.upkeep.disk_usage import Room
 
@@ -44,8 +44,8 @@ def command(thread: str | None, as_json: bool) -> None:
 
 
 def _show_all(store: LocalStore, *, as_json: bool) -> None:
+    from treadle.app.sizes import human_size
     from treadle.cli.render import printable
-    from treadle.cli.sizes import human_size
     from treadle.store.upkeep.disk_usage import room_of
 
     states = _state_room(store)
@@ -83,8 +83,8 @@ def _state_room(store: LocalStore, thread_id: str | None = None) -> StateRoom | 
 
     That is no reason to be silent about the rest.
     """
+    from treadle.app.upkeep.state_disk_usage import state_room
     from treadle.cli.render import printable
-    from treadle.cli.state_disk_usage import state_room
     from treadle.errors import StoreError
 
     try:
@@ -98,7 +98,7 @@ def _state_room(store: LocalStore, thread_id: str | None = None) -> StateRoom | 
 
 
 def _told(states: StateRoom) -> str:
-    from treadle.cli.sizes import human_size
+    from treadle.app.sizes import human_size
 
     count = states.repositories
     where = f"in {count} repositor{'y' if count == 1 else 'ies'}"
@@ -111,7 +111,7 @@ def _free_size(store: LocalStore, room: Room) -> int | None:
     Such as where a file cannot be read, or so much would have to be read that sizes, which are
     known at once, would have to wait. That is no reason to be silent about the rest.
     """
-    from treadle.cli.sizes import human_size
+    from treadle.app.sizes import human_size
     from treadle.errors import StoreError
     from treadle.store.upkeep.garbage import Garbage
 
@@ -128,7 +128,7 @@ def _free_size(store: LocalStore, room: Room) -> int | None:
 
 
 def _show_one(store: LocalStore, thread: str, *, as_json: bool) -> None:
-    from treadle.cli.sizes import human_size
+    from treadle.app.sizes import human_size
     from treadle.errors import UnknownThreadError
     from treadle.store.upkeep.disk_usage import room_of_thread
 

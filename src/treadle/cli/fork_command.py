@@ -26,7 +26,7 @@ def command(thread: str, version: int | None, turn: int | None, as_json: bool) -
     treadle fork 0190 --turn 2
     treadle resume NEW-ID -p "now try it with a queue"
     """  # noqa: D301  click reads the backspace
-    from treadle.cli.providers import CREATOR
+    from treadle.app.sessions.providers import CREATOR
     from treadle.cli.version_selectors import after_turn
     from treadle.errors import UsageError
     from treadle.runtime.defaults import own_store

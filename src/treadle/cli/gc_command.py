@@ -9,7 +9,7 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from treadle.cli.remote_removal import States
+    from treadle.app.sync.remote_removal import States
     from treadle.store.upkeep.garbage import Leftover, Plan
     from treadle.store.upkeep.trash import TrashedThread
     from treadle.tools.sandbox.caches import OldCache
@@ -59,9 +59,9 @@ def command(
 
     from msgspec.structs import replace
 
+    from treadle.app.sizes import human_size
+    from treadle.app.sync.remote_removal import LettingGo, unsynced
     from treadle.cli.ask import is_somebody_there
-    from treadle.cli.remote_removal import LettingGo, unsynced
-    from treadle.cli.sizes import human_size
     from treadle.errors import UsageError
     from treadle.store.local import LocalStore
     from treadle.store.paths import Places
@@ -118,8 +118,8 @@ def _show(plan: Plan, states: Sequence[States], what: str, *, as_json: bool) -> 
 
 
 def _tell(plan: Plan, states: Sequence[States], what: str, *, err: bool) -> None:
+    from treadle.app.sizes import human_size
     from treadle.cli.render import printable
-    from treadle.cli.sizes import human_size
     from treadle.cli.trash_command import describe
 
     for line in plan.threads:

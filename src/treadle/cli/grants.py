@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from treadle.cli.annotations import mark
+from treadle.app.threads.annotations import mark
 from treadle.cli.json_output import print_json
 from treadle.cli.questions import in_line
 from treadle.core.approval import Grant

@@ -12,7 +12,7 @@ from treadle.cli.options import folder_option
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from treadle.cli.provenance import Behind
+    from treadle.app.files.provenance import Behind
     from treadle.workspace.provenance import Commit
 
 COUNT = 20
@@ -46,7 +46,7 @@ def command(span: str | None, limit: int | None, as_json: bool, cwd: str | None)
     """  # noqa: D301  click reads the backspace
     import asyncio
 
-    from treadle.cli.provenance import Pasts
+    from treadle.app.files.provenance import Pasts
     from treadle.store.local import LocalStore
     from treadle.store.paths import Places
     from treadle.workspace.provenance import list_commits

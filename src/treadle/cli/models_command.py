@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from treadle.cli.provider_reachability import Reached
+    from treadle.app.sessions.provider_reachability import Reached
     from treadle.config.load import Loaded
 
 
@@ -29,7 +29,7 @@ def command(ctx: click.Context, /, provider: str | None, as_json: bool) -> None:
     import asyncio
     import os
 
-    from treadle.cli.provider_reachability import reach
+    from treadle.app.sessions.provider_reachability import reach
     from treadle.config.load import load_settings
     from treadle.errors import UsageError
 
@@ -77,7 +77,7 @@ def _code_of(one: Reached) -> int:
 
 
 def _show_all(loaded: Loaded, found: list[Reached]) -> None:
-    from treadle.cli.providers import Models
+    from treadle.app.sessions.providers import Models
     from treadle.cli.render import printable
     from treadle.errors import TreadleError
 

@@ -18,7 +18,7 @@ def command(thread: str, text: str) -> None:
     """  # noqa: D301  click reads the backspace
     import sys
 
-    from treadle.cli.annotations import TEXT_LENGTH_MAX, mark
+    from treadle.app.threads.annotations import TEXT_LENGTH_MAX, mark
     from treadle.errors import UsageError
     from treadle.thread.facts import Annotated
     from treadle.thread.record import clean

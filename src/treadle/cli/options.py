@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from treadle.core.budget import TokenBudget
 
 MODES: Final = ("plan", "ask", "auto-edit", "auto")
-"""As `cli/modes.py` has them, which takes longer to import."""
+"""As `app/sessions/modes.py` has them, which takes longer to import."""
 
 LEVELS: Final = ("read-only", "workspace-write", "off")
 NETWORK: Final = ("off", "ask", "on")

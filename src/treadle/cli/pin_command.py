@@ -15,7 +15,7 @@ def command(thread: str, off: bool) -> None:
     treadle pin 0190
     treadle pin 0190 --off
     """  # noqa: D301  click reads the backspace
-    from treadle.cli.annotations import mark
+    from treadle.app.threads.annotations import mark
     from treadle.thread.facts import Pinned
 
     wanted = not off

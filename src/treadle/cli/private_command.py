@@ -42,7 +42,7 @@ def command(ctx: click.Context, thread: str, off: bool, yes: bool) -> None:
 
     Commits of a private thread do not name it. The model's provider sees prompts, as ever.
     """  # noqa: D301  click reads the backspace
-    from treadle.cli.thread_lookup import resolve_anywhere
+    from treadle.app.threads.thread_lookup import resolve_anywhere
     from treadle.runtime.defaults import own_store
 
     store = own_store("treadle private")
@@ -116,8 +116,8 @@ def _keep(store: LocalStore, fold: ThreadFold) -> int:
 
 def _remove(store: LocalStore, account: Account, sent: Sequence[str]) -> int:
     """Have the server remove it now; what cannot be done now waits. The exit code."""
+    from treadle.app.sync.sync_engine import open_engine
     from treadle.cli import exit_codes
-    from treadle.cli.sync_engine import open_engine
     from treadle.sync.send_queue import Pending
     from treadle.thread.safe_text import legible
 

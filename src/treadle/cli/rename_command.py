@@ -16,7 +16,7 @@ def command(thread: str, title: str) -> None:
     \b
     treadle rename 0190 "The flaky login test"
     """  # noqa: D301  click reads the backspace
-    from treadle.cli.annotations import mark, plain_line
+    from treadle.app.threads.annotations import mark, plain_line
     from treadle.thread.append_list import TITLE_LENGTH_MAX
     from treadle.thread.facts import Renamed
 

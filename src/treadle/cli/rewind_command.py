@@ -196,7 +196,7 @@ async def _way(
     Raises:
         UsageError: the states of the files cannot be had.
     """
-    from treadle.cli.file_history import (
+    from treadle.app.files.file_history import (
         between,
         find_gap,
         is_in_round,

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from treadle.cli.checks import Finding, check_sandbox, warning
-from treadle.cli.provider_reachability import Reached
+from treadle.app.sessions.provider_reachability import Reached
+from treadle.app.upkeep.checks import Finding, check_sandbox, warning
 from treadle.cli.setup import policy_of
 from treadle.config.load import Loaded
 from treadle.core.messages import ToolCall

@@ -74,7 +74,7 @@ def command(
     treadle scrub 0190 - --dry-run < secret.txt
     treadle scrub --all-threads - --kind deploy_key --yes < secret.txt
     """  # noqa: D301  click reads the backspace
-    from treadle.cli.thread_lookup import every_thread, resolve_anywhere
+    from treadle.app.threads.thread_lookup import every_thread, resolve_anywhere
     from treadle.errors import UsageError
     from treadle.runtime.defaults import own_store
     from treadle.store.upkeep.scrub import scrub
@@ -165,8 +165,8 @@ def _scrub(
     is_agreed: bool,
 ) -> int:
     """Do it, and tell it; the exit code."""
+    from treadle.app.files.file_state_scrub import StateRewriting
     from treadle.cli.exit_codes import DONE, FAILED, TRY_LATER, USAGE
-    from treadle.cli.file_state_scrub import StateRewriting
     from treadle.cli.server_replacement import fetch_first, replace_on_server
     from treadle.errors import UsageError
     from treadle.store.upkeep.text_scan import Remains, change_bytes
@@ -218,7 +218,7 @@ def _once_more(
 
     Another machine may have gone on with a thread meanwhile, and said it again.
     """
-    from treadle.cli.file_state_scrub import StateRewriting
+    from treadle.app.files.file_state_scrub import StateRewriting
     from treadle.cli.server_replacement import replace_on_server
     from treadle.store.upkeep.text_scan import change_bytes
 
@@ -235,7 +235,7 @@ def _once_more(
 
 def _has_states(store: LocalStore, thread_id: str) -> bool:
     """Whether states of its files are recorded, or may be."""
-    from treadle.cli.file_history import saved_states
+    from treadle.app.files.file_history import saved_states
     from treadle.errors import TreadleError
 
     try:

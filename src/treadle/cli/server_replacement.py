@@ -40,7 +40,7 @@ def fetch_first(store: LocalStore, thread_ids: Sequence[str]) -> bool:
 
 
 def _fetch(store: LocalStore, thread_ids: Sequence[str]) -> bool:
-    from treadle.cli.sync_engine import open_engine
+    from treadle.app.sync.sync_engine import open_engine
 
     account = find_account(store.places, os.environ)
     if account is None:
@@ -76,7 +76,7 @@ def replace_on_server(store: LocalStore, thread_ids: Sequence[str]) -> bool:
 
 
 def _replace(store: LocalStore, thread_ids: Sequence[str]) -> bool:
-    from treadle.cli.sync_engine import open_engine
+    from treadle.app.sync.sync_engine import open_engine
 
     account = find_account(store.places, os.environ)
     if account is None:

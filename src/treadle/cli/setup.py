@@ -10,13 +10,13 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from treadle.app.files.hidden_places import hidden_in, own_folders
+from treadle.app.sessions.confined_hooks import confined_by
+from treadle.app.sessions.hooks import Hooks
+from treadle.app.sessions.modes import Approval, approval_of, recorded_approval
+from treadle.app.sessions.providers import Models, is_played
+from treadle.app.sessions.tool_hooks import HookedTools
 from treadle.cli.ask import is_somebody_there
-from treadle.cli.confined_hooks import confined_by
-from treadle.cli.hidden_places import hidden_in, own_folders
-from treadle.cli.hooks import Hooks
-from treadle.cli.modes import Approval, approval_of, recorded_approval
-from treadle.cli.providers import Models, is_played
-from treadle.cli.tool_hooks import HookedTools
 from treadle.config.load import DEFAULT, Loaded
 from treadle.config.settings import ApprovalMode, NetworkMode, SandboxLevel, Settings
 from treadle.core.config import AgentConfig, choose_model
@@ -322,7 +322,7 @@ class Setup(Struct, frozen=True):
 
     def _hint_where(self) -> str:
         """What to do where the folder is not: it may lie elsewhere on this machine."""
-        from treadle.cli.moved_repository import has_same_remote
+        from treadle.app.sessions.moved_repository import has_same_remote
 
         assert self.thread is not None
         if has_same_remote(self.folder, self.thread.git.git_remote_url):

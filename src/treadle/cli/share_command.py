@@ -58,7 +58,7 @@ def command(
     """  # noqa: D301  click reads the backspace
     import os
 
-    from treadle.cli.sync_engine import open_engine
+    from treadle.app.sync.sync_engine import open_engine
     from treadle.errors import UsageError
     from treadle.runtime.defaults import own_store
     from treadle.sync.credentials import needed_account
@@ -164,7 +164,7 @@ def refuse_private(store: LocalStore, thread_id: str) -> None:
 
 def _record(thread_id: str, visibility: Visibility | None, *, with_support: bool) -> None:
     """Say it in the thread, where every machine reads it."""
-    from treadle.cli.annotations import mark
+    from treadle.app.threads.annotations import mark
     from treadle.thread.facts import Shared
 
     def wanted(fold: ThreadFold) -> Shared | None:

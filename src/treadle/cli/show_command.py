@@ -88,12 +88,12 @@ def _read(
     store: LocalStore, thread_id: str, wanted: _Wanted, *, is_here: bool = True
 ) -> Callable[[], None]:
     """Read all that is to be shown; what is returned shows it, and needs the store no more."""
-    from treadle.cli.damaged_forks import what_is_left
+    from treadle.app.threads.damaged_forks import what_is_left
     from treadle.errors import DamagedJournalError
 
     version = _version(store, thread_id, wanted)
     if wanted.call is not None:
-        from treadle.cli.outputs import output_of
+        from treadle.app.threads.outputs import output_of
 
         return partial(_show_output, output_of(store, thread_id, wanted.call))
     try:
@@ -114,7 +114,7 @@ def _read(
     from treadle.cli.transcript import tell
 
     if is_here:
-        from treadle.cli.sync_status import synced_line
+        from treadle.app.sync.sync_status import synced_line
 
         return partial(tell, loaded.fold, document, past, synced_line(store, loaded.fold))
     from msgspec.structs import replace

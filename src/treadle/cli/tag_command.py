@@ -19,7 +19,7 @@ def command(thread: str, tags: tuple[str, ...], remove: bool) -> None:
     treadle tag 0190 --remove flaky
     treadle list --tag login
     """  # noqa: D301  click reads the backspace
-    from treadle.cli.annotations import TAG_LENGTH_MAX, mark, plain_line
+    from treadle.app.threads.annotations import TAG_LENGTH_MAX, mark, plain_line
     from treadle.errors import UsageError
     from treadle.runtime.defaults import own_store
     from treadle.thread.facts import Tagged

@@ -10,10 +10,10 @@ import click
 import msgspec
 from msgspec import Struct
 
+from treadle.app.threads.streaming_output import Growing
 from treadle.cli.json_output import print_json
 from treadle.cli.record_narration import Line, Narrator
 from treadle.cli.render import printable
-from treadle.cli.streaming_output import Growing
 from treadle.core.events import LlmEvent
 from treadle.store.lease import Holder
 from treadle.store.live import read_live

@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
+from treadle.app.sessions.initial_visibility import who_may_see
+from treadle.app.sessions.providers import CREATOR
 from treadle.cli.ask import ask, decide, is_somebody_there
-from treadle.cli.initial_visibility import who_may_see
-from treadle.cli.providers import CREATOR
 from treadle.cli.setup import Parts, Setup
 from treadle.core.budget import TokenBudget
 from treadle.core.config import AgentConfig as RequestSettings

@@ -70,8 +70,8 @@ def _show(trash: Trash, *, as_json: bool) -> None:
 
 def describe(line: TrashedThread) -> str:
     """A line of the trash in one line: id, when, size, title."""
+    from treadle.app.sizes import human_size
     from treadle.cli.render import printable
-    from treadle.cli.sizes import human_size
 
     at = line.trashed_at[:16].replace("T", " ") or "unknown"
     title = line.title or ("(damaged)" if line.problem else "(nothing said yet)")

@@ -28,8 +28,8 @@ def command(thread: str, link: bool, support: bool, wants_all: bool) -> None:
     """  # noqa: D301  click reads the backspace
     import os
 
+    from treadle.app.sync.sync_engine import open_engine
     from treadle.cli.share_command import refuse_private
-    from treadle.cli.sync_engine import open_engine
     from treadle.runtime.defaults import own_store
     from treadle.sync.credentials import needed_account
     from treadle.sync.shareable import spoken_of
@@ -60,7 +60,7 @@ def _record(engine: Engine, thread_id: str) -> None:
 
     It has ended it already.
     """
-    from treadle.cli.annotations import mark
+    from treadle.app.threads.annotations import mark
     from treadle.errors import TreadleError
     from treadle.thread.facts import Shared
     from treadle.thread.safe_text import legible

@@ -38,7 +38,7 @@ def command(
     --salvage makes a new thread that goes on from the last intact version of a damaged one, and
     copies every record after the damage into a file. The damaged file itself is not touched.
     """  # noqa: D301  click reads the backspace
-    from treadle.cli.thread_lookup import every_thread, resolve_anywhere
+    from treadle.app.threads.thread_lookup import every_thread, resolve_anywhere
     from treadle.errors import UsageError
     from treadle.runtime.defaults import own_store
     from treadle.store.upkeep.unfinished import settle
@@ -157,7 +157,7 @@ def _disagreeing(
 
 
 def _salvage(store: LocalStore, thread_id: str, *, as_json: bool) -> int:
-    from treadle.cli.providers import CREATOR
+    from treadle.app.sessions.providers import CREATOR
     from treadle.cli.render import printable
     from treadle.store.upkeep.salvage import salvage
 

@@ -29,7 +29,7 @@ async def commit(chat: Chat, message: str) -> None:
     Raises:
         UsageError: it is not known what the agent changed.
     """
-    from treadle.cli.confined_hooks import confined_by
+    from treadle.app.sessions.confined_hooks import confined_by
     from treadle.workspace.commit import HOOK_S_MAX
     from treadle.workspace.git import Absent, Repository
     from treadle.workspace.message import plain_message
@@ -76,7 +76,7 @@ async def commit(chat: Chat, message: str) -> None:
 
 async def _changed_by_agent(store: LocalStore, thread_id: str) -> set[str]:
     """The files that the agent has changed in the thread, relative to the workspace."""
-    from treadle.cli.file_history import between, open_states, saved_states, steps_of
+    from treadle.app.files.file_history import between, open_states, saved_states, steps_of
     from treadle.workspace.files.entries import touched
 
     fold = (await asyncio.to_thread(store.load, thread_id)).fold

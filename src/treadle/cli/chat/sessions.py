@@ -274,7 +274,7 @@ class Sessions:
 
     def whole_output(self, call_id: str) -> str | None:
         """All that a call has put out, of which the thread's message has a part; `None`: gone."""
-        from treadle.cli.outputs import output_of
+        from treadle.app.threads.outputs import output_of
 
         if self.setup is None or self.thread_id is None:
             return None
@@ -337,7 +337,7 @@ def _mode_of(setup: Setup) -> str:
     """The name of the approval mode; that of the program which began the thread may have none."""
     if setup.choice.mode is not None or setup.thread is None:
         return setup.new_approval().name
-    from treadle.cli.modes import recorded_approval
+    from treadle.app.sessions.modes import recorded_approval
 
     return recorded_approval(setup.thread.machine.config).name
 

@@ -42,7 +42,7 @@ async def look(sessions: Sessions) -> Standing:
 
 def _sync(store: LocalStore, thread_id: str) -> str:
     """In a word; empty for who is not logged in."""
-    from treadle.cli.sync_status import synced_line
+    from treadle.app.sync.sync_status import synced_line
     from treadle.sync.credentials import is_logged_in
 
     if not is_logged_in(store.places, os.environ):

@@ -53,7 +53,7 @@ async def _status(chat: Chat, _: str) -> None:
 
 
 def _sync(chat: Chat) -> str:
-    from treadle.cli.sync_status import synced_line
+    from treadle.app.sync.sync_status import synced_line
 
     setup, thread_id = chat.sessions.setup, chat.sessions.thread_id
     assert setup is not None

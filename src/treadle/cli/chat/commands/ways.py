@@ -80,7 +80,7 @@ async def _pick_model(chat: Chat, setup: Setup) -> str | None:
 
 async def _models(setup: Setup) -> Sequence[Row]:
     """What the providers offer that have a key, and the short names."""
-    from treadle.cli.provider_reachability import reach
+    from treadle.app.sessions.provider_reachability import reach
 
     catalog = setup.loaded.catalog
     found = await reach(setup.loaded, catalog.providers)

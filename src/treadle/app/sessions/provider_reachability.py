@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from treadle.cli.providers import connect
+from treadle.app.sessions.providers import connect
 from treadle.config.keys import find_key, key_needed
 from treadle.config.load import Loaded
 from treadle.core.llm import LlmError

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from treadle.cli.hooks import Hooks
+from treadle.app.sessions.hooks import Hooks
 from treadle.core.approval import NO_SCOPE, Scope
 from treadle.core.messages import ToolCall
 from treadle.core.tools import (

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.structs import asdict, replace
 
 from treadle import __version__
-from treadle.cli.listed_models import ListedModels, today
+from treadle.app.sessions.listed_models import ListedModels, today
 from treadle.config.keys import find_key, key_needed, no_key_error
 from treadle.config.load import Loaded
 from treadle.core.config import choose_model

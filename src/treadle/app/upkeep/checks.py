@@ -26,7 +26,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from treadle import __version__, helper_programs
-from treadle.cli.provider_reachability import Reached
+from treadle.app.sessions.provider_reachability import Reached
 from treadle.store.paths import Places
 
 FREE_BYTES_MIN: Final = 64 * 2**20

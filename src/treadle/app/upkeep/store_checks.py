@@ -14,8 +14,8 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Final
 
-from treadle.cli.checks import Finding, failure, ok, warning
-from treadle.cli.sizes import human_size
+from treadle.app.sizes import human_size
+from treadle.app.upkeep.checks import Finding, failure, ok, warning
 from treadle.errors import TreadleError
 from treadle.store.folders import JOURNAL, LOCK
 from treadle.store.index.filters import Filters

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from treadle.cli.hidden_places import hidden_in
+from treadle.app.files.hidden_places import hidden_in
 from treadle.core.chat.states import PostToolsHook
 from treadle.core.tools import ToolExecutionStatus
 from treadle.errors import FileStateError, UsageError

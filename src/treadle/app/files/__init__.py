@@ -1,0 +1,1 @@
+"""Versions of files: their history, who wrote them, how they come back."""

@@ -1,0 +1,1 @@
+"""What a session is made of: settings, models, tools, hooks, approval modes."""

@@ -1,0 +1,1 @@
+"""Threads on a server: sending, fetching, sharing and removing them."""

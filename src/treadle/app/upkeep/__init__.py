@@ -1,0 +1,1 @@
+"""Checks and the sizes of what is stored."""
