@@ -1,0 +1,16 @@
+"""Where the threads of this user are."""
+
+from __future__ import annotations
+
+from treadle.store.local import LocalStore
+from treadle.store.paths import Places
+
+
+def open_store(program: str = "") -> LocalStore:
+    """The store of this user on this machine; nothing is read or made yet.
+
+    Args:
+        program: what people know this process by (`treadle run`); told to whoever finds a thread
+            that this process has open.
+    """
+    return LocalStore(Places.find(), program=program)
