@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from treadle.cli import background
+from treadle.app.sessions import background_sync
 
 if TYPE_CHECKING:
     from cli.teams import Machine, Team
@@ -22,7 +22,7 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A command that runs in this process waits until all is sent, however slow the machine is."""
-    monkeypatch.setattr(background, "CLOSE_S_MAX", 60.0)
+    monkeypatch.setattr(background_sync, "CLOSE_S_MAX", 60.0)
 
 
 @pytest.fixture

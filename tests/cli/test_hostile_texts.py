@@ -15,7 +15,7 @@ from msgspec.structs import replace
 import treadle as treadle_package
 from cli.conftest import Run
 from core.samples import CONFIG, answer, call, ended, said, success
-from treadle.cli.json_output import escape_json
+from treadle.app.json_text import escape_json
 from treadle.core.events import LlmEvent, ToolStarted
 from treadle.core.llm import Usage
 from treadle.core.messages import Message

@@ -8,7 +8,7 @@ from pathlib import Path
 from cli.conftest import Run
 from cli.test_doctor import by_name
 from treadle.app.sessions.provider_reachability import Reached
-from treadle.cli.risk_checks import check_choices, check_keys
+from treadle.app.upkeep.risk_checks import check_choices, check_keys
 from treadle.config.load import Loaded
 from treadle.config.settings import Settings
 from treadle.models.catalog import read_defaults

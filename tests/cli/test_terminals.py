@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Run
+from treadle.app.threads.call_text import describe_call, head
 from treadle.cli.exit_codes import UNREAD
-from treadle.cli.render import describe_call, head
 from treadle.core.messages import ToolCall
 
 Seen = Callable[..., str]

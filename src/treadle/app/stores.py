@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from treadle import __version__
 from treadle.store.local import LocalStore
 from treadle.store.paths import Places
+
+CREATOR: Final = f"treadle {__version__}"
+"""The program and its version, as new threads record it."""
 
 
 def open_store(program: str = "") -> LocalStore:

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from treadle.cli import options
 from treadle.cli.json_output import print_json
-
-if TYPE_CHECKING:
-    from treadle.cli.setup import Setup
-    from treadle.core.approval import Decision, Question
 
 
 @click.command("approve")
@@ -74,205 +70,97 @@ def command(ctx: click.Context, /, thread: str, call: str | None, **given: Any) 
 
 def _grants(thread: str, call: str | None, answers: Sequence[str], **given: Any) -> None:
     """Show what is allowed for the rest of the thread, or take some of it back."""
-    from treadle.cli.grants import revoke, show_grants
-
     if call is not None or answers or given["always"] or (given["grants"] and given["revoke"]):
         raise click.UsageError("--grants and --revoke answer nothing: give one of them, by itself")
     if given["revoke"] is None:
-        show_grants(thread, as_json=given["as_json"])
-    elif given["as_json"]:
+        _show_grants(thread, as_json=given["as_json"])
+        return
+    if given["as_json"]:
         raise click.UsageError("--json goes with --grants, not with --revoke")
-    else:
-        revoke(thread, given["revoke"])
+    from treadle.app.threads.grants import revoke_grant
+
+    what = given["revoke"]
+    fold = revoke_grant(thread, what)
+    click.echo(f"{what} is not allowed unasked in {fold.header.thread} any more", err=True)
+
+
+def _show_grants(thread: str, *, as_json: bool) -> None:
+    """Each grant that holds here in a line: the tool, the kind, the highest risk it is for.
+
+    What was allowed in a thread that was made elsewhere does not hold: it has a line of its own.
+    """
+    from treadle.app.threads.grants import grant_name, read_grants
+
+    found = read_grants(thread)
+    if found.elsewhere:
+        names = ", ".join(map(grant_name, found.elsewhere))
+        click.echo(f"allowed elsewhere, and not here, where nobody has said so: {names}", err=True)
+    if as_json:
+        print_json(found.grants)
+        return
+    for grant in found.grants:
+        click.echo(f"{grant_name(grant)}, up to {grant.risk.name.lower()} risk")
+    text = "nothing is allowed for the rest of this thread"
+    if found.grants:
+        text = f"to take one back: treadle approve {found.thread} --revoke WHAT"
+    click.echo(text, err=True)
 
 
 def _show(thread: str, call: str | None, *, as_json: bool) -> None:
+    from treadle.app.sessions.approvals import read_waiting_calls
+    from treadle.cli.host import command_host
     from treadle.cli.questions import show_waiting
-    from treadle.store.local import LocalStore
-    from treadle.store.paths import Places
 
-    store = LocalStore(Places.find())
-    fold = store.load(store.resolve(thread)).fold
-    questions = _chosen(fold.header.thread, fold.machine.questions, call)
+    found = read_waiting_calls(thread, call, command_host())
     if as_json:
-        print_json(questions)
-    else:
-        show_waiting(fold.header.thread, questions, err=False)
-        if store.adopted.is_foreign(fold.header.thread):
-            _show_mode(fold.header.thread)
-
-
-def _show_mode(thread: str) -> None:
-    """What is to be said besides a yes, in a thread that was gone on with on another machine."""
-    from treadle.cli.adoption import to_be_left_out
-    from treadle.cli.command_setup import make_setup
-    from treadle.cli.setup import Choice
-
-    mode, tool = to_be_left_out(make_setup(Choice(), thread=thread, is_for_fork=True))
-    if tool:
-        click.echo(f"a yes needs --approval-mode ask: the mode here, {mode}, leaves {tool} out")
+        print_json(found.questions)
+        return
+    show_waiting(found.thread, found.questions, err=False)
+    if found.refused_tool:
+        mode = f"the mode here, {found.mode}, leaves {found.refused_tool} out"
+        click.echo(f"a yes needs --approval-mode ask: {mode}")
 
 
 def _answer(thread: str, call: str | None, **given: Any) -> int:
+    from treadle.app.sessions.approvals import (
+        ApprovalAnswer,
+        answer_calls,
+        check_mode,
+        decide_calls,
+    )
+    from treadle.app.sessions.opened_threads import open_recorded
+    from treadle.app.sessions.setup import RunChoice
+    from treadle.app.sessions.thread_setup import Target, make_setup
     from treadle.cli.busy_threads import or_watch
-    from treadle.cli.command_setup import make_setup
+    from treadle.cli.host import command_host
     from treadle.cli.render import make_renderer
-    from treadle.cli.setup import Choice
-    from treadle.cli.threads import Opened, open_recorded
     from treadle.cli.work_loop import drive
-    from treadle.runtime.outputs import TurnFinished
 
     setup = make_setup(
-        Choice(
+        RunChoice(
             given["model"],
             given["approval_mode"],
             record=given["record"],
             sandbox=given["sandbox"],
             network=given["network"],
         ),
-        folder=given["cwd"],
+        Target(given["cwd"], thread),
+        command_host(),
         no_commit=given["no_commit"],
-        thread=thread,
-        before_owning=None if given["reason"] is not None else _refuse_to_be_left_out,
+        before_owning=None if given["reason"] is not None else check_mode,
     )
     budget = options.budget_of(given["max_tokens"], given["max_cost"], given["time_limit"])
     if setup.is_task and budget is not None:
         raise click.UsageError("the limits of a task are those it was begun with")
-    decisions, chosen = _decide(setup, call, **given)
-    tools, kinds = _for_good(chosen) if given["always"] else ((), {})
+    answer = ApprovalAnswer(given["reason"], given["arguments"], given["always"])
+    calls = decide_calls(setup, call, answer)
     renderer = make_renderer(given["output_format"])
-
-    async def work(opened: Opened) -> TurnFinished:
-        return await opened.decide(decisions, grant=tools, kinds=kinds)
-
-    def answer() -> int:
-        return drive(
-            setup, renderer, lambda: open_recorded(setup, renderer.show, budget=budget), work
-        )
-
-    return or_watch(setup.store, answer)
-
-
-def _decide(
-    setup: Setup, call: str | None, **given: Any
-) -> tuple[dict[str, Decision], tuple[Question, ...]]:
-    """What becomes of each call, and the questions about them."""
-    from treadle.cli.questions import read_object
-    from treadle.core.approval import Approved, Modified, Rejected
-    from treadle.errors import UsageError
-
-    assert setup.thread is not None
-    waiting = setup.thread.machine.questions
-    chosen = _chosen(setup.thread.header.thread, waiting, call)
-    arguments = given["arguments"]
-    if given["reason"] is not None:
-        return {one.call.id: Rejected(given["reason"]) for one in chosen}, chosen
-    _refuse_left_out(setup, chosen)
-    if arguments is None:
-        return {one.call.id: Approved() for one in chosen}, chosen
-    if len(chosen) > 1:
-        calls = ", ".join(one.call.id for one in chosen)
-        raise UsageError("--args needs a CALL: several wait", hint=f"those that wait: {calls}")
-    if read_object(arguments) is None:
-        raise UsageError("--args takes a JSON object", hint="""--args '{"command": "ls"}'""")
-    _refuse_misfit(chosen[0], arguments)
-    return {chosen[0].call.id: Modified(arguments)}, chosen
-
-
-def _for_good(
-    chosen: Sequence[Question],
-) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
-    """The tools, and by call the kinds, that are allowed for the rest of the thread.
-
-    Raises:
-        UsageError: one of the calls can only be allowed by itself.
-    """
-    from treadle.cli.questions import cut_words, in_general, in_line
-    from treadle.errors import UsageError
-
-    for one in chosen:
-        if not in_general(one):
-            name, call = in_line(one.call.tool_name), in_line(one.call.id)
-            why = "it is of no kind that a grant could name"
-            if cut_words(one.call.arguments_json):
-                why = "a question does not show all of it"
-            raise UsageError(
-                f"call {call} of {name} can only be allowed by itself: {why}; nothing was answered",
-                hint="--yes without --always",
-            )
-    tools = dict.fromkeys(one.call.tool_name for one in chosen if not one.scope.kinds)
-    return tuple(tools), {one.call.id: one.scope.kinds for one in chosen if one.scope.kinds}
-
-
-def _refuse_to_be_left_out(setup: Setup) -> None:
-    """The same for a thread of another machine, before anything of it is changed here."""
-    from treadle.cli.adoption import to_be_left_out
-    from treadle.errors import UsageError
-
-    mode, tool = to_be_left_out(setup)
-    if tool:
-        raise UsageError(
-            f"the approval mode of this machine, {mode}, leaves {tool} out; nothing was changed",
-            hint=f"treadle approve {setup.thread_id} --yes --approval-mode ask",
-        )
-
-
-def _refuse_left_out(setup: Setup, chosen: Sequence[Question]) -> None:
-    """A yes to a tool that the thread's mode refuses or leaves out would be used up for nothing."""
-    from treadle.core.approval import OnlyRead
-    from treadle.errors import UsageError
-
-    assert setup.thread is not None
-    mode = setup.choice.mode
-    if mode not in (None, "plan"):
-        return
-    config = setup.thread.machine.config
-    offered = {tool.name for tool in config.tools}
-    only_reads = mode == "plan" or isinstance(config.approval, OnlyRead)
-    for question in chosen:
-        if only_reads or question.call.tool_name not in offered:
-            raise UsageError(
-                f"the approval mode of this thread refuses {question.call.tool_name}",
-                hint=f"treadle approve {setup.thread_id} --yes --approval-mode ask",
-            )
-
-
-def _refuse_misfit(question: Question, arguments: str) -> None:
-    """Arguments that the tool would not take are said to be wrong before the question is gone."""
-    from treadle.errors import UsageError
-    from treadle.tools.builtin import builtin_tools
-    from treadle.tools.failure import ToolFailure
-
-    for tool in builtin_tools():
-        if tool.definition.name == question.call.tool_name:
-            try:
-                tool.signature.parse(arguments)
-            except ToolFailure as failure:
-                raise UsageError(
-                    f"{question.call.tool_name} does not take these arguments: {failure.message}",
-                    hint="nothing was answered; give the whole of them as a JSON object",
-                ) from None
-
-
-def _chosen(thread: str, questions: Sequence[Question], call: str | None) -> tuple[Question, ...]:
-    """The questions that are meant: all, or the one whose call's id begins with `call`.
-
-    Raises:
-        UsageError: nothing waits, or no one call is meant.
-    """
-    from treadle.errors import UsageError
-
-    if not questions:
-        raise UsageError(
-            f"thread {thread} waits for no approval",
-            hint=f"treadle resume {thread} goes on with it",
-        )
-    if call is None:
-        return tuple(questions)
-    exact = tuple(one for one in questions if one.call.id == call)
-    found = exact or tuple(one for one in questions if one.call.id.startswith(call))
-    if len(found) == 1:
-        return found
-    calls = ", ".join(one.call.id for one in questions)
-    how_many = "no call that waits begins" if not found else f"{len(found)} calls begin"
-    raise UsageError(f"{how_many} with {call!r}", hint=f"those that wait: {calls}")
+    return or_watch(
+        setup.store,
+        lambda: drive(
+            setup,
+            renderer,
+            lambda: open_recorded(setup, renderer.show, budget=budget),
+            lambda opened: answer_calls(opened, calls),
+        ),
+    )

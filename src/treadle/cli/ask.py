@@ -14,17 +14,15 @@ from typing import Final
 
 import click
 
-from treadle.cli.questions import (
+from treadle.app.threads.call_text import describe_call
+from treadle.app.threads.question_text import (
     SHOWN_LENGTH_MAX,
     cut_words,
     in_general,
     read_object,
-    say_behind_bar,
-    show_circumstances,
-    show_question,
     visible,
 )
-from treadle.cli.render import describe_call
+from treadle.cli.questions import say_behind_bar, show_circumstances, show_question
 from treadle.core.approval import Approved, Modified, Question, Rejected
 from treadle.runtime.recovery import Answer, Resolution
 from treadle.runtime.verdict import Verdict

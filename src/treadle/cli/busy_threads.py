@@ -7,7 +7,7 @@ from typing import Final
 
 import click
 
-from treadle.app.sessions.providers import CREATOR
+from treadle.app.threads.forks import fork_at_rest
 from treadle.cli import exit_codes
 from treadle.cli.ask import is_somebody_there
 from treadle.cli.thread_watch import watch
@@ -53,7 +53,7 @@ def go_elsewhere(store: LocalStore, busy: ThreadBusyError, *, has_prompt: bool) 
     if choice == _WATCH:
         watch(store, busy.thread_id)
         return None
-    return fork_at_rest(store, busy.thread_id)
+    return fork_and_tell(store, busy.thread_id)
 
 
 def or_watch(store: LocalStore, work: Callable[[], int]) -> int:
@@ -88,37 +88,12 @@ def _ask(choices: list[str]) -> str:
             return words[answer]
 
 
-def fork_at_rest(store: LocalStore, thread_id: str) -> str:
-    """A thread that goes on from the newest version at which nothing was open.
-
-    What a process is in the middle of is its own to finish: it would be done twice otherwise, in
-    the same folder.
+def fork_and_tell(store: LocalStore, thread_id: str) -> str:
+    """A fork of a thread at its last rest; it is told of on standard error.
 
     Raises:
         StoreError: the thread cannot be read, or the disk refused.
     """
-    fork, told = begin_fork(store, thread_id)
-    click.echo(told, err=True)
+    fork, base = fork_at_rest(store, thread_id)
+    click.echo(f"{fork} goes on from version {base.version} of {base.thread}", err=True)
     return fork
-
-
-def begin_fork(store: LocalStore, thread_id: str) -> tuple[str, str]:
-    """As `fork_at_rest`; the fork, and a line that tells of it."""
-    writer = store.fork(thread_id, last_rest(store, thread_id), creator=CREATOR)
-    try:
-        base = writer.fold.header.base
-        assert base is not None
-        told = f"{writer.thread_id} goes on from version {base.version} of {base.thread}"
-        return writer.thread_id, told
-    finally:
-        writer.close()
-
-
-def last_rest(store: LocalStore, thread_id: str) -> int | None:
-    """The newest version at which nothing was open; `None` if there never was one.
-
-    Raises:
-        StoreError: the thread cannot be read.
-    """
-    rests = store.rests(thread_id)
-    return rests[-1].version if rests else None

@@ -29,43 +29,24 @@ def command(ctx: click.Context, /, thread: str, **given: Any) -> None:
 
 
 def _compact(thread: str, *, focus: str, model: str | None) -> int:
-    from msgspec.structs import replace
-
+    from treadle.app.sessions.compaction import check_compaction, compact
+    from treadle.app.sessions.opened_threads import open_conversation
+    from treadle.app.sessions.setup import RunChoice
+    from treadle.app.sessions.thread_setup import Target, make_setup
     from treadle.cli.busy_threads import or_watch
-    from treadle.cli.command_setup import make_setup
+    from treadle.cli.host import command_host
     from treadle.cli.render import TextRenderer
-    from treadle.cli.setup import Choice
-    from treadle.cli.threads import Opened, open_conversation
     from treadle.cli.work_loop import drive
-    from treadle.core.conversation import Conversation
-    from treadle.errors import UsageError
-    from treadle.runtime.outputs import TurnFinished, TurnOutcome
-    from treadle.runtime.session import Session
 
-    setup = make_setup(Choice(model), thread=thread)
-    assert setup.thread is not None
-    if setup.is_task:
-        why = f"thread {setup.thread_id} is a task, which reflects by itself"
-        raise UsageError(why, hint="only conversations are compacted")
-    if setup.thread.machine.questions:
-        raise UsageError(
-            f"thread {setup.thread_id} waits for approval",
-            hint=f"answer first: treadle approve {setup.thread_id}",
-        )
+    setup = make_setup(RunChoice(model), Target(thread=thread), command_host())
+    check_compaction(setup)
     renderer = TextRenderer()
-
-    async def work(opened: Opened) -> TurnFinished:
-        assert isinstance(opened, Session)
-        finished = await opened.compact(focus)
-        if finished.outcome is not TurnOutcome.DONE:
-            return finished
-        said = opened.conversation
-        assert isinstance(said, Conversation)
-        through = 0 if said.compaction is None else said.compaction.through
-        answer = f"{through} of {len(said)} messages are no longer in view: a summary stands there"
-        return replace(finished, answer=answer)
-
-    def compact() -> int:
-        return drive(setup, renderer, lambda: open_conversation(setup, renderer.show), work)
-
-    return or_watch(setup.store, compact)
+    return or_watch(
+        setup.store,
+        lambda: drive(
+            setup,
+            renderer,
+            lambda: open_conversation(setup, renderer.show),
+            lambda opened: compact(opened, focus),
+        ),
+    )

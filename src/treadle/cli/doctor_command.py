@@ -67,8 +67,7 @@ def _check_models(places: Places) -> Iterator[Finding]:
 
     from treadle.app.sessions.provider_reachability import reach
     from treadle.app.sessions.providers import PLAYED, Models
-    from treadle.app.upkeep import checks
-    from treadle.cli import risk_checks
+    from treadle.app.upkeep import checks, risk_checks
     from treadle.config.load import load_settings
     from treadle.core.config import choose_model
     from treadle.errors import TreadleError

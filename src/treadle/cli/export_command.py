@@ -93,7 +93,7 @@ def _export(
     """
     import msgspec
 
-    from treadle.cli.json_output import escape_json
+    from treadle.app.json_text import escape_json
     from treadle.exchange.journals import join, output_line
     from treadle.exchange.markdown import to_markdown
     from treadle.exchange.page import to_page

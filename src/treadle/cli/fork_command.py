@@ -26,7 +26,7 @@ def command(thread: str, version: int | None, turn: int | None, as_json: bool) -
     treadle fork 0190 --turn 2
     treadle resume NEW-ID -p "now try it with a queue"
     """  # noqa: D301  click reads the backspace
-    from treadle.app.sessions.providers import CREATOR
+    from treadle.app.stores import CREATOR
     from treadle.cli.version_selectors import after_turn
     from treadle.errors import UsageError
     from treadle.runtime.defaults import own_store
@@ -64,7 +64,7 @@ def _rest_of_busy(store: LocalStore, thread_id: str) -> int | None:
 
     What that process is in the middle of is its own to finish.
     """
-    from treadle.cli.busy_threads import last_rest
+    from treadle.app.threads.forks import last_rest
 
     if store.holder(thread_id) is None:
         return None

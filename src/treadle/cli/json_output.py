@@ -1,22 +1,14 @@
-r"""JSON on standard output, which may be a terminal: nothing in it steers that, or hides.
-
-JSON escapes only the first of the control characters by itself. What `legible` would replace is
-written as `\uXXXX` here, which programs read as the same text.
-"""
+"""JSON on standard output, which may be a terminal."""
 
 from __future__ import annotations
 
 import json
-import re
-from functools import cache
-from typing import Any, Final
+from typing import Any
 
 import click
 import msgspec
 
-from treadle.thread.safe_text import legible
-
-_OTHER: Final = re.compile("[^\n\x20-\x7e]")
+from treadle.app.json_text import escape_json
 
 
 def print_json(value: Any, *, is_one_line: bool = False) -> None:
@@ -27,22 +19,3 @@ def print_json(value: Any, *, is_one_line: bool = False) -> None:
         data = json.dumps(msgspec.to_builtins(value)).encode()
     data = data if is_one_line else msgspec.json.format(data, indent=2)
     click.echo(escape_json(data.decode()))
-
-
-def escape_json(text: str) -> str:
-    """JSON that reads the same, without characters that steer a terminal or are not seen."""
-    return text if text.isascii() and "\x7f" not in text else _OTHER.sub(_escaped, text)
-
-
-def _escaped(found: re.Match[str]) -> str:
-    return _escape(found[0])
-
-
-@cache
-def _escape(character: str) -> str:
-    if character.isprintable() and legible(character) == character:
-        return character
-    units = character.encode("utf-16-be", "surrogatepass")
-    return "".join(
-        f"\\u{int.from_bytes(units[i : i + 2], 'big'):04x}" for i in range(0, len(units), 2)
-    )

@@ -18,15 +18,7 @@ def command(thread: str, text: str) -> None:
     """  # noqa: D301  click reads the backspace
     import sys
 
-    from treadle.app.threads.annotations import TEXT_LENGTH_MAX, mark
-    from treadle.errors import UsageError
-    from treadle.thread.facts import Annotated
-    from treadle.thread.record import clean
+    from treadle.app.threads.annotations import add_note
 
-    said = clean(sys.stdin.read() if text == "-" else text).strip()
-    if not said:
-        raise UsageError("the note is empty")
-    if len(said) > TEXT_LENGTH_MAX:
-        raise UsageError(f"a note has at most {TEXT_LENGTH_MAX} characters, not {len(said)}")
-    fold = mark(thread, lambda _: Annotated(said))
+    fold = add_note(thread, sys.stdin.read() if text == "-" else text)
     click.echo(f"noted in {fold.header.thread}", err=True)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
-if TYPE_CHECKING:
-    from treadle.core.budget import TokenBudget
+from treadle.app.sessions.limits import budget_of as budget_of
 
 MODES: Final = ("plan", "ask", "auto-edit", "auto")
 """As `app/sessions/modes.py` has them, which takes longer to import."""
@@ -18,6 +17,9 @@ MODES: Final = ("plan", "ask", "auto-edit", "auto")
 LEVELS: Final = ("read-only", "workspace-write", "off")
 NETWORK: Final = ("off", "ask", "on")
 """Both as `tools/sandbox/policy.py` has them."""
+
+STEPS_MAX: Final = 50
+"""Of a task for which nobody says how many: work on code needs more than the library's 15."""
 
 SECONDS_MAX: Final = 10 * 365 * 86_400
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([smh]?)", re.ASCII)
@@ -121,14 +123,3 @@ def run_options(command: F) -> F:
     return click.option(
         "--record", metavar="FILE", type=click.Path(), help="Keep what the model streams in FILE."
     )(command)
-
-
-def budget_of(
-    max_tokens: int | None, max_cost: Decimal | None, time_limit: float | None
-) -> TokenBudget | None:
-    """The budget of `limit_options`; `None` if nothing was limited."""
-    if max_tokens is None and max_cost is None and time_limit is None:
-        return None
-    from treadle.core.budget import TokenBudget
-
-    return TokenBudget(max_total=max_tokens, max_cost_usd=max_cost, max_time_s=time_limit)

@@ -15,11 +15,7 @@ def command(thread: str, off: bool) -> None:
     treadle pin 0190
     treadle pin 0190 --off
     """  # noqa: D301  click reads the backspace
-    from treadle.app.threads.annotations import mark
-    from treadle.thread.facts import Pinned
+    from treadle.app.threads.annotations import pin_thread
 
-    wanted = not off
-    fold = mark(
-        thread, lambda fold: None if fold.metadata.is_pinned is wanted else Pinned(is_pinned=wanted)
-    )
-    click.echo(f"{fold.header.thread} is {'pinned' if wanted else 'not pinned'}", err=True)
+    fold = pin_thread(thread, is_pinned=not off)
+    click.echo(f"{fold.header.thread} is {'not pinned' if off else 'pinned'}", err=True)

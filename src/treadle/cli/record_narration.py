@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
 
-from treadle.cli.render import describe_call, head
+from treadle.app.threads.call_text import describe_call, head
 from treadle.core.events import Compacted, LlmEvent, Steered, ToolCompleted, UserInput
 from treadle.core.messages import ToolCall
 from treadle.core.task.events import TaskGiven

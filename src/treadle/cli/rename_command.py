@@ -16,13 +16,7 @@ def command(thread: str, title: str) -> None:
     \b
     treadle rename 0190 "The flaky login test"
     """  # noqa: D301  click reads the backspace
-    from treadle.app.threads.annotations import mark, plain_line
-    from treadle.thread.append_list import TITLE_LENGTH_MAX
-    from treadle.thread.facts import Renamed
+    from treadle.app.threads.annotations import rename_thread
 
-    wanted = plain_line(title, "a title", TITLE_LENGTH_MAX)
-    fold = mark(
-        thread,
-        lambda fold: None if (fold.metadata.title or "") == wanted else Renamed(wanted),
-    )
+    fold = rename_thread(thread, title)
     click.echo(f"{fold.header.thread}  {legible(fold.title() or '(nothing said yet)')}", err=True)

@@ -12,7 +12,8 @@ from typing import Any, Final, Protocol
 import click
 import msgspec
 
-from treadle.cli.json_output import escape_json
+from treadle.app.json_text import escape_json
+from treadle.app.threads.call_text import describe_call, head
 from treadle.cli.questions import show_waiting
 from treadle.core.approval import Question
 from treadle.core.messages import ToolCall
@@ -25,9 +26,6 @@ from treadle.thread.safe_text import legible
 
 SCHEMA_VERSION: Final = 1
 """Of the records of `--output-format json` and `stream-json`."""
-
-HEAD_LENGTH_MAX: Final = 100
-HEAD_LINES_MAX: Final = 3
 
 
 class Renderer(Protocol):
@@ -234,40 +232,3 @@ def _say_result(output: outputs.ToolFinished) -> None:
     )
     for line in head(text, is_whole=outcome.blob is None).splitlines() or ["(no output)"]:
         _say(f"  {line}", fg=None if is_good else "red", dim=is_good)
-
-
-def head(text: str, *, is_whole: bool = True) -> str:
-    """The first lines of a result that say something, cut to width, and how many more there are.
-
-    Of a text that `is_whole` is false for only a part is here: how many more is not known then.
-    """
-    lines = [line for line in text.splitlines() if line.strip()]
-    shown = [
-        line if len(line) <= HEAD_LENGTH_MAX else line[: HEAD_LENGTH_MAX - 1] + "…"
-        for line in lines[:HEAD_LINES_MAX]
-    ]
-    if len(lines) > HEAD_LINES_MAX:
-        shown.append(f"… {len(lines) - HEAD_LINES_MAX} more lines" if is_whole else "… more lines")
-    return "\n".join(shown)
-
-
-def describe_call(call: ToolCall) -> str:
-    """A call in one line: the command itself, or the tool and what it works on."""
-    try:
-        arguments = json.loads(call.arguments_json)
-    except ValueError:
-        arguments = None
-    if not isinstance(arguments, dict):
-        return f"{call.tool_name} {call.arguments_json}"[:HEAD_LENGTH_MAX]
-    if call.tool_name == "bash":
-        detail = f"$ {_value(arguments.get('command', ''))}"
-        return detail if len(detail) <= HEAD_LENGTH_MAX else detail[: HEAD_LENGTH_MAX - 1] + "…"
-    shown = [text for value in arguments.values() if (text := _value(value))]
-    return " ".join((call.tool_name, *shown))[:HEAD_LENGTH_MAX].replace("\n", "⏎")
-
-
-def _value(value: object) -> str:
-    """An argument that can be told in words: a text, a number, or words in a row."""
-    if isinstance(value, list) and all(isinstance(one, str | int) for one in value):
-        return " ".join(str(one) for one in value)
-    return str(value) if isinstance(value, str | int) else ""

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import click
 
 from treadle.cli import options
-
-STEPS_MAX: Final = 50
-"""Of a task for which nobody says how many: work on code needs more than the library's 15."""
 
 
 @click.command("run")
@@ -32,7 +29,7 @@ STEPS_MAX: Final = 50
     "--max-steps",
     metavar="COUNT",
     type=click.IntRange(min=1),
-    help=f"Requests to the model. Default: what the settings say, else {STEPS_MAX}.",
+    help=f"Requests to the model. Default: what the settings say, else {options.STEPS_MAX}.",
 )
 @options.limit_options("the whole task")
 @click.option(
@@ -65,18 +62,21 @@ def command(ctx: click.Context, /, task: str, **given: Any) -> None:
 def _run(text: str, **given: Any) -> int:
     import asyncio
 
-    from treadle.cli.command_setup import make_setup
+    from treadle.app.sessions.answer_schema import read_answer_schema
+    from treadle.app.sessions.opened_threads import Opened, Task, begin_task
+    from treadle.app.sessions.setup import RunChoice
+    from treadle.app.sessions.thread_setup import Target, make_setup
+    from treadle.app.sessions.work import finish_task
+    from treadle.cli.host import command_host
     from treadle.cli.prompt import read_prompt
     from treadle.cli.render import make_renderer
-    from treadle.cli.setup import Choice
-    from treadle.cli.threads import Opened, Task, begin_task
     from treadle.cli.work_loop import drive
-    from treadle.runtime.outputs import TurnFinished
 
-    schema = None if given["output_schema"] is None else _read_schema(given["output_schema"])
+    path = given["output_schema"]
+    schema = None if path is None else read_answer_schema(path)
     text = read_prompt(text)
     setup = make_setup(
-        Choice(
+        RunChoice(
             given["model"],
             given["approval_mode"],
             "ask",
@@ -85,12 +85,13 @@ def _run(text: str, **given: Any) -> int:
             sandbox=given["sandbox"],
             network=given["network"],
         ),
-        folder=given["cwd"],
+        Target(given["cwd"]),
+        command_host(),
         no_commit=given["no_commit"],
     )
     task = Task(
         text,
-        given["max_steps"] or setup.loaded.settings.max_steps or STEPS_MAX,
+        given["max_steps"] or setup.loaded.settings.max_steps or options.STEPS_MAX,
         options.budget_of(given["max_tokens"], given["max_cost"], given["time_limit"]),
         schema,
     )
@@ -99,35 +100,5 @@ def _run(text: str, **given: Any) -> int:
     def begin() -> Opened:
         return begin_task(setup, task, renderer.show, is_private=given["private"])
 
-    async def work(opened: Opened) -> TurnFinished:
-        return await opened.resume()
-
     asyncio.run(setup.hooks.heard(text))
-    return drive(setup, renderer, begin, work, wants_trace=given["wants_trace"])
-
-
-def _read_schema(path: str) -> dict[str, Any]:
-    """The schema in a file, checked before anything is made or sent.
-
-    Raises:
-        UsageError: there is no such file, or no JSON schema in it.
-    """
-    import json
-    from pathlib import Path
-
-    from treadle.errors import UsageError
-    from treadle.runtime.answers import AnswerForm
-
-    try:
-        schema = json.loads(Path(path).expanduser().read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"{path} is no JSON file: {error}") from error
-    if not isinstance(schema, dict):
-        raise UsageError(f"{path} holds no JSON schema: it must be a JSON object")
-    try:
-        AnswerForm.of_schema(schema)
-    except UsageError as error:
-        raise UsageError(f"{path}: {error.message}", hint=error.hint) from error
-    return schema
+    return drive(setup, renderer, begin, finish_task, wants_trace=given["wants_trace"])

@@ -164,7 +164,7 @@ def refuse_private(store: LocalStore, thread_id: str) -> None:
 
 def _record(thread_id: str, visibility: Visibility | None, *, with_support: bool) -> None:
     """Say it in the thread, where every machine reads it."""
-    from treadle.app.threads.annotations import mark
+    from treadle.app.threads.annotations import annotate
     from treadle.thread.facts import Shared
 
     def wanted(fold: ThreadFold) -> Shared | None:
@@ -172,7 +172,7 @@ def _record(thread_id: str, visibility: Visibility | None, *, with_support: bool
             return None if fold.is_shared_with_support else Shared(with_support=True)
         return None if fold.visibility == visibility else Shared(visibility)
 
-    mark(thread_id, wanted)
+    annotate(thread_id, wanted)
 
 
 def _send(engine: Engine, cursors: Cursors, thread_id: str) -> None:

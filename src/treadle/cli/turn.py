@@ -8,20 +8,19 @@ from decimal import Decimal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from treadle.app.sessions.setup import RunChoice, Setup
+from treadle.app.sessions.thread_setup import Target, make_setup
+from treadle.app.sessions.turns import TurnRequest, check_turn, finish_turn, open_turn
 from treadle.cli import exit_codes
-from treadle.cli.busy_threads import fork_at_rest, go_elsewhere
-from treadle.cli.command_setup import make_setup
+from treadle.cli.busy_threads import fork_and_tell, go_elsewhere
+from treadle.cli.host import command_host
 from treadle.cli.options import budget_of
 from treadle.cli.prompt import read_prompt
 from treadle.cli.render import make_renderer
-from treadle.cli.setup import Choice, Setup
-from treadle.cli.threads import Opened, open_conversation, open_recorded
 from treadle.cli.unfinished_threads import notice
-from treadle.cli.work_loop import drive, resume
+from treadle.cli.work_loop import drive
 from treadle.config.settings import ApprovalMode, NetworkMode, SandboxLevel
 from treadle.errors import ThreadBusyError, UsageError
-from treadle.runtime.outputs import Notice, TurnFinished
-from treadle.runtime.session import Session
 
 
 class TurnOptions(Struct, frozen=True):
@@ -54,12 +53,18 @@ def run_turn(options: TurnOptions) -> int:
     if options.latest and options.thread:
         raise UsageError("-c and -r name two threads", hint="give one of them")
     prompt = None if options.prompt is None else read_prompt(options.prompt)
+    request = TurnRequest(
+        prompt,
+        budget_of(options.max_tokens, options.max_cost, options.time_limit),
+        options.max_steps,
+        options.private,
+    )
     if options.fork:
-        options = _forked(options)
+        options = _fork(options, request)
     while True:
         setup = _make_setup(options)
         try:
-            return _run(setup, options, prompt)
+            return _run(setup, options, request)
         except ThreadBusyError as busy:
             fork = go_elsewhere(setup.store, busy, has_prompt=prompt is not None)
         if fork is None:
@@ -67,21 +72,21 @@ def run_turn(options: TurnOptions) -> int:
         options = replace(options, thread=fork, latest=False)
 
 
-def _forked(options: TurnOptions) -> TurnOptions:
+def _fork(options: TurnOptions, request: TurnRequest) -> TurnOptions:
     """The same, on a fork of the thread that is named."""
     if not (options.latest or options.thread):
         raise UsageError("--fork needs a thread to go on from", hint="name one with -r ID, or -c")
     setup = _make_setup(options)
     assert setup.thread_id is not None
     if setup.is_task:
-        _refuse_for_task(setup, options)
-    fork = fork_at_rest(setup.store, setup.thread_id)
+        check_turn(setup, request)
+    fork = fork_and_tell(setup.store, setup.thread_id)
     return replace(options, thread=fork, latest=False, fork=False)
 
 
 def _make_setup(options: TurnOptions) -> Setup:
     return make_setup(
-        Choice(
+        RunChoice(
             options.model,
             options.approval_mode,
             max_steps=options.max_steps,
@@ -89,67 +94,22 @@ def _make_setup(options: TurnOptions) -> Setup:
             sandbox=options.sandbox,
             network=options.network,
         ),
-        folder=options.cwd,
+        Target(options.cwd, options.thread, options.latest, options.fork),
+        command_host(),
         no_commit=options.no_commit,
-        thread=options.thread,
-        latest=options.latest,
-        is_for_fork=options.fork,
     )
 
 
-def _run(setup: Setup, options: TurnOptions, prompt: str | None) -> int:
-    budget = budget_of(options.max_tokens, options.max_cost, options.time_limit)
-    if setup.is_task:
-        _refuse_for_task(setup, options)
-    elif prompt is None:
-        _refuse_if_empty(setup)
+def _run(setup: Setup, options: TurnOptions, request: TurnRequest) -> int:
+    check_turn(setup, request)
     if setup.thread is None and (text := notice(setup.store, setup.folder)):
         setup.notices.append(text)
     renderer = make_renderer(options.output_format)
-    if setup.thread is None and prompt is not None:
-        prompt = asyncio.run(setup.hooks.heard(prompt))
-
-    async def work(opened: Opened) -> TurnFinished:
-        if prompt is None:
-            return await resume(opened, renderer.show)
-        if setup.thread is None:
-            return await opened.resume()
-        assert isinstance(opened, Session)
-        if opened.questions:
-            text = "the prompt is kept: it is delivered when the calls that wait are answered"
-            renderer.show(Notice(text))
-        return await opened.turn(await setup.hooks.heard(prompt))
-
-    def open_thread() -> Opened:
-        if setup.thread is None:
-            return open_conversation(
-                setup, renderer.show, budget=budget, is_private=options.private, prompt=prompt
-            )
-        return open_recorded(setup, renderer.show, budget=budget)
-
-    return drive(setup, renderer, open_thread, work)
-
-
-def _refuse_if_empty(setup: Setup) -> None:
-    """Its process died before anything was said: there is nothing to finish, and no answer."""
-    fold = setup.thread
-    if fold is not None and not fold.conversation and not fold.queued and fold.is_idle:
-        raise UsageError(
-            f"thread {setup.thread_id} is empty: nothing was said in it, so there is no answer",
-            hint=f"treadle resume {setup.thread_id} -p PROMPT",
-        )
-
-
-def _refuse_for_task(setup: Setup, options: TurnOptions) -> None:
-    """A task has all it needs since it began."""
-    thread = setup.thread_id
-    if options.prompt is not None:
-        raise UsageError(
-            f"thread {thread} is a task, which takes no further prompts",
-            hint=f"`treadle resume {thread}` goes on with it; `treadle run TASK` begins another",
-        )
-    if options.max_steps or options.max_tokens or options.max_cost or options.time_limit:
-        raise UsageError(
-            f"thread {thread} is a task, whose limits are those it was begun with",
-            hint="leave them out, or begin another task: `treadle run TASK`",
-        )
+    if setup.thread is None and request.prompt is not None:
+        request = replace(request, prompt=asyncio.run(setup.hooks.heard(request.prompt)))
+    return drive(
+        setup,
+        renderer,
+        lambda: open_turn(setup, request, renderer.show),
+        lambda opened: finish_turn(setup, opened, request, renderer.show),
+    )

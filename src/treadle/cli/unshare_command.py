@@ -60,14 +60,14 @@ def _record(engine: Engine, thread_id: str) -> None:
 
     It has ended it already.
     """
-    from treadle.app.threads.annotations import mark
+    from treadle.app.threads.annotations import annotate
     from treadle.errors import TreadleError
     from treadle.thread.facts import Shared
     from treadle.thread.safe_text import legible
 
     try:
         engine.save_and_sync(thread_id)
-        fold = mark(
+        fold = annotate(
             thread_id,
             lambda fold: Shared(with_support=False) if fold.is_shared_with_support else None,
         )

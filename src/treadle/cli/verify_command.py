@@ -157,7 +157,7 @@ def _disagreeing(
 
 
 def _salvage(store: LocalStore, thread_id: str, *, as_json: bool) -> int:
-    from treadle.app.sessions.providers import CREATOR
+    from treadle.app.stores import CREATOR
     from treadle.cli.render import printable
     from treadle.store.upkeep.salvage import salvage
 

@@ -16,6 +16,7 @@ from rich.text import Text
 from cli.chat.recording import drawn
 from cli.chat.test_markdown import DOCUMENTS, LINES, split
 from processor_time import slow
+from treadle.app.threads.question_text import in_general, in_line, kinds_offered
 from treadle.cli.chat.block_text import printed
 from treadle.cli.chat.blocks import question as questions
 from treadle.cli.chat.blocks.diffs import counts_of, diff_block
@@ -28,7 +29,6 @@ from treadle.cli.chat.blocks.prose import (
 )
 from treadle.cli.chat.changes import Read, planned, unified
 from treadle.cli.chat.markdown import PART_LINES_MAX
-from treadle.cli.questions import in_general, in_line, kinds_offered
 from treadle.core.approval import Question, Scope
 from treadle.core.messages import ToolCall
 from treadle.core.tools import RiskLevel

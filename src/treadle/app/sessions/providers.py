@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import asdict, replace
 
-from treadle import __version__
 from treadle.app.sessions.listed_models import ListedModels, today
+from treadle.app.stores import CREATOR
 from treadle.config.keys import find_key, key_needed, no_key_error
 from treadle.config.load import Loaded
 from treadle.core.config import choose_model
@@ -31,7 +31,6 @@ from treadle.runtime.ports import Provider
 if TYPE_CHECKING:
     from treadle.models.recording.recorder import RecordingProvider
 
-CREATOR: Final = f"treadle {__version__}"
 
 PLAYED: Final = ("scripted", "recorded")
 """What is no provider: these are followed by a file."""

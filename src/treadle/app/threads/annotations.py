@@ -1,20 +1,22 @@
-"""Records what a person says about a thread: title, tags, pin, notes."""
+"""What a person says about a thread: title, tags, pin, notes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from treadle.errors import UsageError
 from treadle.runtime.defaults import own_redactor, own_store
-from treadle.thread.facts import Fact
+from treadle.thread.append_list import TITLE_LENGTH_MAX
+from treadle.thread.facts import Annotated, Fact, Pinned, Renamed, Tagged
 from treadle.thread.fold import ThreadFold
+from treadle.thread.record import clean
 
 TAG_LENGTH_MAX: Final = 64
 TEXT_LENGTH_MAX: Final = 32 * 1024
 
 
-def mark(thread: str, facts_for: Callable[[ThreadFold], Fact | None]) -> ThreadFold:
+def annotate(thread: str, facts_for: Callable[[ThreadFold], Fact | None]) -> ThreadFold:
     """Open the thread, record a fact, close it; the thread as it stands then.
 
     Known secrets in the fact are replaced, as in everything that is recorded.
@@ -39,7 +41,68 @@ def mark(thread: str, facts_for: Callable[[ThreadFold], Fact | None]) -> ThreadF
         writer.close()
 
 
-def plain_line(text: str, what: str, length_max: int) -> str:
+def rename_thread(thread: str, title: str) -> ThreadFold:
+    """Give a thread a title; an empty one is the first line of its first prompt again.
+
+    Raises:
+        UsageError: it is more than one line, or too long.
+        StoreError: as `annotate`.
+    """
+    wanted = _line(title, "a title", TITLE_LENGTH_MAX)
+    return annotate(
+        thread, lambda fold: None if (fold.metadata.title or "") == wanted else Renamed(wanted)
+    )
+
+
+def pin_thread(thread: str, *, is_pinned: bool = True) -> ThreadFold:
+    """Have a thread stand first in lists, or no longer. Raises as `annotate`."""
+    return annotate(
+        thread,
+        lambda fold: None if fold.metadata.is_pinned is is_pinned else Pinned(is_pinned=is_pinned),
+    )
+
+
+def tag_thread(thread: str, tags: Sequence[str], *, remove: bool = False) -> tuple[str, ...]:
+    """Add tags to a thread, or remove them; the tags that it has then. Without tags, read them.
+
+    Raises:
+        UsageError: a tag is more than a word, or too long.
+        StoreError: as `annotate`.
+    """
+    wanted = tuple(dict.fromkeys(_line(tag, "a tag", TAG_LENGTH_MAX) for tag in tags))
+    if any(not tag or set(tag) & set(" ,") for tag in wanted):
+        raise UsageError("a tag is a word without spaces and commas", hint="use - or / inside it")
+    if not wanted:
+        store = own_store()
+        return store.load(store.resolve(thread)).fold.metadata.tags
+
+    def change(fold: ThreadFold) -> Tagged | None:
+        has = fold.metadata.tags
+        if remove:
+            gone = tuple(tag for tag in wanted if tag in has)
+            return Tagged(removed=gone) if gone else None
+        new = tuple(tag for tag in wanted if tag not in has)
+        return Tagged(new) if new else None
+
+    return annotate(thread, change).metadata.tags
+
+
+def add_note(thread: str, text: str) -> ThreadFold:
+    """Write something down about a thread, for people; no model reads it.
+
+    Raises:
+        UsageError: it is empty, or over `TEXT_LENGTH_MAX` characters.
+        StoreError: as `annotate`.
+    """
+    note = clean(text).strip()
+    if not note:
+        raise UsageError("the note is empty")
+    if len(note) > TEXT_LENGTH_MAX:
+        raise UsageError(f"a note has at most {TEXT_LENGTH_MAX} characters, not {len(note)}")
+    return annotate(thread, lambda _: Annotated(note))
+
+
+def _line(text: str, what: str, length_max: int) -> str:
     """One line without control characters, as it was meant.
 
     Raises:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from msgspec.structs import replace
 
+from treadle.app.threads.question_text import in_line, kinds_offered, read_object
 from treadle.cli.chat.calls import title_of
 from treadle.cli.chat.ports import SEE, Choice, Terminal
-from treadle.cli.questions import in_line, kinds_offered, read_object
 from treadle.core.tools import RiskLevel
 
 if TYPE_CHECKING:

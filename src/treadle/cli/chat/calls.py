@@ -8,8 +8,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from treadle.cli.questions import read_object
-from treadle.cli.render import describe_call
+from treadle.app.threads.call_text import describe_call
+from treadle.app.threads.question_text import read_object
 from treadle.core.messages import ToolCall
 from treadle.core.tools import Outcome, ToolErrorKind, ToolExecutionOutcome, ToolProgress
 from treadle.thread.safe_text import legible

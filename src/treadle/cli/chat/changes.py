@@ -16,8 +16,8 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from treadle.app.threads.question_text import read_object
 from treadle.cli.chat.calls import FILE_TOOLS
-from treadle.cli.questions import read_object
 from treadle.core.messages import ToolCall
 
 FILE_SIZE_MAX: Final = 1024 * 1024

@@ -12,7 +12,7 @@ from treadle.cli.chat.approvals import Approvals
 from treadle.cli.chat.modes import Modes
 from treadle.cli.chat.notices import words
 from treadle.cli.chat.ports import Choice, Facts, SlashCommand, Terminal
-from treadle.cli.chat.sessions import ChatOptions, People, Sessions
+from treadle.cli.chat.sessions import ChatOptions, Listeners, Sessions
 from treadle.cli.chat.status_facts import Standing, look
 from treadle.cli.chat.turn_queue import Turns, Typed
 from treadle.errors import StoreError, ThreadBusyError, TreadleError
@@ -44,7 +44,7 @@ class Chat:
     _approvals: Approvals
 
     def __init__(self, options: ChatOptions) -> None:
-        people = People(self._show, self._approve, self._ask, self.tell)
+        people = Listeners(self._show, self._approve, self._ask, self.tell)
         self.options = options
         self.sessions = Sessions(options, people)
         self.commands: tuple[SlashCommand, ...] = ()
@@ -364,12 +364,12 @@ class Chat:
 
     async def fork(self, thread_id: str) -> None:
         """Go on in a fork of a thread, from where nothing was under way."""
-        from treadle.cli.busy_threads import begin_fork
-        from treadle.runtime.defaults import own_store
+        from treadle.app.stores import open_store
+        from treadle.app.threads.forks import fork_at_rest
 
         await self.sessions.let_go()
-        fork, told = await asyncio.to_thread(begin_fork, own_store("treadle"), thread_id)
-        self.tell(told)
+        fork, base = await asyncio.to_thread(fork_at_rest, open_store("treadle"), thread_id)
+        self.tell(f"{fork} goes on from version {base.version} of {base.thread}")
         await self.switch(fork)
 
     async def switch(self, thread: str | None) -> None:

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
-import click
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -21,8 +20,8 @@ from treadle.config.settings import ApprovalMode, NetworkMode, SandboxLevel
 from treadle.errors import TreadleError, UsageError
 
 if TYPE_CHECKING:
-    from treadle.cli.background import BackgroundSync
-    from treadle.cli.setup import Parts, Setup
+    from treadle.app.sessions.background_sync import BackgroundSync
+    from treadle.app.sessions.setup import DriverParts, Setup
     from treadle.core.approval import Question
     from treadle.core.llm import Usage
     from treadle.runtime.outputs import Output
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
     from treadle.runtime.session import Session
     from treadle.runtime.verdict import Verdict
     from treadle.thread.fold import ThreadFold
-
-T = TypeVar("T")
 
 
 class ChatOptions(Struct, frozen=True):
@@ -57,7 +54,7 @@ class ChatOptions(Struct, frozen=True):
     network: NetworkMode | None = None
 
 
-class People(Struct, frozen=True):
+class Listeners(Struct, frozen=True):
     """Who is told and who is asked."""
 
     on_output: Callable[[Output], None]
@@ -78,10 +75,9 @@ class Sessions:
     as there is a thread. `mode` and `model` are those that hold now.
     """
 
-    def __init__(self, options: ChatOptions, people: People) -> None:
+    def __init__(self, options: ChatOptions, people: Listeners) -> None:
         self._options = options
         self._people = people
-        self._context = click.get_current_context(silent=True)
         self._background: BackgroundSync | None = None
         self._is_private = options.private
         self._model, self._mode = options.model, options.approval_mode
@@ -126,9 +122,7 @@ class Sessions:
                 await self._prepare_now(self.thread_id)
 
     async def _prepare_now(self, thread: str | None, *, latest: bool = False) -> Setup:
-        setup, parts, fold, standing = await asyncio.to_thread(
-            self._in_context, self._prepare, thread, latest
-        )
+        setup, parts, fold, standing = await asyncio.to_thread(self._prepare, thread, latest)
         self.setup = setup
         self.thread_id = setup.thread_id
         self.folder, self.model = parts.folder, parts.config.model_name
@@ -142,20 +136,16 @@ class Sessions:
         setup.hooks.tell = self._people.tell
         return setup
 
-    def _in_context(self, work: Callable[..., T], *arguments: Any) -> T:
-        """Run in a thread what asks click which command this is."""
-        with nullcontext() if self._context is None else self._context.scope(cleanup=False):
-            return work(*arguments)
-
     def _prepare(
         self, thread: str | None, latest: bool
-    ) -> tuple[Setup, Parts, ThreadFold | None, str]:
-        from treadle.cli.command_setup import make_setup
-        from treadle.cli.setup import Choice
+    ) -> tuple[Setup, DriverParts, ThreadFold | None, str]:
+        from treadle.app.sessions.host import Host, People
+        from treadle.app.sessions.setup import RunChoice
+        from treadle.app.sessions.thread_setup import Target, make_setup
 
-        options = self._options
+        options, people = self._options, self._people
         setup = make_setup(
-            Choice(
+            RunChoice(
                 self._model,
                 self._mode,
                 mode_if_unset="ask",
@@ -164,10 +154,9 @@ class Sessions:
                 network=options.network,
                 may_change=True,
             ),
-            folder=options.cwd,
+            Target(options.cwd, thread, latest),
+            Host("treadle", People(people.ask, people.approve), people.tell),
             no_commit=options.no_commit,
-            thread=thread,
-            latest=latest,
             before_owning=_refuse_task,
         )
         _refuse_task(setup)
@@ -191,9 +180,9 @@ class Sessions:
 
     async def _open_now(self) -> Session:
         setup = self.setup if self.setup is not None else await self._prepare_now(self.thread_id)
-        from treadle.cli.background import BackgroundSync
-        from treadle.cli.options import budget_of
-        from treadle.cli.threads import open_conversation, refuse_foreign_tools
+        from treadle.app.sessions.background_sync import BackgroundSync
+        from treadle.app.sessions.limits import budget_of
+        from treadle.app.sessions.opened_threads import open_conversation, refuse_foreign_tools
 
         options, people = self._options, self._people
         if setup.thread is not None:
@@ -203,7 +192,6 @@ class Sessions:
             people.on_output,
             budget=budget_of(options.max_tokens, options.max_cost, options.time_limit),
             is_private=self._is_private,
-            people={"ask": people.ask, "approve": people.approve},
         )
         self.thread_id = self.session.thread_id
         setup.notices.clear()
@@ -298,7 +286,7 @@ class Sessions:
                 return
             setup = self.setup
             assert setup is not None
-            parts = await asyncio.to_thread(self._in_context, _chosen, setup, self, model, mode)
+            parts = await asyncio.to_thread(_chosen, setup, self, model, mode)
             self.session.configure(
                 parts.config, provider=parts.provider if model else None, tools=parts.tools
             )
@@ -317,7 +305,7 @@ class Sessions:
 
 def _chosen(
     setup: Setup, sessions: Sessions, model: str | None, mode: ApprovalMode | None
-) -> Parts:
+) -> DriverParts:
     """What a session is made of, with another choice."""
     assert sessions.thread_id is not None
     fold = setup.store.load(sessions.thread_id).fold
@@ -343,6 +331,6 @@ def _mode_of(setup: Setup) -> str:
 
 
 def _index(setup: Setup, thread_id: str) -> None:
-    from treadle.cli.work_loop import tell_index
+    from treadle.app.sessions.work import update_index
 
-    tell_index(setup, thread_id)
+    update_index(setup, thread_id)

@@ -9,9 +9,9 @@ from typing import Final, NamedTuple
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from treadle.app.threads.question_text import visible
 from treadle.cli.chat.calls import more_lines
 from treadle.cli.chat.styles import rich_style
-from treadle.cli.questions import visible
 
 SHOWN_LINES_MAX: Final = 40
 LINE_LENGTH_MAX: Final = 2000

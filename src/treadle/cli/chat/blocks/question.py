@@ -1,8 +1,8 @@
 """A call that needs a person's yes, as a block: all of what would run, behind a bar.
 
-The rules are those of `treadle.cli.questions`: what a model wrote is shown as it is, with a mark
-for each character that cannot be seen, and can pass neither for the question nor for another
-argument.
+The rules are those of `treadle.app.threads.question_text`: what a model wrote is shown as it is,
+with a mark for each character that cannot be seen, and can pass neither for the question nor for
+another argument.
 """
 
 from __future__ import annotations
@@ -14,11 +14,7 @@ import msgspec
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from treadle.cli.chat.blocks.diffs import LINE_LENGTH_MAX, diff_block, unshown_words
-from treadle.cli.chat.blocks.frames import BAR, PLAIN_BAR, Barred
-from treadle.cli.chat.changes import planned
-from treadle.cli.chat.styles import rich_style
-from treadle.cli.questions import (
+from treadle.app.threads.question_text import (
     SHOWN_LENGTH_MAX,
     in_line,
     read_object,
@@ -26,6 +22,10 @@ from treadle.cli.questions import (
     visible,
     without_gaps,
 )
+from treadle.cli.chat.blocks.diffs import LINE_LENGTH_MAX, diff_block, unshown_words
+from treadle.cli.chat.blocks.frames import BAR, PLAIN_BAR, Barred
+from treadle.cli.chat.changes import planned
+from treadle.cli.chat.styles import rich_style
 from treadle.core.approval import Question
 from treadle.core.messages import ToolCall
 from treadle.core.tools import RiskLevel

@@ -13,8 +13,8 @@ from treadle.cli.chat.ports import Row, SlashCommand
 from treadle.cli.options import MODES
 
 if TYPE_CHECKING:
+    from treadle.app.sessions.setup import Setup
     from treadle.cli.chat.chat import Chat
-    from treadle.cli.setup import Setup
     from treadle.core.approval import Grant
 
 _WORDS = {

@@ -1,4 +1,4 @@
-"""The setup of a command: the thread it names, the settings that hold there."""
+"""The setup for a thread that a person names, with the settings that hold there."""
 
 from __future__ import annotations
 
@@ -6,28 +6,42 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-import click
+from msgspec import Struct
 
 from treadle import helper_programs
+from treadle.app.sessions.adoption import make_own
 from treadle.app.sessions.hooks import Hooks
+from treadle.app.sessions.host import Host
 from treadle.app.sessions.providers import Models
-from treadle.cli.adoption import make_own
-from treadle.cli.setup import Choice, Setup
+from treadle.app.sessions.setup import RunChoice, Setup
+from treadle.app.stores import open_store
 from treadle.config.load import load_settings
 from treadle.errors import DiskError, UsageError
 from treadle.store.local import UNREADABLE, LocalStore
-from treadle.store.paths import Places
 from treadle.thread.fold import CHAT, ThreadFold
 
 
+class Target(Struct, frozen=True):
+    """Which thread a person means, and where.
+
+    `folder` is the one that was chosen; `None` for the thread's, or this one. `thread` is the
+    beginning of an id; `latest` is the last conversation of the folder. With neither a new thread
+    is meant. One that `is_for_fork` is only forked, and stays as it is; by default a thread that
+    was made elsewhere becomes this user's own.
+    """
+
+    folder: str | None = None
+    thread: str | None = None
+    latest: bool = False
+    is_for_fork: bool = False
+
+
 def make_setup(
-    choice: Choice,
+    choice: RunChoice,
+    target: Target,
+    host: Host,
     *,
-    folder: str | None = None,
     no_commit: bool = False,
-    thread: str | None = None,
-    latest: bool = False,
-    is_for_fork: bool = False,
     before_owning: Callable[[Setup], None] | None = None,
 ) -> Setup:
     """The setup of this user for a thread.
@@ -36,30 +50,27 @@ def make_setup(
 
     Args:
         choice: what was chosen for this run.
-        folder: the folder that was chosen; by default the thread's, or this one.
+        target: which thread is meant, and where.
+        host: the program that calls.
         no_commit: whether commits were turned off.
-        thread: the beginning of a thread's id.
-        latest: whether to take the last conversation of the folder.
-        is_for_fork: whether the thread is only forked, and stays as it is. By default one that was
-            made elsewhere becomes this user's own.
-        before_owning: looks at the setup before that; what it raises leaves the thread as it was.
+        before_owning: gets the setup before a thread that was made elsewhere becomes this user's
+            own; what it raises leaves the thread as it was.
 
     Raises:
         DiskError: a thread cannot be read, and no other one has worked in the folder.
         UsageError: the folder is none, there is no such thread, or a setting is not valid.
         DamagedJournalError: nothing of the thread can be read.
     """
-    path = Path(folder or ".").expanduser()
+    path = Path(target.folder or ".").expanduser()
     if not path.is_dir():
         raise UsageError(f"{path} is no folder", hint="-C takes the folder the agent works in")
     here = str(path.resolve())
-    context = click.get_current_context(silent=True)
-    store = LocalStore(Places.find(), program="" if context is None else context.command_path)
+    store = open_store(host.program)
     notices: list[str] = []
-    thread_id = _find_thread(store, here, thread, latest=latest, notices=notices)
+    thread_id = _find_thread(store, here, target, notices)
     works_in = here
     fold = None if thread_id is None else store.load(thread_id).fold
-    if fold is not None and folder is None:
+    if fold is not None and target.folder is None:
         recorded = fold.workspace
         works_in = recorded if recorded and Path(recorded).is_dir() else here
     loaded = load_settings(works_in, os.environ)
@@ -69,17 +80,18 @@ def make_setup(
         store=store,
         thread=fold,
         folder=here,
-        has_chosen_folder=folder is not None,
+        has_chosen_folder=target.folder is not None,
         choice=choice,
         loaded=loaded,
         models=Models(loaded, record=choice.record, cache=store.places.cache),
         auto_commit=loaded.settings.auto_commit and not no_commit,
         notices=[*loaded.notices, *warnings, *notices],
         hooks=Hooks(loaded.settings.hooks, works_in),
+        host=host,
     )
-    if fold is not None and not is_for_fork:
+    if fold is not None and not target.is_for_fork:
         setup.notices.extend(_broken_commits(works_in, fold))
-    if thread_id is None or is_for_fork or not store.adopted.is_foreign(thread_id):
+    if thread_id is None or target.is_for_fork or not store.adopted.is_foreign(thread_id):
         return setup
     if before_owning is not None:
         before_owning(setup)
@@ -104,13 +116,11 @@ def _broken_commits(folder: str, fold: ThreadFold) -> list[str]:
     return [] if found is None else [f"{found.text}; {found.advice}"]
 
 
-def _find_thread(
-    store: LocalStore, folder: str, text: str | None, *, latest: bool, notices: list[str]
-) -> str | None:
-    """The thread that `-r` or `-c` names; `None` for a new one."""
-    if text is not None:
-        return store.resolve(text)
-    if not latest:
+def _find_thread(store: LocalStore, folder: str, target: Target, notices: list[str]) -> str | None:
+    """The thread that is meant; `None` for a new one."""
+    if target.thread is not None:
+        return store.resolve(target.thread)
+    if not target.latest:
         return None
     from treadle.store.index.filters import DAMAGED, Filters
     from treadle.store.index.lookup import Index

@@ -13,10 +13,10 @@ from msgspec.structs import replace
 from treadle.app.files.hidden_places import hidden_in, own_folders
 from treadle.app.sessions.confined_hooks import confined_by
 from treadle.app.sessions.hooks import Hooks
+from treadle.app.sessions.host import Host
 from treadle.app.sessions.modes import Approval, approval_of, recorded_approval
 from treadle.app.sessions.providers import Models, is_played
 from treadle.app.sessions.tool_hooks import HookedTools
-from treadle.cli.ask import is_somebody_there
 from treadle.config.load import DEFAULT, Loaded
 from treadle.config.settings import ApprovalMode, NetworkMode, SandboxLevel, Settings
 from treadle.core.config import AgentConfig, choose_model
@@ -60,7 +60,7 @@ READ_ONLY_NOTICE: Final = (
 )
 
 
-class Choice(Struct, frozen=True):
+class RunChoice(Struct, frozen=True):
     """What a person may choose per run; `None` keeps what the thread has recorded.
 
     `mode` is an approval mode, `mode_if_unset` that of a new thread for which no settings choose
@@ -81,7 +81,7 @@ class Choice(Struct, frozen=True):
     may_change: bool = False
 
 
-class Parts(Struct, frozen=True):
+class DriverParts(Struct, frozen=True):
     """What a driver is made of, besides its thread and the people it tells and asks."""
 
     folder: str
@@ -125,12 +125,13 @@ class Setup(Struct, frozen=True):
     thread: ThreadFold | None
     folder: str
     has_chosen_folder: bool
-    choice: Choice
+    choice: RunChoice
     loaded: Loaded
     models: Models
     auto_commit: bool
     notices: list[str]
     hooks: Hooks
+    host: Host
 
     @property
     def thread_id(self) -> str | None:
@@ -142,7 +143,7 @@ class Setup(Struct, frozen=True):
         """Whether there is a thread, and it holds a task."""
         return self.thread is not None and isinstance(self.thread.machine, TaskMachine)
 
-    def parts(self) -> Parts:
+    def parts(self) -> DriverParts:
         """Choose model, tools and settings; nothing is written or sent.
 
         Raises:
@@ -170,7 +171,7 @@ class Setup(Struct, frozen=True):
         if approval.notice:
             self.notices.append(approval.notice)
         is_hooked = self.hooks.has("before_tool", "after_tool")
-        return Parts(
+        return DriverParts(
             folder=folder,
             config=config,
             provider=provider,
@@ -215,7 +216,7 @@ class Setup(Struct, frozen=True):
         that was told to ask does, and so does a thread in which a question waits already.
         """
         waits = self.thread is not None and bool(self.thread.machine.questions)
-        if self.choice.may_change or waits or is_somebody_there():
+        if self.choice.may_change or waits or self.host.people is not None:
             return True
         return not self._approval().asks_nothing
 

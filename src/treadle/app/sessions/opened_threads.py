@@ -9,9 +9,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from treadle.app.sessions.initial_visibility import who_may_see
-from treadle.app.sessions.providers import CREATOR
-from treadle.cli.ask import ask, decide, is_somebody_there
-from treadle.cli.setup import Parts, Setup
+from treadle.app.sessions.setup import DriverParts, Setup
+from treadle.app.stores import CREATOR
 from treadle.core.budget import TokenBudget
 from treadle.core.config import AgentConfig as RequestSettings
 from treadle.core.llm import Usage
@@ -28,8 +27,6 @@ from treadle.tools.builtin import builtin_tools
 
 Opened: TypeAlias = Session | AgentEngine
 OnOutput: TypeAlias = Callable[[Output], None]
-People: TypeAlias = Mapping[str, Any]
-"""The arguments `ask` and `approve` of a driver."""
 
 
 class Task(Struct, frozen=True):
@@ -47,7 +44,6 @@ def open_conversation(
     *,
     budget: TokenBudget | None = None,
     is_private: bool = False,
-    people: People | None = None,
     prompt: str | None = None,
 ) -> Session:
     """A session on the conversation of the setup, or on a new one.
@@ -59,7 +55,6 @@ def open_conversation(
         on_output: gets every output.
         budget: what one turn may use.
         is_private: whether a new thread may never leave this machine.
-        people: who is asked; by default whoever sits at this terminal, if anybody does.
         prompt: the first one of a new thread, which `resume` of the session answers.
 
     Raises:
@@ -86,8 +81,7 @@ def open_conversation(
         if setup.thread_id is None
         else setup.store.open(setup.thread_id)
     )
-    asked = _people() if people is None else people
-    rest = {**parts.for_driver(writer.thread_id), **asked}
+    rest = {**parts.for_driver(writer.thread_id), **_people(setup)}
     session = Session(
         writer,
         budget=budget,
@@ -141,10 +135,10 @@ def begin_task(setup: Setup, task: Task, on_output: OnOutput, *, is_private: boo
         redact=parts.redactor.redact,
     )
     rest = {**parts.for_driver(writer.thread_id), "config": configured.config}
-    return AgentEngine(writer, is_new=True, on_output=on_output, **rest, **_people())
+    return AgentEngine(writer, is_new=True, on_output=on_output, **rest, **_people(setup))
 
 
-def _configured(parts: Parts, config: RequestSettings) -> Configured:
+def _configured(parts: DriverParts, config: RequestSettings) -> Configured:
     """What the driver would record before the first request: so it need not."""
     limit = config.context_tokens_max or parts.provider.traits(config.model_name).context_tokens_max
     offered = tuple(parts.tools.definitions())
@@ -171,7 +165,7 @@ def reopen_task(setup: Setup, on_output: OnOutput) -> AgentEngine:
     parts = setup.parts()
     writer = setup.store.open(header.thread)
     try:
-        rest = {**parts.for_driver(writer.thread_id), **_people()}
+        rest = {**parts.for_driver(writer.thread_id), **_people(setup)}
         return AgentEngine(writer, on_output=on_output, **rest)
     except BaseException:
         writer.close()
@@ -226,6 +220,7 @@ def _warn_of_unknown_price(setup: Setup, model_name: str, budget: TokenBudget | 
         )
 
 
-def _people() -> People:
-    """Who is asked, if anybody is there."""
-    return {"ask": ask, "approve": decide} if is_somebody_there() else {}
+def _people(setup: Setup) -> Mapping[str, Any]:
+    """The arguments `ask` and `approve` of a driver, if anybody is there."""
+    people = setup.host.people
+    return {} if people is None else {"ask": people.ask, "approve": people.approve}

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
-import click
 from msgspec.structs import replace
 
 from treadle.app.sessions.modes import Approval
-from treadle.cli.setup import Setup
+from treadle.app.sessions.setup import Setup
 from treadle.core.chat.states import WaitingForUserInput
 from treadle.core.config import AgentConfig
 from treadle.core.conversation import Conversation
@@ -23,7 +22,6 @@ from treadle.errors import UsageError
 from treadle.runtime.defaults import own_redactor
 from treadle.store.writer import ThreadWriter
 from treadle.thread.facts import Configured, TakenOver
-from treadle.thread.safe_text import legible
 from treadle.tools.builtin import builtin_tools
 
 REASON: Final = "the thread was taken in from elsewhere; what was open in it is not gone on with"
@@ -77,7 +75,7 @@ def make_own(setup: Setup) -> Setup:
         f"thread {thread} {origin}: {given_up}nothing that was allowed there counts here; "
         f"approval mode {approval.name}; it works in {folder}"
     )
-    click.echo(legible(text), err=True)
+    setup.host.notify(text)
     return replace(setup, thread=setup.store.load(thread).fold)
 
 

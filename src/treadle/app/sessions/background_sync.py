@@ -8,19 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
-import click
-
 from treadle.errors import TreadleError
 from treadle.sync.credentials import Account, find_account, is_logged_in
-from treadle.thread.safe_text import legible
 
 if TYPE_CHECKING:
-    from treadle.cli.setup import Setup
-    from treadle.cli.threads import Opened
+    from treadle.app.sessions.host import Notify
+    from treadle.app.sessions.opened_threads import Opened
+    from treadle.app.sessions.setup import Setup
     from treadle.sync.background import Background
     from treadle.sync.context import Report
     from treadle.sync.cursors import Cursors
@@ -36,12 +33,12 @@ class BackgroundSync:
 
     Args:
         setup: of the session.
-        say: takes the lines that a person should know; by default they go to standard error.
+        notify: takes the lines that a person should know.
     """
 
-    def __init__(self, setup: Setup, say: Callable[[str], None] | None = None) -> None:
+    def __init__(self, setup: Setup, notify: Notify) -> None:
         self._setup = setup
-        self._say = _say if say is None else say
+        self._notify = notify
         self._background: Background | None = None
 
     def begin(self, opened: Opened) -> None:
@@ -54,7 +51,7 @@ class BackgroundSync:
             if account is not None:
                 self._begin(account, opened)
         except TreadleError as error:
-            self._say(f"nothing is synced: {error.message}")
+            self._notify(f"nothing is synced: {error.message}")
 
     def _begin(self, account: Account, opened: Opened) -> None:
         from treadle.sync.background import Background
@@ -105,7 +102,7 @@ class BackgroundSync:
         if not told and not is_done:
             told = "not synced yet: it takes long; `treadle sync` goes on with it"
         if told:
-            self._say(told)
+            self._notify(told)
 
 
 def _told(report: Report) -> str:
@@ -123,7 +120,3 @@ def _told(report: Report) -> str:
     for problem in report.waiting:
         return f"not synced yet: {problem.why}; it is tried again"
     return ""
-
-
-def _say(text: str) -> None:
-    click.echo(f"treadle: {legible(text)}", err=True)

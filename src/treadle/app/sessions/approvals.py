@@ -1,0 +1,183 @@
+"""Answers to the calls that wait in a thread for a person's yes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from treadle.app.sessions.adoption import to_be_left_out
+from treadle.app.sessions.host import Host
+from treadle.app.sessions.opened_threads import Opened
+from treadle.app.sessions.setup import RunChoice, Setup
+from treadle.app.sessions.thread_setup import Target, make_setup
+from treadle.app.stores import open_store
+from treadle.app.threads.question_text import cut_words, in_general, in_line, read_object
+from treadle.core.approval import Approved, Decision, Modified, OnlyRead, Question, Rejected
+from treadle.errors import UsageError
+from treadle.runtime.outputs import TurnFinished
+from treadle.tools.builtin import builtin_tools
+from treadle.tools.failure import ToolFailure
+
+
+class WaitingCalls(Struct, frozen=True):
+    """The calls of a thread that wait; `refused_tool` needs another approval mode than `mode`."""
+
+    thread: str
+    questions: tuple[Question, ...]
+    mode: str = ""
+    refused_tool: str = ""
+
+
+class ApprovalAnswer(Struct, frozen=True):
+    """What a person says of the calls: no, with a reason; yes; or yes with other arguments.
+
+    `always` goes with a yes: calls of the same kinds, up to the same risk, are allowed for the rest
+    of the thread.
+    """
+
+    reason: str | None = None
+    arguments_json: str | None = None
+    always: bool = False
+
+
+class CallDecisions(Struct, frozen=True):
+    """What becomes of each call by its id; tools, and kinds by call, that are allowed for good."""
+
+    decisions: Mapping[str, Decision]
+    tools: tuple[str, ...] = ()
+    kinds: Mapping[str, tuple[str, ...]] = {}
+
+
+def read_waiting_calls(thread: str, call: str | None, host: Host) -> WaitingCalls:
+    """The calls that wait, or the one whose id begins with `call`; nothing is changed.
+
+    Raises:
+        UsageError: nothing waits, or no one call is meant.
+        StoreError: there is no one thread of that name, or it cannot be read.
+    """
+    store = open_store()
+    fold = store.load(store.resolve(thread)).fold
+    questions = _chosen(fold.header.thread, fold.machine.questions, call)
+    if not store.adopted.is_foreign(fold.header.thread):
+        return WaitingCalls(fold.header.thread, questions)
+    setup = make_setup(RunChoice(), Target(thread=fold.header.thread, is_for_fork=True), host)
+    return WaitingCalls(fold.header.thread, questions, *to_be_left_out(setup))
+
+
+def check_mode(setup: Setup) -> None:
+    """Refuse a yes in a thread of another machine, before anything of it is changed here.
+
+    Raises:
+        UsageError: the approval mode of this machine leaves out a tool whose call waits.
+    """
+    mode, tool = to_be_left_out(setup)
+    if tool:
+        raise UsageError(
+            f"the approval mode of this machine, {mode}, leaves {tool} out; nothing was changed",
+            hint=f"treadle approve {setup.thread_id} --yes --approval-mode ask",
+        )
+
+
+def decide_calls(setup: Setup, call: str | None, answer: ApprovalAnswer) -> CallDecisions:
+    """What an answer means for each call that waits, or for the one whose id begins with `call`.
+
+    Raises:
+        UsageError: nothing waits; no one call is meant; the arguments do not fit; the thread's mode
+            refuses the tool; or a call can only be allowed by itself.
+    """
+    assert setup.thread is not None
+    chosen = _chosen(setup.thread.header.thread, setup.thread.machine.questions, call)
+    if answer.reason is not None:
+        return CallDecisions({one.call.id: Rejected(answer.reason) for one in chosen})
+    _refuse_left_out(setup, chosen)
+    arguments = answer.arguments_json
+    if arguments is None:
+        tools, kinds = _lasting(chosen) if answer.always else ((), {})
+        return CallDecisions({one.call.id: Approved() for one in chosen}, tools, kinds)
+    if len(chosen) > 1:
+        calls = ", ".join(one.call.id for one in chosen)
+        raise UsageError("--args needs a CALL: several wait", hint=f"those that wait: {calls}")
+    if read_object(arguments) is None:
+        raise UsageError("--args takes a JSON object", hint="""--args '{"command": "ls"}'""")
+    _refuse_misfit(chosen[0], arguments)
+    return CallDecisions({chosen[0].call.id: Modified(arguments)})
+
+
+async def answer_calls(opened: Opened, calls: CallDecisions) -> TurnFinished:
+    """Give the answer, and go on to the end of the turn."""
+    return await opened.decide(calls.decisions, grant=calls.tools, kinds=calls.kinds)
+
+
+def _lasting(
+    chosen: Sequence[Question],
+) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
+    """The tools, and by call the kinds, that are allowed for the rest of the thread.
+
+    Raises:
+        UsageError: one of the calls can only be allowed by itself.
+    """
+    for one in chosen:
+        if not in_general(one):
+            name, call = in_line(one.call.tool_name), in_line(one.call.id)
+            why = "it is of no kind that a grant could name"
+            if cut_words(one.call.arguments_json):
+                why = "a question does not show all of it"
+            raise UsageError(
+                f"call {call} of {name} can only be allowed by itself: {why}; nothing was answered",
+                hint="--yes without --always",
+            )
+    tools = dict.fromkeys(one.call.tool_name for one in chosen if not one.scope.kinds)
+    return tuple(tools), {one.call.id: one.scope.kinds for one in chosen if one.scope.kinds}
+
+
+def _refuse_left_out(setup: Setup, chosen: Sequence[Question]) -> None:
+    """A yes to a tool that the thread's mode refuses or leaves out would be used up for nothing."""
+    assert setup.thread is not None
+    mode = setup.choice.mode
+    if mode not in (None, "plan"):
+        return
+    config = setup.thread.machine.config
+    offered = {tool.name for tool in config.tools}
+    only_reads = mode == "plan" or isinstance(config.approval, OnlyRead)
+    for question in chosen:
+        if only_reads or question.call.tool_name not in offered:
+            raise UsageError(
+                f"the approval mode of this thread refuses {question.call.tool_name}",
+                hint=f"treadle approve {setup.thread_id} --yes --approval-mode ask",
+            )
+
+
+def _refuse_misfit(question: Question, arguments: str) -> None:
+    """Arguments that the tool would not take are said to be wrong before the question is gone."""
+    for tool in builtin_tools():
+        if tool.definition.name == question.call.tool_name:
+            try:
+                tool.signature.parse(arguments)
+            except ToolFailure as failure:
+                raise UsageError(
+                    f"{question.call.tool_name} does not take these arguments: {failure.message}",
+                    hint="nothing was answered; give the whole of them as a JSON object",
+                ) from None
+
+
+def _chosen(thread: str, questions: Sequence[Question], call: str | None) -> tuple[Question, ...]:
+    """The questions that are meant: all, or the one whose call's id begins with `call`.
+
+    Raises:
+        UsageError: nothing waits, or no one call is meant.
+    """
+    if not questions:
+        raise UsageError(
+            f"thread {thread} waits for no approval",
+            hint=f"treadle resume {thread} goes on with it",
+        )
+    if call is None:
+        return tuple(questions)
+    exact = tuple(one for one in questions if one.call.id == call)
+    found = exact or tuple(one for one in questions if one.call.id.startswith(call))
+    if len(found) == 1:
+        return found
+    calls = ", ".join(one.call.id for one in questions)
+    how_many = "no call that waits begins" if not found else f"{len(found)} calls begin"
+    raise UsageError(f"{how_many} with {call!r}", hint=f"those that wait: {calls}")

@@ -1,0 +1,38 @@
+"""The program that uses the application layer: its name, its people, where its notices go."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from treadle.core.approval import Question
+from treadle.runtime.recovery import Answer
+from treadle.runtime.verdict import Verdict
+
+Notify: TypeAlias = Callable[[str], None]
+"""Takes a line for a person; it may hold anything that a record holds."""
+
+
+class People(Struct, frozen=True):
+    """Who is asked: about a call that a crash left uncertain, and for a yes to a call."""
+
+    ask: Callable[[Question], Awaitable[Answer]]
+    approve: Callable[[Question], Awaitable[Verdict]]
+
+
+def ignore(line: str) -> None:
+    """For a host that shows no notices."""
+
+
+class Host(Struct, frozen=True):
+    """The program that calls.
+
+    `program` is what people know it by (`treadle run`), told to whoever finds a thread that it has
+    open. `people` is `None` where nobody can be asked: calls that need a yes wait for one.
+    """
+
+    program: str = ""
+    people: People | None = None
+    notify: Notify = ignore

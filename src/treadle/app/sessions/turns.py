@@ -1,0 +1,107 @@
+"""One turn of a conversation, or what was left unfinished in a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from treadle.app.sessions.opened_threads import (
+    OnOutput,
+    Opened,
+    open_conversation,
+    open_recorded,
+)
+from treadle.app.sessions.setup import Setup
+from treadle.app.sessions.work import resume
+from treadle.core.budget import TokenBudget
+from treadle.errors import UsageError
+from treadle.runtime.outputs import Notice, TurnFinished
+from treadle.runtime.session import Session
+
+
+class TurnRequest(Struct, frozen=True):
+    """What a person wants of a thread.
+
+    Without a `prompt` what was left unfinished is finished. `budget` and `max_steps` bound this
+    turn. `is_private` is of a new thread, which then never leaves this machine.
+    """
+
+    prompt: str | None
+    budget: TokenBudget | None = None
+    max_steps: int | None = None
+    is_private: bool = False
+
+
+def check_turn(setup: Setup, request: TurnRequest) -> None:
+    """Refuse what the thread cannot do, before anything is recorded.
+
+    Raises:
+        UsageError: it is a task and was given a prompt or limits; or it is empty, and there is no
+            prompt.
+    """
+    if setup.is_task:
+        _check_task(setup, request)
+    elif request.prompt is None:
+        _check_not_empty(setup)
+
+
+def open_turn(setup: Setup, request: TurnRequest, on_output: OnOutput) -> Opened:
+    """The thread of the setup, or a new one that begins with the prompt.
+
+    Raises:
+        TreadleError: as `open_conversation` and `open_recorded`.
+    """
+    if setup.thread is not None:
+        return open_recorded(setup, on_output, budget=request.budget)
+    return open_conversation(
+        setup,
+        on_output,
+        budget=request.budget,
+        is_private=request.is_private,
+        prompt=request.prompt,
+    )
+
+
+async def finish_turn(
+    setup: Setup, opened: Opened, request: TurnRequest, on_notice: Callable[[Notice], None]
+) -> TurnFinished:
+    """Answer the prompt, or finish what was left.
+
+    Raises:
+        TreadleError: a hook refused the prompt, or the disk refused.
+    """
+    if request.prompt is None:
+        return await resume(opened, on_notice)
+    if setup.thread is None:
+        return await opened.resume()
+    assert isinstance(opened, Session)
+    if opened.questions:
+        text = "the prompt is kept: it is delivered when the calls that wait are answered"
+        on_notice(Notice(text))
+    return await opened.turn(await setup.hooks.heard(request.prompt))
+
+
+def _check_not_empty(setup: Setup) -> None:
+    """Its process died before anything was said: there is nothing to finish, and no answer."""
+    fold = setup.thread
+    if fold is not None and not fold.conversation and not fold.queued and fold.is_idle:
+        raise UsageError(
+            f"thread {setup.thread_id} is empty: nothing was said in it, so there is no answer",
+            hint=f"treadle resume {setup.thread_id} -p PROMPT",
+        )
+
+
+def _check_task(setup: Setup, request: TurnRequest) -> None:
+    """A task has all it needs since it began."""
+    thread = setup.thread_id
+    if request.prompt is not None:
+        raise UsageError(
+            f"thread {thread} is a task, which takes no further prompts",
+            hint=f"`treadle resume {thread}` goes on with it; `treadle run TASK` begins another",
+        )
+    if request.max_steps or request.budget:
+        raise UsageError(
+            f"thread {thread} is a task, whose limits are those it was begun with",
+            hint="leave them out, or begin another task: `treadle run TASK`",
+        )

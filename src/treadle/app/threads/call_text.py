@@ -1,0 +1,48 @@
+"""A tool call, and its result, in a line or a few."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from treadle.core.messages import ToolCall
+
+HEAD_LENGTH_MAX: Final = 100
+HEAD_LINES_MAX: Final = 3
+
+
+def head(text: str, *, is_whole: bool = True) -> str:
+    """The first lines of a result that say something, cut to width, and how many more there are.
+
+    Of a text that `is_whole` is false for only a part is here: how many more is not known then.
+    """
+    lines = [line for line in text.splitlines() if line.strip()]
+    shown = [
+        line if len(line) <= HEAD_LENGTH_MAX else line[: HEAD_LENGTH_MAX - 1] + "…"
+        for line in lines[:HEAD_LINES_MAX]
+    ]
+    if len(lines) > HEAD_LINES_MAX:
+        shown.append(f"… {len(lines) - HEAD_LINES_MAX} more lines" if is_whole else "… more lines")
+    return "\n".join(shown)
+
+
+def describe_call(call: ToolCall) -> str:
+    """A call in one line: the command itself, or the tool and what it works on."""
+    try:
+        arguments = json.loads(call.arguments_json)
+    except ValueError:
+        arguments = None
+    if not isinstance(arguments, dict):
+        return f"{call.tool_name} {call.arguments_json}"[:HEAD_LENGTH_MAX]
+    if call.tool_name == "bash":
+        detail = f"$ {_value(arguments.get('command', ''))}"
+        return detail if len(detail) <= HEAD_LENGTH_MAX else detail[: HEAD_LENGTH_MAX - 1] + "…"
+    shown = [text for value in arguments.values() if (text := _value(value))]
+    return " ".join((call.tool_name, *shown))[:HEAD_LENGTH_MAX].replace("\n", "⏎")
+
+
+def _value(value: object) -> str:
+    """An argument that can be told in words: a text, a number, or words in a row."""
+    if isinstance(value, list) and all(isinstance(one, str | int) for one in value):
+        return " ".join(str(one) for one in value)
+    return str(value) if isinstance(value, str | int) else ""

@@ -1,0 +1,106 @@
+"""What a person reads of a call that needs a yes.
+
+What is asked about was written by a model, maybe on behalf of a file it has read. It is shown as it
+is, with a mark in the place of each character that would steer the terminal, hide, or rearrange
+others.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+from treadle.core.approval import Question, Scope
+from treadle.thread.safe_text import unhidden
+
+SHOWN_LENGTH_MAX: Final = 4000
+"""Characters of one argument that are shown. Each has its own bound: a long one must not push
+another one out of sight."""
+
+_MARK: Final = "\N{REPLACEMENT CHARACTER}"
+_NAMES_MAX: Final = 5
+_GAP: Final = re.compile(r"\n(?:[^\S\n]*\n){5,}")
+
+
+def in_general(question: Question) -> str:
+    """What a yes for the rest of the thread would be for; empty if the call can only be by itself.
+
+    It is for the kinds of the call; for its whole tool only if that says nothing about its calls.
+    It is for nothing if not all of the call is shown.
+    """
+    if question.scope.kinds:
+        return ", ".join(f"`{kind}`" for kind in kinds_offered(question))
+    if question.scope != Scope() or cut_words(question.call.arguments_json):
+        return ""
+    return in_line(question.call.tool_name)
+
+
+def kinds_offered(question: Question) -> tuple[str, ...]:
+    """The kinds a yes can be given for.
+
+    None if one of them is not what it seems to be, or if not all of the call is shown.
+    """
+    kinds = question.scope.kinds
+    is_plain = all(in_line(kind) == kind for kind in kinds)
+    return kinds if is_plain and not cut_words(question.call.arguments_json) else ()
+
+
+def without_gaps(text: str) -> str:
+    """The text with a line in the place of many empty ones, which push the rest out of sight."""
+    return _GAP.sub(lambda found: f"\n… {found[0].count(chr(10)) - 1:,} empty lines\n", text)
+
+
+def cut_words(arguments_json: str) -> str:
+    """What a person is told about arguments that are longer than what is shown; else empty."""
+    sizes = [len(without_gaps(text)) for text in argument_texts(arguments_json)]
+    more = sum(max(0, size - SHOWN_LENGTH_MAX) for size in sizes)
+    return f"{more:,} of {sum(sizes):,} characters are not shown" if more else ""
+
+
+def unseen_words(texts: Iterable[str]) -> str:
+    """What a person is told about characters of the texts that are not seen; empty without any."""
+    unseen = {
+        c for text in texts for c, shown in zip(text, visible(text), strict=True) if c != shown
+    }
+    if not unseen:
+        return ""
+    names = [f"U+{ord(c):04X}" for c in sorted(unseen)]
+    shown = ", ".join(names[:_NAMES_MAX]) + (", ..." if len(names) > _NAMES_MAX else "")
+    return f"it holds characters that cannot be seen, shown as {_MARK}: {shown}"
+
+
+def argument_texts(arguments_json: str) -> Iterator[str]:
+    """Each argument by its name; the text itself if it is no JSON object."""
+    arguments = read_object(arguments_json)
+    if arguments is None:
+        yield arguments_json
+        return
+    for name, value in arguments.items():
+        text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+        lines = text.split("\n")
+        # Indented, so that a line of a value cannot pass for another argument.
+        head = f"{in_line(name)}:"
+        yield f"{head} {text}" if len(lines) == 1 else "\n  ".join([head, *lines])
+
+
+def read_object(text: str) -> dict[str, Any] | None:
+    """The JSON object in the text, as a tool would read it; `None` if it holds none."""
+    try:
+        found = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def in_line(name: str) -> str:
+    """A name as it is, or as JSON escapes it if it holds what cannot be seen."""
+    return name if name.isprintable() and unhidden(name) == name else json.dumps(name)
+
+
+def visible(text: str) -> str:
+    """The text with a mark for each character that steers a terminal, hides or rearranges."""
+    return "".join(c if c.isprintable() or c in "\n\t" else _MARK for c in unhidden(text))
