@@ -49,6 +49,11 @@ def nested(at: str, *more: str) -> str:
     return "; ".join((NESTED.format(at), _SET.format(f"{at}/.git"), *more))
 
 
+def nested_from(at: str, into: str) -> str:
+    """A repository with a program in its settings, moved to where another `.git` leads."""
+    return f"{nested(at)}; cp -r {at}/.git/. {into}/; rm -rf {at}; git add n"
+
+
 def bare(at: str) -> str:
     return f"{BARE.format(at)}; {BARE_SET.format(at)}"
 
@@ -229,6 +234,87 @@ PLANTS: Final = {
         more_uses=_NEW_ONE,
         prepared='git config --global init.templateDir "$PWD/t"; mkdir -p t/hooks; touch t/hooks/x',
     ),
+    "a gitlink, its .git empty first": Plant(("mkdir -p n/.git", nested_from("m", "n/.git"))),
+    "a gitlink, what its .git names empty first": Plant(
+        (
+            "mkdir -p n target/g; echo 'gitdir: ../target/g' > n/.git",
+            nested_from("m", "target/g"),
+        )
+    ),
+    "a gitlink, what its .git names like a work tree": Plant(
+        (
+            f"{NESTED.format('m')}; mkdir -p n target/worktrees; mv m/.git target/worktrees/w;"
+            " echo 'gitdir: ../target/worktrees/w' > n/.git; git add n",
+            _SET.format("target/worktrees/w"),
+        )
+    ),
+    "a gitlink, what its .git names far down": Plant(
+        (
+            f"mkdir -p n {DEEP}; {NESTED.format(DEEP)}; echo 'gitdir: ../{DEEP}/.git' > n/.git;"
+            " git add n",
+            _SET.format(f"{DEEP}/.git"),
+        )
+    ),
+    "a gitlink in closed folders": Plant((nested("n", "git add n; chmod 555 n/.git n"),)),
+    "a submodule in closed folders": Plant(
+        (
+            nested(
+                "n",
+                "mkdir -p .git/modules; mv n/.git .git/modules/n; git add n || true;"
+                " echo 'gitdir: ../.git/modules/n' > n/.git; git add n;"
+                " chmod 555 .git/modules/n .git/modules n",
+            ),
+        )
+    ),
+    "nested hooks where the person's settings look for them": Plant(
+        (f"{NESTED.format('n')}; mkdir n/.h; cp evil n/.h/pre-commit",),
+        in_folders=("n",),
+        prepared="git config --global core.hooksPath .h",
+    ),
+    "a nested work tree elsewhere": Plant(
+        (
+            f"{NESTED.format('n')}; cd n; touch pwned; git add pwned; git commit -qm 1;"
+            " git branch v1; git rm -q pwned; git commit -qm 2;"
+            " git config core.worktree ../../../..",
+        ),
+        in_folders=("n",),
+        more_uses=("checkout -q v1",),
+    ),
+    "hooks that the settings of one work tree name": Plant(
+        ("cp evil w/.hw/pre-commit",),
+        in_folders=("w",),
+        prepared="git config extensions.worktreeConfig true; git worktree add -q w; cd w;"
+        " git config --worktree core.hooksPath .hw; mkdir .hw; touch .hw/x",
+    ),
+    "hooks that the settings of this work tree name": Plant(
+        ("cp evil .hw/pre-commit",),
+        PLAIN,
+        prepared=f"{NESTED.format('../other')}; git -C ../other config extensions.worktreeConfig"
+        ' true; git -C ../other worktree add -q "$PWD/w"; mv w/.git .git; rmdir w;'
+        ' git -C ../other worktree repair "$PWD" 2> /dev/null;'
+        " git config --worktree core.hooksPath .hw; mkdir .hw; touch .hw/x",
+    ),
+    "a link where a merge keeps a conflict": Plant(
+        (
+            "echo 0 > f; git add f; git commit -qm 0; git checkout -qb feature; echo 1 > f;"
+            " git commit -qam 1; git checkout -q main; echo 2 > f; git commit -qam 2;"
+            " mkdir .git/rr-cache; ! git merge -q feature; d=$(echo .git/rr-cache/*);"
+            " echo 3 > f; git add f; git commit -qm 3; git reset -q --hard HEAD~1;"
+            " rm -f $d/thisimage; ln -s ../../../../../pwned $d/thisimage",
+        ),
+        more_uses=("merge feature",),
+    ),
+    "a hook with a second name": Plant(
+        (
+            "rm -f .git/COMMIT_EDITMSG; ln .git/hooks/commit-msg .git/COMMIT_EDITMSG;"
+            ' echo "$PWD/evil" > .git/SQUASH_MSG',
+        ),
+        prepared="mkdir -p .git/hooks; echo true > .git/hooks/commit-msg;"
+        " chmod 755 .git/hooks/commit-msg",
+        more_uses=("commit --allow-empty --no-edit",),
+    ),
+    "a hook in a closed folder": Plant(("cp evil .git/hooks/pre-commit; chmod 555 .git/hooks",)),
+    "settings in a closed folder": Plant((f"{_SET.format('.git')}; chmod 555 .git",)),
     "a hook": Plant(("cp evil .git/hooks/pre-commit",)),
     "a hook in the place of one": Plant(
         ("mv evil .git/hooks/pre-commit",), prepared="touch .git/hooks/pre-commit"

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from processor_time import slow
 from treadle.secrets.assignments import find_in_text
 from treadle.secrets.credentials import is_telling, names_a_credential
-from treadle.secrets.known_secrets import FILE_SIZE_MAX, find_project_files
+from treadle.secrets.known_secrets import FILE_SIZE_MAX, find_in_files, find_project_files
 from treadle.secrets.redaction import SECRET_COUNT_MAX, collect_secrets
 
 TOKEN = "tok_7Hq2LmZx9RvB4"
@@ -282,6 +282,14 @@ HELD: Final = (
     (f"-Xmx2g -Djavax.net.ssl.keyStorePassword={TOKEN}", TOKEN),
     (f"login --password {TOKEN}", TOKEN),
     (f"login --api-key='{TOKEN}'", TOKEN),
+    (f"export API_KEY=${{API_KEY:-{TOKEN}}}\n", TOKEN),
+    (f"API_KEY=${{OTHER-{TOKEN}}}\n", TOKEN),
+    (f"API_KEY+={TOKEN}\n", TOKEN),
+    (f"api-key: gemini={GEM}\n", GEM),
+    (f"api-key: [gemini={GEM}, x=y]\n", GEM),
+    (f"users:\n- {{name: x, user: {{token: {TOKEN}}}}}\n", TOKEN),
+    (f"//h/:_password={base64.b64encode(TOKEN.encode()).decode()}\n", TOKEN),
+    (f"<property><name>Private-Token</name><value>{TOKEN}</value></property>", TOKEN),
 )
 """Texts, and what some program reads in them."""
 
@@ -335,6 +343,9 @@ def test_what_a_text_costs_grows_with_its_length() -> None:
         ),
     ]
     texts = {shape: shape * (HOSTILE // len(shape)) for shape in shapes}
+    heads = ("<key>", "<key ", "<name>", "key=", 'key="', "key: ", "key: |", "--key", "password")
+    for head in heads:
+        texts |= {head + run: head + run * HOSTILE for run in (" ", "A", "\\", "\n", "-", "#")}
     assert slow(find_in_text, texts) == []
 
 
@@ -395,6 +406,29 @@ def test_the_env_files_of_a_project_are_found_and_examples_are_not(tmp_path: Pat
     found = {path for _, path in find_project_files(repository / "app")}
     assert found == {tmp_path / name for name in (*wanted, "repository/.git/config")}
     assert list(find_project_files(tmp_path / "gone")) == []
+
+
+def test_values_on_lines_of_their_own_and_files_of_nothing_but_keys_are_read(
+    tmp_path: Path,
+) -> None:
+    files = {
+        ".kube/config": f"users:\n- user:\n    token:\n      {GEM}\n",
+        ".aider.conf.yml": f"api-key:\n- {GEM[::-1]}\n",
+        ".local/share/opencode/auth.json": json.dumps({"a": {"refresh": GEM * 2, "expires": 1}}),
+    }
+    for name, text in files.items():
+        put(tmp_path, name, text)
+    found = {value for _, value in find_in_files(tmp_path, {})}
+    assert {GEM, GEM[::-1], GEM * 2} <= found
+
+
+def test_a_project_file_of_one_setting_is_not_taken_for_a_key(tmp_path: Path) -> None:
+    settings = ("PORT=3000", "NODE_ENV=development", "legacy-peer-deps=true", f"API_KEY={TOKEN}")
+    for number, text in enumerate((*settings, f"{GEM}==")):
+        put(tmp_path, str(number), f"{text}\n")
+    others = [("env", tmp_path / str(number)) for number in range(5)]
+    found = [value for _, value in find_in_files(tmp_path / "home", {}, others)]
+    assert found == [TOKEN, f"{GEM}=="]
 
 
 def test_a_value_is_kept_once_and_no_kind_is_lost(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ LISTED_LENGTH_MIN: Final = 16
 
 _NAME: Final = re.compile(
     r"""(?<![\w.])(?P<mark>["'`]?)(?:-D|--?)?(?P<name>[A-Za-z_][\w.-]{0,200}+)(?P=mark)
-        (?:[ \t]*(?:=>|:=|[:=]))[ \t]*(?:!!?[\w:-]*[ \t]+|&\w+[ \t]+)?""",
+        (?:[ \t]*(?:=>|:=|\+=|[:=]))[ \t]*(?:!!?[\w:-]*[ \t]+|&\w+[ \t]+)?""",
     re.VERBOSE,
 )
 """What stands before a value, with a tag or an anchor of YAML."""
@@ -70,7 +70,7 @@ _REST: Final = re.compile(
 )
 _INLINE: Final = re.compile(rf"{_SCHEME}[^\s,\"'&;]{{1,16385}}+")
 _WORD: Final = re.compile(rf"{_SCHEME}\S{{1,16385}}+")
-_COMMENT: Final = re.compile(r"\s+(?:#|//|;).*", re.DOTALL)
+_COMMENT: Final = re.compile(r"(?<!\s)\s++(?:#|//|;).*", re.DOTALL)
 _CLOSING: Final = ",;)}]\"'`"
 
 _ESCAPE: Final = re.compile(r"\\(u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2}|\r?\n[ \t]*|.)", re.DOTALL)
@@ -97,9 +97,14 @@ _OPTION: Final = re.compile(
 """`--password x`: a value that a space stands before."""
 
 _ELEMENT: Final = re.compile(
-    r"<([A-Za-z_][\w.-]{0,100}+)(?:[ \t][^<>]{0,200})?>\s*"
-    r"(?:<!\[CDATA\[([^\]]{0,2000}+)\]\]>|([^<>]+?))\s*</"
+    r"<([A-Za-z_][\w.-]{0,100}+)(?:[ \t][^<>]{0,200}+)?>"
+    r"(?:\s*+<!\[CDATA\[([^\]]{0,2000}+)\]\]>\s*+|([^<>]{1,16384}+))</"
 )
+_XML_PAIR: Final = re.compile(
+    r"<name>\s*+([\w.-]{1,100}+)\s*+</name>\s*+<value>([^<>]{1,16384}+)</value>", re.IGNORECASE
+)
+"""A header in the settings of Maven."""
+
 _NAME_IN_VALUE: Final = re.compile(
     r"""["']?(?:name|key)["']?[ \t]*[:=][ \t]*["']?([\w.-]{1,100}+)["']?[\s,]+["']?value["']?
         [ \t]*[:=][ \t]*("(?:[^"\\\n]|\\.)*"|'[^'\n]*'|[^\s,"']+)""",
@@ -130,6 +135,12 @@ _PASSWORD_OPTION: Final = re.compile(
     r"|(?:mysql|mariadb)[\w-]{0,20}[ \t](?:[^\n]{0,100}?[ \t])?-p(?=\S))"
     r"[ \t]?[\"']?([^\s\"']+)"
 )
+_FALLBACK: Final = re.compile(r"\$\{\w{1,200}+:?[-=]([^{}]*+)\}")
+"""`${API_KEY:-x}`: what a shell takes if the variable is not set."""
+
+_PAIR: Final = re.compile(r"[A-Za-z][\w.-]{0,60}+=([^=\s]\S*)")
+"""`gemini=x`: keys of several services behind one name."""
+
 _USER: Final = re.compile(r"[\w.@+-]{1,64}")
 _QUERY: Final = re.compile(
     r"[?&;](?:sig|signature|code|key|st|auth|hmac|x-amz-signature|x-goog-signature)=([^\s&\"'<>]+)",
@@ -178,6 +189,10 @@ def read_credential(value: str) -> Iterator[str]:
     """
     value = value.strip()
     yield value
+    if fallback := _FALLBACK.fullmatch(value):
+        yield fallback[1]
+    if (pair := _PAIR.fullmatch(value)) and _is_long(pair[1]):
+        yield pair[1]
     scheme, _, bare = value.partition(" ")
     if bare and scheme.lower() in ("bearer", "basic", "token", "bot", "apikey", "digest"):
         yield from read_credential(bare)
@@ -186,15 +201,16 @@ def read_credential(value: str) -> Iterator[str]:
     if has_password and _USER.fullmatch(user) and not password.startswith("//"):
         yield from filter(_is_long, [user])
         yield password
-    for piece in re.split(r"[,;|\s]+", value) if len(value) <= SECRET_LENGTH_MAX else ():
-        if len(piece) < len(value) and _is_long(piece):
-            yield piece
+    for piece in re.split(r"[][,;|\s]+", value) if len(value) <= SECRET_LENGTH_MAX else ():
+        if len(piece) < len(value):
+            pair = _PAIR.fullmatch(piece)
+            yield from filter(_is_long, (piece, pair[1] if pair else ""))
     with suppress(ValueError):
         decoded = b64decode(value, validate=True).decode() if len(value) % 4 == 0 else ""
         user, has_password, password = decoded.partition(":")
-        if has_password and decoded.isprintable():
+        if decoded.isprintable():
             yield decoded
-            yield password
+            yield from [password] * bool(has_password)
 
 
 def read_all(text: str) -> list[str]:
@@ -206,7 +222,8 @@ def read_all(text: str) -> list[str]:
             for one in _rest_of_line(value):
                 found += read_credential(one)
     with suppress(ValueError, RecursionError):
-        found += _in_tree(json.loads(text), is_credential=True)
+        for value in _strings(json.loads(text)):
+            found += filter(_is_long, read_credential(value))
     return [one for one in dict.fromkeys(found) if is_telling(one)]
 
 
@@ -221,14 +238,18 @@ def read_sections(text: str) -> list[str]:
         if bare.startswith("[") and bare.endswith("]"):
             above = [(-1, names_a_credential(bare.strip("[]")))]
             continue
-        indent = len(line) - len(line.lstrip(" \t"))
+        # In YAML the items of a list may stand as far left as its name.
+        indent = len(line) - len(line.lstrip(" \t")) + bare.startswith("- ")
         while above and above[-1][0] >= indent:
             above.pop()
         parts = re.split(r":(?:\s+|$)|\s*=\s*", bare.removeprefix("- "), maxsplit=1)
         name, value = parts[0].strip("\"'"), parts[1] if len(parts) > 1 else ""
-        if not value:
+        is_named = bool(above) and above[-1][1]
+        if not value and is_named and not bare.endswith(":"):
+            found += filter(_is_long, _rest_of_line(bare.removeprefix("- ")))  # on its own line
+        elif not value:
             above.append((indent, names_a_credential(name)))
-        elif above and above[-1][1] and not is_other_than_a_credential(name):
+        elif is_named and not is_other_than_a_credential(name):
             found += filter(_is_long, _rest_of_line(value))
     return [one for one in dict.fromkeys(found) if is_telling(one)]
 
@@ -250,12 +271,13 @@ def _find(text: str, depth: int) -> Iterator[str]:
 
 def _without_assignment(text: str) -> Iterator[str]:
     """What stands behind a name without a mark between them, or where only secrets stand."""
-    for pattern in (_OPTION, _NAME_IN_VALUE):
+    for pattern in (_OPTION, _NAME_IN_VALUE, _XML_PAIR):
         for name, value in pattern.findall(text):
             if names_a_credential(name):
                 yield from read_credential(value.strip("\"'"))
     for name, data, value in _ELEMENT.findall(text):
         if names_a_credential(name):
+            value = value.strip()
             yield from dict.fromkeys((data or unescape(value), data or value))
     for quoted, bare in _NETRC.findall(text):
         yield from _decoded(quoted) if quoted else (bare,)
@@ -303,11 +325,13 @@ def _values(text: str, place: int, *, is_first: bool) -> tuple[list[str], int]:
         rest = _REST.match(text, place)
         return [*found, *_rest_of_line(rest[0] if rest else "")], quoted.end()
     inline = _INLINE.match(text, place)
-    found, end = ([inline[0]], inline.end()) if inline else ([], place)
+    found, end = ([inline[0], inline[0].rstrip(_CLOSING)], inline.end()) if inline else ([], place)
     rest = _REST.match(text, place) if is_first else None
     if rest is not None:
-        if is_blank(_COMMENT.sub("", rest[0]).strip()):
-            return [], end
+        bare = _COMMENT.sub("", rest[0]).strip()
+        if is_blank(bare):
+            fallback = _FALLBACK.fullmatch(bare)
+            return [fallback[1]] if fallback else [], end
         word = _WORD.match(text, place)
         found += (word[0], word[0].rstrip(_CLOSING)) if word else ()
         found += _rest_of_line(rest[0])
@@ -400,6 +424,15 @@ def _in_tree(tree: object, *, is_credential: bool) -> Iterator[str]:
         else:
             is_named = bool(name) and names_a_credential(name)
             yield from _in_tree(value, is_credential=is_named)
+
+
+def _strings(tree: object) -> Iterator[str]:
+    """All values of JSON that are texts."""
+    if isinstance(tree, str):
+        yield tree
+    elif isinstance(tree, dict | list):
+        for one in tree.values() if isinstance(tree, dict) else tree:
+            yield from _strings(one)
 
 
 def _is_long(value: str) -> bool:

@@ -17,7 +17,9 @@ from treadle.secrets.credentials import is_telling
 FILE_SIZE_MAX: Final = 256 * 1024
 """Bytes read of a file that may hold secrets."""
 
-_ONE_WORD: Final = re.compile(r"\s*\S+\s*")
+_ONE_WORD: Final = re.compile(r"\s*(?![A-Za-z_][\w.-]*=[^=\s])\S+\s*")
+"""A file that holds a key and nothing else; `PORT=3000` is a setting."""
+
 _PGPASS: Final = re.compile(r"^(?!#)(?:(?:[^:\\\n]|\\.)*:){4}((?:[^:\\\n]|\\.)+)$", re.MULTILINE)
 """host:port:database:user:password, where a backslash stands before colons and backslashes."""
 
@@ -126,7 +128,7 @@ _KEYS: Final = ".ssh/*"
 _KEY_FILE_COUNT_MAX: Final = 100
 _PRIVATE_KEY: Final = "PRIVATE KEY-----"
 
-_NOTHING_BUT_CREDENTIALS: Final = {"gem_credentials", "llm_keys"}
+_NOTHING_BUT_CREDENTIALS: Final = {"gem_credentials", "llm_keys", "opencode_auth"}
 """Kinds of files that name hosts and services, each with its key."""
 
 FILES_OF_HOME: Final = (*_FILES, *_WHOLE_FILES)

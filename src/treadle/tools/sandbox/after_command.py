@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from treadle.tools.failure import ToolFailure
 from treadle.tools.path_rules import is_below
-from treadle.tools.sandbox.git_includes import OwnSettings
+from treadle.tools.sandbox.git_includes import OwnSettings, steered_by
 from treadle.tools.sandbox.git_settings import (
     FOLDERS_OF_STEPS,
     find_hooks,
@@ -28,7 +28,7 @@ from treadle.tools.sandbox.git_settings import (
 )
 from treadle.tools.sandbox.gitlinks import find_gitlinks, find_links, find_strange_indexes
 from treadle.tools.sandbox.protected import ClosedError, LinkError, find_protected
-from treadle.tools.sandbox.put_back import put_aside
+from treadle.tools.sandbox.put_back import make_accessible, put_aside
 from treadle.tools.sandbox.repositories import (
     GIT,
     ODD,
@@ -38,21 +38,24 @@ from treadle.tools.sandbox.repositories import (
     is_folder,
     modules_of,
     remember,
+    was_repository,
 )
 
 REPOSITORY_COUNT_MAX: Final = 200
 """New repositories of one command that are looked into; more than these are put aside unseen."""
 _LINK_COUNT_MAX: Final = 100
+_left_there: Final[set[Path]] = set()
+"""What could not be put aside: said again after each command, for as long as it is there."""
 
 
 class Before(Struct, frozen=True):
     """What git found before a command.
 
-    `places` are protected: every `.git`, but for those that name a folder that is not there, or
-    cannot be looked into, which are `dangling`. `modules` are repositories of submodules. `bare`
-    are bare layouts, with a digest of what git would run there. `steps` are commands that a rebase
-    would have run. `links` stand where git writes. `closed` are folders that could not be looked
-    into.
+    `places` are protected: every `.git` of a repository. Those that are or name none, or one that
+    cannot be looked into, or one that should have been put aside, are `dangling`. `modules` are
+    repositories of submodules. `bare` are bare layouts, with a digest of what git would run there.
+    `steps` are commands that a rebase would have run. `links` stand where git writes, each with
+    where it leads. `closed` are folders that could not be looked into.
     """
 
     places: frozenset[Path]
@@ -60,7 +63,7 @@ class Before(Struct, frozen=True):
     modules: frozenset[Path]
     bare: Mapping[Path, str]
     steps: frozenset[bytes]
-    links: frozenset[Path]
+    links: frozenset[tuple[Path, str]]
     closed: frozenset[Path]
 
 
@@ -75,7 +78,7 @@ def look_before(found: Iterable[Found]) -> Before:
     """What stands there now, in folders that a command is about to change."""
     places = {place for one in found for place in one.places}
     folders = {place: git_folder_of(place) for place in places}
-    dangling = {place for place, folder in folders.items() if not (folder and is_folder(folder))}
+    dangling = {place for place, folder in folders.items() if not _is_protected(place, folder)}
     real = [folder for folder in folders.values() if folder is not None]
     return Before(
         frozenset(places - dangling),
@@ -88,6 +91,13 @@ def look_before(found: Iterable[Found]) -> Before:
     )
 
 
+def _is_protected(place: Path, git_folder: Path | None) -> bool:
+    """Whether it was a repository already, which a command cannot have changed."""
+    if git_folder is None or place in _left_there:
+        return False
+    return is_folder(git_folder) and was_repository(git_folder)
+
+
 def put_programs_aside(folders: tuple[str, ...], own: OwnSettings, before: Before) -> Looked:
     """Put aside what a command has made for git to run.
 
@@ -97,7 +107,7 @@ def put_programs_aside(folders: tuple[str, ...], own: OwnSettings, before: Befor
         before: what `look_before` said.
     """
     said = _put_unprotectable_aside(folders, own)
-    look = _Look(folders, before)
+    look = _Look(folders, before, own)
     for folder in folders:
         look.into(folder, find_repositories(folder))
         look.from_above(folder)
@@ -118,6 +128,8 @@ def _put_unprotectable_aside(folders: tuple[str, ...], own: OwnSettings) -> list
                 break
             said.append(f"{error.path} (a link cannot be protected)")
         except ClosedError as error:
+            if make_accessible(str(error.path)):
+                continue
             if not put_aside(str(error.path)):
                 break
             said.append(f"{error.path} (it cannot be read)")
@@ -129,11 +141,12 @@ def _put_unprotectable_aside(folders: tuple[str, ...], own: OwnSettings) -> list
 
 
 class _Look:
-    def __init__(self, folders: tuple[str, ...], before: Before) -> None:
+    def __init__(self, folders: tuple[str, ...], before: Before, own: OwnSettings) -> None:
         self.said: list[str] = []
         self.unseen: list[str] = []
         self._folders = folders
         self._before = before
+        self._own = own
         self._trusted = {one for one in map(git_folder_of, before.places) if one is not None}
         self._seen: set[Path] = set()
         self._count = 0
@@ -197,8 +210,19 @@ class _Look:
     def _judge(self, place: Path, git_folder: Path) -> bool:
         self._count += 1
         is_many = self._count > REPOSITORY_COUNT_MAX
-        why = "too many new ones" if is_many else find_program(git_folder, self._trusted)
+        if is_many:
+            why = "too many new ones"
+        else:
+            why = find_program(git_folder, self._trusted, self._folders)
+            why = why or self._find_own_hooks(place.parent)
         return bool(why) and self._put_aside(place, why)
+
+    def _find_own_hooks(self, root: Path) -> str:
+        """Hooks in a new work tree, where the person's own settings have git look for them."""
+        for one in steered_by((), self._own, root):
+            if one.is_folder and os.path.lexists(one.path) and is_below(one.path, str(root)):
+                return f"your own settings have git run what is in {one.path}"
+        return ""
 
     def _put_aside(self, place: Path, why: str) -> bool:
         if is_folder(place) and not place.is_symlink():
@@ -206,8 +230,10 @@ class _Look:
             put_aside(str(place / "HEAD"))
         if put_aside(str(place)):
             self.said.append(f"{place} ({why})")
+            _left_there.discard(place)
         else:
             self.said.append(f"{place} could not be put aside: remove it ({why})")
+            _left_there.add(place)
         return True
 
     def _into_git(self, git_folder: Path) -> None:
@@ -216,7 +242,7 @@ class _Look:
             self._put_aside(index, "it is no file")
         for link in list(find_links(git_folder)):
             if link not in self._before.links:
-                self._put_aside(link, "git would write where this link leads")
+                self._put_aside(link[0], "git would write where this link leads")
         for module in modules_of(git_folder):
             if module not in self._before.modules:
                 self._judge(module, module)

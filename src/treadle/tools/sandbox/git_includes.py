@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from treadle import helper_programs
 from treadle.tools.path_rules import is_below
-from treadle.tools.sandbox.repositories import GIT, git_folder_of, is_folder
+from treadle.tools.sandbox.repositories import GIT, common_folder_of, git_folder_of, is_folder
 
 _WANTED: Final = r"^(core\.hookspath|init\.templatedir|include\.path|includeif\..*\.path)$"
 _READ_S_MAX: Final = 5.0
@@ -104,9 +104,9 @@ def why_git_runs(path: Path, environ: Mapping[str, str]) -> tuple[str, str]:
         found += map(Steered, map(str, own_settings(environ, folder).files))
         git_folder = git_folder_of(folder / GIT)
         if git_folder is not None and is_folder(git_folder):
-            common = git_folder.parent.parent
-            common = common if git_folder.parent.name == "worktrees" else git_folder
-            found += steered_by((common / "config", git_folder / "config.worktree"), own, folder)
+            common = common_folder_of(git_folder)
+            files = (common / "config", common / "config.worktree", git_folder / "config.worktree")
+            found += steered_by(files, own, folder)
     for one in found:
         place = os.path.realpath(one.path)
         if str(path) == place or (one.is_folder and is_below(str(path), place)):

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from treadle import helper_programs
+from treadle.tools.path_rules import is_below
 from treadle.tools.sandbox.repositories import ODD, REMOTES, entries_of
 
 _SIZE_MAX: Final = 1024 * 1024
@@ -52,20 +53,21 @@ FOLDERS_OF_STEPS: Final = ("rebase-merge", "sequencer")
 _STRATEGIES: Final = frozenset(b"ort recursive resolve octopus ours subtree".split())
 
 
-def find_program(git_folder: Path, trusted: Collection[Path]) -> str:
+def find_program(git_folder: Path, trusted: Collection[Path], folders: Collection[str]) -> str:
     """What git would run in a repository, in words; empty if nothing.
 
     Args:
         git_folder: what a `.git` is or names, or a bare layout; without links.
         trusted: folders of settings that no command can change.
+        folders: those that commands may change; a work tree elsewhere is written by a checkout.
     """
     try:
-        return _find_program(git_folder, trusted)
+        return _find_program(git_folder, trusted, folders)
     except ODD:
         return "it cannot be looked at"
 
 
-def _find_program(git_folder: Path, trusted: Collection[Path]) -> str:
+def _find_program(git_folder: Path, trusted: Collection[Path], folders: Collection[str]) -> str:
     if git_folder in trusted:
         return ""
     names = ("commondir", "config", "config.worktree", "hooks", *FOLDERS_OF_STEPS)
@@ -88,9 +90,17 @@ def _find_program(git_folder: Path, trusted: Collection[Path]) -> str:
         if any(_has_files(common / name) for name in REMOTES):
             return "it has the address of a remote in a file of its own"
     for file in files:
-        if named := sorted(find_risky_settings(file)):
+        settings = read_settings(file)
+        if named := sorted(find_risky_settings(settings)):
             return f"its settings: {named[0]}"
+        trees = [value for key, value in settings or () if key == "core.worktree"]
+        if not all(_is_inside(git_folder / tree, folders) for tree in trees):
+            return "its settings: core.worktree leads elsewhere"
     return "steps that are under way in it run commands" if find_steps(git_folder) else ""
+
+
+def _is_inside(path: Path, folders: Collection[str]) -> bool:
+    return any(is_below(os.path.realpath(path), folder) for folder in folders)
 
 
 def _has_files(folder: Path) -> bool:
@@ -106,12 +116,11 @@ def find_hooks(git_folder: Path) -> list[str]:
     return [name for name in names if not name.endswith(".sample")]
 
 
-def find_risky_settings(file: Path) -> set[str]:
-    """The settings of a file that may name a program, by their keys.
+def find_risky_settings(settings: Iterable[tuple[str, str]] | None) -> set[str]:
+    """Those that may name a program, by their keys.
 
-    Something is said too of a file that cannot be read.
+    Something is said too of settings that cannot be read.
     """
-    settings = read_settings(file)
     if settings is None:
         return {"they cannot be read"}
     return {key for key, value in settings if _is_risky(key, value)}
@@ -182,7 +191,7 @@ def may_be_written(key: str, value: str) -> bool:
     if key.endswith("url"):
         return _ADDRESS.match(value) is not None
     if _OTHER_END.fullmatch(key):
-        is_name = not value.startswith(("/", "~", "..")) and ":" not in value
+        is_name = value == "." or not (value.startswith((".", "~")) or set(value) & set("/:"))
         return is_name or _ADDRESS.match(value) is not None
     return True
 

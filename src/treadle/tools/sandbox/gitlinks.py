@@ -8,11 +8,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from treadle.tools.sandbox.git_settings import places_of_steps, run_git
-from treadle.tools.sandbox.repositories import ODD, entries_of, modules_of
+from treadle.tools.sandbox.git_settings import run_git
+from treadle.tools.sandbox.repositories import ODD, modules_of
 
 _MODE: Final = b"\0\0\xe0\0"
 """The mode of such an entry, as it stands in every version of the file."""
+_NOT_WRITTEN: Final = frozenset({"objects", "modules", "annex"})
+"""Folders of many files in which git writes over none; modules are looked into one by one."""
 _LISTED: Final = b"160000 "
 _READ_S_MAX: Final = 30.0
 _Version = tuple[tuple[str, int, int, int], ...]
@@ -25,22 +27,22 @@ def find_strange_indexes(git_folder: Path) -> list[Path]:
     return [path for path in indexes if os.path.lexists(path) and not path.is_file()]
 
 
-def find_links(git_folder: Path) -> Iterator[Path]:
-    """Symbolic links in the place of files that git writes by their names, following links.
+def find_links(git_folder: Path) -> Iterator[tuple[Path, str]]:
+    """Symbolic links where git writes files by their names, following links.
 
-    The index, `COMMIT_EDITMSG`, `packed-refs` and the like, and reflogs; a commit would write its
-    message, or the names of files, wherever they lead. Branches and objects are replaced.
+    The index, `COMMIT_EDITMSG`, `packed-refs`, reflogs, what a rebase or `rerere` keeps, and the
+    like: a commit or a merge would write its message, or a file, wherever they lead. Objects are
+    never written over.
+
+    Returns:
+        Each with where it leads.
     """
     for module in (git_folder, *modules_of(git_folder)):
-        for folder in places_of_steps(module):
-            with suppress(OSError):
-                yield from (entry for entry in entries_of(folder) if entry.is_symlink())
-            for where, folders, files in os.walk(folder / "logs"):
-                yield from (
-                    path
-                    for path in (Path(where, name) for name in (*folders, *files))
-                    if path.is_symlink()
-                )
+        for where, folders, files in os.walk(module):
+            folders[:] = [name for name in folders if name not in _NOT_WRITTEN]
+            for path in (Path(where, name) for name in (*folders, *files)):
+                with suppress(OSError):  # it is no link
+                    yield path, str(path.readlink())
 
 
 def find_gitlinks(git_folder: Path) -> tuple[str, ...] | None:

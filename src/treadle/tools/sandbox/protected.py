@@ -26,6 +26,7 @@ from treadle.tools.sandbox.repositories import (
     GIT,
     REMOTES,
     Found,
+    common_folder_of,
     entries_of,
     find_repositories,
     is_open,
@@ -249,18 +250,24 @@ def _add_git_path(
 ) -> list[Steered]:
     """A `.git`; and what the settings behind it lead to."""
     _add_repository(place, found)
-    target = place
+    target, files = place, tuple[Path, ...]()
     if place.is_file():
         named = named_by(place)
         if named is None:
             return []
-        target = named.parent.parent if named.parent.name == "worktrees" else named
+        target = common_folder_of(named)
         inside = [one for one in folders if is_in(str(target), one)]
-        if inside and target.name != GIT and was_repository(target):
-            # One that no walk finds, as it goes by another name.
+        if inside and str(target) not in found.kept and was_repository(target):
+            # One that no walk finds, as it goes by another name or lies too deep.
             found.kept += ways_to(target, inside[0])
             _add_repository(target, found)
-    files = (target / "config", target / "config.worktree")
+        beside = [one for one in folders if is_in(str(named), one)]
+        if beside and named != target and named.is_dir() and (target / "config").is_file():
+            # A work tree whose settings lie elsewhere: where, it says in files of its own.
+            found.kept += [*ways_to(named, beside[0]), str(named)]
+            _add_steering(named, found, target / "config", is_beside=True)
+        files = (*files, named / "config.worktree")
+    files = (*files, target / "config", target / "config.worktree")
     return list(steered_by(files, own, place.parent))
 
 

@@ -10,6 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from msgspec import Struct
+
 from treadle.core.tools import ToolErrorKind
 from treadle.tools.failure import ToolFailure
 from treadle.tools.sandbox.folders import is_link
@@ -17,7 +19,20 @@ from treadle.tools.sandbox.repositories import ASIDE
 
 COPY_SIZE_MAX: Final = 4 * 2**20
 """Bytes of protected files that are kept where nothing can shut them."""
-_FOLDER: Final = getattr(os, "O_PATH", 0) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_PLACE: Final = getattr(os, "O_PATH", 0) | os.O_NOFOLLOW | os.O_CLOEXEC
+_FOLDER: Final = _PLACE | os.O_DIRECTORY
+
+
+class _Copy(Struct, frozen=True):
+    """What a file holds, or a link leads to; `name_count` are the hard links of the file.
+
+    A protected file that gets another name is changed through that: git writes `COMMIT_EDITMSG`,
+    and so a hook that is the same file.
+    """
+
+    data: bytes
+    mode: int
+    name_count: int = 1
 
 
 def undo(absent: Iterable[str]) -> list[str]:
@@ -41,6 +56,38 @@ def put_aside(path: str) -> bool:
     return not os.path.lexists(path)
 
 
+def make_accessible(path: str) -> bool:
+    """Give the owner of a file or folder all access to it again; whether that was done.
+
+    No link is followed, neither in its place nor on the way.
+    """
+    *folders, name = Path(path).parts[1:]
+    place = os.open("/", _FOLDER)
+    try:
+        for folder in folders:
+            above, place = place, os.open(folder, _FOLDER, dir_fd=place)
+            os.close(above)
+        fd = os.open(name, _PLACE, dir_fd=place)
+        try:
+            _add_access(fd)
+        finally:
+            os.close(fd)
+    except OSError:
+        return False
+    finally:
+        os.close(place)
+    return True
+
+
+def _add_access(fd: int) -> None:
+    """Of a folder or a plain file that was opened without a right to it."""
+    mode = os.fstat(fd).st_mode
+    if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
+        raise OSError("neither a file nor a folder")
+    wanted = 0o700 if stat.S_ISDIR(mode) else 0o600
+    Path(f"/proc/self/fd/{fd}").chmod(stat.S_IMODE(mode) | wanted)
+
+
 class Copies:
     """Protected files as they were, to be put back where nothing can shut them.
 
@@ -51,7 +98,7 @@ class Copies:
     def __init__(self, paths: Iterable[str]) -> None:
         self._paths: Final = tuple(paths)
         self._files: Final = _read(self._paths)
-        if sum(len(data) for data, _ in self._files.values()) > COPY_SIZE_MAX:
+        if sum(len(copy.data) for copy in self._files.values()) > COPY_SIZE_MAX:
             raise ToolFailure(
                 ToolErrorKind.REJECTED,
                 "the hooks and settings of git are too large to be kept safe without bubblewrap; "
@@ -73,7 +120,13 @@ class Copies:
         ]
         for path in changed:
             _put_back(path, self._files.get(path))
-        return [*changed, *replaced]
+        after = _read(self._paths, self._files)
+        return [
+            path
+            if self._files.get(path) == after.get(path)
+            else f"{path} could not be put back: do it by hand"
+            for path in (*changed, *replaced)
+        ]
 
     def _above(self) -> list[str]:
         """The folders of the files as they were, and those above them; parents first."""
@@ -85,7 +138,7 @@ def _is_no_folder(path: str) -> bool:
     return os.path.lexists(path) and (place.is_symlink() or not place.is_dir())
 
 
-def _put_back(path: str, was: tuple[bytes, int] | None) -> None:
+def _put_back(path: str, was: _Copy | None) -> None:
     """Put aside what stands there now, and make the file or link that stood there, if one did.
 
     Each folder on the way is opened in the one above it and is no link, so nothing that still runs
@@ -98,11 +151,19 @@ def _put_back(path: str, was: tuple[bytes, int] | None) -> None:
             for folder in folders:
                 above, place = place, _open_folder(folder, place, makes=was is not None)
                 os.close(above)
-            _set_aside(name, place)
-            if was is not None:
-                _make(name, place, *was)
+            try:
+                _replace(name, place, was)
+            except PermissionError:  # a command has closed the folder
+                _add_access(place)
+                _replace(name, place, was)
     finally:
         os.close(place)
+
+
+def _replace(name: str, place: int, was: _Copy | None) -> None:
+    _set_aside(name, place)
+    if was is not None:
+        _make(name, place, was)
 
 
 def _open_folder(name: str, place: int, *, makes: bool) -> int:
@@ -111,8 +172,13 @@ def _open_folder(name: str, place: int, *, makes: bool) -> int:
     except (FileNotFoundError, NotADirectoryError):
         if not makes:
             raise
-    _set_aside(name, place)
-    os.mkdir(name, 0o755, dir_fd=place)
+    try:
+        _set_aside(name, place)
+        os.mkdir(name, 0o755, dir_fd=place)
+    except PermissionError:  # a command has closed the folder
+        _add_access(place)
+        _set_aside(name, place)
+        os.mkdir(name, 0o755, dir_fd=place)
     return os.open(name, _FOLDER, dir_fd=place)
 
 
@@ -122,19 +188,17 @@ def _set_aside(name: str, place: int) -> None:
         os.rename(name, aside, src_dir_fd=place, dst_dir_fd=place)
 
 
-def _make(name: str, place: int, data: bytes, mode: int) -> None:
-    if mode == stat.S_IFLNK:
-        os.symlink(data, name, dir_fd=place)
+def _make(name: str, place: int, was: _Copy) -> None:
+    if was.mode == stat.S_IFLNK:
+        os.symlink(was.data, name, dir_fd=place)
         return
     fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=place)
     with os.fdopen(fd, "wb") as file:
-        file.write(data)
-        os.fchmod(fd, mode)
+        file.write(was.data)
+        os.fchmod(fd, was.mode)
 
 
-def _read(
-    paths: Iterable[str], known: Container[str] | None = None
-) -> dict[str, tuple[bytes, int]]:
+def _read(paths: Iterable[str], known: Container[str] | None = None) -> dict[str, _Copy]:
     """Files, also those beneath folders; a link counts as a file that holds its target.
 
     Args:
@@ -142,19 +206,21 @@ def _read(
             and it may be too large to be kept.
         known: only of these is the content read: others may fill the memory.
     """
-    found: dict[str, tuple[bytes, int]] = {}
+    found: dict[str, _Copy] = {}
     todo = [Path(path) for path in paths]
     while todo:
         path = todo.pop()
         with suppress(OSError):
-            mode = path.lstat().st_mode
+            status = path.lstat()
+            mode = status.st_mode
             if stat.S_ISDIR(mode):
                 todo += (one for one in path.iterdir() if not one.name.endswith(ASIDE))
             elif stat.S_ISLNK(mode):
-                found[str(path)] = os.fsencode(path.readlink()), stat.S_IFLNK
+                found[str(path)] = _Copy(os.fsencode(path.readlink()), stat.S_IFLNK)
             elif stat.S_ISREG(mode) and known is not None and str(path) not in known:
-                found[str(path)] = b"", stat.S_IMODE(mode)
+                found[str(path)] = _Copy(b"", stat.S_IMODE(mode))
             elif stat.S_ISREG(mode):
                 with path.open("rb") as file:
-                    found[str(path)] = file.read(COPY_SIZE_MAX + 1), stat.S_IMODE(mode)
+                    data = file.read(COPY_SIZE_MAX + 1)
+                found[str(path)] = _Copy(data, stat.S_IMODE(mode), status.st_nlink)
     return found

@@ -160,6 +160,19 @@ def named_by(path: Path) -> Path | None:
         return None
 
 
+def common_folder_of(git_folder: Path) -> Path:
+    """The folder with the settings and hooks of a folder of git: for a work tree's another one."""
+    file = git_folder / "commondir"
+    try:
+        if not file.is_file():
+            return git_folder
+        with file.open("rb") as opened:
+            said = opened.read(_NAMING_SIZE_MAX).rstrip(b"\r\n")
+        return (git_folder / os.fsdecode(said)).resolve()
+    except ODD:
+        return git_folder
+
+
 def is_folder(path: Path) -> bool:
     """Whether a folder is there that can be looked into."""
     try:
