@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from treadle.config.plain_file import read_plain
 from treadle.core.llm import ModelTraits
 from treadle.errors import StoreError
 from treadle.store.disk import PosixDisk
@@ -17,6 +18,9 @@ from treadle.store.drafts import replace_file
 
 _COUNT_MAX: Final = 500
 """The models that were asked for last are kept."""
+
+_SIZE_MAX: Final = 1024 * 1024
+"""Bytes of a file that is read; this program writes a fifth of that."""
 
 
 class Listed(Struct, frozen=True, omit_defaults=True):
@@ -48,16 +52,23 @@ class ListedModels:
         known.pop(name, None)
         known[name] = Listed() if traits is None else Listed(traits, today())
         kept = dict(list(known.items())[-_COUNT_MAX:])
-        with suppress(StoreError):
+        with suppress(StoreError, UnicodeEncodeError):  # a name from a terminal may be any bytes
             replace_file(PosixDisk(), str(self._path), msgspec.json.encode(kept))
 
     def _read(self) -> dict[str, Listed]:
         if self._path is None:
             return {}
         try:
-            return msgspec.json.decode(self._path.read_bytes(), type=dict[str, Listed])
-        except (OSError, msgspec.DecodeError):
+            data = read_plain(self._path, _SIZE_MAX).data
+            known = msgspec.json.decode(data, type=dict[str, Listed])
+        except (OSError, ValueError, RecursionError):
             return {}
+        return {name: one for name, one in known.items() if _is_sound(one.traits)}
+
+
+def _is_sound(traits: ModelTraits) -> bool:
+    """Whether a conversation could work with it."""
+    return traits.context_tokens_max is None or traits.context_tokens_max > 0
 
 
 def today() -> str:
