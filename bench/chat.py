@@ -10,7 +10,7 @@ from rich.markdown import Markdown
 
 from bench.report import Row, at_most, median_s
 from treadle.cli.chat.view import ChatView
-from treadle.runtime.outputs import TextDelta, TurnStarted
+from treadle.outputs import TextDelta, TurnStarted
 
 SIZE = 20_000
 DELTA_SIZE = 4

@@ -47,7 +47,7 @@ MAY_USE: Final = {
     "server/people/tokens.py": {"secrets"},  # nobody can guess them
     "app/upkeep/checks.py": {"time"},  # how long a sync takes
     "cli/chat/chat.py": {"time"},  # the second of two signals
-    "cli/chat/completions.py": {"time"},  # deadlines, and how long a list of files is fresh
+    "app/files/file_names.py": {"time"},  # deadlines, and how long a list of files is fresh
     "cli/chat/toolkit_application.py": {
         "time"
     },  # frames, and who was typing when a question came up

@@ -18,11 +18,11 @@ import pytest
 
 from cli.conftest import Run
 from cli.test_signals import Script, Turn
+from treadle.answers import Verdict
 from treadle.cli.ask import SHOWN_LENGTH_MAX
 from treadle.core.approval import Approved, Modified, Question, Rejected, Scope
 from treadle.core.messages import ToolCall
 from treadle.core.tools import RiskLevel
-from treadle.runtime.verdict import Verdict
 
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 """What our own colours are made of."""

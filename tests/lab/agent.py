@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 
 from lab.world import Allowed, Begun, Ended, Said, World
+from treadle.answers import Answer, Resolution
 from treadle.core.approval import Question, Scope
 from treadle.core.events import LlmEvent
 from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest, LlmResponse, ModelTraits, Usage
@@ -25,7 +26,6 @@ from treadle.core.tools import (
     ToolExecutionOutcome,
     ToolProgress,
 )
-from treadle.runtime.recovery import Answer, Resolution
 from treadle.runtime.session import Session
 from treadle.thread.facts import GitObserved
 

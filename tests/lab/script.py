@@ -16,11 +16,11 @@ from unittest.mock import patch
 
 from lab.agent import Folder, Model, Toolbox
 from lab.world import Acked, Said, World
+from treadle.answers import Answer
 from treadle.core.approval import Question
 from treadle.core.config import AgentConfig
 from treadle.errors import UnknownThreadError
-from treadle.runtime.outputs import Output, TurnStarted
-from treadle.runtime.recovery import Answer
+from treadle.outputs import Output, TurnStarted
 from treadle.runtime.session import Session
 from treadle.store.disk import Disk
 from treadle.store.local import LocalStore

@@ -14,8 +14,8 @@ from typing import Any
 
 from runtime.clock import tick
 from runtime.desk import CONFIG, Folder, Model, Run, Toolbox, calls, idempotent, mutate, read
-from treadle.runtime import outputs
-from treadle.runtime.outputs import Output
+from treadle import outputs
+from treadle.outputs import Output
 from treadle.runtime.session import Session
 from treadle.store.local import LocalStore
 from treadle.store.paths import Places

@@ -31,7 +31,7 @@ from treadle.core.tools import (
     ToolProgress,
 )
 from treadle.models.scripted.provider import ScriptedModel
-from treadle.runtime.outputs import Output
+from treadle.outputs import Output
 from treadle.runtime.ports import Provider, Writer
 from treadle.runtime.session import Session
 from treadle.store.local import LocalStore

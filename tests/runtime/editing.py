@@ -17,9 +17,9 @@ from msgspec.structs import replace
 
 from runtime.crashing import make_store
 from runtime.desk import CONFIG, Model
+from treadle.answers import Verdict
 from treadle.core.approval import AlwaysAsk, Approved, Question
 from treadle.runtime.session import Session
-from treadle.runtime.verdict import Verdict
 from treadle.tools.builtin import builtin_tools
 from treadle.tools.registry import Registry, tool
 

@@ -9,9 +9,9 @@ import pytest
 
 from runtime.clock import tick
 from runtime.desk import Desk, Folder, Heard, Model, Run, Toolbox, calls, imbalance, mutate, read
+from treadle import outputs
 from treadle.core.chat.states import CallingLlm, Error, ExecutingTools, PostToolsHook
-from treadle.runtime import outputs
-from treadle.runtime.outputs import TurnFinished, TurnOutcome
+from treadle.outputs import TurnFinished, TurnOutcome
 from treadle.runtime.session import Session
 
 AGAIN: dict[str, Any] = {"when": {"user": "again"}, "text": "done"}

@@ -24,6 +24,8 @@ from runtime.desk import (
     read,
     texts,
 )
+from treadle import outputs
+from treadle.answers import Verdict
 from treadle.core.approval import (
     Approved,
     Decision,
@@ -34,9 +36,7 @@ from treadle.core.approval import (
 )
 from treadle.core.tools import RiskLevel
 from treadle.errors import UsageError
-from treadle.runtime import outputs
-from treadle.runtime.outputs import TurnOutcome
-from treadle.runtime.verdict import Verdict
+from treadle.outputs import TurnOutcome
 
 ASKING: Final = replace(CONFIG, approval=ToolBased({"burn": RiskLevel.HIGH}))
 TURN: Final[tuple[Any, ...]] = (calls("burn", text="I burn it"), "done")

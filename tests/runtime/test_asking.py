@@ -10,13 +10,12 @@ from msgspec.structs import replace
 
 from runtime.desk import Desk, Model, Toolbox, calls, calls_of, for_ever, mutate, tick
 from runtime.test_binding import ASKING, SCOPE, Scoped, burning
+from treadle import outputs
+from treadle.answers import Answer, Resolution, Verdict
 from treadle.core.approval import Approved, NeverAsk, Question
 from treadle.core.tools import RiskLevel
 from treadle.errors import StoreError
-from treadle.runtime import outputs
-from treadle.runtime.outputs import TurnOutcome
-from treadle.runtime.recovery import Answer, Resolution
-from treadle.runtime.verdict import Verdict
+from treadle.outputs import TurnOutcome
 
 AGAIN = Answer(Resolution.RUN_AGAIN)
 ELSEWHERE = replace(SCOPE, ground="there", reasons=("it is hot",), confined="nothing at all")

@@ -8,13 +8,13 @@ import pytest
 from msgspec.structs import replace
 
 from runtime.desk import CONFIG, Desk, Model, Toolbox, calls, calls_of, mutate, texts
+from treadle import outputs
+from treadle.answers import Verdict
 from treadle.core.approval import AlwaysAsk, Approved, Grant, Modified, NeverAsk, Question, Scope
 from treadle.core.messages import ToolCall
 from treadle.core.tools import RiskLevel
 from treadle.errors import UsageError
-from treadle.runtime import outputs
-from treadle.runtime.outputs import TurnOutcome
-from treadle.runtime.verdict import Verdict
+from treadle.outputs import TurnOutcome
 
 ASKING = replace(CONFIG, approval=AlwaysAsk())
 SCOPE = Scope(kinds=("fire/",), ground="here", content="paper", confined="an oven")

@@ -12,13 +12,13 @@ from msgspec.structs import replace
 from runtime.clock import tick
 from runtime.desk import CONFIG, Desk, Model, Toolbox, calls, for_ever, imbalance, mutate, read
 from runtime.task.agents import Says, lasting, priced
+from treadle import outputs
+from treadle.answers import Verdict
 from treadle.core.approval import AlwaysAsk, Approved, Question
 from treadle.core.budget import TokenBudget
 from treadle.core.llm import Usage
-from treadle.runtime import outputs
-from treadle.runtime.outputs import TurnOutcome
+from treadle.outputs import TurnOutcome
 from treadle.runtime.session import Session
-from treadle.runtime.verdict import Verdict
 
 LIMITS: Final[dict[str, tuple[TokenBudget, int, str]]] = {
     "tokens": (TokenBudget(max_total=220), 2, "Token budget exceeded: 220 of 220 tokens used"),

@@ -10,11 +10,11 @@ import pytest
 from runtime.clock import tick
 from runtime.desk import Desk, Model, Run, Toolbox, calls, mutate, read, roles
 from runtime.stage import AGAIN, BUSY, Stage, goes_on
+from treadle import outputs
 from treadle.core.chat.states import CallingLlm, ExecutingTools, PostToolsHook
 from treadle.core.tools import ToolProgress
 from treadle.errors import StoreError
-from treadle.runtime import outputs
-from treadle.runtime.outputs import TurnFinished, TurnOutcome
+from treadle.outputs import TurnFinished, TurnOutcome
 from treadle.runtime.session import Session
 
 

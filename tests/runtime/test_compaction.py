@@ -9,13 +9,13 @@ import pytest
 from msgspec.structs import replace
 
 from runtime.desk import CONFIG, Desk, Model, Toolbox, calls, imbalance, read, texts
+from treadle import outputs
 from treadle.core.budget import TokenBudget
 from treadle.core.compaction import INSTRUCTION
 from treadle.core.conversation import SUMMARY_AFTER_WORDS
 from treadle.core.llm import Usage
 from treadle.errors import UsageError
-from treadle.runtime import outputs
-from treadle.runtime.outputs import TurnOutcome
+from treadle.outputs import TurnOutcome
 from treadle.runtime.session import Session
 from treadle.thread.codec import decode_entry
 from treadle.thread.usage import Spent, by_turn, spending

@@ -8,11 +8,11 @@ import pytest
 from msgspec.structs import replace
 
 from runtime.desk import CONFIG, Desk, Folder, Model, Toolbox, calls, mutate, read
+from treadle import outputs
 from treadle.core.llm import ModelTraits
 from treadle.core.tools import ToolDefinition
 from treadle.errors import StoreError
-from treadle.runtime import outputs
-from treadle.runtime.outputs import TurnOutcome
+from treadle.outputs import TurnOutcome
 
 LIMITED = replace(CONFIG, max_steps=3)
 

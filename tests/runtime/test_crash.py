@@ -13,7 +13,7 @@ from runtime import crashing
 from runtime.clock import tick
 from runtime.crashing import EXIT_CODE, PLACES, REPLIES, make_store, make_tools
 from runtime.desk import Folder, Model, imbalance, roles
-from treadle.runtime.outputs import TurnOutcome
+from treadle.outputs import TurnOutcome
 from treadle.runtime.session import Session
 from treadle.store.replay import check
 

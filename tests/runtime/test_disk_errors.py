@@ -25,9 +25,9 @@ from runtime.desk import (
 )
 from runtime.disks import full
 from runtime.test_intent import RECORD_OF
+from treadle import outputs
 from treadle.errors import DiskError, StoreError
-from treadle.runtime import outputs
-from treadle.runtime.outputs import TurnFinished, TurnOutcome
+from treadle.outputs import TurnFinished, TurnOutcome
 from treadle.runtime.session import Session
 from treadle.store import writer as snapshots
 

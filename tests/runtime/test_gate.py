@@ -20,16 +20,15 @@ from runtime.desk import (
     read,
 )
 from runtime.task.agents import DONE, agent, close
+from treadle import outputs
+from treadle.answers import Answer, Resolution, Verdict
 from treadle.core.approval import AlwaysAsk, Approved, AskAbove, Question
 from treadle.core.messages import ToolCall
 from treadle.core.task.events import AgentConfig as TaskConfig
 from treadle.core.task.memory import AgentMemory
 from treadle.core.task.table import Event, State
 from treadle.core.tools import RiskLevel
-from treadle.runtime import outputs
-from treadle.runtime.outputs import TurnOutcome
-from treadle.runtime.recovery import Answer, Resolution
-from treadle.runtime.verdict import Verdict
+from treadle.outputs import TurnOutcome
 from treadle.tools.registry import Registry, tool
 
 ONE_BY_ONE: Final = replace(CONFIG, parallel_max=1)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from treadle.answers import Verdict
 from treadle.core.approval import NO_SCOPE, Approved, Question, Scope
 from treadle.core.messages import ToolCall
 from treadle.core.tools import RiskLevel
 from treadle.errors import UsageError
 from treadle.runtime.granting import granted_by, tool_granted
-from treadle.runtime.verdict import Verdict
 from treadle.thread.facts import Granted
 
 ALWAYS = Verdict(Approved(), always=True)

@@ -10,9 +10,9 @@ import pytest
 from runtime.clock import tick
 from runtime.desk import Desk, Folder, Model, Run, Toolbox, calls, mutate, read
 from runtime.disks import full
+from treadle import outputs
 from treadle.errors import StoreError, UsageError
-from treadle.runtime import outputs
-from treadle.runtime.outputs import TurnFinished, TurnOutcome
+from treadle.outputs import TurnFinished, TurnOutcome
 from treadle.runtime.session import Session
 
 WORK = ({"when": {"user": "^work"}, **calls("work")}, {"when": {"user": "^work"}, "text": "worked"})

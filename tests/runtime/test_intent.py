@@ -19,10 +19,10 @@ from runtime.desk import (
     mutate,
     read,
 )
+from treadle import outputs
 from treadle.core.llm import LlmRequest
 from treadle.core.tools import ToolProgress
-from treadle.runtime import outputs
-from treadle.runtime.outputs import Output, TurnOutcome
+from treadle.outputs import Output, TurnOutcome
 from treadle.runtime.session import Session
 
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from runtime.desk import Desk, Model, Toolbox, calls, read
 from treadle.core.events import LlmEvent, ModelEvent
 from treadle.core.llm import LlmRequest
-from treadle.runtime.outputs import ThinkingDelta
+from treadle.outputs import ThinkingDelta
 from treadle.secrets.redaction import Redactor
 
 

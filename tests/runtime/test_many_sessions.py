@@ -6,7 +6,7 @@ import asyncio
 
 from runtime.clock import tick
 from runtime.desk import Desk, Folder, Model, Run, Toolbox, calls, imbalance, mutate, read
-from treadle.runtime.outputs import TurnOutcome
+from treadle.outputs import TurnOutcome
 from treadle.runtime.session import Session
 
 COUNT = 200

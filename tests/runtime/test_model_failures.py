@@ -10,12 +10,12 @@ import pytest
 from msgspec.structs import replace
 
 from runtime.desk import CONFIG, Desk, Model, Toolbox, calls, mutate, roles
+from treadle import outputs
 from treadle.core.events import LlmEvent, ModelEvent
 from treadle.core.llm import ADVICE, LlmErrorKind, LlmRequest, LlmResponse, ModelTraits
 from treadle.core.messages import Message
 from treadle.core.retry import RETRYABLE
-from treadle.runtime import outputs
-from treadle.runtime.outputs import TurnFinished, TurnOutcome
+from treadle.outputs import TurnFinished, TurnOutcome
 
 LIMIT_S = 8.0
 IMPATIENT = replace(CONFIG, llm_timeout_s=LIMIT_S, max_retries=0)

@@ -17,13 +17,12 @@ from msgspec.structs import replace
 from runtime import editing
 from runtime.clock import tick
 from runtime.desk import CONFIG, Desk, Model, ignore, texts
+from treadle import outputs
+from treadle.answers import Answer, Resolution, Verdict
 from treadle.core.approval import AlwaysAsk, Approved, Question, Scope
 from treadle.core.messages import ToolCall
 from treadle.core.tools import EffectClass, Outcome
-from treadle.runtime import outputs
-from treadle.runtime.recovery import Answer, Resolution
 from treadle.runtime.session import Session
-from treadle.runtime.verdict import Verdict
 from treadle.tools.files import rewrite
 from treadle.tools.registry import Registry, ToolContext, ToolReturn, tool
 from treadle.tools.write_scope import scope_of_writing, told

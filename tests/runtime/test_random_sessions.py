@@ -28,13 +28,13 @@ from runtime.desk import (
     imbalance,
 )
 from thread.journals import fold_of
+from treadle.answers import Answer, Resolution
 from treadle.core.approval import Question
 from treadle.core.chat.states import ExecutingTools
 from treadle.core.llm import LlmRequest
 from treadle.core.tools import EffectClass, ToolError, ToolErrorKind
 from treadle.errors import StoreError
-from treadle.runtime.outputs import TurnOutcome
-from treadle.runtime.recovery import Answer, Resolution
+from treadle.outputs import TurnOutcome
 from treadle.runtime.session import Session
 from treadle.thread.fold import ThreadFold
 from treadle.thread.record import scan

@@ -10,11 +10,11 @@ from msgspec.structs import replace
 
 from runtime.clock import tick
 from runtime.desk import CONFIG, Desk, Model, Run, Toolbox, calls, calls_of, mutate, read
+from treadle import outputs
+from treadle.answers import Verdict
 from treadle.core.approval import AlwaysAsk, Approved, NeverAsk, Question
 from treadle.errors import StoreError
-from treadle.runtime import outputs
-from treadle.runtime.outputs import TurnOutcome
-from treadle.runtime.verdict import Verdict
+from treadle.outputs import TurnOutcome
 
 ASKING: Final = replace(CONFIG, approval=AlwaysAsk())
 FREE: Final = replace(CONFIG, approval=NeverAsk())

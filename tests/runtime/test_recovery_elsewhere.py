@@ -20,11 +20,11 @@ from runtime.desk import (
     read,
     roles,
 )
+from treadle import outputs
 from treadle.core.chat.states import CallingLlm, Error, PostToolsHook
 from treadle.core.config import AgentConfig
 from treadle.errors import StoreError
-from treadle.runtime import outputs
-from treadle.runtime.outputs import Output, TurnOutcome
+from treadle.outputs import Output, TurnOutcome
 from treadle.runtime.session import Session
 from treadle.thread.facts import PrivacySet
 

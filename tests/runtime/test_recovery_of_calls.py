@@ -28,15 +28,16 @@ from runtime.desk import (
     read,
     roles,
 )
+from treadle import outputs
+from treadle.answers import Answer, Resolution
 from treadle.core.approval import Question
 from treadle.core.events import LlmEvent, ToolCompleted, ToolStarted, ToolUncertain, UserInput
 from treadle.core.llm import LlmResponse
 from treadle.core.messages import Message, ToolCall
 from treadle.core.tools import EffectClass, ToolExecutionOutcome
 from treadle.errors import StoreError
-from treadle.runtime import outputs
-from treadle.runtime.outputs import TurnOutcome
-from treadle.runtime.recovery import UNCERTAIN, Answer, Resolution
+from treadle.outputs import TurnOutcome
+from treadle.runtime.recovery import UNCERTAIN
 from treadle.runtime.session import Session
 from treadle.thread.codec import Entry
 from treadle.thread.facts import Configured

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from runtime.desk import Desk, Model, Run, Toolbox, calls, calls_of, ignore, mutate, read
+from treadle import outputs
 from treadle.core.tools import ToolProgress
-from treadle.runtime import outputs
-from treadle.runtime.outputs import Output, TurnOutcome
+from treadle.outputs import Output, TurnOutcome
 
 
 def raising_at(desk: Desk, kind: type) -> None:
@@ -90,8 +90,8 @@ async def test_a_call_that_was_stopped_before_it_began_is_not_in_doubt(
 async def test_a_doubtful_call_that_is_stopped_before_it_runs_again_stays_in_doubt(
     desk: Desk,
 ) -> None:
+    from treadle.answers import Answer, Resolution
     from treadle.core.approval import Question
-    from treadle.runtime.recovery import Answer, Resolution
 
     async def dies(_: Run) -> Any:
         desk.disk.kill()

@@ -10,13 +10,13 @@ from msgspec.structs import replace
 
 from runtime.desk import CONFIG, Desk, Folder, Run, Toolbox, calls, mutate, read, texts
 from runtime.desk import Model as ByTurn
+from treadle import outputs
 from treadle.core.events import ModelEvent
 from treadle.core.llm import LlmRequest, ModelTraits, Usage
 from treadle.errors import StoreError, UsageError
 from treadle.models.scripted.provider import ScriptedModel
-from treadle.runtime import outputs
+from treadle.outputs import TurnOutcome
 from treadle.runtime.calls import OUTPUT_LENGTH_MAX
-from treadle.runtime.outputs import TurnOutcome
 from treadle.runtime.session import Session
 from treadle.thread.undelivered_input import COMMANDS_HEAD
 

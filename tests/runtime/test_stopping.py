@@ -25,11 +25,11 @@ from runtime.desk import (
     roles,
 )
 from runtime.stage import AGAIN, BUSY, Stage, goes_on
+from treadle import outputs
 from treadle.core.chat.states import CallingLlm, ExecutingTools, PostToolsHook
 from treadle.core.messages import Message
 from treadle.core.tools import Outcome, ToolError, ToolErrorKind, ToolProgress
-from treadle.runtime import outputs
-from treadle.runtime.outputs import TurnFinished, TurnOutcome
+from treadle.outputs import TurnFinished, TurnOutcome
 
 
 @BUSY

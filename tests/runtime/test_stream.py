@@ -11,10 +11,10 @@ import pytest
 from runtime.clock import tick
 from runtime.desk import Desk, Folder, Model, Run, Toolbox, calls, for_ever, ignore, mutate, read
 from runtime.disks import full
+from treadle import outputs
 from treadle.core.tools import ToolProgress
 from treadle.errors import DiskError, StoreError, UsageError
-from treadle.runtime import outputs
-from treadle.runtime.outputs import Output, TurnFinished, TurnOutcome
+from treadle.outputs import Output, TurnFinished, TurnOutcome
 from treadle.runtime.session import Session
 
 

@@ -29,9 +29,9 @@ from runtime.desk import (
     read,
     roles,
 )
+from treadle import outputs
 from treadle.core.tools import Outcome, ToolError, ToolErrorKind, ToolProgress
-from treadle.runtime import outputs
-from treadle.runtime.outputs import Output, TurnOutcome
+from treadle.outputs import Output, TurnOutcome
 from treadle.runtime.work import STOP_WAIT_S_MAX
 
 QUICK = replace(CONFIG, tool_timeout_s=5.0)

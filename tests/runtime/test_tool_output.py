@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from runtime.clock import tick
 from runtime.desk import CONFIG, Desk, Failure, Model, Run, Success, Toolbox, calls, mutate, read
+from treadle import outputs
 from treadle.core.tools import BlobRef, Outcome, ToolError, ToolErrorKind
-from treadle.runtime import outputs
 from treadle.runtime.calls import KEPT_LENGTH_MAX, OUTPUT_LENGTH_MAX
 
 SECRET = "sk-0123456789abcdef"  # of nobody

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from runtime.desk import Desk, Model, Run, Toolbox, calls, read
-from treadle.runtime import outputs
+from treadle import outputs
 from treadle.runtime.unreadable import UNREADABLE, closed_streams
 
 ODD = "what nobody can read"

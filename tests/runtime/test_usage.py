@@ -7,12 +7,12 @@ from collections.abc import AsyncGenerator
 from decimal import Decimal
 
 from runtime.desk import Desk, Folder, Model, Toolbox, calls, mutate
+from treadle import outputs
 from treadle.core.config import AgentConfig
 from treadle.core.events import LlmEvent, ModelEvent
 from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest, LlmResponse, ModelTraits, Usage
 from treadle.core.messages import Message
-from treadle.runtime import outputs
-from treadle.runtime.outputs import TurnOutcome
+from treadle.outputs import TurnOutcome
 
 
 class Says:

@@ -22,9 +22,9 @@ from runtime.desk import (
     mutate,
     read,
 )
+from treadle import outputs
 from treadle.core.approval import AlwaysAsk
-from treadle.runtime import outputs
-from treadle.runtime.outputs import TurnOutcome
+from treadle.outputs import TurnOutcome
 from treadle.thread.facts import ContextObserved, FilesSaved
 
 Moment = Literal["before", "after"]

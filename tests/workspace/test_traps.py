@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.cli.chat.completions import Files
+from treadle.app.files.file_names import FileNames
 from treadle.thread.facts import GitObserved
 from treadle.workspace.git import Absent, Repository
 from workspace.repo import BASH, Agent, Repo
@@ -122,10 +122,10 @@ async def test_a_file_that_says_where_the_settings_lie_is_not_believed(
 
 def test_completions_ask_no_program_of_a_repository(repo: Repo, marker: Path) -> None:
     repo.git("config", "core.fsmonitor", f"touch {marker}; false")
-    assert "a.py" in Files(repo.path).list()
+    assert "a.py" in FileNames(repo.path).list()
     make_bare(repo, repo.path, marker)
     (repo.path / ".git/HEAD").rename(repo.path / ".git/HEAD.old")
-    assert "a.py" in Files(repo.path).list()
+    assert "a.py" in FileNames(repo.path).list()
     assert not went_off(marker)
 
 

@@ -14,6 +14,7 @@ from typing import Final
 
 import click
 
+from treadle.answers import Answer, Resolution, Verdict
 from treadle.app.threads.call_text import describe_call
 from treadle.app.threads.question_text import (
     SHOWN_LENGTH_MAX,
@@ -24,8 +25,6 @@ from treadle.app.threads.question_text import (
 )
 from treadle.cli.questions import say_behind_bar, show_circumstances, show_question
 from treadle.core.approval import Approved, Modified, Question, Rejected
-from treadle.runtime.recovery import Answer, Resolution
-from treadle.runtime.verdict import Verdict
 
 _LINE_SIZE_MAX: Final = 4096
 """Bytes a terminal gives as one line."""

@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 import click
 import msgspec
 
+from treadle import outputs
 from treadle.app.json_text import escape_json
 from treadle.app.threads.call_text import describe_call, head
 from treadle.cli.questions import show_waiting
@@ -20,8 +21,7 @@ from treadle.core.messages import ToolCall
 from treadle.core.task.table import State
 from treadle.core.tools import ToolExecutionOutcome
 from treadle.models.prices.usage_text import describe_usage
-from treadle.runtime import outputs
-from treadle.runtime.outputs import Output, TurnFinished, TurnOutcome
+from treadle.outputs import Output, TurnFinished, TurnOutcome
 from treadle.thread.safe_text import legible
 
 SCHEMA_VERSION: Final = 1

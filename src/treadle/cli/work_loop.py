@@ -14,7 +14,7 @@ from treadle.app.sessions.setup import Setup
 from treadle.app.sessions.work import Work, cancel_turn, work_on_thread
 from treadle.cli import exit_codes
 from treadle.cli.render import Renderer, printable
-from treadle.runtime.outputs import Notice, TurnFinished, TurnOutcome
+from treadle.outputs import Notice, TurnFinished, TurnOutcome
 
 _CODE_OF_OUTCOME: Final = {
     TurnOutcome.DONE: exit_codes.DONE,

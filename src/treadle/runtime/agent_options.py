@@ -15,7 +15,7 @@ from treadle.core.task.events import AgentConfig, Graph
 from treadle.core.task.machine import TaskMachine
 from treadle.core.tools import ToolDefinition
 from treadle.errors import BuildError
-from treadle.runtime.outputs import Output
+from treadle.outputs import Output
 from treadle.runtime.ports import Provider, Redactor, Store, Workspace
 from treadle.runtime.verdict import Decider
 

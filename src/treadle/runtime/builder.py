@@ -18,6 +18,7 @@ from treadle.core.task.graph import check_graph
 from treadle.core.task.machine import TaskMachine
 from treadle.core.tools import ToolDefinition
 from treadle.errors import BuildError, UsageError
+from treadle.outputs import Output
 from treadle.runtime.agent_options import (
     AgentKeywords,
     refuse_limits,
@@ -28,7 +29,6 @@ from treadle.runtime.agent_options import (
 from treadle.runtime.answers import AnswerForm
 from treadle.runtime.engine import AgentEngine
 from treadle.runtime.handlers import Handler, function_of
-from treadle.runtime.outputs import Output
 from treadle.runtime.ports import Provider, Redactor, Store, Tools, Workspace, Writer
 from treadle.runtime.subagents import Parentage, SubAgent
 from treadle.runtime.verdict import Decider, asking

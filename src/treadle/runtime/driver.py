@@ -16,6 +16,8 @@ from typing import Any, Self
 
 from msgspec.structs import replace
 
+from treadle import outputs
+from treadle.answers import Answer, Verdict
 from treadle.core.actions import SendLlmRequest, Summarize
 from treadle.core.approval import Approved, Decision, Grant, Question
 from treadle.core.budget import TokenBudget
@@ -26,10 +28,9 @@ from treadle.core.messages import Message, ToolCall
 from treadle.core.task.machine import TaskMachine
 from treadle.core.tools import Outcome, ToolExecutionStatus
 from treadle.errors import StoreError, UsageError
-from treadle.runtime import outputs
+from treadle.outputs import Output, TurnFinished, TurnOutcome
 from treadle.runtime.granting import kinds_granted, tool_granted
 from treadle.runtime.inbox import Stop
-from treadle.runtime.outputs import Output, TurnFinished, TurnOutcome
 from treadle.runtime.performer import Performer
 from treadle.runtime.ports import (
     FileStates,
@@ -41,7 +42,6 @@ from treadle.runtime.ports import (
     Writer,
 )
 from treadle.runtime.recovering_loop import RecoveringLoop
-from treadle.runtime.recovery import Answer
 from treadle.runtime.subagents import (
     Child,
     Parentage,
@@ -51,7 +51,6 @@ from treadle.runtime.subagents import (
     run_sub_agent,
 )
 from treadle.runtime.unreadable import closed, closed_streams
-from treadle.runtime.verdict import Verdict
 from treadle.runtime.workspace_observer import Surroundings
 from treadle.runtime.writability import check_usable
 from treadle.thread.codec import Entry, Event, encode_entry

@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from treadle import outputs
 from treadle.core.actions import AgentAction, RunState
 from treadle.core.budget import TokenBudget
 from treadle.core.events import ApprovalDecided, LlmEvent
@@ -26,13 +27,12 @@ from treadle.errors import (
     OwnershipViolation,
     UsageError,
 )
-from treadle.runtime import outputs
+from treadle.outputs import Output, TurnFinished, TurnOutcome
 from treadle.runtime.alarm import moved_on
 from treadle.runtime.answers import AnswerForm
 from treadle.runtime.driver import Driver
 from treadle.runtime.handlers import Handler, HandlerLlm, HandlerTools, run_handler
 from treadle.runtime.inbox import Stop
-from treadle.runtime.outputs import Output, TurnFinished, TurnOutcome
 from treadle.thread.codec import Event
 from treadle.thread.facts import TaskEnded
 from treadle.thread.record import clean

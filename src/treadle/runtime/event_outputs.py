@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from treadle import outputs
 from treadle.core.events import Compacted, LlmEvent, PostToolsHookCompleted, ToolCompleted
 from treadle.core.llm import LlmResponse
 from treadle.core.messages import ToolCall
 from treadle.core.tools import Status, ToolExecutionStatus
-from treadle.runtime import outputs
-from treadle.runtime.outputs import Output
+from treadle.outputs import Output
 from treadle.thread.codec import Event
 
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from msgspec import UNSET, UnsetType
 
+from treadle.answers import Verdict
 from treadle.core.approval import NO_SCOPE, Approved, OnlyRead, Question, Scope, covers
 from treadle.core.config import AgentConfig
 from treadle.core.messages import ToolCall
@@ -14,7 +15,6 @@ from treadle.core.tools import Bound, EffectClass, Outcome, RiskLevel, Status
 from treadle.errors import UsageError
 from treadle.runtime.calls import changed_since, not_again, not_allowed, refused_by_policy
 from treadle.runtime.reconfiguration import withdrawn
-from treadle.runtime.verdict import Verdict
 from treadle.thread.facts import Granted, KindGranted
 
 _NOT_GRANTED: Final = "grant a tool together with a yes to one of its calls"

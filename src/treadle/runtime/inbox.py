@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Awaitable
 from typing import TypeAlias, TypeVar
 
-from treadle.runtime.outputs import TurnOutcome
+from treadle.outputs import TurnOutcome
 from treadle.thread.codec import Event
 
 _T = TypeVar("_T")

@@ -16,6 +16,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from treadle import outputs
+from treadle.answers import Answer, Verdict
 from treadle.core.actions import (
     AgentAction,
     ExecuteTools,
@@ -35,20 +37,17 @@ from treadle.core.events import (
 from treadle.core.messages import ToolCall
 from treadle.core.tools import EffectClass, Outcome, Status
 from treadle.errors import DiskError
-from treadle.runtime import outputs
+from treadle.outputs import Ending, Output, TurnFinished, TurnOutcome
 from treadle.runtime.alarm import Alarm, Wait
 from treadle.runtime.asking import as_it_stands, decided
 from treadle.runtime.calls import not_begun
 from treadle.runtime.event_outputs import output_of
 from treadle.runtime.granting import granted_by, why_not_again, why_not_now
 from treadle.runtime.inbox import Inbox, Stop
-from treadle.runtime.outputs import Ending, Output, TurnFinished, TurnOutcome
 from treadle.runtime.performer import Performer, is_work
 from treadle.runtime.ports import Writer
 from treadle.runtime.reconfiguration import Reconfigured, withdrawn
-from treadle.runtime.recovery import Answer
 from treadle.runtime.rounds import Round
-from treadle.runtime.verdict import Verdict
 from treadle.runtime.work import Work
 from treadle.runtime.workspace_observer import Surroundings
 from treadle.runtime.writability import check_usable

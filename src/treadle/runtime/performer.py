@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 
 from msgspec.structs import replace
 
+from treadle import outputs
 from treadle.core.actions import (
     AgentAction,
     DisplayError,
@@ -34,10 +35,9 @@ from treadle.core.task.machine import TaskMachine
 from treadle.core.task.request import as_run
 from treadle.core.tools import CompletedToolInfo, EffectClass, Outcome, ToolProgress
 from treadle.errors import StoreError
-from treadle.runtime import outputs
+from treadle.outputs import Output
 from treadle.runtime.calls import Kept, call_model, presentable, refusal, run_call, run_hook
 from treadle.runtime.kept_outputs import pointer, read_kept, wanted_output
-from treadle.runtime.outputs import Output
 from treadle.runtime.ports import Live, Provider, RedactedStream, Tools, Workspace, Writer
 from treadle.runtime.stream_redaction import Shown
 from treadle.thread.facts import GitObserved

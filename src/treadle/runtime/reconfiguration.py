@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, Final
 
+from treadle.answers import Verdict
 from treadle.core.approval import Approved, Decision, OnlyRead, Question, Rejected
 from treadle.core.messages import ToolCall
 from treadle.core.tools import EffectClass, Outcome, ToolError, ToolErrorKind, ToolExecutionOutcome
 from treadle.runtime.calls import PLAN_MODE
 from treadle.runtime.performer import Performer
 from treadle.runtime.ports import Writer
-from treadle.runtime.verdict import Verdict
 from treadle.thread.facts import Configured
 
 READ: Final = EffectClass.READ

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from treadle.answers import Resolution
 from treadle.core.actions import ExecuteTools
 from treadle.core.events import ToolUncertain
 from treadle.runtime.asking import in_doubt
 from treadle.runtime.loop import Loop
 from treadle.runtime.performer import is_work
-from treadle.runtime.recovery import Resolution, completed_by, describe, open_calls
+from treadle.runtime.recovery import completed_by, describe, open_calls
 from treadle.thread.recovery import Decision, Standing
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from enum import Enum
 from typing import Final
 
 from msgspec import UNSET, Struct, UnsetType
 
+from treadle.answers import Answer, Resolution
 from treadle.core.events import ToolCompleted
 from treadle.core.messages import ToolCall
 from treadle.core.tools import (
@@ -30,21 +30,6 @@ STOPPED: Final = (
     "its program stopped this while it was running ({}): it may have happened, in part or in full, "
     "or not at all. It was not run again. Look before you repeat it."
 )
-
-
-class Resolution(Enum):
-    """What a person can say about an uncertain call."""
-
-    RUN_AGAIN = "run again"
-    FAILED = "failed"
-    RESULT = "result"
-
-
-class Answer(Struct, frozen=True):
-    """What a person said; `text` is the result, for `RESULT`."""
-
-    resolution: Resolution
-    text: str = ""
 
 
 class OpenCall(Struct, frozen=True):

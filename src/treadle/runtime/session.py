@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from treadle import outputs
 from treadle.core.actions import AgentAction, DisplayError, SendLlmRequest, Summarize
 from treadle.core.budget import TokenBudget
 from treadle.core.chat.states import Compacting, CompactionCause
@@ -25,11 +26,10 @@ from treadle.core.events import (
 from treadle.core.llm import Usage
 from treadle.core.messages import Message
 from treadle.errors import UsageError
-from treadle.runtime import outputs
+from treadle.outputs import Ending, Output, TurnFinished, TurnOutcome
 from treadle.runtime.calls import cut
 from treadle.runtime.driver import Driver
 from treadle.runtime.inbox import Stop
-from treadle.runtime.outputs import Ending, Output, TurnFinished, TurnOutcome
 from treadle.thread.codec import Event
 from treadle.thread.facts import CommandBegun, CommandShown, InputQueued, InputWithdrawn, Renamed
 from treadle.thread.record import clean

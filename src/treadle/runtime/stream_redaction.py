@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from treadle.runtime.outputs import Output, TextDelta, ThinkingDelta
+from treadle.outputs import Output, TextDelta, ThinkingDelta
 from treadle.runtime.ports import Live, RedactedStream
 from treadle.thread.record import clean
 

@@ -13,6 +13,7 @@ from typing import Final, Protocol
 import msgspec
 from msgspec import Struct
 
+from treadle.answers import Verdict
 from treadle.core.approval import Question, Rejected
 from treadle.core.budget import TokenBudget
 from treadle.core.llm import Usage
@@ -27,8 +28,7 @@ from treadle.core.tools import (
     ToolExecutionOutcome,
 )
 from treadle.errors import TreadleError
-from treadle.runtime.outputs import TurnFinished, TurnOutcome
-from treadle.runtime.verdict import Verdict
+from treadle.outputs import TurnFinished, TurnOutcome
 
 DEPTH_MAX: Final = 3
 """How deep sub-agents may be nested under the thread that a person began."""

@@ -6,24 +6,9 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-from msgspec import Struct
-
+from treadle.answers import Verdict
 from treadle.core.approval import Decision, Question
 from treadle.errors import UsageError
-
-
-class Verdict(Struct, frozen=True):
-    """The decision about one call; a yes that is an `always` one holds for the rest of the thread.
-
-    It is then for these `kinds` of calls, each one that the question names or a folder above it;
-    without kinds for the whole tool, up to the risk of the call. A call whose tool says what a yes
-    covers, and names no kinds, can only be allowed by itself: an `always` for it is a mistake.
-    """
-
-    decision: Decision
-    always: bool = False
-    kinds: tuple[str, ...] = ()
-
 
 Said: TypeAlias = Decision | Verdict
 Decider: TypeAlias = Callable[[Question], Said | Awaitable[Said]]

@@ -11,6 +11,7 @@ from rich.console import RenderableType
 
 from cli.chat.recording import RecordingTerminal, drawn
 from processor_time import GROWTH_MAX, growth
+from treadle.answers import Answer, Resolution, Verdict
 from treadle.cli.chat.approvals import Approvals
 from treadle.cli.chat.blocks import question as blocks
 from treadle.cli.chat.changes import Read, planned
@@ -20,8 +21,6 @@ from treadle.cli.chat.ports import Choice, Row
 from treadle.core.approval import Approved, Modified, Question, Rejected, Scope
 from treadle.core.messages import ToolCall
 from treadle.core.tools import RiskLevel
-from treadle.runtime.recovery import Answer, Resolution
-from treadle.runtime.verdict import Verdict
 
 
 def question(

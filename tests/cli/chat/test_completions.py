@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from processor_time import GROWTH_MAX, growth
-from treadle.cli.chat import completions
-from treadle.cli.chat.completions import Files, commands_at, files_at, mention_at, ranked
+from treadle.app.files import file_names
+from treadle.app.files.file_names import FileNames
+from treadle.cli.chat.completions import commands_at, files_at, mention_at, ranked
 from treadle.cli.chat.ports import SlashCommand
 
 
@@ -23,8 +24,8 @@ async def _nothing(_: str) -> None: ...
 @pytest.fixture(autouse=True)
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """However long this machine stands still, a listing is not given up, nor made anew."""
-    monkeypatch.setattr(completions, "LISTING_SECONDS_MAX", 60.0)
-    monkeypatch.setattr(completions, "FRESH_S", 3600.0)
+    monkeypatch.setattr(file_names, "LISTING_SECONDS_MAX", 60.0)
+    monkeypatch.setattr(file_names, "FRESH_S", 3600.0)
 
 
 COMMANDS = [
@@ -103,11 +104,11 @@ def test_in_a_repository_the_files_are_those_that_git_shows(tmp_path: Path) -> N
     names = ["a.py", "über.txt", "two words", "x.log", "build/out", "evil\x1b[2J"]
     for name in names:
         (tmp_path / name).write_text("")
-    assert Files(tmp_path).list() == [".gitignore", "a.py", "two words", "über.txt"]
+    assert FileNames(tmp_path).list() == [".gitignore", "a.py", "two words", "über.txt"]
     sub = tmp_path / "sub"
     sub.mkdir()
     (sub / "inner.py").write_text("")
-    assert Files(sub).list() == ["inner.py"]
+    assert FileNames(sub).list() == ["inner.py"]
 
 
 def test_without_git_hidden_files_are_left_out(
@@ -117,27 +118,27 @@ def test_without_git_hidden_files_are_left_out(
     for name in ("b/c.py", "a.py", ".hidden/x", "b/.secret"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("")
-    assert Files(tmp_path).list() == ["a.py", "b/c.py"]
+    assert FileNames(tmp_path).list() == ["a.py", "b/c.py"]
 
 
 def test_a_folder_with_too_many_files_is_looked_at_in_part(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    monkeypatch.setattr(completions, "PATHS_MAX", 3)
+    monkeypatch.setattr(file_names, "PATHS_MAX", 3)
     for number in range(9):
         (tmp_path / f"{number}").write_text("")
-    assert Files(tmp_path).list() == ["0", "1", "2"]
+    assert FileNames(tmp_path).list() == ["0", "1", "2"]
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
-    assert Files(tmp_path).list() == ["0", "1", "2"]
+    assert FileNames(tmp_path).list() == ["0", "1", "2"]
 
 
 def test_a_listing_is_kept_for_a_while(tmp_path: Path) -> None:
-    files = Files(tmp_path)
+    files = FileNames(tmp_path)
     assert files.list() == []
     (tmp_path / "new").write_text("")
     assert files.list() == []
-    assert Files(tmp_path).list() == ["new"]
+    assert FileNames(tmp_path).list() == ["new"]
 
 
 def test_what_a_search_costs_grows_with_the_files_and_with_their_names() -> None:
@@ -169,6 +170,6 @@ def test_a_git_that_does_not_end_is_not_waited_for(
     (bin_ / "git").write_text("#!/bin/sh\nexec sleep 60\n")
     (bin_ / "git").chmod(0o755)
     monkeypatch.setenv("PATH", str(bin_) + os.pathsep + os.environ["PATH"])
-    monkeypatch.setattr(completions, "LISTING_SECONDS_MAX", 1.0)
+    monkeypatch.setattr(file_names, "LISTING_SECONDS_MAX", 1.0)
     (tmp_path / "a.py").write_text("")
-    assert Files(tmp_path).list() == ["a.py", "bin/git"]
+    assert FileNames(tmp_path).list() == ["a.py", "bin/git"]

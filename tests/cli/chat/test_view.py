@@ -14,6 +14,7 @@ import pytest
 from prompt_toolkit.utils import get_cwidth
 
 from cli.chat.recording import RecordingTerminal, drawn
+from treadle import outputs
 from treadle.cli.chat.ports import STYLES
 from treadle.cli.chat.styles import LOOKS
 from treadle.cli.chat.view import ChatView
@@ -27,8 +28,7 @@ from treadle.core.tools import (
     ToolExecutionOutcome,
     ToolProgress,
 )
-from treadle.runtime import outputs
-from treadle.runtime.outputs import Output, TurnOutcome
+from treadle.outputs import Output, TurnOutcome
 from treadle.thread.facts import CommandShown
 from treadle.thread.undelivered_input import told_with
 

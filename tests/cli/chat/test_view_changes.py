@@ -6,11 +6,11 @@ from pathlib import Path
 
 from cli.chat.recording import drawn
 from cli.chat.test_view import Scene, call, ended
+from treadle import outputs
 from treadle.core.approval import Question
 from treadle.core.tools import (
     RiskLevel,
 )
-from treadle.runtime import outputs
 
 
 def test_an_edit_is_a_diff_with_the_numbers_of_the_lines(tmp_path: Path) -> None:

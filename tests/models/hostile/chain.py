@@ -18,7 +18,7 @@ from runtime.clock import tick
 from runtime.desk import Desk, Run, Toolbox, imbalance, mutate
 from treadle.core.config import AgentConfig
 from treadle.core.llm import LlmError, LlmErrorKind
-from treadle.runtime.outputs import Retrying, TurnFinished, TurnOutcome
+from treadle.outputs import Retrying, TurnFinished, TurnOutcome
 
 CONFIG: Final = AgentConfig(
     model_name=MODEL, system_prompt="be brief", max_retries=1, max_steps=4, llm_timeout_s=60

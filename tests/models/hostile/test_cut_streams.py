@@ -14,7 +14,7 @@ from models.loopback import stream
 from treadle.core import retry
 from treadle.core.llm import LlmError, LlmErrorKind, LlmResponse
 from treadle.core.retry import is_retryable
-from treadle.runtime.outputs import TurnOutcome
+from treadle.outputs import TurnOutcome
 
 LOOK: Final = (
     ("call_1", "read_file", {"path": "ünï 🎉.py", "limit": 2}),

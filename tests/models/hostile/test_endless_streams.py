@@ -31,7 +31,7 @@ from treadle.core.llm import LlmErrorKind
 from treadle.models import layout
 from treadle.models.wire import sse
 from treadle.models.wire import stream as wire
-from treadle.runtime.outputs import TurnOutcome
+from treadle.outputs import TurnOutcome
 
 MEMORY_MAX: Final = 64 * MIB
 """Over the base."""

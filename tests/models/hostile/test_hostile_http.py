@@ -16,7 +16,7 @@ from models.hostile.malformed import good
 from models.hostile.raw_server import Raw
 from models.loopback import Answer, pieces, refusal, stream
 from treadle.core import retry
-from treadle.runtime.outputs import TurnOutcome
+from treadle.outputs import TurnOutcome
 
 STREAM: Final = b"content-type: text/event-stream\r\n"
 

@@ -14,7 +14,7 @@ from models.hostile.malformed import encoded, good, limited, malformed, mutation
 from treadle.core import retry
 from treadle.core.llm import LlmErrorKind
 from treadle.core.tools import ToolErrorKind
-from treadle.runtime.outputs import TurnOutcome
+from treadle.outputs import TurnOutcome
 
 EVERY = 67
 """Of the mutations this one in so many goes through the whole chain; a prime, to meet all kinds."""

@@ -12,9 +12,9 @@ from runtime.desk import Desk, Model, Toolbox
 from treadle.core.events import LlmEvent, ModelEvent
 from treadle.core.llm import LlmRequest, LlmResponse, ModelTraits, Usage
 from treadle.core.messages import Message, ToolCall
+from treadle.outputs import Output
 from treadle.runtime.builder import AgentBuilder
 from treadle.runtime.engine import AgentEngine
-from treadle.runtime.outputs import Output
 from treadle.runtime.ports import Provider
 from treadle.store.local import LocalStore
 from treadle.store.replay import check

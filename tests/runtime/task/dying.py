@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from runtime.task.scarf import make_store, scarf
+from treadle import outputs
 from treadle.core.llm import LlmRequest
 from treadle.errors import TreadleError
-from treadle.runtime import outputs
-from treadle.runtime.outputs import Output
+from treadle.outputs import Output
 from treadle.store.disk import PosixDisk
 
 PLACES = {

@@ -22,9 +22,9 @@ from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest, ModelTraits
 from treadle.core.task.events import AgentConfig
 from treadle.core.task.trace import Trace
 from treadle.core.tools import RiskLevel
+from treadle.outputs import Output
 from treadle.runtime.builder import AgentBuilder
 from treadle.runtime.engine import AgentEngine
-from treadle.runtime.outputs import Output
 from treadle.runtime.ports import Provider, Store
 from treadle.store.disk import Disk, PosixDisk
 from treadle.store.local import LocalStore

@@ -25,9 +25,9 @@ from runtime.task.scarf import (
     scarf,
     story,
 )
+from treadle import outputs
 from treadle.core.task.table import State
 from treadle.errors import BudgetExceeded, UnknownThreadError
-from treadle.runtime import outputs
 from treadle.runtime.engine import AgentEngine
 from treadle.store.disk import PosixDisk
 from treadle.store.replay import check

@@ -20,13 +20,13 @@ from runtime.desk import (
     read,
 )
 from runtime.task.agents import DONE, Says, agent, close, lasting, on_one_clock
+from treadle import outputs
 from treadle.core.approval import AlwaysAsk, Approved, Question
 from treadle.core.llm import Usage
 from treadle.errors import BudgetExceeded
-from treadle.runtime import outputs
+from treadle.outputs import TurnOutcome
 from treadle.runtime.builder import AgentBuilder
 from treadle.runtime.engine import AgentEngine
-from treadle.runtime.outputs import TurnOutcome
 from treadle.runtime.session import Session
 from treadle.store.replay import check
 

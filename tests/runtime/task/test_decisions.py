@@ -9,6 +9,8 @@ import pytest
 
 from runtime.desk import Desk, Model, Toolbox, calls, mutate, read
 from runtime.task.agents import DONE, agent, close, events
+from treadle import outputs
+from treadle.answers import Verdict
 from treadle.core.approval import (
     AlwaysAsk,
     Approved,
@@ -22,11 +24,9 @@ from treadle.core.approval import (
 from treadle.core.messages import ToolCall
 from treadle.core.tools import RiskLevel
 from treadle.errors import ApprovalNeeded, UsageError
-from treadle.runtime import outputs
+from treadle.outputs import TurnOutcome
 from treadle.runtime.builder import AgentBuilder
 from treadle.runtime.engine import AgentEngine
-from treadle.runtime.outputs import TurnOutcome
-from treadle.runtime.verdict import Verdict
 
 BATCH: Final = {
     "calls": [

@@ -10,9 +10,9 @@ from msgspec import Struct
 
 from runtime.desk import Desk, Model, Toolbox, calls, for_ever, read
 from runtime.task.agents import agent, close, events
+from treadle import outputs
 from treadle.core.task.events import AgentConfig
 from treadle.errors import BudgetExceeded, UsageError
-from treadle.runtime import outputs
 
 
 class Carpet(Struct):

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from runtime.desk import Desk, Run, Toolbox, for_ever, mutate, read
 from runtime.task.agents import DONE, Says, agent, close, events, lasting, on_one_clock
+from treadle import outputs
 from treadle.core.llm import Usage
 from treadle.core.messages import Message, ToolCall
 from treadle.core.task.memory import AgentMemory
@@ -28,7 +29,6 @@ from treadle.errors import (
     NoHandlerForState,
     OwnershipViolation,
 )
-from treadle.runtime import outputs
 from treadle.runtime.builder import AgentBuilder
 from treadle.runtime.engine import AgentEngine
 from treadle.store.replay import replay

@@ -21,12 +21,12 @@ from runtime.task.agents import (
     on_one_clock,
     priced,
 )
+from treadle import outputs
 from treadle.core.approval import AlwaysAsk, Approved, Question
 from treadle.core.budget import TokenBudget
 from treadle.core.config import AgentConfig as Settings
 from treadle.core.llm import Usage
 from treadle.errors import BudgetExceeded
-from treadle.runtime import outputs
 from treadle.thread.usage import by_turn, spending
 
 LOOK: tuple[str, ...] = ("look",)

@@ -9,6 +9,7 @@ import pytest
 
 from runtime.desk import Desk, Model, Toolbox, calls, for_ever, mutate, read
 from runtime.task.agents import DONE, TASK, Says, agent, close, events, last_line
+from treadle import outputs
 from treadle.core.approval import AlwaysAsk
 from treadle.core.task.events import AgentConfig
 from treadle.core.task.trace import Trace
@@ -23,9 +24,8 @@ from treadle.errors import (
     UnknownThreadError,
     UsageError,
 )
-from treadle.runtime import outputs
+from treadle.outputs import Output, TurnFinished, TurnOutcome
 from treadle.runtime.builder import AgentBuilder
-from treadle.runtime.outputs import Output, TurnFinished, TurnOutcome
 from treadle.thread.codec import decode_entry
 from treadle.thread.usage import spending
 

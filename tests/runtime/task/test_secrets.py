@@ -8,11 +8,11 @@ from msgspec.structs import replace
 
 from runtime.desk import Desk, Failure, Model, Run, Toolbox, calls, mutate, read
 from runtime.task.agents import DONE, agent, close
+from treadle import outputs
 from treadle.core.messages import Message
 from treadle.core.task.memory import AgentMemory
 from treadle.core.task.table import Event, State
 from treadle.core.tools import ToolError, ToolErrorKind
-from treadle.runtime import outputs
 from treadle.runtime.builder import AgentBuilder
 
 SECRET: Final = "sk-live-0123456789"

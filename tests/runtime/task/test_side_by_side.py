@@ -10,9 +10,9 @@ import pytest
 from runtime.clock import tick
 from runtime.desk import Desk, Failure, Run, Toolbox, calls, for_ever, mutate, read
 from runtime.task.agents import DONE, agent, close, events
+from treadle import outputs
 from treadle.core.config import AgentConfig as Settings
 from treadle.core.tools import ToolError, ToolErrorKind
-from treadle.runtime import outputs
 
 NAMES: Final = ("a", "b", "c", "d", "e")
 

@@ -13,12 +13,12 @@ from runtime.clock import tick
 from runtime.desk import Desk, Toolbox, calls, read
 from runtime.task.agents import DONE, Says, agent, close, priced
 from runtime.task.scarf import ANSWER, PATH, SUMMARY, scarf, story
+from treadle import outputs
 from treadle.core.task.memory import SUMMARY as DIGEST
 from treadle.core.task.memory import AgentMemory
 from treadle.core.task.table import Event, State
-from treadle.runtime import outputs
+from treadle.outputs import Output, TurnOutcome
 from treadle.runtime.builder import AgentBuilder
-from treadle.runtime.outputs import Output, TurnOutcome
 from treadle.store.replay import check, replay
 
 WAITING: Final = [place for place, name in enumerate(PATH) if name != "Idle"]

@@ -11,12 +11,12 @@ import pytest
 
 from runtime.desk import Desk, Run, Toolbox, for_ever, mutate
 from runtime.task.agents import DONE, Says, agent, close, lasting, on_one_clock, priced
+from treadle import outputs
 from treadle.core.approval import AlwaysAsk, Approved, Question
 from treadle.core.budget import TokenBudget
 from treadle.core.llm import Usage
 from treadle.core.tools import EffectClass
 from treadle.errors import AgentError, BudgetExceeded
-from treadle.runtime import outputs
 from treadle.runtime.builder import AgentBuilder
 from treadle.runtime.engine import AgentEngine
 from treadle.runtime.subagents import DEPTH_MAX

@@ -15,7 +15,7 @@ from treadle.app.stores import open_store
 from treadle.app.threads.question_text import cut_words, in_general, in_line, read_object
 from treadle.core.approval import Approved, Decision, Modified, OnlyRead, Question, Rejected
 from treadle.errors import UsageError
-from treadle.runtime.outputs import TurnFinished
+from treadle.outputs import TurnFinished
 from treadle.tools.builtin import builtin_tools
 from treadle.tools.failure import ToolFailure
 

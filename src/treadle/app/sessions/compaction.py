@@ -8,7 +8,7 @@ from treadle.app.sessions.opened_threads import Opened
 from treadle.app.sessions.setup import Setup
 from treadle.core.conversation import Conversation
 from treadle.errors import UsageError
-from treadle.runtime.outputs import TurnFinished, TurnOutcome
+from treadle.outputs import TurnFinished, TurnOutcome
 from treadle.runtime.session import Session
 
 

@@ -35,7 +35,7 @@ from treadle.config.settings import Hook, HookMoment
 from treadle.core.messages import ToolCall
 from treadle.core.tools import Outcome
 from treadle.errors import AgentError
-from treadle.runtime.outputs import TurnFinished
+from treadle.outputs import TurnFinished
 
 REASON_SIZE_MAX: Final = 8 * 1024
 """Bytes of a hook's words that are read; the rest is thrown away."""

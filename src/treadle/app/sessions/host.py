@@ -7,9 +7,8 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from treadle.answers import Answer, Verdict
 from treadle.core.approval import Question
-from treadle.runtime.recovery import Answer
-from treadle.runtime.verdict import Verdict
 
 Notify: TypeAlias = Callable[[str], None]
 """Takes a line for a person; it may hold anything that a record holds."""

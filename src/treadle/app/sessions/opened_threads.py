@@ -17,8 +17,8 @@ from treadle.core.llm import Usage
 from treadle.core.task.events import AgentConfig, TaskGiven
 from treadle.errors import UsageError
 from treadle.exchange.record_text import words_of
+from treadle.outputs import Output
 from treadle.runtime.engine import AgentEngine
-from treadle.runtime.outputs import Output
 from treadle.runtime.session import Session, first_input
 from treadle.store.local import utc_now
 from treadle.thread.facts import Configured

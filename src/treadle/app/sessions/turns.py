@@ -16,7 +16,7 @@ from treadle.app.sessions.setup import Setup
 from treadle.app.sessions.work import resume
 from treadle.core.budget import TokenBudget
 from treadle.errors import UsageError
-from treadle.runtime.outputs import Notice, TurnFinished
+from treadle.outputs import Notice, TurnFinished
 from treadle.runtime.session import Session
 
 

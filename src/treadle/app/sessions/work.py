@@ -19,8 +19,8 @@ from treadle.core.approval import Question
 from treadle.core.conversation import Conversation
 from treadle.core.llm import Usage
 from treadle.errors import TreadleError
+from treadle.outputs import Notice, TurnFinished, TurnOutcome
 from treadle.runtime.engine import AgentEngine
-from treadle.runtime.outputs import Notice, TurnFinished, TurnOutcome
 from treadle.runtime.session import Session
 from treadle.store.index.lookup import Index
 

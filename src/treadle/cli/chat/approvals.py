@@ -18,10 +18,9 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
+    from treadle.answers import Answer, Verdict
     from treadle.core.approval import Question
     from treadle.core.messages import ToolCall
-    from treadle.runtime.recovery import Answer
-    from treadle.runtime.verdict import Verdict
 
 COVERED_LENGTH_MAX: Final = 60
 """If what a yes for good would cover is longer, in characters, it is listed with the question."""
@@ -96,8 +95,8 @@ class Approvals:
             self.is_asking = False
 
     async def _verdict(self, question: Question) -> Verdict:
+        from treadle.answers import Verdict
         from treadle.core.approval import Approved, Modified, Rejected
-        from treadle.runtime.verdict import Verdict
 
         asked, is_whole = question, False
         while True:
@@ -141,7 +140,7 @@ class Approvals:
             self.is_asking = False
 
     async def _answer(self, question: Question) -> Answer:
-        from treadle.runtime.recovery import Answer, Resolution
+        from treadle.answers import Answer, Resolution
 
         is_whole = False
         while True:

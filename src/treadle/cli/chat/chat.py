@@ -13,16 +13,15 @@ from treadle.cli.chat.modes import Modes
 from treadle.cli.chat.notices import words
 from treadle.cli.chat.ports import Choice, Facts, SlashCommand, Terminal
 from treadle.cli.chat.sessions import ChatOptions, Listeners, Sessions
-from treadle.cli.chat.status_facts import Standing, look
 from treadle.cli.chat.turn_queue import Turns, Typed
 from treadle.errors import StoreError, ThreadBusyError, TreadleError
 
 if TYPE_CHECKING:
+    from treadle.answers import Answer, Verdict
+    from treadle.app.sessions.session_status import SessionStatus
     from treadle.cli.chat.view import ChatView
     from treadle.core.approval import Question
-    from treadle.runtime.outputs import Output
-    from treadle.runtime.recovery import Answer
-    from treadle.runtime.verdict import Verdict
+    from treadle.outputs import Output
 
 AGAIN_S: Final = 2.0
 """Seconds within which a second signal means that the person wants to leave."""
@@ -49,7 +48,7 @@ class Chat:
         self.sessions = Sessions(options, people)
         self.commands: tuple[SlashCommand, ...] = ()
         self.code = 0
-        self.standing = Standing()
+        self.status: SessionStatus | None = None
         self._work: asyncio.Task[None] | None = None
         self._asides: set[asyncio.Task[None]] = set()
         self._untold: list[tuple[str, str]] = []
@@ -194,10 +193,10 @@ class Chat:
     def show_facts(self) -> None:
         """Have the status line tell what holds now; the repository is looked at beside that."""
         self._show_facts()
-        self.aside(self._look())
+        self.aside(self._read_status())
 
     def _show_facts(self) -> None:
-        sessions, standing = self.sessions, self.standing
+        sessions, status = self.sessions, self.status
         session = sessions.session
         usage = None if session is None else session.usage
         self._choose_history()
@@ -205,12 +204,12 @@ class Chat:
             Facts(
                 model=sessions.model,
                 mode=sessions.mode,
-                branch=standing.branch,
-                is_dirty=standing.is_dirty,
+                branch=status.branch if status else "",
+                is_dirty=status is not None and status.is_dirty,
                 context_share=None if session is None else session.context_share,
                 tokens=0 if usage is None else usage.input_tokens + usage.output_tokens,
                 cost_usd=None if usage is None else usage.cost_usd,
-                sync=standing.sync,
+                sync=status.sync if status else "",
                 is_private=sessions.is_private,
                 sandbox=sessions.sandbox,
             )
@@ -226,13 +225,20 @@ class Chat:
         if self.terminal.is_plain:
             self.tell(f"approval mode {mode}")
 
-    async def _look(self) -> None:
-        self.standing = await look(self.sessions)
+    async def _read_status(self) -> None:
+        from treadle.app.sessions.session_status import read_status
+
+        sessions = self.sessions
+        if sessions.setup is None:
+            self.status = None
+        else:
+            thread = None if sessions.is_private else sessions.thread_id
+            self.status = await read_status(sessions.setup.store, thread, sessions.folder)
         self._show_facts()
 
     def _show(self, output: Output) -> None:
         """What the session tells, as it happens."""
-        from treadle.runtime.outputs import TextDelta, ThinkingDelta, ToolProgressed
+        from treadle.outputs import TextDelta, ThinkingDelta, ToolProgressed
 
         self.turns.heard(output)
         self.view.show(output)

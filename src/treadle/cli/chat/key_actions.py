@@ -14,11 +14,11 @@ from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.key_binding.key_processor import KeyPressEvent
 from prompt_toolkit.keys import Keys as Pressed
 
+from treadle.app.files.file_names import FileNames
 from treadle.cli.chat.canvas import Canvas
 from treadle.cli.chat.choices import Choosing
 from treadle.cli.chat.completions import (
     Completion,
-    Files,
     commands_at,
     files_at,
     mention_at,
@@ -59,7 +59,7 @@ class Hands:
     def __init__(self, canvas: Canvas, folder: Path) -> None:
         self._canvas = canvas
         self._buffer = canvas.buffer
-        self._files = Files(folder)
+        self._files = FileNames(folder)
         self._listing: asyncio.Task[None] | None = None
         self._is_silent = False
         self._escaped_at = self._cleared_at = -1e9

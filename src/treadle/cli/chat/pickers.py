@@ -13,9 +13,6 @@ if TYPE_CHECKING:
     from treadle.thread.history import Turn
     from treadle.thread.model import ThreadSummary
 
-ROW_COUNT_MAX: Final = 200
-"""Threads that are listed; who looks for an older one types a word of it."""
-
 _LENGTH_MAX: Final = 200
 
 
@@ -34,29 +31,10 @@ def in_line(text: str) -> str:
 
 
 def search_threads(folder: str, text: str) -> Sequence[Row]:
-    """The conversations of a folder, last changed first; those of all folders if words are typed.
+    """The conversations of a folder; those of all folders if words are typed."""
+    from treadle.app.threads.thread_search import find_conversations
 
-    Runs in a thread of the terminal's: each call opens the index for itself.
-    """
-    from treadle.runtime.defaults import own_store
-    from treadle.store.index.filters import Filters
-    from treadle.store.index.lookup import Index
-    from treadle.thread.fold import CHAT
-
-    index = Index(own_store())
-    try:
-        if text.strip():
-            found = [hit.thread for hit in index.search(text, limit=ROW_COUNT_MAX)]
-            known = {line.id for line in found}
-            named = index.threads(limit=ROW_COUNT_MAX) if " " not in text.strip() else []
-            found += [
-                line for line in named if line.id not in known and line.id.startswith(text.strip())
-            ]
-        else:
-            found = index.threads(Filters(workspace=folder), limit=ROW_COUNT_MAX)
-    finally:
-        index.close()
-    return [_row(line) for line in found if line.machine == CHAT and not line.problem]
+    return [_row(line) for line in find_conversations(folder, text)]
 
 
 def _row(line: ThreadSummary) -> Row:
@@ -94,12 +72,6 @@ def find_prompts(store: LocalStore, thread_id: str) -> Prompts:
     Raises:
         StoreError: the thread cannot be read.
     """
-    from treadle.thread.codec import decode_entry
-    from treadle.thread.history import beginnings
+    from treadle.app.threads.thread_search import find_turns
 
-    fold = store.beginning(thread_id)
-    records = store.scan(thread_id).records
-    entries = [(one.seq, one.at, decode_entry(one.event)) for one in records]
-    found = list(beginnings(fold, entries))
-    hidden = {at for start, end in fold.conversation.view.hidden for at in range(start, end)}
-    return Prompts([turn for index, turn in found if index not in hidden])
+    return Prompts(find_turns(store, thread_id))

@@ -20,14 +20,13 @@ from treadle.config.settings import ApprovalMode, NetworkMode, SandboxLevel
 from treadle.errors import TreadleError, UsageError
 
 if TYPE_CHECKING:
+    from treadle.answers import Answer, Verdict
     from treadle.app.sessions.background_sync import BackgroundSync
     from treadle.app.sessions.setup import DriverParts, Setup
     from treadle.core.approval import Question
     from treadle.core.llm import Usage
-    from treadle.runtime.outputs import Output
-    from treadle.runtime.recovery import Answer
+    from treadle.outputs import Output
     from treadle.runtime.session import Session
-    from treadle.runtime.verdict import Verdict
     from treadle.thread.fold import ThreadFold
 
 

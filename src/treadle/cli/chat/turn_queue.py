@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from treadle.cli.chat.sessions import Sessions
     from treadle.cli.chat.view import ChatView
     from treadle.errors import TreadleError
-    from treadle.runtime.outputs import Output, TurnFinished
+    from treadle.outputs import Output, TurnFinished
     from treadle.runtime.session import Session
 
 
@@ -262,7 +262,7 @@ class Turns:
         self, session: Session, work: Coroutine[Any, Any, TurnFinished]
     ) -> TurnFinished:
         """Have the session work until it rests; hooks hear of that, and what waits goes to it."""
-        from treadle.runtime.outputs import TurnOutcome
+        from treadle.outputs import TurnOutcome
 
         chat = self._chat
         self.is_at_turn = True
@@ -290,7 +290,7 @@ class Turns:
 
     def heard(self, output: Output) -> None:
         """What the session tells: the prompt that began the turn is on disk."""
-        from treadle.runtime.outputs import TurnStarted
+        from treadle.outputs import TurnStarted
 
         if isinstance(output, TurnStarted):
             self._in_hand = None

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
+from treadle import outputs
 from treadle.cli.chat.calls import (
     COMMAND_TOOLS,
     FILE_TOOLS,
@@ -36,8 +37,7 @@ from treadle.cli.chat.ports import StyledLine, Terminal
 from treadle.core.conversation import Conversation
 from treadle.core.messages import NOTE, Message, ToolCall
 from treadle.core.tools import ToolExecutionOutcome
-from treadle.runtime import outputs
-from treadle.runtime.outputs import Output
+from treadle.outputs import Output
 from treadle.thread.undelivered_input import words_alone
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from treadle.cli.chat.calls import in_words
 from treadle.cli.chat.styles import rich_style
 from treadle.core.llm import LlmError
 from treadle.models.prices.usage_text import describe_usage
-from treadle.runtime.outputs import TurnFinished, TurnOutcome
+from treadle.outputs import TurnFinished, TurnOutcome
 from treadle.thread.safe_text import legible
 
 PROMPT_LENGTH_MAX: Final = 10_000

@@ -32,12 +32,13 @@ async def _help(chat: Chat, _: str) -> None:
 
 
 async def _status(chat: Chat, _: str) -> None:
-    sessions, standing = chat.sessions, chat.standing
+    sessions, status = chat.sessions, chat.status
     session = sessions.session
+    branch = status.branch + " (with changes)" * status.is_dirty if status else ""
     rows = [
         ("thread", sessions.thread_id or "none yet: it begins with your first prompt"),
         ("folder", sessions.folder),
-        ("branch", standing.branch + (" (with changes)" if standing.is_dirty else "")),
+        ("branch", branch),
         ("model", sessions.model),
         ("approval mode", sessions.mode or "the policy of the program that began the thread"),
         ("sandbox", sessions.sandbox),

@@ -40,11 +40,11 @@ async def _new(chat: Chat, _: str) -> None:
 
 async def resume(chat: Chat, thread: str) -> None:
     """Go on with the thread that begins like this, or with one that is picked."""
+    from treadle.app.stores import open_store
     from treadle.cli.chat.thread_view import show_thread
-    from treadle.runtime.defaults import own_store
 
     if thread:
-        picked: str | None = await asyncio.to_thread(own_store().resolve, thread)
+        picked: str | None = await asyncio.to_thread(open_store().resolve, thread)
         # Before the one at hand is left: there may be none like that.
     else:
         search = partial(search_threads, chat.sessions.folder or ".")

@@ -1,0 +1,75 @@
+"""The names of a workspace's files, for whoever types one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from pathlib import Path
+from typing import Final
+
+from treadle.workspace.git import Repository
+from treadle.workspace.process import Ran
+
+PATHS_MAX: Final = 50_000
+"""Files that are looked at."""
+
+LISTING_SIZE_MAX: Final = 32 * 1024 * 1024
+LISTING_SECONDS_MAX: Final = 5.0
+FRESH_S: Final = 5.0
+"""A listing is used for so long."""
+
+
+class FileNames:
+    """The files of a folder that git would show; without git, those of a bounded walk.
+
+    Not thread-safe: one thread at a time lists.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._listed: list[str] = []
+        self._until = 0.0
+
+    def list(self) -> list[str]:
+        """Paths relative to the folder, at most `PATHS_MAX`; it may take seconds."""
+        if time.monotonic() >= self._until:
+            paths = _known_to_git(self._folder)
+            if paths is None:
+                paths = _walked(self._folder)
+            self._listed = [path for path in paths if path.isprintable()]
+            self._until = time.monotonic() + FRESH_S
+        return self._listed
+
+
+def _known_to_git(folder: Path) -> list[str] | None:
+    """What is tracked, and what is new and not ignored; `None` outside of a repository."""
+    try:
+        ran = asyncio.run(asyncio.wait_for(_list_files(folder), LISTING_SECONDS_MAX))
+    except TimeoutError:
+        return None
+    if ran.status != 0:
+        return None
+    names = ran.out.decode(errors="surrogateescape").split("\0")[:-1]
+    return sorted(set(names))[:PATHS_MAX]
+
+
+async def _list_files(folder: Path) -> Ran:
+    return await Repository(folder).read(
+        *("ls-files", "-z", "--cached", "--others", "--exclude-standard"),
+        out_size_max=LISTING_SIZE_MAX,
+    )
+
+
+def _walked(folder: Path) -> list[str]:
+    """Files that are not hidden, nor in hidden folders, as far as the time goes."""
+    until = time.monotonic() + LISTING_SECONDS_MAX
+    paths: list[str] = []
+    for where, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        below = os.path.relpath(where, folder)
+        shown = sorted(name for name in names if not name.startswith("."))
+        paths += shown if below == "." else [f"{below}/{name}" for name in shown]
+        if len(paths) > PATHS_MAX or time.monotonic() > until:
+            break
+    return paths[:PATHS_MAX]
