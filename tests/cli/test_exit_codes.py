@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from treadle.cli.exit_codes import code_of
 from treadle.errors import (
     AgentFailed,
     ApprovalNeeded,
@@ -20,6 +19,7 @@ from treadle.errors import (
     TreadleError,
     UsageError,
 )
+from treadle.exit_codes import code_of
 
 
 @pytest.mark.parametrize(

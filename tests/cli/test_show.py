@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from cli.conftest import Run
-from treadle.cli.thread_filters import end_of_moment, local_time
+from treadle.app.threads.local_times import local_time
+from treadle.cli.thread_filters import end_of_moment
 
 Script = Callable[[str], str]
 

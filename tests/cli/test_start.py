@@ -11,8 +11,8 @@ import pytest
 from cli.conftest import Run
 from cli.test_signals import SLOW, Script, Turn
 from store.shelf import CREATOR, fill
+from treadle.app.threads.unfinished_threads import SHOWN_MAX, describe
 from treadle.cli.main import WELCOME
-from treadle.cli.unfinished_threads import SHOWN_MAX, describe
 from treadle.core.events import UserInput
 from treadle.core.messages import Message
 from treadle.store.local import LocalStore

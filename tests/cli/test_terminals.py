@@ -17,8 +17,8 @@ import pytest
 
 from cli.conftest import Run
 from treadle.app.threads.call_text import describe_call, head
-from treadle.cli.exit_codes import UNREAD
 from treadle.core.messages import ToolCall
+from treadle.exit_codes import UNREAD
 
 Seen = Callable[..., str]
 

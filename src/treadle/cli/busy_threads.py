@@ -7,8 +7,8 @@ from typing import Final
 
 import click
 
+from treadle import exit_codes
 from treadle.app.threads.forks import fork_at_rest
-from treadle.cli import exit_codes
 from treadle.cli.ask import is_somebody_there
 from treadle.cli.thread_watch import watch
 from treadle.errors import ThreadBusyError

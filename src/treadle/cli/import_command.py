@@ -77,9 +77,9 @@ def command(
     found again, not doubled. Known secrets are replaced. Exit code 1 if something could not be
     imported, 75 if that was the disk or another process, so that the same again may do.
     """  # noqa: D301  click reads the backspace
-    from treadle.cli.exit_codes import DONE, FAILED, TRY_LATER
     from treadle.cli.render import printable
     from treadle.errors import UsageError
+    from treadle.exit_codes import DONE, FAILED, TRY_LATER
 
     importer = _Importer(wants_copies=again, is_dry=dry_run, is_private=private)
     outcomes = []
@@ -388,8 +388,8 @@ _BEGINNING_SIZE: Final = 1024 * 1024
 
 
 def _failed(path: str, error: Any) -> Outcome:
-    from treadle.cli.exit_codes import TRY_LATER, code_of
     from treadle.errors import TreadleError
+    from treadle.exit_codes import TRY_LATER, code_of
 
     is_for_later = isinstance(error, TreadleError) and code_of(error) == TRY_LATER
     why = getattr(error, "strerror", "") or error

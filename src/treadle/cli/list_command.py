@@ -11,7 +11,8 @@ from unicodedata import east_asian_width
 
 import click
 
-from treadle.cli import exit_codes
+from treadle import exit_codes
+from treadle.app.threads.local_times import local_time
 from treadle.cli.json_output import print_json
 from treadle.cli.login_command import VISIBILITIES
 from treadle.cli.thread_filters import (
@@ -20,7 +21,6 @@ from treadle.cli.thread_filters import (
     filters_of,
     limit_of,
     limit_options,
-    local_time,
     title_of,
 )
 

@@ -17,7 +17,7 @@ def command(ctx: click.Context, keep_token: bool) -> None:
     The file is removed in any case. If the server cannot be reached, the token stays valid: that is
     said, with who can revoke it, and the exit code is 1. Threads stay as they are, here and there.
     """  # noqa: D301  click reads the backspace
-    from treadle.cli import exit_codes
+    from treadle import exit_codes
     from treadle.cli.render import printable
     from treadle.errors import DiskError, NotLoggedInError, TreadleError, UsageError
     from treadle.store.paths import Places

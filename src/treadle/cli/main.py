@@ -108,7 +108,7 @@ class _Lazy(click.Group):
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
-            from treadle.cli.exit_codes import UNREAD
+            from treadle.exit_codes import UNREAD
 
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return UNREAD
@@ -273,11 +273,12 @@ def _tell_unfinished(folder: str | None) -> None:
         places = Places.find()
         if not (places.data / "threads").is_dir():
             return
-        from treadle.cli.unfinished_threads import tell
+        from treadle.app.threads.unfinished_threads import describe_pending
+        from treadle.cli.host import notify
         from treadle.store.local import LocalStore
 
         here = str(Path(folder or ".").expanduser().resolve())
-        for line in tell(LocalStore(places), here, "treadle resume"):
+        for line in describe_pending(LocalStore(places), here, "treadle resume", notify):
             click.echo(line, err=True)
     except (TreadleError, OSError) as error:
         click.echo(f"\ntreadle: {legible(str(error))}", err=True)
@@ -298,8 +299,8 @@ def main() -> None:
         click.echo(legible(unsaid(said.getvalue())), nl=False, err=True)
         code = error.exit_code
     except TreadleError as error:
-        from treadle.cli.exit_codes import code_of
         from treadle.cli.log_redaction import unsaid
+        from treadle.exit_codes import code_of
 
         click.echo(f"treadle: {legible(unsaid(error.message))}", err=True)
         if error.hint:

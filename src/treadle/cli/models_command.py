@@ -66,7 +66,7 @@ def _show_one(one: Reached) -> None:
 
 
 def _code_of(one: Reached) -> int:
-    from treadle.cli import exit_codes
+    from treadle import exit_codes
     from treadle.errors import TreadleError
 
     if one.error is None:

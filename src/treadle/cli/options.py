@@ -9,10 +9,8 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from treadle.app.sessions.limits import MODES
 from treadle.app.sessions.limits import budget_of as budget_of
-
-MODES: Final = ("plan", "ask", "auto-edit", "auto")
-"""As `app/sessions/modes.py` has them, which takes longer to import."""
 
 LEVELS: Final = ("read-only", "workspace-write", "off")
 NETWORK: Final = ("off", "ask", "on")

@@ -75,7 +75,7 @@ def _refuse_child(store: LocalStore, fold: ThreadFold) -> None:
 
 def _keep(store: LocalStore, fold: ThreadFold) -> int:
     """Make it private; have the server remove what it has. The exit code."""
-    from treadle.cli import exit_codes
+    from treadle import exit_codes
     from treadle.errors import TreadleError
     from treadle.store.send_lock import set_private
     from treadle.sync.credentials import find_account
@@ -116,8 +116,8 @@ def _keep(store: LocalStore, fold: ThreadFold) -> int:
 
 def _remove(store: LocalStore, account: Account, sent: Sequence[str]) -> int:
     """Have the server remove it now; what cannot be done now waits. The exit code."""
+    from treadle import exit_codes
     from treadle.app.sync.sync_engine import open_engine
-    from treadle.cli import exit_codes
     from treadle.sync.send_queue import Pending
     from treadle.thread.safe_text import legible
 
@@ -142,7 +142,7 @@ def _remove(store: LocalStore, account: Account, sent: Sequence[str]) -> int:
 
 def _let_go(store: LocalStore, fold: ThreadFold, *, yes: bool) -> int:
     """Let it leave again, if that is meant. The exit code."""
-    from treadle.cli import exit_codes
+    from treadle import exit_codes
     from treadle.cli.ask import is_somebody_there
     from treadle.errors import UsageError
     from treadle.store.send_lock import set_private

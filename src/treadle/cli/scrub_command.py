@@ -166,9 +166,9 @@ def _scrub(
 ) -> int:
     """Do it, and tell it; the exit code."""
     from treadle.app.files.file_state_scrub import StateRewriting
-    from treadle.cli.exit_codes import DONE, FAILED, TRY_LATER, USAGE
     from treadle.cli.server_replacement import fetch_first, replace_on_server
     from treadle.errors import UsageError
+    from treadle.exit_codes import DONE, FAILED, TRY_LATER, USAGE
     from treadle.store.upkeep.text_scan import Remains, change_bytes
 
     found = Remains(store.folders, redact).holding()

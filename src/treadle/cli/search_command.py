@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import click
 
+from treadle.app.threads.local_times import local_time
 from treadle.cli.json_output import print_json
 from treadle.cli.thread_filters import (
     check_state,
@@ -14,7 +15,6 @@ from treadle.cli.thread_filters import (
     filters_of,
     limit_of,
     limit_options,
-    local_time,
     title_of,
 )
 
@@ -63,9 +63,9 @@ def command(
     with 75 if a thread could not be read.
     With --team the query is sent to the server; of the other options it knows --workspace.
     """  # noqa: D301  click reads the backspace
-    from treadle.cli.exit_codes import FAILED
     from treadle.cli.list_command import tell_unreadable
     from treadle.errors import UsageError
+    from treadle.exit_codes import FAILED
 
     for word in query:
         if word.startswith("--"):

@@ -101,7 +101,7 @@ def _share(
     with_support: bool,
 ) -> dict[str, str | None]:
     """What the server is asked for besides, and what to tell of it; `url` is how others read it."""
-    from treadle.cli.thread_filters import local_time
+    from treadle.app.threads.local_times import local_time
 
     url = f"{account.url}/api/threads/{thread_id}"
     if visibility is not None:

@@ -13,12 +13,12 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from treadle import exit_codes
 from treadle.app.sync.continuous_sync import watch
 from treadle.app.sync.sync_engine import open_engine
-from treadle.cli import exit_codes
+from treadle.app.threads.local_times import local_time
 from treadle.cli.ask import is_somebody_there
 from treadle.cli.json_output import print_json
-from treadle.cli.thread_filters import local_time
 from treadle.errors import TreadleError
 from treadle.store.index.lookup import Index
 from treadle.store.local import LocalStore

@@ -20,8 +20,8 @@ from msgspec.structs import replace
 
 from treadle.api.codes import Code
 from treadle.api.types import ListedThread, SearchHit
+from treadle.app.threads.local_times import local_time
 from treadle.cli.render import printable
-from treadle.cli.thread_filters import local_time
 from treadle.cli.transcript import show_message
 from treadle.core.events import ToolCompleted
 from treadle.errors import (

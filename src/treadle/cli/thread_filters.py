@@ -197,14 +197,6 @@ def limit_of(limit: int | None, default: int, *, wants_all: bool, as_json: bool)
     return limit if limit is not None or as_json else default
 
 
-def local_time(at: str) -> str:
-    """A record's time to the minute, as clocks here show it; what is no time stays as it is."""
-    try:
-        return datetime.fromisoformat(at).astimezone().strftime("%Y-%m-%d %H:%M")
-    except ValueError:
-        return f"{at[:16]:<16}"
-
-
 def title_of(line: ThreadSummary, length_max: int = 50) -> str:
     """The title in one line, with the mark of a pin before it, and tags behind."""
     from treadle.cli.render import printable

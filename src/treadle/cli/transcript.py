@@ -8,11 +8,11 @@ import click
 from msgspec import Struct
 
 from treadle.app.threads.call_text import describe_call, head
+from treadle.app.threads.local_times import local_time
 from treadle.app.threads.side_events import Aside, asides
 from treadle.app.threads.thread_commits import made_commits
 from treadle.cli.questions import show_question, show_waiting
 from treadle.cli.render import printable
-from treadle.cli.thread_filters import local_time
 from treadle.core.budget import TokenBudget
 from treadle.core.events import ToolCompleted
 from treadle.core.llm import Usage

@@ -8,16 +8,16 @@ from decimal import Decimal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from treadle import exit_codes
 from treadle.app.sessions.setup import RunChoice, Setup
 from treadle.app.sessions.thread_setup import Target, make_setup
 from treadle.app.sessions.turns import TurnRequest, check_turn, finish_turn, open_turn
-from treadle.cli import exit_codes
+from treadle.app.threads.unfinished_threads import pending_notice
 from treadle.cli.busy_threads import fork_and_tell, go_elsewhere
-from treadle.cli.host import command_host
+from treadle.cli.host import command_host, notify
 from treadle.cli.options import budget_of
 from treadle.cli.prompt import read_prompt
 from treadle.cli.render import make_renderer
-from treadle.cli.unfinished_threads import notice
 from treadle.cli.work_loop import drive
 from treadle.config.settings import ApprovalMode, NetworkMode, SandboxLevel
 from treadle.errors import ThreadBusyError, UsageError
@@ -102,7 +102,7 @@ def _make_setup(options: TurnOptions) -> Setup:
 
 def _run(setup: Setup, options: TurnOptions, request: TurnRequest) -> int:
     check_turn(setup, request)
-    if setup.thread is None and (text := notice(setup.store, setup.folder)):
+    if setup.thread is None and (text := pending_notice(setup.store, setup.folder, notify)):
         setup.notices.append(text)
     renderer = make_renderer(options.output_format)
     if setup.thread is None and request.prompt is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from treadle.cli.thread_filters import local_time
+from treadle.app.threads.local_times import local_time
 from treadle.errors import UsageError
 from treadle.store.local import LocalStore
 from treadle.thread.codec import UnknownEntryError, decode_entry

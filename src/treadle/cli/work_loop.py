@@ -9,10 +9,10 @@ from typing import Final
 
 import click
 
+from treadle import exit_codes
 from treadle.app.sessions.opened_threads import Opened
 from treadle.app.sessions.setup import Setup
 from treadle.app.sessions.work import Work, cancel_turn, work_on_thread
-from treadle.cli import exit_codes
 from treadle.cli.render import Renderer, printable
 from treadle.outputs import Notice, TurnFinished, TurnOutcome
 

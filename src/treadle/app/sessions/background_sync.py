@@ -15,7 +15,7 @@ from treadle.errors import TreadleError
 from treadle.sync.credentials import Account, find_account, is_logged_in
 
 if TYPE_CHECKING:
-    from treadle.app.sessions.host import Notify
+    from treadle.app.notices import Notify
     from treadle.app.sessions.opened_threads import Opened
     from treadle.app.sessions.setup import Setup
     from treadle.sync.background import Background

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TypeAlias
 
 from msgspec import Struct
 
 from treadle.answers import Answer, Verdict
+from treadle.app.notices import Notify, ignore
 from treadle.core.approval import Question
-
-Notify: TypeAlias = Callable[[str], None]
-"""Takes a line for a person; it may hold anything that a record holds."""
 
 
 class People(Struct, frozen=True):
@@ -19,10 +16,6 @@ class People(Struct, frozen=True):
 
     ask: Callable[[Question], Awaitable[Answer]]
     approve: Callable[[Question], Awaitable[Verdict]]
-
-
-def ignore(line: str) -> None:
-    """For a host that shows no notices."""
 
 
 class Host(Struct, frozen=True):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from treadle.core.budget import TokenBudget
+
+MODES: Final = ("plan", "ask", "auto-edit", "auto")
+"""As `app/sessions/modes.py` has them, which takes longer to import."""
 
 
 def budget_of(

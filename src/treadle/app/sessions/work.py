@@ -11,8 +11,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from treadle.app.json_text import escape_json
+from treadle.app.notices import Notify
 from treadle.app.sessions.background_sync import BackgroundSync
-from treadle.app.sessions.host import Notify
 from treadle.app.sessions.opened_threads import Opened
 from treadle.app.sessions.setup import Setup
 from treadle.core.approval import Question

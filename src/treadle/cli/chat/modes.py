@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, cast
 
+from treadle.app.sessions.limits import MODES
 from treadle.cli.chat.notices import words
 from treadle.cli.chat.ports import Choice, Terminal
-from treadle.cli.options import MODES
 
 if TYPE_CHECKING:
     from treadle.cli.chat.approvals import Approvals

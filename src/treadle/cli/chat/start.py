@@ -14,12 +14,13 @@ import signal
 import sys
 import time
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from treadle.cli import exit_codes
+from treadle import exit_codes
 from treadle.cli.chat.chat import Chat
 from treadle.cli.chat.commands import all_commands
 from treadle.cli.chat.sessions import ChatOptions
@@ -201,9 +202,11 @@ async def _tell_pending(chat: Chat) -> None:
     assert setup is not None
     if not (Path(setup.store.places.data) / "threads").is_dir():
         return
-    from treadle.cli.unfinished_threads import tell
+    from treadle.app.threads.unfinished_threads import describe_pending
 
-    lines: Sequence[str] = await asyncio.to_thread(tell, setup.store, setup.folder, "/resume")
+    lines: Sequence[str] = await asyncio.to_thread(
+        describe_pending, setup.store, setup.folder, "/resume", partial(click.echo, err=True)
+    )
     if lines:
         chat.terminal.commit(*lines)
 

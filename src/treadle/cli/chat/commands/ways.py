@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from treadle.app.sessions.limits import MODES
 from treadle.cli.chat.notices import pairs
 from treadle.cli.chat.pickers import narrowed
 from treadle.cli.chat.ports import Row, SlashCommand
-from treadle.cli.options import MODES
 
 if TYPE_CHECKING:
     from treadle.app.sessions.setup import Setup

@@ -1,23 +1,23 @@
-"""What is unfinished in a folder: found, and told with what goes on with it."""
+"""Unfinished threads of a folder, with the command that resumes each."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
 
-import click
 from msgspec import Struct
 
-from treadle.cli.render import printable
-from treadle.cli.thread_filters import local_time
+from treadle.app.notices import Notify, ignore
+from treadle.app.threads.local_times import local_time
 from treadle.errors import TreadleError
 from treadle.store.index.filters import WAITING, Filters
 from treadle.store.index.lookup import Index
 from treadle.store.local import LocalStore
 from treadle.thread.model import ThreadSummary
+from treadle.thread.safe_text import legible
 
 SHOWN_MAX: Final = 9
-"""Threads that are told one by one."""
+"""Threads that are lines one by one."""
 
 _TITLE_LENGTH_MAX: Final = 40
 
@@ -35,12 +35,12 @@ class Pending(Struct, frozen=True):
     foreign: frozenset[str] = frozenset()
 
 
-def find_pending(store: LocalStore, workspace: str) -> Pending:
+def find_pending(store: LocalStore, workspace: str, notify: Notify = ignore) -> Pending:
     """What is not done in a folder. Raises `DiskError`.
 
     Sub-agents are left out: they go on with the thread they work for.
     """
-    index = Index(store, _say)
+    index = Index(store, notify)
     try:
         stopped = index.unfinished(workspace)
         waiting = index.threads(Filters(workspace=workspace, state=WAITING))
@@ -57,10 +57,6 @@ def _is_of(line: ThreadSummary, workspace: str) -> bool:
     return line.workspace_root == workspace and line.parent is None and not line.problem
 
 
-def _say(text: str) -> None:
-    click.echo(text, err=True)
-
-
 def describe(line: ThreadSummary, *, is_foreign: bool = False) -> str:
     """What is pending on a thread, counted, and whether it was made elsewhere."""
     counted = (
@@ -69,17 +65,17 @@ def describe(line: ThreadSummary, *, is_foreign: bool = False) -> str:
         (line.queued, "prompt not delivered", "prompts not delivered"),
     )
     words = [f"{count} {one if count == 1 else more}" for count, one, more in counted if count]
-    told = ", ".join(words) or "stopped in the middle"
-    return f"taken in from elsewhere, {told}" if is_foreign else told
+    lines = ", ".join(words) or "stopped in the middle"
+    return f"taken in from elsewhere, {lines}" if is_foreign else lines
 
 
-def notice(store: LocalStore, workspace: str) -> str | None:
+def pending_notice(store: LocalStore, workspace: str, notify: Notify = ignore) -> str | None:
     """A line for whoever begins a new thread here; `None` if nothing is left, or nobody can tell.
 
-    A store that cannot be read is told of by what reads it next.
+    A store that cannot be read is lines of by what reads it next.
     """
     try:
-        pending = find_pending(store, workspace)
+        pending = find_pending(store, workspace, notify)
     except (TreadleError, OSError):
         return None
     left = pending.left
@@ -91,29 +87,32 @@ def notice(store: LocalStore, workspace: str) -> str | None:
     return f"{len(left)} threads are unfinished here; `treadle` shows them"
 
 
-def tell(store: LocalStore, workspace: str, go_on: str) -> list[str]:
+def describe_pending(
+    store: LocalStore, workspace: str, go_on: str, notify: Notify = ignore
+) -> list[str]:
     """What is not done in a folder, in lines; none if all is done.
 
     Args:
         store: the threads.
         workspace: the folder.
         go_on: the command that goes on with a thread, without its id.
+        notify: takes what the index says while it is brought up to date.
 
     Raises:
         DiskError: the threads of this machine cannot be read.
     """
-    pending = find_pending(store, workspace)
-    told = []
+    pending = find_pending(store, workspace, notify)
+    lines = []
     for line in pending.running:
-        told += ["", f"at work here now: {_row(line, pending)}", f"  treadle watch {line.id}"]
+        lines += ["", f"at work here now: {_row(line, pending)}", f"  treadle watch {line.id}"]
     if not pending.left:
-        return told
-    told += ["", "unfinished here:"]
+        return lines
+    lines += ["", "unfinished here:"]
     for number, line in enumerate(pending.left[:SHOWN_MAX], 1):
-        told += [f"  {number}  {_row(line, pending)}", f"     {go_on} {line.id}"]
+        lines += [f"  {number}  {_row(line, pending)}", f"     {go_on} {line.id}"]
     if len(pending.left) > SHOWN_MAX:
-        told.append(f"  and {len(pending.left) - SHOWN_MAX} more: treadle list")
-    return told
+        lines.append(f"  and {len(pending.left) - SHOWN_MAX} more: treadle list")
+    return lines
 
 
 def _describe(line: ThreadSummary, pending: Pending) -> str:
@@ -124,6 +123,4 @@ def _row(line: ThreadSummary, pending: Pending) -> str:
     title = line.title or "(nothing said yet)"
     if len(title) > _TITLE_LENGTH_MAX:
         title = title[: _TITLE_LENGTH_MAX - 1] + "…"
-    return (
-        f"{line.id}  {local_time(line.updated_at)}  {printable(title)}: {_describe(line, pending)}"
-    )
+    return f"{line.id}  {local_time(line.updated_at)}  {legible(title)}: {_describe(line, pending)}"
