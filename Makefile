@@ -32,7 +32,7 @@ fmt: $(VENV)/.dev  ## format, and regenerate the generated files
 	$(BIN)/python tests/cli/commands_page.py > docs/commands.md
 
 pictures: $(VENV)/.dev  ## take the pictures of the docs anew, from real sessions
-	$(BIN)/python tests/cli/chat/pictures.py
+	$(BIN)/python tests/terminal/pictures.py
 
 torture: $(VENV)/.dev  ## the long crash sweeps and simulations (tens of minutes)
 	$(BIN)/pytest -m torture --timeout 3600 $(T)

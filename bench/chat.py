@@ -9,8 +9,8 @@ from rich.console import Console, RenderableType
 from rich.markdown import Markdown
 
 from bench.report import Row, at_most, median_s
-from treadle.cli.chat.view import ChatView
 from treadle.outputs import TextDelta, TurnStarted
+from treadle.terminal.view import ChatView
 
 SIZE = 20_000
 DELTA_SIZE = 4

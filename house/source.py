@@ -56,11 +56,11 @@ def line_count(paths: Iterator[Path]) -> int:
 
 
 def lines_of_rooms() -> dict[str, int]:
-    """The lines of each package and each single module below `treadle`; of `cli/chat` as well."""
+    """The lines of each package and each single module below `treadle`."""
     lines: Counter[str] = Counter()
     for path in modules():
         parts = path.relative_to(SRC).parts
-        name = "cli/chat" if parts[:2] == ("cli", "chat") else parts[0]
+        name = parts[0]
         lines[name] += line_count(iter([path]))
     return dict(sorted(lines.items()))
 

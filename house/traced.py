@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from cli.chat.harness import ENTER, Screen
 from house.source import SRC
 from server.serving import Served
+from terminal.harness import ENTER, Screen
 
 Called = set[tuple[str, str]]
 """Files below `src/treadle`, each with a function that ran."""

@@ -14,7 +14,7 @@ from test_tidy import ROOT, modules, name_of, parsed
 from treadle import helper_programs
 
 STARTS: Final = {
-    "src/treadle/cli/chat/external_programs.py": {
+    "src/treadle/terminal/external_programs.py": {
         # Treadle again, with the whole environment, which it gives to the commands of its agents.
         ("run", "subprocess.Popen(words, cwd=folder)"),
     },

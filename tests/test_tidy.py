@@ -46,15 +46,16 @@ MAY_USE: Final = {
     "server/people/times.py": {"datetime"},  # reads the times of requests, asks no clock
     "server/people/tokens.py": {"secrets"},  # nobody can guess them
     "app/upkeep/checks.py": {"time"},  # how long a sync takes
-    "cli/chat/chat.py": {"time"},  # the second of two signals
+    "terminal/chat.py": {"time"},  # the second of two signals
     "app/files/file_names.py": {"time"},  # deadlines, and how long a list of files is fresh
-    "cli/chat/toolkit_application.py": {
+    "app/threads/local_times.py": {"datetime"},  # the zone of clocks here
+    "terminal/toolkit_application.py": {
         "time"
     },  # frames, and who was typing when a question came up
-    "cli/chat/key_actions.py": {"time"},  # the second of two presses
-    "cli/chat/writer.py": {"time"},  # how long a terminal has read nothing
-    "cli/chat/plain_terminal.py": {"time"},  # how often is told what goes on
-    "cli/chat/start.py": {"time"},  # the pace of the view
+    "terminal/key_actions.py": {"time"},  # the second of two presses
+    "terminal/writer.py": {"time"},  # how long a terminal has read nothing
+    "terminal/plain_terminal.py": {"time"},  # how often is told what goes on
+    "terminal/start.py": {"time"},  # the pace of the view
     "cli/gc_command.py": {"datetime"},  # reads the time of the store, asks no clock
     "cli/thread_filters.py": {"datetime"},  # `7d` is counted from now, days are those of this place
     "sync/wire.py": {"time"},  # nobody drips for ever

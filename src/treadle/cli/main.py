@@ -250,8 +250,8 @@ def _is_told_something() -> bool:
 
 
 def _chat(given: dict[str, Any]) -> int:
-    from treadle.cli.chat.sessions import ChatOptions
-    from treadle.cli.chat.start import run_chat
+    from treadle.terminal.sessions import ChatOptions
+    from treadle.terminal.start import run_chat
 
     for name in ("output_format", "record"):
         if given.pop(name) not in (None, "text"):

@@ -1,0 +1,72 @@
+"""Everything else that is told between prompts, answers and calls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from treadle.core.llm import LlmError
+from treadle.models.prices.usage_text import describe_usage
+from treadle.outputs import TurnFinished, TurnOutcome
+from treadle.terminal.blocks.frames import Barred
+from treadle.terminal.calls import in_words
+from treadle.terminal.styles import rich_style
+from treadle.thread.safe_text import legible
+
+PROMPT_LENGTH_MAX: Final = 10_000
+"""Characters of a prompt that are shown again; it is on disk as it is."""
+
+
+def prompt_block(text: str) -> RenderableType:
+    """What the person said."""
+    shown = legible(text[:PROMPT_LENGTH_MAX])
+    if more := len(text) - len(text[:PROMPT_LENGTH_MAX]):
+        shown += f"\n… {more} more characters"
+    return Barred(Text(shown, "bold"), "> ", f"bold {rich_style('accent')}")
+
+
+def line_block(text: str, style: str = "dim", mark: str = "") -> RenderableType:
+    """A line or several; `mark` stands before the first of them.
+
+    Args:
+        text: from whomever.
+        style: one of `STYLES`.
+        mark: what tells what kind of line it is, without colours.
+    """
+    return Text(f"{mark}{legible(text)}", rich_style(style))
+
+
+def retry_words(error: LlmError, seconds: float, *, is_begun: bool) -> str:
+    """That a request failed and is made again; `is_begun` if a part of its answer was shown."""
+    words = f"{error.text}; trying again in {in_words(seconds)}"
+    return f"{words}: the answer above broke off and begins again" if is_begun else words
+
+
+def end_block(finished: TurnFinished, took_s: float | None, *, is_plain: bool) -> RenderableType:
+    """How a turn ended, unless it is done, what it used, and how long it took."""
+    text = Text()
+    words, style = _ENDS[finished.outcome]
+    if words:
+        error = f": {finished.error}" if finished.error else ""
+        text.append(legible(f"{words}{error}\n"), rich_style(style))
+    took = "" if took_s is None else in_words(took_s)
+    rule = "" if is_plain else "─ "
+    text.append(f"{rule}{', '.join(_used(finished, took))}", rich_style("dim"))
+    return text
+
+
+def _used(finished: TurnFinished, took: str) -> Sequence[str]:
+    return [part for part in (describe_usage(finished.turn_usage), took) if part]
+
+
+_ENDS: Final = {
+    TurnOutcome.DONE: ("", ""),
+    TurnOutcome.FAILED: ("failed", "bad"),
+    TurnOutcome.CANCELLED: ("interrupted", "warn"),
+    TurnOutcome.LIMIT: ("stopped by a limit", "warn"),
+    TurnOutcome.APPROVAL: ("waits for your approval", "warn"),
+    TurnOutcome.INTERRUPTED: ("stopped before it was finished; it is safe on disk", "warn"),
+}

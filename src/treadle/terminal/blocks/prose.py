@@ -1,0 +1,277 @@
+"""Markdown as people read it in a terminal."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from rich import box
+from rich.markdown import (
+    CodeBlock,
+    Heading,
+    HorizontalRule,
+    Markdown,
+    MarkdownElement,
+    TableElement,
+)
+from rich.padding import Padding
+from rich.rule import Rule
+from rich.segment import Segment
+from rich.syntax import Syntax
+from rich.table import Table
+from rich.text import Text
+
+from treadle.terminal.live import wrapped
+from treadle.terminal.markdown import PART_LINES_MAX, Piece, make_parser
+from treadle.thread.safe_text import legible
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
+    from rich.console import Console, ConsoleOptions, RenderResult
+
+CODE_THEME: Final = "ansi_dark"
+"""Of the sixteen colours of the terminal."""
+COLORED_SIZE_MAX: Final = 9_000
+"""Characters of code that are highlighted; longer code is shown without colours."""
+LAID_OUT_SIZE_MAX: Final = 20_000
+"""Characters of a piece that are laid out; a longer one, unless it is code, is shown as it was
+written: laying out is what keys wait for, and no piece may take longer than a tenth of a second."""
+MARKS_MAX: Final = 2_000
+"""Marks and line ends of a piece that is laid out: the time goes by them more than by the words."""
+_MARKS: Final = re.compile(r"[\n*_`~\[\]!<>&|\\]")
+CODE_LAID_OUT_MAX: Final = 100_000
+"""Characters of code that are laid out as such; longer code comes in parts anyway."""
+_DEPTH_MAX: Final = 16
+"""Lists and quotations in each other; of what is deeper the parser drops some."""
+ADDRESS_LENGTH_MAX: Final = 200
+"""Characters of an address."""
+ADDRESSES_SIZE_MAX: Final = 10_000
+"""Characters of the addresses of one block; those behind them are only said to be there."""
+_ADDRESS: Final = "address"
+_CODE_INDENT: Final = 2
+_LEVEL_WIDTH: Final = 4
+"""Columns that a list or a quotation takes from what is in it, at most."""
+_AFTER_EMPTY_LINE: Final = frozenset(
+    {"bullet_list_open", "ordered_list_open", "blockquote_open", "table_open"}
+)
+_ROOM_MIN: Final = 10
+_CELL_WIDTH_MIN: Final = 5
+
+
+class Prose:
+    """A piece of Markdown: its blocks, an empty line between them.
+
+    What needs more columns than there are, or is very long or deep, is shown as it was written; so
+    are tags. The address of a link stands behind its words.
+
+    Args:
+        markup: whole blocks.
+        links: the definitions of links that earlier pieces held; those of this piece are added.
+    """
+
+    def __init__(self, markup: str, links: MutableMapping[str, Any] | None = None) -> None:
+        self._markup = legible(markup)
+        is_code = _is_fenced(markup)
+        is_rest = isinstance(markup, Piece) and markup.goes_on and not is_code
+        is_short = len(markup) <= CODE_LAID_OUT_MAX if is_code else _is_laid_out(markup)
+        is_short = is_short and not is_rest
+        known = {} if links is None else links
+        tokens = make_parser().parse(self._markup if is_short else "", known)
+        _make_legible(tokens)  # an entity becomes its character only here
+        self._blocks = [_Block(list(one)) for one in _outer(tokens)]
+        self._depth = max((token.level for token in tokens), default=0)
+        self._columns = max(_columns_of(tokens), default=0)
+        self._is_raw = not is_short or self._depth >= _DEPTH_MAX
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing of it is shown: it only defines links."""
+        return not (self._blocks or self._is_raw)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """The blocks, if there is room for what they are."""
+        room = options.max_width - _LEVEL_WIDTH * (self._depth // 2)
+        if self._is_raw or room < max(_ROOM_MIN, _CELL_WIDTH_MIN * self._columns):
+            # Not by rich, which takes seconds for what is long.
+            for line in wrapped(self._markup.rstrip("\n"), options.max_width):
+                yield Segment(line)
+                yield Segment.line()
+            return
+        for place, block in enumerate(self._blocks):
+            if place:
+                yield Segment.line()
+            yield from block.lines(console, options)
+
+
+def _is_laid_out(markup: str) -> bool:
+    """Whether it is so short that no key waits for its layout."""
+    return (
+        len(markup) <= LAID_OUT_SIZE_MAX
+        and markup.count("\n") <= PART_LINES_MAX
+        and sum(1 for _ in _MARKS.finditer(markup)) <= MARKS_MAX
+    )
+
+
+def _is_fenced(markup: str) -> bool:
+    """Whether it is a block of code between fences, and not only begins like one."""
+    first = markup[: markup.find("\n") + 1].strip()
+    mark = first[:3]
+    return mark in ("```", "~~~") and not (mark == "```" and "`" in first.lstrip("`"))
+
+
+class _Block(Markdown):
+    """One outer block."""
+
+    elements: ClassVar[dict[str, type[MarkdownElement]]]
+
+    def __init__(self, tokens: list[Token]) -> None:
+        super().__init__("", code_theme=CODE_THEME)
+        self.parsed = _plain_links(tokens)
+
+    def lines(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """The block, without the empty line that rich has before lists, quotations and tables."""
+        lines = console.render_lines(self, options, pad=False)
+        is_nested = self.parsed[0].type in _AFTER_EMPTY_LINE
+        if is_nested and lines and not "".join(one.text for one in lines[0]).strip():
+            del lines[0]
+        for line in lines:
+            yield from line
+            yield Segment.line()
+
+
+def _outer(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
+    """The tokens of each outer block that shows anything; an empty list does not."""
+    start = 0
+    for place, token in enumerate(tokens):
+        if token.level == 0 and token.nesting <= 0:
+            block = tokens[start : place + 1]
+            start = place + 1
+            if any(one.type == "hr" or one.content.strip() for one in block):
+                yield block
+
+
+def _columns_of(tokens: Sequence[Token]) -> Iterator[int]:
+    """How many columns each table has."""
+    count = 0
+    for token in tokens:
+        if token.type == "thead_open":
+            count = 0
+        elif token.type == "th_open":
+            count += 1
+        elif token.type == "thead_close":
+            yield count
+
+
+def _make_legible(tokens: Sequence[Token]) -> None:
+    for token in tokens:
+        token.content, token.info = legible(token.content), legible(token.info)
+        _make_legible(token.children or ())
+
+
+def _plain_links(tokens: list[Token]) -> list[Token]:
+    """The tokens with links and pictures as text: words, then the address."""
+    left = ADDRESSES_SIZE_MAX
+    for token in tokens:
+        if token.children:
+            token.children = list(_in_words(token.children, left))
+            left -= sum(len(one.content) for one in token.children if one.meta.get(_ADDRESS))
+    return tokens
+
+
+def _in_words(inline: Sequence[Token], left: int) -> Iterator[Token]:
+    """The same for what is in a line.
+
+    Args:
+        inline: the tokens.
+        left: characters that addresses may take together. One definition has many links.
+    """
+    address, said = "", ""
+
+    def told(words: str, address: object) -> Token:
+        nonlocal left
+        shown = cropped_address(str(address)) if left > 0 else "…"
+        left -= len(shown)
+        return _text(f"{words} ({shown})")
+
+    for token in inline:
+        if token.type == "link_open":
+            address, said = str(token.attrs.get("href", "")), ""
+        elif token.type == "link_close":
+            if address not in (said, f"mailto:{said}"):
+                yield told("", address)
+        elif token.type == "image":
+            words = f"[picture: {token.content or 'without a name'}]"
+            yield told(words, token.attrs.get("src"))
+        else:
+            said += token.content
+            yield token
+
+
+def cropped_address(address: str) -> str:
+    """An address as it is shown: its beginning, and how much more there is."""
+    more = len(address) - ADDRESS_LENGTH_MAX
+    shown = legible(address[:ADDRESS_LENGTH_MAX])
+    return f"{shown}… {more} more characters" if more > 0 else shown
+
+
+def _text(words: str) -> Token:
+    from markdown_it.token import Token
+
+    return Token("text", "", 0, content=words, meta={_ADDRESS: True})
+
+
+class _Code(CodeBlock):
+    """Code in the colours of the terminal, a little indented: it is not told by colour alone."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        code = str(self.text).rstrip()
+        if len(code) > COLORED_SIZE_MAX or self.lexer_name == "text":
+            for line in wrapped(code, options.max_width - _CODE_INDENT):
+                yield Segment(" " * _CODE_INDENT + line)
+                yield Segment.line()
+            return
+        shown = Syntax(code, self.lexer_name, theme=self.theme).highlight(code)
+        shown.rstrip()
+        shown.overflow, shown.no_wrap = "fold", False
+        yield Padding(shown, (0, 0, 0, _CODE_INDENT))
+
+
+class _Heading(Heading):
+    """At the left, with its marks: how deep it is shows without colours too."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        text = Text("#" * int(self.tag[1:]) + " ", style="dim")
+        text.append_text(self.text)
+        text.stylize("bold")
+        yield text
+
+
+class _Rule(HorizontalRule):
+    new_line = True
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Rule(style="dim", characters="─")
+
+
+class _Table(TableElement):
+    """A table that loses nothing: what is too wide for its column goes on below."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, border_style="dim")
+        head = self.header.row.cells if self.header and self.header.row else []
+        for cell in head:
+            table.add_column(cell.content, justify=cell.justify, overflow="fold")
+        for row in self.body.rows if self.body else []:
+            table.add_row(*(cell.content for cell in row.cells))
+        yield table
+
+
+_Block.elements = {
+    **Markdown.elements,
+    "fence": _Code,
+    "code_block": _Code,
+    "heading_open": _Heading,
+    "hr": _Rule,
+    "table_open": _Table,
+}

@@ -1,0 +1,116 @@
+"""Calls that have ended, and commands that a person ran: a line, and the head of what was said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from treadle.terminal.blocks.diffs import counts_of, diff_block
+from treadle.terminal.blocks.frames import Barred
+from treadle.terminal.calls import HEAD_LINES_MAX, Ended, in_words, lines_of, more_lines
+from treadle.terminal.styles import rich_style
+
+LINE_LENGTH_MAX: Final = 200
+"""Characters of a line in the head of an output."""
+WHOLE_SIZE_MAX: Final = 1_000_000
+"""Characters of an output that are shown at most, whatever is asked for."""
+
+
+def started_line(title: str) -> RenderableType:
+    """That a call runs, for a terminal on which it could not be seen otherwise."""
+    return Text(f"running: {title}")
+
+
+def result_block(
+    title: str,
+    how: Ended,
+    took_s: float | None,
+    *,
+    diff: str | None = None,
+    is_known: bool = False,
+    is_plain: bool = False,
+) -> RenderableType:
+    """A call that has ended.
+
+    Args:
+        title: the call in a line.
+        how: how it ended.
+        took_s: seconds; `None` if nobody knows.
+        diff: what it changed, shown instead of what it said.
+        is_known: whether the diff was shown just before, so that its size is enough.
+        is_plain: whether it is for a terminal that shows lines only.
+    """
+    if diff is not None and how.is_good:
+        added, removed = counts_of(diff)
+        head = _head(title, how, took_s, f"+{added} -{removed}", is_plain=is_plain)
+        if is_known:
+            return head
+        return Group(head, _indented(diff_block(diff, is_plain=is_plain)))
+    head = _head(title, how, took_s, "", is_plain=is_plain)
+    lines = [*how.lines[:HEAD_LINES_MAX]]
+    shown = [_cropped(line) for line in lines]
+    more = len(how.lines) - len(lines)
+    if more or how.is_part:
+        shown.append(more_lines(more, is_part=how.is_part, is_plain=is_plain))
+    if not shown:
+        return head
+    style = rich_style("dim" if how.is_good else "bad")
+    return Group(head, _indented(Text("\n".join(shown), style)))
+
+
+def whole_block(
+    title: str, text: str, *, diff: str | None = None, is_part: bool = False
+) -> RenderableType:
+    """All of what a call has said, or changed.
+
+    Args:
+        title: the call in a line.
+        text: its output.
+        diff: what it changed, if that is known.
+        is_part: whether more of it was kept, but is not here any more.
+    """
+    blocks: list[RenderableType] = [Text(title, "bold")]
+    if diff is not None:
+        blocks.append(_indented(diff_block(diff, lines_max=None)))
+    else:
+        told = text[:WHOLE_SIZE_MAX].replace("\r\n", "\n").replace("\r", "\n")
+        lines = lines_of(told) or ["(no output)"]
+        blocks.append(_indented(Text("\n".join(lines))))
+        if more := max(0, len(text) - WHOLE_SIZE_MAX):
+            blocks.append(Text(f"  … {more} more characters", rich_style("warn")))
+    if is_part:
+        blocks.append(Text("  … only a part of it is here", rich_style("warn")))
+    return Group(*blocks)
+
+
+def _head(
+    title: str, how: Ended, took_s: float | None, extra: str, *, is_plain: bool
+) -> RenderableType:
+    took = "" if took_s is None else in_words(took_s)
+    if is_plain:
+        done = f"{'done' if how.is_good else 'not done'}{f' in {took}' if took else ''}"
+        return Text(f"{_listed([done, how.how, extra])}: {title}")
+    mark, style = ("●", "good") if how.is_good else ("✗", "bad")
+    head = Text(f"{mark} ", rich_style(style))
+    head.append(title, "bold")
+    if how.how:
+        head.append(f"  {how.how}", rich_style("dim" if how.is_good else "bad"))
+    if rest := _listed([extra, took]):
+        head.append(f"  {rest}", rich_style("dim"))
+    return head
+
+
+def _listed(parts: Sequence[str]) -> str:
+    return ", ".join(part for part in parts if part)
+
+
+def _cropped(line: str) -> str:
+    more = len(line) - LINE_LENGTH_MAX
+    return line if more <= 0 else f"{line[:LINE_LENGTH_MAX]}… ({more} more characters)"
+
+
+def _indented(block: RenderableType) -> RenderableType:
+    return Barred(block, "  ")

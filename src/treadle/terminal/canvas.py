@@ -1,0 +1,48 @@
+"""What keys and layout know of the run of a drawn terminal that they belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+from prompt_toolkit.application import Application
+from prompt_toolkit.buffer import Buffer
+
+from treadle.terminal.dialogs import Dialog, Menu
+from treadle.terminal.ports import Keys, Row
+from treadle.terminal.screen_state import Scene
+
+T = TypeVar("T")
+
+
+class Canvas(Protocol):
+    """The input and all around it; `drawing.Drawing` is the one there is."""
+
+    scene: Scene
+    keys: Keys
+    app: Application[None]
+    buffer: Buffer
+    answer: Buffer
+    dialog: Dialog | None
+    menu: Menu | None
+    hint: str
+
+    def press(self, key: str) -> None:
+        """A key for the question that is asked: `up`, `down`, `enter`, or what it writes."""
+        ...
+
+    def suspend(self) -> None:
+        """Stop, until the shell goes on with us."""
+        ...
+
+    def redraw(self) -> None:
+        """Draw now, or rather when the loop comes to it."""
+        ...
+
+    async def pick(self, title: str, search: Callable[[str], Sequence[Row]]) -> str | None:
+        """Wait for a row."""
+        ...
+
+    async def away(self, work: Callable[[], T]) -> T:
+        """Give screen and keyboard to something else, and take them back whatever it does."""
+        ...

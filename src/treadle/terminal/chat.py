@@ -1,0 +1,488 @@
+"""The chat: turns keys into work on a session, and what the session tells into blocks."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from treadle.errors import StoreError, ThreadBusyError, TreadleError
+from treadle.terminal.approvals import Approvals
+from treadle.terminal.modes import Modes
+from treadle.terminal.notices import words
+from treadle.terminal.ports import Choice, Facts, SlashCommand, Terminal
+from treadle.terminal.sessions import ChatOptions, Listeners, Sessions
+from treadle.terminal.turn_queue import Turns, Typed
+
+if TYPE_CHECKING:
+    from treadle.answers import Answer, Verdict
+    from treadle.app.sessions.session_status import SessionStatus
+    from treadle.core.approval import Question
+    from treadle.outputs import Output
+    from treadle.terminal.view import ChatView
+
+AGAIN_S: Final = 2.0
+"""Seconds within which a second signal means that the person wants to leave."""
+
+
+class Chat:
+    """One chat, from its first drawing to its end; it is the `Keys` of its terminal.
+
+    Args:
+        options: what was chosen on the command line.
+
+    `attach` gives it a terminal and a view before anything else is asked of it. `code` is the exit
+    code that a signal asks for.
+    """
+
+    terminal: Terminal
+    view: ChatView
+    modes: Modes
+    _approvals: Approvals
+
+    def __init__(self, options: ChatOptions) -> None:
+        people = Listeners(self._show, self._approve, self._ask, self.tell)
+        self.options = options
+        self.sessions = Sessions(options, people)
+        self.commands: tuple[SlashCommand, ...] = ()
+        self.code = 0
+        self.status: SessionStatus | None = None
+        self._work: asyncio.Task[None] | None = None
+        self._asides: set[asyncio.Task[None]] = set()
+        self._untold: list[tuple[str, str]] = []
+        """Lines for the person from before there was a screen."""
+        self._is_attached = False
+        self._switching_count = 0
+        """Commands, run or waiting, that may end in a private thread."""
+        self._bug: BaseException | None = None
+        self.is_leaving = False
+        self.turns = Turns(self)
+        self._signalled_at = -AGAIN_S
+
+    def attach(self, terminal: Terminal, view: ChatView) -> None:
+        """Give it a keyboard and a screen."""
+        self.terminal, self.view = terminal, view
+        self._choose_history()
+        self._is_attached = True
+        for text, style in self._untold:
+            self.tell(text, style)
+        self._untold.clear()
+        self._approvals = Approvals(
+            terminal,
+            view,
+            self._questions,
+            self._leave_open,
+            lambda: self.sessions.folder,
+            lambda: self.sessions.thread_id or "",
+        )
+        self.modes = Modes(
+            self.sessions,
+            terminal,
+            self._approvals,
+            self._mode_changed,
+            may_auto=self.options.approval_mode == "auto",
+        )
+
+    async def run(self, begin: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Hear the keyboard until the end; the thread is settled and free then.
+
+        Args:
+            begin: what is done beside the first drawing.
+
+        Raises:
+            Exception: a mistake of this program, after all was settled.
+        """
+        self.begin(begin())
+        try:
+            await self.terminal.run(self)
+        finally:
+            self.is_leaving = True
+            await self._settle()
+        if self._bug is not None:
+            raise self._bug
+
+    # ---- the keyboard --------------------------------------------------------------------------
+
+    def submit(self, text: str, *, steers: bool) -> None:
+        """See `Keys`."""
+        text = text.strip()
+        if not text or self.is_leaving:
+            return
+        head = text.split(maxsplit=1)[0]
+        if text.startswith("!") and text[1:].strip():
+            self.turns.command(Typed(text, work=lambda: self._run_shell(text[1:].strip())))
+        elif text.startswith("/") and "/" not in head[1:]:
+            self._command(text)
+        else:
+            self.turns.prompt(text, steers=steers)
+
+    def interrupt(self) -> bool:
+        """See `Keys`. A question that is being asked stays open, on disk."""
+        if self._work is None:
+            return False
+        self.turns.hold()
+        session = self.sessions.session
+        if self.turns.is_at_turn and session is not None:
+            if self._approvals.is_asking:
+                self._leave_open()
+            else:
+                session.cancel()
+        else:
+            self._work.cancel()
+        return True
+
+    def rewind(self) -> None:
+        """See `Keys`."""
+        self._command("/rewind")
+
+    def cycle_mode(self) -> None:
+        """See `Keys`."""
+        self.aside(self.modes.cycle())
+
+    def expand(self) -> None:
+        """See `Keys`."""
+        block = self.view.expand()
+        if block is not None:
+            self.terminal.commit_soon(block)
+
+    def take_back(self) -> None:
+        """See `Keys`."""
+        self.turns.take_back()
+
+    def leave(self) -> None:
+        """See `Keys`."""
+        if not self.is_leaving:
+            self.is_leaving = True
+            self._stop_work()
+            self.terminal.stop()
+
+    def signalled(self) -> None:
+        """SIGINT from outside: as Ctrl+C. While a command has the screen, it is the command's."""
+        if getattr(self.terminal, "is_away", False):
+            return
+        now = time.monotonic()
+        if not self.interrupt() and now - self._signalled_at < AGAIN_S:
+            self.leave()
+        self._signalled_at = now
+
+    def end(self, code: int) -> None:
+        """SIGTERM or SIGHUP: what runs stays unfinished on disk, to be resumed."""
+        from treadle.terminal.external_programs import end_all
+
+        self.code = code
+        end_all()
+        self.leave()
+
+    # ---- what is told --------------------------------------------------------------------------
+
+    def tell(self, text: str, style: str = "dim") -> None:
+        """A line for the person."""
+        if self._is_attached:
+            self.terminal.commit(words(text, style))
+        else:
+            self._untold.append((text, style))
+
+    def fail(self, error: TreadleError) -> None:
+        """What went wrong, and what to do."""
+        self.tell(error.message, "bad")
+        if error.hint:
+            self.tell(error.hint)
+
+    def show_facts(self) -> None:
+        """Have the status line tell what holds now; the repository is looked at beside that."""
+        self._show_facts()
+        self.aside(self._read_status())
+
+    def _show_facts(self) -> None:
+        sessions, status = self.sessions, self.status
+        session = sessions.session
+        usage = None if session is None else session.usage
+        self._choose_history()
+        self.terminal.show_facts(
+            Facts(
+                model=sessions.model,
+                mode=sessions.mode,
+                branch=status.branch if status else "",
+                is_dirty=status is not None and status.is_dirty,
+                context_share=None if session is None else session.context_share,
+                tokens=0 if usage is None else usage.input_tokens + usage.output_tokens,
+                cost_usd=None if usage is None else usage.cost_usd,
+                sync=status.sync if status else "",
+                is_private=sessions.is_private,
+                sandbox=sessions.sandbox,
+            )
+        )
+
+    def _choose_history(self) -> None:
+        """What is typed is kept, unless it may be for a private thread."""
+        is_known = not self._switching_count and not self.sessions.is_switching
+        self.terminal.keeps_history = is_known and not self.sessions.is_private
+
+    def _mode_changed(self, mode: str) -> None:
+        self._show_facts()
+        if self.terminal.is_plain:
+            self.tell(f"approval mode {mode}")
+
+    async def _read_status(self) -> None:
+        from treadle.app.sessions.session_status import read_status
+
+        sessions = self.sessions
+        if sessions.setup is None:
+            self.status = None
+        else:
+            thread = None if sessions.is_private else sessions.thread_id
+            self.status = await read_status(sessions.setup.store, thread, sessions.folder)
+        self._show_facts()
+
+    def _show(self, output: Output) -> None:
+        """What the session tells, as it happens."""
+        from treadle.outputs import TextDelta, ThinkingDelta, ToolProgressed
+
+        self.turns.heard(output)
+        self.view.show(output)
+        if not isinstance(output, TextDelta | ThinkingDelta | ToolProgressed):
+            self.turns.show()
+            self._show_facts()
+
+    # ---- work ----------------------------------------------------------------------------------
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether a turn or a command is running."""
+        return self._work is not None
+
+    @property
+    def folder(self) -> str:
+        """Where the person's own commands run."""
+        return self.sessions.folder or self.options.cwd or "."
+
+    def begin(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do what nothing else may run beside."""
+        assert self._work is None
+        self._work = asyncio.ensure_future(self.guarded(work))
+        self._work.add_done_callback(self._over)
+
+    def aside(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something beside whatever else runs."""
+        if self.is_leaving:
+            work.close()
+            return
+        task = asyncio.ensure_future(self.guarded(work, is_aside=True))
+        self._asides.add(task)
+        task.add_done_callback(self._asides.discard)
+
+    async def guarded(self, work: Awaitable[None], *, is_aside: bool = False) -> None:
+        """Whatever it raises, the person is told, and the chat goes on if it can."""
+        try:
+            await work
+        except StoreError as error:
+            self.fail(error)
+            if is_aside:  # a turn may be running, which has the session
+                self.sessions.suspect()
+            else:
+                await self.sessions.drop()
+        except TreadleError as error:
+            self.fail(error)
+        except OSError as error:
+            self.tell(str(error), "bad")
+        except EOFError:
+            self.leave()
+        except Exception as error:  # noqa: BLE001  raised by `run`, when all is settled
+            self._bug = error
+            self.leave()
+
+    def _over(self, _: asyncio.Task[None]) -> None:
+        """What was at work is done: what was said meanwhile is next."""
+        self._work = None
+        if self.is_leaving:
+            return
+        self.turns.show()
+        self.show_facts()
+        self.turns.go_on()
+
+    def _stop_work(self) -> None:
+        session = self.sessions.session
+        if self.turns.is_at_turn and session is not None:
+            session.interrupt()
+        elif self._work is not None:
+            self._work.cancel()
+
+    async def _settle(self) -> None:
+        """Bring what runs to its end, close the session."""
+        self._stop_work()
+        while self._work is not None:
+            await asyncio.wait({self._work})
+            await asyncio.sleep(0)  # its callback
+        await self.turns.stop_feeding()
+        for task in self._asides:
+            task.cancel()
+        await asyncio.gather(*self._asides, return_exceptions=True)
+        await self.sessions.let_go()
+
+    # ---- threads -------------------------------------------------------------------------------
+
+    async def open(self) -> Any:
+        """The session; `None` if another process has the thread, and the person left it there."""
+        try:
+            return await self.sessions.open()
+        except ThreadBusyError as busy:
+            return await self._elsewhere(busy)
+
+    async def _elsewhere(self, busy: ThreadBusyError) -> Any:
+        """What a person does about a thread that another process has open."""
+        choices = [
+            Choice("w", "watch it"),
+            Choice("f", "fork it, and go on there"),
+            Choice("n", "nothing"),
+        ]
+        key = await self.terminal.choose(words(busy.message, "warn"), choices)
+        if key == "f":
+            await self.fork(busy.thread_id)
+            return await self.sessions.open()
+        if key == "w":
+            await self.outside("watch", busy.thread_id)
+        return None
+
+    async def resume(self) -> None:
+        """Take up what was left unfinished in the thread at hand, if anything was."""
+        from treadle.exchange.record_text import words_of
+
+        session = await self.open()
+        if session is None:
+            return
+        for begun in session.commands_begun:
+            if (told := words_of(begun)) is not None:
+                self.tell(told.text, "warn")
+        if session.is_waiting:
+            if session.queued:  # it was left there
+                self.turns.hold()
+            return
+        self.tell("going on with what was left unfinished")
+        await self.turns.through(session, session.resume())
+
+    async def compact(self, focus: str) -> None:
+        """Have a summary stand for the conversation so far."""
+        session = await self.open()
+        if session is not None:
+            await self.turns.through(session, session.compact(focus))
+
+    async def fork(self, thread_id: str) -> None:
+        """Go on in a fork of a thread, from where nothing was under way."""
+        from treadle.app.stores import open_store
+        from treadle.app.threads.forks import fork_at_rest
+
+        await self.sessions.let_go()
+        fork, base = await asyncio.to_thread(fork_at_rest, open_store("treadle"), thread_id)
+        self.tell(f"{fork} goes on from version {base.version} of {base.thread}")
+        await self.switch(fork)
+
+    async def switch(self, thread: str | None) -> None:
+        """Leave the thread at hand for another one; `None` for a new one.
+
+        Raises:
+            UsageError: as `Sessions.switch`.
+            StoreError: likewise.
+        """
+        self.view.close()
+        await self.sessions.switch(thread)
+
+    # ---- questions -----------------------------------------------------------------------------
+
+    def _questions(self) -> tuple[Question, ...]:
+        session = self.sessions.session
+        return () if session is None else session.questions
+
+    def _leave_open(self) -> None:
+        if (session := self.sessions.session) is not None:
+            session.interrupt()
+
+    async def _approve(self, question: Question) -> Verdict:
+        try:
+            return await self._approvals.approve(question)
+        except EOFError:
+            self.leave()
+            raise
+
+    async def _ask(self, question: Question) -> Answer:
+        try:
+            return await self._approvals.ask(question)
+        except EOFError:
+            self.leave()
+            raise
+
+    # ---- commands ------------------------------------------------------------------------------
+
+    def _command(self, text: str) -> None:
+        name, _, rest = text[1:].partition(" ")
+        found = next((one for one in self.commands if one.name == name), None)
+        if found is None:
+            from treadle.models.catalog import nearest
+
+            advice = nearest(f"/{name}", [f"/{one.name}" for one in self.commands])
+            self.tell(f"there is no /{name}{advice}; /help lists what there is", "warn")
+        elif found.needs_rest:
+            if found.is_switch:
+                self._switch_begins()
+            over = self._switch_is_over if found.is_switch else _nothing
+            work = partial(_run, found, rest.strip(), over)
+            self.turns.command(Typed(text, work=work, dropped=over))
+        else:
+            self.aside(_run(found, rest.strip(), _nothing))
+
+    async def switching(self, work: Awaitable[None]) -> None:
+        """Do what may end in another thread; nothing that is typed meanwhile is kept."""
+        self._switch_begins()
+        try:
+            await work
+        finally:
+            self._switch_is_over()
+
+    def _switch_begins(self) -> None:
+        self._switching_count += 1
+        self._choose_history()
+
+    def _switch_is_over(self) -> None:
+        self._switching_count -= 1
+        self._choose_history()
+
+    async def outside(self, *arguments: str, lets_go: bool = False) -> int:
+        """Run a command of the command line, with the screen to itself; its exit code.
+
+        Args:
+            *arguments: the command and its arguments.
+            lets_go: whether it needs the thread, which is let go for it.
+        """
+        from treadle.terminal.external_programs import run
+
+        had_session = self.sessions.session is not None
+        if lets_go:
+            await self.sessions.let_go()
+        code = await self.terminal.away(lambda: run(arguments, self.sessions.folder))
+        if lets_go and had_session:
+            await self.open()
+        return code
+
+    async def _run_shell(self, command: str) -> None:
+        from treadle.terminal.shell import check, find_shell, run_shell
+
+        check(command)
+        shell = find_shell()
+        command_id = await self.turns.runs(command)
+        if command_id is None:
+            self.tell("the command was not run", "warn")
+            return
+        record = partial(self.turns.ran, command, command_id)
+        await run_shell(shell, command, self.folder, self.view, record)
+
+
+async def _run(command: SlashCommand, rest: str, over: Callable[[], None]) -> None:
+    try:
+        await command.run(rest)
+    finally:
+        over()
+
+
+def _nothing() -> None:
+    pass

@@ -1,0 +1,87 @@
+"""Slash commands that only tell something, and the one that ends the chat."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING
+
+from treadle.terminal.notices import pairs, words
+from treadle.terminal.ports import SlashCommand
+
+if TYPE_CHECKING:
+    from treadle.terminal.chat import Chat
+
+
+def telling_commands(chat: Chat) -> tuple[SlashCommand, ...]:
+    """The commands of this group."""
+    return (
+        SlashCommand("help", "what can be typed here", partial(_help, chat), needs_rest=False),
+        SlashCommand("status", "how this thread stands", partial(_status, chat), needs_rest=False),
+        SlashCommand("cost", "what this thread has cost", partial(_cost, chat), needs_rest=False),
+        SlashCommand("quit", "end the chat", partial(_quit, chat), needs_rest=False),
+    )
+
+
+async def _help(chat: Chat, _: str) -> None:
+    from treadle.terminal.keys import KEYS, MARKS
+
+    commands = [(f"/{one.name} {one.argument}".strip(), one.words) for one in chat.commands]
+    keys = [(key.shown, key.words) for key in KEYS]
+    chat.terminal.commit(pairs(commands), words(""), pairs(MARKS), words(""), pairs(keys))
+
+
+async def _status(chat: Chat, _: str) -> None:
+    sessions, status = chat.sessions, chat.status
+    session = sessions.session
+    branch = status.branch + " (with changes)" * status.is_dirty if status else ""
+    rows = [
+        ("thread", sessions.thread_id or "none yet: it begins with your first prompt"),
+        ("folder", sessions.folder),
+        ("branch", branch),
+        ("model", sessions.model),
+        ("approval mode", sessions.mode or "the policy of the program that began the thread"),
+        ("sandbox", sessions.sandbox),
+        ("private", "yes: it never leaves this machine" if sessions.is_private else ""),
+    ]
+    if session is not None:
+        share = session.context_share
+        rows.append(("context", "" if share is None else f"{share:.0%} of the model's window"))
+        rows.append(("used", _used(chat)))
+    if sessions.thread_id is not None and sessions.setup is not None:
+        rows.append(("sync", await asyncio.to_thread(_sync, chat)))
+    chat.terminal.commit(pairs(rows))
+
+
+def _sync(chat: Chat) -> str:
+    from treadle.app.sync.sync_status import synced_line
+
+    setup, thread_id = chat.sessions.setup, chat.sessions.thread_id
+    assert setup is not None
+    assert thread_id is not None
+    return synced_line(setup.store, setup.store.load(thread_id).fold)
+
+
+def _used(chat: Chat) -> str:
+    from treadle.models.prices.usage_text import describe_usage
+
+    assert chat.sessions.session is not None
+    return describe_usage(chat.sessions.session.usage)
+
+
+async def _cost(chat: Chat, _: str) -> None:
+    from treadle.models.prices.usage_text import describe_usage
+
+    session = chat.sessions.session
+    if session is None:
+        chat.tell("nothing was asked of a model yet")
+        return
+    rows = [
+        ("the last turn", describe_usage(session.turn_usage)),
+        ("this thread", describe_usage(session.usage)),
+    ]
+    chat.terminal.commit(pairs(rows))
+
+
+async def _quit(chat: Chat, _: str) -> None:
+    chat.leave()

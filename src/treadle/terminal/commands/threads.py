@@ -1,0 +1,108 @@
+"""Slash commands that choose a thread, or a place in it."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING
+
+from treadle.terminal.notices import words
+from treadle.terminal.pickers import find_prompts, search_threads
+from treadle.terminal.ports import Choice, SlashCommand
+
+if TYPE_CHECKING:
+    from treadle.terminal.chat import Chat
+
+
+def thread_commands(chat: Chat) -> tuple[SlashCommand, ...]:
+    """The commands of this group."""
+    return (
+        SlashCommand("new", "begin another thread", partial(_new, chat)),
+        SlashCommand(
+            "resume", "go on with another thread", partial(resume, chat), "[ID]", is_switch=True
+        ),
+        SlashCommand("fork", "go on in a fork, this thread stays as it is", partial(_fork, chat)),
+        SlashCommand("rewind", "go back to an earlier prompt", partial(_rewind, chat)),
+        SlashCommand(
+            "compact",
+            "have a summary stand for what was said so far",
+            partial(_compact, chat),
+            "[FOCUS]",
+        ),
+        SlashCommand("rename", "give the thread a title", partial(_rename, chat), "TITLE"),
+    )
+
+
+async def _new(chat: Chat, _: str) -> None:
+    await chat.switch(None)
+    chat.tell("a new thread begins with your next prompt")
+
+
+async def resume(chat: Chat, thread: str) -> None:
+    """Go on with the thread that begins like this, or with one that is picked."""
+    from treadle.app.stores import open_store
+    from treadle.terminal.thread_view import show_thread
+
+    if thread:
+        picked: str | None = await asyncio.to_thread(open_store().resolve, thread)
+        # Before the one at hand is left: there may be none like that.
+    else:
+        search = partial(search_threads, chat.sessions.folder or ".")
+        picked = await chat.terminal.pick("Go on with which thread?", search)
+    if picked is None:
+        return
+    await chat.switch(picked)
+    await show_thread(chat)
+    await chat.resume()
+
+
+async def _fork(chat: Chat, _: str) -> None:
+    if chat.sessions.thread_id is None:
+        chat.tell("there is no thread yet that could be forked", "warn")
+        return
+    await chat.fork(chat.sessions.thread_id)
+    await chat.open()
+
+
+async def _rewind(chat: Chat, _: str) -> None:
+    thread_id, setup = chat.sessions.thread_id, chat.sessions.setup
+    if thread_id is None or setup is None:
+        chat.tell("there is nothing to go back to yet", "warn")
+        return
+    prompts = await asyncio.to_thread(find_prompts, setup.store, thread_id)
+    if not prompts:
+        chat.tell("there is nothing to go back to yet", "warn")
+        return
+    by_version = {str(one.version): one for one in prompts}
+    picked = await chat.terminal.pick("Back to before which prompt?", prompts.search)
+    if picked is None:
+        return
+    choices = [
+        Choice("c", "the conversation only"),
+        Choice("f", "the conversation, and the files the agent changed since"),
+        Choice("n", "nothing"),
+    ]
+    key = await chat.terminal.choose(words("What goes back?", "bold"), choices)
+    if key not in ("c", "f"):
+        return
+    turn = by_version[picked]
+    more = ["--files"] if key == "f" else []
+    version = str(max(1, turn.version - 1))
+    code = await chat.outside("rewind", thread_id, "--version", version, *more, lets_go=True)
+    if code == 0:
+        chat.terminal.fill(turn.prompt)
+
+
+async def _compact(chat: Chat, focus: str) -> None:
+    if chat.sessions.thread_id is None:
+        chat.tell("there is nothing to compact yet", "warn")
+        return
+    await chat.compact(focus)
+
+
+async def _rename(chat: Chat, title: str) -> None:
+    thread_id = chat.sessions.thread_id
+    if thread_id is None or not title:
+        chat.tell("say /rename TITLE once a thread has begun", "warn")
+        return
+    await chat.outside("rename", "--", thread_id, title, lets_go=True)

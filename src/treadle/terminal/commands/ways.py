@@ -1,0 +1,136 @@
+"""Slash commands about how the agent works: its model, and what it may do unasked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from treadle.app.sessions.limits import MODES
+from treadle.terminal.notices import pairs
+from treadle.terminal.pickers import narrowed
+from treadle.terminal.ports import Row, SlashCommand
+
+if TYPE_CHECKING:
+    from treadle.app.sessions.setup import Setup
+    from treadle.core.approval import Grant
+    from treadle.terminal.chat import Chat
+
+_WORDS = {
+    "plan": "reads only",
+    "ask": "asks before it changes a file or runs a command",
+    "auto-edit": "asks before it runs a command",
+    "auto": "asks nothing",
+}
+
+
+def way_commands(chat: Chat) -> tuple[SlashCommand, ...]:
+    """The commands of this group."""
+    return (
+        SlashCommand(
+            "model", "have another model answer", partial(_model, chat), "[NAME]", needs_rest=False
+        ),
+        SlashCommand(
+            "mode",
+            "what the agent may do unasked (Shift+Tab)",
+            partial(_mode, chat),
+            "[MODE]",
+            needs_rest=False,
+        ),
+        SlashCommand(
+            "permissions",
+            "what was allowed in this thread; take it back",
+            partial(_permissions, chat),
+            needs_rest=False,
+        ),
+    )
+
+
+async def _model(chat: Chat, name: str) -> None:
+    if not name:
+        setup = chat.sessions.setup
+        if setup is None:
+            chat.tell("the models are not known yet", "warn")
+            return
+        picked = await _pick_model(chat, setup)
+        if picked is None:
+            return
+        name = picked
+    await chat.sessions.choose(model=name)
+    chat.show_facts()
+    chat.tell(f"{chat.sessions.model} answers from now on")
+
+
+async def _pick_model(chat: Chat, setup: Setup) -> str | None:
+    """The list is there at once, and takes the keys, while the providers are asked."""
+    loop, asking = asyncio.get_running_loop(), asyncio.ensure_future(_models(setup))
+
+    async def models() -> Sequence[Row]:
+        return await asking
+
+    def search(text: str) -> Sequence[Row]:
+        return narrowed(asyncio.run_coroutine_threadsafe(models(), loop).result(), text)
+
+    try:
+        return await chat.terminal.pick("Which model answers?", search)
+    finally:
+        asking.cancel()
+
+
+async def _models(setup: Setup) -> Sequence[Row]:
+    """What the providers offer that have a key, and the short names."""
+    from treadle.app.sessions.provider_reachability import reach
+
+    catalog = setup.loaded.catalog
+    found = await reach(setup.loaded, catalog.providers)
+    rows = [Row(alias, alias, catalog.resolve(alias).name) for alias in catalog.aliases]
+    for one in found:
+        if one.is_ready and one.problem:
+            rows.append(Row(f"{one.provider}:", one.provider, one.problem))
+        rows += [
+            Row(f"{one.provider}:{model}", f"{one.provider}:{model}") for model in one.models or ()
+        ]
+    return rows
+
+
+async def _mode(chat: Chat, mode: str) -> None:
+    if not mode:
+        rows = [Row(one, one, _WORDS[one]) for one in MODES]
+        picked = await chat.terminal.pick("Approval mode", lambda text: narrowed(rows, text))
+        if picked is None:
+            return
+        mode = picked
+    if mode not in MODES:
+        chat.tell(f"{mode} is no approval mode; there are {', '.join(MODES)}", "warn")
+    elif await chat.modes.choose(mode):
+        chat.tell(f"approval mode {mode}: {_WORDS[mode]}")
+
+
+async def _permissions(chat: Chat, _: str) -> None:
+    sessions = chat.sessions
+    grants = () if sessions.session is None else sessions.session.grants
+    rows = [
+        ("approval mode", f"{sessions.mode}: {_WORDS.get(sessions.mode, 'as recorded')}"),
+        ("sandbox", sessions.sandbox),
+        ("always allowed", "" if grants else "nothing, in this thread"),
+    ]
+    chat.terminal.commit(pairs(rows))
+    if not grants:
+        return
+    lines = [Row(str(place), _told(one), "Enter takes it back") for place, one in enumerate(grants)]
+    picked = await chat.terminal.pick(
+        "Always allowed in this thread (Esc leaves it so)",
+        lambda text: narrowed(lines, text),
+    )
+    if picked is None or sessions.session is None:
+        return
+    grant = grants[int(picked)]
+    sessions.session.revoke(grant)
+    chat.tell(f"no longer allowed unasked: {_told(grant)}")
+
+
+def _told(grant: Grant) -> str:
+    """A grant in words."""
+    what = f"{grant.tool_name}: {grant.kind}" if grant.kind else f"{grant.tool_name}, all calls"
+    return f"{what}, up to {grant.risk.name.lower()} risk"

@@ -1,0 +1,120 @@
+"""What takes the place of the input for a while: a question, a text to enter, a list."""
+
+from __future__ import annotations
+
+from asyncio import Future
+from collections.abc import Callable, Sequence
+from typing import TypeAlias, TypeVar
+
+from treadle.terminal.choices import Choosing
+from treadle.terminal.completions import Completion
+from treadle.terminal.live import wrapped
+from treadle.terminal.ports import Row, StyledLine
+from treadle.thread.safe_text import legible
+
+T = TypeVar("T")
+
+
+class Entering:
+    """A text that is asked for."""
+
+    def __init__(self, label: str, answer: Future[str | None], *, is_long: bool) -> None:
+        self.label = label
+        self.answer = answer
+        self.is_long = is_long
+
+    def settle(self, text: str | None) -> None:
+        """The answer, unless there is one."""
+        if not self.answer.done():
+            self.answer.set_result(text)
+
+
+class Picking:
+    """A list that gets shorter as one types."""
+
+    def __init__(
+        self, title: str, search: Callable[[str], Sequence[Row]], answer: Future[str | None]
+    ) -> None:
+        self.title = title
+        self.search = search
+        self.answer = answer
+        self.rows: Sequence[Row] = ()
+        self.index = 0
+        self.is_searching = True
+
+    def settle(self, value: str | None) -> None:
+        """The answer, unless there is one."""
+        if not self.answer.done():
+            self.answer.set_result(value)
+
+    def found(self, rows: Sequence[Row]) -> None:
+        """Show other rows, from the first."""
+        self.rows, self.index, self.is_searching = rows, 0, False
+
+    def move(self, by: int) -> None:
+        """Up or down, not beyond the ends."""
+        self.index = max(0, min(self.index + by, len(self.rows) - 1))
+
+    def lines(self, height: int, width: int) -> list[StyledLine]:
+        """The rows around the one that would be picked, of which all is shown."""
+        if not self.rows:
+            return [[("dim", "  looking…" if self.is_searching else "  nothing found")]]
+        row = self.rows[self.index]
+        chosen = f"{one_line(row.text)}{f'  {one_line(row.detail)}' if row.detail else ''}"
+        first, *rest = [*wrapped(chosen, width - 2)][:height]
+        lines: list[StyledLine] = []
+        for at, row in around(self.rows, self.index, height - len(rest)):
+            if at != self.index:
+                detail = f"  {one_line(row.detail)}" if row.detail else ""
+                lines.append([("", f"  {one_line(row.text)}"), ("dim", detail)])
+                continue
+            length = len(one_line(row.text))
+            lines.append([("accent", "▸ "), ("accent", first[:length]), ("dim", first[length:])])
+            lines += ([("accent", f"  {line}")] for line in rest)
+        return lines
+
+
+Dialog: TypeAlias = Choosing | Entering | Picking
+
+
+class Menu:
+    """The completions of what stands at the cursor."""
+
+    def __init__(self, completions: Sequence[Completion], before: str) -> None:
+        assert completions, "a menu of nothing"
+        self.completions = completions
+        self.before = before
+        """The text before the cursor that they complete."""
+        self.index = 0
+
+    @property
+    def chosen(self) -> Completion:
+        """What Tab takes."""
+        return self.completions[self.index]
+
+    def move(self, by: int) -> None:
+        """Up or down; behind the last comes the first."""
+        self.index = (self.index + by) % len(self.completions)
+
+    def lines(self, height: int) -> list[StyledLine]:
+        """The completions around the chosen one, their words in a column."""
+        window = around(self.completions, self.index, height)
+        width = max(len(c.shown) for _, c in window)
+        return [
+            [
+                ("accent" if at == self.index else "", f"  {c.shown:<{width}}"),
+                ("dim", f"  {c.words}" if c.words else ""),
+            ]
+            for at, c in window
+        ]
+
+
+def around(rows: Sequence[T], index: int, height: int) -> list[tuple[int, T]]:
+    """At most `height` of the rows with their numbers, the one at `index` among them."""
+    first = max(0, min(index - height // 2, len(rows) - height))
+    return list(enumerate(rows))[first : first + height]
+
+
+def one_line(text: str) -> str:
+    """A text without what would break its line or steer the terminal."""
+    return legible(" ".join(text.split()))

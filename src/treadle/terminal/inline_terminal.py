@@ -1,0 +1,239 @@
+"""The drawn terminal: inline, below what was printed, with the terminal's own scrollback.
+
+Nothing is asked of the terminal that it would have to answer, so that none is waited for over a
+slow line; nothing switches to another screen.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from treadle.terminal.early_prompt import Opening, width_of_screen
+from treadle.terminal.ports import Choice, Facts, Keys, Queued, Row, SlashCommand, View
+from treadle.terminal.screen_state import Scene
+from treadle.terminal.status import status_line
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from rich.console import RenderableType
+
+    from treadle.terminal.toolkit_application import Drawing
+
+T = TypeVar("T")
+
+
+class DrawnTerminal:
+    """`ports.Terminal`. The empty input is on the screen when it is made.
+
+    What draws well is imported by `run`. Until then, and after it, blocks are simply printed.
+    """
+
+    is_plain = False
+    is_unread = False
+    """Whether the terminal took nothing any more at the end; who writes there waits for good."""
+
+    def __init__(
+        self, *, view: View | None, commands: Sequence[SlashCommand], folder: Path, history: Path
+    ) -> None:
+        self._scene = Scene(view, commands)
+        self._folder = folder
+        self._history = history
+        self._drawing: Drawing | None = None
+        self._is_stopped = False
+        self._running: asyncio.Event | None = None
+        self._laying_out: asyncio.Future[None] | None = None
+        self._opening = Opening()
+        self._opening.begin()
+        atexit.register(self._opening.end)
+
+    @property
+    def width(self) -> int:
+        """Columns, as they are now."""
+        return width_of_screen()
+
+    @property
+    def view(self) -> View | None:
+        """What draws the unfinished."""
+        return self._scene.view
+
+    @view.setter
+    def view(self, view: View) -> None:
+        self._scene.view = view
+
+    @property
+    def commands(self) -> Sequence[SlashCommand]:
+        """What `/` completes."""
+        return self._scene.commands
+
+    @commands.setter
+    def commands(self, commands: Sequence[SlashCommand]) -> None:
+        self._scene.commands = commands
+
+    @property
+    def keeps_history(self) -> bool:
+        """Whether what is entered goes into the history file; false in a private thread."""
+        return self._scene.keeps_history
+
+    @keeps_history.setter
+    def keeps_history(self, keeps: bool) -> None:
+        self._scene.keeps_history = keeps
+
+    @property
+    def is_away(self) -> bool:
+        """Whether something else has the screen; Ctrl+C is then a SIGINT to all of the group."""
+        return self._drawing is not None and self._drawing.is_away
+
+    async def run(self, keys: Keys) -> None:
+        """Show the input and hear the keyboard until `stop`, or until the terminal is gone."""
+        from treadle.terminal.toolkit_application import Drawing
+
+        try:
+            if self._is_stopped:
+                return
+            self._drawing = Drawing(self._scene, keys, folder=self._folder, history=self._history)
+            self._until_running().set()
+            await self._drawing.run(self._opening.clear)
+        finally:
+            if self._drawing is not None and self._drawing.is_unread:
+                self.is_unread = True
+                self._opening.silence()
+            self._drawing = None
+            self._opening.end()
+            atexit.unregister(self._opening.end)
+
+    def stop(self) -> None:
+        """End `run`; the screen is left tidy, below what was committed."""
+        self._is_stopped = True
+        if self._drawing is not None:
+            self._drawing.stop()
+
+    def commit(self, *blocks: RenderableType) -> None:
+        """Print finished blocks above the input; see `committing.printed` for what a `str` is."""
+        self._print(self._printed(*blocks))
+
+    def _printed(self, *blocks: RenderableType) -> str:
+        from treadle.terminal.block_text import printed
+
+        return printed(blocks, self.width).replace("\n", "\r\n")
+
+    def _print(self, text: str) -> None:
+        if self._drawing is not None:
+            self._drawing.write(text)
+        else:
+            self._opening.print(text)
+
+    def commit_soon(self, block: RenderableType) -> None:
+        """The same, laid out in a thread, and printed when nothing is asked; one at a time.
+
+        A million characters in short lines take rich seconds. A question stays where it was read.
+        """
+        import asyncio
+
+        if self._drawing is None:
+            self.commit(block)
+        elif self._laying_out is None or self._laying_out.done():
+            self._laying_out = asyncio.ensure_future(self._lay_out(self._drawing, block))
+        else:
+            self._drawing.hands.hint("an output is being laid out; one at a time")
+
+    async def _lay_out(self, drawing: Drawing, block: RenderableType) -> None:
+        import asyncio
+        import threading
+
+        loop = asyncio.get_running_loop()
+        text: asyncio.Future[str] = loop.create_future()
+
+        def settle(found: str | Exception) -> None:
+            if text.done():
+                return
+            if isinstance(found, str):
+                text.set_result(found)
+            else:
+                text.set_exception(found)
+
+        def work() -> None:
+            try:
+                found: str | Exception = self._printed(block)
+            except Exception as error:  # noqa: BLE001  raised where it is awaited
+                found = error
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(settle, found)
+
+        # A daemon: the end of the program does not wait for it.
+        threading.Thread(target=work, name="layout", daemon=True).start()
+        await drawing.write_unasked(await text)
+
+    def refresh(self) -> None:
+        """Draw soon; at most 30 times a second. What is live is drawn ten times a second anyway."""
+        if self._drawing is not None:
+            self._drawing.redraw_soon()
+
+    def show_facts(self, facts: Facts) -> None:
+        """What the status line tells from now on."""
+        self._scene.facts = facts
+        if self._drawing is not None:
+            self._drawing.redraw()
+        elif not self._is_stopped:
+            line = status_line(facts, self.width - 1)
+            self._opening.show("".join(text for _, text in line))
+
+    def show_queue(self, queued: Sequence[Queued]) -> None:
+        """What waits to be heard, shown above the input."""
+        self._scene.queued = (*queued,)
+        self.refresh()
+
+    def fill(self, text: str) -> None:
+        """Put a text into the input, to be edited and sent."""
+        if self._drawing is not None:
+            self._drawing.fill(text)
+        else:
+            self._scene.filled = text
+
+    async def choose(self, question: RenderableType, choices: Sequence[Choice]) -> str:
+        """Commit the question and wait for one of the choices: by its key, or arrows and Enter.
+
+        Esc and Ctrl+C take the last choice. What was typed before stays in the input.
+
+        Raises:
+            EOFError: the terminal was closed or stopped, or Ctrl+D pressed.
+        """
+        return await (await self._drawn()).choose(lambda: self.commit(question), choices)
+
+    async def enter(self, label: str, text: str = "", *, is_long: bool = False) -> str | None:
+        """A text from the person; `None` on Esc, and if the terminal is closed."""
+        try:
+            return await (await self._drawn()).enter(label, text, is_long=is_long)
+        except EOFError:
+            return None
+
+    async def pick(self, title: str, search: Callable[[str], Sequence[Row]]) -> str | None:
+        """One row of a list; `search` is called in a thread, not for each key of a fast typist.
+
+        `None` on Esc, and if the terminal is closed. What `search` raises is raised here.
+        """
+        try:
+            return await (await self._drawn()).pick(title, search)
+        except EOFError:
+            return None
+
+    async def away(self, work: Callable[[], T]) -> T:
+        """Run something in a thread, with screen, keyboard and the terminal's usual modes."""
+        return await (await self._drawn()).away(work)
+
+    async def _drawn(self) -> Drawing:
+        await self._until_running().wait()
+        if self._drawing is None:
+            raise EOFError
+        return self._drawing
+
+    def _until_running(self) -> asyncio.Event:
+        import asyncio
+
+        if self._running is None:
+            self._running = asyncio.Event()
+        return self._running

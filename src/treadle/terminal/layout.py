@@ -1,0 +1,191 @@
+"""Where things stand: what is live, what is queued, the input or a dialog, a list, the status."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from prompt_toolkit.data_structures import Size
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.layout.containers import ConditionalContainer, HSplit, Window
+from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
+from prompt_toolkit.layout.dimension import Dimension
+from prompt_toolkit.layout.layout import Layout
+
+from treadle.terminal.canvas import Canvas
+from treadle.terminal.choices import Choosing
+from treadle.terminal.dialogs import Entering, Picking, one_line
+from treadle.terminal.early_prompt import PROMPT
+from treadle.terminal.ports import Queued, StyledLine
+from treadle.terminal.status import status_line
+from treadle.terminal.styles import prompt_style
+
+QUEUE_LINES_MAX: Final = 3
+MENU_LINES_MAX: Final = 6
+LIST_LINES_MAX: Final = 10
+AIRY_ROWS_MIN: Final = 10
+"""Screens with so many rows have an empty line above the input."""
+
+INPUT_LINES_MAX: Final = 12
+"""A longer text scrolls within so many lines."""
+
+
+class _Strip:
+    """A few lines that were made for this drawing."""
+
+    def __init__(self) -> None:
+        self.lines: Sequence[StyledLine] = ()
+        self.window = Window(
+            FormattedTextControl(self._text, focusable=True, show_cursor=False),
+            height=lambda: Dimension.exact(len(self.lines)),
+        )
+
+    @property
+    def height(self) -> int:
+        return len(self.lines)
+
+    def _text(self) -> StyleAndTextTuples:
+        text: StyleAndTextTuples = []
+        for number, line in enumerate(self.lines):
+            if number:
+                text.append(("", "\n"))
+            text += [(prompt_style(style), piece) for style, piece in line]
+        return text
+
+
+class Stage:
+    """The layout; `fit` makes its lines before each drawing, so that they fill the height."""
+
+    def __init__(self, canvas: Canvas) -> None:
+        self._canvas = canvas
+        self._live, self._queue, self._title = _Strip(), _Strip(), _Strip()
+        self._list, self._status = _Strip(), _Strip()
+        self._input_height = 1
+        self._input = Window(
+            BufferControl(canvas.buffer),
+            height=lambda: Dimension.exact(self._input_height),
+            get_line_prefix=_prefix,
+            wrap_lines=True,
+        )
+        self._answer = Window(
+            BufferControl(canvas.answer),
+            height=lambda: Dimension.exact(self._input_height),
+            get_line_prefix=_prefix,
+            wrap_lines=True,
+        )
+        self.layout = Layout(
+            HSplit(
+                [
+                    self._live.window,
+                    self._queue.window,
+                    self._title.window,
+                    ConditionalContainer(self._input, Condition(lambda: canvas.dialog is None)),
+                    ConditionalContainer(
+                        self._answer,
+                        Condition(lambda: isinstance(canvas.dialog, Entering | Picking)),
+                    ),
+                    self._list.window,
+                    self._status.window,
+                ]
+            ),
+            focused_element=self._input,
+        )
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the view had something to draw."""
+        return self._live.height > 0
+
+    def focus(self) -> None:
+        """Keys go to what is shown."""
+        dialog = self._canvas.dialog
+        if dialog is None:
+            self.layout.focus(self._input)
+        elif isinstance(dialog, Choosing):
+            self.layout.focus(self._list.window)
+        else:
+            self.layout.focus(self._answer)
+
+    def fit(self, size: Size) -> int:
+        """Make all lines anew for a screen of this size; the rows that they take.
+
+        Input and choices come first, then the rest as far as there is room, what is live last.
+        """
+        room = size.rows
+        room -= self._fit_input(size, room)
+        self._list.lines = self._list_lines(room, size.columns)
+        room -= self._list.height
+        self._title.lines = self._title_lines()[:room]
+        room -= self._title.height
+        hint = self._canvas.hint or self._question_hint
+        facts = self._canvas.scene.facts
+        status = [("warn", hint)] if hint else status_line(facts, size.columns)
+        self._status.lines = [status][: min(room, 1)]
+        room -= self._status.height
+        air: list[StyledLine] = [[("", "")]] * (size.rows >= AIRY_ROWS_MIN)
+        self._queue.lines = [*air, *_queue_lines(self._canvas.scene.queued)][:room]
+        room -= self._queue.height
+        view = self._canvas.scene.view
+        live = [] if view is None else [*view.live(size.columns)]
+        self._live.lines = live[-room:] if room > 0 else []
+        return size.rows - room + self._live.height
+
+    def _fit_input(self, size: Size, room: int) -> int:
+        if isinstance(self._canvas.dialog, Choosing):
+            return 0
+        control = (self._input if self._canvas.dialog is None else self._answer).content
+        most = max(1, min(INPUT_LINES_MAX, room // 2))
+        wanted = control.preferred_height(size.columns, most, True, _prefix)
+        self._input_height = max(1, min(wanted or 1, most))
+        return self._input_height
+
+    def _list_lines(self, room: int, width: int) -> Sequence[StyledLine]:
+        dialog, menu = self._canvas.dialog, self._canvas.menu
+        if isinstance(dialog, Choosing):
+            return dialog.lines(width, room)
+        if isinstance(dialog, Picking):
+            return dialog.lines(max(1, min(LIST_LINES_MAX, room - 1)), width)[:room]
+        if menu is not None:
+            return menu.lines(max(1, min(MENU_LINES_MAX, room - 1)))[:room]
+        return []
+
+    @property
+    def _question_hint(self) -> str:
+        dialog = self._canvas.dialog
+        return dialog.hint if isinstance(dialog, Choosing) else ""
+
+    def _title_lines(self) -> list[StyledLine]:
+        dialog = self._canvas.dialog
+        if isinstance(dialog, Entering):
+            return [[("bold", one_line(dialog.label))]]
+        if isinstance(dialog, Picking):
+            return [[("bold", one_line(dialog.title))]]
+        if dialog is not None and (draft := self._canvas.buffer.text):
+            return [[("dim", f"{PROMPT}{one_line(draft)}")]]
+        return []
+
+
+def _queue_lines(queued: Sequence[Queued]) -> list[StyledLine]:
+    """The next ones, and how many more there are."""
+    lines: list[StyledLine] = [
+        [
+            ("accent" if waiting.is_sent else "dim", "» "),
+            ("" if waiting.is_sent else "dim", one_line(waiting.text)),
+            ("dim", _when(waiting)),
+        ]
+        for waiting in queued[:QUEUE_LINES_MAX]
+    ]
+    if more := len(queued) - QUEUE_LINES_MAX:
+        lines += [[("dim", f"  and {more} more")]] * (more > 0)
+    return lines
+
+
+def _when(waiting: Queued) -> str:
+    if not waiting.is_sent:
+        return "  (not sent yet)"
+    return "" if waiting.steers else "  (after this turn)"
+
+
+def _prefix(line: int, wraps: int) -> StyleAndTextTuples:
+    return [("", PROMPT if line == wraps == 0 else " " * len(PROMPT))]

@@ -1,0 +1,74 @@
+"""Changes the approval mode of a chat, at once, also in the middle of a turn."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, cast
+
+from treadle.app.sessions.limits import MODES
+from treadle.terminal.notices import words
+from treadle.terminal.ports import Choice, Terminal
+
+if TYPE_CHECKING:
+    from treadle.config.settings import ApprovalMode
+    from treadle.terminal.approvals import Approvals
+    from treadle.terminal.sessions import Sessions
+
+_AUTO: Final = "auto"
+
+
+class Modes:
+    """The approval modes, of which `auto` is only for who has said yes to it once.
+
+    Args:
+        sessions: whose mode it is.
+        terminal: where a person is asked.
+        approvals: what is being asked already.
+        changed: takes the name of the mode that holds now.
+        may_auto: whether the person has chosen `auto` to begin with.
+    """
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        terminal: Terminal,
+        approvals: Approvals,
+        changed: Callable[[str], None],
+        *,
+        may_auto: bool,
+    ) -> None:
+        self._sessions = sessions
+        self._terminal = terminal
+        self._approvals = approvals
+        self._changed = changed
+        self._may_auto = may_auto
+        self._choosing = asyncio.Lock()
+
+    async def cycle(self) -> None:
+        """The next one. While a call is asked about, `auto` is passed by unless it was chosen."""
+        async with self._choosing:
+            await self._sessions.known()
+            place = MODES.index(self._sessions.mode) if self._sessions.mode in MODES else -1
+            wanted = MODES[(place + 1) % len(MODES)]
+            if wanted == _AUTO and not self._may_auto and self._approvals.is_asking:
+                return  # and not on to plan, which would refuse the call
+            if not await self.choose(wanted):
+                await self.choose(MODES[0])
+
+    async def choose(self, mode: str) -> bool:
+        """Have this one of `MODES`; false if the person thinks better of it.
+
+        Raises:
+            EOFError: nobody is there any more.
+            NotConfiguredError: as `Sessions.choose`.
+        """
+        if mode == _AUTO and not self._may_auto:
+            question = "In mode auto the agent changes files, runs commands, unasked."
+            choices = [Choice("y", "yes, from now on"), Choice("n", "no")]
+            if await self._terminal.choose(words(question, "warn"), choices) != "y":
+                return False
+            self._may_auto = True
+        await self._sessions.choose(mode=cast("ApprovalMode", mode))
+        self._changed(mode)
+        return True

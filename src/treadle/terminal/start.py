@@ -1,0 +1,226 @@
+"""`treadle` in a terminal: the chat from its first drawing to its last words.
+
+The input is on the screen before anything heavy is imported: models, store and index are found
+beside that. What must be known before, whether a model is configured at all, is asked of the
+settings alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import time
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from treadle import exit_codes
+from treadle.errors import UsageError
+from treadle.terminal.chat import Chat
+from treadle.terminal.commands import all_commands
+from treadle.terminal.sessions import ChatOptions
+from treadle.terminal.thread_view import show_thread, tell_header
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from treadle.config.load import Loaded
+
+
+def run_chat(options: ChatOptions) -> int:
+    """Talk with an agent until the person leaves; the exit code.
+
+    Raises:
+        NotConfiguredError: no model was chosen, or it has no key; nothing was drawn.
+        UsageError: the folder is none, or there is no such thread.
+        StoreError: the thread cannot be read.
+    """
+    if options.latest and options.thread is not None:
+        raise UsageError("-c and -r name two threads", hint="give one of them")
+    is_named = options.latest or bool(options.thread)
+    if options.fork and not is_named:
+        raise UsageError("--fork needs a thread to go on from", hint="name one with -r ID, or -c")
+    if not is_named:
+        check_configured(options)
+    try:
+        return asyncio.run(_run(options, is_named=is_named))
+    finally:  # all is settled: Ctrl+C ends what is left, without telling where it was
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def check_configured(options: ChatOptions) -> None:
+    """See that a new thread would have a model with a key, from the settings alone.
+
+    Raises:
+        NotConfiguredError: it would not.
+        UsageError: the folder is none, or there is no such model.
+    """
+    from treadle.config.keys import find_key, key_needed, no_key_error
+    from treadle.config.load import load_settings
+    from treadle.core.config import choose_model
+
+    folder = _folder(options)
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is no folder", hint="-C takes the folder the agent works in")
+    loaded: Loaded = load_settings(folder, os.environ)
+    wanted = options.model or choose_model(loaded.settings.models)
+    if not wanted:
+        if loaded.catalog.first_with_key(os.environ) is None:
+            raise no_key_error(loaded.catalog, os.environ)
+        return
+    if wanted.partition(":")[0] in ("scripted", "recorded"):
+        return
+    provider = loaded.catalog.resolve(wanted).provider
+    entry = loaded.catalog.providers[provider]
+    # A command that gives the key may ask for a password: it is run once, later.
+    has_command = bool(entry.key_command)
+    if entry.needs_key and not has_command and find_key(entry, os.environ) is None:
+        raise key_needed(provider, entry)
+
+
+async def _run(options: ChatOptions, *, is_named: bool) -> int:
+    chat = Chat(options)
+    early = _listen_early()
+    if is_named:  # that there is no such thread is told before anything is drawn
+        await chat.sessions.prepare(options.thread or None, latest=options.latest)
+    # Here, so that the tests of what a start costs can tell who imports what.
+    from treadle.store.paths import Places
+    from treadle.terminal.terminal import make_terminal
+
+    terminal = make_terminal(
+        folder=_folder(options),
+        history=Places.find().state / "chat-history",
+        is_plain=options.plain,
+    )
+    from treadle.terminal.view import ChatView
+
+    view = ChatView(
+        terminal, now=time.monotonic, folder=_folder(options), whole=chat.sessions.whole_output
+    )
+    chat.attach(terminal, view)
+    terminal.view = chat.view
+    chat.commands = terminal.commands = all_commands(chat)
+    _listen(chat, early)
+    logging.getLogger("treadle").addHandler(_Log(chat))
+    try:
+        await chat.run(lambda: _begin(chat, is_named=is_named))
+    except OSError:
+        if not chat.code:  # else the terminal is gone, as it was told
+            raise
+    _last_words(chat)
+    return chat.code
+
+
+def _folder(options: ChatOptions) -> Path:
+    return Path(options.cwd or ".").expanduser().resolve()
+
+
+class _Log(logging.Handler):
+    """Warnings of any part of the program become lines of the chat, not scribbles across it."""
+
+    def __init__(self, chat: Chat) -> None:
+        super().__init__(logging.WARNING)
+        self._chat = chat
+        self._loop = asyncio.get_running_loop()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Tell it, from whatever thread."""
+        with suppress(RuntimeError):  # the chat is over
+            self._loop.call_soon_threadsafe(self._chat.tell, record.getMessage(), "warn")
+
+
+_ENDING: Final = {
+    signal.SIGTERM: exit_codes.TERMINATED,
+    signal.SIGHUP: exit_codes.HANGUP,
+    signal.SIGQUIT: exit_codes.QUIT,
+}
+
+
+def _listen_early() -> list[int]:
+    """Remember what is signalled before there is a chat to tell, as exit codes.
+
+    From here on no signal ends the process with the terminal as a drawing needs it.
+    """
+    loop, early = asyncio.get_running_loop(), list[int]()
+    for number, code in {**_ENDING, signal.SIGINT: exit_codes.INTERRUPTED}.items():
+        loop.add_signal_handler(number, early.append, code)
+    return early
+
+
+def _listen(chat: Chat, early: Sequence[int]) -> None:
+    """A closed window or an order to end settles the thread, so that it can be gone on with."""
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGINT, chat.signalled)
+    for number, code in _ENDING.items():
+        loop.add_signal_handler(number, chat.end, code)
+    if early:
+        chat.end(early[0])
+
+
+async def _begin(chat: Chat, *, is_named: bool) -> None:
+    """What is done beside the first drawing."""
+    options = chat.options
+    if options.thread == "":
+        await chat.switching(_pick(chat))
+        return
+    if not is_named:
+        await chat.sessions.prepare()
+        await _tell_beginning(chat)
+        return
+    if options.fork:
+        assert chat.sessions.thread_id is not None
+        await chat.fork(chat.sessions.thread_id)
+    await show_thread(chat)
+    await chat.resume()
+
+
+async def _pick(chat: Chat) -> None:
+    """Go on with a thread that is picked, else with a new one."""
+    from treadle.terminal.commands.threads import resume
+
+    await chat.sessions.prepare()
+    await resume(chat, "")
+    if chat.sessions.thread_id is None:
+        await _tell_beginning(chat)
+
+
+async def _tell_beginning(chat: Chat) -> None:
+    """Where the thread will be that begins with the first prompt, and what else is to be done."""
+    tell_header(chat)
+    await _tell_pending(chat)
+
+
+async def _tell_pending(chat: Chat) -> None:
+    """What is not done in this folder, each with what goes on with it."""
+    setup = chat.sessions.setup
+    assert setup is not None
+    if not (Path(setup.store.places.data) / "threads").is_dir():
+        return
+    from treadle.app.threads.unfinished_threads import describe_pending
+
+    lines: Sequence[str] = await asyncio.to_thread(
+        describe_pending, setup.store, setup.folder, "/resume", partial(click.echo, err=True)
+    )
+    if lines:
+        chat.terminal.commit(*lines)
+
+
+def _last_words(chat: Chat) -> None:
+    """What it has cost, and how to go on; nothing if no thread was begun."""
+    thread_id = chat.sessions.thread_id
+    if thread_id is None or getattr(chat.terminal, "is_unread", False):
+        return
+    with suppress(OSError):  # the terminal may be gone
+        usage = chat.sessions.usage
+        if usage is not None:
+            from treadle.models.prices.usage_text import describe_usage
+
+            click.echo(describe_usage(usage))
+        click.echo(f"to go on: treadle -r {thread_id}")
+        sys.stdout.flush()

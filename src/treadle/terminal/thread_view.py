@@ -1,0 +1,25 @@
+"""Shows the thread at hand, and where it stands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from treadle.terminal.chat import Chat
+
+
+async def show_thread(chat: Chat) -> None:
+    """Open the thread at hand, and show what was said in it."""
+    session = await chat.open()
+    tell_header(chat)
+    if session is not None:
+        chat.terminal.commit(*chat.view.history_blocks(session.conversation, session.thread_id))
+
+
+def tell_header(chat: Chat) -> None:
+    """Which thread this is, where, and how the agent works in it."""
+    sessions = chat.sessions
+    thread = sessions.thread_id or "a new thread"
+    parts = [sessions.model, sessions.mode and f"mode {sessions.mode}", sessions.sandbox]
+    chat.terminal.commit(f"{thread} in {sessions.folder}", ", ".join(filter(None, parts)))
+    chat.show_facts()

@@ -1,0 +1,371 @@
+"""The drawing and the keyboard of a drawn terminal, on prompt_toolkit; loaded when it runs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final, TypeVar
+
+from prompt_toolkit.application import Application
+from prompt_toolkit.application.run_in_terminal import in_terminal
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.data_structures import Size
+from prompt_toolkit.input.vt100 import Vt100Input
+from prompt_toolkit.key_binding.key_processor import KeyPress
+from prompt_toolkit.output.color_depth import ColorDepth
+
+from treadle.terminal.choices import ALONE_S, Choosing
+from treadle.terminal.dialogs import Dialog, Entering, Menu, Picking
+from treadle.terminal.early_prompt import width_of_screen
+from treadle.terminal.held_output import HeldOutput
+from treadle.terminal.history import History
+from treadle.terminal.key_actions import Hands, KeptHistory, bindings
+from treadle.terminal.keys import SIGNAL_S
+from treadle.terminal.layout import Stage
+from treadle.terminal.ports import Choice, Keys, Row
+from treadle.terminal.screen_state import Scene
+
+T = TypeVar("T")
+
+FRAME_S: Final = 1 / 30
+SPIN_S: Final = 0.1
+"""While something is live it is drawn so often, for what turns and counts in it."""
+
+SEARCH_PAUSE_S: Final = 0.05
+"""A list is searched when nobody has typed for so long."""
+
+ESC_S: Final = 0.05
+"""How long the rest of a key's sequence may take behind its Esc; over a slow line it comes in one
+piece too."""
+
+
+class Drawing:
+    """One run of a drawn terminal."""
+
+    def __init__(self, scene: Scene, keys: Keys, *, folder: Path, history: Path) -> None:
+        self.scene = scene
+        self.keys = keys
+        self.dialog: Dialog | None = None
+        self.menu: Menu | None = None
+        self.hint = ""
+        self.is_away = False
+        self.is_unread = False
+        """Whether the terminal took nothing any more when the drawing ended."""
+        self.buffer = Buffer(
+            multiline=True, history=KeptHistory(History(history), lambda: scene.keeps_history)
+        )
+        self.answer = Buffer(multiline=True, on_text_changed=lambda _: self._search_soon())
+        self._pressed_at = -1e9
+        self._output = HeldOutput(
+            sys.stdout,
+            _size,
+            term=None,
+            default_color_depth=ColorDepth.from_env(),  # NO_COLOR
+            enable_bell=False,
+            enable_cpr=False,
+        )
+        self._stage = Stage(self)
+        self.hands = Hands(self, folder)
+        self.app: Application[None] = Application(
+            layout=self._stage.layout,
+            key_bindings=bindings(self, self.hands),
+            input=Vt100Input(sys.stdin),
+            output=self._output,
+            include_default_pygments_style=False,
+            enable_page_navigation_bindings=False,
+            erase_when_done=True,
+            before_render=lambda _: self._before_drawing(),
+            after_render=lambda _: self._after_drawing(),
+            terminal_size_polling_interval=None,
+        )
+        self.app.ttimeoutlen = ESC_S
+        self.app.timeoutlen = ESC_S
+        self.app.key_processor.before_key_press += lambda _: self._count_press()
+        self._turn = asyncio.Lock()
+        self._unprinted: list[str] = []
+        self._drawn_at = 0.0
+        self._back_at = -1e9
+        self._due: asyncio.TimerHandle | None = None
+        self._spin: asyncio.TimerHandle | None = None
+        self._searching: asyncio.Task[None] | None = None
+        self._opening: asyncio.TimerHandle | None = None
+        self._settling: asyncio.TimerHandle | None = None
+        self._flushing: asyncio.TimerHandle | None = None
+
+    async def run(self, clear: Callable[[], None]) -> None:
+        """Draw and listen until `stop`; `clear` takes away what was drawn before."""
+        if self.scene.filled:
+            self.fill(self.scene.filled)
+        loop = asyncio.get_running_loop()
+        with contextlib.suppress(ValueError, RuntimeError):  # not in the main thread
+            loop.add_signal_handler(signal.SIGINT, self._interrupted_from_outside)
+        try:
+            await self.app.run_async(clear, set_exception_handler=False, handle_sigint=False)
+        except EOFError:
+            self.keys.leave()
+        finally:
+            with contextlib.suppress(ValueError, RuntimeError):
+                loop.remove_signal_handler(signal.SIGINT)
+            self._end()
+
+    def stop(self) -> None:
+        """End `run`."""
+        if self.app.is_running and not self.app.is_done:
+            self._output.release()
+            self.app.exit()
+
+    def _end(self) -> None:
+        for timer in (self._due, self._spin, self._opening, self._settling, self._flushing):
+            if timer is not None:
+                timer.cancel()
+        if self.dialog is not None and not self.dialog.answer.done():
+            self.dialog.answer.set_exception(EOFError())
+        with contextlib.suppress(OSError):
+            self._output.release()
+            self._output.write_raw("".join(self._unprinted))
+            self._output.reset_attributes()
+            self._output.show_cursor()
+            self._output.flush()
+            self.is_unread = not self._output.drain()
+
+    # drawing
+
+    def write(self, text: str) -> None:
+        """Print above the input, at the next drawing and together with it."""
+        if self.is_away or not self.app.is_running or self._output.is_behind:
+            self._unprinted.append(text)
+            return
+        self._output.hold()
+        self.app.renderer.erase()
+        self._output.write_raw(text)
+        self.app.invalidate()
+
+    async def write_unasked(self, text: str) -> None:
+        """Print when nothing is asked, so that a question stays where it was read."""
+        async with self._turn:
+            self.write(text)
+
+    def redraw(self) -> None:
+        """Draw now, or rather when the loop comes to it."""
+        self.app.invalidate()
+
+    def redraw_soon(self) -> None:
+        """Draw, but not more often than eyes can follow."""
+        if self._due is None:
+            wait = max(0.0, self._drawn_at + FRAME_S - time.monotonic())
+            self._due = asyncio.get_running_loop().call_later(wait, self._redraw_if_read)
+
+    def _redraw_if_read(self) -> None:
+        """Draw, unless the terminal has not taken what was drawn before: then later."""
+        if self._output.is_behind:
+            self._due = asyncio.get_running_loop().call_later(SPIN_S, self._redraw_if_read)
+        else:
+            self.app.invalidate()
+
+    def _before_drawing(self) -> None:
+        if self._unprinted and not self.is_away and not self._output.is_behind:
+            self._output.hold()
+            self.app.renderer.erase()
+            self._output.write_raw("".join(self._unprinted))
+            self._unprinted.clear()
+        height = self._stage.fit(self._output.get_size())
+        last = self.app.renderer.last_rendered_screen
+        if last is not None and last.height > height:  # else it would stay as high as it was
+            self._output.hold()
+            self.app.renderer.erase()
+
+    def _after_drawing(self) -> None:
+        self._output.release()
+        self._drawn_at = time.monotonic()
+        for timer in (self._due, self._spin):
+            if timer is not None:
+                timer.cancel()
+        self._due = self._spin = None
+        if isinstance(self.dialog, Choosing) and self.dialog.shown(self._drawn_at):
+            self._open_in_time()
+        if self._stage.is_live and not self.app.is_done:
+            self._spin = asyncio.get_running_loop().call_later(SPIN_S, self._redraw_if_read)
+
+    # the input
+
+    def fill(self, text: str) -> None:
+        """Put a text into the input, before what stands there."""
+        self.hands.replace("\n".join(filter(None, [text, self.buffer.text])))
+        self.redraw()
+
+    def _count_press(self) -> None:
+        self._pressed_at = time.monotonic()
+
+    def _interrupted_from_outside(self) -> None:
+        if not self.is_away and time.monotonic() - self._back_at > SIGNAL_S:
+            self.hands.clear()
+
+    # dialogs
+
+    async def choose(self, ask: Callable[[], None], choices: Sequence[Choice]) -> str:
+        """Wait for a choice, when `ask` has shown the question."""
+        async with self._turn:
+            self._take_what_was_typed()
+            ask()
+            answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+            with self._showing(Choosing(choices, answer, has_draft=bool(self.buffer.text))):
+                return await answer
+
+    def _open_in_time(self) -> None:
+        """Take keys for the question when it is time, not those that came before, read or not."""
+        if self._opening is not None:
+            self._opening.cancel()
+            self._opening = None
+        self._take_what_was_typed()
+        dialog = self.dialog
+        if not isinstance(dialog, Choosing) or dialog.is_open:
+            return
+        if self._unprinted or not self._output.is_written:  # it is not on the screen yet
+            dialog.shut()
+            dialog.shown(time.monotonic())
+            self.redraw_soon()
+        if (wait := dialog.wait_s(self._pressed_at, time.monotonic())) > 0:
+            self._opening = asyncio.get_running_loop().call_later(wait, self._open_in_time)
+        else:
+            dialog.is_open = True
+            self.redraw()
+
+    def press(self, key: str) -> None:
+        """A key for the question that is asked."""
+        dialog = self.dialog
+        assert isinstance(dialog, Choosing), "a key for no question"
+        if self._settling is not None:
+            self._settling.cancel()
+            self._settling = None
+        dialog.press(key, time.monotonic())
+        if dialog.pending is not None:
+            loop = asyncio.get_running_loop()
+            self._settling = loop.call_later(ALONE_S, self._settle, dialog)
+
+    def _settle(self, dialog: Choosing) -> None:
+        """Take the answer, unless a key behind it has not been read yet."""
+        pressed_at = self._pressed_at
+        self._take_what_was_typed()
+        if self._pressed_at == pressed_at and dialog.pending is not None:
+            dialog.settle(dialog.choices[dialog.pending].key)
+
+    async def enter(self, label: str, text: str, *, is_long: bool) -> str | None:
+        """Wait for a text."""
+        async with self._turn:
+            answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+            self.answer.text = text
+            self.answer.cursor_position = len(text)
+            with self._showing(Entering(label, answer, is_long=is_long)):
+                return await answer
+
+    async def pick(self, title: str, search: Callable[[str], Sequence[Row]]) -> str | None:
+        """Wait for a row."""
+        async with self._turn:
+            answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+            self.answer.text = ""
+            with self._showing(Picking(title, search, answer)):
+                self._search_soon()
+                try:
+                    return await answer
+                finally:
+                    if self._searching is not None:
+                        self._searching.cancel()
+
+    def _take_what_was_typed(self) -> None:
+        """Keys that the terminal has, but we have not read, were not meant for the question."""
+        if self.is_away:
+            return
+        self._take(self.app.input.read_keys())
+        if self._flushing is not None:
+            self._flushing.cancel()
+        self._flushing = asyncio.get_running_loop().call_later(ESC_S, self._flush)
+
+    def _flush(self) -> None:
+        """An Esc was a key by itself if nothing has followed; who reads keys has to see to it."""
+        if self.app.is_running and not self.is_away:
+            self._take(self.app.input.flush_keys())
+
+    def _take(self, keys: list[KeyPress]) -> None:
+        self.app.key_processor.feed_multiple(keys)
+        self.app.key_processor.process_keys()
+
+    @contextlib.contextmanager
+    def _showing(self, dialog: Dialog) -> Iterator[None]:
+        if self.app.is_done:
+            raise EOFError
+        self.dialog, self.menu = dialog, None
+        self._stage.focus()
+        self.redraw()
+        try:
+            yield
+        finally:
+            self.dialog = None
+            if not self.app.is_done:
+                self._stage.focus()
+                self.redraw()
+
+    def _search_soon(self) -> None:
+        if isinstance(self.dialog, Picking):
+            if self._searching is not None:
+                self._searching.cancel()
+            self.dialog.is_searching = True
+            self._searching = asyncio.ensure_future(self._search(self.dialog))
+
+    async def _search(self, picking: Picking) -> None:
+        text = self.answer.text
+        if text:
+            await asyncio.sleep(SEARCH_PAUSE_S)
+        try:
+            picking.found(await asyncio.to_thread(picking.search, text))
+        except Exception as error:  # noqa: BLE001 - raised where the list was asked for
+            if not picking.answer.done():
+                picking.answer.set_exception(error)
+        self.redraw()
+
+    # others on the screen
+
+    async def away(self, work: Callable[[], T]) -> T:
+        """Give screen and keyboard to something else, and take them back whatever it does."""
+        self._output.release()
+        async with in_terminal():
+            self.is_away = True
+            await asyncio.to_thread(self._output.drain)
+            try:
+                return await asyncio.to_thread(work)
+            finally:
+                self.is_away = False
+                self._shut()
+                self._back_at = time.monotonic()
+                self._output.reset_attributes()
+                self._output.show_cursor()
+                self._output.flush()
+
+    def suspend(self) -> None:
+        """Stop, until the shell goes on with us."""
+
+        async def stop() -> None:
+            async with in_terminal():
+                self._output.drain()
+                os.kill(0, signal.SIGTSTP)
+                self._shut()
+
+        self.app.create_background_task(stop())
+
+    def _shut(self) -> None:
+        """What was typed while the question was away does not answer it."""
+        if isinstance(self.dialog, Choosing):
+            self.dialog.shut()
+
+
+def _size() -> Size:
+    with contextlib.suppress(OSError, ValueError):
+        found = os.get_terminal_size(sys.stdout.fileno())
+        if found.columns and found.lines:
+            return Size(rows=found.lines, columns=found.columns)
+    return Size(rows=24, columns=width_of_screen())

@@ -1,0 +1,321 @@
+"""What was typed and not done yet, in its order, and the turns that come of it.
+
+There is one order for prompts and for commands that wait. While a turn runs, the prompts at its
+head are given to the session, which has them on disk; the first command ends that, so that a prompt
+behind `/new` is said in the new thread. What was interrupted begins nothing by itself: what waits
+goes on waiting until another prompt is sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import Struct
+
+from treadle.errors import AgentError, StoreError
+from treadle.terminal.ports import Queued
+
+if TYPE_CHECKING:
+    from treadle.errors import TreadleError
+    from treadle.outputs import Output, TurnFinished
+    from treadle.runtime.session import Session
+    from treadle.terminal.ports import Terminal
+    from treadle.terminal.sessions import Sessions
+    from treadle.terminal.view import ChatView
+
+
+class Typed(Struct, frozen=True):
+    """A prompt, or a command with the `work` that it is; `dropped` hears that it is taken back."""
+
+    text: str
+    steers: bool = False
+    work: Callable[[], Coroutine[Any, Any, None]] | None = None
+    dropped: Callable[[], None] = lambda: None
+
+
+class Host(Protocol):
+    """What turns ask of their chat, see `chat.Chat`."""
+
+    terminal: Terminal
+    view: ChatView
+    sessions: Sessions
+    is_leaving: bool
+
+    @property
+    def is_at_work(self) -> bool: ...  # noqa: D102
+
+    @property
+    def folder(self) -> str: ...  # noqa: D102
+
+    def begin(self, work: Coroutine[Any, Any, None]) -> None: ...  # noqa: D102
+
+    async def guarded(  # noqa: D102
+        self, work: Awaitable[None], *, is_aside: bool = False
+    ) -> None: ...
+
+    def interrupt(self) -> bool: ...  # noqa: D102
+
+    async def open(self) -> Session | None: ...  # noqa: D102
+
+    def tell(self, text: str, style: str = "dim") -> None: ...  # noqa: D102
+
+    def fail(self, error: TreadleError) -> None: ...  # noqa: D102
+
+
+class Turns:
+    """The order of what waits, for one chat.
+
+    `is_at_turn` tells whether the session is at work; what is else at work can only be cancelled.
+    """
+
+    def __init__(self, chat: Host) -> None:
+        self._chat = chat
+        self._waiting: list[Typed] = []
+        self._in_hand: Typed | None = None
+        """The prompt that is to begin a turn, and is not on disk."""
+        self._fed: Typed | None = None
+        """The prompt that a hook hears while a turn runs."""
+        self._feeding: asyncio.Task[None] | None = None
+        self._is_held = False
+        self._is_hold_told = False
+        self._shown: list[tuple[str, str, int]] = []
+        """Commands of the person, with output and exit code, from before there was a thread."""
+        self.is_at_turn = False
+
+    # ---- what waits ----------------------------------------------------------------------------
+
+    def prompt(self, text: str, *, steers: bool) -> None:
+        """Say it when its turn comes, or at once."""
+        self._is_held = False
+        # One that does not come into the turn that is running now steers none.
+        steers = steers and self.is_at_turn and not any(one.work for one in self._waiting)
+        self._waiting.append(Typed(text, steers))
+        self._feed()
+        self.go_on()
+        self.show()
+
+    def command(self, typed: Typed) -> None:
+        """Run it when its turn comes; at once if nothing is at work."""
+        assert typed.work is not None
+        if not self._chat.is_at_work:
+            self._chat.begin(typed.work())
+        else:
+            self._waiting.append(typed)
+        self.show()
+
+    def take_back(self) -> None:
+        """The newest goes back into the input. What a hook hears is not said then."""
+        chat = self._chat
+        session = chat.sessions.session
+        if self._waiting:
+            typed = self._waiting.pop()
+            typed.dropped()
+            chat.terminal.fill(typed.text)
+        elif self._feeding is not None:
+            self._feeding.cancel()
+        elif self._in_hand is not None and not self.is_at_turn:
+            chat.interrupt()
+        elif session is not None:
+            try:
+                text = session.take_back()
+            except StoreError as error:
+                chat.fail(error)
+                return
+            if text is not None:
+                chat.terminal.fill(text)
+        self.show()
+
+    def show(self) -> None:
+        """Show what waits: what the session has, and what it has not."""
+        chat = self._chat
+        session = chat.sessions.session
+        kept = () if session is None else session.queued
+        # A plain terminal has said it when it was typed; it is told of what has to wait alone.
+        in_hand = None if chat.terminal.is_plain else self._in_hand
+        ours = [typed for typed in (in_hand, self._fed, *self._waiting) if typed is not None]
+        chat.terminal.show_queue(
+            [
+                *(Queued(*one) for one in kept),
+                *(Queued(one.text, one.steers, is_sent=one.work is not None) for one in ours),
+            ]
+        )
+
+    def hold(self) -> None:
+        """Something was interrupted, or failed: nothing begins by itself."""
+        self._is_held, self._is_hold_told = True, False
+
+    def go_on(self) -> None:
+        """Begin what comes next, unless something is at work or it is held."""
+        chat = self._chat
+        if chat.is_at_work or chat.is_leaving:
+            return
+        session = chat.sessions.session
+        has_kept = session is not None and bool(session.queued)
+        if self._is_held:
+            if (self._waiting or has_kept) and not self._is_hold_told:
+                self._is_hold_told = True
+                chat.tell("what is queued waits for your next prompt; Up takes it back", "warn")
+            return
+        if has_kept:
+            chat.begin(self._say())
+        elif self._waiting:
+            first = self._waiting.pop(0)
+            if first.work is not None:
+                chat.begin(first.work())
+                self.show()
+            else:
+                self._in_hand = first
+                chat.begin(self._say())
+
+    # ---- giving it to the session --------------------------------------------------------------
+
+    def _feed(self) -> None:
+        """While the session is at work, have it keep the prompts before the first command."""
+        if not self.is_at_turn or self._feeding is not None or not self._has_prompt:
+            return
+        self._feeding = asyncio.ensure_future(self._chat.guarded(self._keep(), is_aside=True))
+        self._feeding.add_done_callback(self._fed_all)
+
+    @property
+    def _has_prompt(self) -> bool:
+        return bool(self._waiting) and self._waiting[0].work is None
+
+    async def _keep(self) -> None:
+        while self._has_prompt and not self._chat.is_leaving:
+            self._fed = typed = self._waiting.pop(0)
+            self.show()
+            try:
+                session = self._chat.sessions.session
+                setup = self._chat.sessions.setup
+                assert session is not None
+                assert setup is not None
+                session.queue(await setup.hooks.heard(typed.text), steers=typed.steers)
+            except BaseException:
+                self._chat.terminal.fill(typed.text)
+                raise
+            finally:
+                self._fed = None
+                self.show()
+
+    def _fed_all(self, _: asyncio.Task[None]) -> None:
+        self._feeding = None
+        if not self._chat.is_leaving:
+            self._feed()
+
+    async def stop_feeding(self) -> None:
+        """What a hook hears is not said any more."""
+        if self._feeding is not None:
+            self._feeding.cancel()
+            await asyncio.wait({self._feeding})
+
+    # ---- turns ---------------------------------------------------------------------------------
+
+    async def _say(self) -> None:
+        """Turns, until nothing waits that could begin one."""
+        chat = self._chat
+        try:
+            while not chat.is_leaving:
+                session = chat.sessions.session
+                if self._in_hand is not None:
+                    await self._say_what_is_in_hand()
+                elif session is not None and session.queued:
+                    await self.through(session, session.resume())
+                else:
+                    return
+                if self._is_held:
+                    return
+                session = chat.sessions.session
+                if self._has_prompt and not (session is not None and session.queued):
+                    self._in_hand = self._waiting.pop(0)
+        except AgentError:
+            raise  # a hook was against one prompt: the next ones may be said
+        except BaseException:
+            self.hold()
+            raise
+        finally:
+            self._give_back()
+
+    async def _say_what_is_in_hand(self) -> None:
+        assert self._in_hand is not None
+        chat = self._chat
+        session = await chat.open()
+        if session is None:
+            self.hold()
+            self._give_back()
+            return
+        assert chat.sessions.setup is not None
+        while self._shown:
+            session.show_command(*self._shown[0])
+            self._shown.pop(0)
+        text = await chat.sessions.setup.hooks.heard(self._in_hand.text)
+        if session.is_waiting and not session.queued:
+            await self.through(session, session.turn(text))
+            return
+        session.queue(text, steers=False)
+        self._in_hand = None
+        await self.through(session, session.resume())
+
+    async def through(
+        self, session: Session, work: Coroutine[Any, Any, TurnFinished]
+    ) -> TurnFinished:
+        """Have the session work until it rests; hooks hear of that, and what waits goes to it."""
+        from treadle.outputs import TurnOutcome
+
+        chat = self._chat
+        self.is_at_turn = True
+        try:
+            # The prompt that begins the turn is taken before the first thing that is waited for.
+            asyncio.get_running_loop().call_soon(self._feed)
+            finished = await work
+        finally:
+            self.is_at_turn = False
+        chat.view.show(finished)
+        if finished.outcome in (TurnOutcome.INTERRUPTED, TurnOutcome.CANCELLED):
+            self.hold()
+        if finished.outcome is TurnOutcome.INTERRUPTED and not chat.is_leaving:
+            chat.tell("what is open stays open: it is taken up with your next prompt", "warn")
+        if chat.sessions.setup is not None:
+            await chat.sessions.setup.hooks.after_turn(finished)
+        if self._feeding is not None:
+            try:
+                await asyncio.shield(self._feeding)
+            except asyncio.CancelledError:
+                await self.stop_feeding()
+                if (task := asyncio.current_task()) is not None and task.cancelling():
+                    raise
+        return finished
+
+    def heard(self, output: Output) -> None:
+        """What the session tells: the prompt that began the turn is on disk."""
+        from treadle.outputs import TurnStarted
+
+        if isinstance(output, TurnStarted):
+            self._in_hand = None
+
+    def _give_back(self) -> None:
+        """What could not be said stands in the input again."""
+        if self._in_hand is not None:
+            typed, self._in_hand = self._in_hand, None
+            with suppress(OSError):
+                self._chat.terminal.fill(typed.text)
+
+    async def runs(self, command: str) -> str | None:
+        """A command of the person is about to begin: its id, once that is on disk.
+
+        Empty if there is no thread yet; `None` if the thread stays with another process: it must
+        not begin then.
+        """
+        if self._chat.sessions.thread_id is None:
+            return ""
+        session = await self._chat.open()
+        return None if session is None else session.begin_command(command, self._chat.folder)
+
+    async def ran(self, command: str, command_id: str, output: str, exit_code: int) -> None:
+        """It has ended: the agent is shown it with the next prompt."""
+        if self._chat.sessions.thread_id is None:
+            self._shown.append((command, output, exit_code))
+        elif (session := await self._chat.open()) is not None:
+            session.show_command(command, output, exit_code, command_id)

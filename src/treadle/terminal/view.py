@@ -1,0 +1,465 @@
+"""What a chat looks like: finished blocks go to the scrollback, the rest is drawn live.
+
+Rich, the Markdown parser and the highlighter cost a quarter of a second to load: none of them is
+imported before the first block is committed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+
+from treadle import outputs
+from treadle.core.conversation import Conversation
+from treadle.core.messages import NOTE, Message, ToolCall
+from treadle.core.tools import ToolExecutionOutcome
+from treadle.outputs import Output
+from treadle.terminal.calls import (
+    COMMAND_TOOLS,
+    FILE_TOOLS,
+    Running,
+    ended,
+    ended_message,
+    title_of,
+)
+from treadle.terminal.changes import Before, look_before, made, planned, reader_of
+from treadle.terminal.live import (
+    FRAME_S,
+    call_lines,
+    frame,
+    spoken_lines,
+    text_lines,
+    thought_lines,
+)
+from treadle.terminal.markdown import Piece, Splitter
+from treadle.terminal.ports import StyledLine, Terminal
+from treadle.thread.undelivered_input import words_alone
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from treadle.core.approval import Question
+
+LIVE_SIZE: Final = 2000
+"""Characters of what is being written, or thought, that are drawn; at times some more."""
+HISTORY_MESSAGES_MAX: Final = 30
+HISTORY_TEXT_MAX: Final = 20_000
+"""Characters of one earlier answer that are shown again."""
+
+
+class _Last(Struct, frozen=True):
+    """The last output: what Ctrl+O shows."""
+
+    call: ToolCall
+    text: str
+    diff: str | None
+    is_part: bool
+
+
+class ChatView:
+    """Shows what a session tells.
+
+    Args:
+        terminal: where blocks are committed.
+        now: the time in seconds, from any beginning; it never goes back.
+        folder: the workspace, for diffs with line numbers; without it they have none.
+        whole: the whole output of a call whose message has only a part, by the call's id; `None`
+            if it is not here.
+    """
+
+    def __init__(
+        self,
+        terminal: Terminal,
+        *,
+        now: Callable[[], float],
+        folder: Path | None = None,
+        whole: Callable[[str], str | None] = lambda call_id: None,
+    ) -> None:
+        self._terminal = terminal
+        self._now = now
+        self._read = None if folder is None else reader_of(folder)
+        self._whole = whole
+        self._text = Splitter()
+        self._links: dict[str, Any] = {}
+        self._thought = ""
+        self._has_answered = False
+        """Whether text of the answer that is being written, or was last, has been shown."""
+        self._running: dict[str, Running] = {}
+        self._before: dict[str, Before] = {}
+        self._calls: dict[str, ToolCall] = {}
+        """Those of this turn; a call's id may come again in another."""
+        self._asked: dict[str, str | None] = {}
+        """The diffs that were shown with a question, by call."""
+        self._last: _Last | None = None
+        self._is_below_change = False
+        """Whether what was committed last is a call that may have changed files, and ended well."""
+        self._turn_s: float | None = None
+        self._retry_s: float | None = None
+        self._error = ""
+        self._is_asking = False
+        """Whether the turn waits for a person, so that nothing moves."""
+        self._drawing: asyncio.Task[None] | None = None
+
+    # ---- what is committed ---------------------------------------------------------------------
+
+    def show(self, output: Output) -> None:
+        """Take what a session tells, as it happens."""
+        self._is_asking = isinstance(output, outputs.ApprovalRequested)
+        handler = _HANDLERS.get(type(output))
+        if handler is not None:
+            handler(self, output)
+        self._animate()
+        self._terminal.refresh()
+
+    def expand(self) -> RenderableType | None:
+        """All of the last output; `None` if there was none."""
+        from treadle.terminal.blocks.frames import Tight
+        from treadle.terminal.blocks.tools import whole_block
+
+        last = self._last
+        if last is None:
+            return None
+        kept = self._whole(last.call.id) if last.is_part else None
+        text = last.text if kept is None else kept
+        is_part = last.is_part and kept is None
+        return Tight(whole_block(title_of(last.call), text, diff=last.diff, is_part=is_part))
+
+    def planned(self, question: Question) -> str | None:
+        """What a call that needs a yes would change now; `None` if it changes no file."""
+        return planned(question.call, self._read)
+
+    def question_block(
+        self, question: Question, diff: str | None, *, is_whole: bool = False
+    ) -> RenderableType:
+        """A call that needs a yes, with what it was `planned` to change."""
+        from treadle.terminal.blocks.frames import Tight
+        from treadle.terminal.blocks.question import question_block
+
+        plain = self._terminal.is_plain
+        self._asked[question.call.id] = diff
+        return Tight(question_block(question, diff, is_plain=plain, is_whole=is_whole))
+
+    def unshown(self, question: Question, diff: str | None, *, is_whole: bool = False) -> str:
+        """What that block leaves out of the call, in words; empty if nothing."""
+        from treadle.terminal.blocks.question import unshown
+
+        return unshown(question, diff, is_whole=is_whole)
+
+    def history_blocks(
+        self, messages: Sequence[Message], thread_id: str = ""
+    ) -> list[RenderableType]:
+        """The last turn of a conversation, as it looked; of a long one its end.
+
+        Args:
+            messages: the conversation, or its end; of a `Conversation` what a rewind has hidden is
+                left out.
+            thread_id: where one finds what was said before; without it nothing is told of that.
+        """
+        spans = messages.hidden if isinstance(messages, Conversation) else ()
+        hidden = {at for start, end in spans for at in range(start, end)}
+        shown = [one for at, one in enumerate(messages) if at not in hidden]
+        return list(self._told_again(shown, thread_id))
+
+    def close(self) -> None:
+        """Commit what is unfinished as it is: the chat ends, or goes on with another thread."""
+        self._end_text()
+        self._running.clear()
+        self._before.clear()
+        self._calls.clear()
+        self._asked.clear()
+        self._last = self._turn_s = self._retry_s = None
+        self._terminal.refresh()
+
+    def _commit(self, *blocks: RenderableType, is_tight: bool = False) -> None:
+        """Blocks with an empty line before them, unless they belong to what stands above."""
+        from rich.text import Text
+
+        from treadle.terminal.blocks.frames import Tight
+
+        self._is_below_change = is_tight and self._is_below_change
+        self._terminal.commit(*(() if is_tight else (Text(""),)), *map(Tight, blocks))
+
+    def _say(
+        self, text: str, style: str = "dim", mark: str = "", *, is_tight: bool = False
+    ) -> None:
+        from treadle.terminal.blocks.notices import line_block
+
+        mark = "" if self._terminal.is_plain else mark
+        self._commit(line_block(text, style, mark), is_tight=is_tight)
+
+    # ---- text ----------------------------------------------------------------------------------
+
+    def _on_text(self, output: outputs.TextDelta) -> None:
+        self._thought, self._retry_s = "", None
+        self._has_answered = True
+        self._commit_pieces(self._text.feed(output.text))
+
+    def _on_thought(self, output: outputs.ThinkingDelta) -> None:
+        self._retry_s = None
+        self._thought += output.text
+        if len(self._thought) > 2 * LIVE_SIZE:  # seldom, as all of it is wrapped anew then
+            self._thought = self._thought[-LIVE_SIZE:]
+
+    def _commit_pieces(self, pieces: Iterable[str]) -> None:
+        for piece in pieces:
+            block = self._prose(piece, self._links)
+            if block is not None:
+                self._commit(block, is_tight=isinstance(piece, Piece) and piece.goes_on)
+
+    def _prose(self, markup: str, links: dict[str, Any]) -> RenderableType | None:
+        """A piece as it is shown; `None` if nothing is.
+
+        A plain terminal gets it as it was written: it may be read aloud.
+        """
+        if self._terminal.is_plain:
+            from treadle.terminal.blocks.notices import line_block
+
+            text = markup.strip("\n")
+            return line_block(text, "") if text else None
+        from treadle.terminal.blocks.prose import Prose
+
+        block = Prose(markup, links)
+        return None if block.is_empty else block
+
+    def _end_text(self) -> None:
+        """The answer is over, or broke off: what is unfinished is all there will be."""
+        self._commit_pieces(self._text.close())
+        self._links = {}
+        self._thought = ""
+
+    # ---- turns ---------------------------------------------------------------------------------
+
+    def _on_turn(self, output: outputs.TurnStarted) -> None:
+        from treadle.terminal.blocks.notices import prompt_block
+
+        self._end_text()
+        self._begin_turn()
+        self._calls.clear()
+        self._asked.clear()
+        if output.prompt:
+            self._commit(prompt_block(output.prompt))
+
+    def _begin_turn(self) -> None:
+        if self._turn_s is None:
+            self._turn_s = self._now()
+            self._has_answered = False
+            self._error = ""
+
+    def _on_heard(self, output: outputs.InputDelivered) -> None:
+        from treadle.terminal.blocks.notices import prompt_block
+
+        self._end_text()
+        self._commit(prompt_block(output.text))
+
+    def _on_end(self, output: outputs.TurnFinished) -> None:
+        from treadle.terminal.blocks.notices import end_block
+
+        self._end_text()
+        is_told = self._has_answered or output.outcome is not outputs.TurnOutcome.DONE
+        if output.answer and not is_told:
+            self._commit_pieces([*self._text.feed(output.answer), *self._text.close()])
+        for running in self._running.values():
+            self._say(f"not finished: {running.title}", "warn")
+        took_s = None if self._turn_s is None else self._now() - self._turn_s
+        if output.error == self._error:
+            output = _without_error(output)
+        self._commit(end_block(output, took_s, is_plain=self._terminal.is_plain))
+        self._running.clear()
+        self._before.clear()
+        self._turn_s = self._retry_s = None
+
+    def _on_state(self, output: outputs.StateStarted) -> None:
+        self._end_text()
+        self._say(output.state, mark="· ")
+
+    def _on_asked(self, output: outputs.ApprovalRequested) -> None:
+        self._end_text()
+
+    def _on_retry(self, output: outputs.Retrying) -> None:
+        from treadle.terminal.blocks.notices import retry_words
+
+        is_begun = self._has_answered
+        self._end_text()
+        self._has_answered = False
+        self._retry_s = self._now() + output.delay_s
+        words = retry_words(output.error, output.delay_s, is_begun=is_begun)
+        self._say(words, "warn", "! ")
+
+    def _on_hook(self, output: outputs.HookFinished) -> None:
+        # Below another call it would be taken for that one's.
+        if output.note:
+            is_tight, style = self._is_below_change, "good" if output.action_taken else "warn"
+            self._say(output.note, style, "  " if is_tight else "", is_tight=is_tight)
+
+    def _on_notice(self, output: outputs.Notice) -> None:
+        self._say(output.text, "warn", "! ")
+
+    def _on_error(self, output: outputs.ErrorShown) -> None:
+        self._end_text()
+        self._error = output.text
+        self._say(output.text, "bad", "✗ ")
+
+    # ---- calls ---------------------------------------------------------------------------------
+
+    def _on_start(self, output: outputs.ToolStarted) -> None:
+        self._end_text()
+        self._has_answered = False
+        call = output.call
+        self._calls[call.id] = call
+        running = Running(call, self._now())
+        self._running[call.id] = running
+        before = look_before(call, self._read)
+        if before is not None:
+            self._before[call.id] = before
+        if self._terminal.is_plain:
+            from treadle.terminal.blocks.tools import started_line
+
+            self._commit(started_line(running.title))
+
+    def _on_progress(self, output: outputs.ToolProgressed) -> None:
+        if (running := self._running.get(output.call_id)) is not None:
+            running.report(output.progress)
+
+    def _on_result(self, output: outputs.ToolFinished) -> None:
+        from treadle.terminal.blocks.tools import result_block
+
+        running = self._running.pop(output.call_id, None)
+        before = self._before.pop(output.call_id, None)
+        named = output.call or ToolCall(output.call_id, output.tool_name)
+        call = self._calls.get(output.call_id, named)
+        how, outcome = ended(output.outcome), output.outcome
+        if isinstance(outcome, ToolExecutionOutcome.Success):
+            text, diff = outcome.output, made(call, before, self._read)
+        else:
+            text, diff = outcome.error.text, None
+        self._last = _Last(call, text, diff, how.is_part)
+        took_s = None if running is None else self._now() - running.started_s
+        is_known = diff is not None and diff == self._asked.pop(call.id, None)
+        plain = self._terminal.is_plain
+        self._commit(
+            result_block(title_of(call), how, took_s, diff=diff, is_known=is_known, is_plain=plain)
+        )
+        self._is_below_change = how.is_good and call.tool_name in FILE_TOOLS | COMMAND_TOOLS
+
+    # ---- what was said before ------------------------------------------------------------------
+
+    def _told_again(self, messages: Sequence[Message], thread_id: str) -> Iterator[RenderableType]:
+        from rich.text import Text
+
+        from treadle.terminal.blocks.frames import Tight
+        from treadle.terminal.blocks.notices import line_block
+
+        first = max((i for i, one in enumerate(messages) if _is_prompt(one)), default=0)
+        shown = max(first, len(messages) - HISTORY_MESSAGES_MAX)
+        if thread_id and (earlier := sum(map(_is_prompt, messages[:first]))):
+            turns = "1 earlier turn" if earlier == 1 else f"{earlier} earlier turns"
+            yield line_block(f"{turns}: treadle show {thread_id}")
+        calls = {call.id: call for one in messages[first:] for call in one.tool_calls}
+        said = [messages[first]] if first < shown else []
+        for message in [*said, *messages[shown:]]:
+            for block in self._of_message(message, calls):
+                yield Text("")
+                yield Tight(block)
+            if message in said:
+                yield line_block(f"… {shown - first - 1} messages")
+
+    def _of_message(self, message: Message, calls: dict[str, ToolCall]) -> Iterator[RenderableType]:
+        from treadle.terminal.blocks.notices import line_block, prompt_block
+        from treadle.terminal.blocks.tools import result_block
+
+        plain = self._terminal.is_plain
+        text = message.content
+        if message.role == "user":
+            is_note = message.name == NOTE
+            yield line_block(text) if is_note else prompt_block(words_alone(text))
+        elif message.role == "assistant":
+            splitter, links = Splitter(), dict[str, Any]()
+            if len(text) > HISTORY_TEXT_MAX:
+                yield line_block(f"… {len(text) - HISTORY_TEXT_MAX} characters")
+            for piece in [*splitter.feed(text[-HISTORY_TEXT_MAX:]), *splitter.close()]:
+                if (block := self._prose(piece, links)) is not None:
+                    yield block
+            if message.interrupted:
+                yield line_block("interrupted", "warn")
+        elif message.role == "tool":
+            named = ToolCall(message.tool_call_id or "", message.name or "")
+            call = calls.get(named.id, named)
+            how = ended_message(text)
+            diff = planned(call) if how.is_good else None
+            yield result_block(title_of(call), how, None, diff=diff, is_plain=plain)
+
+    # ---- what is live --------------------------------------------------------------------------
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether what is live changes by itself, as time goes by."""
+        return self._turn_s is not None or bool(self._running)
+
+    def _animate(self) -> None:
+        """Have what moves drawn again while it does, if there is a loop to do it on."""
+        if self.is_moving and (self._drawing is None or self._drawing.done()):
+            with suppress(RuntimeError):
+                self._drawing = asyncio.get_running_loop().create_task(self._draw_again())
+
+    async def _draw_again(self) -> None:
+        while self.is_moving:
+            await asyncio.sleep(FRAME_S)
+            self._terminal.refresh()
+
+    def live(self, width: int) -> Sequence[StyledLine]:
+        """See `View`. At most a screen's third; each line fits."""
+        now, width = self._now(), max(2, width)
+        if self._terminal.is_plain:
+            return spoken_lines(self._running.values(), now, self._turn_s)
+        lines: list[StyledLine] = []
+        if self._text.has_rest:
+            lines += text_lines(self._text.tail(LIVE_SIZE), width)
+        elif self._thought:
+            lines += thought_lines(self._thought, width)
+        lines += call_lines(self._running.values(), now, width)
+        if not self._running and self._turn_s is not None and not self._is_asking:
+            lines.append(self._at_work(now, self._turn_s, width))
+        return lines
+
+    def _at_work(self, now: float, since: float, width: int) -> StyledLine:
+        from treadle.terminal.calls import in_words
+        from treadle.terminal.live import cropped
+
+        if self._retry_s is not None and self._retry_s > now:
+            words = f"trying again in {in_words(self._retry_s - now)}"
+        else:
+            words = f"working {in_words(max(0.0, now - since))} (Esc interrupts)"
+        return [("accent", f"{frame(now)} "), ("dim", cropped(words, width - 2))]
+
+
+def _is_prompt(message: Message) -> bool:
+    return message.role == "user" and message.name != NOTE
+
+
+def _without_error(output: outputs.TurnFinished) -> outputs.TurnFinished:
+    from msgspec.structs import replace
+
+    return replace(output, error="")
+
+
+_HANDLERS: Final[dict[type, Callable[[ChatView, Any], None]]] = {
+    outputs.TurnStarted: ChatView._on_turn,
+    outputs.InputDelivered: ChatView._on_heard,
+    outputs.TextDelta: ChatView._on_text,
+    outputs.ThinkingDelta: ChatView._on_thought,
+    outputs.ToolStarted: ChatView._on_start,
+    outputs.ToolProgressed: ChatView._on_progress,
+    outputs.ToolFinished: ChatView._on_result,
+    outputs.ApprovalRequested: ChatView._on_asked,
+    outputs.StateStarted: ChatView._on_state,
+    outputs.HookFinished: ChatView._on_hook,
+    outputs.Retrying: ChatView._on_retry,
+    outputs.Notice: ChatView._on_notice,
+    outputs.ErrorShown: ChatView._on_error,
+    outputs.TurnFinished: ChatView._on_end,
+}

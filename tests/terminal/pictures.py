@@ -1,0 +1,251 @@
+"""Takes the pictures of docs/pictures from real sessions. `make pictures` runs it.
+
+Each is what a terminal of 80 columns shows at one moment, as an SVG of text. Times and ids in them
+differ from run to run, so no test holds the files to the program.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from html import escape
+from itertools import groupby
+from pathlib import Path
+from typing import Final
+
+import pyte
+
+TESTS = Path(__file__).parents[1]
+sys.path[:0] = [str(TESTS)]
+
+from terminal.harness import ENTER, TAB, Screen  # noqa: E402 - it is run as a script
+
+FOLDER: Final = TESTS.parent / "docs" / "pictures"
+
+COLUMN: Final = 8.4
+ROW: Final = 18
+MARGIN: Final = 14
+
+COLOURS: Final = {
+    "default": "#d5dae3",
+    "black": "#3b4252",
+    "red": "#e67c85",
+    "green": "#9fca7f",
+    "brown": "#e5c07b",
+    "blue": "#7aa2f7",
+    "magenta": "#c792ea",
+    "cyan": "#6fc3d0",
+    "white": "#d5dae3",
+    "brightblack": "#7d8799",
+    "brightred": "#f2939b",
+    "brightgreen": "#b5dd96",
+    "brightbrown": "#f0d399",
+    "brightblue": "#9bb9fa",
+    "brightmagenta": "#d7aef3",
+    "brightcyan": "#92d8e2",
+    "brightwhite": "#ffffff",
+}
+"""As pyte names them."""
+
+GROUND: Final = "#1b1e25"
+
+SCRIPT: Final = r'''
+[[replies]]
+when = { user = "^fix", step = 0 }
+text = "I run the tests first."
+calls = [{ tool = "bash", arguments = { command = "python3 -m unittest" } }]
+
+[[replies]]
+when = { user = "^fix", step = 1 }
+[[replies.calls]]
+tool = "edit_file"
+arguments.path = "calc.py"
+arguments.edits = [{ old_str = "return a - b", new_str = "return a + b" }]
+
+[[replies]]
+when = { user = "^fix", step = 2 }
+calls = [{ tool = "bash", arguments = { command = "python3 -m unittest" } }]
+
+[[replies]]
+when.user = "^fix"
+text = """
+The sign was wrong, and the test is right:
+
+- `add` subtracted; it **adds** now
+- all tests pass
+
+```python
+assert add(2, 3) == 5
+```
+"""
+
+[[replies]]
+when = { user = "^publish", step = 0 }
+text = "The branch has changed upstream; I overwrite it."
+[[replies.calls]]
+tool = "bash"
+arguments.command = "git add -A && git commit -qm 'fix: add' && git push --force origin main"
+
+[[replies]]
+when = { user = "^how", step = 0 }
+text = "I measure it."
+calls = [{ tool = "bash", arguments = { command = "python3 measure.py" } }]
+
+[[replies]]
+text = "fix: add instead of subtracting"
+'''
+
+FILES: Final = {
+    "calc.py": "def add(a, b):\n    return a - b\n",
+    "test_calc.py": """\
+import unittest
+
+from calc import add
+
+
+class Adding(unittest.TestCase):
+    def test_two_numbers(self):
+        self.assertEqual(add(2, 3), 5)
+""",
+    "measure.py": """\
+import signal
+
+for size in (1_000, 10_000, 100_000):
+    print(f"{size:>7} additions  {size / 25_000:.2f} ms", flush=True)
+signal.pause()
+""",
+    ".gitignore": "__pycache__/\n",
+}
+
+
+def fixes(screen: Screen) -> None:
+    """A bug is found, mended and tested."""
+    screen.type("fix the failing test" + ENTER)
+    screen.wait_for("assert add(2, 3) == 5")
+    screen.wait_until_gone("Esc interrupts")
+
+
+def asks(screen: Screen) -> None:
+    """A command that does harm is asked about."""
+    screen.type("publish it" + ENTER)
+    screen.wait_for_shown("▸ ")
+
+
+def queues(screen: Screen) -> None:
+    """A person talks while a command runs."""
+    screen.type("how fast is it?" + ENTER)
+    screen.wait_for("100000 additions")
+    screen.type("ten million additions are enough" + ENTER)
+    screen.wait_for("» ten million")
+    screen.type("then commit it" + TAB)
+    screen.wait_for("(after this turn)")
+    screen.type("and tell me what you")
+    screen.wait_for_shown("tell me what you")
+
+
+PICTURES: Final[dict[str, tuple[Callable[[Screen], None], str]]] = {
+    "session": (fixes, "auto"),
+    "approval": (asks, "ask"),
+    "queue": (queues, "auto"),
+}
+"""Each with its approval mode."""
+
+
+def svg(screen: Screen) -> str:
+    """The screen as a picture, without the empty lines above and below."""
+    filled = [number for number, line in enumerate(screen.lines) if line]
+    first, last = filled[0], filled[-1]
+    width = round(screen.columns * COLUMN + 2 * MARGIN)
+    height = (last - first + 1) * ROW + 2 * MARGIN
+    rows = [
+        piece
+        for number in range(first, last + 1)
+        for piece in _row(screen, number, MARGIN + (number - first) * ROW)
+    ]
+    y, x = screen.cursor
+    cursor = _box(x, MARGIN + (y - first) * ROW, 1, COLOURS["default"], opacity=0.6)
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}"'
+            f' viewBox="0 0 {width} {height}">',
+            f'<rect width="{width}" height="{height}" rx="8" fill="{GROUND}"/>',
+            '<g font-family="ui-monospace, SFMono-Regular, Menlo, Consolas, monospace"'
+            ' font-size="14" xml:space="preserve">',
+            *rows,
+            *([cursor] if screen.is_cursor_visible else []),
+            "</g>",
+            "</svg>",
+            "",
+        ]
+    )
+
+
+def _row(screen: Screen, number: int, top: int) -> Iterator[str]:
+    """Pieces of the same look, each as wide as its columns whatever the font."""
+    cells = [(column, screen.style_at(number, column)) for column in range(screen.columns)]
+    for look, group in groupby(cells, key=lambda cell: _look(cell[1])):
+        pieces = list(group)
+        colour, ground, weight = look
+        column, length = pieces[0][0], len(pieces)
+        if ground != GROUND:
+            yield _box(column, top, length, ground)
+        text = "".join(char.data for _, char in pieces)
+        if text.strip():
+            yield (
+                f'<text x="{MARGIN + column * COLUMN:g}" y="{top + 13}" fill="{colour}"'
+                f'{weight} textLength="{length * COLUMN:g}">{escape(text)}</text>'
+            )
+
+
+def _look(char: pyte.screens.Char) -> tuple[str, str, str]:
+    colour = COLOURS.get(char.fg, f"#{char.fg}")
+    ground = GROUND if char.bg == "default" else COLOURS.get(char.bg, f"#{char.bg}")
+    if char.reverse:
+        colour, ground = ground, colour
+    return colour, ground, ' font-weight="bold"' if char.bold else ""
+
+
+def _box(column: int, top: int, length: int, colour: str, opacity: float = 1.0) -> str:
+    return (
+        f'<rect x="{MARGIN + column * COLUMN:g}" y="{top}" width="{length * COLUMN:g}"'
+        f' height="{ROW}" fill="{colour}" opacity="{opacity:g}"/>'
+    )
+
+
+def take(name: str) -> str:
+    """One picture, from a session in a fresh repository of a fresh user."""
+    act, mode = PICTURES[name]
+    with tempfile.TemporaryDirectory(prefix="treadle-") as folder:
+        root = Path(folder)
+        repository = root / "calculator"
+        repository.mkdir()
+        for path, text in FILES.items():
+            (repository / path).write_text(text)
+        (root / "model.toml").write_text(SCRIPT)
+        (root / "gitconfig").write_text("[user]\n\tname = Ada\n\temail = ada@example.org\n")
+        environment = {
+            "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+            "HOME": str(root / "user"),
+            "TREADLE_HOME": str(root / "home"),
+            "GIT_CONFIG_GLOBAL": str(root / "gitconfig"),
+            "LC_ALL": "C.UTF-8",
+            "TERM": "xterm-256color",
+        }
+        (root / "user").mkdir()
+        for arguments in (["init", "-qb", "main"], ["add", "-A"], ["commit", "-qm", "feat: add"]):
+            subprocess.run(["git", *arguments], cwd=repository, env=environment, check=True)
+        model = ["-m", "scripted:../model.toml"]
+        command = [sys.executable, "-m", "treadle", *model, "--approval-mode", mode]
+        with Screen(command, cwd=repository, env=environment, rows=34) as screen:
+            screen.wait_for("a new thread in")
+            act(screen)
+            return svg(screen)
+
+
+if __name__ == "__main__":
+    FOLDER.mkdir(exist_ok=True)
+    for wanted in PICTURES:
+        (FOLDER / f"{wanted}.svg").write_text(take(wanted), encoding="utf-8")

@@ -1,0 +1,121 @@
+"""Whole sessions with the chat, in a terminal, for the tests that are about what a person sees."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from terminal.harness import ENTER, Screen
+
+SCRIPT = r"""
+[[replies]]
+when.system = "commit message"
+text = "fix: add instead of subtracting"
+
+[[replies]]
+when = { user = "^run", step = 0 }
+text = "I run it."
+calls = [{ tool = "bash", arguments = { command = "echo ran >> effects" } }]
+
+[[replies]]
+when = { user = "^run", last = "rejected|ended by|denied|no:" }
+text = "Then I leave it."
+
+[[replies]]
+when.user = "^run"
+text = "It ran."
+
+[[replies]]
+when = { user = "^make", step = 0 }
+calls = [{ tool = "bash", arguments = { command = "touch made" } }]
+
+[[replies]]
+when.user = "^make"
+text = "It is made."
+
+[[replies]]
+when = { user = "^edit", step = 0 }
+text = "I edit it."
+[[replies.calls]]
+tool = "edit_file"
+arguments = { path = "calc.py", edits = [{ old_str = "a - b", new_str = "a + b" }] }
+
+[[replies]]
+when.user = "^edit"
+text = "It adds now."
+
+[[replies]]
+when = { user = "^wait", step = 0 }
+text = "I wait."
+calls = [{ tool = "bash", arguments = { command = "cat fifo" } }]
+
+[[replies]]
+when.user = "steered"
+text = "You steered."
+
+[[replies]]
+when = { user = "^wait", last = "through" }
+text = "It came through."
+
+[[replies]]
+when.user = "^wait"
+text = "I go on."
+
+[[replies]]
+when.user = "^slow"
+text = "This is the beginning of an answer that is never written to its end, by nobody at all."
+chunk_size = 4
+delay_s = 0.2
+
+[[replies]]
+when.user = "second"
+text = "The second answer."
+
+[[replies]]
+text = "Hello there."
+"""
+"""What the model says depends on the prompt alone."""
+
+Start = Callable[..., "Talk"]
+
+
+class Talk(Screen):
+    """`treadle` in a terminal."""
+
+    def __init__(
+        self,
+        cwd: Path,
+        environment: dict[str, str],
+        arguments: Sequence[str],
+        columns: int = 80,
+        rows: int = 40,
+    ) -> None:
+        program = [sys.executable, "-m", "treadle", *arguments]
+        super().__init__(program, cwd=cwd, env=environment, columns=columns, rows=rows)
+
+    def say(self, text: str, until: str) -> None:
+        """Send a line and wait for words that were not there before it as often."""
+        before = self.text.count(until)
+        self.type(text + ENTER)
+        self.wait_for(lambda screen: screen.text.count(until) > before)
+
+    def leave(self) -> int:
+        """Ctrl+D; the exit code."""
+        self.type("\x04")
+        return self.wait_for_end()
+
+
+def told(environment: dict[str, str], *arguments: str, cwd: Path) -> str:
+    """What a command of the command line says of it."""
+    done = subprocess.run(
+        [sys.executable, "-m", "treadle", *arguments],
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout

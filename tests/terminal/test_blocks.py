@@ -1,0 +1,410 @@
+"""Blocks as text: Markdown in columns, diffs, questions behind their bar."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from rich.console import RenderableType
+from rich.text import Text
+
+from processor_time import slow
+from terminal.recording import drawn
+from terminal.test_markdown import DOCUMENTS, LINES, split
+from treadle.app.threads.question_text import in_general, in_line, kinds_offered
+from treadle.core.approval import Question, Scope
+from treadle.core.messages import ToolCall
+from treadle.core.tools import RiskLevel
+from treadle.terminal.block_text import printed
+from treadle.terminal.blocks import question as questions
+from treadle.terminal.blocks.diffs import counts_of, diff_block
+from treadle.terminal.blocks.frames import Barred, Tight
+from treadle.terminal.blocks.prose import (
+    ADDRESSES_SIZE_MAX,
+    LAID_OUT_SIZE_MAX,
+    MARKS_MAX,
+    Prose,
+)
+from treadle.terminal.changes import Read, planned, unified
+from treadle.terminal.markdown import PART_LINES_MAX
+from treadle.thread.safe_text import legible
+
+
+def shown(markup: str, width: int = 80) -> list[str]:
+    return drawn(Tight(Prose(markup)), width=width).splitlines()
+
+
+def in_pieces(text: str, width: int = 80) -> list[str]:
+    """The pieces one by one, an empty line between them, links known from then on."""
+    links: dict[str, object] = {}
+    lines: list[str] = []
+    for piece in split(text, [5]):
+        block = Prose(piece, links)
+        if not block.is_empty:
+            lines += [*([""] if lines else []), *drawn(Tight(block), width=width).splitlines()]
+    return lines
+
+
+@pytest.mark.parametrize("text", DOCUMENTS, ids=range(len(DOCUMENTS)))
+def test_pieces_one_by_one_look_like_the_whole(text: str) -> None:
+    assert in_pieces(text) == shown(text)
+
+
+@given(st.lists(st.sampled_from(LINES), max_size=16))
+@settings(max_examples=50, deadline=None)
+def test_pieces_of_anything_look_like_the_whole(lines: list[str]) -> None:
+    # A link that is defined behind its use is a link in the whole only.
+    text = "".join(f"{line}\n" for line in lines if "ref" not in line)
+    assert in_pieces(text) == shown(text)
+
+
+def test_what_is_marked_up_is_told_without_colours() -> None:
+    assert shown("## Head\n\ntext\n\n```py\nx = 1\n```\n\n> said\n\n1. one\n2. two\n") == [
+        *("## Head", "", "text", "", "  x = 1", "", "▌ said", "", " 1 one", " 2 two"),
+    ]
+
+
+def test_what_shows_nothing_takes_no_line() -> None:
+    assert shown("a\n\n>\n\n> >\n\n- b\n") == ["a", "", " • b"]
+    assert Prose(">\n").is_empty
+    assert Prose("[a]: /b\n").is_empty
+
+
+def test_tags_and_addresses_are_not_lost() -> None:
+    text = "a Vec<T> <b>x</b> [words](http://a.b/c) <http://d.e> ![pic](p.png)"
+    told = "a Vec<T> <b>x</b> words (http://a.b/c) http://d.e [picture: pic] (p.png)"
+    assert shown(text) == [told]
+    assert shown("<div>\nx\n</div>") == ["<div> x </div>"]
+
+
+def test_a_table_loses_nothing_where_it_is_narrow() -> None:
+    text = "| name | value |\n|---|---|\n| averyverylongname | another-long-value |\n"
+    told = "".join(shown(text, 24)).replace(" ", "").replace("─", "")
+    assert sorted(told) == sorted("namevalueaverylongnameanother-long-valuevery")
+
+
+def test_what_has_no_room_is_shown_as_it_was_written() -> None:
+    table = "| a | b | c | d | e |\n|---|---|---|---|---|\n| 1 | 2 | 3 | 4 | 5 |"
+    assert shown(table, 20)[-2:] == ["| 1 | 2 | 3 | 4 | 5", "|"]
+    deep = "> " * 200 + "the end"
+    assert "the end" in " ".join(shown(deep))
+
+
+@pytest.mark.parametrize(
+    ("line", "most"),
+    [
+        (f"- {'word ' * 15}\n", LAID_OUT_SIZE_MAX // 78),
+        ("- a\n", PART_LINES_MAX),
+        ("- `a` *b* [c](d) \\*\n", MARKS_MAX // 9),
+    ],
+    ids=["size", "lines", "marks"],
+)
+def test_what_would_take_long_to_lay_out_is_shown_as_it_was_written(line: str, most: int) -> None:
+    assert shown(line * most)[0].startswith(" • ")
+    assert shown(line * (most + 1))[0].startswith("- ")
+
+
+def test_lines_have_no_blanks_at_their_end() -> None:
+    assert drawn(Tight(Prose("- a\n\n```\nb\n```\n"))) == " • a\n\n  b\n"
+
+
+def test_every_line_of_a_block_is_behind_the_bar_however_narrow_it_is() -> None:
+    lines = drawn(Barred("word " * 30), width=20).splitlines()
+    assert len(lines) > 5
+    assert all(line.startswith("  │ word") for line in lines)
+    assert max(map(len, lines)) <= 20
+
+
+BEFORE, AFTER = b"a\nb\nc\nd\ne\nf\ng\nh\ni\n", b"a\nb\nc\nd\nE\nf\ng\nh\ni\nj\n"
+
+
+def test_a_diff_has_the_numbers_of_its_lines_where_there_is_room() -> None:
+    diff = unified(BEFORE, AFTER)
+    lines = drawn(diff_block(diff)).splitlines()
+    assert lines == [
+        *(" 2   b", " 3   c", " 4   d", " 5 - e", " 5 + E"),
+        *(" 6   f", " 7   g", " 8   h", " 9   i", "10 + j"),
+    ]
+    assert drawn(diff_block(diff, 30)).splitlines()[3] == "- e"
+    assert drawn(diff_block(diff, lines_max=2)).splitlines()[2] == "… 8 more lines (Ctrl+O)"
+
+
+def test_changes_far_from_each_other_are_apart() -> None:
+    old = [f"{n}\n" for n in range(1, 31)]
+    new = [*old[:4], "five\n", *old[5:25], *old[26:]]
+    lines = drawn(diff_block(unified("".join(old).encode(), "".join(new).encode()))).splitlines()
+    assert lines[3:5] == [" 5 - 5", " 5 + five"]
+    assert "…" in lines[8]
+    assert lines[12] == "26 - 26"
+
+
+@given(st.lists(st.sampled_from("abc"), max_size=12), st.lists(st.sampled_from("abc"), max_size=12))
+@settings(max_examples=150, deadline=None)
+def test_a_diff_leads_from_one_content_to_the_other(old: list[str], new: list[str]) -> None:
+    before, after = ("".join(f"{line}\n" for line in lines) for lines in (old, new))
+    place, made = 0, list[str]()
+    for line in unified(before.encode(), after.encode()).splitlines():
+        if line.startswith("@@"):
+            number, count = map(int, line.split()[1][1:].split(","))
+            start = number - 1 if count else number
+            made += old[place:start]
+            place = start
+        else:
+            assert line[0] == "+" or old[place] == line[1:]
+            place += line[0] != "+"
+            made += line[1:] if line[0] != "-" else ""
+    assert [*made, *old[place:]] == new
+
+
+def question(name: str, reason: str = "calls need approval", **arguments: object) -> Question:
+    call = ToolCall("c1", name, msgspec.json.encode(arguments).decode())
+    scope = Scope(reasons=("it pushes by force",), confined="workspace-write, no network")
+    return Question(call, RiskLevel.HIGH, reason, scope)
+
+
+def question_block(
+    asked: Question, *, read: Read | None = None, is_plain: bool = False, is_whole: bool = False
+) -> RenderableType:
+    """The question, with what the call would change in what is read."""
+    diff = planned(asked.call, read)
+    return questions.question_block(asked, diff, is_plain=is_plain, is_whole=is_whole)
+
+
+def test_a_question_is_the_command_its_dangers_and_what_would_hold_it() -> None:
+    asked = question("bash", command="git push --force", timeout_s=5)
+    assert drawn(question_block(asked)).splitlines() == [
+        *("bash needs your approval; its risk is high:", "  │ $ git push --force"),
+        *("  │ timeout_s: 5", "  careful: it pushes by force", "  calls need approval"),
+        "  it would run confined: workspace-write, no network",
+    ]
+
+
+def test_a_question_about_an_edit_is_its_diff() -> None:
+    asked = question("edit_file", path="a.py", edits=[{"old_str": "e", "new_str": "E"}])
+    told = drawn(question_block(asked)).splitlines()
+    assert told[1:4] == ["  │ path: a.py", "  │ - e", "  │ + E"]
+    numbered = drawn(question_block(asked, read=lambda path: BEFORE)).splitlines()
+    assert numbered[2:8] == [
+        *("  │ 2   b", "  │ 3   c", "  │ 4   d", "  │ 5 - e", "  │ 5 + E", "  │ 6   f")
+    ]
+
+
+def test_an_edit_that_would_fail_is_shown_by_its_arguments() -> None:
+    asked = question("edit_file", path="a.py", edits=[{"old_str": "no", "new_str": "E"}])
+    assert planned(asked.call, lambda path: BEFORE) == "-no\n+E"
+    assert planned(asked.call, lambda path: None) == "-no\n+E"
+
+    def unreadable(path: str) -> bytes | None:
+        raise PermissionError
+
+    assert planned(asked.call, unreadable) == "-no\n+E"
+
+
+@pytest.mark.parametrize("is_plain", [False, True])
+def test_no_line_of_a_call_can_pass_for_the_question(is_plain: bool) -> None:
+    lie = "x\n  careful: nothing\nbash needs your approval; its risk is low:\r\x1b[1A\u200b\u202e"
+    for asked in (
+        question("bash", command=lie),
+        question("other", note=lie, **{"a\nb": lie}),
+        question("write_file", path="a", content=lie),
+        question("edit_file", path=lie, edits=[{"old_str": lie, "new_str": "x"}]),
+        Question(ToolCall("c", "bash", lie), RiskLevel.HIGH, "why"),
+    ):
+        text = drawn(question_block(asked, is_plain=is_plain), width=40)
+        assert not set(text) & set("\r\x1b\u200b\u202e")
+        lines = text.splitlines()
+        assert "its risk is high:" in f"{lines[0].rstrip()} {lines[1]}"
+        bar = "  | " if is_plain else "  │ "
+        below = lines[1:] if lines[0].endswith(":") else lines[2:]
+        behind = [line for line in below if line.startswith(bar)]
+        assert below[: len(behind)] == behind
+        assert not any("needs your" in line or "nothing" in line for line in below[len(behind) :])
+        assert "U+" in text
+
+
+def test_a_terminal_of_lines_gets_all_of_a_line_and_all_of_a_command_behind_bars() -> None:
+    asked = question("bash", reason=f"why {'and why ' * 30}END", command=f"echo {'y' * 200} && END")
+    text = printed((Tight(question_block(asked, is_plain=True)),), 80, is_plain=True)
+    assert f"  {asked.reason}" in text.splitlines()
+    behind = [line.removeprefix("  | ") for line in text.splitlines() if line.startswith("  | ")]
+    assert "".join(behind).replace(" ", "") == f"$echo{'y' * 200}&&END"
+    assert max(map(len, behind)) <= 80 - len("  | ")
+
+
+def test_a_long_argument_is_cut_and_pushes_no_other_out_of_sight() -> None:
+    text = drawn(question_block(question("other", first="x" * 100_000, last="seen")))
+    assert "... 96000 more characters" in text
+    assert "last: seen" in text
+
+
+UNSEEN = ("\u3164", "\u2800", "\uffa0", "\ufe01", "\U000e0041", "\u200d", "\u00ad")
+
+
+@pytest.mark.parametrize("hidden", UNSEEN, ids=ascii)
+@pytest.mark.parametrize("field", ["command", "path", "content"])
+def test_a_question_says_what_cannot_be_seen_in_any_part_of_it(field: str, hidden: str) -> None:
+    arguments = {"path": "a.txt", "content": "x", field: f"a{hidden}b"}
+    name = "bash" if field == "command" else "write_file"
+    text = printed((question_block(question(name, **arguments)),), 100)
+    assert hidden not in text
+    assert (
+        f"careful: it holds characters that cannot be seen, shown as \ufffd: U+{ord(hidden):04X}"
+        in text
+    )
+    assert in_line(f"a{hidden}") == json.dumps(f"a{hidden}")
+
+
+def test_a_kind_that_is_not_what_it_seems_is_not_offered() -> None:
+    one = question("bash", command="x")
+    clean = replace(one, scope=replace(one.scope, kinds=("git log", "ls")))
+    assert kinds_offered(clean) == ("git log", "ls")
+    bad = replace(one, scope=replace(one.scope, kinds=("git log", "l\u3164s")))
+    assert kinds_offered(bad) == ()
+    assert in_general(bad) == ""
+    assert "careful: it holds characters" in printed((question_block(bad),), 80)
+
+
+ENTITIES = (
+    "pay &#x202e;txt.exe &#x200b; &#13;X &#27;[31m &#x9b;2J [a](u&#x202e;b) ![p&#x202e;](q)\n"
+)
+
+
+@pytest.mark.parametrize(
+    "markup",
+    [
+        ENTITIES,
+        f"```x&#x202e;\n{ENTITIES}```\n",
+        f"# {ENTITIES}",
+        f"- {ENTITIES}",
+        "[&#27;]: x&#x202e;\n\n[&#27;]\n",
+    ],
+    ids=["paragraph", "code", "heading", "list", "definition"],
+)
+def test_what_is_named_by_a_number_steers_no_terminal(markup: str) -> None:
+    text = re.sub("\x1b\\[[0-9;]*m", "", printed((Tight(Prose(markup)),), 80))
+    assert legible(text) == text
+
+
+def test_whatever_a_block_holds_is_legible_when_it_is_printed() -> None:
+    text = printed((Text("a\u202eb\x1b]0;x\u2066\u3164"),), 80)
+    assert text == "a\ufffdb\ufffd]0;x\ufffd\ufffd\n"
+
+
+def test_an_address_is_shown_by_its_beginning_and_one_definition_makes_no_flood() -> None:
+    markup = f"[a]: http://x/{'u' * 15_000}\n\n" + "[a] " * 900 + "\n"
+    text = printed((Tight(Prose(markup)),), 80)
+    assert "http://x/uuu" in text
+    assert "more characters" in text.replace("\n", " ")
+    assert len(text) < 3 * ADDRESSES_SIZE_MAX
+    assert text.count("(…)") > 800
+
+
+def test_a_question_that_is_not_shown_whole_says_so_and_offers_no_yes_for_good() -> None:
+    long = question("bash", command="ls " + "x" * 5000)
+    long = replace(long, scope=replace(long.scope, kinds=("ls",)))
+    assert re.search(
+        "careful: 1,0[0-9]+ of 5,0[0-9]+ characters", printed((question_block(long),), 200)
+    )
+    assert kinds_offered(long) == ()
+
+
+def test_many_empty_lines_push_nothing_out_of_sight() -> None:
+    text = printed((question_block(question("bash", command="ls" + "\n" * 3900 + "rm -rf x")),), 80)
+    assert "… 3,899 empty lines" in text
+    assert "rm -rf x" in text
+    assert len(text.splitlines()) < 12
+
+
+def test_long_code_is_shown_in_parts_that_look_like_the_whole() -> None:
+    lines = [f"x{number} = {number}" for number in range(3000)]
+    pieces = split("```python\n" + "\n".join(lines) + "\n```\nend\n", [100])
+    assert len(pieces) > 4
+    assert max(map(len, pieces)) < 20_000
+    told = [line.strip() for piece in pieces for line in shown(piece)]
+    assert told == [*lines, "end"]
+
+
+@pytest.mark.parametrize("line", ["x", "- word *em*\n", "> a\n", "```a`\n*a* "], ids=ascii)
+def test_what_is_very_long_is_shown_in_bounded_parts_without_loss(line: str) -> None:
+    def show(text: str) -> None:
+        pieces = split(text, [4000])
+        assert max(map(len, pieces)) <= 2 * 20_000 + 1
+        assert "".join(pieces).replace("\n", "") == text.replace("\n", "")
+        for piece in pieces:
+            printed((Tight(Prose(piece)),), 80)
+
+    assert slow(show, {line: line * (300_000 // len(line))}) == []
+
+
+def test_all_of_a_call_is_never_less_than_its_question() -> None:
+    arguments = {f"name{number}": "line\n" * 400 for number in range(30)}
+    asked = question("other", **arguments, long="x" * 5000)
+    for is_whole in (False, True):
+        text = drawn(question_block(asked, is_whole=is_whole))
+        assert text.count("line") == 30 * 400
+        assert text.count("x") >= 4000
+    assert "not shown" not in text
+
+
+@pytest.mark.parametrize(
+    ("lines", "shown"),
+    [(["y" * 1900] * 200, 200), (["y" * 300_000, "z", "z"], 3), (["y" * 100] * 6000, 200)],
+    ids=["wide", "one-very-long", "many"],
+)
+def test_all_of_a_change_is_never_less_than_its_question(lines: list[str], shown: int) -> None:
+    others = {f"name{number}": "x" for number in range(60)}
+    asked = question("write_file", path="a", content="\n".join([*lines, "end"]), **others)
+    usual, whole = (drawn(question_block(asked, is_whole=one)) for one in (False, True))
+    for letter in "yz":
+        assert whole.count(letter) >= usual.count(letter)
+    assert whole.count("│ +") >= usual.count("│ +") >= shown
+    assert ("end" in whole) >= ("end" in usual)
+    assert "not shown" in " ".join(whole.split())
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        (b"a\nb\n", b"a\nb", [" a", "-b", "+b", "\\ no newline at the end"]),
+        (b"a\nb", b"a\nb\n", [" a", "-b", "\\ no newline at the end", "+b"]),
+        (b"b", b"b\nc\n", ["-b", "\\ no newline at the end", "+b", "+c"]),
+        (b"a\nb", b"a\nc", [" a", "-b", "+c"]),
+    ],
+    ids=["taken", "given", "grown", "without"],
+)
+def test_a_newline_at_the_end_is_a_change(before: bytes, after: bytes, told: list[str]) -> None:
+    diff = unified(before, after)
+    assert diff.split("\n")[1:] == told
+    assert counts_of(diff) == (sum(one[0] == "+" for one in told), 1)
+    text = drawn(diff_block(diff))
+    assert text.count("    (no newline at the end)\n") == ("\\ no newline at the end" in told)
+
+
+def test_a_new_file_is_shown_as_its_lines() -> None:
+    assert unified(None, b"a").split("\n")[1:] == ["+a"]
+
+
+CODE = "".join(f"{'' if n % 7 == 0 else f'  _y_ = __z__[{n}]  # *{n}*'}\n" for n in range(600))
+
+
+@pytest.mark.parametrize("after", ["", "\n", "- next\n", "\n- next\n\n  in it\n"], ids=repr)
+def test_a_list_with_long_code_is_shown_as_it_was_written_to_its_end(after: str) -> None:
+    text = f"- item\n\n  ```py\n{CODE}  ```\n{after}\nwords _after_\n\n```py\nx = 1\n```\n"
+    lines = in_pieces(text)
+    for line in CODE.splitlines():
+        assert line in lines
+    assert lines.count("  ```") == 1
+    assert lines[-3:] == ["words after", "", "  x = 1"]
+    pieces = [piece for piece in split(text, [5]) if "_y_" in piece]
+    assert max(piece.count("\n") for piece in pieces) <= PART_LINES_MAX + 1
+
+
+@pytest.mark.parametrize("count", [PART_LINES_MAX - 1, PART_LINES_MAX, PART_LINES_MAX + 1])
+def test_what_is_below_a_long_list_is_laid_out_wherever_the_list_was_cut(count: int) -> None:
+    lines = in_pieces("- item\n" + "  words\n" * (count - 1) + "\nbelow **it**\n")
+    assert lines[-2:] == ["", "below it"]

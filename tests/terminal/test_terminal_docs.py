@@ -1,0 +1,36 @@
+"""The page on the terminal tells every key, mark and command, in the words of the program."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from treadle.terminal.chat import Chat
+from treadle.terminal.commands import all_commands
+from treadle.terminal.keys import KEYS, MARKS
+from treadle.terminal.sessions import ChatOptions
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "terminal.md").read_text()
+
+
+def rows() -> list[tuple[str, str]]:
+    return re.findall(r"^\| (.+?) \| (.+?) \|$", PAGE, re.MULTILINE)
+
+
+def test_every_key_mark_and_command_has_a_row_and_every_row_one() -> None:
+    keys = [(f"`{'`, `'.join(key.shown.split(', '))}`", key.words) for key in KEYS]
+    marks = [(f"`{mark}`", words) for mark, words in MARKS]
+    commands = [
+        (f"`{f'/{one.name} {one.argument}'.strip()}`", one.words)
+        for one in all_commands(Chat(ChatOptions()))
+    ]
+    heads = {"key", "mark", "command", "---"}
+    assert [row for row in rows() if row[0] not in heads] == [*keys, *marks, *commands]
+
+
+def test_the_pictures_of_the_page_are_there() -> None:
+    pictures = re.findall(r"\]\((pictures/[^)]+)\)", PAGE)
+    assert len(pictures) >= 3
+    for picture in pictures:
+        assert "<svg" in (DOCS / picture).read_text()
