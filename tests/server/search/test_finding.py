@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from core.samples import answer, call, ended, said, success
 from server.people import People, at
@@ -293,6 +294,15 @@ def document(title: str, *texts: str) -> Thread:
     )
 
 
+SILENT = replace(
+    document(""),
+    conversation=ConversationSnapshot(()),
+    metadata=ThreadMetadata(),
+    git_commits=(),
+    git_branch=None,
+)
+
+
 def test_a_document_is_found_by_all_it_says_and_no_more_by_what_it_said(people: People) -> None:
     with people.database.write() as db:
         put_row(db, people, 1, "owner", EMPTY, 7, {"kind": "document"})
@@ -311,7 +321,13 @@ def test_nothing_of_a_forgotten_thread_is_left_in_the_file(people: People) -> No
         add(people, number, [said(f"common{number} xylophone{number} text")])
     add(people, 6, [said("unspeakable zyzzyva")])
     with people.database.write() as db:
+        put_row(db, people, 8, "owner", EMPTY, 7, {"kind": "document"})
+        search.index_document(db, id_of(8), document("The loom", "qwertzuiop"))
         search.forget(db, id_of(6))
+    with people.database.write() as db:  # from here on it says nothing, and its words may stay
+        search.index_document(db, id_of(8), SILENT)
+    with people.database.write() as db:
+        search.forget(db, id_of(8))
         search.forget(db, id_of(7))
     assert found(people, "zyzzyva") == []
     assert found(people, "common3") == [id_of(3)]
@@ -321,6 +337,7 @@ def test_nothing_of_a_forgotten_thread_is_left_in_the_file(people: People) -> No
             data = bytes(raw.serialize())
         assert b"xylophone3" in data
         assert b"zyzzyva" not in data
+        assert b"qwertzuiop" not in data
 
 
 def test_records_that_follow_are_found_beside_those_before(people: People) -> None:

@@ -109,11 +109,13 @@ def forget(db: Connection, key: str) -> None:
         db: a transaction that writes.
         key: of the thread; there may be nothing of it.
     """
-    if _remove(db, key) and db.dialect.name == "sqlite":
+    _remove(db, key)
+    # Also if nothing of it is left: a text that was replaced before has left its words.
+    if db.dialect.name == "sqlite":
         db.execute(text("INSERT INTO search_words (search_words) VALUES ('optimize')"))
 
 
-def _remove(db: Connection, key: str) -> bool:
+def _remove(db: Connection, key: str) -> None:
     # First: it waits for who is taking in texts of the thread, and these go with the others then.
     db.execute(pending.delete().where(pending.c.thread_id == key))
     mine = {"thread": key}
@@ -125,7 +127,7 @@ def _remove(db: Connection, key: str) -> bool:
             ),
             mine,
         )
-    return db.execute(texts.delete().where(texts.c.thread_id == key)).rowcount > 0
+    db.execute(texts.delete().where(texts.c.thread_id == key))
 
 
 def _texts_of_document(document: Thread) -> Iterator[Text]:
