@@ -25,7 +25,7 @@ def unsynced(store: LocalStore) -> Callable[[str], str]:
     """
     if not is_logged_in(store.places, os.environ):
         return lambda _: ""
-    from treadle.sync.cursors import Cursors
+    from treadle.app.sync.sync_cursors import open_cursors
     from treadle.sync.survey import end_of
 
     try:
@@ -35,14 +35,13 @@ def unsynced(store: LocalStore) -> Callable[[str], str]:
         return lambda _: why
     if account is None:
         return lambda _: ""
-    disk = store.folders.disk
-    cursors = Cursors(disk, store.places, account.url, account.user)
+    cursors = open_cursors(store, account)
 
     def why_not(thread_id: str) -> str:
         cursor = cursors.get(thread_id)
         if cursor is None or cursor.is_purged:
             return ""
-        end = end_of(disk, store.folders.find(thread_id)[0])
+        end = end_of(store.folders.disk, store.folders.find(thread_id)[0])
         is_known = end is None or (end.seq, end.hash) == (cursor.seq, cursor.hash)
         return "" if is_known else f"{account.url} does not know yet: `treadle sync` first"
 

@@ -7,6 +7,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final
 
+from treadle.app.sync.sync_cursors import open_cursors
 from treadle.runtime.defaults import own_redactor
 from treadle.secrets.exit_scan import Looker
 from treadle.store.local import LocalStore
@@ -41,7 +42,7 @@ def open_engine(
         looks: what looks for secrets; by default for those that this machine knows.
     """
     disk = store.folders.disk
-    cursors = Cursors(disk, store.places, account.url, account.user)
+    cursors = open_cursors(store, account)
     with HttpRemote(account) as remote:
         engine = Engine(
             store,

@@ -29,13 +29,12 @@ def synced_line(store: LocalStore, fold: ThreadFold) -> str:
 
 
 def _line(store: LocalStore, account: Account, fold: ThreadFold) -> str:
-    from treadle.sync.cursors import Cursors
+    from treadle.app.sync.sync_cursors import open_cursors
     from treadle.sync.send_queue import Pending
 
     thread_id = fold.header.thread
-    disk = store.folders.disk
-    cursor = Cursors(disk, store.places, account.url, account.user).get(thread_id)
-    pending = Pending(disk, store.places)
+    cursor = open_cursors(store, account).get(thread_id)
+    pending = Pending(store.folders.disk, store.places)
     entry = pending.entries().get(thread_id)
     version = 0 if cursor is None else cursor.seq
     told = f"version {version} at {account.url}" if version else f"not yet at {account.url}"
