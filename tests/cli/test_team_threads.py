@@ -12,7 +12,7 @@ import pytest
 
 from cli.teams import EDITS, Machine, Team
 from sync.wire_server import WireServer, reply
-from treadle.cli.team_threads import _pages
+from treadle.app.sync.team_threads import _pages
 from treadle.sync.client import PAGE_MAX
 
 STEERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")

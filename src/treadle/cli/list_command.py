@@ -118,7 +118,7 @@ def tell_unreadable(threads: Sequence[ThreadSummary]) -> int:
 
 
 def _list_team(chosen: dict[str, Any], most: int | None, *, as_json: bool) -> None:
-    from treadle.cli.team_threads import list_team
+    from treadle.app.sync.team_threads import list_team
 
     lines, count = list_team(chosen, most)
     if as_json:

@@ -121,7 +121,7 @@ def _search(
 
 
 def _search_team(query: str, chosen: dict[str, Any], most: int | None) -> list[_Shown]:
-    from treadle.cli.team_threads import search_team
+    from treadle.app.sync.team_threads import search_team
 
     found = search_team(query, chosen, most)
     return [(one.hit, one.line.owner, one.plain()) for one in found]

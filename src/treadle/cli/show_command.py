@@ -130,10 +130,11 @@ def _read_from_team(thread: str, wanted: _Wanted) -> Callable[[], None]:
     Raises:
         UsageError: the server has it as one document, which cannot tell what is asked for.
     """
-    from treadle.cli.team_threads import document_of, opened, tell_document
+    from treadle.app.sync.team_threads import fetch_document
+    from treadle.cli.team_threads import open_from_team, print_document
     from treadle.errors import UsageError
 
-    with opened(thread, wanted.call) as (store, thread_id):
+    with open_from_team(thread, wanted.call) as (store, thread_id):
         if store is not None:
             return _read(store, thread_id, wanted, is_here=False)
     if wanted.wants_usage or any(
@@ -143,8 +144,8 @@ def _read_from_team(thread: str, wanted: _Wanted) -> Callable[[], None]:
             f"the server shows thread {thread_id} as one document, without its records",
             hint="--version and --json are what it can be asked for",
         )
-    document = document_of(thread_id, wanted.version)
-    return partial(_print_json if wanted.as_json else tell_document, document)
+    document = fetch_document(thread_id, wanted.version)
+    return partial(_print_json if wanted.as_json else print_document, document)
 
 
 def _show_output(output: str) -> None:

@@ -1,0 +1,302 @@
+"""The team's threads, as the server has them: lists, searches, and one thread to be looked at.
+
+Nothing of them enters this user's own threads. Others have written them, and the server could have
+written anything: lines and ids are made plain before anything of them is shown.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from treadle.api.codes import Code
+from treadle.api.types import ListedThread, SearchHit
+from treadle.app.stores import open_store
+from treadle.core.events import ToolCompleted
+from treadle.errors import (
+    AmbiguousThreadError,
+    RemoteRefusedError,
+    UnknownThreadError,
+    UsageError,
+)
+from treadle.scratch_folders import scratch_folder
+from treadle.store.blobs import Blobs
+from treadle.store.index.search import Hit
+from treadle.store.local import ID_LENGTH_MIN, LocalStore
+from treadle.store.paths import Places
+from treadle.sync.client import OFFSET_MAX, PAGE_MAX, HttpRemote
+from treadle.sync.credentials import needed_account
+from treadle.sync.remote_reader import borrow
+from treadle.sync.shareable import spoken_of
+from treadle.thread.codec import UnknownEntryError, decode_entry
+from treadle.thread.ids import PREFIX, is_thread_id
+from treadle.thread.model import Thread, ThreadSummary
+from treadle.thread.safe_text import legible
+
+_BEGINNING: Final = re.compile(r"T-[0-9a-f-]{%d,36}" % ID_LENGTH_MIN)  # noqa: UP031  braces
+_PARAMETERS: Final = {"remote": "repo", "is_imported": "imported", "is_trashed": "deleted"}
+"""What the server calls differently from the options."""
+
+T = TypeVar("T")
+
+
+class TeamLine(Struct, frozen=True):
+    """A line of a list: the thread, whose it is, and whose member that is."""
+
+    thread: ThreadSummary
+    owner: str
+    organization: str
+
+    def plain(self) -> dict[str, Any]:
+        """For programs: as `treadle list --json` has threads, and the owner besides."""
+        found: dict[str, Any] = msgspec.to_builtins(self.thread)
+        return {**found, "owner": self.owner, "organization": self.organization}
+
+
+class TeamHit(Struct, frozen=True):
+    """A hit of a search, and whose thread it is in."""
+
+    hit: Hit
+    line: TeamLine
+
+    def plain(self) -> dict[str, Any]:
+        """For programs: as `treadle search --json` has hits, and the owner besides."""
+        found: dict[str, Any] = msgspec.to_builtins(self.hit)
+        return {**found, "thread": self.line.plain()}
+
+
+def list_team(chosen: Mapping[str, Any], most: int | None) -> tuple[list[TeamLine], int]:
+    """The threads that this user may see on the server, newest activity first; how many there are.
+
+    Args:
+        chosen: the options by their names; what is false does not matter.
+        most: how many at most; `None` for as many as the server lists.
+
+    Raises:
+        NotLoggedInError: no server is known here, or it does not know this user.
+        UsageError: the server cannot be asked for one of the options.
+        RemoteError: the server refuses, or cannot be reached.
+    """
+    wanted = {name: value for name, value in chosen.items() if value}
+    if "provider" in wanted:
+        raise UsageError(
+            "the server cannot be asked for a provider", hint="--model has its models' names"
+        )
+    filters = {
+        _PARAMETERS.get(name, name): "true" if value is True else value
+        for name, value in wanted.items()
+    }
+    total = 0
+    with _remote() as remote:
+
+        def page(limit: int, offset: int) -> Sequence[TeamLine]:
+            nonlocal total
+            found = remote.threads(filters, limit, offset)
+            total = found.total
+            return [_line_of(one) for one in found.threads]
+
+        lines = _pages(page, most, lambda line: line.thread.id)
+    return lines, total
+
+
+def search_team(query: str, chosen: Mapping[str, Any], most: int | None) -> list[TeamHit]:
+    """What is found on the server in the threads that this user may see, best first.
+
+    Args:
+        query: what the user typed.
+        chosen: the options by their names; what is false does not matter.
+        most: how many at most; `None` for as many as the server shows.
+
+    Raises:
+        PrivateThreadError: what was typed is the id of a private thread; nobody was asked.
+        NotLoggedInError, UsageError, RemoteError: as `list_team`.
+    """
+    if [name for name, value in chosen.items() if value and name != "workspace"]:
+        raise UsageError(
+            "the server's search can be asked for --workspace and no other option",
+            hint="`treadle list --team` takes them",
+        )
+    with _remote() as remote, _named(query):
+
+        def page(limit: int, offset: int) -> Sequence[TeamHit]:
+            found = remote.search(query, chosen.get("workspace"), limit, offset)
+            return [_found_of(hit) for hit in found.hits]
+
+        return _pages(page, most, lambda one: one.line.thread.id)
+
+
+class TeamThread(Struct, frozen=True):
+    """A thread of the server; without a `store` it is to be had as one document only."""
+
+    store: LocalStore | None
+    thread_id: str
+    url: str
+
+
+@contextmanager
+def open_team_thread(text: str, call: str | None) -> Generator[TeamThread, None, None]:
+    """A thread of the server, in a store of its own that is gone when this is left.
+
+    Args:
+        text: its id, or a beginning of it that no other thread has that the user may see.
+        call: the call, or the beginning of its id, whose large output comes along.
+
+    Raises:
+        UnknownThreadError: there is no such thread, or the user may not see it.
+        AmbiguousThreadError: several begin like that.
+        PrivateThreadError: it is here, and private; nobody was asked.
+        NotLoggedInError, RemoteError: as `list_team`.
+    """
+    with scratch_folder() as folder:
+        root = Path(folder)
+        store = LocalStore(Places(root / "data", root / "state", root / "config"))
+        with _remote() as remote, _named(text), _translate_unknown(remote, text):
+            thread_id = _resolve(remote, text)
+            journals = borrow(remote, thread_id)
+            for journal in journals:
+                store.adopt(journal)
+            if journals and call is not None:
+                _fetch_output(remote, store, thread_id, call)
+            url = remote.url
+        yield TeamThread(store if journals else None, thread_id, url)
+
+
+def fetch_document(thread_id: str, version: int | None) -> Thread:
+    """A thread of the server as one document. Raises as `open_team_thread`."""
+    with _remote() as remote, _translate_unknown(remote, thread_id):
+        return remote.document(thread_id, version)
+
+
+# ---- asking --------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _remote() -> Generator[HttpRemote, None, None]:
+    """The server; what it calls a bad request was typed by the user."""
+    account = needed_account(open_store().places, os.environ)
+    try:
+        with HttpRemote(account) as remote:
+            yield remote
+    except RemoteRefusedError as error:
+        if error.code != Code.BAD_REQUEST.value:
+            raise
+        raise UsageError(error.message, hint=error.hint) from error
+
+
+@contextmanager
+def _translate_unknown(remote: HttpRemote, text: str) -> Generator[None, None, None]:
+    try:
+        yield
+    except RemoteRefusedError as error:
+        if error.code != Code.NOT_FOUND.value:
+            raise
+        raise _unknown(remote, text) from error
+
+
+def _unknown(remote: HttpRemote, text: str) -> UnknownThreadError:
+    return UnknownThreadError(
+        f"{remote.url} has nothing like {text!r} that you may see",
+        hint="`treadle list --team` shows the threads that you may see",
+    )
+
+
+def _named(text: str) -> AbstractContextManager[None]:
+    """A server may be told a text: it is not what begins the id of one private thread of this user.
+
+    Of a private thread not even the id leaves this machine.
+    """
+    prefix = _with_prefix(text)
+    if len(prefix) < len(PREFIX) + ID_LENGTH_MIN:
+        return nullcontext()
+    store = open_store()
+    ids = {*store.folders.ids(), *store.folders.ids(in_trash=True)}
+    mine = [one for one in ids if one.startswith(prefix)]
+    return spoken_of(store, mine[0]) if len(mine) == 1 else nullcontext()
+
+
+def _with_prefix(text: str) -> str:
+    text = text.strip().lower().removeprefix(PREFIX.lower())
+    return PREFIX + text
+
+
+def _resolve(remote: HttpRemote, text: str) -> str:
+    prefix = _with_prefix(text)
+    if is_thread_id(prefix):
+        return prefix
+    if not _BEGINNING.fullmatch(prefix):
+        raise UsageError(
+            f"{text!r} is no id of a thread, and no beginning of one",
+            hint=f"give {ID_LENGTH_MIN} characters of it or more; `treadle list --team` shows it",
+        )
+    hits = remote.search(prefix, None, PAGE_MAX, 0).hits
+    ids = [hit.thread.summary.id for hit in hits if hit.kind == "id"]
+    found = [one for one in ids if one.startswith(prefix)]
+    if len(found) > 1:
+        raise AmbiguousThreadError(text, found)
+    if not found:
+        raise _unknown(remote, text)
+    return found[0]
+
+
+def _fetch_output(remote: HttpRemote, store: LocalStore, thread_id: str, call: str) -> None:
+    """The large outputs of the calls that begin like this; what is gone is told by who reads it."""
+    for record in store.scan(thread_id).records:
+        try:
+            entry = decode_entry(record.event)
+        except UnknownEntryError:
+            return
+        if not isinstance(entry, ToolCompleted) or not entry.call_id.startswith(call):
+            continue
+        if (ref := entry.outcome.blob) is not None:
+            data = remote.get_blob(thread_id, ref.sha256)
+            if data is not None:
+                Blobs(store.folders).keep(data)
+
+
+def _pages(
+    page: Callable[[int, int], Sequence[T]], most: int | None, id_of: Callable[[T], str]
+) -> list[T]:
+    """Page after page, each thread once: what changes meanwhile moves to another page."""
+    found: dict[str, T] = {}
+    offset = 0
+    while offset <= OFFSET_MAX and (most is None or len(found) < most):
+        limit = PAGE_MAX if most is None else min(PAGE_MAX, most - len(found))
+        lines = page(limit, offset)
+        for line in lines:
+            found.setdefault(id_of(line), line)
+        offset += len(lines)
+        if len(lines) < limit:
+            break
+    return list(found.values())
+
+
+# ---- what came -----------------------------------------------------------------------------------
+
+
+def _line_of(listed: ListedThread) -> TeamLine:
+    summary = listed.summary
+    plain = replace(
+        summary, state=_in_a_line(summary.state), updated_at=_in_a_line(summary.updated_at)
+    )
+    return TeamLine(plain, _in_a_line(listed.owner), _in_a_line(listed.organization))
+
+
+def _found_of(found: SearchHit) -> TeamHit:
+    line = _line_of(found.thread)
+    # As many characters as before: the ranges count them.
+    snippet = "".join(" " if sign.isspace() else sign for sign in found.snippet)
+    kind = _in_a_line(found.kind)
+    hit = Hit(line.thread, found.version, kind, snippet, found.ranges, found.count, found.score)
+    return TeamHit(hit, line)
+
+
+def _in_a_line(text: str) -> str:
+    return " ".join(legible(text).split())
