@@ -18,36 +18,21 @@ def command(ctx: click.Context, keep_token: bool) -> None:
     said, with who can revoke it, and the exit code is 1. Threads stay as they are, here and there.
     """  # noqa: D301  click reads the backspace
     from treadle import exit_codes
+    from treadle.app.stores import open_store
+    from treadle.app.sync.server_login import log_out
     from treadle.cli.render import printable
-    from treadle.errors import DiskError, NotLoggedInError, TreadleError, UsageError
-    from treadle.store.paths import Places
-    from treadle.sync.client import HttpRemote
-    from treadle.sync.credentials import find_account, remove_account
 
-    places = Places.find()
-    try:
-        # What a variable says is nobody's to remove here, and no login made it.
-        account = find_account(places, {})
-    except (NotLoggedInError, DiskError):
-        account = None
-    if account is None and not places.remote.exists():
-        raise UsageError("this machine is logged in to no server")
-    said = f"the token could not be read, and stays valid: {_ELSEWHERE}"
-    is_valid = not keep_token
-    if account is not None and keep_token:
-        said = f"the token stays valid at {account.url}"
-    elif account is not None:
-        try:
-            with HttpRemote(account) as remote:
-                remote.revoke_own_token()
-            said, is_valid = f"the token is worthless now at {account.url}", False
-        except NotLoggedInError:
-            said, is_valid = f"the token was no longer valid at {account.url}", False
-        except TreadleError as error:
-            said = f"the token stays valid: {error.message}; {_ELSEWHERE}"
-    remove_account(places)
-    click.echo(printable(f"logged out; {said}"), err=True)
-    ctx.exit(exit_codes.FAILED if is_valid else exit_codes.DONE)
+    done = log_out(open_store(), keeps_token=keep_token)
+    words = {
+        "revoked": f"the token is worthless now at {done.url}",
+        "expired": f"the token was no longer valid at {done.url}",
+        "left": f"the token stays valid at {done.url}",
+        "not revoked": f"the token stays valid: {done.problem}; {_ELSEWHERE}",
+        "unreadable": f"the token could not be read, and stays valid: {_ELSEWHERE}",
+    }
+    click.echo(printable(f"logged out; {words[done.token]}"), err=True)
+    is_failed = done.token in ("not revoked", "unreadable") and not keep_token
+    ctx.exit(exit_codes.FAILED if is_failed else exit_codes.DONE)
 
 
 _ELSEWHERE = (

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from treadle.cli import exit_codes
+from treadle import exit_codes
 from treadle.thread.safe_text import legible
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from treadle.cli import exit_codes
+from treadle import exit_codes
 
 if TYPE_CHECKING:
     from treadle.app.sync.privacy import ReleasePlan

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Literal
 
 import click
 
+from treadle import exit_codes
+from treadle.thread.safe_text import legible
+
 if TYPE_CHECKING:
-    from treadle.sync.context import OnConflict
+    from treadle.app.sync.first_sync import FirstSync, NothingSent
 
 
 @click.command("sync")
@@ -31,7 +35,7 @@ def command(
     wants_watch: bool,
     wants_status: bool,
     as_json: bool,
-    on_conflict: OnConflict,
+    on_conflict: Literal["merge", "fork"],
     yes: bool,
 ) -> None:
     """Send what is new here, take in what is new there. Private threads stay.
@@ -52,13 +56,49 @@ def command(
     treadle sync --watch
     treadle sync 0190 --on-conflict fork
     """  # noqa: D301  click reads the backspace
-    from treadle.cli.sync_job import Wanted, keep_synchronized, show_status, synchronize
-    from treadle.runtime.defaults import own_store
+    from treadle.app.stores import open_store
+    from treadle.app.sync.first_sync import NothingSent
+    from treadle.app.sync.sync_runs import SyncWish, keep_synchronized, synchronize
+    from treadle.app.sync.sync_status import find_status
+    from treadle.cli import sync_report as report
 
     if wants_status and (wants_watch or threads):
         raise click.UsageError("--status tells of all threads, and does nothing")
-    store = own_store("treadle sync")
+    store = open_store("treadle sync")
     if wants_status:
-        ctx.exit(show_status(store, as_json=as_json))
-    wanted = Wanted(tuple(store.resolve(thread) for thread in threads), on_conflict, yes, as_json)
-    ctx.exit((keep_synchronized if wants_watch else synchronize)(store, wanted))
+        ctx.exit(report.print_status(find_status(store), as_json=as_json))
+    ids = tuple(store.resolve(thread) for thread in threads)
+    wish = SyncWish(ids, on_conflict, partial(_ask, is_sure=yes))
+    if wants_watch:
+        on_outcome = report.news_printer(as_json=as_json)
+        ended = keep_synchronized(
+            store, wish, on_start=report.print_watch_start, on_outcome=on_outcome
+        )
+        ctx.exit(exit_codes.DONE if ended is None else _print_problem(ended))
+    done = synchronize(store, wish, on_start=report.print_start, progress=report.print_count)
+    if isinstance(done, NothingSent):
+        ctx.exit(_print_problem(done))
+    report.print_outcome(done, as_json=as_json)
+    ctx.exit(report.code_of_outcome(done))
+
+
+def _ask(plan: FirstSync, *, is_sure: bool) -> bool | None:
+    """Say what would be sent for the first time, and ask; `None` if nobody is there."""
+    from treadle.cli.ask import is_somebody_there
+    from treadle.cli.sync_report import print_first_sync
+
+    print_first_sync(plan)
+    if is_sure:
+        return True
+    if not is_somebody_there():
+        return None
+    if click.confirm(f"Send {'it' if plan.count == 1 else 'them'}?", err=True):
+        return True
+    click.echo("nothing was sent", err=True)
+    return False
+
+
+def _print_problem(ended: NothingSent) -> int:
+    if ended.problem:
+        click.echo(f"treadle: nothing was sent: {legible(ended.problem)}", err=True)
+    return exit_codes.FAILED

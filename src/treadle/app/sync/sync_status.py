@@ -1,17 +1,62 @@
-"""How a thread stands with the server, in a line: from this machine's files alone."""
+"""How a thread, or all of them, stand with the server: from this machine's files alone."""
 
 from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from treadle.errors import TreadleError
-from treadle.sync.credentials import Account, find_account, is_logged_in
+from treadle.sync.credentials import Account, find_account, is_logged_in, needed_account
 from treadle.thread.fold import ThreadFold
 
 if TYPE_CHECKING:
     from treadle.store.local import LocalStore
     from treadle.sync.send_queue import Entry
+    from treadle.sync.status import Status
+
+
+class SyncStatus(Struct, frozen=True):
+    """How all threads stand with the server, and who one is there.
+
+    `unasked` are the threads from before the login about which nobody was asked yet: these wait for
+    a person, and `status` does not count them among those that are to be sent.
+    """
+
+    url: str
+    user: str
+    organization: str
+    status: Status
+    unasked: tuple[str, ...]
+
+
+def find_status(store: LocalStore) -> SyncStatus:
+    """How things stand. Nothing is asked of the server.
+
+    Raises:
+        NotLoggedInError: there is no server.
+        DiskError: the disk refused.
+    """
+    from msgspec.structs import replace
+
+    from treadle.app.sync.first_sync import find_unsent
+    from treadle.app.sync.sync_cursors import open_cursors
+    from treadle.sync.send_queue import Pending
+    from treadle.sync.status import standing
+
+    account = needed_account(store.places, os.environ)
+    cursors = open_cursors(store, account)
+    status = standing(store, cursors, Pending(store.folders.disk, store.places), store.now())
+    unasked = {one.id for one in find_unsent(store, account).lines} & set(status.unsent)
+    unsent = tuple(one for one in status.unsent if one not in unasked)
+    return SyncStatus(
+        account.url,
+        account.user,
+        account.organization,
+        replace(status, unsent=unsent),
+        tuple(sorted(unasked)),
+    )
 
 
 def synced_line(store: LocalStore, fold: ThreadFold) -> str:

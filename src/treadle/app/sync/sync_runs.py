@@ -1,0 +1,118 @@
+"""Brings the threads of this machine and those of the server together: once, or until the end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from treadle.app.sync.continuous_sync import watch
+from treadle.app.sync.first_sync import Ask, NothingSent, choose_left_out
+from treadle.app.sync.sync_engine import open_engine
+from treadle.store.index.lookup import Index
+from treadle.store.local import LocalStore
+from treadle.sync.context import OnConflict, Progress, Report
+from treadle.sync.credentials import Account, needed_account
+from treadle.sync.refusals import LOST_SCRUB
+from treadle.sync.send_queue import Pending
+
+
+class SyncWish(Struct, frozen=True):
+    """What a person wants to be synced: these threads, or all; and what becomes of conflicts.
+
+    `ask` is asked before threads from before the login are sent for the first time.
+    """
+
+    thread_ids: tuple[str, ...]
+    on_conflict: OnConflict
+    ask: Ask
+
+
+class SyncOutcome(Struct, frozen=True):
+    """What a sync did, and the threads that it left, as nobody could be asked about them."""
+
+    report: Report
+    left: tuple[str, ...] = ()
+
+
+def synchronize(
+    store: LocalStore, wish: SyncWish, *, on_start: Callable[[str], None], progress: Progress
+) -> SyncOutcome | NothingSent:
+    """Sync once.
+
+    `on_start` is told the server before the first request, `progress` how far it is.
+
+    Raises:
+        NotLoggedInError: there is no server, or it does not know this user.
+    """
+    account = needed_account(store.places, os.environ)
+    left = _left_out(store, account, wish)
+    if isinstance(left, NothingSent):
+        return left
+    with open_engine(store, account, progress=progress) as (engine, _, _):
+        on_start(account.url)
+        report = engine.sync(wish.thread_ids or None, on_conflict=wish.on_conflict, without=left)
+    _index_received(store, report)
+    return SyncOutcome(report, left)
+
+
+def keep_synchronized(
+    store: LocalStore,
+    wish: SyncWish,
+    *,
+    on_start: Callable[[str, tuple[str, ...]], None],
+    on_outcome: Callable[[SyncOutcome], None],
+) -> NothingSent | None:
+    """Sync until interrupted.
+
+    `on_start` is told the server, and the threads that are left out until they are named;
+    `on_outcome` what each sync did.
+
+    Raises:
+        NotLoggedInError: as `synchronize`.
+    """
+    account = needed_account(store.places, os.environ)
+    left = _left_out(store, account, wish)
+    if isinstance(left, NothingSent):
+        return left
+    pending = Pending(store.folders.disk, store.places)
+    with open_engine(store, account) as (engine, cursors, _):
+
+        def sync() -> Report:
+            # What has been named since is sent like all others.
+            still = [one for one in left if cursors.get(one) is None]
+            return engine.sync(
+                wish.thread_ids or None,
+                on_conflict=wish.on_conflict,
+                is_wanted=False,
+                without=still,
+            )
+
+        def report_outcome(report: Report) -> None:
+            _index_received(store, report)
+            on_outcome(SyncOutcome(report))
+
+        on_start(account.url, left)
+        watch(store, account, lambda: pending.state().change, sync, report_outcome)
+    return None
+
+
+def is_scrub_lost(found: tuple[str, ...]) -> bool:
+    """Whether what was found in a thread is a text that nobody here knows any more."""
+    return LOST_SCRUB in found
+
+
+def _left_out(store: LocalStore, account: Account, wish: SyncWish) -> tuple[str, ...] | NothingSent:
+    return () if wish.thread_ids else choose_left_out(store, account, wish.ask)
+
+
+def _index_received(store: LocalStore, report: Report) -> None:
+    """Have the index look at what came: what another machine has scrubbed leaves it at once."""
+    if not report.received:
+        return
+    index = Index(store)
+    try:
+        index.threads(limit=1)
+    finally:
+        index.close()
