@@ -195,7 +195,7 @@ from pathlib import Path
 from runtime.crashing import make_store
 from runtime.desk import Model
 from runtime.test_approval import ASKING, TURN, box
-from treadle.runtime import outputs
+from treadle import outputs
 from treadle.runtime.session import Session
 
 def on_output(output):
