@@ -24,27 +24,25 @@ def command(ctx: click.Context, /, thread: str, quiet: bool, as_json: bool) -> N
 
     Nothing is run and nothing is changed. Fails if the snapshot says anything else than the fold.
     """  # noqa: D301  click reads the backspace
+    from treadle.app.stores import open_store
+    from treadle.app.upkeep.verification import replay_thread
     from treadle.core.events import name_of
-    from treadle.store.local import LocalStore
-    from treadle.store.paths import Places
-    from treadle.store.replay import replay
 
-    store = LocalStore(Places.find())
-    verdict, told = None, list[dict[str, Any]]()
-    for step in replay(store, store.resolve(thread)):
+    verdict, steps = None, list[dict[str, Any]]()
+    for step in replay_thread(open_store(), thread):
         verdict = step.verdict or verdict
         if step.verdict or quiet:
             continue
         name = "" if step.action is None else name_of(type(step.action))
         if as_json:
             fields = {"seq": step.seq, "at": step.at, "event": step.name}
-            told.append({**fields, "before": step.before, "after": step.after, "action": name})
+            steps.append({**fields, "before": step.before, "after": step.after, "action": name})
             continue
         action = f" / {name}" if name else ""
         move = step.before if step.before == step.after else f"{step.before} -> {step.after}"
         click.echo(f"{step.seq:>5}  {step.at}  {step.name:<24}  {legible(move)}{action}")
     assert verdict is not None
     if as_json:
-        print_json(told)
+        print_json(steps)
     click.echo(legible(verdict.text), err=as_json)
     ctx.exit(0 if verdict.is_good else 1)

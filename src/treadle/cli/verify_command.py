@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
 
 import click
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from treadle.store.local import LocalStore
-    from treadle.store.replay import Report
 
 
 @click.command("verify")
@@ -38,132 +32,48 @@ def command(
     --salvage makes a new thread that goes on from the last intact version of a damaged one, and
     copies every record after the damage into a file. The damaged file itself is not touched.
     """  # noqa: D301  click reads the backspace
-    from treadle.app.threads.thread_lookup import every_thread, resolve_anywhere
+    from treadle.app.stores import open_store
+    from treadle.app.upkeep.verification import verify_store, verify_thread
+    from treadle.cli.json_output import print_json
+    from treadle.cli.render import printable
     from treadle.errors import UsageError
-    from treadle.runtime.defaults import own_store
-    from treadle.store.upkeep.unfinished import settle
 
-    store = own_store()
+    store, say = open_store(), partial(click.echo, err=True)
     if thread is not None and everything:
         raise UsageError("--all is all threads", hint="leave the ID out")
     if salvage:
         if thread is None:
             raise UsageError("which thread is to be salvaged?", hint="`treadle verify` finds it")
-        ctx.exit(_salvage(store, resolve_anywhere(store, thread), as_json=as_json))
-    if thread is not None:
-        ids = [resolve_anywhere(store, thread)]
-    else:
-        settle(store)
-        ids = every_thread(store) if everything else store.ids()
-    reports: list[Report] = []
-    for report in _reports(store, ids):
+        ctx.exit(_salvage(thread, as_json=as_json))
+    checked = (
+        verify_store(store, say, has_trash=everything)
+        if thread is None
+        else verify_thread(store, thread, say)
+    )
+    reports = []
+    for report in checked:
         reports.append(report)
         if not as_json:
-            _show(report)
-    _tell_index(store, reports)
-    if thread is None:
-        _name_strangers(store)
-        disagreeing = list(_disagreeing(store, reports, in_trash=everything))
-        disagreeing += _stopped_scrubs(store)
-        reports += disagreeing
-        for report in () if as_json else disagreeing:
-            _show(report)
+            click.echo(f"{report.thread}  {report.condition:<8} {printable(report.text)}")
     if as_json:
-        _print(reports)
+        print_json(reports)
     elif not reports:
         click.echo("no threads yet", err=True)
     ctx.exit(0 if all(report.is_good for report in reports) else 1)
 
 
-def _reports(store: LocalStore, ids: Sequence[str]) -> Iterator[Report]:
-    from treadle.store.replay import check
-
-    for thread_id in ids:
-        yield check(store, thread_id)
-
-
-def _show(report: Report) -> None:
-    from treadle.cli.render import printable
-
-    click.echo(f"{report.thread}  {report.condition:<8} {printable(report.text)}")
-
-
-def _print(value: object) -> None:
-
+def _salvage(thread: str, *, as_json: bool) -> int:
+    from treadle.app.stores import open_store
+    from treadle.app.threads.thread_lookup import resolve_anywhere
+    from treadle.app.upkeep.verification import salvage_thread
     from treadle.cli.json_output import print_json
-
-    print_json(value)
-
-
-def _name_strangers(store: LocalStore) -> None:
     from treadle.cli.render import printable
-    from treadle.store.upkeep.foreign_files import strangers
 
-    for path in strangers(store.folders):
-        click.echo(f"not Treadle's, and left alone: {printable(path)}", err=True)
-
-
-def _tell_index(store: LocalStore, reports: Sequence[Report]) -> None:
-    """Lists are to show what is damaged, also where a snapshot covers it and the file looks old."""
-    from treadle.store.index.lookup import Index
-    from treadle.thread.record import Condition
-
-    damaged = [one.thread for one in reports if one.condition == Condition.CORRUPT.value]
-    if not damaged:
-        return
-    index = Index(store, lambda text: click.echo(text, err=True))
-    try:
-        for thread_id in damaged:
-            index.doubt(thread_id)
-    finally:
-        index.close()
-
-
-def _stopped_scrubs(store: LocalStore) -> Iterator[Report]:
-    from treadle.store.replay import Report
-    from treadle.store.upkeep.unfinished import stopped_scrubs
-
-    for text, _ in stopped_scrubs(store):
-        yield Report("scrub", "stopped", 0, False, text)
-
-
-def _disagreeing(
-    store: LocalStore, reports: Sequence[Report], *, in_trash: bool
-) -> Iterator[Report]:
-    """Where the index says anything else than the threads themselves."""
-    from treadle.store.index.filters import Filters
-    from treadle.store.index.lookup import Index
-    from treadle.store.replay import Report
-    from treadle.store.upkeep.trash import Trash
-
-    index = Index(store, lambda text: click.echo(text, err=True))
-    try:
-        lines = index.threads()
-        if in_trash:
-            lines += index.threads(Filters(is_trashed=True))
-    finally:
-        index.close()
-    known = {line.id: line.version for line in lines}
-    # A thread that is being moved, or made, is in no list yet.
-    between = {*Trash(store).unfinished(), *(one.thread for one in reports if not one.version)}
-    for report in reports:
-        version = known.get(report.thread)
-        if report.is_good and version != report.version and report.thread not in between:
-            # A thread that is in use goes on meanwhile.
-            if version is not None and store.scan(report.thread).head.seq == version:
-                continue
-            text = f"the index has version {version}; remove index.sqlite, it is made anew"
-            yield Report(report.thread, "index", report.version, False, text)
-
-
-def _salvage(store: LocalStore, thread_id: str, *, as_json: bool) -> int:
-    from treadle.app.stores import CREATOR
-    from treadle.cli.render import printable
-    from treadle.store.upkeep.salvage import salvage
-
-    saved = salvage(store, thread_id, CREATOR)
+    store = open_store()
+    thread_id = resolve_anywhere(store, thread)
+    saved = salvage_thread(store, thread_id)
     if as_json:
-        _print(saved)
+        print_json(saved)
         return 0 if saved.fork else 1
     if saved.fork:
         click.echo(saved.fork)

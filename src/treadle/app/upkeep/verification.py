@@ -1,0 +1,127 @@
+"""Is every byte of every thread what it was? And does the index say the same as the threads?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+
+from treadle.app.sessions.providers import CREATOR
+from treadle.app.threads.thread_lookup import every_thread, resolve_anywhere
+from treadle.store.index.filters import Filters
+from treadle.store.index.lookup import Index
+from treadle.store.local import LocalStore
+from treadle.store.replay import Report, Step, check, replay
+from treadle.store.upkeep.foreign_files import strangers
+from treadle.store.upkeep.salvage import Salvaged, salvage
+from treadle.store.upkeep.trash import Trash
+from treadle.store.upkeep.unfinished import settle, stopped_scrubs
+from treadle.thread.record import Condition
+from treadle.thread.safe_text import legible
+
+
+def verify_thread(
+    store: LocalStore, thread: str, on_notice: Callable[[str], None]
+) -> Iterator[Report]:
+    """Check a thread, in the trash or not: chain, tail, snapshot, base and large outputs.
+
+    Args:
+        store: where it is.
+        thread: its id, or how that begins.
+        on_notice: gets what the index has to say for people.
+
+    Raises:
+        UnknownThreadError: there is none.
+        AmbiguousThreadError: several ids begin so.
+    """
+    report = check(store, resolve_anywhere(store, thread))
+    yield report
+    _doubt_damaged(store, [report], on_notice)
+
+
+def verify_store(
+    store: LocalStore, on_notice: Callable[[str], None], *, has_trash: bool = False
+) -> Iterator[Report]:
+    """Check all threads; then say where the index disagrees, and which scrubs were stopped.
+
+    A move or a creation of a thread that a crash has stopped is ended first.
+
+    Args:
+        store: where they are.
+        on_notice: gets what the index has to say, and each file that is not Treadle's.
+        has_trash: whether threads in the trash are checked too.
+
+    Raises:
+        StoreError: the threads cannot be listed.
+    """
+    settle(store)
+    reports: list[Report] = []
+    for thread_id in every_thread(store) if has_trash else store.ids():
+        reports.append(check(store, thread_id))
+        yield reports[-1]
+    _doubt_damaged(store, reports, on_notice)
+    for path in strangers(store.folders):
+        on_notice(f"not Treadle's, and left alone: {legible(path)}")
+    disagreeing = list(_disagreeing(store, reports, on_notice, has_trash=has_trash))
+    scrubs = [Report("scrub", "stopped", 0, False, text) for text, _ in stopped_scrubs(store)]
+    yield from (*disagreeing, *scrubs)
+
+
+def replay_thread(store: LocalStore, thread: str) -> Iterator[Step]:
+    """Fold the journal of a thread again from record 1; the last step has the verdict.
+
+    Args:
+        store: where it is.
+        thread: its id, or how that begins.
+
+    Raises:
+        UnknownThreadError: there is no such thread.
+        UnknownEntryError: a record is from a newer version.
+        DamagedJournalError: what it was forked from is not what it was.
+    """
+    return replay(store, store.resolve(thread))
+
+
+def salvage_thread(store: LocalStore, thread_id: str) -> Salvaged:
+    """Save what is left of a damaged thread; none of its files is changed.
+
+    Raises:
+        StoreError: the disk refused.
+    """
+    return salvage(store, thread_id, CREATOR)
+
+
+def _doubt_damaged(
+    store: LocalStore, reports: Sequence[Report], on_notice: Callable[[str], None]
+) -> None:
+    """Lists are to show what is damaged, also where a snapshot covers it and the file looks old."""
+    damaged = [one.thread for one in reports if one.condition == Condition.CORRUPT.value]
+    if not damaged:
+        return
+    with closing(Index(store, on_notice)) as index:
+        for thread_id in damaged:
+            index.doubt(thread_id)
+
+
+def _disagreeing(
+    store: LocalStore,
+    reports: Sequence[Report],
+    on_notice: Callable[[str], None],
+    *,
+    has_trash: bool,
+) -> Iterator[Report]:
+    """Where the index says anything else than the threads themselves."""
+    with closing(Index(store, on_notice)) as index:
+        lines = index.threads()
+        if has_trash:
+            lines += index.threads(Filters(is_trashed=True))
+    known = {line.id: line.version for line in lines}
+    # A thread that is being moved, or made, is in no list yet.
+    between = {*Trash(store).unfinished(), *(one.thread for one in reports if not one.version)}
+    for report in reports:
+        version = known.get(report.thread)
+        if report.is_good and version != report.version and report.thread not in between:
+            # A thread that is in use goes on meanwhile.
+            if version is not None and store.scan(report.thread).head.seq == version:
+                continue
+            text = f"the index has version {version}; remove index.sqlite, it is made anew"
+            yield Report(report.thread, "index", report.version, False, text)
