@@ -45,6 +45,7 @@ MAY_USE: Final = {
     "config/command.py": {"time"},  # the deadline of a key command
     "server/people/times.py": {"datetime"},  # reads the times of requests, asks no clock
     "server/people/tokens.py": {"secrets"},  # nobody can guess them
+    "app/upkeep/garbage_removal.py": {"datetime"},  # reads the time of the store, asks no clock
     "app/upkeep/checks.py": {"time"},  # how long a sync takes
     "terminal/chat.py": {"time"},  # the second of two signals
     "app/files/file_names.py": {"time"},  # deadlines, and how long a list of files is fresh
@@ -52,11 +53,10 @@ MAY_USE: Final = {
     "terminal/toolkit_application.py": {
         "time"
     },  # frames, and who was typing when a question came up
-    "terminal/key_actions.py": {"time"},  # the second of two presses
-    "terminal/writer.py": {"time"},  # how long a terminal has read nothing
-    "terminal/plain_terminal.py": {"time"},  # how often is told what goes on
-    "terminal/start.py": {"time"},  # the pace of the view
-    "cli/gc_command.py": {"datetime"},  # reads the time of the store, asks no clock
+    "cli/chat/key_actions.py": {"time"},  # the second of two presses
+    "cli/chat/writer.py": {"time"},  # how long a terminal has read nothing
+    "cli/chat/plain_terminal.py": {"time"},  # how often is told what goes on
+    "cli/chat/start.py": {"time"},  # the pace of the view
     "cli/thread_filters.py": {"datetime"},  # `7d` is counted from now, days are those of this place
     "sync/wire.py": {"time"},  # nobody drips for ever
     "app/sync/sync_engine.py": {"random"},  # retries are spread

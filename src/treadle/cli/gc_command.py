@@ -7,12 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from treadle.app.sync.remote_removal import States
-    from treadle.store.upkeep.garbage import Leftover, Plan
-    from treadle.store.upkeep.trash import TrashedThread
-    from treadle.tools.sandbox.caches import OldCache
+    from treadle.app.upkeep.garbage_removal import Removal
 
 
 @click.command("gc")
@@ -55,93 +50,62 @@ def command(
     states of its files that are kept in its git repository, unless another copy of the thread has
     gone on there. What a server does not know yet to be in the trash stays: it would come back.
     """  # noqa: D301  click reads the backspace
-    from datetime import datetime
-
-    from msgspec.structs import replace
-
     from treadle.app.sizes import human_size
-    from treadle.app.sync.remote_removal import LettingGo, unsynced
+    from treadle.app.stores import open_store
+    from treadle.app.upkeep.garbage_removal import plan_removal, remove_garbage
     from treadle.cli.ask import is_somebody_there
     from treadle.errors import UsageError
-    from treadle.store.local import LocalStore
-    from treadle.store.paths import Places
-    from treadle.store.upkeep.garbage import Choice, Garbage
-    from treadle.tools.sandbox.caches import find_old_caches, remove_old_caches
 
-    store = LocalStore(Places.find(), program="treadle gc")
-    garbage = Garbage(store, unsynced(store))
-    choice = Choice(days_min, has_quarantine)
-    caches, now_s = store.places.caches, datetime.fromisoformat(store.now()).timestamp()
-    plan = replace(garbage.plan(choice), caches=_leftovers(find_old_caches(caches, now_s)))
-    letting_go = LettingGo(store)
-    planned = letting_go.look(plan.threads)
-    if dry_run or plan.is_empty:
-        _show(plan, planned, "would be removed", as_json=as_json)
+    store = open_store("treadle gc")
+    plan = plan_removal(store, days_min=days_min, has_quarantine=has_quarantine)
+    if dry_run or plan.files.is_empty:
+        _show(plan, "would be removed", as_json=as_json)
         return
     if not yes:
-        _tell(plan, planned, "would be removed", err=True)
+        _print(plan, "would be removed", err=True)
         if as_json or not is_somebody_there():
             raise UsageError(
                 "nothing was removed: nobody is here to be asked",
                 hint="--yes removes what was listed; --dry-run lists it only",
             )
-        question = f"Remove this for good, and free {human_size(plan.size)}?"
+        question = f"Remove this for good, and free {human_size(plan.files.size)}?"
         if not click.confirm(question, err=True):
             click.echo("nothing was removed", err=True)
             ctx.exit(1)
-    removed = garbage.remove(plan, choice, letting_go.drop)
-    gone = remove_old_caches(caches, now_s, (one.path for one in plan.caches))
-    removed = replace(removed, caches=_leftovers(gone))
-    _show(removed, letting_go.done, "removed", as_json=as_json)
+    _show(remove_garbage(store, plan), "removed", as_json=as_json)
 
 
-def _leftovers(caches: Sequence[OldCache]) -> tuple[Leftover, ...]:
-    from treadle.store.upkeep.garbage import Leftover
-
-    return tuple(Leftover(one.path, one.size) for one in caches)
-
-
-def _show(plan: Plan, states: Sequence[States], what: str, *, as_json: bool) -> None:
+def _show(found: Removal, what: str, *, as_json: bool) -> None:
     if not as_json:
-        _tell(plan, states, what, err=False)
+        _print(found, what, err=False)
         return
     import msgspec
 
-    fields = msgspec.to_builtins(plan)
-    fields["file_states"] = msgspec.to_builtins([one for one in states if not one.why])
-    fields["kept"] = [*plan.kept, *(one.why for one in states if one.why)]
-    fields["size"] = plan.size
-    fields["is_removed"] = what == "removed"
     from treadle.cli.json_output import print_json
 
+    fields = msgspec.to_builtins(found.files)
+    fields["file_states"] = found.dropped_states
+    fields["kept"] = found.kept
+    fields["size"] = found.files.size
+    fields["is_removed"] = what == "removed"
     print_json(fields)
 
 
-def _tell(plan: Plan, states: Sequence[States], what: str, *, err: bool) -> None:
+def _print(found: Removal, what: str, *, err: bool) -> None:
     from treadle.app.sizes import human_size
+    from treadle.app.upkeep.trash import describe_trashed
     from treadle.cli.render import printable
-    from treadle.cli.trash_command import describe
 
-    for line in plan.threads:
-        click.echo(describe(line), err=err)
-    parts: tuple[tuple[str, Sequence[Leftover | TrashedThread]], ...] = (
-        ("threads", plan.threads),
-        ("large outputs", plan.blobs),
-        ("drafts", plan.drafts),
-        ("quarantined ends", plan.quarantine),
-        ("caches", plan.caches),
-    )
-    for name, found in parts:
-        if found:
-            size = human_size(sum(one.size for one in found))
-            click.echo(f"{name:<16}  {len(found):>6}  {size:>9}", err=err)
-    for one in states:
-        if not one.why:
-            text = f"file states       of {one.thread} in {one.folder}"
-            click.echo(printable(text), err=err)
-    for why in (*plan.kept, *(one.why for one in states if one.why)):
+    for line in found.files.threads:
+        click.echo(printable(describe_trashed(line)), err=err)
+    for one in found.shares:
+        click.echo(f"{one.name:<16}  {one.count:>6}  {human_size(one.size):>9}", err=err)
+    for states in found.dropped_states:
+        text = f"file states       of {states.thread} in {states.folder}"
+        click.echo(printable(text), err=err)
+    for why in found.kept:
         click.echo(printable(f"kept: {why}"), err=True)
-    if plan.is_empty:
+    if found.files.is_empty:
         click.echo("nothing to remove" if what != "removed" else "nothing was removed", err=True)
     else:
-        click.echo(f"{what}: {human_size(plan.size)}", err=err)
+        click.echo(f"{what}: {human_size(found.files.size)}", err=err)

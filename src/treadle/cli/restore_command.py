@@ -18,10 +18,10 @@ def command(threads: Sequence[str]) -> None:
 
     `treadle trash` lists what is in it.
     """  # noqa: D301  click reads the backspace
-    from treadle.cli.trash_command import tell
-    from treadle.store.local import LocalStore
-    from treadle.store.paths import Places
-    from treadle.store.upkeep.trash import Trash
+    from treadle.app.stores import open_store
+    from treadle.app.upkeep.trash import describe_moved, restore_threads
+    from treadle.cli.render import printable
 
-    trash = Trash(LocalStore(Places.find(), program="treadle restore"))
-    tell(trash.take_back([trash.find(thread) for thread in threads]), "restored")
+    for one in restore_threads(open_store("treadle restore"), threads):
+        for line in describe_moved(one, "restored"):
+            click.echo(printable(line), err=True)

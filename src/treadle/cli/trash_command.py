@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import click
-
-if TYPE_CHECKING:
-    from treadle.store.upkeep.trash import Moved, Trash, TrashedThread
 
 
 @click.command("trash")
@@ -24,55 +20,36 @@ def command(threads: Sequence[str], as_json: bool) -> None:
     Nothing is lost: `treadle restore ID` brings a thread back, and only `treadle gc` removes what
     is in the trash. A thread's sub-agents go with it. A thread that is open somewhere stays.
     """  # noqa: D301  click reads the backspace
-    from treadle.store.local import LocalStore
-    from treadle.store.paths import Places
-    from treadle.store.upkeep.trash import Trash
+    from treadle.app.stores import open_store
+    from treadle.app.upkeep.trash import describe_moved, trash_threads
+    from treadle.cli.render import printable
 
     if threads and as_json:
         raise click.UsageError("--json lists the trash; it goes without an ID")
-    store = LocalStore(Places.find(), program="treadle trash")
-    trash = Trash(store)
     if not threads:
-        _show(trash, as_json=as_json)
+        _show(as_json=as_json)
         return
-    moved = trash.put([store.resolve(thread) for thread in threads])
-    tell(moved, "moved to the trash")
+    moved = trash_threads(open_store("treadle trash"), threads)
+    for one in moved:
+        for line in describe_moved(one, "moved to the trash"):
+            click.echo(printable(line), err=True)
     ids = " ".join(one.id for one in moved)
     click.echo(f"to bring it back: treadle restore {ids}", err=True)
 
 
-def tell(moved: Sequence[Moved], what: str) -> None:
-    """Say which threads were moved, and what went with them."""
+def _show(*, as_json: bool) -> None:
+    from treadle.app.stores import open_store
+    from treadle.app.upkeep.trash import describe_trashed, list_trash
+    from treadle.cli.json_output import print_json
     from treadle.cli.render import printable
 
-    for one in moved:
-        click.echo(f"{one.id}: {what}", err=True)
-        for child in one.children:
-            click.echo(f"  with its sub-agent's thread {child}", err=True)
-        for note in one.notes:
-            click.echo(printable(f"  {note}"), err=True)
-
-
-def _show(trash: Trash, *, as_json: bool) -> None:
-    lines = trash.lines()
+    lines = list_trash(open_store("treadle trash"))
     if as_json:
-        from treadle.cli.json_output import print_json
-
         print_json(lines)
         return
     if not lines:
         click.echo("the trash is empty", err=True)
         return
     for line in lines:
-        click.echo(describe(line))
+        click.echo(printable(describe_trashed(line)))
     click.echo("`treadle restore ID` brings one back, `treadle gc` removes them", err=True)
-
-
-def describe(line: TrashedThread) -> str:
-    """A line of the trash in one line: id, when, size, title."""
-    from treadle.app.sizes import human_size
-    from treadle.cli.render import printable
-
-    at = line.trashed_at[:16].replace("T", " ") or "unknown"
-    title = line.title or ("(damaged)" if line.problem else "(nothing said yet)")
-    return printable(f"{line.id}  {at:<16}  {human_size(line.size):>9}  {title}")

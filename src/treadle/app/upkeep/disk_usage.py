@@ -1,0 +1,142 @@
+"""What takes how much room: the store part by part, and each thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
+
+from msgspec import Struct
+
+from treadle.app.sizes import human_size
+from treadle.app.upkeep.state_disk_usage import StateRoom, state_room
+from treadle.errors import StoreError, UnknownThreadError
+from treadle.store.local import LocalStore
+from treadle.store.upkeep.disk_usage import Room, ThreadRoom, room_of, room_of_thread
+from treadle.store.upkeep.garbage import Garbage
+from treadle.thread.safe_text import legible
+
+NAMED_COUNT_MAX: Final = 10
+"""Threads that are named."""
+TITLE_SIZE_MAX: Final = 64 * 2**20
+"""A thread that takes more is not read for its title."""
+READ_SIZE_MAX: Final = 256 * 2**20
+READ_BY_GC: Final = ("journals", "trash", "quarantine", "kept branches")
+"""Bytes of these that are read to say what gc can free: a second or two."""
+
+OnProblem: TypeAlias = Callable[[str], None]
+"""Gets a sentence on what is not known, or not counted: no reason to be silent about the rest."""
+
+
+class FileShare(Struct, frozen=True):
+    """How many files of a kind there are, and their size in bytes."""
+
+    count: int
+    size: int
+
+
+class LargeThread(Struct, frozen=True):
+    """A thread that takes much: its size in bytes, and its title if it has one that was read."""
+
+    id: str
+    size: int
+    title: str | None
+
+    @property
+    def is_read(self) -> bool:
+        """Whether it was read for its title."""
+        return self.size <= TITLE_SIZE_MAX
+
+
+class StoreUsage(Struct, frozen=True):
+    """What the store takes, in bytes.
+
+    `gc_frees` is what gc could free, `None` where that is not known. `shares` go by the kind of
+    file. `file_states` are in the repositories of threads; `None` where that cannot be known.
+    """
+
+    size: int
+    gc_frees: int | None
+    shares: Mapping[str, FileShare]
+    biggest: tuple[LargeThread, ...]
+    file_states: StateRoom | None
+
+
+class ThreadUsage(Struct, frozen=True):
+    """What a thread takes in the store, and in its repository: `None` where nobody knows."""
+
+    room: ThreadRoom
+    file_states: StateRoom | None
+
+
+def measure_store(store: LocalStore, on_problem: OnProblem) -> StoreUsage:
+    """What everything takes, and what of that can be freed.
+
+    Raises:
+        DiskError: a folder cannot be read.
+    """
+    states = _measure_states(store, None, on_problem)
+    room = room_of(store, NAMED_COUNT_MAX)
+    return StoreUsage(
+        room.size,
+        free_size(store, room, on_problem),
+        {one.name: FileShare(one.count, one.size) for one in room.shares},
+        tuple(LargeThread(one, size, _title(store, one, size)) for one, size in room.biggest),
+        states,
+    )
+
+
+def measure_thread(store: LocalStore, thread: str, on_problem: OnProblem) -> ThreadUsage:
+    """What one thread takes, in the trash or not.
+
+    Args:
+        store: where it is.
+        thread: its id, or how that begins.
+        on_problem: see `OnProblem`.
+
+    Raises:
+        UnknownThreadError: there is none.
+        AmbiguousThreadError: several ids begin so.
+        DiskError: a folder cannot be read.
+    """
+    try:
+        thread_id = store.resolve(thread)
+    except UnknownThreadError:
+        thread_id = store.resolve(thread, in_trash=True)
+    room = room_of_thread(store, thread_id)
+    return ThreadUsage(room, _measure_states(store, thread_id, on_problem))
+
+
+def free_size(store: LocalStore, room: Room, on_problem: OnProblem) -> int | None:
+    """What gc could free, in bytes; `None` where that is not known.
+
+    Such as where a file cannot be read, or so much would have to be read that sizes, which are
+    known at once, would have to wait.
+    """
+    size = sum(one.size for one in room.shares if one.name in READ_BY_GC)
+    if size > READ_SIZE_MAX:
+        text = f"what gc can free is not known: it would read {human_size(size)}"
+        on_problem(f"{text}; `treadle gc --dry-run` does")
+        return None
+    try:
+        return Garbage(store).plan().size
+    except StoreError as error:
+        on_problem(f"what gc can free is not known: {error.message}")
+        return None
+
+
+def _title(store: LocalStore, thread_id: str, size: int) -> str | None:
+    summary = store.summary(thread_id) if size <= TITLE_SIZE_MAX else None
+    return None if summary is None else summary.title
+
+
+def _measure_states(
+    store: LocalStore, thread_id: str | None, on_problem: OnProblem
+) -> StateRoom | None:
+    try:
+        states = state_room(store, thread_id)
+    except StoreError as error:
+        on_problem(f"what file states take is not known: {error.message}")
+        return None
+    for one in states.skipped:
+        on_problem(legible(f"file states that are not counted: {one}"))
+    return states

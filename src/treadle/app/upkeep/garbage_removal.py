@@ -1,0 +1,91 @@
+"""Removes for good what nothing needs, after a plan that says what."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from treadle.app.sync.remote_removal import LettingGo, States, unsynced
+from treadle.store.local import LocalStore
+from treadle.store.upkeep.disk_usage import Share
+from treadle.store.upkeep.garbage import Choice, Garbage, Leftover, Plan
+from treadle.store.upkeep.trash import TrashedThread
+from treadle.tools.sandbox.caches import OldCache, find_old_caches, remove_old_caches
+
+
+class Removal(Struct, frozen=True):
+    """What would be removed, or was: files, and the states of files of the threads among them.
+
+    `choice` is what a person wants removed, `at_s` the time of the plan in seconds since 1970.
+    """
+
+    files: Plan
+    states: tuple[States, ...]
+    choice: Choice
+    at_s: float
+
+    @property
+    def shares(self) -> list[Share]:
+        """What there is of each kind of file; kinds of which there is nothing are left out."""
+        plan = self.files
+        parts: tuple[tuple[str, Sequence[Leftover | TrashedThread]], ...] = (
+            ("threads", plan.threads),
+            ("large outputs", plan.blobs),
+            ("drafts", plan.drafts),
+            ("quarantined ends", plan.quarantine),
+            ("caches", plan.caches),
+        )
+        return [
+            Share(name, len(found), sum(one.size for one in found))
+            for name, found in parts
+            if found
+        ]
+
+    @property
+    def dropped_states(self) -> list[States]:
+        """The states that go with their threads."""
+        return [one for one in self.states if not one.why]
+
+    @property
+    def kept(self) -> list[str]:
+        """What is not removed, and why: sentences."""
+        return [*self.files.kept, *(one.why for one in self.states if one.why)]
+
+
+def plan_removal(
+    store: LocalStore, *, days_min: float = 0.0, has_quarantine: bool = False
+) -> Removal:
+    """What would be removed now. Changes nothing, and reads every file of every thread.
+
+    Args:
+        store: where to look.
+        days_min: only threads that have been in the trash for so many days.
+        has_quarantine: whether what was cut off torn journals goes too.
+
+    Raises:
+        StoreError: a file cannot be read, so that nobody knows what it names.
+    """
+    choice, at_s = Choice(days_min, has_quarantine), datetime.fromisoformat(store.now()).timestamp()
+    files = Garbage(store, unsynced(store)).plan(choice)
+    files = replace(files, caches=_leftovers(find_old_caches(store.places.caches, at_s)))
+    return Removal(files, tuple(LettingGo(store).look(files.threads)), choice, at_s)
+
+
+def remove_garbage(store: LocalStore, plan: Removal) -> Removal:
+    """Remove what was planned, if nothing needs it still; what was removed, and what was kept.
+
+    Raises:
+        StoreError: what was removed so far is gone; do it again.
+    """
+    states = LettingGo(store)
+    files = Garbage(store, unsynced(store)).remove(plan.files, plan.choice, states.drop)
+    paths = (one.path for one in plan.files.caches)
+    caches = _leftovers(remove_old_caches(store.places.caches, plan.at_s, paths))
+    return replace(plan, files=replace(files, caches=caches), states=tuple(states.done))
+
+
+def _leftovers(caches: Sequence[OldCache]) -> tuple[Leftover, ...]:
+    return tuple(Leftover(one.path, one.size) for one in caches)

@@ -1,0 +1,47 @@
+"""Threads out of sight, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from treadle.app.sizes import human_size
+from treadle.store.local import LocalStore
+from treadle.store.upkeep.trash import Moved, Trash, TrashedThread
+
+
+def list_trash(store: LocalStore) -> list[TrashedThread]:
+    """The threads in the trash, last trashed first."""
+    return Trash(store).lines()
+
+
+def trash_threads(store: LocalStore, threads: Sequence[str]) -> list[Moved]:
+    """Move threads to the trash, each with its sub-agents' threads.
+
+    Args:
+        store: where they are.
+        threads: their ids, or how those begin.
+
+    Raises:
+        UsageError: there is no such thread, or it is in the trash already.
+        StoreError: it is open in another process, or another one moves threads.
+    """
+    return Trash(store).put([store.resolve(thread) for thread in threads])
+
+
+def restore_threads(store: LocalStore, threads: Sequence[str]) -> list[Moved]:
+    """Bring threads back from the trash. Arguments and errors as of `trash_threads`."""
+    trash = Trash(store)
+    return trash.take_back([trash.find(thread) for thread in threads])
+
+
+def describe_trashed(line: TrashedThread) -> str:
+    """A thread in the trash in one line: id, when, size, title."""
+    at = line.trashed_at[:16].replace("T", " ") or "unknown"
+    title = line.title or ("(damaged)" if line.problem else "(nothing said yet)")
+    return f"{line.id}  {at:<16}  {human_size(line.size):>9}  {title}"
+
+
+def describe_moved(moved: Moved, what: str) -> list[str]:
+    """What was done to a thread, what went with it, and what else is to be said: lines."""
+    children = (f"  with its sub-agent's thread {child}" for child in moved.children)
+    return [f"{moved.id}: {what}", *children, *(f"  {note}" for note in moved.notes)]
