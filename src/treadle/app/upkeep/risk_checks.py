@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -18,22 +17,21 @@ from treadle.config.load import Loaded
 from treadle.core.messages import ToolCall
 from treadle.core.tools import ToolExecutionOutcome
 from treadle.models.catalog import is_this_machine
-from treadle.store.paths import Places
 from treadle.tools.builtin import builtin_tools
 from treadle.tools.registry import Registry
 from treadle.tools.sandbox.box import Sandbox
+from treadle.tools.sandbox.policy import Policy
 
 _SETTINGS = "`treadle config show --origin` tells where it is set"
 
 
-def check_commands(loaded: Loaded, places: Places) -> Iterator[Finding]:
-    """What holds commands in this folder: found by running one, with the settings that hold.
+def check_commands(policy: Policy) -> Iterator[Finding]:
+    """What holds commands in this folder: found by running one that may do what they may.
 
     Only that sees what the file system of this very machine makes of the sandbox.
     """
     # A look leaves nothing behind, so no cache either.
-    policy = replace(policy_of(loaded.settings, places), caches="")
-    sandbox = Sandbox(policy, Path.cwd())
+    sandbox = Sandbox(replace(policy, caches=""), Path.cwd())
     problem = "" if sandbox.is_off else asyncio.run(_run_one(sandbox))
     for found in check_sandbox():
         if found.status == "ok" and problem:
@@ -82,9 +80,3 @@ def check_keys(reached: Iterable[Reached]) -> Iterator[Finding]:
         if one.key and address.scheme == "http" and not is_this_machine(address.hostname or ""):
             text = f"the key of {one.provider} ({one.key}) goes to {one.address} unencrypted"
             yield warning("key", text, "use https, or a tunnel to localhost")
-
-
-def check_here(loaded: Loaded, places: Places) -> Iterator[Finding]:
-    """All of it, for this user in this folder; keys are looked at where providers are."""
-    yield from check_commands(loaded, places)
-    yield from check_choices(loaded, os.getuid())

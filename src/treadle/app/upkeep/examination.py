@@ -1,0 +1,80 @@
+"""What `treadle doctor` looks at, in the order in which it says it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeAlias
+
+from treadle import helper_programs
+from treadle.app.sessions.provider_reachability import reach
+from treadle.app.sessions.providers import PLAYED, Models
+from treadle.app.upkeep import checks, risk_checks
+from treadle.app.upkeep.store_checks import check_store
+from treadle.config.load import DEFAULT, load_settings
+from treadle.config.settings import Settings
+from treadle.core.config import choose_model
+from treadle.errors import TreadleError
+from treadle.store.local import LocalStore
+from treadle.store.paths import Places
+from treadle.tools.sandbox.policy import Policy
+
+PolicyOf: TypeAlias = Callable[[Settings, Places], Policy]
+"""What a person's settings let commands do."""
+
+
+def examine(store: LocalStore, policy_of: PolicyOf) -> Iterator[checks.Finding]:
+    """Check versions, folders, programs, disk, settings, models, threads and what they leave.
+
+    Changes nothing, but brings the search index up to date. Settings, and what commands may do, are
+    those that hold in the current folder.
+    """
+    places = store.places
+    helper_programs.exclude(Path.cwd())
+    yield from checks.check_versions()
+    yield from checks.check_places(places)
+    yield from checks.check_programs()
+    yield from checks.check_surroundings()
+    yield from checks.check_disk(places)
+    yield from _check_models(places, policy_of)
+    yield from check_store(store, places)
+
+
+def _check_models(places: Places, policy_of: PolicyOf) -> Iterator[checks.Finding]:
+    """Settings, what they let commands do, the model of new threads, providers with a key."""
+    try:
+        loaded = load_settings(".", os.environ)
+    except TreadleError as error:
+        yield checks.failure("settings", error.message, error.hint or "correct it")
+        yield from checks.check_sandbox()
+        return
+    for notice in loaded.notices:
+        yield checks.warning("settings", notice, "`treadle config show --origin` tells what holds")
+    if not loaded.notices:
+        set_count = sum(origin != DEFAULT for origin in loaded.origins.values())
+        yield checks.ok("settings", f"{set_count} set, the rest by default")
+    yield from risk_checks.check_commands(policy_of(loaded.settings, places))
+    yield from risk_checks.check_choices(loaded, os.getuid())
+    chosen = problem = advice = ""
+    try:
+        chosen = Models(loaded).name(None)
+    except TreadleError as error:
+        problem, advice = error.message, error.hint or "docs/models.md says more"
+    wanted = [
+        name
+        for name, entry in loaded.catalog.providers.items()
+        if name == chosen.partition(":")[0]
+        or os.environ.get(entry.key_env)
+        or entry.key_file
+        or entry.key_command
+    ]
+    found = asyncio.run(reach(loaded, [name for name in wanted if name not in PLAYED]))
+    if not chosen:
+        yield checks.warning("model", problem, advice)
+    else:
+        yield checks.check_model(chosen, found, is_named=bool(choose_model(loaded.settings.models)))
+    yield from risk_checks.check_keys(found)
+    for one in found:
+        yield checks.check_provider(one, is_used=one.provider == chosen.partition(":")[0])
