@@ -1,0 +1,232 @@
+"""Takes a secret that slipped in out of threads, everywhere a user has them: here, on the server.
+
+First `plan_scrub`, for a person who is asked; then `scrub_threads` for what this machine keeps,
+and `replace_server_copies` for what the server has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from functools import partial
+from hashlib import scrypt
+from typing import Final
+
+from msgspec import Struct
+
+from treadle.app.files.file_history import saved_states
+from treadle.app.files.file_state_scrub import StateRewriting
+from treadle.errors import TreadleError, UsageError
+from treadle.runtime.defaults import own_redactor
+from treadle.secrets.redaction import Redactor
+from treadle.store.index.lookup import Index
+from treadle.store.local import LocalStore
+from treadle.store.upkeep.scrub import Outcome, scrub
+from treadle.store.upkeep.text_scan import Redact, Remains, change_bytes
+from treadle.store.upkeep.unfinished import Sign
+
+LENGTH_MIN: Final = 4
+"""Characters of a text that can be taken out; shorter ones stand everywhere."""
+
+AGAIN_COUNT_MAX: Final = 3
+"""So often it is taken out again if the server has it again."""
+
+FORGET_COUNT_MAX: Final = 100
+"""Of more threads than this only the changed ones are taken out of the index."""
+
+
+class ServerCopies(Struct, frozen=True):
+    """What is done about the copies of threads that a server has.
+
+    `fetch` takes in what other machines have sent of them; whether a server may have a copy.
+    `replace` has the copies replaced by what the threads are now; whether all are.
+    """
+
+    fetch: Callable[[LocalStore, Sequence[str]], bool]
+    replace: Callable[[LocalStore, Sequence[str]], bool]
+
+
+class Scrub(Struct, frozen=True):
+    """What is to be taken out of which threads.
+
+    `redact` takes it out of a string; `sign` tells the same scrub again. With `has_rest`, a thread
+    out of which it cannot be taken stays as it is, and all others are done. `on_notice` gets what
+    the index has to say for people.
+    """
+
+    store: LocalStore
+    threads: Sequence[str]
+    redact: Redact
+    sign: Sign
+    has_rest: bool
+    server: ServerCopies
+    on_notice: Callable[[str], None]
+
+    def run(self, states: StateRewriting | None) -> Outcome:
+        """Do it; without states of files, only find what would be done. Raises as `scrub` does."""
+        return scrub(
+            self.store,
+            self.threads,
+            self.redact,
+            is_rehearsal=states is None,
+            states=states,
+            wants_rest=self.has_rest,
+            sign=self.sign,
+        )
+
+    def holding(self) -> tuple[str, ...]:
+        """The files of this machine's store that hold it."""
+        return tuple(Remains(self.store.folders, self.redact).holding())
+
+
+class ScrubReport(Struct, frozen=True):
+    """What was done here, or would be, and the files that hold the text (still).
+
+    `was_found` is whether anything held it, states of files too if those were rewritten. `problems`
+    are states that were not reached. `has_copies` is whether a server may have copies.
+    """
+
+    outcome: Outcome
+    holding: tuple[str, ...]
+    was_found: bool
+    problems: tuple[str, ...] = ()
+    has_copies: bool = False
+
+
+class ServerReport(Struct, frozen=True):
+    """Whether no server is known to hold the text; the threads that hold it again here."""
+
+    is_gone: bool
+    came_back: tuple[str, ...]
+
+
+def make_scrub(
+    store: LocalStore,
+    threads: Sequence[str],
+    text: str | None,
+    kind: str | None,
+    *,
+    has_rest: bool,
+    server: ServerCopies,
+    on_notice: Callable[[str], None],
+) -> Scrub:
+    """What takes a text out of threads: `text`, or all secrets that are found today.
+
+    Args:
+        store: where the threads are.
+        threads: their ids.
+        text: what is taken out; without it all secrets that this machine knows today, and all that
+            look like one.
+        kind: the label that stands in the text's place; by default `scrubbed`.
+        has_rest: see `Scrub`, as are those below.
+        server: what is done about a server's copies.
+        on_notice: gets sentences of the index.
+
+    Raises:
+        UsageError: the text is too short, or a part of its label.
+    """
+    redact = own_redactor().redact if text is None else _redact(text, kind or "scrubbed")
+    sign = partial(sign_words, f"{kind or ''}\n{text or ''}")
+    return Scrub(store, threads, redact, sign, has_rest, server, on_notice)
+
+
+def _redact(text: str, kind: str) -> Redact:
+    if len(text) < LENGTH_MIN:
+        raise UsageError(f"a text of less than {LENGTH_MIN} characters cannot be taken out")
+    redact = Redactor({kind: text}, length_min=LENGTH_MIN, has_shapes=False).redact_cut
+    label = redact(text)
+    if text in label:
+        raise UsageError(
+            f"the text is a part of {label}, which would stand in its place",
+            hint="choose another --kind",
+        )
+    return redact
+
+
+def sign_words(words: str, salt: bytes) -> bytes:
+    """Tells the same scrub again; slow on purpose, as the text must not be guessed by it."""
+    data = words.encode("utf-8", "surrogateescape")
+    return scrypt(data, salt=salt, n=2**14, r=8, p=1)
+
+
+def plan_scrub(job: Scrub) -> ScrubReport:
+    """What would be done; nothing is changed. States of files are not looked through.
+
+    Raises:
+        UsageError: there is no such thread, or the text is a part of how a thread is written.
+        StoreError: a thread cannot be read.
+    """
+    holding = job.holding()
+    outcome = job.run(None)
+    return ScrubReport(outcome, holding, bool(holding or outcome.threads))
+
+
+def has_states(job: Scrub, plan: ScrubReport) -> bool:
+    """Whether states of files are recorded in the threads of a plan, or may be."""
+
+    def may_have(thread_id: str) -> bool:
+        try:
+            return bool(saved_states(job.store, thread_id))
+        except TreadleError:
+            return True
+
+    return any(may_have(thread_id) for thread_id in plan.outcome.looked_at)
+
+
+def scrub_threads(job: Scrub, plan: ScrubReport | None = None) -> ScrubReport:
+    """Take the text out of all that this machine keeps, after what other machines have sent.
+
+    Safe to be stopped anywhere and done again.
+
+    Args:
+        job: what is to be done.
+        plan: what a person has agreed to, if somebody was asked.
+
+    Raises:
+        UsageError: as `plan_scrub`; nothing was changed.
+        ThreadBusyError: a thread is open elsewhere; nothing was changed.
+        DiskError: what was done so far stands; do it again.
+    """
+    found = job.holding() if plan is None else plan.holding
+    has_copies = job.server.fetch(job.store, job.threads)
+    states = _rewriting(job)
+    outcome = job.run(states)
+    _forget(job, outcome)
+    was_found = bool(found or outcome.threads or states.has_changed)
+    return ScrubReport(outcome, job.holding(), was_found, tuple(states.problems), has_copies)
+
+
+def replace_server_copies(job: Scrub, done: ScrubReport) -> ServerReport:
+    """Have the server's copies replaced, and take out here what came from there meanwhile.
+
+    Another machine may have gone on with a thread meanwhile, and said it again. Raises as
+    `scrub_threads`.
+    """
+    is_gone = job.server.replace(job.store, [one.thread for one in done.outcome.threads])
+    return ServerReport(is_gone, _scrub_again(job) if done.has_copies else ())
+
+
+def _scrub_again(job: Scrub) -> tuple[str, ...]:
+    for is_last in (*[False] * AGAIN_COUNT_MAX, True):
+        found = tuple(one.thread for one in job.run(None).threads if one.count)
+        if is_last or not found:
+            return found
+        outcome = job.run(_rewriting(job))
+        _forget(job, outcome)
+        job.server.replace(job.store, [one.thread for one in outcome.threads])
+    return ()
+
+
+def _rewriting(job: Scrub) -> StateRewriting:
+    return StateRewriting(partial(change_bytes, redact=job.redact))
+
+
+def _forget(job: Scrub, outcome: Outcome) -> None:
+    """The index forgets the threads and takes them in again, as they are now."""
+    changed = {done.thread for done in outcome.threads}
+    threads = outcome.looked_at if len(outcome.looked_at) <= FORGET_COUNT_MAX else changed
+    with closing(Index(job.store, job.on_notice)) as index:
+        if not index.forget(*threads):
+            return
+        for thread_id in threads:
+            index.update(thread_id)
