@@ -1,0 +1,1 @@
+"""Threads out of this machine and into it, and sessions of other programs."""

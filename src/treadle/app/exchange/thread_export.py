@@ -1,0 +1,230 @@
+"""A thread for people, for programs, for another machine: as a page, a document or its journal."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from treadle.core.tools import BlobRef
+from treadle.errors import (
+    HeldBackError,
+    MissingBlobError,
+    StoreError,
+    UnknownThreadError,
+    UsageError,
+)
+from treadle.exchange.journals import Part, join, output_line, part_of
+from treadle.exchange.lines import FILE_SIZE_MAX
+from treadle.exchange.markdown import to_markdown
+from treadle.exchange.page import to_page
+from treadle.exchange.story import tell
+from treadle.models.prices.usage_text import describe_usage
+from treadle.runtime.defaults import own_redactor
+from treadle.secrets.exit_scan import Looker
+from treadle.store.journal import told_as
+from treadle.store.local import LocalStore
+from treadle.store.thread_reader import header_of
+from treadle.thread.outputs import outputs_of
+from treadle.thread.record import Condition, Record
+from treadle.thread.safe_text import legible
+
+OnNotice: TypeAlias = Callable[[str], None]
+"""Gets a sentence on what is left out, or on who can read the export."""
+
+
+class ExportedThread(Struct, frozen=True):
+    """What is exported: bytes, and why that is not all of the thread, if it is not."""
+
+    data: bytes
+    problem: str = ""
+
+
+def export_thread(
+    store: LocalStore,
+    thread: str,
+    form: str,
+    version: int | None,
+    on_notice: OnNotice,
+    *,
+    with_secrets: bool = False,
+    force: bool = False,
+) -> ExportedThread:
+    """A thread as it stood at a version. It need not be free.
+
+    Args:
+        store: where it is.
+        thread: its id, or how that begins.
+        form: `json`, a document in one line; `jsonl`, records and large outputs, to be imported;
+            `markdown` or `html`.
+        version: by default the last one.
+        on_notice: see `OnNotice`.
+        with_secrets: whether it may hold secrets that this machine knows.
+        force: whether it may be private.
+
+    Raises:
+        UsageError: there is no such thread, or it has not got to this version.
+        HeldBackError: it is private, or holds a known secret.
+        StoreError: it cannot be read.
+    """
+    thread_id = store.resolve(thread)
+    # What it is now counts, not what it was at a version.
+    _guard_privacy(thread_id, on_notice, is_private=_is_private(store, thread_id), force=force)
+    if form == "json":
+        loaded = store.load(thread_id, version)
+        text = msgspec.json.encode(loaded.fold.document())
+        if not with_secrets:
+            _look_for_secrets(thread_id, [text])
+        return ExportedThread(text, loaded.problem)
+    parts = _parts(store, thread_id, version)
+    records = [record for part in parts for record in part.records]
+    outputs = _outputs(store, records, on_notice) if form == "jsonl" else {}
+    if not with_secrets:
+        _look_for_secrets(thread_id, (*(part.data for part in parts), *outputs.values()))
+    problem = _damage(parts[-1], on_notice)
+    if form == "jsonl":
+        lines = (output_line(ref, data) for ref, data in outputs.items())
+        return ExportedThread(b"".join((join(parts), *lines)), problem)
+    story = tell(parts)
+    page_of = {"markdown": to_markdown, "html": to_page}[form]
+    return ExportedThread(page_of(story, describe_usage).encode(), problem or story.problem)
+
+
+def _is_private(store: LocalStore, thread_id: str) -> bool:
+    """Whether it is now; of a thread that cannot be folded, whether it began so."""
+    try:
+        return store.load(thread_id).fold.is_private
+    except StoreError:
+        first = _parts(store, thread_id, None)[-1].records[0]
+        return b'"is_private":true' in bytes(first.event)
+
+
+def _parts(store: LocalStore, thread_id: str, version: int | None) -> list[Part]:
+    """The thread's journal, after those it goes on from.
+
+    Raises:
+        UnknownThreadError: it holds no intact record, or has not got this far.
+        DamagedJournalError: what it was forked from is not what it was.
+    """
+    parts: list[Part] = []
+    wanted: tuple[str, int | None] | None = (thread_id, version)
+    while wanted is not None:
+        name, until = wanted
+        path, _ = store.folders.find(name)
+        with told_as("read", path):
+            part = part_of(store.folders.disk.read(path), until)
+        if not part.records or len(part.records) < (until or 0):
+            count = len(part.records)
+            raise UnknownThreadError(
+                f"thread {name} has {count} intact records, not {until or 'one'}",
+                hint=f"treadle verify {name}",
+            )
+        parts.append(part)
+        header = header_of(part.records[0])
+        wanted = None if header.base is None else (header.base.thread, header.base.version)
+        store.beginning(name)  # refuses a base that is not the one that was known
+    return parts[::-1]
+
+
+def _outputs(
+    store: LocalStore, records: Sequence[Record], on_notice: OnNotice
+) -> dict[BlobRef, bytes]:
+    """The large outputs that the records name, each once; what cannot come along is told."""
+    found: dict[BlobRef, bytes] = {}
+    left = FILE_SIZE_MAX - sum(len(record.event) + 1024 for record in records)
+    for seq, ref in outputs_of(records):
+        if ref in found:
+            continue
+        try:
+            data = store.blob(ref)
+        except MissingBlobError as error:
+            on_notice(f"left out: record {seq}: {error.message}")
+            continue
+        left -= len(data) * 4 // 3 + 1024
+        if left < 0:
+            text = f"its output of {ref.size} bytes would make the file too large to be imported"
+            on_notice(f"left out: record {seq}: {text}")
+            continue
+        found[ref] = data
+    return found
+
+
+def _damage(part: Part, on_notice: OnNotice) -> str:
+    """Why the thread's own part is not all of it; a torn end is only told of."""
+    if part.condition is Condition.CORRUPT:
+        return f"the thread is damaged: {part.reason}; exported up to version {part.head.seq}"
+    if part.condition is Condition.TORN:
+        on_notice(f"left out: {legible(part.reason)}")
+    return ""
+
+
+def _guard_privacy(thread_id: str, on_notice: OnNotice, *, is_private: bool, force: bool) -> None:
+    """A private thread never leaves this machine unless its owner says so."""
+    if is_private and not force:
+        raise HeldBackError(
+            f"thread {thread_id} is private: it is not to leave this machine; nothing was exported",
+            hint="--force exports it; who gets the export can read it",
+        )
+    if is_private:
+        on_notice("this thread is private; who gets the export can read it")
+
+
+def _look_for_secrets(thread_id: str, texts: Iterable[bytes]) -> None:
+    """The third look, with what is known today: records are kept as they are, or kept back."""
+    found = Looker(own_redactor()).look(texts)
+    if found:
+        raise HeldBackError(
+            f"secrets stand in thread {thread_id}: {'; '.join(found)}; nothing was exported",
+            hint=f"`treadle scrub {thread_id} --found` takes them out for good; --with-secrets "
+            "exports them",
+        )
+
+
+def check_target(target: Path, *, force: bool) -> None:
+    """Whether a file can be exported to.
+
+    Raises:
+        UsageError: it is a folder, has none, or is there already and not to be replaced.
+    """
+    if target.is_dir():
+        raise UsageError(f"{target} is a folder", hint="-o takes a file")
+    if not target.parent.is_dir():
+        raise UsageError(f"there is no folder {target.parent}")
+    if os.path.lexists(target) and not force:  # a link that leads nowhere is there too
+        raise UsageError(f"{target} is there already", hint="--force replaces it")
+
+
+def write_file(target: Path, data: bytes, *, force: bool) -> None:
+    """Write all of it or nothing, for the user alone.
+
+    Raises:
+        UsageError: a file has come between, which is replaced with `force` only.
+        OSError: the disk refused.
+    """
+    handle, name = tempfile.mkstemp(prefix=".treadle-export.", dir=target.parent)
+    draft = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        if not force:
+            with suppress(PermissionError):  # a file system without links: it was looked at above
+                _link(draft, target)
+                return
+        draft.replace(target)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _link(draft: Path, target: Path) -> None:
+    try:
+        target.hardlink_to(draft)
+    except FileExistsError as error:
+        raise UsageError(f"{target} is there by now", hint="--force replaces it") from error
