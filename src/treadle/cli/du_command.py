@@ -38,15 +38,18 @@ def _warn(problem: str) -> None:
 
 
 def _show_all(usage: StoreUsage, *, as_json: bool) -> None:
+    import msgspec
+
     from treadle.app.sizes import human_size
     from treadle.cli.json_output import print_json
     from treadle.cli.render import printable
 
     if as_json:
-        print_json(usage)
+        shares = {one.name: {"count": one.count, "size": one.size} for one in usage.shares}
+        print_json({**msgspec.structs.asdict(usage), "shares": shares})
         return
-    for name, share in usage.shares.items():
-        _show_line(name, share.size, share.count)
+    for share in usage.shares:
+        _show_line(share.name, share.size, share.count)
     _show_line("in all", usage.size)
     _show_states(usage.file_states)
     if usage.biggest:

@@ -33,7 +33,7 @@ def command(
     copies every record after the damage into a file. The damaged file itself is not touched.
     """  # noqa: D301  click reads the backspace
     from treadle.app.stores import open_store
-    from treadle.app.upkeep.verification import verify_store, verify_thread
+    from treadle.app.upkeep.verification import verify_threads
     from treadle.cli.json_output import print_json
     from treadle.cli.render import printable
     from treadle.errors import UsageError
@@ -45,13 +45,8 @@ def command(
         if thread is None:
             raise UsageError("which thread is to be salvaged?", hint="`treadle verify` finds it")
         ctx.exit(_salvage(thread, as_json=as_json))
-    checked = (
-        verify_store(store, say, has_trash=everything)
-        if thread is None
-        else verify_thread(store, thread, say)
-    )
     reports = []
-    for report in checked:
+    for report in verify_threads(store, thread, say, has_trash=everything):
         reports.append(report)
         if not as_json:
             click.echo(f"{report.thread}  {report.condition:<8} {printable(report.text)}")

@@ -84,7 +84,7 @@ def import_sessions(
 
     Args:
         store: where to.
-        paths: files, and folders that are searched; if empty, the folders of the program.
+        paths: files, and folders that are searched; if there are none, those of the program.
         source: which program the sessions are of, or `auto`.
         wants_copies: whether sessions that have grown are imported as new threads.
         is_dry: whether to change nothing, and only say what would be done.

@@ -18,11 +18,7 @@ class TaskTrace(Struct, frozen=True):
 
 
 def read_trace(store: LocalStore, thread: str) -> TaskTrace:
-    """The trace of a task. Its thread need not be free.
-
-    Args:
-        store: where the thread is.
-        thread: its id, or how that begins.
+    """The trace of a task, by the beginning of its thread's id. The thread need not be free.
 
     Raises:
         UsageError: there is no such thread, or it is a conversation.

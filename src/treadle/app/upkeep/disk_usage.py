@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from msgspec import Struct
@@ -11,7 +11,7 @@ from treadle.app.sizes import human_size
 from treadle.app.upkeep.state_disk_usage import StateRoom, state_room
 from treadle.errors import StoreError, UnknownThreadError
 from treadle.store.local import LocalStore
-from treadle.store.upkeep.disk_usage import Room, ThreadRoom, room_of, room_of_thread
+from treadle.store.upkeep.disk_usage import Room, Share, ThreadRoom, room_of, room_of_thread
 from treadle.store.upkeep.garbage import Garbage
 from treadle.thread.safe_text import legible
 
@@ -25,13 +25,6 @@ READ_BY_GC: Final = ("journals", "trash", "quarantine", "kept branches")
 
 OnProblem: TypeAlias = Callable[[str], None]
 """Gets a sentence on what is not known, or not counted: no reason to be silent about the rest."""
-
-
-class FileShare(Struct, frozen=True):
-    """How many files of a kind there are, and their size in bytes."""
-
-    count: int
-    size: int
 
 
 class LargeThread(Struct, frozen=True):
@@ -50,13 +43,13 @@ class LargeThread(Struct, frozen=True):
 class StoreUsage(Struct, frozen=True):
     """What the store takes, in bytes.
 
-    `gc_frees` is what gc could free, `None` where that is not known. `shares` go by the kind of
-    file. `file_states` are in the repositories of threads; `None` where that cannot be known.
+    `gc_frees` is what gc could free, `None` where that is not known. `shares` are the kinds of
+    files. `file_states` are in the repositories of threads; `None` where that cannot be known.
     """
 
     size: int
     gc_frees: int | None
-    shares: Mapping[str, FileShare]
+    shares: tuple[Share, ...]
     biggest: tuple[LargeThread, ...]
     file_states: StateRoom | None
 
@@ -79,23 +72,17 @@ def measure_store(store: LocalStore, on_problem: OnProblem) -> StoreUsage:
     return StoreUsage(
         room.size,
         free_size(store, room, on_problem),
-        {one.name: FileShare(one.count, one.size) for one in room.shares},
+        room.shares,
         tuple(LargeThread(one, size, _title(store, one, size)) for one, size in room.biggest),
         states,
     )
 
 
 def measure_thread(store: LocalStore, thread: str, on_problem: OnProblem) -> ThreadUsage:
-    """What one thread takes, in the trash or not.
-
-    Args:
-        store: where it is.
-        thread: its id, or how that begins.
-        on_problem: see `OnProblem`.
+    """What one thread takes, in the trash or not, by the beginning of its id.
 
     Raises:
-        UnknownThreadError: there is none.
-        AmbiguousThreadError: several ids begin so.
+        UsageError: there is none, or several.
         DiskError: a folder cannot be read.
     """
     try:

@@ -58,12 +58,7 @@ class Removal(Struct, frozen=True):
 def plan_removal(
     store: LocalStore, *, days_min: float = 0.0, has_quarantine: bool = False
 ) -> Removal:
-    """What would be removed now. Changes nothing, and reads every file of every thread.
-
-    Args:
-        store: where to look.
-        days_min: only threads that have been in the trash for so many days.
-        has_quarantine: whether what was cut off torn journals goes too.
+    """What would be removed now: see `Choice`. Changes nothing, reads every file of every thread.
 
     Raises:
         StoreError: a file cannot be read, so that nobody knows what it names.

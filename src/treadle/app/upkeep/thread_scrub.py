@@ -35,23 +35,13 @@ FORGET_COUNT_MAX: Final = 100
 """Of more threads than this only the changed ones are taken out of the index."""
 
 
-class ServerCopies(Struct, frozen=True):
-    """What is done about the copies of threads that a server has.
-
-    `fetch` takes in what other machines have sent of them; whether a server may have a copy.
-    `replace` has the copies replaced by what the threads are now; whether all are.
-    """
-
-    fetch: Callable[[LocalStore, Sequence[str]], bool]
-    replace: Callable[[LocalStore, Sequence[str]], bool]
-
-
-class Scrub(Struct, frozen=True):
+class Scrub(Struct, frozen=True, kw_only=True):
     """What is to be taken out of which threads.
 
     `redact` takes it out of a string; `sign` tells the same scrub again. With `has_rest`, a thread
-    out of which it cannot be taken stays as it is, and all others are done. `on_notice` gets what
-    the index has to say for people.
+    out of which it cannot be taken stays as it is, and all others are done. `fetch` takes in what
+    other machines have sent; whether a server may have copies. `replace` has these replaced by what
+    the threads are now; whether all are. `on_notice` gets what the index has to say for people.
     """
 
     store: LocalStore
@@ -59,7 +49,8 @@ class Scrub(Struct, frozen=True):
     redact: Redact
     sign: Sign
     has_rest: bool
-    server: ServerCopies
+    fetch: Callable[[LocalStore, Sequence[str]], bool]
+    replace: Callable[[LocalStore, Sequence[str]], bool]
     on_notice: Callable[[str], None]
 
     def run(self, states: StateRewriting | None) -> Outcome:
@@ -100,47 +91,30 @@ class ServerReport(Struct, frozen=True):
     came_back: tuple[str, ...]
 
 
-def make_scrub(
-    store: LocalStore,
-    threads: Sequence[str],
-    text: str | None,
-    kind: str | None,
-    *,
-    has_rest: bool,
-    server: ServerCopies,
-    on_notice: Callable[[str], None],
-) -> Scrub:
-    """What takes a text out of threads: `text`, or all secrets that are found today.
+def redaction_of(text: str | None, kind: str | None) -> tuple[Redact, Sign]:
+    """What takes a text out of a string, and what tells the same scrub again.
 
     Args:
-        store: where the threads are.
-        threads: their ids.
-        text: what is taken out; without it all secrets that this machine knows today, and all that
-            look like one.
-        kind: the label that stands in the text's place; by default `scrubbed`.
-        has_rest: see `Scrub`, as are those below.
-        server: what is done about a server's copies.
-        on_notice: gets sentences of the index.
+        text: the text; without it all secrets that this machine knows today, and all that look so.
+        kind: the label that stands in its place; by default `scrubbed`.
 
     Raises:
         UsageError: the text is too short, or a part of its label.
     """
-    redact = own_redactor().redact if text is None else _redact(text, kind or "scrubbed")
     sign = partial(sign_words, f"{kind or ''}\n{text or ''}")
-    return Scrub(store, threads, redact, sign, has_rest, server, on_notice)
-
-
-def _redact(text: str, kind: str) -> Redact:
+    if text is None:
+        return own_redactor().redact, sign
     if len(text) < LENGTH_MIN:
         raise UsageError(f"a text of less than {LENGTH_MIN} characters cannot be taken out")
-    redact = Redactor({kind: text}, length_min=LENGTH_MIN, has_shapes=False).redact_cut
+    words = {kind or "scrubbed": text}
+    redact = Redactor(words, length_min=LENGTH_MIN, has_shapes=False).redact_cut
     label = redact(text)
     if text in label:
         raise UsageError(
             f"the text is a part of {label}, which would stand in its place",
             hint="choose another --kind",
         )
-    return redact
+    return redact, sign
 
 
 def sign_words(words: str, salt: bytes) -> bytes:
@@ -176,11 +150,7 @@ def has_states(job: Scrub, plan: ScrubReport) -> bool:
 def scrub_threads(job: Scrub, plan: ScrubReport | None = None) -> ScrubReport:
     """Take the text out of all that this machine keeps, after what other machines have sent.
 
-    Safe to be stopped anywhere and done again.
-
-    Args:
-        job: what is to be done.
-        plan: what a person has agreed to, if somebody was asked.
+    Safe to be stopped anywhere and done again. `plan` is what a person has agreed to, if asked.
 
     Raises:
         UsageError: as `plan_scrub`; nothing was changed.
@@ -188,7 +158,7 @@ def scrub_threads(job: Scrub, plan: ScrubReport | None = None) -> ScrubReport:
         DiskError: what was done so far stands; do it again.
     """
     found = job.holding() if plan is None else plan.holding
-    has_copies = job.server.fetch(job.store, job.threads)
+    has_copies = job.fetch(job.store, job.threads)
     states = _rewriting(job)
     outcome = job.run(states)
     _forget(job, outcome)
@@ -202,7 +172,7 @@ def replace_server_copies(job: Scrub, done: ScrubReport) -> ServerReport:
     Another machine may have gone on with a thread meanwhile, and said it again. Raises as
     `scrub_threads`.
     """
-    is_gone = job.server.replace(job.store, [one.thread for one in done.outcome.threads])
+    is_gone = job.replace(job.store, [one.thread for one in done.outcome.threads])
     return ServerReport(is_gone, _scrub_again(job) if done.has_copies else ())
 
 
@@ -213,7 +183,7 @@ def _scrub_again(job: Scrub) -> tuple[str, ...]:
             return found
         outcome = job.run(_rewriting(job))
         _forget(job, outcome)
-        job.server.replace(job.store, [one.thread for one in outcome.threads])
+        job.replace(job.store, [one.thread for one in outcome.threads])
     return ()
 
 

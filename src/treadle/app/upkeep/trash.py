@@ -15,11 +15,7 @@ def list_trash(store: LocalStore) -> list[TrashedThread]:
 
 
 def trash_threads(store: LocalStore, threads: Sequence[str]) -> list[Moved]:
-    """Move threads to the trash, each with its sub-agents' threads.
-
-    Args:
-        store: where they are.
-        threads: their ids, or how those begin.
+    """Move threads to the trash by the beginnings of their ids, each with its sub-agents' threads.
 
     Raises:
         UsageError: there is no such thread, or it is in the trash already.
@@ -29,7 +25,7 @@ def trash_threads(store: LocalStore, threads: Sequence[str]) -> list[Moved]:
 
 
 def restore_threads(store: LocalStore, threads: Sequence[str]) -> list[Moved]:
-    """Bring threads back from the trash. Arguments and errors as of `trash_threads`."""
+    """Bring threads back from the trash. Raises as `trash_threads`."""
     trash = Trash(store)
     return trash.take_back([trash.find(thread) for thread in threads])
 

@@ -19,46 +19,35 @@ from treadle.thread.record import Condition
 from treadle.thread.safe_text import legible
 
 
-def verify_thread(
-    store: LocalStore, thread: str, on_notice: Callable[[str], None]
+def verify_threads(
+    store: LocalStore,
+    thread: str | None,
+    on_notice: Callable[[str], None],
+    *,
+    has_trash: bool = False,
 ) -> Iterator[Report]:
-    """Check a thread, in the trash or not: chain, tail, snapshot, base and large outputs.
+    """Check a thread by the beginning of its id, or all, those in the trash if `has_trash`.
 
-    Args:
-        store: where it is.
-        thread: its id, or how that begins.
-        on_notice: gets what the index has to say for people.
+    Of all threads the last reports say where the index disagrees and which scrubs were stopped; a
+    move or a creation of a thread that a crash has stopped is ended first. `on_notice` gets what
+    the index has to say, and which files are not Treadle's.
 
     Raises:
-        UnknownThreadError: there is none.
-        AmbiguousThreadError: several ids begin so.
-    """
-    report = check(store, resolve_anywhere(store, thread))
-    yield report
-    _doubt_damaged(store, [report], on_notice)
-
-
-def verify_store(
-    store: LocalStore, on_notice: Callable[[str], None], *, has_trash: bool = False
-) -> Iterator[Report]:
-    """Check all threads; then say where the index disagrees, and which scrubs were stopped.
-
-    A move or a creation of a thread that a crash has stopped is ended first.
-
-    Args:
-        store: where they are.
-        on_notice: gets what the index has to say, and each file that is not Treadle's.
-        has_trash: whether threads in the trash are checked too.
-
-    Raises:
+        UsageError: there is no such thread, or several.
         StoreError: the threads cannot be listed.
     """
-    settle(store)
+    if thread is not None:
+        ids = [resolve_anywhere(store, thread)]
+    else:
+        settle(store)
+        ids = every_thread(store) if has_trash else store.ids()
     reports: list[Report] = []
-    for thread_id in every_thread(store) if has_trash else store.ids():
+    for thread_id in ids:
         reports.append(check(store, thread_id))
         yield reports[-1]
     _doubt_damaged(store, reports, on_notice)
+    if thread is not None:
+        return
     for path in strangers(store.folders):
         on_notice(f"not Treadle's, and left alone: {legible(path)}")
     disagreeing = list(_disagreeing(store, reports, on_notice, has_trash=has_trash))
@@ -69,12 +58,8 @@ def verify_store(
 def replay_thread(store: LocalStore, thread: str) -> Iterator[Step]:
     """Fold the journal of a thread again from record 1; the last step has the verdict.
 
-    Args:
-        store: where it is.
-        thread: its id, or how that begins.
-
     Raises:
-        UnknownThreadError: there is no such thread.
+        UnknownThreadError: there is no thread whose id begins so.
         UnknownEntryError: a record is from a newer version.
         DamagedJournalError: what it was forked from is not what it was.
     """
@@ -82,11 +67,7 @@ def replay_thread(store: LocalStore, thread: str) -> Iterator[Step]:
 
 
 def salvage_thread(store: LocalStore, thread_id: str) -> Salvaged:
-    """Save what is left of a damaged thread; none of its files is changed.
-
-    Raises:
-        StoreError: the disk refused.
-    """
+    """Save what is left of a damaged thread; none of its files is changed. Raises `StoreError`."""
     return salvage(store, thread_id, CREATOR)
 
 
