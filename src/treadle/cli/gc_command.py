@@ -85,7 +85,7 @@ def _show(found: Removal, what: str, *, as_json: bool) -> None:
 
     fields = msgspec.to_builtins(found.files)
     fields["file_states"] = found.dropped_states
-    fields["kept"] = found.kept
+    fields["kept"] = found.reasons_to_keep
     fields["size"] = found.files.size
     fields["is_removed"] = what == "removed"
     print_json(fields)
@@ -93,17 +93,17 @@ def _show(found: Removal, what: str, *, as_json: bool) -> None:
 
 def _print(found: Removal, what: str, *, err: bool) -> None:
     from treadle.app.sizes import human_size
-    from treadle.app.upkeep.trash import describe_trashed
+    from treadle.app.upkeep.trash import describe_trashed_thread
     from treadle.cli.render import printable
 
     for line in found.files.threads:
-        click.echo(printable(describe_trashed(line)), err=err)
+        click.echo(printable(describe_trashed_thread(line)), err=err)
     for one in found.shares:
         click.echo(f"{one.name:<16}  {one.count:>6}  {human_size(one.size):>9}", err=err)
     for states in found.dropped_states:
         text = f"file states       of {states.thread} in {states.folder}"
         click.echo(printable(text), err=err)
-    for why in found.kept:
+    for why in found.reasons_to_keep:
         click.echo(printable(f"kept: {why}"), err=True)
     if found.files.is_empty:
         click.echo("nothing to remove" if what != "removed" else "nothing was removed", err=True)

@@ -19,9 +19,9 @@ def command(threads: Sequence[str]) -> None:
     `treadle trash` lists what is in it.
     """  # noqa: D301  click reads the backspace
     from treadle.app.stores import open_store
-    from treadle.app.upkeep.trash import describe_moved, restore_threads
+    from treadle.app.upkeep.trash import describe_move, restore_threads
     from treadle.cli.render import printable
 
     for one in restore_threads(open_store("treadle restore"), threads):
-        for line in describe_moved(one, "restored"):
+        for line in describe_move(one, "restored"):
             click.echo(printable(line), err=True)

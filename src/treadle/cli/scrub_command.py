@@ -53,7 +53,7 @@ def command(
     """  # noqa: D301  click reads the backspace
     from treadle.app.stores import open_store
     from treadle.app.threads.thread_lookup import every_thread, resolve_anywhere
-    from treadle.app.upkeep.thread_scrub import Scrub, redaction_of
+    from treadle.app.upkeep.thread_scrub import Scrub, make_redaction
     from treadle.cli.ask import is_somebody_there
     from treadle.cli.scrub_report import carry_out, show_plan
     from treadle.cli.server_replacement import fetch_first, replace_on_server
@@ -74,7 +74,7 @@ def command(
         )
     store = open_store("treadle scrub")
     ids = every_thread(store) if all_threads else [resolve_anywhere(store, thread or "")]
-    redact, sign = redaction_of(None if found else _read(text), kind)
+    redact, sign = make_redaction(None if found else _read(text), kind)
     job = Scrub(
         store=store,
         threads=ids,

@@ -72,7 +72,7 @@ def carry_out(job: Scrub, *, is_agreed: bool) -> int:
 
 def _print(report: ScrubReport, *, is_done: bool) -> None:
     """What was done, or would be, on stdout; what holds the text, on stderr."""
-    outcome, holding = report.outcome, report.holding
+    outcome, files = report.outcome, report.files
     for done in outcome.threads:
         words = f"{done.count} records hold it" if done.count else "is chained anew"
         if is_done:
@@ -82,14 +82,14 @@ def _print(report: ScrubReport, *, is_done: bool) -> None:
         click.echo(f"{outcome.blob_count} kept outputs")
     for name, threads in outcome.kept_blobs.items():
         click.echo(f"the output {name} is kept: {', '.join(threads)} has it too", err=True)
-    for path in holding:
+    for path in files:
         click.echo(f"{'still holds it' if is_done else 'holds it'}: {path}", err=True)
     for thread, why in outcome.refused.items():
         verb = "is" if is_done else "would be"
         click.echo(f"thread {thread} {verb} left as it is: {why}", err=True)
     if outcome.refused:
         click.echo("give more of the secret, if there is more of it", err=True)
-    elif is_done and holding:
+    elif is_done and files:
         click.echo("scrub those threads too, or use --all-threads", err=True)
     for problem in report.problems:
         click.echo(f"not reached: {printable(problem)}", err=True)

@@ -21,7 +21,7 @@ def command(threads: Sequence[str], as_json: bool) -> None:
     is in the trash. A thread's sub-agents go with it. A thread that is open somewhere stays.
     """  # noqa: D301  click reads the backspace
     from treadle.app.stores import open_store
-    from treadle.app.upkeep.trash import describe_moved, trash_threads
+    from treadle.app.upkeep.trash import describe_move, trash_threads
     from treadle.cli.render import printable
 
     if threads and as_json:
@@ -31,7 +31,7 @@ def command(threads: Sequence[str], as_json: bool) -> None:
         return
     moved = trash_threads(open_store("treadle trash"), threads)
     for one in moved:
-        for line in describe_moved(one, "moved to the trash"):
+        for line in describe_move(one, "moved to the trash"):
             click.echo(printable(line), err=True)
     ids = " ".join(one.id for one in moved)
     click.echo(f"to bring it back: treadle restore {ids}", err=True)
@@ -39,7 +39,7 @@ def command(threads: Sequence[str], as_json: bool) -> None:
 
 def _show(*, as_json: bool) -> None:
     from treadle.app.stores import open_store
-    from treadle.app.upkeep.trash import describe_trashed, list_trash
+    from treadle.app.upkeep.trash import describe_trashed_thread, list_trash
     from treadle.cli.json_output import print_json
     from treadle.cli.render import printable
 
@@ -51,5 +51,5 @@ def _show(*, as_json: bool) -> None:
         click.echo("the trash is empty", err=True)
         return
     for line in lines:
-        click.echo(printable(describe_trashed(line)))
+        click.echo(printable(describe_trashed_thread(line)))
     click.echo("`treadle restore ID` brings one back, `treadle gc` removes them", err=True)

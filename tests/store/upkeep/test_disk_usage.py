@@ -7,7 +7,7 @@ from collections.abc import Generator
 from core.samples import said
 from store.shelf import Shelf, fill
 from store.upkeep.test_garbage import naming
-from treadle.app.upkeep.disk_usage import free_size
+from treadle.app.upkeep.disk_usage import measure_garbage
 from treadle.store.disk import PosixDisk
 from treadle.store.local import LocalStore
 from treadle.store.upkeep.disk_usage import room_of, room_of_thread
@@ -82,6 +82,6 @@ def test_what_is_large_and_need_not_be_read_is_not_read(shelf: Shelf) -> None:
         file.truncate(large)
     disk.size = 0
     problems: list[str] = []
-    assert free_size(store, room_of(store, 0), problems.append) is None
+    assert measure_garbage(store, room_of(store, 0), problems.append) is None
     assert ["treadle gc --dry-run" in problem for problem in problems] == [True]
     assert disk.size == 0

@@ -167,11 +167,11 @@ class _Import:
             return
         for session in sessions:
             try:
-                yield self._add_session(self._linked(session), path)
+                yield self._add_session(self._link_parent(session), path)
             except (OSError, TreadleError, ValueError, RecursionError) as error:
                 yield _failed(path, error)
 
-    def _linked(self, session: Session) -> Session:
+    def _link_parent(self, session: Session) -> Session:
         """A sub-agent's session in a file of its own belongs to one that was seen before it."""
         parent = session.parent
         if parent is None:
@@ -193,13 +193,13 @@ class _Import:
         known = _known_count(self._store, thread)
         if known is not None:
             if session.record_count <= known:
-                return self._known(session, path, thread, "already here")
+                return self._report_known(session, path, thread, "already here")
             if _known_count(self._store, longer) is not None:
-                return self._known(session, path, longer, "already here")
+                return self._report_known(session, path, longer, "already here")
             if not self._wants_copies:
                 count = session.record_count
                 reason = f"it has {count} records now, and had {known} when it was imported"
-                return self._known(session, path, thread, "grown", reason)
+                return self._report_known(session, path, thread, "grown", reason)
         draft = feed(session, path, self._options, again=known is not None)
         outcome = "would be imported" if self._is_dry else "imported"
         if not draft.message_count:
@@ -218,7 +218,7 @@ class _Import:
             draft.problems,
         )
 
-    def _known(
+    def _report_known(
         self, session: Session, path: str, thread: str, outcome: str, reason: str = ""
     ) -> ImportOutcome:
         title = self._options.redact(title_of(session))
@@ -251,7 +251,7 @@ class _Import:
         reason = ""
         problems = self._keep_outputs(part, outputs)
         if thread in (*self._store.ids(), *self._store.folders.ids(in_trash=True)):
-            outcome, reason = self._go_on(thread, part, path)
+            outcome, reason = self._bring_up(thread, part, path)
         elif self._is_dry:
             outcome = "would be imported"
         else:
@@ -280,7 +280,7 @@ class _Import:
             return ()
         return (f"large outputs that are not in the file: {missing_count}",)
 
-    def _go_on(self, thread: str, part: Part, path: str) -> tuple[str, str]:
+    def _bring_up(self, thread: str, part: Part, path: str) -> tuple[str, str]:
         """What becomes of a thread that is here, and what to say: it may have grown elsewhere.
 
         Raises:

@@ -80,13 +80,13 @@ def export_thread(
         loaded = store.load(thread_id, version)
         text = msgspec.json.encode(loaded.fold.document())
         if not with_secrets:
-            _look_for_secrets(thread_id, [text])
+            _refuse_secrets(thread_id, [text])
         return ExportedThread(text, loaded.problem)
     parts = _parts(store, thread_id, version)
     records = [record for part in parts for record in part.records]
     outputs = _outputs(store, records, on_notice) if form == "jsonl" else {}
     if not with_secrets:
-        _look_for_secrets(thread_id, (*(part.data for part in parts), *outputs.values()))
+        _refuse_secrets(thread_id, (*(part.data for part in parts), *outputs.values()))
     problem = _damage(parts[-1], on_notice)
     if form == "jsonl":
         lines = (output_line(ref, data) for ref, data in outputs.items())
@@ -175,7 +175,7 @@ def _guard_privacy(thread_id: str, on_notice: OnNotice, *, is_private: bool, for
         on_notice("this thread is private; who gets the export can read it")
 
 
-def _look_for_secrets(thread_id: str, texts: Iterable[bytes]) -> None:
+def _refuse_secrets(thread_id: str, texts: Iterable[bytes]) -> None:
     """The third look, with what is known today: records are kept as they are, or kept back."""
     found = Looker(own_redactor()).look(texts)
     if found:

@@ -71,7 +71,7 @@ def measure_store(store: LocalStore, on_problem: OnProblem) -> StoreUsage:
     room = room_of(store, NAMED_COUNT_MAX)
     return StoreUsage(
         room.size,
-        free_size(store, room, on_problem),
+        measure_garbage(store, room, on_problem),
         room.shares,
         tuple(LargeThread(one, size, _title(store, one, size)) for one, size in room.biggest),
         states,
@@ -93,7 +93,7 @@ def measure_thread(store: LocalStore, thread: str, on_problem: OnProblem) -> Thr
     return ThreadUsage(room, _measure_states(store, thread_id, on_problem))
 
 
-def free_size(store: LocalStore, room: Room, on_problem: OnProblem) -> int | None:
+def measure_garbage(store: LocalStore, room: Room, on_problem: OnProblem) -> int | None:
     """What gc could free, in bytes; `None` where that is not known.
 
     Such as where a file cannot be read, or so much would have to be read that sizes, which are

@@ -50,7 +50,7 @@ class Removal(Struct, frozen=True):
         return [one for one in self.states if not one.why]
 
     @property
-    def kept(self) -> list[str]:
+    def reasons_to_keep(self) -> list[str]:
         """What is not removed, and why: sentences."""
         return [*self.files.kept, *(one.why for one in self.states if one.why)]
 

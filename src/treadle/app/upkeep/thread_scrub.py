@@ -65,9 +65,13 @@ class Scrub(Struct, frozen=True, kw_only=True):
             sign=self.sign,
         )
 
-    def holding(self) -> tuple[str, ...]:
+    def find_files(self) -> tuple[str, ...]:
         """The files of this machine's store that hold it."""
         return tuple(Remains(self.store.folders, self.redact).holding())
+
+    def new_states(self) -> StateRewriting:
+        """Takes it out of states of files."""
+        return StateRewriting(partial(change_bytes, redact=self.redact))
 
 
 class ScrubReport(Struct, frozen=True):
@@ -78,7 +82,7 @@ class ScrubReport(Struct, frozen=True):
     """
 
     outcome: Outcome
-    holding: tuple[str, ...]
+    files: tuple[str, ...]
     was_found: bool
     problems: tuple[str, ...] = ()
     has_copies: bool = False
@@ -91,7 +95,7 @@ class ServerReport(Struct, frozen=True):
     came_back: tuple[str, ...]
 
 
-def redaction_of(text: str | None, kind: str | None) -> tuple[Redact, Sign]:
+def make_redaction(text: str | None, kind: str | None) -> tuple[Redact, Sign]:
     """What takes a text out of a string, and what tells the same scrub again.
 
     Args:
@@ -130,9 +134,9 @@ def plan_scrub(job: Scrub) -> ScrubReport:
         UsageError: there is no such thread, or the text is a part of how a thread is written.
         StoreError: a thread cannot be read.
     """
-    holding = job.holding()
+    files = job.find_files()
     outcome = job.run(None)
-    return ScrubReport(outcome, holding, bool(holding or outcome.threads))
+    return ScrubReport(outcome, files, bool(files or outcome.threads))
 
 
 def has_states(job: Scrub, plan: ScrubReport) -> bool:
@@ -157,13 +161,13 @@ def scrub_threads(job: Scrub, plan: ScrubReport | None = None) -> ScrubReport:
         ThreadBusyError: a thread is open elsewhere; nothing was changed.
         DiskError: what was done so far stands; do it again.
     """
-    found = job.holding() if plan is None else plan.holding
+    found = job.find_files() if plan is None else plan.files
     has_copies = job.fetch(job.store, job.threads)
-    states = _rewriting(job)
+    states = job.new_states()
     outcome = job.run(states)
     _forget(job, outcome)
     was_found = bool(found or outcome.threads or states.has_changed)
-    return ScrubReport(outcome, job.holding(), was_found, tuple(states.problems), has_copies)
+    return ScrubReport(outcome, job.find_files(), was_found, tuple(states.problems), has_copies)
 
 
 def replace_server_copies(job: Scrub, done: ScrubReport) -> ServerReport:
@@ -181,14 +185,10 @@ def _scrub_again(job: Scrub) -> tuple[str, ...]:
         found = tuple(one.thread for one in job.run(None).threads if one.count)
         if is_last or not found:
             return found
-        outcome = job.run(_rewriting(job))
+        outcome = job.run(job.new_states())
         _forget(job, outcome)
         job.replace(job.store, [one.thread for one in outcome.threads])
     return ()
-
-
-def _rewriting(job: Scrub) -> StateRewriting:
-    return StateRewriting(partial(change_bytes, redact=job.redact))
 
 
 def _forget(job: Scrub, outcome: Outcome) -> None:

@@ -30,14 +30,14 @@ def restore_threads(store: LocalStore, threads: Sequence[str]) -> list[Moved]:
     return trash.take_back([trash.find(thread) for thread in threads])
 
 
-def describe_trashed(line: TrashedThread) -> str:
+def describe_trashed_thread(line: TrashedThread) -> str:
     """A thread in the trash in one line: id, when, size, title."""
     at = line.trashed_at[:16].replace("T", " ") or "unknown"
     title = line.title or ("(damaged)" if line.problem else "(nothing said yet)")
     return f"{line.id}  {at:<16}  {human_size(line.size):>9}  {title}"
 
 
-def describe_moved(moved: Moved, what: str) -> list[str]:
+def describe_move(moved: Moved, what: str) -> list[str]:
     """What was done to a thread, what went with it, and what else is to be said: lines."""
     children = (f"  with its sub-agent's thread {child}" for child in moved.children)
     return [f"{moved.id}: {what}", *children, *(f"  {note}" for note in moved.notes)]

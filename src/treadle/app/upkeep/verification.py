@@ -50,7 +50,7 @@ def verify_threads(
         return
     for path in strangers(store.folders):
         on_notice(f"not Treadle's, and left alone: {legible(path)}")
-    disagreeing = list(_disagreeing(store, reports, on_notice, has_trash=has_trash))
+    disagreeing = list(_find_disagreements(store, reports, on_notice, has_trash=has_trash))
     scrubs = [Report("scrub", "stopped", 0, False, text) for text, _ in stopped_scrubs(store)]
     yield from (*disagreeing, *scrubs)
 
@@ -83,7 +83,7 @@ def _doubt_damaged(
             index.doubt(thread_id)
 
 
-def _disagreeing(
+def _find_disagreements(
     store: LocalStore,
     reports: Sequence[Report],
     on_notice: Callable[[str], None],
