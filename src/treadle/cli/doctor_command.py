@@ -28,10 +28,9 @@ def command(ctx: click.Context, /, as_json: bool) -> None:
     from treadle.app.upkeep.checks import worst
     from treadle.app.upkeep.examination import examine
     from treadle.cli.json_output import print_json
-    from treadle.cli.setup import policy_of
 
     findings: list[Finding] = []
-    for finding in examine(open_store(), policy_of):
+    for finding in examine(open_store()):
         findings.append(finding)
         if not as_json:
             _show(finding)

@@ -49,8 +49,8 @@ def command(
     import msgspec
 
     from treadle.app.exchange import thread_export
+    from treadle.app.json_text import escape_json
     from treadle.app.stores import open_store
-    from treadle.cli.json_output import escape_json
     from treadle.cli.render import printable
 
     def warn(text: str) -> None:

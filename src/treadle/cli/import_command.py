@@ -52,9 +52,9 @@ def command(
     """  # noqa: D301  click reads the backspace
     from treadle.app.exchange.session_import import import_sessions
     from treadle.app.stores import open_store
-    from treadle.cli.exit_codes import DONE, FAILED, TRY_LATER
     from treadle.cli.json_output import print_json
     from treadle.cli.render import printable
+    from treadle.exit_codes import DONE, FAILED, TRY_LATER
 
     outcomes: list[ImportOutcome] = []
     for outcome in import_sessions(

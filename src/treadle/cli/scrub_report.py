@@ -14,9 +14,9 @@ from treadle.app.upkeep.thread_scrub import (
     replace_server_copies,
     scrub_threads,
 )
-from treadle.cli.exit_codes import DONE, FAILED, TRY_LATER, USAGE
 from treadle.cli.render import printable
 from treadle.errors import UsageError
+from treadle.exit_codes import DONE, FAILED, TRY_LATER, USAGE
 
 BEYOND: Final = """\
 This cannot reach what the model's provider has been sent, commits on branches, files in the

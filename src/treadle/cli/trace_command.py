@@ -17,9 +17,9 @@ def command(thread: str, as_json: bool) -> None:
     Needs neither its folder, nor a model, nor the thread to be free. The table shows the beginning
     of long data; --json has all of it.
     """  # noqa: D301  click reads the backspace
+    from treadle.app.json_text import escape_json
     from treadle.app.stores import open_store
     from treadle.app.threads.task_trace import read_trace
-    from treadle.cli.json_output import escape_json
     from treadle.cli.render import printable
 
     found = read_trace(open_store(), thread)

@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeAlias
 
 from treadle import helper_programs
 from treadle.app.sessions.provider_reachability import reach
 from treadle.app.sessions.providers import PLAYED, Models
+from treadle.app.sessions.setup import policy_of
 from treadle.app.upkeep import checks, risk_checks
 from treadle.app.upkeep.store_checks import check_store
 from treadle.config.load import DEFAULT, load_settings
-from treadle.config.settings import Settings
 from treadle.core.config import choose_model
 from treadle.errors import TreadleError
 from treadle.store.local import LocalStore
 from treadle.store.paths import Places
-from treadle.tools.sandbox.policy import Policy
-
-PolicyOf: TypeAlias = Callable[[Settings, Places], Policy]
-"""What a person's settings let commands do."""
 
 
-def examine(store: LocalStore, policy_of: PolicyOf) -> Iterator[checks.Finding]:
+def examine(store: LocalStore) -> Iterator[checks.Finding]:
     """Check versions, folders, programs, disk, settings, models, threads and what they leave.
 
     Changes nothing, but brings the search index up to date. Settings, and what commands may do, are
@@ -38,11 +33,11 @@ def examine(store: LocalStore, policy_of: PolicyOf) -> Iterator[checks.Finding]:
     yield from checks.check_programs()
     yield from checks.check_surroundings()
     yield from checks.check_disk(places)
-    yield from _check_models(places, policy_of)
+    yield from _check_models(places)
     yield from check_store(store, places)
 
 
-def _check_models(places: Places, policy_of: PolicyOf) -> Iterator[checks.Finding]:
+def _check_models(places: Places) -> Iterator[checks.Finding]:
     """Settings, what they let commands do, the model of new threads, providers with a key."""
     try:
         loaded = load_settings(".", os.environ)

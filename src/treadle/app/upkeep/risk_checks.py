@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 from msgspec.structs import replace
 
 from treadle.app.sessions.provider_reachability import Reached
-from treadle.app.sessions.setup import policy_of
 from treadle.app.upkeep.checks import Finding, check_sandbox, warning
 from treadle.config.load import Loaded
 from treadle.core.messages import ToolCall

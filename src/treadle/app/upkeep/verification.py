@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 
-from treadle.app.sessions.providers import CREATOR
+from treadle.app.stores import CREATOR
 from treadle.app.threads.thread_lookup import every_thread, resolve_anywhere
 from treadle.store.index.filters import Filters
 from treadle.store.index.lookup import Index
