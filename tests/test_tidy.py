@@ -49,15 +49,14 @@ MAY_USE: Final = {
     "app/upkeep/checks.py": {"time"},  # how long a sync takes
     "terminal/chat.py": {"time"},  # the second of two signals
     "app/files/file_names.py": {"time"},  # deadlines, and how long a list of files is fresh
-    "app/threads/local_times.py": {"datetime"},  # the zone of clocks here
     "terminal/toolkit_application.py": {
         "time"
     },  # frames, and who was typing when a question came up
-    "cli/chat/key_actions.py": {"time"},  # the second of two presses
-    "cli/chat/writer.py": {"time"},  # how long a terminal has read nothing
-    "cli/chat/plain_terminal.py": {"time"},  # how often is told what goes on
-    "cli/chat/start.py": {"time"},  # the pace of the view
-    "cli/thread_filters.py": {"datetime"},  # `7d` is counted from now, days are those of this place
+    "terminal/key_actions.py": {"time"},  # the second of two presses
+    "terminal/writer.py": {"time"},  # how long a terminal has read nothing
+    "terminal/plain_terminal.py": {"time"},  # how often is told what goes on
+    "terminal/start.py": {"time"},  # the pace of the view
+    "app/threads/times.py": {"datetime"},  # `7d` is counted from now, days are those of this place
     "sync/wire.py": {"time"},  # nobody drips for ever
     "app/sync/sync_engine.py": {"random"},  # retries are spread
     "app/sync/continuous_sync.py": {"random"},  # so are those of the stream of changes

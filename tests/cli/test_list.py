@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from cli.conftest import Run
 from core.samples import answer, said
 from store.shelf import Shelf, fill
-from treadle.app.threads.local_times import local_time
+from treadle.app.threads.times import local_time
 from treadle.cli.list_command import command
 from treadle.cli.thread_filters import parse_moment
 from treadle.thread.facts import Pinned, Renamed, Tagged

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from cli.conftest import Run
-from treadle.app.threads.local_times import local_time
-from treadle.cli.thread_filters import end_of_moment
+from treadle.app.threads.times import end_of_moment, local_time
 
 Script = Callable[[str], str]
 

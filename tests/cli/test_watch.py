@@ -22,8 +22,8 @@ from cli.test_signals import SLOW, Script, Turn
 from models.loopback import Answer, Loopback, sse
 from store.shelf import CREATOR, fill
 from thread.journals import EVERY_ENTRY
+from treadle.app.threads.thread_watch import FIRST_RECORDS_MAX
 from treadle.cli.record_narration import Line, Narrator
-from treadle.cli.thread_watch import FIRST_RECORDS_MAX
 from treadle.core.events import LlmEvent, ToolCompleted, UserInput
 from treadle.core.llm import LlmResponse
 from treadle.core.messages import Message, ToolCall

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from treadle.cli.json_output import print_json
+from treadle.cli.notices import print_notice
 from treadle.cli.options import folder_option
+from treadle.thread.safe_text import legible
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from treadle.app.files.provenance import Behind, Pasts
-    from treadle.workspace.blame import Blamed, Run
+    from treadle.app.files.provenance import FileOrigin, RunOrigin
 
 _LINES = re.compile(r"(.+):([0-9]{1,9})(?:-([0-9]{1,9}))?\Z", re.DOTALL)
 
@@ -40,28 +40,18 @@ def command(what: str, as_json: bool, cwd: str | None) -> None:
     treadle blame src/calc.py:12
     treadle blame src/calc.py:12-20
     """  # noqa: D301  click reads the backspace
-    import asyncio
-
-    from treadle.app.files.provenance import Pasts
-    from treadle.store.local import LocalStore
-    from treadle.store.paths import Places
-    from treadle.workspace.blame import THREAD_COUNT_MAX, blame
+    from treadle.app.files.provenance import find_line_origins
+    from treadle.app.stores import open_store
 
     file, first, last = _parse(Path(cwd or "."), what)
-    found = asyncio.run(blame(file, first, last))
-    pasts = Pasts(LocalStore(Places.find()))
+    found = asyncio.run(find_line_origins(open_store(), file, first, last))
     if as_json:
-        _print_json(found, pasts)
+        print_json(found.plain())
         return
-    if found.is_cut:
-        text = (
-            f"more than {THREAD_COUNT_MAX} threads have changed this file; older ones are not told"
-        )
-        click.echo(f"treadle: {text}", err=True)
-    if last is not None and first == last:
-        _show_line(found, pasts)
-    else:
-        _show_runs(found, pasts)
+    if found.notice:
+        print_notice(found.notice)
+    show = _show_line if first == last else _show_runs
+    show(found)
 
 
 def _parse(folder: Path, what: str) -> tuple[Path, int, int | None]:
@@ -73,87 +63,57 @@ def _parse(folder: Path, what: str) -> tuple[Path, int, int | None]:
     return folder / split[1], first, int(split[3] or first)
 
 
-def _behind(run: Run, pasts: Pasts) -> list[Behind]:
-    if run.saved is not None:
-        return [pasts.behind_state(run.saved)]
-    return [] if run.commit is None else [pasts.behind(one) for one in run.commit.threads]
-
-
-def _print_json(found: Blamed, pasts: Pasts) -> None:
-    import msgspec
-
-    runs: list[dict[str, Any]] = []
-    for run in found.runs:
-        fields: dict[str, Any] = msgspec.to_builtins(run)
-        if fields["commit"] is not None:
-            del fields["commit"]["threads"]  # they stand beside it, with all that is known
-        fields["threads"] = [one.told() for one in _behind(run, pasts)]
-        runs.append(fields)
-    told = {
-        "file": found.name,
-        "is_tracked": found.is_tracked,
-        "is_cut": found.is_cut,
-        "runs": runs,
-    }
-    print_json(told)
-
-
-def _show_line(found: Blamed, pasts: Pasts) -> None:
+def _show_line(found: FileOrigin) -> None:
     """One line, in several."""
-    from treadle.cli.render import printable
-
-    (run,) = found.runs
-    facts = [(f"line {run.first}", found.text[0].removesuffix("\r"))]
+    (origin,) = found.runs
+    run = origin.run
+    facts = [(f"line {run.first}", found.blamed.text[0].removesuffix("\r"))]
     commit = run.commit
     if commit is None:
         facts.append(("commit", _uncommitted(found)))
     else:
         facts.append(("commit", f"{commit.hash[:_HASH_LENGTH]} {commit.subject}"))
-        facts.append(("", f"{commit.at[:_DATE_LENGTH]} by {commit.author}{_older(run)}"))
+        facts.append(("", f"{commit.at[:_DATE_LENGTH]} by {commit.author}{_older(origin)}"))
     if run.name:
         facts.append(("file", f"{run.name}, as it was called then"))
-    behind = _behind(run, pasts)
-    for one in behind:
+    for one in origin.threads:
         at = "" if one.version is None else f" at version {one.version}"
         facts.append(("thread", one.thread + at))
         facts.append(("", one.words))
         facts.append(("look", one.command))
-    if not behind:
+    if not origin.threads:
         facts.append(("thread", "(no thread)"))
     for name, value in facts:
         if value or name.startswith("line"):
-            click.echo(printable(f"{name:<8} {value}".rstrip()))
+            click.echo(legible(f"{name:<8} {value}".rstrip()))
 
 
-def _show_runs(found: Blamed, pasts: Pasts) -> None:
+def _show_runs(found: FileOrigin) -> None:
     """A line for lines in a row that came the same way."""
-    from treadle.cli.render import printable
-
-    rows = [_row(run, _behind(run, pasts), _uncommitted(found)) for run in found.runs]
+    rows = [_row(one, _uncommitted(found)) for one in found.runs]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
     for row in rows:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
-        click.echo(printable("  ".join([*cells, row[-1]]).rstrip()))
+        click.echo(legible("  ".join([*cells, row[-1]]).rstrip()))
 
 
-def _uncommitted(found: Blamed) -> str:
-    return "not committed" if found.is_tracked else "not committed (untracked)"
+def _uncommitted(found: FileOrigin) -> str:
+    return "not committed" if found.blamed.is_tracked else "not committed (untracked)"
 
 
-def _row(run: Run, behind: Sequence[Behind], uncommitted: str) -> tuple[str, str, str, str]:
+def _row(origin: RunOrigin, uncommitted: str) -> tuple[str, str, str, str]:
     """Lines, commit and date, who, what for."""
+    run, behind = origin.run, origin.threads
     lines = str(run.first) if run.first == run.last else f"{run.first}-{run.last}"
     commit = run.commit
-    when = uncommitted
-    if commit is not None:
-        when = f"{commit.hash[:_HASH_LENGTH]} {commit.at[:_DATE_LENGTH]}"
+    when = (commit and f"{commit.hash[:_HASH_LENGTH]} {commit.at[:_DATE_LENGTH]}") or uncommitted
     if behind:
         more = f" (and {len(behind) - 1} more)" if len(behind) > 1 else ""
-        return lines, when, behind[-1].thread[:_ID_LENGTH], behind[-1].words + more + _older(run)
+        return lines, when, behind[-1].thread[:_ID_LENGTH], behind[-1].words + more + _older(origin)
     if commit is None:
         return lines, when, "", ""
-    return lines, when, commit.author, commit.subject + _older(run)
+    return lines, when, commit.author, commit.subject + _older(origin)
 
 
-def _older(run: Run) -> str:
-    return " (or older: the clone is shallow)" if run.is_oldest else ""
+def _older(origin: RunOrigin) -> str:
+    return " (or older: the clone is shallow)" if origin.run.is_oldest else ""

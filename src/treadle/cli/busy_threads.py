@@ -94,6 +94,7 @@ def fork_and_tell(store: LocalStore, thread_id: str) -> str:
     Raises:
         StoreError: the thread cannot be read, or the disk refused.
     """
-    fork, base = fork_at_rest(store, thread_id)
-    click.echo(f"{fork} goes on from version {base.version} of {base.thread}", err=True)
-    return fork
+    fork = fork_at_rest(store, thread_id)
+    base = fork.base
+    click.echo(f"{fork.thread} goes on from version {base.version} of {base.thread}", err=True)
+    return fork.thread

@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Final
-
 import click
 from click.shell_completion import CompletionItem
 
-from treadle.cli.render import printable
-from treadle.errors import TreadleError
-from treadle.store.index.filters import Filters
-from treadle.store.index.lookup import Index
-from treadle.store.local import LocalStore
-from treadle.store.paths import Places
-from treadle.thread.ids import PREFIX
-
-SHOWN_MAX: Final = 50
-"""Ids that are offered; who has more threads types a little of the id, or searches."""
+from treadle.app.threads.thread_lists import complete_id
+from treadle.thread.safe_text import legible
 
 
 class ThreadIds(click.ParamType[str]):
@@ -36,26 +25,10 @@ class ThreadIds(click.ParamType[str]):
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
         """Those that begin so, those of this folder first; none where threads cannot be read."""
-        prefix = incomplete if incomplete.startswith(PREFIX) else PREFIX + incomplete
-        if not incomplete or PREFIX.startswith(incomplete):
-            prefix = PREFIX
-        places = Places.find()
-        if not (places.data / "threads").is_dir():
-            return []
-        try:
-            index = Index(LocalStore(places))
-            try:
-                found = index.threads(Filters(is_trashed=self._in_trash))
-            finally:
-                index.close()
-        except (TreadleError, OSError):
-            return []
-        here = str(Path.cwd())
-        fitting = [line for line in found if line.id.startswith(prefix)]
-        fitting.sort(key=lambda line: line.workspace_root != here)
+        found = complete_id(incomplete, in_trash=self._in_trash)
         return [
-            CompletionItem(line.id, help=printable(line.title or "").partition("\n")[0])
-            for line in fitting[:SHOWN_MAX]
+            CompletionItem(line.id, help=legible(line.title or "").partition("\n")[0])
+            for line in found
         ]
 
 

@@ -4,35 +4,21 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
-from unicodedata import east_asian_width
 
 import click
 
-from treadle import exit_codes
-from treadle.app.threads.local_times import local_time
 from treadle.cli.json_output import print_json
 from treadle.cli.login_command import VISIBILITIES
-from treadle.cli.thread_filters import (
-    check_state,
-    filter_options,
-    filters_of,
-    limit_of,
-    limit_options,
-    title_of,
-)
+from treadle.cli.thread_filters import bad_parameters, filter_options, limit_of, limit_options
+from treadle.cli.thread_rows import tell_unreadable, thread_rows
 
 if TYPE_CHECKING:
     from treadle.thread.model import ThreadSummary
 
 LIMIT: Final = 50
-
-ID_LENGTH: Final = 15
-"""Of a thread, where a terminal is narrow: up to its millisecond."""
-
-_TITLE_WIDTH_MIN: Final = 20
 
 
 @click.command("list")
@@ -76,45 +62,27 @@ def command(
         return
     if owner or visibility:
         raise click.UsageError("--owner and --visibility are about the server: add --team")
-    from treadle.store.index.filters import Filters
-    from treadle.store.index.lookup import Index
-    from treadle.store.local import LocalStore
-    from treadle.store.paths import Places
+    from treadle.app.stores import open_store
+    from treadle.app.threads.thread_lists import UnknownStateError, list_threads
 
-    filters = filters_of(chosen)
-    index = Index(LocalStore(Places.find()), partial(click.echo, err=True))
-    try:
-        check_state(index, filters)
-        threads, count = index.page(filters, most)
-        is_unfiltered = filters == Filters()
-        trashed_count = 0
-        if not threads and is_unfiltered:
-            trashed_count = index.count(Filters(is_trashed=True))
-    finally:
-        index.close()
+    with bad_parameters(UnknownStateError):
+        found = list_threads(open_store(), chosen, most, partial(click.echo, err=True))
     if as_json:
-        print_json(threads)
-        ctx.exit(tell_unreadable(threads))
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    for shown in _shown(threads, width):
-        click.echo(shown)
-    if not threads:
-        words = _nothing(is_unfiltered, trashed_count, is_trashed=filters.is_trashed)
+        print_json(found.threads)
+        ctx.exit(tell_unreadable(found.threads))
+    _show_rows(found.threads)
+    if not found.threads:
+        words = _nothing(found.is_unfiltered, found.trashed_count, chosen["is_trashed"])
         click.echo(words, err=True)
-    elif count > len(threads):
-        click.echo(f"{count - len(threads)} more; --all shows them", err=True)
-    ctx.exit(tell_unreadable(threads))
+    elif found.count > len(found.threads):
+        click.echo(f"{found.count - len(found.threads)} more; --all shows them", err=True)
+    ctx.exit(tell_unreadable(found.threads))
 
 
-def tell_unreadable(threads: Sequence[ThreadSummary]) -> int:
-    """Say which threads the disk refused to read, and why; the exit code."""
-    from treadle.cli.render import printable
-    from treadle.store.local import UNREADABLE
-
-    refused = [line for line in threads if line.state == UNREADABLE and line.problem]
-    for line in refused:
-        click.echo(f"thread {line.id} may be intact: {printable(line.problem)}", err=True)
-    return exit_codes.TRY_LATER if refused else exit_codes.DONE
+def _show_rows(threads: Sequence[ThreadSummary], owners: Sequence[str] | None = None) -> None:
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    for row in thread_rows(threads, width, owners):
+        click.echo(row)
 
 
 def _list_team(chosen: dict[str, Any], most: int | None, *, as_json: bool) -> None:
@@ -124,10 +92,7 @@ def _list_team(chosen: dict[str, Any], most: int | None, *, as_json: bool) -> No
     if as_json:
         print_json([line.plain() for line in lines])
         return
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    owners = [line.owner for line in lines]
-    for shown in _shown([line.thread for line in lines], width, owners):
-        click.echo(shown)
+    _show_rows([line.thread for line in lines], [line.owner for line in lines])
     if not lines:
         click.echo("the server has no such thread that you may see", err=True)
     elif count > len(lines):
@@ -135,84 +100,10 @@ def _list_team(chosen: dict[str, Any], most: int | None, *, as_json: bool) -> No
         click.echo(f"{count - len(lines)} more; {how}", err=True)
 
 
-def _shown(
-    threads: Sequence[ThreadSummary], width: int | None, owners: Sequence[str] | None = None
-) -> Iterator[str]:
-    """A line for each; no wider than a terminal of that width, if there is one.
-
-    Where it is narrow the count of messages is left out, and the ids are cut to what commands take.
-    """
-    whose = [()] * len(threads) if owners is None else [(f"{owner:<12}",) for owner in owners]
-    rows = [
-        (
-            line.id,
-            local_time(line.updated_at),
-            f"{line.message_count:>4} messages",
-            f"{_kind(line):<9}",
-            f"{_state(line):<22}",
-            *owner,
-            title_of(line),
-        )
-        for line, owner in zip(threads, whose, strict=True)
-    ]
-    if width is None:
-        yield from ("  ".join(row) for row in rows)
-        return
-    columns = [[cell.rstrip() for cell in column] for column in zip(*rows, strict=True)]
-    columns = [column for column in columns if any(column)]
-    room = _TITLE_WIDTH_MIN
-    if _width(columns[:-1]) + room > width:
-        columns[0] = [cell[:ID_LENGTH] for cell in columns[0]]
-    if _width(columns[:-1]) + room > width:
-        del columns[2]
-    widths = [max(map(len, column)) for column in columns[:-1]]
-    for row in zip(*columns, strict=True):
-        cells = [cell.ljust(size) for cell, size in zip(row, widths, strict=False)]
-        yield _cut("  ".join([*cells, row[-1]]).rstrip(), width)
-
-
-def _width(columns: Sequence[Sequence[str]]) -> int:
-    """Of these columns, with the space behind each."""
-    return sum(max(map(len, column)) + 2 for column in columns)
-
-
-def _cut(text: str, width: int) -> str:
-    """What fits; some characters take two places."""
-    if sum(map(_places, text)) <= width:
-        return text
-    taken, kept = 1, list[str]()  # one for the mark
-    for character in text:
-        taken += _places(character)
-        if taken > width:
-            break
-        kept.append(character)
-    return "".join(kept) + "…"
-
-
-def _places(character: str) -> int:
-    return 2 if east_asian_width(character) in ("W", "F") else 1
-
-
-def _nothing(is_unfiltered: bool, trashed_count: int, *, is_trashed: bool) -> str:
+def _nothing(is_unfiltered: bool, trashed_count: int, is_trashed: bool) -> str:
     if trashed_count:
         words = "1 thread is" if trashed_count == 1 else f"all {trashed_count} threads are"
         return f"{words} in the trash: `treadle trash` lists what is there"
     if is_unfiltered:
         return "no threads yet; `treadle demo` makes one, `treadle -p PROMPT` too"
     return "no such thread in the trash" if is_trashed else "no such thread"
-
-
-def _kind(line: ThreadSummary) -> str:
-    if line.parent is not None:
-        return "sub-agent"
-    words = ("task" if line.machine == "task" else "", "fork" if line.forked_from else "")
-    return " ".join(word for word in words if word)
-
-
-def _state(line: ThreadSummary) -> str:
-    from treadle.store.local import DAMAGED, UNREADABLE, UNSUPPORTED
-
-    if line.problem:
-        words = {UNREADABLE: "cannot be read", UNSUPPORTED: UNSUPPORTED}
-        return words.get(line.state, DAMAGED)
-    return "waits for approval" if line.questions else line.state.replace("_", " ")

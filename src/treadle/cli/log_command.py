@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from treadle.cli.json_output import print_json
 from treadle.cli.options import folder_option
+from treadle.thread.safe_text import legible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from treadle.app.files.provenance import Behind
-    from treadle.workspace.provenance import Commit
+    from treadle.app.files.provenance import CommitOrigin
 
 COUNT = 20
 """How many commits are listed where no range is named."""
@@ -46,58 +46,42 @@ def command(span: str | None, limit: int | None, as_json: bool, cwd: str | None)
     """  # noqa: D301  click reads the backspace
     import asyncio
 
-    from treadle.app.files.provenance import Pasts
-    from treadle.store.local import LocalStore
-    from treadle.store.paths import Places
-    from treadle.workspace.provenance import list_commits
+    from treadle.app.files.provenance import list_commit_origins
+    from treadle.app.stores import open_store
 
     count_max = limit or (COUNT if span is None else COUNT_MAX)
-    commits, has_more = asyncio.run(list_commits(cwd or ".", span, count_max))
-    pasts = Pasts(LocalStore(Places.find()))
-    listed = [(one, [pasts.behind(named) for named in one.threads]) for one in commits]
+    commits, has_more = asyncio.run(list_commit_origins(open_store(), cwd or ".", span, count_max))
     if as_json:
-        _print_json(listed)
+        print_json([one.plain() for one in commits])
     else:
-        _show(listed)
+        _show(commits)
     if not commits:
         click.echo("no commits", err=True)
     if has_more:
         click.echo(f"these are the newest {count_max}; --limit COUNT lists more", err=True)
 
 
-def _print_json(listed: Sequence[tuple[Commit, list[Behind]]]) -> None:
-    import msgspec
-
-    told: list[dict[str, Any]] = []
-    for commit, behind in listed:
-        fields: dict[str, Any] = msgspec.to_builtins(commit)
-        fields["threads"] = [one.told() for one in behind]
-        told.append(fields)
-    print_json(told)
-
-
-def _show(listed: Sequence[tuple[Commit, list[Behind]]]) -> None:
-    from treadle.cli.render import printable
-
-    for commit, behind in listed:
+def _show(listed: Sequence[CommitOrigin]) -> None:
+    for one in listed:
+        commit = one.commit
         merge = " (merge)" if len(commit.parents) > 1 else ""
         when = f"{commit.hash[:_HASH_LENGTH]} {commit.at[:_DATE_LENGTH]}"
-        click.echo(printable(f"{when}  {commit.subject}{merge}"))
-        for one in behind:
-            click.echo(printable(f"    {one.thread}  {one.words}"))
-        if not behind:
+        click.echo(legible(f"{when}  {commit.subject}{merge}"))
+        for behind in one.threads:
+            click.echo(legible(f"    {behind.thread}  {behind.words}"))
+        if not one.threads:
             click.echo("    (no trailer)")
     if listed:
-        click.echo("\n" + printable(_summary(listed)))
+        click.echo("\n" + legible(_summary(listed)))
 
 
-def _summary(listed: Sequence[tuple[Commit, list[Behind]]]) -> str:
+def _summary(listed: Sequence[CommitOrigin]) -> str:
     """How many commits of how many threads, and which, the newest first."""
     counts = dict[str, int]()
-    for _, behind in listed:
-        for thread in dict.fromkeys(one.thread for one in behind):
+    for one in listed:
+        for thread in dict.fromkeys(behind.thread for behind in one.threads):
             counts[thread] = counts.get(thread, 0) + 1
-    threadless_count = sum(not behind for _, behind in listed)
+    threadless_count = sum(not one.threads for one in listed)
     lines = [f"{_count(len(listed), 'commit')} by {_count(len(counts), 'thread')}"]
     if threadless_count:
         lines[0] += f", {threadless_count} without a trailer"

@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from treadle.app.threads.local_times import local_time
+from treadle.app.threads.times import local_time
 from treadle.cli.json_output import print_json
-from treadle.cli.thread_filters import (
-    check_state,
-    filter_options,
-    filters_of,
-    limit_of,
-    limit_options,
-    title_of,
-)
+from treadle.cli.thread_filters import bad_parameters, filter_options, limit_of, limit_options
+from treadle.cli.thread_rows import tell_unreadable, title_of
+from treadle.thread.safe_text import legible
 
 if TYPE_CHECKING:
-    from treadle.store.index.search import Hit
+    from treadle.app.threads.thread_lists import ThreadHit
     from treadle.thread.model import ThreadSummary
-
-    _Shown: TypeAlias = tuple[Hit, str, object]
-    """A hit, whose it is if that is not this user alone, and the same for programs."""
 
 LIMIT: Final = 20
 
@@ -63,7 +55,6 @@ def command(
     with 75 if a thread could not be read.
     With --team the query is sent to the server; of the other options it knows --workspace.
     """  # noqa: D301  click reads the backspace
-    from treadle.cli.list_command import tell_unreadable
     from treadle.errors import UsageError
     from treadle.exit_codes import FAILED
 
@@ -75,18 +66,13 @@ def command(
     most = limit_of(limit, LIMIT, wants_all=wants_all, as_json=as_json)
     # One more than is shown tells whether there are more.
     asked = None if most is None else most + 1
-    unreadable: list[ThreadSummary] = []
-    if wants_team:
-        hits = _search_team(" ".join(query), chosen, asked)
-    else:
-        hits, unreadable = _search(" ".join(query), chosen, asked)
+    hits, unreadable = _search(" ".join(query), chosen, asked, wants_team=wants_team)
     shown = hits[:most]
     if as_json:
-        plain = [plain for _, _, plain in shown]
-        print_json(plain)
+        print_json([one.plain for one in shown])
     else:
-        for hit, owner, _ in shown:
-            _show(hit, owner)
+        for one in shown:
+            _show(one)
     code = tell_unreadable(unreadable)
     if not shown:
         click.echo("nothing was found", err=True)
@@ -94,7 +80,7 @@ def command(
     if len(hits) > len(shown):
         click.echo("there are more; --all shows them", err=True)
     if not as_json:
-        first = shown[0][0].thread.id
+        first = shown[0].hit.thread.id
         team = " --team" if wants_team else ""
         click.echo(f"to look at it: treadle show {first}{team} --version N", err=True)
     if code:
@@ -102,47 +88,33 @@ def command(
 
 
 def _search(
-    query: str, chosen: dict[str, Any], most: int | None
-) -> tuple[list[_Shown], list[ThreadSummary]]:
+    query: str, chosen: dict[str, Any], most: int | None, *, wants_team: bool
+) -> tuple[list[ThreadHit], list[ThreadSummary]]:
     """What was found, and the threads that could not be looked through."""
-    from treadle.store.index.filters import DAMAGED, Filters
-    from treadle.store.index.lookup import Index
-    from treadle.store.local import LocalStore
-    from treadle.store.paths import Places
+    from treadle.app.stores import open_store
+    from treadle.app.threads.thread_lists import ThreadHit, UnknownStateError, search_threads
 
-    index = Index(LocalStore(Places.find()), partial(click.echo, err=True))
-    try:
-        filters = filters_of(chosen)
-        check_state(index, filters)
-        hits: list[_Shown] = [(hit, "", hit) for hit in index.search(query, filters, most)]
-        return hits, index.threads(Filters(state=DAMAGED))
-    finally:
-        index.close()
+    if wants_team:
+        from treadle.app.sync.team_threads import search_team
+
+        found = search_team(query, chosen, most)
+        return [ThreadHit(one.hit, one.line.owner, one.plain()) for one in found], []
+    with bad_parameters(UnknownStateError):
+        return search_threads(open_store(), query, chosen, most, partial(click.echo, err=True))
 
 
-def _search_team(query: str, chosen: dict[str, Any], most: int | None) -> list[_Shown]:
-    from treadle.app.sync.team_threads import search_team
-
-    found = search_team(query, chosen, most)
-    return [(one.hit, one.line.owner, one.plain()) for one in found]
-
-
-def _show(hit: Hit, owner: str) -> None:
-    line = hit.thread
-    whose = f"{owner}  " if owner else ""
+def _show(found: ThreadHit) -> None:
+    hit, line = found.hit, found.hit.thread
+    whose = f"{found.owner}  " if found.owner else ""
     more = f" ({hit.count} places)" if hit.count > 1 else ""
     click.echo(f"{line.id}  {local_time(line.updated_at)}  {whose}{title_of(line)}{more}")
-    click.echo(f"    {f'version {hit.version}':<13} {hit.kind:<7} {_highlighted(hit)}")
+    click.echo(f"    {f'version {hit.version}':<13} {hit.kind:<7} {_highlighted(found)}")
 
 
-def _highlighted(hit: Hit) -> str:
+def _highlighted(found: ThreadHit) -> str:
     """The snippet, on a terminal with what was looked for in bold."""
-    from treadle.cli.render import printable
-
-    pieces: list[str] = []
-    end = 0
-    for start, stop in hit.ranges:
-        pieces.append(printable(hit.snippet[end:start]))
-        pieces.append(click.style(printable(hit.snippet[start:stop]), bold=True))
+    text, shown, end = found.hit.snippet, "", 0
+    for start, stop in found.hit.ranges:
+        shown += legible(text[end:start]) + click.style(legible(text[start:stop]), bold=True)
         end = stop
-    return "".join([*pieces, printable(hit.snippet[end:])])
+    return shown + legible(text[end:])

@@ -79,7 +79,7 @@ def command(
 
 
 def _until(expires_at: str, *, with_support: bool) -> str:
-    from treadle.app.threads.local_times import local_time
+    from treadle.app.threads.times import local_time
 
     end = local_time(expires_at)
     if with_support:

@@ -13,7 +13,7 @@ from treadle import exit_codes
 from treadle.app.sync.first_sync import FirstSync
 from treadle.app.sync.sync_runs import SyncOutcome, is_scrub_lost
 from treadle.app.sync.sync_status import SyncStatus
-from treadle.app.threads.local_times import local_time
+from treadle.app.threads.times import local_time
 from treadle.cli.json_output import print_json
 from treadle.thread.safe_text import legible
 

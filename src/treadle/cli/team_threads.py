@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from treadle.app.sync.team_threads import open_team_thread
-from treadle.app.threads.local_times import local_time
+from treadle.app.threads.times import local_time
 from treadle.cli.render import printable
 from treadle.cli.transcript import show_message
 from treadle.thread.model import Thread

@@ -2,73 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import click
-from msgspec import Struct
 
 from treadle.app.threads.call_text import describe_call, head
-from treadle.app.threads.local_times import local_time
-from treadle.app.threads.side_events import Aside, asides
 from treadle.app.threads.thread_commits import made_commits
+from treadle.app.threads.thread_view import ThreadPast, ThreadView
+from treadle.app.threads.times import local_time
 from treadle.cli.questions import show_question, show_waiting
-from treadle.cli.render import printable
 from treadle.core.budget import TokenBudget
-from treadle.core.events import ToolCompleted
 from treadle.core.llm import Usage
 from treadle.core.messages import Message
 from treadle.core.task.machine import TaskMachine
 from treadle.models.prices.usage_text import describe_usage
-from treadle.store.local import LocalStore
-from treadle.thread.codec import decode_entry
-from treadle.thread.facts import Base, ThreadCreated
 from treadle.thread.fold import ThreadFold
-from treadle.thread.history import Numbered, Turn, beginnings, joins
+from treadle.thread.history import Numbered, Turn
 from treadle.thread.model import Thread
-from treadle.thread.usage import Spent, by_turn, spending
+from treadle.thread.safe_text import legible
+from treadle.thread.usage import by_turn
 
 
-class Past(Struct, frozen=True):
-    """What a thread's records tell beyond its document; empty where they cannot be read.
-
-    `entries` are its own records, `said` is what happened between the messages, by the index of the
-    message it stands before, `spent` what each request used, `inherited` how many messages a fork
-    has from its base. `begun` holds its own turns by the index of the message that began each,
-    `joined` the machine whose messages joined, by the index of the first of them, `kept` the thread
-    that has the whole output of a call, for calls whose message has only a part.
-    """
-
-    entries: Sequence[Numbered] = ()
-    said: Mapping[int, list[Aside]] = {}
-    spent: Sequence[Spent] = ()
-    inherited: int = 0
-    begun: Mapping[int, Turn] = {}
-    joined: Mapping[int, str] = {}
-    kept: Mapping[str, str] = {}
-
-
-def tell(
-    fold: ThreadFold, document: Thread, past: Past, synced: str = "", *, is_here: bool = True
-) -> None:
-    """Print a thread.
-
-    Args:
-        fold: the thread.
-        document: its document.
-        past: what its records tell.
-        synced: how it stands with the server; empty if there is none.
-        is_here: whether what it waits for can be answered on this machine.
-    """
-    for name, value in (*_facts(fold, document, past.entries), ("synced", synced)):
+def print_thread(view: ThreadView) -> None:
+    """Print a thread."""
+    fold, document, past = view.fold, view.document, view.past
+    for name, value in (*_facts(fold, document, past.entries), ("synced", view.synced)):
         if value:
-            click.echo(f"{name:<8} {printable(value)}")
+            click.echo(f"{name:<8} {legible(value)}")
     _show_messages(fold, past)
     questions = fold.machine.questions
     asked = {one.call.id for one in questions}
     for call in document.agent_state.pending_tool_calls:
         if call.call_id not in asked:
-            click.echo(f"\nnot finished: {printable(call.tool_name)} ({printable(call.call_id)})")
-    if questions and is_here:
+            click.echo(f"\nnot finished: {legible(call.tool_name)} ({legible(call.call_id)})")
+    if questions and view.is_here:
         click.echo()
         show_waiting(document.id, questions, err=False)
     elif questions:
@@ -77,52 +44,12 @@ def tell(
             show_question(question, err=False)
 
 
-def read_past(store: LocalStore, thread_id: str, version: int, used: Usage) -> Past:
-    """What a thread's records tell, up to a version: its own, and those of what it was forked from.
-
-    Args:
-        store: where it is.
-        thread_id: the thread.
-        version: up to where.
-        used: what the thread has used by its document; nothing is told of requests if the records
-            say otherwise, because then some are lost.
-
-    Raises:
-        TreadleError: they are damaged or missing, or a newer Treadle wrote one of them.
-    """
-    parts = [(thread_id, _entries(store, thread_id, version))]
-    while (base := _base_of(parts[-1][1])) is not None:
-        parts.append((base.thread, _entries(store, base.thread, base.version)))
-    said: dict[int, list[Aside]] = {}
-    joined: dict[int, str] = {}
-    for part, entries in reversed(parts):
-        for aside in asides(store.beginning(part), entries):
-            said.setdefault(aside.index, []).append(aside)
-        joined.update(joins(store.beginning(part), entries))
-    kept = {call: part for part, entries in reversed(parts) for call in _kept(entries)}
-    own, beginning = parts[0][1], store.beginning(thread_id)
-    inherited = len(beginning.conversation)
-    spent = list(spending(own))
-    is_whole = sum((one.usage for one in spent), beginning.usage) == used
-    begun = dict(beginnings(store.beginning(thread_id), own))
-    return Past(own, said, spent if is_whole else (), inherited, begun, joined, kept)
-
-
-def _kept(entries: Sequence[Numbered]) -> Iterator[str]:
-    """The calls whose whole output stands beside the thread."""
-    for _, _, entry in entries:
-        if isinstance(entry, ToolCompleted) and entry.outcome.blob is not None:
-            yield entry.call_id
-
-
-def _entries(store: LocalStore, thread_id: str, version: int) -> list[Numbered]:
-    records = store.scan(thread_id).records[:version]
-    return [(record.seq, record.at, decode_entry(record.event)) for record in records]
-
-
-def _base_of(entries: Sequence[Numbered]) -> Base | None:
-    header = entries[0][2] if entries else None
-    return header.base if isinstance(header, ThreadCreated) else None
+def print_usage(view: ThreadView) -> None:
+    """Print what each request of a thread used, and all of them together."""
+    for one in view.past.spent:
+        where = f"{one.seq:>5}  turn {one.turn:<3}  {one.purpose:<14}  {one.model}"
+        click.echo(f"{legible(where)}  {describe_usage(one.usage)}")
+    click.echo(f"in all: {describe_usage(view.document.usage)}")
 
 
 def _facts(
@@ -204,7 +131,7 @@ def _limits(budget: TokenBudget | None) -> str | None:
     return ", ".join(words.format(limit) for limit, words in named if limit is not None)
 
 
-def _show_messages(fold: ThreadFold, past: Past) -> None:
+def _show_messages(fold: ThreadFold, past: ThreadPast) -> None:
     """All of them, what happened between them, and which of them a model is not shown any more."""
     hidden, turns = dict(fold.conversation.hidden), by_turn(past.spent)
     machine = fold.machine
@@ -243,7 +170,7 @@ def _show_messages(fold: ThreadFold, past: Past) -> None:
 
 def _show_aside(text: str) -> None:
     for line in text.splitlines():
-        click.echo(click.style(f"  · {printable(line)}", dim=True))
+        click.echo(click.style(f"  · {legible(line)}", dim=True))
 
 
 def _show_compaction(count: int) -> None:
@@ -257,7 +184,7 @@ def _show_head(turn: Turn) -> None:
 
 
 def _show_rule(words: str) -> None:
-    click.echo(click.style(f"\n── {printable(words)}", dim=True))
+    click.echo(click.style(f"\n── {legible(words)}", dim=True))
 
 
 def _show_turn(turn: int, turns: Mapping[int, Usage]) -> None:
@@ -279,11 +206,11 @@ def show_message(message: Message, who: str, kept: Mapping[str, str]) -> None:
         if asked in kept:
             lines.append(f"(whole output: treadle show {kept[asked]} --output {asked})")
         for line in lines:
-            click.echo(click.style(f"  {printable(line)}", dim=True))
+            click.echo(click.style(f"  {legible(line)}", dim=True))
         return
     mark = " (interrupted)" if message.interrupted else ""
-    click.echo(click.style(f"{printable(message.name or who)}{mark}:", bold=True))
+    click.echo(click.style(f"{legible(message.name or who)}{mark}:", bold=True))
     if message.content:
-        click.echo(printable(message.content))
+        click.echo(legible(message.content))
     for call in message.tool_calls:
-        click.echo(click.style(f"● {printable(describe_call(call))}", fg="cyan"))
+        click.echo(click.style(f"● {legible(describe_call(call))}", fg="cyan"))

@@ -30,9 +30,8 @@ def command(thread: str, since: int | None, is_kept: bool, as_json: bool) -> Non
     Ends when no process has the thread open any more, and says how it stands then; Ctrl-C ends it
     at once.
     """  # noqa: D301  click reads the backspace
+    from treadle.app.stores import open_store
     from treadle.cli.thread_watch import watch
-    from treadle.store.local import LocalStore
-    from treadle.store.paths import Places
 
-    store = LocalStore(Places.find())
+    store = open_store()
     watch(store, store.resolve(thread), since=since, as_json=as_json, is_kept=is_kept)

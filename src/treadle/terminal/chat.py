@@ -374,9 +374,10 @@ class Chat:
         from treadle.app.threads.forks import fork_at_rest
 
         await self.sessions.let_go()
-        fork, base = await asyncio.to_thread(fork_at_rest, open_store("treadle"), thread_id)
-        self.tell(f"{fork} goes on from version {base.version} of {base.thread}")
-        await self.switch(fork)
+        fork = await asyncio.to_thread(fork_at_rest, open_store("treadle"), thread_id)
+        base = fork.base
+        self.tell(f"{fork.thread} goes on from version {base.version} of {base.thread}")
+        await self.switch(fork.thread)
 
     async def switch(self, thread: str | None) -> None:
         """Leave the thread at hand for another one; `None` for a new one.

@@ -38,7 +38,7 @@ def search_threads(folder: str, text: str) -> Sequence[Row]:
 
 
 def _row(line: ThreadSummary) -> Row:
-    from treadle.app.threads.local_times import local_time
+    from treadle.app.threads.times import local_time
 
     title = in_line(line.title or "(nothing said yet)")
     return Row(line.id, title, f"{local_time(line.updated_at)}  {line.id}")

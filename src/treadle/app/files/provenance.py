@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, Literal, TypeAlias
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 from msgspec.structs import asdict
 
 from treadle.errors import TreadleError, UnknownThreadError
@@ -13,8 +14,8 @@ from treadle.store.local import LocalStore
 from treadle.thread.codec import UnknownEntryError, decode_entry
 from treadle.thread.facts import Base, FilesSaved, ThreadCreated
 from treadle.thread.history import Numbered, Turn, turns
-from treadle.workspace.blame import SavedBy
-from treadle.workspace.provenance import Reference
+from treadle.workspace.blame import THREAD_COUNT_MAX, Blamed, Run, SavedBy, blame
+from treadle.workspace.provenance import Commit, Reference, list_commits
 
 Place: TypeAlias = Literal["here", "trash", "elsewhere", "unreadable"]
 """Where a thread is: `elsewhere` on another machine, or nowhere any more."""
@@ -67,9 +68,83 @@ class Behind(Struct, frozen=True):
         at = "" if self.version is None or self.turn is None else f" --version {self.version}"
         return f"treadle show {self.thread}{at}" if self.place == "here" else ""
 
-    def told(self) -> dict[str, object]:
+
+class CommitOrigin(Struct, frozen=True):
+    """A commit, and what stands behind it."""
+
+    commit: Commit
+    threads: tuple[Behind, ...]
+
+    def plain(self) -> dict[str, Any]:
         """All of it, for programs."""
-        return asdict(self)
+        return {**to_builtins(self.commit), "threads": [asdict(one) for one in self.threads]}
+
+
+class RunOrigin(Struct, frozen=True):
+    """Lines in a row that came the same way, and what stands behind them."""
+
+    run: Run
+    threads: tuple[Behind, ...]
+
+    def plain(self) -> dict[str, Any]:
+        """All of it, for programs."""
+        fields: dict[str, Any] = to_builtins(self.run)
+        if fields["commit"] is not None:
+            del fields["commit"]["threads"]  # they stand beside it, with all that is known
+        return {**fields, "threads": [asdict(one) for one in self.threads]}
+
+
+class FileOrigin(Struct, frozen=True):
+    """Where the lines of a file come from; what git says of it all is in `blamed`."""
+
+    blamed: Blamed
+    runs: tuple[RunOrigin, ...]
+
+    @property
+    def notice(self) -> str:
+        """Why some lines may have no thread that have one; empty if none does."""
+        count = f"more than {THREAD_COUNT_MAX} threads have changed this file"
+        return f"{count}; older ones are not told" if self.blamed.is_cut else ""
+
+    def plain(self) -> dict[str, Any]:
+        """All of it, for programs."""
+        return {
+            "file": self.blamed.name,
+            "is_tracked": self.blamed.is_tracked,
+            "is_cut": self.blamed.is_cut,
+            "runs": [one.plain() for one in self.runs],
+        }
+
+
+async def list_commit_origins(
+    store: LocalStore, folder: str, span: str | None, count_max: int
+) -> tuple[list[CommitOrigin], bool]:
+    """The newest commits of a range with what stands behind each; whether there are more.
+
+    Args:
+        store: the threads of this machine.
+        folder: a folder of the repository.
+        span: the range as git takes it; by default all that HEAD reaches.
+        count_max: how many commits, at most.
+
+    Raises: as `list_commits`.
+    """
+    commits, has_more = await list_commits(folder, span, count_max)
+    pasts = Pasts(store)
+    origins = [CommitOrigin(one, tuple(map(pasts.behind, one.threads))) for one in commits]
+    return origins, has_more
+
+
+async def find_line_origins(
+    store: LocalStore, file: Path, first: int, last: int | None
+) -> FileOrigin:
+    """Where lines of a file come from, counted from 1; without `last`, all from the first on.
+
+    Raises: as `blame`.
+    """
+    blamed = await blame(file, first, last)
+    pasts = Pasts(store)
+    return FileOrigin(blamed, tuple(RunOrigin(run, pasts.behind_run(run)) for run in blamed.runs))
 
 
 class _Past(Struct, frozen=True):
@@ -108,6 +183,12 @@ class Pasts:
         """What stands behind lines that came in with a state of the files. Never raises."""
         version = self._past(saved.thread).states.get(saved.commit)
         return self.behind(Reference(saved.thread, version))
+
+    def behind_run(self, run: Run) -> tuple[Behind, ...]:
+        """What stands behind lines in a row. Never raises."""
+        if run.saved is not None:
+            return (self.behind_state(run.saved),)
+        return () if run.commit is None else tuple(map(self.behind, run.commit.threads))
 
     def _turn_at(self, thread: str, version: int) -> tuple[str, Turn | None]:
         """The turn a version is in, and the thread that began it: a fork goes on in its base's."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from treadle.app.stores import open_store
 from treadle.errors import UsageError
-from treadle.runtime.defaults import own_redactor, own_store
+from treadle.runtime.defaults import own_redactor
 from treadle.thread.append_list import TITLE_LENGTH_MAX
 from treadle.thread.facts import Annotated, Fact, Pinned, Renamed, Tagged
 from treadle.thread.fold import ThreadFold
@@ -29,7 +30,7 @@ def annotate(thread: str, facts_for: Callable[[ThreadFold], Fact | None]) -> Thr
         UnknownThreadError, AmbiguousThreadError: there is no one thread of that name.
         StoreError: the thread is busy, damaged, newer or in the trash, or the disk refused.
     """
-    store = own_store()
+    store = open_store()
     writer = store.open(store.resolve(thread))
     try:
         fact = facts_for(writer.fold)
@@ -73,7 +74,7 @@ def tag_thread(thread: str, tags: Sequence[str], *, remove: bool = False) -> tup
     if any(not tag or set(tag) & set(" ,") for tag in wanted):
         raise UsageError("a tag is a word without spaces and commas", hint="use - or / inside it")
     if not wanted:
-        store = own_store()
+        store = open_store()
         return store.load(store.resolve(thread)).fold.metadata.tags
 
     def change(fold: ThreadFold) -> Tagged | None:

@@ -1,31 +1,67 @@
-"""Forks of a thread that go on from where nothing was open."""
+"""Threads that go on from a version of another one."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from msgspec import Struct
+
 from treadle.app.stores import CREATOR
+from treadle.app.threads.version_selectors import after_turn
 from treadle.store.local import LocalStore
 from treadle.thread.facts import Base
 
 
-def fork_at_rest(store: LocalStore, thread_id: str) -> tuple[str, Base]:
+class ThreadFork(Struct, frozen=True):
+    """A new thread, the version of another one that it goes on from, whether nothing is open."""
+
+    thread: str
+    base: Base
+    is_idle: bool
+
+
+def fork_thread(
+    store: LocalStore,
+    thread: str,
+    version: int | None,
+    turn: int | None,
+    say: Callable[[str], None],
+) -> ThreadFork:
+    """Begin a thread that goes on from a version or the end of a turn; by default, from the newest.
+
+    If another process has the thread open, the newest is where nothing was under way: what that
+    process is in the middle of is its own to finish.
+
+    Args:
+        store: where the thread is.
+        thread: the beginning of its id.
+        version: the version.
+        turn: the turn.
+        say: gets a sentence if another process has it open.
+
+    Raises:
+        UsageError: there is no such turn or version.
+        StoreError: the thread cannot be read, or the disk refused.
+    """
+    thread_id = store.resolve(thread)
+    if turn is not None:
+        version = after_turn(store, thread_id, turn).version
+    elif version is None and store.holder(thread_id) is not None:
+        say("another process has it open: what is under way there stays there")
+        version = last_rest(store, thread_id)
+    return _fork(store, thread_id, version)
+
+
+def fork_at_rest(store: LocalStore, thread_id: str) -> ThreadFork:
     """Fork a thread at the newest version at which nothing was open.
 
     What a process is in the middle of is its own to finish: it would be done twice otherwise, in
     the same folder.
 
-    Returns:
-        The id of the fork, and where it begins.
-
     Raises:
         StoreError: the thread cannot be read, or the disk refused.
     """
-    writer = store.fork(thread_id, last_rest(store, thread_id), creator=CREATOR)
-    try:
-        base = writer.fold.header.base
-        assert base is not None
-        return writer.thread_id, base
-    finally:
-        writer.close()
+    return _fork(store, thread_id, last_rest(store, thread_id))
 
 
 def last_rest(store: LocalStore, thread_id: str) -> int | None:
@@ -36,3 +72,13 @@ def last_rest(store: LocalStore, thread_id: str) -> int | None:
     """
     rests = store.rests(thread_id)
     return rests[-1].version if rests else None
+
+
+def _fork(store: LocalStore, thread_id: str, version: int | None) -> ThreadFork:
+    writer = store.fork(thread_id, version, creator=CREATOR)
+    try:
+        base = writer.fold.header.base
+        assert base is not None
+        return ThreadFork(writer.thread_id, base, writer.fold.is_idle)
+    finally:
+        writer.close()

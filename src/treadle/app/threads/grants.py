@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from treadle.app.stores import open_store
 from treadle.app.threads.annotations import annotate
 from treadle.app.threads.question_text import in_line
 from treadle.core.approval import Grant
 from treadle.errors import UsageError
-from treadle.runtime.defaults import own_store
 from treadle.thread.facts import Revoked
 from treadle.thread.fold import ThreadFold
 from treadle.thread.grants import grants_of
@@ -29,7 +29,7 @@ def read_grants(thread: str) -> ThreadGrants:
         UnknownThreadError, AmbiguousThreadError: there is no one thread of that name.
         StoreError: it cannot be read.
     """
-    store = own_store()
+    store = open_store()
     fold = store.load(store.resolve(thread)).fold
     grants = grants_of(fold.machine.config)
     if store.adopted.is_foreign(fold.header.thread):

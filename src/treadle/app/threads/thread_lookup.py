@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from treadle.errors import UnknownThreadError
 from treadle.store.local import LocalStore
 
@@ -20,6 +22,18 @@ def resolve_anywhere(store: LocalStore, text: str) -> str:
             return store.resolve(text, in_trash=True)
         except UnknownThreadError:
             raise error from None
+
+
+def resolve_to_show(store: LocalStore, text: str) -> str:
+    """As `resolve_anywhere`; who is logged in learns that the server may have what is not here."""
+    try:
+        return resolve_anywhere(store, text)
+    except UnknownThreadError as error:
+        from treadle.sync.credentials import is_logged_in
+
+        if is_logged_in(store.places, os.environ):
+            error.hint = f"{error.hint}; `treadle show {text} --team` asks the server for it"
+        raise
 
 
 def every_thread(store: LocalStore) -> list[str]:

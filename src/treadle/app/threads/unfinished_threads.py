@@ -2,59 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
-
-from msgspec import Struct
+from typing import TYPE_CHECKING, Final
 
 from treadle.app.notices import Notify, ignore
-from treadle.app.threads.local_times import local_time
+from treadle.app.threads.thread_lists import PendingThreads, find_pending
+from treadle.app.threads.times import local_time
 from treadle.errors import TreadleError
-from treadle.store.index.filters import WAITING, Filters
-from treadle.store.index.lookup import Index
-from treadle.store.local import LocalStore
 from treadle.thread.model import ThreadSummary
 from treadle.thread.safe_text import legible
+
+if TYPE_CHECKING:
+    from treadle.store.local import LocalStore
 
 SHOWN_MAX: Final = 9
 """Threads that are lines one by one."""
 
 _TITLE_LENGTH_MAX: Final = 40
-
-
-class Pending(Struct, frozen=True):
-    """The threads of a folder that are not done, last changed first.
-
-    On those that are `running` some process works at this moment; `left` are all others: work
-    stopped in the middle, calls wait for a yes, or prompts were not delivered. `foreign` names
-    those that were made elsewhere.
-    """
-
-    left: Sequence[ThreadSummary] = ()
-    running: Sequence[ThreadSummary] = ()
-    foreign: frozenset[str] = frozenset()
-
-
-def find_pending(store: LocalStore, workspace: str, notify: Notify = ignore) -> Pending:
-    """What is not done in a folder. Raises `DiskError`.
-
-    Sub-agents are left out: they go on with the thread they work for.
-    """
-    index = Index(store, notify)
-    try:
-        stopped = index.unfinished(workspace)
-        waiting = index.threads(Filters(workspace=workspace, state=WAITING))
-    finally:
-        index.close()
-    found = {line.id: line for line in (*stopped, *waiting) if _is_of(line, workspace)}
-    lines = sorted(found.values(), key=lambda line: (line.updated_at, line.id), reverse=True)
-    running = [line for line in lines if store.holder(line.id) is not None]
-    foreign = frozenset(line.id for line in lines if store.adopted.is_foreign(line.id))
-    return Pending([line for line in lines if line not in running], running, foreign)
-
-
-def _is_of(line: ThreadSummary, workspace: str) -> bool:
-    return line.workspace_root == workspace and line.parent is None and not line.problem
 
 
 def describe(line: ThreadSummary, *, is_foreign: bool = False) -> str:
@@ -115,11 +78,11 @@ def describe_pending(
     return lines
 
 
-def _describe(line: ThreadSummary, pending: Pending) -> str:
+def _describe(line: ThreadSummary, pending: PendingThreads) -> str:
     return describe(line, is_foreign=line.id in pending.foreign)
 
 
-def _row(line: ThreadSummary, pending: Pending) -> str:
+def _row(line: ThreadSummary, pending: PendingThreads) -> str:
     title = line.title or "(nothing said yet)"
     if len(title) > _TITLE_LENGTH_MAX:
         title = title[: _TITLE_LENGTH_MAX - 1] + "…"

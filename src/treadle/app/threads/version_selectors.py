@@ -2,12 +2,42 @@
 
 from __future__ import annotations
 
-from treadle.app.threads.local_times import local_time
+from msgspec import Struct
+
+from treadle.app.threads.times import end_of_moment, local_time
 from treadle.errors import UsageError
 from treadle.store.local import LocalStore
 from treadle.thread.codec import UnknownEntryError, decode_entry
 from treadle.thread.facts import GitObserved
 from treadle.thread.history import Rest, rest_after
+
+
+class VersionSelector(Struct, frozen=True):
+    """Which version is meant: at most one of these is set; none is the newest.
+
+    `moment` is a time as people write it, `commit` the beginning of a hash.
+    """
+
+    version: int | None = None
+    turn: int | None = None
+    moment: str | None = None
+    commit: str | None = None
+
+
+def select_version(store: LocalStore, thread_id: str, wanted: VersionSelector) -> int | None:
+    """The version that is meant; `None` for the newest.
+
+    Raises:
+        TimeTextError: what is to be a time is none.
+        UsageError: there is no such version.
+    """
+    if wanted.turn is not None:
+        return after_turn(store, thread_id, wanted.turn).version
+    if wanted.moment is not None:
+        return at_time(store, thread_id, end_of_moment(wanted.moment, store.now()))
+    if wanted.commit is not None:
+        return at_commit(store, thread_id, wanted.commit)
+    return wanted.version
 
 
 def after_turn(store: LocalStore, thread_id: str, turn: int) -> Rest:

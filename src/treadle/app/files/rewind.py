@@ -1,0 +1,277 @@
+"""Going back to an earlier place of a thread, its files included."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple
+
+from msgspec import Struct
+
+from treadle.app.files.file_history import (
+    between,
+    find_gap,
+    is_in_round,
+    open_states,
+    saved_states,
+    why_stateless,
+)
+from treadle.app.files.name_text import list_names
+from treadle.core.conversation import View
+from treadle.core.events import CancelRequested, Rewound
+from treadle.errors import FileStateError, UsageError
+from treadle.runtime.defaults import own_redactor
+from treadle.store.local import LocalStore
+from treadle.store.writer import ThreadWriter
+from treadle.thread.fold import TASK, ThreadFold
+from treadle.thread.history import Rest, rest_after, rest_at
+from treadle.workspace.files.capture import Capture
+from treadle.workspace.files.entries import FileChange, touched
+from treadle.workspace.files.states import FileStates
+from treadle.workspace.files.undo_plan import Plan, plan
+
+_OUTCOMES = {"A": "made again", "D": "removed", "M": "put back"}
+
+
+class RewindRequest(Struct, frozen=True):
+    """Where to go back to, and what goes with it.
+
+    `version` or `turn` names the place; neither means where the last turn began. `force` puts back
+    files that others changed too. `folder` is where the files are now, if not where they were.
+    `dry_run` changes nothing.
+    """
+
+    version: int | None = None
+    turn: int | None = None
+    wants_files: bool = False
+    force: bool = False
+    dry_run: bool = False
+    folder: str | None = None
+
+
+class RestoredFile(Struct, frozen=True):
+    """A file that was put back, and what became of it."""
+
+    path: str
+    what: str
+
+
+class RewindResult(Struct, frozen=True):
+    """What was done, or with `dry_run` would be.
+
+    `turn` is the last one in view now, 0 before the first. `conflicts` are files that others have
+    changed too, `left` those that stay as they are. `gap` says why some of what the agent changed
+    is not known. `back` is the version that leads back to how it was.
+    """
+
+    thread: str
+    version: int
+    turn: int
+    messages_hidden: int
+    messages_shown_again: int
+    files: tuple[RestoredFile, ...]
+    conflicts: tuple[str, ...]
+    gap: str | None
+    left: tuple[str, ...]
+    back: int | None
+    dry_run: bool
+
+
+class _Undo(NamedTuple):
+    """How the files get back: what is to be done, from how they are, by whom.
+
+    `gap` says why some of what the agent changed is not known; empty if all of it is.
+    """
+
+    plan: Plan
+    present: Capture
+    states: FileStates
+    is_of_agent: bool
+    gap: str
+
+
+async def rewind(
+    store: LocalStore, thread: str, request: RewindRequest, say: Callable[[str], None]
+) -> RewindResult:
+    """Go back in a conversation.
+
+    Args:
+        store: where the thread is.
+        thread: the beginning of its id.
+        request: where to, and what goes with it.
+        say: gets sentences for people, while it goes on.
+
+    Raises:
+        UsageError: there is no such place, the thread stands there already, or files that others
+            changed too are in the way.
+        StoreError: the thread is busy, damaged or newer, or the disk refused.
+    """
+    thread_id = store.resolve(thread)
+    loaded = store.load(thread_id)
+    if loaded.fold.header.machine == TASK:
+        raise UsageError(
+            f"thread {thread_id} is a task, which has no turns to go back to",
+            hint=f"go on from an earlier version of it: treadle fork {thread_id} --version N",
+        )
+    writer = None if request.dry_run else store.open(thread_id)
+    try:
+        if note := loaded.problem if writer is None else writer.note:
+            say(note)
+        fold = loaded.fold if writer is None else writer.fold
+        rest = _target(store, fold, request)
+        now, then = _in_view(fold.conversation.view), _in_view(rest.view)
+        undo = await _plan_undo(store, fold, rest, request) if request.wants_files else None
+        if undo is not None and not (request.force or request.dry_run):
+            _refuse_gap(undo.gap)
+            _refuse_conflicts(undo.plan, thread_id)
+        shows_the_same = (now, fold.conversation.compaction) == (then, rest.view.compaction)
+        if shows_the_same and fold.is_idle and not (undo and undo.plan.changes):
+            raise UsageError(f"thread {thread_id} stands there already; nothing was changed")
+        if not fold.is_idle:
+            say("what was unfinished or waited for an answer is given up")
+        back, left = (0, []) if writer is None else await _go_back(writer, rest, undo, say)
+    finally:
+        problem = None if writer is None else writer.close()
+    if problem is not None:
+        say(str(problem))
+    return RewindResult(
+        thread=thread_id,
+        version=rest.version,
+        turn=rest.turn,
+        messages_hidden=len(now - then),
+        messages_shown_again=len(then - now),
+        files=() if undo is None else _list_restored(undo.plan.changes, left),
+        conflicts=() if undo is None else tuple(one.name for one in undo.plan.conflicts),
+        gap=(undo and undo.gap) or None,
+        left=tuple(one.name for one in (*left, *(() if undo is None else undo.plan.unkept))),
+        back=back or None,
+        dry_run=request.dry_run,
+    )
+
+
+def _target(store: LocalStore, fold: ThreadFold, request: RewindRequest) -> Rest:
+    """Where to go back to.
+
+    Raises:
+        UsageError: there is no such place.
+    """
+    version, turn = request.version, request.turn
+    thread_id, found = fold.header.thread, store.rests(fold.header.thread)
+    if version is not None:
+        if version > fold.version:
+            raise UsageError(f"thread {thread_id} has versions 1 to {fold.version}, not {version}")
+        rest, what = rest_at(found, version), f"version {version}"
+    elif turn is not None:
+        rest, what = rest_after(found, turn), f"turn {turn}"
+    elif not fold.is_idle:
+        rest, what = (found[-1] if found else None), "its last turn"
+    else:
+        rest, what = _before_last_turn(found), "its last turn"
+    if rest is None and version is None and turn is None:
+        raise UsageError(f"thread {thread_id} has no turn in view that could be taken back")
+    if rest is None:
+        raise UsageError(
+            f"thread {thread_id} has no place to go back to for {what}",
+            hint=f"treadle show {thread_id}",
+        )
+    return rest
+
+
+def _before_last_turn(found: list[Rest]) -> Rest | None:
+    """The last place before the turn that is in view now; what stood there may be a rewind."""
+    if not found or not found[-1].turn:
+        return None
+    began = next(place for place, rest in enumerate(found) if rest.turn == found[-1].turn)
+    return found[began - 1] if began else None
+
+
+def _in_view(view: View) -> frozenset[int]:
+    """The messages, by number from 0, that a model is shown word by word."""
+    hidden = {at for start, end in view.hidden for at in range(start, end)}
+    first = 0 if view.compaction is None else view.compaction.through
+    return frozenset(range(first, view.length)) - hidden
+
+
+async def _plan_undo(
+    store: LocalStore, fold: ThreadFold, rest: Rest, request: RewindRequest
+) -> _Undo:
+    """What putting the files back takes.
+
+    Raises:
+        UsageError: the states of the files cannot be had.
+    """
+    gap = find_gap(store, fold.header.thread, rest.version, fold.version)
+    known = saved_states(store, fold.header.thread)
+    saved = between(known, rest.version, fold.version)
+    is_cut_short = fold.files is not None and is_in_round(fold)
+    try:
+        if not known and fold.imported_from:
+            raise FileStateError(why_stateless(fold))
+        states = open_states(fold, request.folder, own_redactor().redact)
+        steps = await states.steps(saved)
+        present = await (states.look_aside() if request.dry_run else states.look())
+        if fold.files is not None and is_cut_short:
+            steps += await states.steps_since(fold.files, present)
+    except FileStateError as error:
+        raise UsageError(
+            f"the files cannot be put back: {error.message}",
+            hint=error.hint or "without --files only the conversation goes back",
+        ) from error
+    found = plan(touched(steps), present.entries)
+    return _Undo(found, present, states, is_cut_short or found.is_half_done, gap)
+
+
+def _refuse_gap(gap: str) -> None:
+    if gap:
+        raise UsageError(
+            f"nothing was changed, because {gap}",
+            hint="--force puts back what is known; without --files only the conversation goes back",
+        )
+
+
+def _refuse_conflicts(plan: Plan, thread_id: str) -> None:
+    if plan.conflicts:
+        raise UsageError(
+            f"nothing was changed, because others than the agent of {thread_id} have changed "
+            f"files that it changed: {list_names([one.name for one in plan.conflicts])}",
+            hint="--force puts these back too; how they are now is kept in the thread",
+        )
+
+
+async def _go_back(
+    writer: ThreadWriter, rest: Rest, undo: _Undo | None, say: Callable[[str], None]
+) -> tuple[int, list[FileChange]]:
+    """Do it; returns the version that leads back here, and the files that were left alone.
+
+    The files as they are come first, so that nothing is lost whatever happens then. A process that
+    dies before `Rewound` is recorded leaves a thread where it was, and files that are each old or
+    new: the same command finishes that.
+    """
+    fold, left, restored = writer.fold, [], None
+    if undo is not None:
+        moment: Literal["before", "after"] = "after" if undo.is_of_agent else "before"
+        saved = await undo.states.record(undo.present, moment, fold.files)
+        if saved is not None:
+            writer.stage(saved)
+    if not fold.is_idle:
+        writer.stage(CancelRequested(reason="the thread was rewound", at=writer.now()))
+    writer.commit()
+    back = writer.head.seq
+    if undo is not None:
+        left = await undo.states.restore(undo.plan.changes)
+        restored = await undo.states.save("after", fold.files)
+        if undo.states.problem:
+            say(f"the files as they are now were not kept: {undo.states.problem}")
+    writer.stage(Rewound(rest.version, rest.view, writer.now()))
+    if restored is not None:  # behind it: the turn that one leaves ended with other files
+        writer.stage(restored)
+    writer.commit()
+    return back, left
+
+
+def _list_restored(
+    changes: Sequence[FileChange], left: Sequence[FileChange]
+) -> tuple[RestoredFile, ...]:
+    alone = {one.path for one in left}
+    return tuple(
+        RestoredFile(one.name, _OUTCOMES[one.status]) for one in changes if one.path not in alone
+    )

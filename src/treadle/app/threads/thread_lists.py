@@ -1,0 +1,188 @@
+"""Lists of this machine's threads: all, those that fit, those with some words, those not done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec import Struct
+
+from treadle.app.stores import open_store
+from treadle.core.task.table import State
+from treadle.errors import TreadleError
+from treadle.store import local
+from treadle.store.index.filters import DAMAGED, UNFINISHED, WAITING, Filters, state_of
+from treadle.store.index.lookup import Index
+from treadle.store.index.search import Hit
+from treadle.store.local import LocalStore
+from treadle.thread.chat_state import KIND_OF_STATE, in_snake_case
+from treadle.thread.ids import PREFIX
+from treadle.thread.model import ThreadSummary
+
+Say = Callable[[str], None]
+"""Gets a sentence for people while something takes long."""
+
+COMPLETIONS_MAX: Final = 50
+"""Ids that are offered; who has more threads types a little of the id, or searches."""
+
+
+class UnknownStateError(ValueError):
+    """There is no such state of threads."""
+
+
+class ThreadPage(Struct, frozen=True):
+    """The threads that were asked for, pinned ones first, then those that changed last.
+
+    `count` is how many there are in all. `is_unfiltered` says that all were asked for; if there are
+    none then, `trashed_count` is how many are in the trash.
+    """
+
+    threads: Sequence[ThreadSummary]
+    count: int
+    is_unfiltered: bool
+    trashed_count: int = 0
+
+
+class ThreadHit(Struct, frozen=True):
+    """A hit of a search; whose thread it is if that is not this user alone; all for programs."""
+
+    hit: Hit
+    owner: str
+    plain: object
+
+
+class PendingThreads(Struct, frozen=True):
+    """The threads of a folder that are not done, last changed first.
+
+    On those that are `running` some process works at this moment; `left` are all others: work
+    stopped in the middle, calls wait for a yes, or prompts were not delivered. `foreign` names
+    those that were made elsewhere.
+    """
+
+    left: Sequence[ThreadSummary] = ()
+    running: Sequence[ThreadSummary] = ()
+    foreign: frozenset[str] = frozenset()
+
+
+def list_threads(
+    store: LocalStore, chosen: Mapping[str, Any], most: int | None, say: Say
+) -> ThreadPage:
+    """The threads that fit.
+
+    Args:
+        store: the threads of this machine.
+        chosen: what must hold, by the names of the options.
+        most: how many at most; `None` for all.
+        say: gets sentences for people.
+
+    Raises:
+        UnknownStateError: a state was asked for that there is not.
+        DiskError: the threads cannot be read.
+    """
+    filters = _filters_of(chosen)
+    is_unfiltered = filters == Filters()
+    with _index(store, say) as index:
+        _check_state(index, filters)
+        threads, count = index.page(filters, most)
+        is_all_gone = is_unfiltered and not threads
+        trashed_count = index.count(Filters(is_trashed=True)) if is_all_gone else 0
+    return ThreadPage(threads, count, is_unfiltered, trashed_count)
+
+
+def search_threads(
+    store: LocalStore, query: str, chosen: Mapping[str, Any], most: int | None, say: Say
+) -> tuple[list[ThreadHit], list[ThreadSummary]]:
+    """What was found, best first, and the threads that could not be looked through.
+
+    `query` is as `parse_query` has it; the rest as for `list_threads`, which tells what is raised.
+
+    Raises:
+        UsageError: there is nothing to look for.
+    """
+    filters = _filters_of(chosen)
+    with _index(store, say) as index:
+        _check_state(index, filters)
+        hits = [ThreadHit(hit, "", hit) for hit in index.search(query, filters, most)]
+        return hits, index.threads(Filters(state=DAMAGED))
+
+
+def find_pending(store: LocalStore, workspace: str, say: Say) -> PendingThreads:
+    """What is not done in a folder. Raises `DiskError`.
+
+    Sub-agents are left out: they go on with the thread they work for.
+    """
+    with _index(store, say) as index:
+        stopped = index.unfinished(workspace)
+        waiting = index.threads(Filters(workspace=workspace, state=WAITING))
+    found = {line.id: line for line in (*stopped, *waiting) if _is_of(line, workspace)}
+    lines = sorted(found.values(), key=lambda line: (line.updated_at, line.id), reverse=True)
+    running = [line for line in lines if store.holder(line.id) is not None]
+    foreign = frozenset(line.id for line in lines if store.adopted.is_foreign(line.id))
+    return PendingThreads([line for line in lines if line not in running], running, foreign)
+
+
+def complete_id(beginning: str, *, in_trash: bool) -> list[ThreadSummary]:
+    """The threads whose id begins so, with or without `T-`, those of this folder first.
+
+    None where threads cannot be read: nothing fails while somebody types.
+    """
+    prefix = beginning if beginning.startswith(PREFIX) else PREFIX + beginning
+    if PREFIX.startswith(beginning):
+        prefix = PREFIX
+    store = open_store()
+    if not (store.places.data / "threads").is_dir():
+        return []
+    try:
+        with _index(store, lambda _: None) as index:
+            found = index.threads(Filters(is_trashed=in_trash))
+    except (TreadleError, OSError):
+        return []
+    here = str(Path.cwd())
+    fitting = [line for line in found if line.id.startswith(prefix)]
+    fitting.sort(key=lambda line: line.workspace_root != here)
+    return fitting[:COMPLETIONS_MAX]
+
+
+def unread_threads(threads: Sequence[ThreadSummary]) -> list[ThreadSummary]:
+    """Those that the disk refused to read; they may be intact."""
+    return [line for line in threads if line.state == local.UNREADABLE and line.problem]
+
+
+def state_name(line: ThreadSummary) -> str:
+    """The state of a thread in words for people."""
+    if line.problem:
+        words = {local.UNREADABLE: "cannot be read", local.UNSUPPORTED: local.UNSUPPORTED}
+        return words.get(line.state, local.DAMAGED)
+    return "waits for approval" if line.questions else line.state.replace("_", " ")
+
+
+def _filters_of(chosen: Mapping[str, Any]) -> Filters:
+    named = {"tags" if name == "tag" else name: value for name, value in chosen.items()}
+    return Filters(**named)
+
+
+@contextmanager
+def _index(store: LocalStore, say: Say) -> Generator[Index, None, None]:
+    index = Index(store, say)
+    try:
+        yield index
+    finally:
+        index.close()
+
+
+def _check_state(index: Index, filters: Filters) -> None:
+    """Whether there is such a state: a custom graph of tasks has its own, known by its threads."""
+    if filters.state is None:
+        return
+    states = {*KIND_OF_STATE.values(), *(in_snake_case(one) for one in State)}
+    known = [UNFINISHED, WAITING, DAMAGED, *sorted(states)]
+    if state_of(filters.state) in known:
+        return
+    if not index.count(Filters(state=filters.state, is_trashed=filters.is_trashed)):
+        raise UnknownStateError(f"there is no state {filters.state!r}: {', '.join(known)}")
+
+
+def _is_of(line: ThreadSummary, workspace: str) -> bool:
+    return line.workspace_root == workspace and line.parent is None and not line.problem

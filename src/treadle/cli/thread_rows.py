@@ -1,0 +1,107 @@
+"""Threads in lists: a line for each, as wide as the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+from unicodedata import east_asian_width
+
+import click
+
+from treadle import exit_codes
+from treadle.app.threads.times import local_time
+from treadle.thread.model import ThreadSummary
+from treadle.thread.safe_text import legible
+
+ID_LENGTH: Final = 15
+"""Of a thread, where a terminal is narrow: up to its millisecond."""
+
+_TITLE_WIDTH_MIN: Final = 20
+
+
+def thread_rows(
+    threads: Sequence[ThreadSummary], width: int | None, owners: Sequence[str] | None = None
+) -> Iterator[str]:
+    """A line for each; no wider than a terminal of that width, if there is one.
+
+    Where it is narrow the count of messages is left out, and the ids are cut to what commands take.
+    """
+    from treadle.app.threads.thread_lists import state_name
+
+    whose = [()] * len(threads) if owners is None else [(f"{owner:<12}",) for owner in owners]
+    rows = [
+        (
+            line.id,
+            local_time(line.updated_at),
+            f"{line.message_count:>4} messages",
+            f"{_kind(line):<9}",
+            f"{state_name(line):<22}",
+            *owner,
+            title_of(line),
+        )
+        for line, owner in zip(threads, whose, strict=True)
+    ]
+    if width is None:
+        yield from ("  ".join(row) for row in rows)
+        return
+    columns = [[cell.rstrip() for cell in column] for column in zip(*rows, strict=True)]
+    columns = [column for column in columns if any(column)]
+    room = _TITLE_WIDTH_MIN
+    if _width(columns[:-1]) + room > width:
+        columns[0] = [cell[:ID_LENGTH] for cell in columns[0]]
+    if _width(columns[:-1]) + room > width:
+        del columns[2]
+    widths = [max(map(len, column)) for column in columns[:-1]]
+    for row in zip(*columns, strict=True):
+        cells = [cell.ljust(size) for cell, size in zip(row, widths, strict=False)]
+        yield _cut("  ".join([*cells, row[-1]]).rstrip(), width)
+
+
+def _width(columns: Sequence[Sequence[str]]) -> int:
+    """Of these columns, with the space behind each."""
+    return sum(max(map(len, column)) + 2 for column in columns)
+
+
+def _cut(text: str, width: int) -> str:
+    """What fits; some characters take two places."""
+    if sum(map(_places, text)) <= width:
+        return text
+    taken, kept = 1, list[str]()  # one for the mark
+    for character in text:
+        taken += _places(character)
+        if taken > width:
+            break
+        kept.append(character)
+    return "".join(kept) + "…"
+
+
+def _places(character: str) -> int:
+    return 2 if east_asian_width(character) in ("W", "F") else 1
+
+
+def _kind(line: ThreadSummary) -> str:
+    if line.parent is not None:
+        return "sub-agent"
+    words = ("task" if line.machine == "task" else "", "fork" if line.forked_from else "")
+    return " ".join(word for word in words if word)
+
+
+def title_of(line: ThreadSummary, length_max: int = 50) -> str:
+    """The title in one line, with the mark of a pin before it, and tags behind."""
+    title = " ".join((line.title or "(nothing said yet)").split())
+    if len(title) > length_max:
+        title = title[: length_max - 1] + "…"
+    pin = "★ " if line.is_pinned else ""
+    tags = "".join(f" #{tag}" for tag in line.tags)
+    private = " [private]" if line.is_private else ""
+    return legible(f"{pin}{title}{private}{tags}")
+
+
+def tell_unreadable(threads: Sequence[ThreadSummary]) -> int:
+    """Say which threads the disk refused to read, and why; the exit code."""
+    from treadle.app.threads.thread_lists import unread_threads
+
+    refused = unread_threads(threads)
+    for line in refused:
+        click.echo(f"thread {line.id} may be intact: {legible(line.problem)}", err=True)
+    return exit_codes.TRY_LATER if refused else exit_codes.DONE
