@@ -179,6 +179,9 @@ def test_others_see_no_deleted_and_no_private_thread(shown: People) -> None:
         {"model": ["x" * 5000]},
         {"state": ["error", "waiting"]},
         {"tag": ["x"] * 17},
+        {"since": [""]},
+        {"until": [""]},
+        {"commit": [""]},
     ],
     ids=lambda given: str(given)[:30].encode("ascii", "replace").decode(),
 )

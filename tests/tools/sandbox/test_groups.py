@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from treadle.tools.sandbox import groups
 from treadle.tools.sandbox.groups import JOIN, make_group, remove_group, sweep
 
 
@@ -35,6 +36,14 @@ def test_a_group_ends_with_its_members_and_they_are_not_more_than_it_lets_be(gro
         assert started.wait(60) == -9
     assert not Path(group).exists()
     remove_group(group)
+
+
+def test_a_folder_that_is_not_of_the_kernel_is_no_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(groups, "_ABOVE", (str(tmp_path),))
+    assert make_group(20) is None
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_only_empty_old_groups_of_programs_that_are_gone_are_swept(tmp_path: Path) -> None:

@@ -69,18 +69,18 @@ def filters_of(given: Mapping[str, Sequence[str]]) -> Filters:
     Args:
         given: the values of each parameter. The names are those of `Filters`, but `tag` for each
             of `tags`, and `deleted` and `imported`, which are `true` or `false`. Others are not
-            looked at; an empty value is none.
+            looked at; an empty text is none.
 
     Raises:
         Refusal: `bad_request`; a value has not the form it must have, or stands there twice.
     """
     found: dict[str, object] = {}
     for parameter, (field, read) in _PARAMETERS.items():
-        values = [value for value in given.get(parameter, ()) if value]
+        values = given.get(parameter, ())
         if parameter == "tag":
             if len(values) > TAG_COUNT_MAX:
                 raise _bad("tag", f"at most {TAG_COUNT_MAX}")
-            found[field] = tuple(read(parameter, value) for value in values)
+            found[field] = tuple(read(parameter, value) for value in values if value)
         elif len(values) > 1:
             raise _bad(parameter, "given once")
         elif values:

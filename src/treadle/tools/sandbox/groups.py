@@ -35,7 +35,10 @@ def make_group(process_count_max: int) -> str | None:
         except OSError:
             continue
         try:
-            (group / "pids.max").write_text(str(process_count_max))
+            # Only the kernel makes this file: in a folder that is none of its own, as in the tmpfs
+            # above the groups of the first kind, to create it would bound nothing.
+            with (group / "pids.max").open("r+") as bound:
+                bound.write(str(process_count_max))
         except OSError:
             group.rmdir()
             continue
