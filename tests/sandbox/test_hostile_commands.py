@@ -76,7 +76,7 @@ async def test_it_ends_and_nothing_is_left(held: tuple[World, Sandbox, str], nam
 
 
 @pytest.mark.parametrize(
-    "size", [64 * 2**20, pytest.param(10 * 2**30, marks=pytest.mark.torture)], ids=["64M", "10G"]
+    "size", [64 * 2**20, pytest.param(5 * 2**30, marks=pytest.mark.torture)], ids=["64M", "5G"]
 )
 async def test_of_much_output_the_ends_are_kept_and_the_rest_is_counted(
     held: tuple[World, Sandbox, str], size: int
@@ -85,7 +85,7 @@ async def test_of_much_output_the_ends_are_kept_and_the_rest_is_counted(
     await ready(world, backend)
     memory = own_memory()
     command = f"printf begin; yes | head -c {size}; printf end"
-    said = text_of(await execute(world, box, command, timeout_s=1800))
+    said = text_of(await execute(world, box, command, timeout_s=300))
     assert own_memory() - memory <= MEMORY_SIZE_MAX
     assert said.startswith("begin")
     assert said.endswith("end\n[exit code 0]")

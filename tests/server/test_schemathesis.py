@@ -6,9 +6,11 @@ import json
 import warnings
 from collections.abc import Iterator
 from typing import Any, Final
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+import requests
+from hypothesis import HealthCheck, Phase, assume, given, settings
 
 from server.people import People
 from server.running import Running
@@ -50,6 +52,8 @@ def fuzz(server: Running, token: str, examples: int) -> int:
     # Any refusal is one, also for an address that is too long.
     refused = schema.config.checks.negative_data_rejection
     refused.expected_statuses = ["4xx"]
+    # Each request has the token: one that lacks it is tried by `test_access_over_http.py`.
+    schema.config.generation.with_security_parameters = False
     load_all_checks()
     checks = [one for one in CHECKS.get_all() if one.__name__ not in MEANT]
     assert len(checks) > 8
@@ -74,6 +78,7 @@ def fuzz(server: Running, token: str, examples: int) -> int:
             )
             def attempt(case: Any) -> None:
                 nonlocal sent
+                assume(_is_sent_whole(case))
                 sent += 1
                 response = case.call_and_validate(headers=headers, checks=checks, timeout=60)
                 assert response.status_code < 500
@@ -82,6 +87,13 @@ def fuzz(server: Running, token: str, examples: int) -> int:
                 warnings.simplefilter("ignore")
                 attempt()
     return sent
+
+
+def _is_sent_whole(case: Any) -> bool:
+    """Whether no part of the query is lost on the way: an empty list has no form in an address."""
+    address = requests.Request(**case.as_transport_kwargs()).prepare().url
+    sent = parse_qs(urlsplit(address).query, keep_blank_values=True)
+    return set(case.query or {}) <= set(sent)
 
 
 def _has_input(operation: Any) -> bool:
