@@ -1,18 +1,24 @@
-"""Where the threads of this user are."""
+"""What this user has on this machine: folders, threads, and the secrets that are kept out."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from treadle import __version__
 from treadle.store.local import LocalStore
 from treadle.store.paths import Places
 
+if TYPE_CHECKING:
+    from treadle.secrets.redaction import Redactor
+
+Store: TypeAlias = LocalStore
+"""The threads of this user. A face holds it and hands it to use cases; it asks it nothing."""
+
 CREATOR: Final = f"treadle {__version__}"
 """The program and its version, as new threads record it."""
 
 
-def open_store(program: str = "") -> LocalStore:
+def open_store(program: str = "") -> Store:
     """The store of this user on this machine; nothing is read or made yet.
 
     Args:
@@ -20,3 +26,19 @@ def open_store(program: str = "") -> LocalStore:
             that this process has open.
     """
     return LocalStore(Places.find(), program=program)
+
+
+def user_folders() -> Places:
+    """The folders of this user: settings, data, state. Nothing is made."""
+    return Places.find()
+
+
+def user_redactor() -> Redactor:
+    """Takes out of texts the secrets that this machine knows, and what looks like one.
+
+    Raises:
+        OSError: there is no home folder, or it cannot be read.
+    """
+    from treadle.runtime.defaults import own_redactor
+
+    return own_redactor()

@@ -264,12 +264,12 @@ def _work(
         StoreError: it cannot be reached.
     """
     from treadle.api.codes import Code
+    from treadle.app.threads.times import utc_now
     from treadle.errors import ConfigError, StoreError, UsageError
     from treadle.server.context import Context
     from treadle.server.data.database import Database
     from treadle.server.people import accounts
     from treadle.server.problems import Refusal
-    from treadle.store.local import utc_now
 
     database = Database(_existing(url), pool_size=1)
     try:
@@ -299,10 +299,10 @@ def _existing(url: str | None) -> str:
     from sqlalchemy import make_url
     from sqlalchemy.exc import ArgumentError
 
+    from treadle.app.stores import user_folders
     from treadle.errors import ConfigError
-    from treadle.store.paths import Places
 
-    url = url or f"sqlite:///{Places.find().server}"
+    url = url or f"sqlite:///{user_folders().server}"
     try:
         parsed = make_url(url)
     except ArgumentError:
@@ -320,9 +320,9 @@ def _moment_of(text: str) -> str:
     """A time in the future that a person means."""
     import re
 
+    from treadle.app.threads.times import utc_now
     from treadle.cli.thread_filters import parse_moment
     from treadle.server.people.times import later
-    from treadle.store.local import utc_now
 
     days = re.fullmatch(r"(\d{1,5})d", text.strip(), re.ASCII)
     if days is not None:

@@ -8,12 +8,11 @@ from typing import Final
 import click
 
 from treadle import exit_codes
-from treadle.app.threads.forks import fork_at_rest
+from treadle.app.stores import Store
+from treadle.app.threads.forks import can_fork, fork_at_rest
 from treadle.cli.ask import is_somebody_there
 from treadle.cli.thread_watch import watch
 from treadle.errors import ThreadBusyError
-from treadle.store.local import LocalStore
-from treadle.thread.fold import CHAT
 from treadle.thread.safe_text import legible
 
 _WATCH: Final = "watch"
@@ -27,7 +26,7 @@ _WORDS: Final = {
 }
 
 
-def go_elsewhere(store: LocalStore, busy: ThreadBusyError, *, has_prompt: bool) -> str | None:
+def go_elsewhere(store: Store, busy: ThreadBusyError, *, has_prompt: bool) -> str | None:
     """Ask what to do about a busy thread, and do it.
 
     Args:
@@ -45,7 +44,7 @@ def go_elsewhere(store: LocalStore, busy: ThreadBusyError, *, has_prompt: bool) 
     """
     if not is_somebody_there():
         raise busy
-    choices = [_WATCH, *([_FORK] if has_prompt and _can_fork(store, busy.thread_id) else []), _QUIT]
+    choices = [_WATCH, *([_FORK] if has_prompt and can_fork(store, busy.thread_id) else []), _QUIT]
     click.echo(f"treadle: {legible(busy.message)}", err=True)
     choice = _ask(choices)
     if choice == _QUIT:
@@ -56,7 +55,7 @@ def go_elsewhere(store: LocalStore, busy: ThreadBusyError, *, has_prompt: bool) 
     return fork_and_tell(store, busy.thread_id)
 
 
-def or_watch(store: LocalStore, work: Callable[[], int]) -> int:
+def or_watch(store: Store, work: Callable[[], int]) -> int:
     """Work on a thread; where another process has it open, a person may watch it instead.
 
     Args:
@@ -73,12 +72,6 @@ def or_watch(store: LocalStore, work: Callable[[], int]) -> int:
         return exit_codes.DONE
 
 
-def _can_fork(store: LocalStore, thread_id: str) -> bool:
-    """A task takes no further prompts, nor does its fork."""
-    line = store.summary(thread_id)
-    return line is not None and line.machine == CHAT
-
-
 def _ask(choices: list[str]) -> str:
     words = {word: choice for choice in choices for word in (choice, choice[0])}
     question = ", ".join(_WORDS[choice] for choice in choices)
@@ -88,7 +81,7 @@ def _ask(choices: list[str]) -> str:
             return words[answer]
 
 
-def fork_and_tell(store: LocalStore, thread_id: str) -> str:
+def fork_and_tell(store: Store, thread_id: str) -> str:
     """A fork of a thread at its last rest; it is told of on standard error.
 
     Raises:

@@ -73,13 +73,13 @@ def trust(folder: str, yes: bool, remove: bool) -> None:
     """
     import os
 
+    from treadle.app.stores import user_folders
     from treadle.cli.ask import is_somebody_there
     from treadle.config import project
     from treadle.config.load import check_project_file
     from treadle.errors import UsageError
-    from treadle.store.paths import Places
 
-    places = Places.find()
+    places = user_folders()
     if remove:
         was_known = project.distrust(places, _existing(folder))
         click.echo("trusted no longer" if was_known else "it was not trusted", err=True)

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 @cache
 def _redactor() -> Redactor:
-    from treadle.runtime.defaults import own_redactor
+    from treadle.app.stores import user_redactor
 
-    return own_redactor()
+    return user_redactor()
 
 
 def unsaid(text: str) -> str:

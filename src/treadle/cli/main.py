@@ -267,18 +267,16 @@ def _tell_unfinished(folder: str | None) -> None:
     Who has no threads yet waits for nothing to be imported. That threads cannot be read does not
     make a welcome fail: it is said.
     """
-    from treadle.store.paths import Places
+    from treadle.app.stores import open_store, user_folders
 
     try:
-        places = Places.find()
-        if not (places.data / "threads").is_dir():
+        if not (user_folders().data / "threads").is_dir():
             return
         from treadle.app.threads.unfinished_threads import describe_pending
         from treadle.cli.host import notify
-        from treadle.store.local import LocalStore
 
         here = str(Path(folder or ".").expanduser().resolve())
-        for line in describe_pending(LocalStore(places), here, "treadle resume", notify):
+        for line in describe_pending(open_store(), here, "treadle resume", notify):
             click.echo(line, err=True)
     except (TreadleError, OSError) as error:
         click.echo(f"\ntreadle: {legible(str(error))}", err=True)

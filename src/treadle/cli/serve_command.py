@@ -98,11 +98,11 @@ def command(**given: Any) -> None:
 
 
 def _serve(given: dict[str, Any], listening: socket.socket) -> int:
+    from treadle.app.threads.times import utc_now
     from treadle.server.data.database import Database
     from treadle.server.http.process import Start, serve
     from treadle.server.http.settings import ServerConfig
     from treadle.server.people import accounts
-    from treadle.store.local import utc_now
 
     url = given["database"] or _own_database()
     database = Database(url)
@@ -167,9 +167,9 @@ def _check_reach(given: dict[str, Any]) -> None:
 
 def _own_database() -> str:
     """A file of this user, in a folder that nobody else may open."""
-    from treadle.store.paths import Places
+    from treadle.app.stores import user_folders
 
-    file = Places.find().server
+    file = user_folders().server
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     return f"sqlite:///{file}"
 

@@ -19,7 +19,7 @@ from treadle.cli.record_narration import Line, Narrator
 from treadle.thread.safe_text import legible
 
 if TYPE_CHECKING:
-    from treadle.store.local import LocalStore
+    from treadle.app.stores import Store
 
 _STYLES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "who": ("", {"bold": True}),
@@ -33,7 +33,7 @@ _STYLES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
 
 
 def watch(
-    store: LocalStore,
+    store: Store,
     thread_id: str,
     *,
     since: int | None = None,

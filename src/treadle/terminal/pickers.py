@@ -9,7 +9,7 @@ from treadle.terminal.ports import Row
 from treadle.thread.safe_text import legible
 
 if TYPE_CHECKING:
-    from treadle.store.local import LocalStore
+    from treadle.app.stores import Store
     from treadle.thread.history import Turn
     from treadle.thread.model import ThreadSummary
 
@@ -66,7 +66,7 @@ class Prompts:
         return narrowed(rows, text)
 
 
-def find_prompts(store: LocalStore, thread_id: str) -> Prompts:
+def find_prompts(store: Store, thread_id: str) -> Prompts:
     """The prompts one can go back to.
 
     Raises:

@@ -22,11 +22,11 @@ from treadle.errors import TreadleError, UsageError
 if TYPE_CHECKING:
     from treadle.answers import Answer, Verdict
     from treadle.app.sessions.background_sync import BackgroundSync
+    from treadle.app.sessions.opened_threads import Session
     from treadle.app.sessions.setup import DriverParts, Setup
     from treadle.core.approval import Question
     from treadle.core.llm import Usage
     from treadle.outputs import Output
-    from treadle.runtime.session import Session
     from treadle.thread.fold import ThreadFold
 
 

@@ -90,12 +90,12 @@ async def _run(options: ChatOptions, *, is_named: bool) -> int:
     if is_named:  # that there is no such thread is told before anything is drawn
         await chat.sessions.prepare(options.thread or None, latest=options.latest)
     # Here, so that the tests of what a start costs can tell who imports what.
-    from treadle.store.paths import Places
+    from treadle.app.stores import user_folders
     from treadle.terminal.terminal import make_terminal
 
     terminal = make_terminal(
         folder=_folder(options),
-        history=Places.find().state / "chat-history",
+        history=user_folders().state / "chat-history",
         is_plain=options.plain,
     )
     from treadle.terminal.view import ChatView

@@ -19,9 +19,9 @@ from treadle.errors import AgentError, StoreError
 from treadle.terminal.ports import Queued
 
 if TYPE_CHECKING:
+    from treadle.app.sessions.opened_threads import Session
     from treadle.errors import TreadleError
     from treadle.outputs import Output, TurnFinished
-    from treadle.runtime.session import Session
     from treadle.terminal.ports import Terminal
     from treadle.terminal.sessions import Sessions
     from treadle.terminal.view import ChatView

@@ -19,7 +19,8 @@ from treadle.errors import UsageError
 from treadle.exchange.record_text import words_of
 from treadle.outputs import Output
 from treadle.runtime.engine import AgentEngine
-from treadle.runtime.session import Session, first_input
+from treadle.runtime.session import Session as Session  # which the faces hold
+from treadle.runtime.session import first_input
 from treadle.store.local import utc_now
 from treadle.thread.facts import Configured
 from treadle.thread.fold import TASK

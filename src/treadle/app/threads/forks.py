@@ -10,6 +10,7 @@ from treadle.app.stores import CREATOR
 from treadle.app.threads.version_selectors import after_turn
 from treadle.store.local import LocalStore
 from treadle.thread.facts import Base
+from treadle.thread.fold import CHAT
 
 
 class ThreadFork(Struct, frozen=True):
@@ -62,6 +63,12 @@ def fork_at_rest(store: LocalStore, thread_id: str) -> ThreadFork:
         StoreError: the thread cannot be read, or the disk refused.
     """
     return _fork(store, thread_id, last_rest(store, thread_id))
+
+
+def can_fork(store: LocalStore, thread_id: str) -> bool:
+    """Whether a fork could go on: a task takes no further prompts, nor does its fork."""
+    line = store.summary(thread_id)
+    return line is not None and line.machine == CHAT
 
 
 def last_rest(store: LocalStore, thread_id: str) -> int | None:

@@ -29,6 +29,14 @@ def _moment(value: str, now: datetime) -> tuple[datetime, bool]:
     return datetime.fromisoformat(value.strip()).astimezone(), is_day
 
 
+def utc_now() -> str:
+    """The time of this machine's clock, as records have it."""
+    # What only shows times does not wait for the store to be imported.
+    from treadle.store import local
+
+    return local.utc_now()
+
+
 def parse_moment(text: str, now: str | None = None, *, wants_end: bool = False) -> str:
     """The moment that a person means, by the clocks of this place, as records have it.
 
