@@ -16,7 +16,7 @@ from treadle import helper_programs
 STARTS: Final = {
     "src/treadle/terminal/external_programs.py": {
         # Treadle again, with the whole environment, which it gives to the commands of its agents.
-        ("run", "subprocess.Popen(words, cwd=folder)"),
+        ("run_cli_command", "subprocess.Popen(words, cwd=folder)"),
     },
     "src/treadle/cli/demo_command.py": {
         ("_start", "env=self._environment"),  # Treadle again

@@ -26,7 +26,7 @@ TIME_AND_CHANCE: Final = {"time", "random", "uuid", "uuid_utils", "secrets", "da
 MAY_USE: Final = {
     "core/budget.py": {"datetime"},  # reads times that events bring, asks no clock
     "store/local.py": {"datetime", "uuid_utils"},  # the clock of records, the ids of threads
-    "app/sessions/listed_models.py": {"datetime"},  # the day on which a list was asked for
+    "app/sessions/model_list_cache.py": {"datetime"},  # the day on which a list was asked for
     "store/drafts.py": {"secrets"},  # names of temporary files
     "store/write_ahead.py": {"time"},  # a deadline
     "exchange/times.py": {"datetime"},  # reads the times of other programs, asks no clock
@@ -55,7 +55,7 @@ MAY_USE: Final = {
     "terminal/key_actions.py": {"time"},  # the second of two presses
     "terminal/writer.py": {"time"},  # how long a terminal has read nothing
     "terminal/plain_terminal.py": {"time"},  # how often is told what goes on
-    "terminal/start.py": {"time"},  # the pace of the view
+    "terminal/chat_startup.py": {"time"},  # the pace of the view
     "app/threads/times.py": {"datetime"},  # `7d` is counted from now, days are those of this place
     "sync/wire.py": {"time"},  # nobody drips for ever
     "app/sync/sync_engine.py": {"random"},  # retries are spread

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from treadle import LocalStore, Places
-from treadle.app.sync.continuous_sync import AGAIN_LOOKS, watch
+from treadle.app.sync.continuous_sync import RETRY_POLLS, sync_continuously
 from treadle.store.disk import FileStat, PosixDisk
 from treadle.sync.context import Problem, Report
 from treadle.sync.credentials import Account
@@ -24,7 +24,7 @@ class Watched(PosixDisk):
 
     def stats(self, folder: str, ending: str = "") -> dict[str, FileStat]:
         self.looks += 1
-        if self.looks > 2 * AGAIN_LOOKS:
+        if self.looks > 2 * RETRY_POLLS:
             raise EnoughError
         return super().stats(folder, ending)
 
@@ -38,5 +38,5 @@ def test_what_waits_is_tried_again_though_nothing_is_new(
     report = Report(waiting=waiting, unreachable="nobody listens")
     account = Account("http://127.0.0.1:9", "x")
     with pytest.raises(EnoughError):
-        watch(store, account, lambda: 0, lambda: report, reports.append, look_s=0.0)
+        sync_continuously(store, account, lambda: 0, lambda: report, reports.append, look_s=0.0)
     assert len(reports) == (2 if waiting else 1)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Run
-from treadle.app.threads.thread_commits import made_commits
+from treadle.app.threads.thread_commits import list_thread_commits
 from treadle.thread.codec import decode_entry
 from treadle.thread.record import scan
 
@@ -75,7 +75,7 @@ def test_the_record_of_a_commit_holds_its_whole_hash(
         (tmp_path / "home" / "data" / "threads" / f"{thread}.jsonl").read_bytes()
     ).records
     entries = [(one.seq, one.at, decode_entry(one.event)) for one in records]
-    ((commit, version, subject),) = made_commits(entries)
+    ((commit, version, subject),) = list_thread_commits(entries)
     assert (commit, subject) == (git("rev-parse", "HEAD"), "fix: add")
     (behind,) = json.loads(treadle("log", "--json").stdout)[0]["threads"]
     assert behind["version"] < version  # the trailer was written before the record

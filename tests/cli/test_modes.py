@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from treadle.app.sessions.modes import MODES, approval_of, recorded_approval
+from treadle.app.sessions.approval_modes import MODES, find_recorded_approval, make_approval
 from treadle.cli.options import MODES as OFFERED
 from treadle.core.approval import AlwaysAsk, AskAbove, NeverAsk, Policy
 from treadle.core.config import AgentConfig
@@ -24,9 +24,9 @@ READING = tuple(one for one in DEFINITIONS if one.effect is EffectClass.READ)
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_thread_tells_the_mode_it_was_worked_on_with(mode: Any) -> None:
-    approval = approval_of(mode)
+    approval = make_approval(mode)
     tools = READING if approval.only_reads else DEFINITIONS
-    assert recorded_approval(AgentConfig(tools=tools, approval=approval.policy)) == approval
+    assert find_recorded_approval(AgentConfig(tools=tools, approval=approval.policy)) == approval
 
 
 @pytest.mark.parametrize("policy", [AlwaysAsk(), AskAbove(RiskLevel.LOW)])
@@ -34,11 +34,11 @@ def test_a_thread_tells_the_mode_it_was_worked_on_with(mode: Any) -> None:
 def test_a_policy_that_is_no_mode_is_kept(
     policy: Policy, tools: tuple[ToolDefinition, ...]
 ) -> None:
-    found = recorded_approval(AgentConfig(tools=tools, approval=policy))
+    found = find_recorded_approval(AgentConfig(tools=tools, approval=policy))
     assert (found.name, found.policy, found.only_reads) == ("", policy, tools != DEFINITIONS)
 
 
 def test_a_thread_of_a_program_with_tools_of_its_own_gets_no_tool_that_changes_things() -> None:
     tools = (ToolDefinition("deploy", "Deploy it.", {}, EffectClass.MUTATE),)
-    found = recorded_approval(AgentConfig(tools=tools, approval=NeverAsk()))
+    found = find_recorded_approval(AgentConfig(tools=tools, approval=NeverAsk()))
     assert found.only_reads

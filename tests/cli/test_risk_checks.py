@@ -7,8 +7,8 @@ from pathlib import Path
 
 from cli.conftest import Run
 from cli.test_doctor import by_name
-from treadle.app.sessions.provider_reachability import Reached
-from treadle.app.upkeep.risk_checks import check_choices, check_keys
+from treadle.app.sessions.provider_reachability import ProviderReachability
+from treadle.app.upkeep.risk_checks import check_keys, check_settings
 from treadle.config.load import Loaded
 from treadle.config.settings import Settings
 from treadle.models.catalog import read_defaults
@@ -41,13 +41,13 @@ def test_what_is_less_safe_than_usual_is_said(
     ]
     assert missing == [], texts
     usual = Loaded(Settings(), read_defaults(), {}, {}, ())
-    assert list(check_choices(usual, 1000)) == []
-    assert [one.name for one in check_choices(usual, 0)] == ["user"]
+    assert list(check_settings(usual, 1000)) == []
+    assert [one.name for one in check_settings(usual, 0)] == ["user"]
     reached = [
-        Reached("far", "http://llm.example/v1", "environment K"),
-        Reached("near", "http://127.0.0.1:8000/v1", "environment K"),
-        Reached("safe", "https://llm.example/v1", "environment K"),
-        Reached("free", "http://llm.example/v1"),
+        ProviderReachability("far", "http://llm.example/v1", "environment K"),
+        ProviderReachability("near", "http://127.0.0.1:8000/v1", "environment K"),
+        ProviderReachability("safe", "https://llm.example/v1", "environment K"),
+        ProviderReachability("free", "http://llm.example/v1"),
     ]
     (finding,) = check_keys(reached)
     assert "the key of far (environment K) goes to http://llm.example/v1" in finding.text

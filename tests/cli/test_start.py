@@ -11,7 +11,7 @@ import pytest
 from cli.conftest import Run
 from cli.test_signals import SLOW, Script, Turn
 from store.shelf import CREATOR, fill
-from treadle.app.threads.unfinished_threads import SHOWN_MAX, describe
+from treadle.app.threads.unfinished_threads import SHOWN_MAX, describe_pending_work
 from treadle.cli.main import WELCOME
 from treadle.core.events import UserInput
 from treadle.core.messages import Message
@@ -172,4 +172,4 @@ def test_threads_that_cannot_be_listed_do_not_spoil_the_welcome(
     ],
 )
 def test_what_is_pending_is_counted_in_words(counts: dict[str, int], words: str) -> None:
-    assert describe(ThreadSummary("T-1", 1, "", "", None, "", 0, **counts)) == words  # type: ignore[arg-type]
+    assert describe_pending_work(ThreadSummary("T-1", 1, "", "", None, "", 0, **counts)) == words  # type: ignore[arg-type]

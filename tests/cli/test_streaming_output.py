@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from treadle.app.threads.streaming_output import Growing
+from treadle.app.threads.streaming_output import StreamingAnswer
 from treadle.store.live import Live
 
 
@@ -13,13 +13,13 @@ class Screen:
 
     def __init__(self) -> None:
         self.text = ""
-        self.growing = Growing(lambda: self.show("assistant:\n"), self.show)
+        self.growing = StreamingAnswer(lambda: self.show("assistant:\n"), self.show)
 
     def show(self, text: str) -> None:
         self.text += text
 
     def grow(self, text: str, *, after: int = 1, start: int = 0) -> None:
-        self.growing.grow(Live(after, start, text, 1))
+        self.growing.update(Live(after, start, text, 1))
 
 
 def test_however_it_is_cut_up_the_answer_stands_there_once() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from cli.teams import EDITS, Machine, Team
 from sync.wire_server import WireServer, reply
-from treadle.app.sync.team_threads import _pages
+from treadle.app.sync.team_threads import _fetch_pages
 from treadle.sync.client import PAGE_MAX
 
 STEERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -296,6 +296,6 @@ def test_pages_are_asked_for_until_there_is_enough_and_each_thread_comes_once(
         start = max(0, offset - 1)
         return there[start : start + limit]
 
-    found = _pages(page, most, int)
+    found = _fetch_pages(page, most, int)
     assert found == there[:most]
     assert all(1 <= limit <= PAGE_MAX for limit, _ in asked)

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Run
-from treadle.app.threads.call_text import describe_call, head
+from treadle.app.threads.call_text import describe_call, first_lines
 from treadle.core.messages import ToolCall
 from treadle.exit_codes import UNREAD
 
@@ -123,5 +123,5 @@ def test_words_in_a_row_are_told_as_words(name: str, arguments: str, words: str)
 
 
 def test_how_many_lines_a_part_of_an_output_lacks_is_not_claimed() -> None:
-    assert head("1\n2\n3\n4\n5") == "1\n2\n3\n… 2 more lines"
-    assert head("1\n2\n3\n4\n5", is_whole=False) == "1\n2\n3\n… more lines"
+    assert first_lines("1\n2\n3\n4\n5") == "1\n2\n3\n… 2 more lines"
+    assert first_lines("1\n2\n3\n4\n5", is_whole=False) == "1\n2\n3\n… more lines"

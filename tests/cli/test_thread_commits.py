@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.app.threads.thread_commits import made_commits
+from treadle.app.threads.thread_commits import list_thread_commits
 from treadle.core.events import PostToolsHookCompleted, UserInput
 from treadle.core.messages import Message
 from treadle.thread.codec import Entry
@@ -15,7 +15,7 @@ WHOLE = "0123456789abcdef0123456789abcdef01234567"
 
 
 def made(*entries: Entry) -> list[tuple[str, int, str]]:
-    return made_commits((seq, "", entry) for seq, entry in enumerate(entries, 1))
+    return list_thread_commits((seq, "", entry) for seq, entry in enumerate(entries, 1))
 
 
 def test_the_whole_hash_is_that_of_the_record_and_the_subject_that_of_the_note() -> None:

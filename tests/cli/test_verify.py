@@ -14,7 +14,7 @@ import pytest
 from cli.conftest import Run
 from core.samples import ended
 from store.shelf import TURN, fill
-from treadle.app.upkeep.thread_scrub import sign_words
+from treadle.app.upkeep.thread_scrub import sign_text
 from treadle.core.tools import ToolExecutionOutcome
 from treadle.store.blobs import Blobs
 from treadle.store.local import LocalStore
@@ -271,7 +271,7 @@ def test_a_scrub_that_was_stopped_is_told_by_verify_and_doctor_until_it_is_run_a
     writer.close()
     own = Path(store.folders.threads) / f"{thread}.json"
     old = own.read_bytes()
-    mark_scrub(store, [thread], partial(sign_words, f"\n{secret}"))
+    mark_scrub(store, [thread], partial(sign_text, f"\n{secret}"))
     scrub(store, [thread], lambda text: text.replace(secret, "[REDACTED:scrubbed]"))
     own.write_bytes(old)  # stopped before its turn came
     status, said, failures = verdicts(treadle)

@@ -10,7 +10,14 @@ from typing import TypeVar
 
 from rich.console import Console, RenderableType
 
-from treadle.terminal.ports import Choice, Facts, Keys, Queued, Row, View
+from treadle.terminal.ports import (
+    DialogChoice,
+    InputHandler,
+    ListRow,
+    LiveView,
+    QueuedInput,
+    StatusFields,
+)
 
 T = TypeVar("T")
 
@@ -38,13 +45,13 @@ class RecordingTerminal:
         self.keeps_history = True
         self.width = width
         self.blocks: list[RenderableType] = []
-        self.facts = Facts()
-        self.queue: list[Queued] = []
+        self.facts = StatusFields()
+        self.queue: list[QueuedInput] = []
         self.filled: list[str] = []
         self.asked: list[str] = []
         self.answers: deque[str | None] = deque()
         self.refresh_count = 0
-        self.view: View | None = None
+        self.view: LiveView | None = None
         self._stopped = asyncio.Event()
 
     def text(self, width: int | None = None) -> str:
@@ -53,10 +60,10 @@ class RecordingTerminal:
 
     def live(self) -> str:
         """What is live, without styles."""
-        lines = [] if self.view is None else self.view.live(self.width)
+        lines = [] if self.view is None else self.view.live_lines(self.width)
         return "\n".join("".join(text for _, text in line) for line in lines)
 
-    async def run(self, keys: Keys) -> None:
+    async def run(self, keys: InputHandler) -> None:
         """Wait for the end."""
         await self._stopped.wait()
 
@@ -71,16 +78,16 @@ class RecordingTerminal:
     def refresh(self) -> None:
         self.refresh_count += 1
 
-    def show_facts(self, facts: Facts) -> None:
+    def show_status(self, facts: StatusFields) -> None:
         self.facts = facts
 
-    def show_queue(self, queued: Sequence[Queued]) -> None:
+    def show_queue(self, queued: Sequence[QueuedInput]) -> None:
         self.queue = list(queued)
 
     def fill(self, text: str) -> None:
         self.filled.append(text)
 
-    async def choose(self, question: RenderableType, choices: Sequence[Choice]) -> str:
+    async def choose(self, question: RenderableType, choices: Sequence[DialogChoice]) -> str:
         self.asked.append(drawn(question, width=self.width))
         answer = self._answer()
         assert answer in {one.key for one in choices}
@@ -90,11 +97,11 @@ class RecordingTerminal:
         self.asked.append(f"{label} {text}".rstrip())
         return self._answer()
 
-    async def pick(self, title: str, search: Callable[[str], Sequence[Row]]) -> str | None:
+    async def pick(self, title: str, search: Callable[[str], Sequence[ListRow]]) -> str | None:
         self.asked.append("\n".join([title, *(row.text for row in search(""))]))
         return self._answer()
 
-    async def away(self, work: Callable[[], T]) -> T:
+    async def run_in_terminal(self, work: Callable[[], T]) -> T:
         return await asyncio.to_thread(work)
 
     def _answer(self) -> str | None:

@@ -15,12 +15,12 @@ from treadle.answers import Answer, Resolution, Verdict
 from treadle.core.approval import Approved, Modified, Question, Rejected, Scope
 from treadle.core.messages import ToolCall
 from treadle.core.tools import RiskLevel
-from treadle.terminal.approvals import Approvals
+from treadle.terminal.approvals import ApprovalDialogs
 from treadle.terminal.blocks import question as blocks
-from treadle.terminal.changes import Read, planned
-from treadle.terminal.choices import Choosing
-from treadle.terminal.dialogs import Picking
-from treadle.terminal.ports import Choice, Row
+from treadle.terminal.call_diffs import FileReader, preview_diff
+from treadle.terminal.choice_dialog import ChoiceDialog
+from treadle.terminal.dialogs import ListDialog
+from treadle.terminal.ports import DialogChoice, ListRow
 
 
 def question(
@@ -33,26 +33,28 @@ def question(
 class Shown:
     """What calls look like, with files that are read like this."""
 
-    def __init__(self, read: Read | None = None) -> None:
+    def __init__(self, read: FileReader | None = None) -> None:
         self.read = read
 
-    def planned(self, question: Question) -> str | None:
-        return planned(question.call, self.read)
+    def preview_diff(self, question: Question) -> str | None:
+        return preview_diff(question.call, self.read)
 
     def question_block(
         self, question: Question, diff: str | None, *, is_whole: bool = False
     ) -> RenderableType:
         return blocks.question_block(question, diff, is_whole=is_whole)
 
-    def unshown(self, question: Question, diff: str | None, *, is_whole: bool = False) -> str:
-        return blocks.unshown(question, diff, is_whole=is_whole)
+    def describe_omission(
+        self, question: Question, diff: str | None, *, is_whole: bool = False
+    ) -> str:
+        return blocks.describe_omission(question, diff, is_whole=is_whole)
 
 
 async def answered(asked: Question, *answers: str) -> tuple[Verdict, RecordingTerminal]:
     """What came of a question that was answered like this, and what is on the screen."""
     terminal = RecordingTerminal()
     terminal.answers.extend(answers)
-    approvals = Approvals(terminal, Shown(), lambda: [asked], lambda: None)
+    approvals = ApprovalDialogs(terminal, Shown(), lambda: [asked], lambda: None)
     return await approvals.approve(asked), terminal
 
 
@@ -79,12 +81,12 @@ async def test_a_yes_for_good_is_for_the_kinds_that_are_shown_and_takes_enter_to
     guarded: list[str] = []
 
     class Terminal(RecordingTerminal):
-        async def choose(self, question: RenderableType, choices: Sequence[Choice]) -> str:
+        async def choose(self, question: RenderableType, choices: Sequence[DialogChoice]) -> str:
             guarded.extend(one.key for one in choices if one.needs_enter)
             return "a"
 
     asked = question("npm test | tail", kinds=("npm test", "tail"))
-    verdict = await Approvals(Terminal(), Shown(), list, lambda: None).approve(asked)
+    verdict = await ApprovalDialogs(Terminal(), Shown(), list, lambda: None).approve(asked)
     assert verdict == Verdict(Approved(), always=True, kinds=("npm test", "tail"))
     assert guarded == ["a"]
 
@@ -105,7 +107,7 @@ async def test_an_edit_that_makes_a_call_critical_is_asked_about() -> None:
 
 def test_choices_wrap_and_nothing_of_them_is_cut() -> None:
     words = "yes, and always for `git status`, `npm test`, `git log` in this thread"
-    choosing = Choosing([Choice("a", words)], None, has_draft=False)  # type: ignore[arg-type]
+    choosing = ChoiceDialog([DialogChoice("a", words)], None, has_draft=False)  # type: ignore[arg-type]
     lines = ["".join(text for _, text in line) for line in choosing.lines(30, 24)]
     assert len(lines) > 1
     assert max(map(len, lines)) <= 30
@@ -113,8 +115,10 @@ def test_choices_wrap_and_nothing_of_them_is_cut() -> None:
 
 
 def test_the_row_that_would_be_picked_is_shown_whole() -> None:
-    picking = Picking("title", lambda text: [], None)  # type: ignore[arg-type]
-    picking.found([Row("1", "short"), Row("2", "word " * 20, "detail"), Row("3", "last")])
+    picking = ListDialog("title", lambda text: [], None)  # type: ignore[arg-type]
+    picking.show_rows(
+        [ListRow("1", "short"), ListRow("2", "word " * 20, "detail"), ListRow("3", "last")]
+    )
     picking.move(1)
     lines = ["".join(text for _, text in line) for line in picking.lines(10, 40)]
     assert max(map(len, lines[1:-1])) <= 40
@@ -140,7 +144,7 @@ async def test_enter_alone_approves_nothing_critical() -> None:
 
     for risk in (RiskLevel.HIGH, RiskLevel.CRITICAL):
         asked = question("x", risk)
-        await Approvals(Terminal(), Shown(), list, lambda: None).approve(asked)
+        await ApprovalDialogs(Terminal(), Shown(), list, lambda: None).approve(asked)
     assert seen == ["y", "n"]
 
 
@@ -154,7 +158,7 @@ class Heard(RecordingTerminal):
         super().__init__()
         self.offered: list[dict[str, str]] = []
 
-    async def choose(self, question: RenderableType, choices: Sequence[Choice]) -> str:
+    async def choose(self, question: RenderableType, choices: Sequence[DialogChoice]) -> str:
         self.offered.append({one.key: one.words for one in choices})
         return await super().choose(question, choices)
 
@@ -163,7 +167,7 @@ async def test_all_of_a_long_command_is_shown_and_asked_about_again() -> None:
     terminal = Heard()
     terminal.answers.extend(["v", "n", None, "y"])
     asked = question(LONG)
-    verdict = await Approvals(terminal, Shown(), lambda: [asked], lambda: None).approve(asked)
+    verdict = await ApprovalDialogs(terminal, Shown(), lambda: [asked], lambda: None).approve(asked)
     assert verdict == Verdict(Approved())
     cut, whole, _, again = terminal.asked
     assert "are not shown" in cut
@@ -183,7 +187,7 @@ async def test_where_all_is_shown_there_is_nothing_to_see() -> None:
     terminal = Heard()
     terminal.answers.append("y")
     asked = question("npm test")
-    await Approvals(terminal, Shown(), lambda: [asked], lambda: None).approve(asked)
+    await ApprovalDialogs(terminal, Shown(), lambda: [asked], lambda: None).approve(asked)
     assert [list(keys) for keys in terminal.offered] == [["y", "a", "e", "n", "l"]]
 
 
@@ -193,7 +197,7 @@ async def test_a_change_that_is_cut_is_seen_whole_and_allowed_once() -> None:
     asked = Question(call, RiskLevel.MEDIUM, "asked", Scope(kinds=("a",)))
     terminal = Heard()
     terminal.answers.extend(["v", "y"])
-    await Approvals(
+    await ApprovalDialogs(
         terminal, Shown(lambda path: b"old\n" * 300), lambda: [asked], lambda: None
     ).approve(asked)
     cut, whole = terminal.asked
@@ -216,7 +220,7 @@ async def test_a_file_that_changes_meanwhile_is_read_once_for_what_is_shown_and_
     asked = Question(call, RiskLevel.MEDIUM, "asked", Scope(kinds=("a",)))
     terminal = Heard()
     terminal.answers.extend(["n", None, "y"])
-    await Approvals(terminal, Shown(changing), lambda: [asked], lambda: None).approve(asked)
+    await ApprovalDialogs(terminal, Shown(changing), lambda: [asked], lambda: None).approve(asked)
     short, _, cut = terminal.asked
     assert ("not shown" in short, "not shown" in cut) == (False, True)
     assert ["a" in keys for keys in terminal.offered] == [True, False]
@@ -227,7 +231,7 @@ async def test_all_of_a_call_that_may_have_happened_can_be_seen() -> None:
     terminal = Heard()
     terminal.answers.extend(["v", "f"])
     asked = question(LONG)
-    answer = await Approvals(terminal, Shown(), list, lambda: None).ask(asked)
+    answer = await ApprovalDialogs(terminal, Shown(), list, lambda: None).ask(asked)
     assert answer == Answer(Resolution.FAILED)
     cut, whole = terminal.asked
     assert "are not shown" in cut
@@ -244,7 +248,9 @@ def test_of_a_megabyte_a_bounded_part_is_shown_and_where_the_rest_is(piece: str)
         asked = question("echo " + piece * (size // len(piece)) + "|end")
         terminal = Heard()
         terminal.answers.extend(["v", "y"])
-        ways = Approvals(terminal, Shown(), lambda: [asked], lambda: None, thread=lambda: "0190")
+        ways = ApprovalDialogs(
+            terminal, Shown(), lambda: [asked], lambda: None, thread=lambda: "0190"
+        )
         asyncio.run(ways.approve(asked))
         return terminal
 

@@ -16,27 +16,31 @@ from rich.text import Text
 from processor_time import slow
 from terminal.recording import drawn
 from terminal.test_markdown import DOCUMENTS, LINES, split
-from treadle.app.threads.question_text import in_general, in_line, kinds_offered
+from treadle.app.threads.question_text import (
+    describe_possible_grant,
+    escape_name,
+    list_offered_kinds,
+)
 from treadle.core.approval import Question, Scope
 from treadle.core.messages import ToolCall
 from treadle.core.tools import RiskLevel
-from treadle.terminal.block_text import printed
+from treadle.terminal.block_text import render_blocks
 from treadle.terminal.blocks import question as questions
-from treadle.terminal.blocks.diffs import counts_of, diff_block
-from treadle.terminal.blocks.frames import Barred, Tight
-from treadle.terminal.blocks.prose import (
+from treadle.terminal.blocks.diffs import count_changed_lines, diff_block
+from treadle.terminal.blocks.frames import PrefixedBlock, TrimmedBlock
+from treadle.terminal.blocks.markdown import (
     ADDRESSES_SIZE_MAX,
-    LAID_OUT_SIZE_MAX,
     MARKS_MAX,
-    Prose,
+    RENDERED_SIZE_MAX,
+    MarkdownBlock,
 )
-from treadle.terminal.changes import Read, planned, unified
-from treadle.terminal.markdown import PART_LINES_MAX
+from treadle.terminal.call_diffs import FileReader, preview_diff, unified_diff
+from treadle.terminal.markdown_splitter import PART_LINES_MAX
 from treadle.thread.safe_text import legible
 
 
 def shown(markup: str, width: int = 80) -> list[str]:
-    return drawn(Tight(Prose(markup)), width=width).splitlines()
+    return drawn(TrimmedBlock(MarkdownBlock(markup)), width=width).splitlines()
 
 
 def in_pieces(text: str, width: int = 80) -> list[str]:
@@ -44,9 +48,12 @@ def in_pieces(text: str, width: int = 80) -> list[str]:
     links: dict[str, object] = {}
     lines: list[str] = []
     for piece in split(text, [5]):
-        block = Prose(piece, links)
+        block = MarkdownBlock(piece, links)
         if not block.is_empty:
-            lines += [*([""] if lines else []), *drawn(Tight(block), width=width).splitlines()]
+            lines += [
+                *([""] if lines else []),
+                *drawn(TrimmedBlock(block), width=width).splitlines(),
+            ]
     return lines
 
 
@@ -71,8 +78,8 @@ def test_what_is_marked_up_is_told_without_colours() -> None:
 
 def test_what_shows_nothing_takes_no_line() -> None:
     assert shown("a\n\n>\n\n> >\n\n- b\n") == ["a", "", " • b"]
-    assert Prose(">\n").is_empty
-    assert Prose("[a]: /b\n").is_empty
+    assert MarkdownBlock(">\n").is_empty
+    assert MarkdownBlock("[a]: /b\n").is_empty
 
 
 def test_tags_and_addresses_are_not_lost() -> None:
@@ -98,7 +105,7 @@ def test_what_has_no_room_is_shown_as_it_was_written() -> None:
 @pytest.mark.parametrize(
     ("line", "most"),
     [
-        (f"- {'word ' * 15}\n", LAID_OUT_SIZE_MAX // 78),
+        (f"- {'word ' * 15}\n", RENDERED_SIZE_MAX // 78),
         ("- a\n", PART_LINES_MAX),
         ("- `a` *b* [c](d) \\*\n", MARKS_MAX // 9),
     ],
@@ -110,11 +117,11 @@ def test_what_would_take_long_to_lay_out_is_shown_as_it_was_written(line: str, m
 
 
 def test_lines_have_no_blanks_at_their_end() -> None:
-    assert drawn(Tight(Prose("- a\n\n```\nb\n```\n"))) == " • a\n\n  b\n"
+    assert drawn(TrimmedBlock(MarkdownBlock("- a\n\n```\nb\n```\n"))) == " • a\n\n  b\n"
 
 
 def test_every_line_of_a_block_is_behind_the_bar_however_narrow_it_is() -> None:
-    lines = drawn(Barred("word " * 30), width=20).splitlines()
+    lines = drawn(PrefixedBlock("word " * 30), width=20).splitlines()
     assert len(lines) > 5
     assert all(line.startswith("  │ word") for line in lines)
     assert max(map(len, lines)) <= 20
@@ -124,7 +131,7 @@ BEFORE, AFTER = b"a\nb\nc\nd\ne\nf\ng\nh\ni\n", b"a\nb\nc\nd\nE\nf\ng\nh\ni\nj\n
 
 
 def test_a_diff_has_the_numbers_of_its_lines_where_there_is_room() -> None:
-    diff = unified(BEFORE, AFTER)
+    diff = unified_diff(BEFORE, AFTER)
     lines = drawn(diff_block(diff)).splitlines()
     assert lines == [
         *(" 2   b", " 3   c", " 4   d", " 5 - e", " 5 + E"),
@@ -137,7 +144,9 @@ def test_a_diff_has_the_numbers_of_its_lines_where_there_is_room() -> None:
 def test_changes_far_from_each_other_are_apart() -> None:
     old = [f"{n}\n" for n in range(1, 31)]
     new = [*old[:4], "five\n", *old[5:25], *old[26:]]
-    lines = drawn(diff_block(unified("".join(old).encode(), "".join(new).encode()))).splitlines()
+    lines = drawn(
+        diff_block(unified_diff("".join(old).encode(), "".join(new).encode()))
+    ).splitlines()
     assert lines[3:5] == [" 5 - 5", " 5 + five"]
     assert "…" in lines[8]
     assert lines[12] == "26 - 26"
@@ -148,7 +157,7 @@ def test_changes_far_from_each_other_are_apart() -> None:
 def test_a_diff_leads_from_one_content_to_the_other(old: list[str], new: list[str]) -> None:
     before, after = ("".join(f"{line}\n" for line in lines) for lines in (old, new))
     place, made = 0, list[str]()
-    for line in unified(before.encode(), after.encode()).splitlines():
+    for line in unified_diff(before.encode(), after.encode()).splitlines():
         if line.startswith("@@"):
             number, count = map(int, line.split()[1][1:].split(","))
             start = number - 1 if count else number
@@ -168,10 +177,14 @@ def question(name: str, reason: str = "calls need approval", **arguments: object
 
 
 def question_block(
-    asked: Question, *, read: Read | None = None, is_plain: bool = False, is_whole: bool = False
+    asked: Question,
+    *,
+    read: FileReader | None = None,
+    is_plain: bool = False,
+    is_whole: bool = False,
 ) -> RenderableType:
     """The question, with what the call would change in what is read."""
-    diff = planned(asked.call, read)
+    diff = preview_diff(asked.call, read)
     return questions.question_block(asked, diff, is_plain=is_plain, is_whole=is_whole)
 
 
@@ -196,13 +209,13 @@ def test_a_question_about_an_edit_is_its_diff() -> None:
 
 def test_an_edit_that_would_fail_is_shown_by_its_arguments() -> None:
     asked = question("edit_file", path="a.py", edits=[{"old_str": "no", "new_str": "E"}])
-    assert planned(asked.call, lambda path: BEFORE) == "-no\n+E"
-    assert planned(asked.call, lambda path: None) == "-no\n+E"
+    assert preview_diff(asked.call, lambda path: BEFORE) == "-no\n+E"
+    assert preview_diff(asked.call, lambda path: None) == "-no\n+E"
 
     def unreadable(path: str) -> bytes | None:
         raise PermissionError
 
-    assert planned(asked.call, unreadable) == "-no\n+E"
+    assert preview_diff(asked.call, unreadable) == "-no\n+E"
 
 
 @pytest.mark.parametrize("is_plain", [False, True])
@@ -229,7 +242,7 @@ def test_no_line_of_a_call_can_pass_for_the_question(is_plain: bool) -> None:
 
 def test_a_terminal_of_lines_gets_all_of_a_line_and_all_of_a_command_behind_bars() -> None:
     asked = question("bash", reason=f"why {'and why ' * 30}END", command=f"echo {'y' * 200} && END")
-    text = printed((Tight(question_block(asked, is_plain=True)),), 80, is_plain=True)
+    text = render_blocks((TrimmedBlock(question_block(asked, is_plain=True)),), 80, is_plain=True)
     assert f"  {asked.reason}" in text.splitlines()
     behind = [line.removeprefix("  | ") for line in text.splitlines() if line.startswith("  | ")]
     assert "".join(behind).replace(" ", "") == f"$echo{'y' * 200}&&END"
@@ -250,23 +263,23 @@ UNSEEN = ("\u3164", "\u2800", "\uffa0", "\ufe01", "\U000e0041", "\u200d", "\u00a
 def test_a_question_says_what_cannot_be_seen_in_any_part_of_it(field: str, hidden: str) -> None:
     arguments = {"path": "a.txt", "content": "x", field: f"a{hidden}b"}
     name = "bash" if field == "command" else "write_file"
-    text = printed((question_block(question(name, **arguments)),), 100)
+    text = render_blocks((question_block(question(name, **arguments)),), 100)
     assert hidden not in text
     assert (
         f"careful: it holds characters that cannot be seen, shown as \ufffd: U+{ord(hidden):04X}"
         in text
     )
-    assert in_line(f"a{hidden}") == json.dumps(f"a{hidden}")
+    assert escape_name(f"a{hidden}") == json.dumps(f"a{hidden}")
 
 
 def test_a_kind_that_is_not_what_it_seems_is_not_offered() -> None:
     one = question("bash", command="x")
     clean = replace(one, scope=replace(one.scope, kinds=("git log", "ls")))
-    assert kinds_offered(clean) == ("git log", "ls")
+    assert list_offered_kinds(clean) == ("git log", "ls")
     bad = replace(one, scope=replace(one.scope, kinds=("git log", "l\u3164s")))
-    assert kinds_offered(bad) == ()
-    assert in_general(bad) == ""
-    assert "careful: it holds characters" in printed((question_block(bad),), 80)
+    assert list_offered_kinds(bad) == ()
+    assert describe_possible_grant(bad) == ""
+    assert "careful: it holds characters" in render_blocks((question_block(bad),), 80)
 
 
 ENTITIES = (
@@ -286,18 +299,18 @@ ENTITIES = (
     ids=["paragraph", "code", "heading", "list", "definition"],
 )
 def test_what_is_named_by_a_number_steers_no_terminal(markup: str) -> None:
-    text = re.sub("\x1b\\[[0-9;]*m", "", printed((Tight(Prose(markup)),), 80))
+    text = re.sub("\x1b\\[[0-9;]*m", "", render_blocks((TrimmedBlock(MarkdownBlock(markup)),), 80))
     assert legible(text) == text
 
 
 def test_whatever_a_block_holds_is_legible_when_it_is_printed() -> None:
-    text = printed((Text("a\u202eb\x1b]0;x\u2066\u3164"),), 80)
+    text = render_blocks((Text("a\u202eb\x1b]0;x\u2066\u3164"),), 80)
     assert text == "a\ufffdb\ufffd]0;x\ufffd\ufffd\n"
 
 
 def test_an_address_is_shown_by_its_beginning_and_one_definition_makes_no_flood() -> None:
     markup = f"[a]: http://x/{'u' * 15_000}\n\n" + "[a] " * 900 + "\n"
-    text = printed((Tight(Prose(markup)),), 80)
+    text = render_blocks((TrimmedBlock(MarkdownBlock(markup)),), 80)
     assert "http://x/uuu" in text
     assert "more characters" in text.replace("\n", " ")
     assert len(text) < 3 * ADDRESSES_SIZE_MAX
@@ -308,13 +321,15 @@ def test_a_question_that_is_not_shown_whole_says_so_and_offers_no_yes_for_good()
     long = question("bash", command="ls " + "x" * 5000)
     long = replace(long, scope=replace(long.scope, kinds=("ls",)))
     assert re.search(
-        "careful: 1,0[0-9]+ of 5,0[0-9]+ characters", printed((question_block(long),), 200)
+        "careful: 1,0[0-9]+ of 5,0[0-9]+ characters", render_blocks((question_block(long),), 200)
     )
-    assert kinds_offered(long) == ()
+    assert list_offered_kinds(long) == ()
 
 
 def test_many_empty_lines_push_nothing_out_of_sight() -> None:
-    text = printed((question_block(question("bash", command="ls" + "\n" * 3900 + "rm -rf x")),), 80)
+    text = render_blocks(
+        (question_block(question("bash", command="ls" + "\n" * 3900 + "rm -rf x")),), 80
+    )
     assert "… 3,899 empty lines" in text
     assert "rm -rf x" in text
     assert len(text.splitlines()) < 12
@@ -336,7 +351,7 @@ def test_what_is_very_long_is_shown_in_bounded_parts_without_loss(line: str) -> 
         assert max(map(len, pieces)) <= 2 * 20_000 + 1
         assert "".join(pieces).replace("\n", "") == text.replace("\n", "")
         for piece in pieces:
-            printed((Tight(Prose(piece)),), 80)
+            render_blocks((TrimmedBlock(MarkdownBlock(piece)),), 80)
 
     assert slow(show, {line: line * (300_000 // len(line))}) == []
 
@@ -378,15 +393,15 @@ def test_all_of_a_change_is_never_less_than_its_question(lines: list[str], shown
     ids=["taken", "given", "grown", "without"],
 )
 def test_a_newline_at_the_end_is_a_change(before: bytes, after: bytes, told: list[str]) -> None:
-    diff = unified(before, after)
+    diff = unified_diff(before, after)
     assert diff.split("\n")[1:] == told
-    assert counts_of(diff) == (sum(one[0] == "+" for one in told), 1)
+    assert count_changed_lines(diff) == (sum(one[0] == "+" for one in told), 1)
     text = drawn(diff_block(diff))
     assert text.count("    (no newline at the end)\n") == ("\\ no newline at the end" in told)
 
 
 def test_a_new_file_is_shown_as_its_lines() -> None:
-    assert unified(None, b"a").split("\n")[1:] == ["+a"]
+    assert unified_diff(None, b"a").split("\n")[1:] == ["+a"]
 
 
 CODE = "".join(f"{'' if n % 7 == 0 else f'  _y_ = __z__[{n}]  # *{n}*'}\n" for n in range(600))

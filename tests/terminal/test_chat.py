@@ -13,7 +13,7 @@ import pytest
 
 from terminal.harness import ENTER, ESC, SHIFT_TAB, TAB, UP, Screen, ctrl
 from terminal.talks import Start, told
-from treadle.terminal.choices import STOOD_S
+from treadle.terminal.choice_dialog import VISIBLE_S_MIN
 
 WAITING = "y  yes"
 """The choices of a question are on the screen."""
@@ -286,7 +286,7 @@ def test_a_plain_chat_is_lines(start: Start, repository: Path) -> None:
     talk = start("--plain")
     talk.wait_for("a new thread in")
     talk.say("run", "your choice:")
-    talk.read_for(STOOD_S)
+    talk.read_for(VISIBLE_S_MIN)
     talk.type("y" + ENTER)
     talk.wait_for("It ran.")
     assert b"\x1b[?2026h" not in talk.raw

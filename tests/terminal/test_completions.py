@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from processor_time import GROWTH_MAX, growth
 from treadle.app.files import file_names
 from treadle.app.files.file_names import FileNames
-from treadle.terminal.completions import commands_at, files_at, mention_at, ranked
+from treadle.terminal.completions import complete_command, complete_file, find_mention, rank_paths
 from treadle.terminal.ports import SlashCommand
 
 
@@ -36,28 +36,28 @@ COMMANDS = [
 
 
 def test_commands_are_completed_at_the_beginning_only() -> None:
-    found = commands_at("/mo", COMMANDS)
+    found = complete_command("/mo", COMMANDS)
     assert [(c.text, c.shown, c.words) for c in found] == [
         ("/model ", "/model [NAME]", "another model"),
         ("/mode ", "/mode [MODE]", "another mode"),
     ]
-    assert [c.text for c in commands_at("/", COMMANDS)] == ["/model ", "/mode ", "/help"]
+    assert [c.text for c in complete_command("/", COMMANDS)] == ["/model ", "/mode ", "/help"]
     for text in ("", "a /mo", "/mo ", "/x", "/model x", "//", "/mo\n"):
-        assert commands_at(text, COMMANDS) == []
+        assert complete_command(text, COMMANDS) == []
 
 
 def test_the_command_that_stands_there_whole_comes_first() -> None:
-    assert [c.text for c in commands_at("/mode", COMMANDS)] == ["/mode ", "/model "]
+    assert [c.text for c in complete_command("/mode", COMMANDS)] == ["/mode ", "/model "]
 
 
 def test_a_mention_begins_with_an_at_sign_behind_a_blank() -> None:
-    assert mention_at("see @src/a") == "src/a"
-    assert mention_at("@") == ""
-    assert mention_at('see @"two words') is None
-    assert mention_at('see @"two') == "two"
+    assert find_mention("see @src/a") == "src/a"
+    assert find_mention("@") == ""
+    assert find_mention('see @"two words') is None
+    assert find_mention('see @"two') == "two"
     for text in ("ada@example.org", "@a ", "", "a\n"):
-        assert mention_at(text) is None
-    assert mention_at("a\n@b") == "b"
+        assert find_mention(text) is None
+    assert find_mention("a\n@b") == "b"
 
 
 def test_the_likeliest_file_comes_first() -> None:
@@ -69,32 +69,32 @@ def test_the_likeliest_file_comes_first() -> None:
         "cool/and/tiny",
         "README.md",
     ]
-    assert ranked("calc", paths) == [
+    assert rank_paths("calc", paths) == [
         "src/calc.py",
         "very/long/way/to/calc.py",
         "src/local_calc.py",
         "docs/calculator/notes.md",
     ]
-    assert ranked("CLC", ["a/calc.py", "README.md"]) == ["a/calc.py"]
-    assert ranked("", paths) == sorted(paths, key=lambda path: (len(path), path))
+    assert rank_paths("CLC", ["a/calc.py", "README.md"]) == ["a/calc.py"]
+    assert rank_paths("", paths) == sorted(paths, key=lambda path: (len(path), path))
 
 
 @settings(deadline=None)
 @given(st.text("ab/.", max_size=6), st.lists(st.text("abc/.", min_size=1), max_size=20))
 def test_what_is_found_has_the_letters_in_order(typed: str, paths: list[str]) -> None:
-    found = ranked(typed, paths)
+    found = rank_paths(typed, paths)
     pattern = re.compile(".*".join(map(re.escape, typed)))
     assert sorted(found) == sorted(path for path in paths if pattern.search(path))
 
 
 def test_a_completed_file_is_a_word_quoted_if_it_has_blanks() -> None:
-    [one] = files_at("see @two", ["two words.txt"])
+    [one] = complete_file("see @two", ["two words.txt"])
     assert (one.text, one.start) == ('@"two words.txt" ', 4)
-    [one] = files_at('see @"tw', ["two words.txt"])
+    [one] = complete_file('see @"tw', ["two words.txt"])
     assert (one.text, one.start) == ('@"two words.txt" ', 4)
-    [one] = files_at("@a", ["a.py"])
+    [one] = complete_file("@a", ["a.py"])
     assert (one.text, one.start) == ("@a.py ", 0)
-    assert files_at("nothing", ["a.py"]) == []
+    assert complete_file("nothing", ["a.py"]) == []
 
 
 def test_in_a_repository_the_files_are_those_that_git_shows(tmp_path: Path) -> None:
@@ -145,21 +145,21 @@ def test_what_a_search_costs_grows_with_the_files_and_with_their_names() -> None
     paths = [f"package{number % 100}/module_{number}/source_file.py" for number in range(50_000)]
     slow = {
         "pkgmodsrc": growth(
-            lambda: ranked("pkgmodsrc", paths), lambda: ranked("pkgmodsrc", paths[:12_500])
+            lambda: rank_paths("pkgmodsrc", paths), lambda: rank_paths("pkgmodsrc", paths[:12_500])
         )
     }
     for typed in ("a" * 8 + "b", "ab" * 40, "a" * 10_000):
         long, short = ["a" * 400] * 1000, ["a" * 100] * 1000
-        assert ranked(typed, long) == []
+        assert rank_paths(typed, long) == []
         # One that fits almost could be tried in as many ways as there are letters.
-        slow[typed] = growth(lambda: ranked(typed, long), lambda: ranked(typed, short))  # noqa: B023
+        slow[typed] = growth(lambda: rank_paths(typed, long), lambda: rank_paths(typed, short))  # noqa: B023
     assert {typed[:9]: times for typed, times in slow.items() if times > GROWTH_MAX} == {}
 
 
 @settings(deadline=None)
 @given(st.characters(exclude_categories=["Cs"]))
 def test_no_character_that_is_typed_has_a_meaning_of_its_own(typed: str) -> None:
-    assert ranked(typed, [f"x{typed}y"]) == [f"x{typed}y"]
+    assert rank_paths(typed, [f"x{typed}y"]) == [f"x{typed}y"]
 
 
 def test_a_git_that_does_not_end_is_not_waited_for(

@@ -12,23 +12,25 @@ import pytest
 from terminal.conftest import StartToy
 from terminal.harness import DOWN, ENTER, ESC, Screen, ctrl, pasted, steadily
 from terminal.harness import Hand as RealHand
-from treadle.terminal.choices import (
-    ALONE_S,
+from treadle.terminal.choice_dialog import (
     BURST_S,
+    KEY_PAUSE_S,
     QUIET_S,
     QUIET_WRITER_S,
-    STOOD_S,
-    Choosing,
+    VISIBLE_S_MIN,
+    ChoiceDialog,
 )
-from treadle.terminal.ports import Choice
+from treadle.terminal.ports import DialogChoice
 from treadle.terminal.toolkit_application import ESC_S
 
 CHOICES = (
-    Choice("y", "yes, this once"),
-    Choice("a", "yes, and always for `git push origin main` in this thread", needs_enter=True),
-    Choice("e", "edit it first"),
-    Choice("n", "no, and say why"),
-    Choice("l", "later: end the turn, it is asked again when you go on"),
+    DialogChoice("y", "yes, this once"),
+    DialogChoice(
+        "a", "yes, and always for `git push origin main` in this thread", needs_enter=True
+    ),
+    DialogChoice("e", "edit it first"),
+    DialogChoice("n", "no, and say why"),
+    DialogChoice("l", "later: end the turn, it is asked again when you go on"),
 )
 
 UNHURRIED_S = 0.1
@@ -48,10 +50,10 @@ class Hand:
     def __init__(self, *, has_draft: bool = False, rows: int = 20, columns: int = 80) -> None:
         self.answer: Future[str] = Future(loop=new_event_loop())
         self.answer.get_loop().close()
-        self.question = Choosing(CHOICES, self.answer, has_draft=has_draft)
+        self.question = ChoiceDialog(CHOICES, self.answer, has_draft=has_draft)
         self.size = (columns, rows)
         self.now = 100.0
-        self.question.shown(self.now)
+        self.question.mark_visible(self.now)
         self.question.is_open = True
         self.look()
 
@@ -67,7 +69,7 @@ class Hand:
 
     def _wait(self, seconds: float) -> None:
         self.now += seconds
-        if seconds >= ALONE_S and self.question.pending is not None:
+        if seconds >= KEY_PAUSE_S and self.question.pending is not None:
             self.question.settle(CHOICES[self.question.pending].key)
 
     @property
@@ -105,7 +107,7 @@ def test_what_is_pressed_when_a_question_comes_up_is_not_its_answer(
         screen.type("ask" + ENTER)
         screen.wait_for("always")
         screen.type(keys)
-        hand.comes_within(STOOD_S)
+        hand.comes_within(VISIBLE_S_MIN)
         return screen
 
     screen = steadily(press)
@@ -157,7 +159,7 @@ def test_what_was_being_written_stays_and_only_enter_answers(toy: StartToy, tmp_
     assert "what you were writing comes back" in screen.shown
     screen.type("y")
     screen.wait_for_shown("▸ y  yes")
-    screen.read_for(2 * ALONE_S)
+    screen.read_for(2 * KEY_PAUSE_S)
     assert "chose" not in screen.text
     screen.answer(ENTER)
     screen.wait_for("chose y")
@@ -175,18 +177,18 @@ def test_a_line_that_comes_with_the_question_does_not_answer_it_in_plain(toy: St
         screen.type("y\r")
         screen.wait_for(lambda s: dropped in s.text or "chose" in s.text)
         if dropped not in screen.text:  # it may have been read late
-            hand.comes_within(STOOD_S)
+            hand.comes_within(VISIBLE_S_MIN)
         return screen
 
     screen = steadily(come)
     assert dropped in screen.text
     screen.wait_for(lambda s: s.text.count("your choice:") == 2)
-    screen.read_for(STOOD_S)
+    screen.read_for(VISIBLE_S_MIN)
     screen.type("y\rmore\r")
     screen.wait_for(lambda s: s.text.count("your choice:") == 3)
     assert screen.text.count("were not taken") == 2
     assert "chose" not in screen.text
-    screen.read_for(STOOD_S)
+    screen.read_for(VISIBLE_S_MIN)
     screen.type("n\r")
     screen.wait_for("chose n")
     assert "submitted" not in screen.text
@@ -218,7 +220,7 @@ def test_a_question_that_was_suspended_takes_no_key_at_once(toy: StartToy) -> No
         screen.type("fg" + ENTER)
         screen.wait_for(lambda s: "always" in s.shown[s.shown.rfind("fg") :])
         screen.type("y")
-        hand.comes_within(STOOD_S)
+        hand.comes_within(VISIBLE_S_MIN)
         return screen
 
     screen = steadily(come_back)
@@ -279,11 +281,11 @@ def _written_slowly_and_sent(hand: Hand) -> None:
 
 
 def _a_word(hand: Hand) -> None:
-    hand.press(*"yes", after=ALONE_S / 2)
+    hand.press(*"yes", after=KEY_PAUSE_S / 2)
 
 
 def _a_word_and_enter(hand: Hand) -> None:
-    hand.press(*"always", "enter", after=ALONE_S / 2)
+    hand.press(*"always", "enter", after=KEY_PAUSE_S / 2)
 
 
 def _pasted(hand: Hand) -> None:
@@ -318,12 +320,12 @@ def test_a_key_by_itself_answers_and_enter_behind_it_too() -> None:
 
 def test_a_question_takes_keys_when_it_has_stood_and_the_keyboard_was_quiet() -> None:
     hand = Hand()
-    hand.question.shut()
+    hand.question.mark_hidden()
     assert hand.question.wait_s(0, 200) > 0
-    hand.question.shown(200)
-    assert hand.question.wait_s(0, 200) == pytest.approx(STOOD_S)
+    hand.question.mark_visible(200)
+    assert hand.question.wait_s(0, 200) == pytest.approx(VISIBLE_S_MIN)
     assert hand.question.wait_s(200.6, 200.7) == pytest.approx(QUIET_S - 0.1)
     writer = Hand(has_draft=True)
-    writer.question.shut()
-    writer.question.shown(200)
+    writer.question.mark_hidden()
+    writer.question.mark_visible(200)
     assert writer.question.wait_s(200.6, 200.7) == pytest.approx(QUIET_WRITER_S - 0.1)

@@ -10,23 +10,23 @@ from pathlib import Path
 import pytest
 
 from treadle.terminal import history as module
-from treadle.terminal.history import ENTRY_LENGTH_MAX, History
+from treadle.terminal.history import ENTRY_LENGTH_MAX, InputHistory
 
 HOSTILE = ["two\nlines", "漢字 🦕 \x1b[2J", '"quoted" \\ back', "half \ud83d", " spaced "]
 
 
 def test_entries_of_any_kind_come_back_in_order(tmp_path: Path) -> None:
-    history = History(tmp_path / "new" / "history")
+    history = InputHistory(tmp_path / "new" / "history")
     for text in HOSTILE:
         history.append(text)
     wanted = [text.encode(errors="replace").decode() for text in HOSTILE]
-    assert History(tmp_path / "new" / "history").read() == wanted
+    assert InputHistory(tmp_path / "new" / "history").read() == wanted
 
 
 def test_the_file_is_the_persons_alone_whatever_the_umask(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
-        History(tmp_path / "new" / "history").append("text")
+        InputHistory(tmp_path / "new" / "history").append("text")
     finally:
         os.umask(before)
     assert (tmp_path / "new" / "history").stat().st_mode & 0o777 == 0o600
@@ -34,7 +34,7 @@ def test_the_file_is_the_persons_alone_whatever_the_umask(tmp_path: Path) -> Non
 
 
 def test_what_says_nothing_or_too_much_is_not_kept(tmp_path: Path) -> None:
-    history = History(tmp_path / "history")
+    history = InputHistory(tmp_path / "history")
     for text in ("", " \n", "x" * (ENTRY_LENGTH_MAX + 1)):
         history.append(text)
     history.append("kept")
@@ -44,16 +44,16 @@ def test_what_says_nothing_or_too_much_is_not_kept(tmp_path: Path) -> None:
 def test_lines_that_cannot_be_read_are_passed_over(tmp_path: Path) -> None:
     path = tmp_path / "history"
     path.write_bytes(b'"first"\n{"not": "text"}\n\xff\xfe\n"second"\n"cut of')
-    assert History(path).read() == ["first", "second"]
-    History(path).append("third")
-    assert History(path).read() == ["first", "second", "third"]
+    assert InputHistory(path).read() == ["first", "second"]
+    InputHistory(path).append("third")
+    assert InputHistory(path).read() == ["first", "second", "third"]
 
 
 def test_only_the_newest_stay_and_the_file_is_shortened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "ENTRIES_MAX", 10)
-    history = History(tmp_path / "history")
+    history = InputHistory(tmp_path / "history")
     for number in range(45):
         history.append(f"entry {number}")
         assert history.read()[-1] == f"entry {number}"
@@ -69,7 +69,7 @@ from pathlib import Path
 from treadle.terminal import history
 history.ENTRIES_MAX = 50
 for number in range(300):
-    history.History(Path(sys.argv[1])).append(f"{sys.argv[2]} {number}")
+    history.InputHistory(Path(sys.argv[1])).append(f"{sys.argv[2]} {number}")
 """
 
 
@@ -77,7 +77,7 @@ def test_terminals_that_append_at_the_same_time_lose_nothing(tmp_path: Path) -> 
     path = tmp_path / "history"
     ends = [subprocess.Popen([sys.executable, "-c", APPENDING, str(path), name]) for name in "abc"]
     assert [one.wait() for one in ends] == [0, 0, 0]
-    entries = History(path).read()
+    entries = InputHistory(path).read()
     assert len(entries) >= 50
     for name in "abc":  # the file is shortened all the time, but never by an entry in between
         kept = [entry for entry in entries if entry[0] == name]
@@ -88,6 +88,6 @@ def test_a_file_that_cannot_be_read_or_written_is_none(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_text("")
     for path in (tmp_path / "folder", tmp_path / "file" / "below", Path("/proc/nothing/here")):
-        history = History(path)
+        history = InputHistory(path)
         history.append("text")
         assert history.read() == []

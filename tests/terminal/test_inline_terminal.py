@@ -15,10 +15,10 @@ import pytest
 
 from terminal.conftest import BRACKETED, TESTS, StartToy
 from terminal.harness import ENTER, Screen, ctrl, pasted
-from treadle.terminal.choices import QUIET_S
-from treadle.terminal.held_output import BEHIND_SIZE
+from treadle.terminal.buffered_output import BEHIND_SIZE
+from treadle.terminal.choice_dialog import QUIET_S
 from treadle.terminal.layout import INPUT_LINES_MAX
-from treadle.terminal.writer import Writer
+from treadle.terminal.writer import OutputWriter
 
 BEGIN, END = b"\x1b[?2026h", b"\x1b[?2026l"
 
@@ -220,11 +220,11 @@ def test_a_terminal_that_is_gone_ends_the_chat_even_if_no_signal_tells(tmp_path:
 def test_a_terminal_that_nobody_reads_is_not_waited_for_and_loses_nothing_when_it_is_read() -> None:
     ours, theirs = os.openpty()
     tty.setraw(theirs)
-    writer = Writer(theirs)
+    writer = OutputWriter(theirs)
     data = b"".join(b"%d\n" % number for number in range(50_000))
     writer.put(data)
     assert not writer.drain()
-    assert writer.waiting > BEHIND_SIZE
+    assert writer.pending_size > BEHIND_SIZE
     found = bytearray()
     while len(found) < len(data):
         found += os.read(ours, 65_536)
@@ -238,7 +238,7 @@ def test_a_terminal_that_nobody_reads_is_not_waited_for_and_loses_nothing_when_i
 def test_output_that_does_not_wait_gets_all_that_is_written_in_order() -> None:
     ours, theirs = os.pipe()
     os.set_blocking(theirs, False)
-    writer = Writer(theirs)
+    writer = OutputWriter(theirs)
     data = b"".join(b"%d\n" % number for number in range(50_000))
     writer.put(data)
     assert not writer.drain()

@@ -22,7 +22,7 @@ from terminal.harness import (
     ctrl,
     pasted,
 )
-from treadle.terminal.keys import KEYS, Key
+from treadle.terminal.keys import KEYS, KeyBinding
 
 
 def _said(screen: Screen, text: str) -> None:
@@ -175,7 +175,7 @@ DONE: dict[str, Callable[[Screen], None]] = {
 
 
 @pytest.mark.parametrize("key", KEYS, ids=lambda key: key.does)
-def test_a_key_does_what_the_table_says(key: Key, toy: StartToy, tmp_path: Path) -> None:
+def test_a_key_does_what_the_table_says(key: KeyBinding, toy: StartToy, tmp_path: Path) -> None:
     editor = tmp_path / "editor"
     editor.write_text('#!/bin/sh\nprintf "%s, edited" "$(cat "$1")" > "$1"\n')
     editor.chmod(0o755)

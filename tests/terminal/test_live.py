@@ -7,15 +7,15 @@ from hypothesis import strategies as st
 from prompt_toolkit.utils import get_cwidth
 
 from treadle.core.messages import ToolCall
-from treadle.terminal.calls import Running
-from treadle.terminal.live import call_lines, cropped, last_lines, wrapped
+from treadle.terminal.call_text import RunningCall
+from treadle.terminal.live_lines import call_lines, crop_text, last_lines, wrap_text
 from treadle.thread.safe_text import legible
 
 
 @given(st.text(max_size=300), st.integers(2, 40))
 @settings(max_examples=100, deadline=None)
 def test_text_is_wrapped_without_loss_and_never_too_wide(text: str, width: int) -> None:
-    lines = list(wrapped(text, width))
+    lines = list(wrap_text(text, width))
     assert all(get_cwidth(line) <= width for line in lines)
     whole = legible(text).replace("\t", "    ")
     assert "".join(lines).replace(" ", "") == whole.replace(" ", "").replace("\n", "")
@@ -24,15 +24,15 @@ def test_text_is_wrapped_without_loss_and_never_too_wide(text: str, width: int) 
 @given(st.text("ab \n", max_size=120), st.integers(2, 20))
 @settings(max_examples=100, deadline=None)
 def test_text_is_wrapped_in_the_same_way_whatever_its_letters(text: str, width: int) -> None:
-    other = list(wrapped(text.replace("a", "\N{CYRILLIC SMALL LETTER ER}"), width))
+    other = list(wrap_text(text.replace("a", "\N{CYRILLIC SMALL LETTER ER}"), width))
     assert [line.replace("\N{CYRILLIC SMALL LETTER ER}", "a") for line in other] == list(
-        wrapped(text, width)
+        wrap_text(text, width)
     )
 
 
 def test_words_are_kept_whole_where_they_fit() -> None:
-    assert list(wrapped("one two  three fourfive\n", 8)) == ["one two ", "three", "fourfive", ""]
-    assert list(wrapped("\N{CJK UNIFIED IDEOGRAPH-6F22}" * 5, 4)) == [
+    assert list(wrap_text("one two  three fourfive\n", 8)) == ["one two ", "three", "fourfive", ""]
+    assert list(wrap_text("\N{CJK UNIFIED IDEOGRAPH-6F22}" * 5, 4)) == [
         *("\N{CJK UNIFIED IDEOGRAPH-6F22}" * 2,) * 2,
         "\N{CJK UNIFIED IDEOGRAPH-6F22}",
     ]
@@ -44,14 +44,14 @@ def test_the_last_lines_are_those_that_are_nearest() -> None:
 
 
 def test_what_does_not_fit_is_cut_with_a_mark() -> None:
-    assert cropped("abc", 3) == "abc"
-    assert cropped("abcd", 3) == "ab…"
-    assert cropped("\N{CJK UNIFIED IDEOGRAPH-6F22}" * 3, 4) == "\N{CJK UNIFIED IDEOGRAPH-6F22}…"
-    assert cropped("abc", 0) == ""
+    assert crop_text("abc", 3) == "abc"
+    assert crop_text("abcd", 3) == "ab…"
+    assert crop_text("\N{CJK UNIFIED IDEOGRAPH-6F22}" * 3, 4) == "\N{CJK UNIFIED IDEOGRAPH-6F22}…"
+    assert crop_text("abc", 0) == ""
 
 
 def test_of_many_calls_some_are_drawn_and_the_others_are_counted() -> None:
-    calls = [Running(ToolCall(str(n), "look"), 0.0) for n in range(20)]
+    calls = [RunningCall(ToolCall(str(n), "look"), 0.0) for n in range(20)]
     lines = ["".join(text for _, text in line) for line in call_lines(calls, 3.0, 40)]
     assert len(lines) == 9
     assert lines[0][1:] == " look  3.0 s"

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from processor_time import seconds
-from treadle.terminal.markdown import PART_LINES_MAX, Splitter, make_parser
+from treadle.terminal.markdown_splitter import PART_LINES_MAX, MarkdownSplitter, make_parser
 
 ROOT: Final = Path(__file__).parents[2]
 
@@ -50,7 +50,7 @@ DOCUMENTS: Final = (
 
 def split(text: str, sizes: Iterable[int]) -> list[str]:
     """The pieces of a text that comes in chunks of these sizes, over and over."""
-    splitter, pieces, place = Splitter(), [], 0
+    splitter, pieces, place = MarkdownSplitter(), [], 0
     steps = list(sizes) or [len(text)]
     while place < len(text):
         for size in steps:
@@ -105,7 +105,7 @@ def test_pieces_of_a_real_document_are_its_blocks(file: Path) -> None:
     ],
 )
 def test_a_block_is_given_away_as_soon_as_it_is_finished(text: str, given_away: list[str]) -> None:
-    splitter = Splitter()
+    splitter = MarkdownSplitter()
     pieces = [piece for chunk in text for piece in splitter.feed(chunk)]
     assert [piece.rstrip("\n") for piece in pieces] == given_away
 
@@ -120,7 +120,7 @@ def test_what_steers_a_terminal_is_marked() -> None:
 
 
 def test_the_tail_of_what_is_unfinished_is_its_end() -> None:
-    splitter = Splitter()
+    splitter = MarkdownSplitter()
     list(splitter.feed("- one\n- two\n- thr"))
     assert splitter.tail(100) == "- one\n- two\n- thr"
     assert splitter.tail(6) == "- two\n- thr"
@@ -131,7 +131,7 @@ def test_the_tail_of_what_is_unfinished_is_its_end() -> None:
 
 @pytest.mark.parametrize("before", ["", "words\n", "w" * 500 + "\n"])
 def test_the_tail_of_a_long_line_is_bounded_and_seldom_begins_elsewhere(before: str) -> None:
-    splitter, tails = Splitter(), list[str]()
+    splitter, tails = MarkdownSplitter(), list[str]()
     list(splitter.feed(before))
     text = "".join(f"{number} " for number in range(1000))
     for place in range(0, len(text), 3):

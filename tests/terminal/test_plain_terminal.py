@@ -12,7 +12,7 @@ import pytest
 
 from terminal.conftest import TESTS, StartToy
 from terminal.harness import Hand, Screen, ctrl, steadily
-from treadle.terminal.choices import STOOD_S
+from treadle.terminal.choice_dialog import VISIBLE_S_MIN
 from treadle.terminal.keys import QUIT_WITHIN_S
 
 
@@ -63,10 +63,10 @@ def test_a_first_ctrl_c_at_rest_says_what_a_second_does(plain: Screen) -> None:
 def test_what_is_no_choice_is_asked_again(plain: Screen) -> None:
     plain.type("ask\r")
     plain.wait_for("your choice:")
-    plain.read_for(STOOD_S)
+    plain.read_for(VISIBLE_S_MIN)
     plain.type("maybe\r")
     plain.wait_for("one of: y, a, n\nyour choice:")  # from here the question stands
-    plain.read_for(STOOD_S)
+    plain.read_for(VISIBLE_S_MIN)
     plain.type("ALWAYS\r")
     plain.wait_for("chose a")
 
@@ -81,7 +81,7 @@ def test_lines_typed_before_a_question_do_not_answer_it(plain: Screen, tmp_path:
     plain.wait_for(lambda s: s.shown.endswith("y"))
     (tmp_path / "fifo").write_text("")
     plain.wait_for("your choice:")
-    plain.read_for(STOOD_S)
+    plain.read_for(VISIBLE_S_MIN)
     plain.type("n\r")
     plain.wait_for("chose n")
 

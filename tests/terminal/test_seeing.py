@@ -12,7 +12,7 @@ import pytest
 from terminal.conftest import StartToy
 from terminal.harness import ENTER, Hand, Screen, ctrl, steadily
 from terminal.talks import Start, Talk, told
-from treadle.terminal.choices import ALONE_S, QUIET_WRITER_S, STOOD_S
+from treadle.terminal.choice_dialog import KEY_PAUSE_S, QUIET_WRITER_S, VISIBLE_S_MIN
 
 WAITING = "y  yes"
 SEE = "v  see all of it"
@@ -83,18 +83,18 @@ def test_what_is_pressed_behind_the_key_answers_nothing(
         talk.read_for(QUIET_WRITER_S)
         talk.type("v")
         talk.wait_for(lambda screen: screen.is_marked("v"))
-        talk.read_for(2 * ALONE_S)
+        talk.read_for(2 * KEY_PAUSE_S)
         assert talk.text.count("needs your approval") == 1
         hand.begin()
         talk.type(ENTER)
         talk.wait_for(lambda screen: screen.text.count("needs your approval") == 2)
         talk.type("y")  # before the question could be read again
-        hand.comes_within(STOOD_S)
+        hand.comes_within(VISIBLE_S_MIN)
         return talk, effects
 
     talk, effects = steadily(press)
     talk.wait_for(lambda screen: screen.is_asking)
-    talk.read_for(2 * ALONE_S)
+    talk.read_for(2 * KEY_PAUSE_S)
     assert "allowed once" not in talk.text
     assert not effects.exists()
     talk.answer("n" + ENTER)
@@ -124,14 +124,14 @@ def test_lines_ask_for_all_of_it_too(start: Start, says: Path, repository: Path)
     talk.wait_for("v: see all of it")
     talk.wait_for("your choice:")
     assert "THE-END" not in talk.text
-    talk.read_for(STOOD_S)
+    talk.read_for(VISIBLE_S_MIN)
     talk.type("v" + ENTER)
     talk.wait_for(lambda screen: screen.text.count("your choice:") == 2)
     assert "\ufffd[2JTHE-END" in talk.text.replace("\n  | ", "")
     assert "\x1b[2J" not in talk.raw.decode()
     assert not (repository / "effects").exists()
     assert talk.text.count("v: see all of it") == 1
-    talk.read_for(STOOD_S)
+    talk.read_for(VISIBLE_S_MIN)
     talk.type("y" + ENTER)
     talk.wait_for("It ran.")
     assert (repository / "effects").read_text() == "ran\n"
@@ -165,9 +165,9 @@ def test_a_question_takes_no_key_before_the_terminal_has_taken_it(
         screen.type(order + ENTER)
     screen.wait_for("line 0")
     (tmp_path / "fifo").write_text("")
-    screen.look_away(3 * STOOD_S)
+    screen.look_away(3 * VISIBLE_S_MIN)
     screen.type("y")
-    screen.look_away(3 * ALONE_S)
+    screen.look_away(3 * KEY_PAUSE_S)
     screen.wait_for(lambda screen: screen.is_asking)
     assert "chose" not in screen.text
     assert "keys before this question were not taken" in screen.shown

@@ -6,10 +6,10 @@ from decimal import Decimal
 
 import pytest
 
-from treadle.terminal.ports import STYLES, Facts
-from treadle.terminal.status import cells, count, status_line
+from treadle.terminal.ports import STYLES, StatusFields
+from treadle.terminal.status_line import format_count, status_line, text_width
 
-ALL = Facts(
+ALL = StatusFields(
     model="anthropic:claude",
     mode="auto-edit",
     branch="main",
@@ -23,7 +23,7 @@ ALL = Facts(
 )
 
 
-def told(facts: Facts, width: int) -> str:
+def told(facts: StatusFields, width: int) -> str:
     return "".join(text for _, text in status_line(facts, width))
 
 
@@ -35,65 +35,72 @@ def test_everything_is_told_where_there_is_room() -> None:
 
 
 def test_what_is_unknown_is_left_out() -> None:
-    assert told(Facts(), 80) == ""
-    assert told(Facts(mode="ask"), 80) == "ask"
-    assert told(Facts(mode="ask", branch="main", cost_usd=Decimal(0)), 80) == "ask · main · $0.00"
+    assert told(StatusFields(), 80) == ""
+    assert told(StatusFields(mode="ask"), 80) == "ask"
+    assert (
+        told(StatusFields(mode="ask", branch="main", cost_usd=Decimal(0)), 80)
+        == "ask · main · $0.00"
+    )
 
 
 @pytest.mark.parametrize("width", range(0, 120, 7))
 def test_narrow_lines_drop_from_the_right_and_never_overflow(width: int) -> None:
     whole, line = told(ALL, 200), told(ALL, width)
-    assert cells(line) <= width
+    assert text_width(line) <= width
     assert whole.startswith(line)
     rest = whole[len(line) :]
     assert rest == "" or rest.startswith(" · ") or width < len("private")
 
 
 def test_what_holds_commands_is_shortened_before_anything_is_dropped() -> None:
-    facts = Facts(mode="ask", model="m", sandbox="workspace-write, no network, bubblewrap")
+    facts = StatusFields(mode="ask", model="m", sandbox="workspace-write, no network, bubblewrap")
     assert told(facts, 80) == "ask · m · workspace-write, no network, bubblewrap"
     assert told(facts, 40) == "ask · m · ws-write, no net"
     assert told(facts, 20) == "ask · m"
-    assert told(Facts(mode="ask", sandbox="no sandbox: none is here"), 20) == "ask · no sandbox"
+    assert (
+        told(StatusFields(mode="ask", sandbox="no sandbox: none is here"), 20) == "ask · no sandbox"
+    )
 
 
 @pytest.mark.parametrize("mode", ["auto-edit", "auto"])
 def test_what_holds_commands_comes_before_the_model_where_nobody_is_asked(mode: str) -> None:
-    facts = Facts(mode=mode, model="m" * 30, tokens=5, sandbox="read-only, no network, Landlock")
+    facts = StatusFields(
+        mode=mode, model="m" * 30, tokens=5, sandbox="read-only, no network, Landlock"
+    )
     assert told(facts, 40) == f"{mode} · read-only, no net"
 
 
 def test_a_long_name_does_not_push_out_what_follows() -> None:
-    facts = Facts(mode="ask", model="scripted:/" + "x" * 90, branch="main")
+    facts = StatusFields(mode="ask", model="scripted:/" + "x" * 90, branch="main")
     assert told(facts, 60) == f"ask · scripted:/{'x' * 29}… · main"
 
 
 def test_wide_characters_take_two_columns() -> None:
-    facts = Facts(mode="漢字漢字", model="m")
+    facts = StatusFields(mode="漢字漢字", model="m")
     assert told(facts, 12) == "漢字漢字 · m"
     assert told(facts, 11) == "漢字漢字"
 
 
 def test_a_first_part_that_does_not_fit_is_cut_by_columns() -> None:
-    assert told(Facts(mode="漢字漢字"), 5) == "漢字"
+    assert told(StatusFields(mode="漢字漢字"), 5) == "漢字"
 
 
 @pytest.mark.parametrize(
     ("share", "style"), [(0.0, "dim"), (0.8, "dim"), (0.81, "warn"), (0.95, "warn"), (0.96, "bad")]
 )
 def test_a_full_context_is_coloured(share: float, style: str) -> None:
-    [(found, text)] = status_line(Facts(context_share=share), 80)
+    [(found, text)] = status_line(StatusFields(context_share=share), 80)
     assert (found, text) == (style, f"{share:.0%} context")
 
 
 def test_only_known_styles_are_used_and_nothing_steers_the_terminal() -> None:
-    facts = Facts(model="\x1b[2Jm", mode="a\nb", branch="\r", sync="\x07")
+    facts = StatusFields(model="\x1b[2Jm", mode="a\nb", branch="\r", sync="\x07")
     line = status_line(facts, 80)
     assert {style for style, _ in line} <= set(STYLES)
     assert "".join(text for _, text in line).isprintable()
 
 
 def test_counts_stay_short() -> None:
-    assert [count(n) for n in (0, 999, 1_000, 999_949, 1_000_000, 4_500_000)] == [
+    assert [format_count(n) for n in (0, 999, 1_000, 999_949, 1_000_000, 4_500_000)] == [
         "0", "999", "1.0k", "999.9k", "1.0M", "4.5M",
     ]  # fmt: skip

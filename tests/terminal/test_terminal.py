@@ -10,7 +10,7 @@ import pytest
 
 from terminal.conftest import StartToy
 from terminal.harness import ESC, ctrl
-from treadle.terminal.choices import STOOD_S
+from treadle.terminal.choice_dialog import VISIBLE_S_MIN
 
 KINDS = pytest.mark.parametrize("kind", [(), ("--plain",)], ids=["drawn", "plain"])
 
@@ -46,7 +46,7 @@ def test_a_choice_is_made_by_its_key_in_either_case(toy: StartToy, kind: tuple[s
         screen.wait_for(lambda s: s.shown.rfind("May it?") > s.shown.rfind("chose"))
         if kind:
             screen.wait_for(lambda s: "choice:" in s.shown[s.shown.rfind("May it?") :])
-            screen.read_for(STOOD_S)
+            screen.read_for(VISIBLE_S_MIN)
             screen.type(f"{key}\r")
         else:
             screen.answer(key)

@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 from treadle.terminal.chat import Chat
+from treadle.terminal.chat_session import ChatOptions
 from treadle.terminal.commands import all_commands
-from treadle.terminal.keys import KEYS, MARKS
-from treadle.terminal.sessions import ChatOptions
+from treadle.terminal.keys import INPUT_PREFIXES, KEYS
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "terminal.md").read_text()
@@ -20,7 +20,7 @@ def rows() -> list[tuple[str, str]]:
 
 def test_every_key_mark_and_command_has_a_row_and_every_row_one() -> None:
     keys = [(f"`{'`, `'.join(key.shown.split(', '))}`", key.words) for key in KEYS]
-    marks = [(f"`{mark}`", words) for mark, words in MARKS]
+    marks = [(f"`{mark}`", words) for mark, words in INPUT_PREFIXES]
     commands = [
         (f"`{f'/{one.name} {one.argument}'.strip()}`", one.words)
         for one in all_commands(Chat(ChatOptions()))

@@ -27,7 +27,7 @@ from treadle.core.tools import (
 )
 from treadle.outputs import Output, TurnOutcome
 from treadle.terminal.ports import STYLES
-from treadle.terminal.styles import LOOKS
+from treadle.terminal.styles import TEXT_STYLES
 from treadle.terminal.view import ChatView
 from treadle.thread.facts import CommandShown
 from treadle.thread.undelivered_input import told_with
@@ -444,7 +444,7 @@ def test_a_plain_terminal_is_told_what_goes_on_when_it_goes_on_long() -> None:
 
 
 def test_every_style_has_a_look_and_no_other_has() -> None:
-    assert tuple(LOOKS) == STYLES
+    assert tuple(TEXT_STYLES) == STYLES
 
 
 def test_colours_are_those_of_the_terminal_and_none_are_used_where_none_are_wanted(

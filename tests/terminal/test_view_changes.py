@@ -76,7 +76,7 @@ def test_a_change_that_was_shown_with_its_question_is_not_shown_twice(tmp_path: 
     scene = Scene(folder=tmp_path)
     edit = call("edit_file", path="a.py", edits=[{"old_str": "x", "new_str": "y"}])
     asked = Question(edit, RiskLevel.MEDIUM, "asked")
-    block = scene.view.question_block(asked, scene.view.planned(asked))
+    block = scene.view.question_block(asked, scene.view.preview_diff(asked))
     assert "+y" in drawn(block).replace(" ", "")
     scene.show(outputs.ToolStarted(edit))
     (tmp_path / "a.py").write_text("y\n")

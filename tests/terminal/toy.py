@@ -17,14 +17,25 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from treadle.terminal.ports import Choice, Facts, Queued, Row, SlashCommand, StyledLine
-from treadle.terminal.terminal import AnyTerminal, make_terminal
+from treadle.terminal.ports import (
+    DialogChoice,
+    ListRow,
+    QueuedInput,
+    SlashCommand,
+    StatusFields,
+    StyledLine,
+)
+from treadle.terminal.terminal_factory import AnyTerminal, make_terminal
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
 
-CHOICES = (Choice("y", "yes"), Choice("a", "always", needs_enter=True), Choice("n", "no"))
-FACTS = Facts(
+CHOICES = (
+    DialogChoice("y", "yes"),
+    DialogChoice("a", "always", needs_enter=True),
+    DialogChoice("n", "no"),
+)
+FACTS = StatusFields(
     model="scripted",
     mode="ask",
     branch="main",
@@ -66,10 +77,10 @@ class Toy:
         self.terminal = terminal
         self.is_at_work = False
         self.lines: list[StyledLine] = []
-        self.queued: list[Queued] = []
+        self.queued: list[QueuedInput] = []
         self.tasks: list[asyncio.Task[None]] = []
 
-    def live(self, width: int) -> Sequence[StyledLine]:
+    def live_lines(self, width: int) -> Sequence[StyledLine]:
         return self.lines
 
     def say(self, words: str) -> None:
@@ -81,7 +92,7 @@ class Toy:
         if order is not None:
             self.tasks.append(asyncio.ensure_future(order(rest)))
         elif self.is_at_work:
-            self.queued.append(Queued(text, steers))
+            self.queued.append(QueuedInput(text, steers))
             self.terminal.show_queue(self.queued)
         else:
             self.say(f"submitted {text!r}")
@@ -144,13 +155,13 @@ class Toy:
         self.terminal.refresh()
 
     async def do_facts(self, _: str) -> None:
-        self.terminal.show_facts(FACTS)
+        self.terminal.show_status(FACTS)
 
     async def do_hostile(self, _: str) -> None:
         self.say("\x1b[2Jcommitted")
         self.lines = [[("", "\x1b[2Jlive")]]
-        self.terminal.show_queue([Queued("\x1b[2Jqueued", steers=True)])
-        self.terminal.show_facts(Facts(model="\x1b[2Jmodel"))
+        self.terminal.show_queue([QueuedInput("\x1b[2Jqueued", steers=True)])
+        self.terminal.show_status(StatusFields(model="\x1b[2Jmodel"))
 
     async def do_ask(self, _: str) -> None:
         try:
@@ -170,9 +181,9 @@ class Toy:
         self.say(f"entered {await self.terminal.enter('A text', text, is_long=True)!r}")
 
     async def do_pick(self, _: str) -> None:
-        rows = [Row(f"v{number}", f"row {number}", f"detail {number}") for number in range(100)]
+        rows = [ListRow(f"v{number}", f"row {number}", f"detail {number}") for number in range(100)]
 
-        def search(words: str) -> list[Row]:
+        def search(words: str) -> list[ListRow]:
             if words == "broken":
                 raise ValueError(words)
             return [row for row in rows if words in row.text]
@@ -190,7 +201,7 @@ class Toy:
             return code
 
         try:
-            self.say(f"back {await self.terminal.away(work)}")
+            self.say(f"back {await self.terminal.run_in_terminal(work)}")
         except RuntimeError as error:
             self.say(f"raised {error}")
 

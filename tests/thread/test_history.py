@@ -6,7 +6,7 @@ import pytest
 
 from core.samples import CONFIG, answer, broken, call, ended, said
 from thread.journals import HEADER, at, branch_record
-from treadle.app.threads.side_events import asides
+from treadle.app.threads.side_events import list_side_events
 from treadle.core.conversation import View
 from treadle.core.events import CancelRequested, Rewound, ToolStarted
 from treadle.core.llm import LlmErrorKind
@@ -102,7 +102,8 @@ def test_what_happened_between_messages_is_told_before_the_message_that_follows(
         Rewound(2, View(0)),
     )
     told = [
-        (one.index, one.version, one.text) for one in asides(ThreadFold(HEADER), numbered(*story))
+        (one.index, one.version, one.text)
+        for one in list_side_events(ThreadFold(HEADER), numbered(*story))
     ]
     assert [(index, version) for index, version, _ in told] == [
         (1, 4),
@@ -129,7 +130,7 @@ def test_of_a_command_that_began_its_end_is_told_or_that_it_is_not_known() -> No
         CommandShown("make a", "built", 2, "a"),
         Merged(2, "0" * 32, ended_there, host="desktop"),
     )
-    begun, ended, merged = (one.text for one in asides(ThreadFold(HEADER), story))
+    begun, ended, merged = (one.text for one in list_side_events(ThreadFold(HEADER), story))
     assert begun == (
         "a person began $ make c in /w: its end is not recorded here, and it is not run again"
     )
@@ -143,7 +144,7 @@ def test_a_merge_is_told_where_its_messages_join(*, is_open: bool) -> None:
     merged = Merged(3, "0" * 32, (), theirs, host="desktop")
     rest: tuple[Entry, ...] = (merged, answer("done")) if is_open else (answer("done"), merged)
     story = numbered(HEADER, Configured(CONFIG), said("one"), *rest, said("two"))
-    [told] = asides(ThreadFold(HEADER), story)
+    [told] = list_side_events(ThreadFold(HEADER), story)
     assert told.text.startswith("conflict, merged: what was done on desktop")
     assert told.index == 2, "behind the prompt and its answer, before what joins"
     assert list(joins(ThreadFold(HEADER), story)) == [(2, "desktop")]

@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from treadle.app.sessions.modes import approval_of
+from treadle.app.sessions.approval_modes import make_approval
 from treadle.core.approval import Scope
 from treadle.core.config import AgentConfig
 from treadle.core.messages import ToolCall
@@ -151,7 +151,7 @@ def test_what_git_would_read_is_asked_about_in_every_mode(
         *("conf/x", "sub/system", "dev.py", "sub/one", "config", "hooks.py"),
     ]
     registry, wrong = Registry(builtin_tools(), workspace=ws), []
-    config = AgentConfig(tools=registry.definitions(), approval=approval_of("auto").policy)
+    config = AgentConfig(tools=registry.definitions(), approval=make_approval("auto").policy)
 
     def is_asked(path: str) -> bool:
         call = asked(path)
@@ -214,7 +214,7 @@ def test_each_file_of_the_table_is_asked_about_or_not_as_it_says_and_the_page_li
 ) -> None:
     registry, wrong = Registry(builtin_tools(), workspace=folder), []
     page = (Path(__file__).parents[2] / "docs" / "approvals.md").read_text(encoding="utf-8")
-    auto_edit = approval_of("auto-edit").policy
+    auto_edit = make_approval("auto-edit").policy
     for row, is_asked in [*((r, True) for r in BY_THEMSELVES), *((r, False) for r in ON_COMMAND)]:
         for name in row.names:
             made = name.replace("*", "some") + "x" * name.endswith("/")

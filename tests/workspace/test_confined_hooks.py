@@ -10,7 +10,7 @@ import pytest
 
 from runtime.clock import use_up
 from runtime.fifo import read_fifo
-from treadle.app.sessions.confined_hooks import confined_by
+from treadle.app.sessions.confined_hooks import make_hook_runner
 from treadle.tools.sandbox.box import Sandbox
 from treadle.tools.sandbox.detect import BACKENDS, find_backend
 from treadle.tools.sandbox.policy import Network, Policy
@@ -30,7 +30,7 @@ def agent_of(repo: Repo, backend: str, folder: str = ".", **policy: object) -> A
     where = repo.path / folder
     backends = (backend,) if backend else ()
     box = Sandbox(Policy(**options), where, backends=backends)  # type: ignore[arg-type]
-    return Agent(where, confined=confined_by(box), hook_timeout_s=HOOK_S)
+    return Agent(where, confined=make_hook_runner(box), hook_timeout_s=HOOK_S)
 
 
 async def test_what_a_hook_calls_reaches_no_further_than_a_command(

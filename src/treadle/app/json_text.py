@@ -17,10 +17,10 @@ _OTHER: Final = re.compile("[^\n\x20-\x7e]")
 
 def escape_json(text: str) -> str:
     """JSON that reads the same, without characters that steer a terminal or are not seen."""
-    return text if text.isascii() and "\x7f" not in text else _OTHER.sub(_escaped, text)
+    return text if text.isascii() and "\x7f" not in text else _OTHER.sub(_escape_match, text)
 
 
-def _escaped(found: re.Match[str]) -> str:
+def _escape_match(found: re.Match[str]) -> str:
     return _escape(found[0])
 
 

@@ -9,5 +9,5 @@ Notify: TypeAlias = Callable[[str], None]
 """Takes a line for a person; it may hold anything that a record holds."""
 
 
-def ignore(line: str) -> None:
+def ignore_notice(line: str) -> None:
     """For a program that shows no notices."""

@@ -128,9 +128,9 @@ def _answer(thread: str, call: str | None, **given: Any) -> int:
         check_mode,
         decide_calls,
     )
-    from treadle.app.sessions.opened_threads import open_recorded
+    from treadle.app.sessions.open_threads import reopen_thread
     from treadle.app.sessions.setup import RunChoice
-    from treadle.app.sessions.thread_setup import Target, make_setup
+    from treadle.app.sessions.thread_setup import ThreadTarget, make_setup
     from treadle.cli.busy_threads import or_watch
     from treadle.cli.host import command_host
     from treadle.cli.render import make_renderer
@@ -144,12 +144,12 @@ def _answer(thread: str, call: str | None, **given: Any) -> int:
             sandbox=given["sandbox"],
             network=given["network"],
         ),
-        Target(given["cwd"], thread),
+        ThreadTarget(given["cwd"], thread),
         command_host(),
         no_commit=given["no_commit"],
         before_owning=None if given["reason"] is not None else check_mode,
     )
-    budget = options.budget_of(given["max_tokens"], given["max_cost"], given["time_limit"])
+    budget = options.make_budget(given["max_tokens"], given["max_cost"], given["time_limit"])
     if setup.is_task and budget is not None:
         raise click.UsageError("the limits of a task are those it was begun with")
     answer = ApprovalAnswer(given["reason"], given["arguments"], given["always"])
@@ -160,7 +160,7 @@ def _answer(thread: str, call: str | None, **given: Any) -> int:
         lambda: drive(
             setup,
             renderer,
-            lambda: open_recorded(setup, renderer.show, budget=budget),
+            lambda: reopen_thread(setup, renderer.show, budget=budget),
             lambda opened: answer_calls(opened, calls),
         ),
     )

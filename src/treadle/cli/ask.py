@@ -18,10 +18,10 @@ from treadle.answers import Answer, Resolution, Verdict
 from treadle.app.threads.call_text import describe_call
 from treadle.app.threads.question_text import (
     SHOWN_LENGTH_MAX,
-    cut_words,
-    in_general,
+    describe_cut,
+    describe_possible_grant,
+    mark_unseen,
     read_object,
-    visible,
 )
 from treadle.cli.questions import say_behind_bar, show_circumstances, show_question
 from treadle.core.approval import Approved, Modified, Question, Rejected
@@ -51,7 +51,7 @@ async def ask(question: Question) -> Answer:
     click.echo(
         "The process died while this was running. It may or may not have happened:", err=True
     )
-    click.secho(f"  {visible(describe_call(question.call))}", fg="cyan", err=True)
+    click.secho(f"  {mark_unseen(describe_call(question.call))}", fg="cyan", err=True)
     risk = question.risk.name.lower()
     click.secho(f"  to run it again has a risk that is {risk}", dim=True, err=True)
     show_circumstances(question)
@@ -72,8 +72,8 @@ async def decide(question: Question) -> Verdict:
     Raises:
         click.Abort: the input has ended; nobody answers.
     """
-    call, general = question.call, in_general(question)
-    is_cut = bool(cut_words(call.arguments_json))
+    call, general = question.call, describe_possible_grant(question)
+    is_cut = bool(describe_cut(call.arguments_json))
     _show_anew(question)
     always = f", always {general} in this thread (a)" if general else ""
     choices = f"yes (y){always}, edit its arguments (e), {'see all of it (v), ' * is_cut}no (n)"

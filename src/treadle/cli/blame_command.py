@@ -46,7 +46,7 @@ def command(what: str, as_json: bool, cwd: str | None) -> None:
     file, first, last = _parse(Path(cwd or "."), what)
     found = asyncio.run(find_line_origins(open_store(), file, first, last))
     if as_json:
-        print_json(found.plain())
+        print_json(found.to_dict())
         return
     if found.notice:
         print_notice(found.notice)
@@ -79,7 +79,7 @@ def _show_line(found: FileOrigin) -> None:
     for one in origin.threads:
         at = "" if one.version is None else f" at version {one.version}"
         facts.append(("thread", one.thread + at))
-        facts.append(("", one.words))
+        facts.append(("", one.summary))
         facts.append(("look", one.command))
     if not origin.threads:
         facts.append(("thread", "(no thread)"))
@@ -109,7 +109,12 @@ def _row(origin: RunOrigin, uncommitted: str) -> tuple[str, str, str, str]:
     when = (commit and f"{commit.hash[:_HASH_LENGTH]} {commit.at[:_DATE_LENGTH]}") or uncommitted
     if behind:
         more = f" (and {len(behind) - 1} more)" if len(behind) > 1 else ""
-        return lines, when, behind[-1].thread[:_ID_LENGTH], behind[-1].words + more + _older(origin)
+        return (
+            lines,
+            when,
+            behind[-1].thread[:_ID_LENGTH],
+            behind[-1].summary + more + _older(origin),
+        )
     if commit is None:
         return lines, when, "", ""
     return lines, when, commit.author, commit.subject + _older(origin)

@@ -30,15 +30,15 @@ def command(ctx: click.Context, /, thread: str, **given: Any) -> None:
 
 def _compact(thread: str, *, focus: str, model: str | None) -> int:
     from treadle.app.sessions.compaction import check_compaction, compact
-    from treadle.app.sessions.opened_threads import open_conversation
+    from treadle.app.sessions.open_threads import open_conversation
     from treadle.app.sessions.setup import RunChoice
-    from treadle.app.sessions.thread_setup import Target, make_setup
+    from treadle.app.sessions.thread_setup import ThreadTarget, make_setup
     from treadle.cli.busy_threads import or_watch
     from treadle.cli.host import command_host
     from treadle.cli.render import TextRenderer
     from treadle.cli.work_loop import drive
 
-    setup = make_setup(RunChoice(model), Target(thread=thread), command_host())
+    setup = make_setup(RunChoice(model), ThreadTarget(thread=thread), command_host())
     check_compaction(setup)
     renderer = TextRenderer()
     return or_watch(

@@ -88,11 +88,11 @@ async def _show(found: FileDiff, *, wants_stat: bool, color: bool | None) -> Non
         is_colored = is_seen and click.get_current_context().color is not False
     shown = _fit_for_terminal(out, is_colored=is_colored) if is_seen or is_colored else out
     click.echo(shown, nl=False, color=True)
-    if found.shared:
-        names = list_names(found.shared)
+    if found.shared_names:
+        names = list_names(found.shared_names)
         print_notice(f"others changed these between the agent's changes, or later: {names}")
-    if found.unkept:
-        print_notice(f"not shown, their contents were not saved: {list_names(found.unkept)}")
+    if found.unsaved_names:
+        print_notice(f"not shown, their contents were not saved: {list_names(found.unsaved_names)}")
 
 
 def _fit_for_terminal(out: bytes, *, is_colored: bool) -> str:

@@ -25,18 +25,18 @@ def command(ctx: click.Context, /, as_json: bool) -> None:
     reads them all. Exit code 1 if something has failed.
     """  # noqa: D301  click reads the backspace
     from treadle.app.stores import open_store
-    from treadle.app.upkeep.checks import worst
-    from treadle.app.upkeep.examination import examine
+    from treadle.app.upkeep.checks import worst_status
+    from treadle.app.upkeep.doctor import run_checks
     from treadle.cli.json_output import print_json
 
     findings: list[Finding] = []
-    for finding in examine(open_store()):
+    for finding in run_checks(open_store()):
         findings.append(finding)
         if not as_json:
             _show(finding)
     if as_json:
         print_json(findings)
-    ctx.exit(1 if worst(findings) == "failure" else 0)
+    ctx.exit(1 if worst_status(findings) == "failure" else 0)
 
 
 def _show(finding: Finding) -> None:

@@ -8,7 +8,7 @@ import click
 
 if TYPE_CHECKING:
     from treadle.app.upkeep.disk_usage import StoreUsage, ThreadUsage
-    from treadle.app.upkeep.state_disk_usage import StateRoom
+    from treadle.app.upkeep.state_disk_usage import FileStateUsage
 
 
 @click.command("du")
@@ -85,7 +85,7 @@ def _show_line(name: str, size: int, count: int | None = None) -> None:
     click.echo(f"{name:<16}  {'' if count is None else count:>6}  {human_size(size):>9}")
 
 
-def _show_states(states: StateRoom | None) -> None:
+def _show_states(states: FileStateUsage | None) -> None:
     from treadle.app.sizes import human_size
 
     if states is not None:

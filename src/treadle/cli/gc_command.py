@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from treadle.app.upkeep.garbage_removal import Removal
+    from treadle.app.upkeep.garbage_removal import GarbageRemoval
 
 
 @click.command("gc")
@@ -75,7 +75,7 @@ def command(
     _show(remove_garbage(store, plan), "removed", as_json=as_json)
 
 
-def _show(found: Removal, what: str, *, as_json: bool) -> None:
+def _show(found: GarbageRemoval, what: str, *, as_json: bool) -> None:
     if not as_json:
         _print(found, what, err=False)
         return
@@ -91,7 +91,7 @@ def _show(found: Removal, what: str, *, as_json: bool) -> None:
     print_json(fields)
 
 
-def _print(found: Removal, what: str, *, err: bool) -> None:
+def _print(found: GarbageRemoval, what: str, *, err: bool) -> None:
     from treadle.app.sizes import human_size
     from treadle.app.upkeep.trash import describe_trashed_thread
     from treadle.cli.render import printable

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import click
 
-from treadle.app.sessions.host import Host, People
+from treadle.app.sessions.host import Host, PersonCallbacks
 from treadle.cli.ask import ask, decide, is_somebody_there
 from treadle.thread.safe_text import legible
 
 
 def command_host() -> Host:
     """The host of the command that runs; somebody can be asked if both ends are a terminal."""
-    people = People(ask, decide) if is_somebody_there() else None
+    people = PersonCallbacks(ask, decide) if is_somebody_there() else None
     return Host(program_name(), people, notify)
 
 

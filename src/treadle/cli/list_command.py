@@ -86,11 +86,11 @@ def _show_rows(threads: Sequence[ThreadSummary], owners: Sequence[str] | None = 
 
 
 def _list_team(chosen: dict[str, Any], most: int | None, *, as_json: bool) -> None:
-    from treadle.app.sync.team_threads import list_team
+    from treadle.app.sync.team_threads import list_team_threads
 
-    lines, count = list_team(chosen, most)
+    lines, count = list_team_threads(chosen, most)
     if as_json:
-        print_json([line.plain() for line in lines])
+        print_json([line.to_dict() for line in lines])
         return
     _show_rows([line.thread for line in lines], [line.owner for line in lines])
     if not lines:

@@ -52,7 +52,7 @@ def command(span: str | None, limit: int | None, as_json: bool, cwd: str | None)
     count_max = limit or (COUNT if span is None else COUNT_MAX)
     commits, has_more = asyncio.run(list_commit_origins(open_store(), cwd or ".", span, count_max))
     if as_json:
-        print_json([one.plain() for one in commits])
+        print_json([one.to_dict() for one in commits])
     else:
         _show(commits)
     if not commits:
@@ -68,7 +68,7 @@ def _show(listed: Sequence[CommitOrigin]) -> None:
         when = f"{commit.hash[:_HASH_LENGTH]} {commit.at[:_DATE_LENGTH]}"
         click.echo(legible(f"{when}  {commit.subject}{merge}"))
         for behind in one.threads:
-            click.echo(legible(f"    {behind.thread}  {behind.words}"))
+            click.echo(legible(f"    {behind.thread}  {behind.summary}"))
         if not one.threads:
             click.echo("    (no trailer)")
     if listed:

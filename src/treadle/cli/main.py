@@ -250,8 +250,8 @@ def _is_told_something() -> bool:
 
 
 def _chat(given: dict[str, Any]) -> int:
-    from treadle.terminal.sessions import ChatOptions
-    from treadle.terminal.start import run_chat
+    from treadle.terminal.chat_session import ChatOptions
+    from treadle.terminal.chat_startup import run_chat
 
     for name in ("output_format", "record"):
         if given.pop(name) not in (None, "text"):

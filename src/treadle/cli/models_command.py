@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from treadle.app.sessions.provider_reachability import Reached
+    from treadle.app.sessions.provider_reachability import ProviderReachability
     from treadle.config.load import Loaded
 
 
@@ -29,7 +29,7 @@ def command(ctx: click.Context, /, provider: str | None, as_json: bool) -> None:
     import asyncio
     import os
 
-    from treadle.app.sessions.provider_reachability import reach
+    from treadle.app.sessions.provider_reachability import check_providers
     from treadle.config.load import load_settings
     from treadle.errors import UsageError
 
@@ -37,9 +37,9 @@ def command(ctx: click.Context, /, provider: str | None, as_json: bool) -> None:
     known = list(loaded.catalog.providers)
     if provider is not None and provider not in known:
         raise UsageError(f"there is no provider {provider!r}", hint=f"known: {', '.join(known)}")
-    found = asyncio.run(reach(loaded, known if provider is None else [provider]))
+    found = asyncio.run(check_providers(loaded, known if provider is None else [provider]))
     if as_json:
-        rows = [one.told() for one in found]
+        rows = [one.to_dict() for one in found]
         from treadle.cli.json_output import print_json
 
         print_json(rows)
@@ -51,7 +51,7 @@ def command(ctx: click.Context, /, provider: str | None, as_json: bool) -> None:
         ctx.exit(_code_of(found[0]))
 
 
-def _show_one(one: Reached) -> None:
+def _show_one(one: ProviderReachability) -> None:
     from treadle.cli.render import printable
 
     for model in one.models or ():
@@ -65,7 +65,7 @@ def _show_one(one: Reached) -> None:
             click.echo(f"         {printable(advice)}", err=True)
 
 
-def _code_of(one: Reached) -> int:
+def _code_of(one: ProviderReachability) -> int:
     from treadle import exit_codes
     from treadle.errors import TreadleError
 
@@ -76,7 +76,7 @@ def _code_of(one: Reached) -> int:
     return exit_codes.code_of_kind(one.error.kind)
 
 
-def _show_all(loaded: Loaded, found: list[Reached]) -> None:
+def _show_all(loaded: Loaded, found: list[ProviderReachability]) -> None:
     from treadle.app.sessions.providers import Models
     from treadle.cli.render import printable
     from treadle.errors import TreadleError
@@ -91,6 +91,6 @@ def _show_all(loaded: Loaded, found: list[Reached]) -> None:
         click.echo(f"{mark} {printable(text)}")
     click.echo(f"\naliases: {', '.join(loaded.catalog.aliases)}")
     try:
-        click.echo(f"new threads use {Models(loaded).name(None)}")
+        click.echo(f"new threads use {Models(loaded).resolve_name(None)}")
     except TreadleError as error:
         click.echo(printable(error.message))

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from treadle.app.sessions.limits import MODES
-from treadle.app.sessions.limits import budget_of as budget_of
+from treadle.app.sessions.limits import make_budget as make_budget
 
 LEVELS: Final = ("read-only", "workspace-write", "off")
 NETWORK: Final = ("off", "ask", "on")

@@ -11,7 +11,7 @@ from treadle.thread.safe_text import legible
 
 if TYPE_CHECKING:
     from treadle.app.sync.privacy import PrivateThread, ReleasePlan
-    from treadle.app.sync.server_copies import Removal, ServerCopies
+    from treadle.app.sync.server_copies import CopyRemoval, ServerCopies
     from treadle.thread.facts import Visibility
 
 _COULD_SEE: Final = {
@@ -51,7 +51,7 @@ def print_copies(copies: ServerCopies, visibility: Visibility) -> int:
     return exit_codes.FAILED if copies.elsewhere else exit_codes.DONE
 
 
-def print_removal(removal: Removal) -> int:
+def print_removal(removal: CopyRemoval) -> int:
     """Say what was removed from the server, and what waits; the exit code."""
     if count := removal.done_count:
         click.echo(f"removed from the server: {count} thread{'' if count == 1 else 's'}", err=True)

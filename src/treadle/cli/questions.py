@@ -14,12 +14,12 @@ import click
 
 from treadle.app.threads.question_text import (
     SHOWN_LENGTH_MAX,
-    argument_texts,
-    cut_words,
-    in_line,
-    unseen_words,
-    visible,
-    without_gaps,
+    collapse_gaps,
+    describe_cut,
+    describe_unseen,
+    escape_name,
+    list_argument_texts,
+    mark_unseen,
 )
 from treadle.core.approval import Question
 
@@ -34,29 +34,29 @@ def show_question(question: Question, *, err: bool = True, is_whole: bool = Fals
         err: whether it goes to stderr.
         is_whole: whether all of the call is shown, however long it is.
     """
-    name = in_line(question.call.tool_name)
+    name = escape_name(question.call.tool_name)
     risk = question.risk.name.lower()
     click.secho(f"{name} needs your approval; its risk is {risk}:", fg="yellow", err=err)
     show_circumstances(question, question.reason, err=err)
-    told = [without_gaps(text) for text in argument_texts(question.call.arguments_json)]
+    told = [collapse_gaps(text) for text in list_argument_texts(question.call.arguments_json)]
     for text in told:
         shown = text if is_whole else text[:SHOWN_LENGTH_MAX]
-        say_behind_bar(visible(shown), err=err)
+        say_behind_bar(mark_unseen(shown), err=err)
         if more := len(text) - len(shown):
             click.secho(f"  ... {more} more characters", fg="yellow", err=err)
-    cut = "" if is_whole else cut_words(question.call.arguments_json)
-    for words in filter(None, [cut, unseen_words(told)]):
+    cut = "" if is_whole else describe_cut(question.call.arguments_json)
+    for words in filter(None, [cut, describe_unseen(told)]):
         click.secho(f"  careful: {words}", fg="red", err=err)
 
 
 def show_circumstances(question: Question, reason: str = "", *, err: bool = True) -> None:
     """What is dangerous about a call, a reason to ask, and what would hold it."""
     for why in question.scope.reasons:
-        click.secho(f"  careful: {visible(why)}", fg="red", err=err)
+        click.secho(f"  careful: {mark_unseen(why)}", fg="red", err=err)
     if reason:
-        click.secho(f"  {visible(reason)}", dim=True, err=err)
+        click.secho(f"  {mark_unseen(reason)}", dim=True, err=err)
     if question.scope.confined:
-        words = f"it would run confined: {visible(question.scope.confined)}"
+        words = f"it would run confined: {mark_unseen(question.scope.confined)}"
         click.secho(f"  {words}", dim=True, err=err)
 
 
@@ -70,9 +70,9 @@ def show_waiting(thread: str, questions: Sequence[Question], *, err: bool = True
     """What a thread waits for, and the commands that answer."""
     for question in questions:
         show_question(question, err=err)
-        click.secho(f"  call {in_line(question.call.id)}", dim=True, err=err)
+        click.secho(f"  call {escape_name(question.call.id)}", dim=True, err=err)
     is_one = len(questions) == 1
-    if any(cut_words(one.call.arguments_json) for one in questions):
+    if any(describe_cut(one.call.arguments_json) for one in questions):
         click.echo(f"all of what is asked about:\n  treadle approve {thread} --json", err=err)
     what = "it" if is_one else "all of them (or one, by its CALL behind the thread)"
     click.echo(f"to answer {what}:", err=err)

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
 
-from treadle.app.threads.call_text import describe_call, head
+from treadle.app.threads.call_text import describe_call, first_lines
 from treadle.core.events import Compacted, LlmEvent, Steered, ToolCompleted, UserInput
 from treadle.core.messages import ToolCall
 from treadle.core.task.events import TaskGiven
@@ -98,13 +98,15 @@ def _result(calls: Calls, entry: ToolCompleted) -> Iterator[Line]:
         if isinstance(outcome, ToolExecutionOutcome.Success)
         else f"ERROR: {outcome.error.text}"
     )
-    shown = head(text, is_whole=outcome.blob is None) or "(no output)"
+    shown = first_lines(text, is_whole=outcome.blob is None) or "(no output)"
     yield Line("result" if is_good else "failure", shown)
 
 
 def _command(_: Calls, entry: CommandShown) -> Iterator[Line]:
     yield Line("aside", words.text if (words := words_of(entry)) is not None else "")
-    yield Line("failure" if entry.exit_code else "result", head(entry.output) or "(no output)")
+    yield Line(
+        "failure" if entry.exit_code else "result", first_lines(entry.output) or "(no output)"
+    )
 
 
 def _name(calls: Calls, call_id: str) -> str:

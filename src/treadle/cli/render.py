@@ -14,7 +14,7 @@ import msgspec
 
 from treadle import outputs
 from treadle.app.json_text import escape_json
-from treadle.app.threads.call_text import describe_call, head
+from treadle.app.threads.call_text import describe_call, first_lines
 from treadle.cli.questions import show_waiting
 from treadle.core.approval import Question
 from treadle.core.messages import ToolCall
@@ -230,5 +230,5 @@ def _say_result(output: outputs.ToolFinished) -> None:
         if isinstance(outcome, ToolExecutionOutcome.Success)
         else f"ERROR: {outcome.error.text}"
     )
-    for line in head(text, is_whole=outcome.blob is None).splitlines() or ["(no output)"]:
+    for line in first_lines(text, is_whole=outcome.blob is None).splitlines() or ["(no output)"]:
         _say(f"  {line}", fg=None if is_good else "red", dim=is_good)

@@ -63,10 +63,10 @@ def _run(text: str, **given: Any) -> int:
     import asyncio
 
     from treadle.app.sessions.answer_schema import read_answer_schema
-    from treadle.app.sessions.opened_threads import Opened, Task, begin_task
+    from treadle.app.sessions.open_threads import OpenThread, TaskRequest, begin_task
     from treadle.app.sessions.setup import RunChoice
-    from treadle.app.sessions.thread_setup import Target, make_setup
-    from treadle.app.sessions.work import finish_task
+    from treadle.app.sessions.thread_setup import ThreadTarget, make_setup
+    from treadle.app.sessions.thread_work import finish_task
     from treadle.cli.host import command_host
     from treadle.cli.prompt import read_prompt
     from treadle.cli.render import make_renderer
@@ -85,20 +85,20 @@ def _run(text: str, **given: Any) -> int:
             sandbox=given["sandbox"],
             network=given["network"],
         ),
-        Target(given["cwd"]),
+        ThreadTarget(given["cwd"]),
         command_host(),
         no_commit=given["no_commit"],
     )
-    task = Task(
+    task = TaskRequest(
         text,
         given["max_steps"] or setup.loaded.settings.max_steps or options.STEPS_MAX,
-        options.budget_of(given["max_tokens"], given["max_cost"], given["time_limit"]),
+        options.make_budget(given["max_tokens"], given["max_cost"], given["time_limit"]),
         schema,
     )
     renderer = make_renderer(given["output_format"])
 
-    def begin() -> Opened:
+    def begin() -> OpenThread:
         return begin_task(setup, task, renderer.show, is_private=given["private"])
 
-    asyncio.run(setup.hooks.heard(text))
+    asyncio.run(setup.hooks.check_prompt(text))
     return drive(setup, renderer, begin, finish_task, wants_trace=given["wants_trace"])

@@ -52,8 +52,8 @@ def command(
     treadle scrub --all-threads - --kind deploy_key --yes < secret.txt
     """  # noqa: D301  click reads the backspace
     from treadle.app.stores import open_store
-    from treadle.app.threads.thread_lookup import every_thread, resolve_anywhere
-    from treadle.app.upkeep.thread_scrub import Scrub, make_redaction
+    from treadle.app.threads.thread_lookup import list_all_ids, resolve_anywhere
+    from treadle.app.upkeep.thread_scrub import ScrubJob, make_redaction
     from treadle.cli.ask import is_somebody_there
     from treadle.cli.scrub_report import carry_out, show_plan
     from treadle.cli.server_replacement import fetch_first, replace_on_server
@@ -73,9 +73,9 @@ def command(
             "nobody can be asked whether this is meant", hint="add --yes, or --dry-run to look"
         )
     store = open_store("treadle scrub")
-    ids = every_thread(store) if all_threads else [resolve_anywhere(store, thread or "")]
+    ids = list_all_ids(store) if all_threads else [resolve_anywhere(store, thread or "")]
     redact, sign = make_redaction(None if found else _read(text), kind)
-    job = Scrub(
+    job = ScrubJob(
         store=store,
         threads=ids,
         redact=redact,

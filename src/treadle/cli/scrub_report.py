@@ -7,7 +7,7 @@ from typing import Final
 import click
 
 from treadle.app.upkeep.thread_scrub import (
-    Scrub,
+    ScrubJob,
     ScrubReport,
     has_states,
     plan_scrub,
@@ -26,7 +26,7 @@ has not overwritten. Change the secret."""
 NOWHERE: Final = "the text was found nowhere"
 
 
-def show_plan(job: Scrub) -> int:
+def show_plan(job: ScrubJob) -> int:
     """Say what would be done; the exit code."""
     plan = plan_scrub(job)
     _print(plan, is_done=False)
@@ -34,7 +34,7 @@ def show_plan(job: Scrub) -> int:
     return FAILED if not plan.was_found else USAGE if plan.outcome.refused else DONE
 
 
-def carry_out(job: Scrub, *, is_agreed: bool) -> int:
+def carry_out(job: ScrubJob, *, is_agreed: bool) -> int:
     """Do it, if somebody agrees or has, and say what was done; the exit code.
 
     Raises:

@@ -95,10 +95,10 @@ def _search(
     from treadle.app.threads.thread_lists import ThreadHit, UnknownStateError, search_threads
 
     if wants_team:
-        from treadle.app.sync.team_threads import search_team
+        from treadle.app.sync.team_threads import search_team_threads
 
-        found = search_team(query, chosen, most)
-        return [ThreadHit(one.hit, one.line.owner, one.plain()) for one in found], []
+        found = search_team_threads(query, chosen, most)
+        return [ThreadHit(one.hit, one.line.owner, one.to_dict()) for one in found], []
     with bad_parameters(UnknownStateError):
         return search_threads(open_store(), query, chosen, most, partial(click.echo, err=True))
 

@@ -58,17 +58,17 @@ def command(
     """  # noqa: D301  click reads the backspace
     from treadle.app.stores import open_store
     from treadle.app.sync.first_sync import NothingSent
-    from treadle.app.sync.sync_runs import SyncWish, keep_synchronized, synchronize
-    from treadle.app.sync.sync_status import find_status
+    from treadle.app.sync.sync_runs import SyncRunRequest, keep_synchronized, synchronize
+    from treadle.app.sync.sync_status import read_sync_status
     from treadle.cli import sync_report as report
 
     if wants_status and (wants_watch or threads):
         raise click.UsageError("--status tells of all threads, and does nothing")
     store = open_store("treadle sync")
     if wants_status:
-        ctx.exit(report.print_status(find_status(store), as_json=as_json))
+        ctx.exit(report.print_status(read_sync_status(store), as_json=as_json))
     ids = tuple(store.resolve(thread) for thread in threads)
-    wish = SyncWish(ids, on_conflict, partial(_ask, is_sure=yes))
+    wish = SyncRunRequest(ids, on_conflict, partial(_ask, is_sure=yes))
     if wants_watch:
         on_outcome = report.news_printer(as_json=as_json)
         ended = keep_synchronized(

@@ -99,9 +99,9 @@ def title_of(line: ThreadSummary, length_max: int = 50) -> str:
 
 def tell_unreadable(threads: Sequence[ThreadSummary]) -> int:
     """Say which threads the disk refused to read, and why; the exit code."""
-    from treadle.app.threads.thread_lists import unread_threads
+    from treadle.app.threads.thread_lists import list_unreadable
 
-    refused = unread_threads(threads)
+    refused = list_unreadable(threads)
     for line in refused:
         click.echo(f"thread {line.id} may be intact: {legible(line.problem)}", err=True)
     return exit_codes.TRY_LATER if refused else exit_codes.DONE

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from treadle.app.threads.streaming_output import Growing
+from treadle.app.threads.streaming_output import StreamingAnswer
 from treadle.app.threads.thread_watch import (
     IdleNotice,
     WatchedRecord,
@@ -55,7 +55,7 @@ class _Screen:
 
     def __init__(self, *, as_json: bool) -> None:
         who = Line("who", "assistant:")
-        self._growing = Growing(lambda: self._show_lines([who]), _write)
+        self._growing = StreamingAnswer(lambda: self._show_lines([who]), _write)
         self._narrator = Narrator()
         self._as_json = as_json
 
@@ -71,7 +71,7 @@ class _Screen:
                 self._growing.interrupt()
             _say(event.text)
         else:
-            self._growing.grow(event)
+            self._growing.update(event)
 
     def _show_record(self, watched: WatchedRecord) -> None:
         record = watched.record

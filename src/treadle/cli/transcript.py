@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import click
 
-from treadle.app.threads.call_text import describe_call, head
-from treadle.app.threads.thread_commits import made_commits
-from treadle.app.threads.thread_view import ThreadPast, ThreadView
+from treadle.app.threads.call_text import describe_call, first_lines
+from treadle.app.threads.thread_commits import list_thread_commits
+from treadle.app.threads.thread_view import ThreadView, ThreadViewHistory
 from treadle.app.threads.times import local_time
 from treadle.cli.questions import show_question, show_waiting
 from treadle.core.budget import TokenBudget
@@ -77,7 +77,7 @@ def _facts(
         ("remote", document.git_remote_url),
         ("branch", document.git_branch),
         ("seen", " ".join(sha[:10] for sha in document.git_commits)),
-        *(("commit", _commit(*made)) for made in made_commits(entries)),
+        *(("commit", _commit(*made)) for made in list_thread_commits(entries)),
         ("model", document.model),
         ("used", describe_usage(document.usage)),
         ("private", "yes: never leaves this machine" if document.is_private else None),
@@ -131,7 +131,7 @@ def _limits(budget: TokenBudget | None) -> str | None:
     return ", ".join(words.format(limit) for limit, words in named if limit is not None)
 
 
-def _show_messages(fold: ThreadFold, past: ThreadPast) -> None:
+def _show_messages(fold: ThreadFold, past: ThreadViewHistory) -> None:
     """All of them, what happened between them, and which of them a model is not shown any more."""
     hidden, turns = dict(fold.conversation.hidden), by_turn(past.spent)
     machine = fold.machine
@@ -202,7 +202,9 @@ def show_message(message: Message, who: str, kept: Mapping[str, str]) -> None:
     """
     if message.role == "tool":
         asked = message.tool_call_id or ""
-        lines = head(message.content, is_whole=asked not in kept).splitlines() or ["(no output)"]
+        lines = first_lines(message.content, is_whole=asked not in kept).splitlines() or [
+            "(no output)"
+        ]
         if asked in kept:
             lines.append(f"(whole output: treadle show {kept[asked]} --output {asked})")
         for line in lines:

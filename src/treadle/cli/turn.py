@@ -10,12 +10,12 @@ from msgspec.structs import replace
 
 from treadle import exit_codes
 from treadle.app.sessions.setup import RunChoice, Setup
-from treadle.app.sessions.thread_setup import Target, make_setup
+from treadle.app.sessions.thread_setup import ThreadTarget, make_setup
 from treadle.app.sessions.turns import TurnRequest, check_turn, finish_turn, open_turn
-from treadle.app.threads.unfinished_threads import pending_notice
+from treadle.app.threads.unfinished_threads import make_pending_notice
 from treadle.cli.busy_threads import fork_and_tell, go_elsewhere
 from treadle.cli.host import command_host, notify
-from treadle.cli.options import budget_of
+from treadle.cli.options import make_budget
 from treadle.cli.prompt import read_prompt
 from treadle.cli.render import make_renderer
 from treadle.cli.work_loop import drive
@@ -55,7 +55,7 @@ def run_turn(options: TurnOptions) -> int:
     prompt = None if options.prompt is None else read_prompt(options.prompt)
     request = TurnRequest(
         prompt,
-        budget_of(options.max_tokens, options.max_cost, options.time_limit),
+        make_budget(options.max_tokens, options.max_cost, options.time_limit),
         options.max_steps,
         options.private,
     )
@@ -94,7 +94,7 @@ def _make_setup(options: TurnOptions) -> Setup:
             sandbox=options.sandbox,
             network=options.network,
         ),
-        Target(options.cwd, options.thread, options.latest, options.fork),
+        ThreadTarget(options.cwd, options.thread, options.latest, options.fork),
         command_host(),
         no_commit=options.no_commit,
     )
@@ -102,11 +102,11 @@ def _make_setup(options: TurnOptions) -> Setup:
 
 def _run(setup: Setup, options: TurnOptions, request: TurnRequest) -> int:
     check_turn(setup, request)
-    if setup.thread is None and (text := pending_notice(setup.store, setup.folder, notify)):
+    if setup.thread is None and (text := make_pending_notice(setup.store, setup.folder, notify)):
         setup.notices.append(text)
     renderer = make_renderer(options.output_format)
     if setup.thread is None and request.prompt is not None:
-        request = replace(request, prompt=asyncio.run(setup.hooks.heard(request.prompt)))
+        request = replace(request, prompt=asyncio.run(setup.hooks.check_prompt(request.prompt)))
     return drive(
         setup,
         renderer,

@@ -10,9 +10,9 @@ from typing import Final
 import click
 
 from treadle import exit_codes
-from treadle.app.sessions.opened_threads import Opened
+from treadle.app.sessions.open_threads import OpenThread
 from treadle.app.sessions.setup import Setup
-from treadle.app.sessions.work import Work, cancel_turn, work_on_thread
+from treadle.app.sessions.thread_work import ThreadWork, cancel_turn, work_on_thread
 from treadle.cli.render import Renderer, printable
 from treadle.outputs import Notice, TurnFinished, TurnOutcome
 
@@ -29,8 +29,8 @@ _CODE_OF_OUTCOME: Final = {
 def drive(
     setup: Setup,
     renderer: Renderer,
-    open_thread: Callable[[], Opened],
-    work: Work,
+    open_thread: Callable[[], OpenThread],
+    work: ThreadWork,
     *,
     wants_trace: bool = False,
 ) -> int:
@@ -45,12 +45,12 @@ def drive(
     """
     signalled: dict[str, int] = {}
 
-    def begin(opened: Opened) -> None:
+    def begin(opened: OpenThread) -> None:
         renderer.begin(opened.thread_id, opened.model_name, setup.notices)
         setup.hooks.tell = lambda text: renderer.show(Notice(text))
         _listen(opened, signalled)
 
-    async def watched(opened: Opened) -> TurnFinished:
+    async def watched(opened: OpenThread) -> TurnFinished:
         try:
             return await work(opened)
         except click.Abort:  # nobody answers any more; what was asked about waits on
@@ -70,7 +70,7 @@ def _code_of(finished: TurnFinished) -> int:
     return _CODE_OF_OUTCOME[finished.outcome]
 
 
-def _listen(opened: Opened, signalled: dict[str, int]) -> None:
+def _listen(opened: OpenThread, signalled: dict[str, int]) -> None:
     """Ctrl-C cancels a turn; being told to end settles the thread so that it can be resumed.
 
     A task that is stopped can always be resumed.

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from msgspec.structs import replace
 
-from treadle.app.threads.question_text import in_line, kinds_offered, read_object
+from treadle.app.threads.question_text import escape_name, list_offered_kinds, read_object
 from treadle.core.tools import RiskLevel
-from treadle.terminal.calls import title_of
-from treadle.terminal.ports import SEE, Choice, Terminal
+from treadle.terminal.call_text import title_of
+from treadle.terminal.ports import SHOW_ALL_KEY, DialogChoice, Terminal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,10 +29,10 @@ _COMMAND_TOOL: Final = "bash"
 """Of this tool a person edits the command alone, not the JSON around it."""
 
 
-class Blocks(Protocol):
+class QuestionBlocks(Protocol):
     """What a call that needs a yes looks like; the view knows it."""
 
-    def planned(self, question: Question) -> str | None:
+    def preview_diff(self, question: Question) -> str | None:
         """What the call would change now, as a diff; `None` if it changes no file."""
         ...
 
@@ -42,12 +42,14 @@ class Blocks(Protocol):
         """The question with that diff; `is_whole` if all of the call is to be seen."""
         ...
 
-    def unshown(self, question: Question, diff: str | None, *, is_whole: bool = False) -> str:
+    def describe_omission(
+        self, question: Question, diff: str | None, *, is_whole: bool = False
+    ) -> str:
         """What that block leaves out of the call, in words; empty if nothing."""
         ...
 
 
-class Approvals:
+class ApprovalDialogs:
     """Asks one thing at a time.
 
     Where a question does not show all of its call, a choice shows it: the question is asked again,
@@ -65,7 +67,7 @@ class Approvals:
     def __init__(
         self,
         terminal: Terminal,
-        blocks: Blocks,
+        blocks: QuestionBlocks,
         waiting: Callable[[], Sequence[Question]],
         leave_open: Callable[[], None],
         folder: Callable[[], str] = str,
@@ -90,42 +92,42 @@ class Approvals:
         """
         self.is_asking = True
         try:
-            return await self._verdict(question)
+            return await self._ask_for_verdict(question)
         finally:
             self.is_asking = False
 
-    async def _verdict(self, question: Question) -> Verdict:
+    async def _ask_for_verdict(self, question: Question) -> Verdict:
         from treadle.answers import Verdict
         from treadle.core.approval import Approved, Modified, Rejected
 
         asked, is_whole = question, False
         while True:
             key = await self._choose(asked, is_whole=is_whole)
-            is_whole = key == SEE
+            is_whole = key == SHOW_ALL_KEY
             if key == "y" and asked is not question:
-                self._tell(f"edited: {title_of(asked.call)}")
+                self._notify(f"edited: {title_of(asked.call)}")
                 return Verdict(Modified(asked.call.arguments_json))
             if key == "y":
-                self._tell("allowed once")
+                self._notify("allowed once")
                 return Verdict(Approved())
             if key == "a":
                 kinds = asked.scope.kinds
-                self._tell(f"always allowed from now on: {', '.join(map(in_line, kinds))}")
+                self._notify(f"always allowed from now on: {', '.join(map(escape_name, kinds))}")
                 return Verdict(Approved(), always=True, kinds=kinds)
-            if key == "e" and (changed := await self._edited(asked.call)) is not None:
-                edited = _edited(asked, changed, self._folder())
+            if key == "e" and (changed := await self._edit_arguments(asked.call)) is not None:
+                edited = _make_edited_question(asked, changed, self._folder())
                 if RiskLevel.CRITICAL not in (asked.risk, edited.risk):
-                    self._tell(f"edited: {title_of(edited.call)}")
+                    self._notify(f"edited: {title_of(edited.call)}")
                     return Verdict(Modified(changed))
                 asked = edited
             if key == "n":
                 reason = await self._terminal.enter("Why not? A line for the agent, may be empty")
                 if reason is not None:
                     reason = reason.strip()
-                    self._tell(f"declined: {reason}" if reason else "declined")
+                    self._notify(f"declined: {reason}" if reason else "declined")
                     return Verdict(Rejected(reason))
             if key == "l":
-                await self._never()
+                await self._leave_open_for_good()
 
     async def ask(self, question: Question) -> Answer:
         """What became of a call that was running when its process died.
@@ -135,107 +137,111 @@ class Approvals:
         """
         self.is_asking = True
         try:
-            return await self._answer(question)
+            return await self._ask_for_answer(question)
         finally:
             self.is_asking = False
 
-    async def _answer(self, question: Question) -> Answer:
+    async def _ask_for_answer(self, question: Question) -> Answer:
         from treadle.answers import Answer, Resolution
 
         is_whole = False
         while True:
-            key = await self._choose_what_became(question, is_whole=is_whole)
-            is_whole = key == SEE
+            key = await self._choose_resolution(question, is_whole=is_whole)
+            is_whole = key == SHOW_ALL_KEY
             if key == "r":
-                self._tell("run again")
+                self._notify("run again")
                 return Answer(Resolution.RUN_AGAIN)
             if key == "f":
-                self._tell("counted as failed")
+                self._notify("counted as failed")
                 return Answer(Resolution.FAILED)
             if key == "e":
                 result = await self._terminal.enter("Its result", is_long=True)
                 if result is not None:
-                    self._tell("its result was entered")
+                    self._notify("its result was entered")
                     return Answer(Resolution.RESULT, result)
             if key == "l":
-                await self._never()
+                await self._leave_open_for_good()
 
     async def _choose(self, question: Question, *, is_whole: bool) -> str:
         """A key, of the question with all of its call or as it usually is."""
-        diff = self._blocks.planned(question)  # once: the file may be another one the next time
-        is_cut = bool(self._blocks.unshown(question, diff))
-        rest = self._blocks.unshown(question, diff, is_whole=True) if is_cut else ""
-        block = self._block(question, diff, is_cut=is_cut, is_whole=is_whole)
-        choices = _choices(question, is_cut=is_cut)
+        diff = self._blocks.preview_diff(
+            question
+        )  # once: the file may be another one the next time
+        is_cut = bool(self._blocks.describe_omission(question, diff))
+        rest = self._blocks.describe_omission(question, diff, is_whole=True) if is_cut else ""
+        block = self._render_question(question, diff, is_cut=is_cut, is_whole=is_whole)
+        choices = _list_choices(question, is_cut=is_cut)
         if is_cut and not is_whole:
-            choices.insert(-1, _see(rest))
-        return await self._terminal.choose(self._with_rest(block, rest * is_whole), choices)
+            choices.insert(-1, _show_all_choice(rest))
+        return await self._terminal.choose(self._add_rest_hint(block, rest * is_whole), choices)
 
-    async def _choose_what_became(self, question: Question, *, is_whole: bool) -> str:
-        from treadle.terminal.blocks.question import unshown
-        from treadle.terminal.changes import planned
-        from treadle.terminal.notices import uncertain_block
+    async def _choose_resolution(self, question: Question, *, is_whole: bool) -> str:
+        from treadle.terminal.blocks.question import describe_omission
+        from treadle.terminal.call_diffs import preview_diff
+        from treadle.terminal.notices import uncertain_call_block
 
         choices = [
-            Choice("r", "run it again"),
-            Choice("f", "count it as failed"),
-            Choice("e", "enter its result"),
-            Choice("l", "later: it is asked again when you go on"),
+            DialogChoice("r", "run it again"),
+            DialogChoice("f", "count it as failed"),
+            DialogChoice("e", "enter its result"),
+            DialogChoice("l", "later: it is asked again when you go on"),
         ]
-        diff = planned(question.call)
-        rest = unshown(question, diff, is_whole=True)
-        if not is_whole and unshown(question, diff):
-            choices.insert(-1, _see(rest))
+        diff = preview_diff(question.call)
+        rest = describe_omission(question, diff, is_whole=True)
+        if not is_whole and describe_omission(question, diff):
+            choices.insert(-1, _show_all_choice(rest))
         plain = self._terminal.is_plain
-        block = uncertain_block(question, is_plain=plain, is_whole=is_whole)
-        return await self._terminal.choose(self._with_rest(block, rest * is_whole), choices)
+        block = uncertain_call_block(question, is_plain=plain, is_whole=is_whole)
+        return await self._terminal.choose(self._add_rest_hint(block, rest * is_whole), choices)
 
-    def _with_rest(self, block: RenderableType, rest: str) -> RenderableType:
+    def _add_rest_hint(self, block: RenderableType, rest: str) -> RenderableType:
         """The block, and where all of a call is that is too long to be shown."""
         if not rest:
             return block
         from rich.console import Group
 
-        from treadle.terminal.notices import words
+        from treadle.terminal.notices import styled_text
 
-        return Group(block, words(f"  all of it: treadle show {self._thread()} --json", "dim"))
+        return Group(
+            block, styled_text(f"  all of it: treadle show {self._thread()} --json", "dim")
+        )
 
-    async def _never(self) -> None:
+    async def _leave_open_for_good(self) -> None:
         """Wait for the end of the turn, which takes the question back."""
         import asyncio
 
-        self._tell("left open")
+        self._notify("left open")
         self._leave_open()
         await asyncio.get_running_loop().create_future()
 
-    def _tell(self, text: str) -> None:
+    def _notify(self, text: str) -> None:
         """What was answered, right below the question."""
-        from treadle.terminal.notices import words
+        from treadle.terminal.notices import styled_text
 
-        self._terminal.commit(words(f"  {text}", "dim"))
+        self._terminal.commit(styled_text(f"  {text}", "dim"))
 
-    def _block(
+    def _render_question(
         self, question: Question, diff: str | None, *, is_cut: bool, is_whole: bool
     ) -> RenderableType:
         from rich.console import Group
 
-        from treadle.terminal.notices import words
+        from treadle.terminal.notices import styled_text
 
-        covered = "" if is_cut else _covered(question)
-        long = () if len(covered) <= COVERED_LENGTH_MAX else kinds_offered(question)
+        covered = "" if is_cut else _describe_coverage(question)
+        long = () if len(covered) <= COVERED_LENGTH_MAX else list_offered_kinds(question)
         if question.call.id not in self._together:
             self._together = [one.call.id for one in self._waiting()]
         ids = self._together
         blocks = [self._blocks.question_block(question, diff, is_whole=is_whole)]
         if long:
-            blocks.append(words("  a yes for always would cover:", "dim"))
-            blocks += (words(f"    {kind}") for kind in long)
+            blocks.append(styled_text("  a yes for always would cover:", "dim"))
+            blocks += (styled_text(f"    {kind}") for kind in long)
         if len(ids) > 1 and question.call.id in ids:
             place = f"question {ids.index(question.call.id) + 1} of {len(ids)}"
-            blocks.insert(0, words(place, "dim"))
+            blocks.insert(0, styled_text(place, "dim"))
         return blocks[0] if len(blocks) == 1 else Group(*blocks)
 
-    async def _edited(self, call: ToolCall) -> str | None:
+    async def _edit_arguments(self, call: ToolCall) -> str | None:
         """The arguments as a person has changed them, as JSON; `None` if they went back."""
         arguments = read_object(call.arguments_json)
         command = None if arguments is None else arguments.get("command")
@@ -257,30 +263,32 @@ class Approvals:
             text, label = changed, "That is no JSON object. Its arguments, a JSON object"
 
 
-def _see(rest: str) -> Choice:
-    return Choice(SEE, "see more of it" if rest else "see all of it")
+def _show_all_choice(rest: str) -> DialogChoice:
+    return DialogChoice(SHOW_ALL_KEY, "see more of it" if rest else "see all of it")
 
 
-def _choices(question: Question, *, is_cut: bool) -> list[Choice]:
+def _list_choices(question: Question, *, is_cut: bool) -> list[DialogChoice]:
     """The first is what Enter alone takes; a critical call is never approved by that.
 
     None is for good if the question does not show all of its call.
     """
-    found, no = [Choice("y", "yes, this once")], Choice("n", "no, and say why")
-    if not is_cut and (covered := _covered(question)):
+    found, no = [DialogChoice("y", "yes, this once")], DialogChoice("n", "no, and say why")
+    if not is_cut and (covered := _describe_coverage(question)):
         shown = covered if len(covered) <= COVERED_LENGTH_MAX else "what is listed above"
-        found.append(Choice("a", f"yes, and always for {shown} in this thread", needs_enter=True))
-    found.append(Choice("e", "edit it first"))
+        found.append(
+            DialogChoice("a", f"yes, and always for {shown} in this thread", needs_enter=True)
+        )
+    found.append(DialogChoice("e", "edit it first"))
     found.insert(0 if question.risk >= RiskLevel.CRITICAL else len(found), no)
-    return [*found, Choice("l", "later: end the turn, it is asked again when you go on")]
+    return [*found, DialogChoice("l", "later: end the turn, it is asked again when you go on")]
 
 
-def _covered(question: Question) -> str:
+def _describe_coverage(question: Question) -> str:
     """What a yes for good would cover, in a line; empty if there is no such yes."""
-    return ", ".join(f"`{kind}`" for kind in kinds_offered(question))
+    return ", ".join(f"`{kind}`" for kind in list_offered_kinds(question))
 
 
-def _edited(question: Question, arguments_json: str, folder: str) -> Question:
+def _make_edited_question(question: Question, arguments_json: str, folder: str) -> Question:
     """The question about a call as it was edited; a command is judged anew."""
     from treadle.tools.danger.assess import assess
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import ConsoleOptions, RenderableType
 
 
-def printed(blocks: tuple[RenderableType, ...], width: int, *, is_plain: bool = False) -> str:
+def render_blocks(blocks: tuple[RenderableType, ...], width: int, *, is_plain: bool = False) -> str:
     """The blocks one below the other, each ending its line; colours as the environment wants.
 
     A `str` is text and nothing else: no markup, and control characters made visible. If all are,
@@ -21,7 +21,7 @@ def printed(blocks: tuple[RenderableType, ...], width: int, *, is_plain: bool = 
     """
     if all(isinstance(block, str) for block in blocks):
         texts = [legible(str(block)) for block in blocks]
-        return "".join(f"{text if is_plain else _folded(text, width)}\n" for text in texts)
+        return "".join(f"{text if is_plain else _fold_text(text, width)}\n" for text in texts)
     from rich.console import Console
     from rich.segment import Segment
     from rich.text import Text
@@ -52,9 +52,9 @@ def printed(blocks: tuple[RenderableType, ...], width: int, *, is_plain: bool = 
     return file.getvalue()
 
 
-def _folded(text: str, width: int) -> str:
+def _fold_text(text: str, width: int) -> str:
     if text.isascii() and all(len(line) <= width for line in text.split("\n")):
         return text
-    from treadle.terminal.live import wrapped
+    from treadle.terminal.live_lines import wrap_text
 
-    return "\n".join(wrapped(text, width))
+    return "\n".join(wrap_text(text, width))

@@ -8,9 +8,9 @@ from typing import Protocol, TypeVar
 from prompt_toolkit.application import Application
 from prompt_toolkit.buffer import Buffer
 
-from treadle.terminal.dialogs import Dialog, Menu
-from treadle.terminal.ports import Keys, Row
-from treadle.terminal.screen_state import Scene
+from treadle.terminal.dialogs import CompletionMenu, Dialog
+from treadle.terminal.ports import InputHandler, ListRow
+from treadle.terminal.screen_state import ScreenState
 
 T = TypeVar("T")
 
@@ -18,13 +18,13 @@ T = TypeVar("T")
 class Canvas(Protocol):
     """The input and all around it; `drawing.Drawing` is the one there is."""
 
-    scene: Scene
-    keys: Keys
+    scene: ScreenState
+    keys: InputHandler
     app: Application[None]
     buffer: Buffer
     answer: Buffer
     dialog: Dialog | None
-    menu: Menu | None
+    menu: CompletionMenu | None
     hint: str
 
     def press(self, key: str) -> None:
@@ -39,10 +39,10 @@ class Canvas(Protocol):
         """Draw now, or rather when the loop comes to it."""
         ...
 
-    async def pick(self, title: str, search: Callable[[str], Sequence[Row]]) -> str | None:
+    async def pick(self, title: str, search: Callable[[str], Sequence[ListRow]]) -> str | None:
         """Wait for a row."""
         ...
 
-    async def away(self, work: Callable[[], T]) -> T:
+    async def run_in_terminal(self, work: Callable[[], T]) -> T:
         """Give screen and keyboard to something else, and take them back whatever it does."""
         ...

@@ -9,12 +9,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from treadle.errors import StoreError, ThreadBusyError, TreadleError
-from treadle.terminal.approvals import Approvals
-from treadle.terminal.modes import Modes
-from treadle.terminal.notices import words
-from treadle.terminal.ports import Choice, Facts, SlashCommand, Terminal
-from treadle.terminal.sessions import ChatOptions, Listeners, Sessions
-from treadle.terminal.turn_queue import Turns, Typed
+from treadle.terminal.approval_modes import ApprovalModeSwitch
+from treadle.terminal.approvals import ApprovalDialogs
+from treadle.terminal.chat_session import ChatCallbacks, ChatOptions, ChatSession
+from treadle.terminal.notices import styled_text
+from treadle.terminal.ports import DialogChoice, SlashCommand, StatusFields, Terminal
+from treadle.terminal.turn_queue import TurnQueue, TurnQueueEntry
 
 if TYPE_CHECKING:
     from treadle.answers import Answer, Verdict
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from treadle.outputs import Output
     from treadle.terminal.view import ChatView
 
-AGAIN_S: Final = 2.0
+SECOND_SIGNAL_S: Final = 2.0
 """Seconds within which a second signal means that the person wants to leave."""
 
 
@@ -39,13 +39,13 @@ class Chat:
 
     terminal: Terminal
     view: ChatView
-    modes: Modes
-    _approvals: Approvals
+    modes: ApprovalModeSwitch
+    _approvals: ApprovalDialogs
 
     def __init__(self, options: ChatOptions) -> None:
-        people = Listeners(self._show, self._approve, self._ask, self.tell)
+        people = ChatCallbacks(self._on_output, self._approve, self._ask, self.notify)
         self.options = options
-        self.sessions = Sessions(options, people)
+        self.sessions = ChatSession(options, people)
         self.commands: tuple[SlashCommand, ...] = ()
         self.code = 0
         self.status: SessionStatus | None = None
@@ -58,18 +58,18 @@ class Chat:
         """Commands, run or waiting, that may end in a private thread."""
         self._bug: BaseException | None = None
         self.is_leaving = False
-        self.turns = Turns(self)
-        self._signalled_at = -AGAIN_S
+        self.turns = TurnQueue(self)
+        self._signalled_at = -SECOND_SIGNAL_S
 
     def attach(self, terminal: Terminal, view: ChatView) -> None:
         """Give it a keyboard and a screen."""
         self.terminal, self.view = terminal, view
-        self._choose_history()
+        self._update_history_setting()
         self._is_attached = True
         for text, style in self._untold:
-            self.tell(text, style)
+            self.notify(text, style)
         self._untold.clear()
-        self._approvals = Approvals(
+        self._approvals = ApprovalDialogs(
             terminal,
             view,
             self._questions,
@@ -77,11 +77,11 @@ class Chat:
             lambda: self.sessions.folder,
             lambda: self.sessions.thread_id or "",
         )
-        self.modes = Modes(
+        self.modes = ApprovalModeSwitch(
             self.sessions,
             terminal,
             self._approvals,
-            self._mode_changed,
+            self._on_mode_change,
             may_auto=self.options.approval_mode == "auto",
         )
 
@@ -94,7 +94,7 @@ class Chat:
         Raises:
             Exception: a mistake of this program, after all was settled.
         """
-        self.begin(begin())
+        self.start_work(begin())
         try:
             await self.terminal.run(self)
         finally:
@@ -112,17 +112,19 @@ class Chat:
             return
         head = text.split(maxsplit=1)[0]
         if text.startswith("!") and text[1:].strip():
-            self.turns.command(Typed(text, work=lambda: self._run_shell(text[1:].strip())))
+            self.turns.add_command(
+                TurnQueueEntry(text, work=lambda: self._run_shell(text[1:].strip()))
+            )
         elif text.startswith("/") and "/" not in head[1:]:
-            self._command(text)
+            self._run_slash_command(text)
         else:
-            self.turns.prompt(text, steers=steers)
+            self.turns.add_prompt(text, steers=steers)
 
     def interrupt(self) -> bool:
         """See `Keys`. A question that is being asked stays open, on disk."""
         if self._work is None:
             return False
-        self.turns.hold()
+        self.turns.pause()
         session = self.sessions.session
         if self.turns.is_at_turn and session is not None:
             if self._approvals.is_asking:
@@ -135,11 +137,11 @@ class Chat:
 
     def rewind(self) -> None:
         """See `Keys`."""
-        self._command("/rewind")
+        self._run_slash_command("/rewind")
 
     def cycle_mode(self) -> None:
         """See `Keys`."""
-        self.aside(self.modes.cycle())
+        self.run_in_background(self.modes.cycle())
 
     def expand(self) -> None:
         """See `Keys`."""
@@ -158,50 +160,50 @@ class Chat:
             self._stop_work()
             self.terminal.stop()
 
-    def signalled(self) -> None:
+    def on_sigint(self) -> None:
         """SIGINT from outside: as Ctrl+C. While a command has the screen, it is the command's."""
         if getattr(self.terminal, "is_away", False):
             return
         now = time.monotonic()
-        if not self.interrupt() and now - self._signalled_at < AGAIN_S:
+        if not self.interrupt() and now - self._signalled_at < SECOND_SIGNAL_S:
             self.leave()
         self._signalled_at = now
 
-    def end(self, code: int) -> None:
+    def on_exit_signal(self, code: int) -> None:
         """SIGTERM or SIGHUP: what runs stays unfinished on disk, to be resumed."""
-        from treadle.terminal.external_programs import end_all
+        from treadle.terminal.external_programs import terminate_all
 
         self.code = code
-        end_all()
+        terminate_all()
         self.leave()
 
     # ---- what is told --------------------------------------------------------------------------
 
-    def tell(self, text: str, style: str = "dim") -> None:
+    def notify(self, text: str, style: str = "dim") -> None:
         """A line for the person."""
         if self._is_attached:
-            self.terminal.commit(words(text, style))
+            self.terminal.commit(styled_text(text, style))
         else:
             self._untold.append((text, style))
 
-    def fail(self, error: TreadleError) -> None:
+    def show_error(self, error: TreadleError) -> None:
         """What went wrong, and what to do."""
-        self.tell(error.message, "bad")
+        self.notify(error.message, "bad")
         if error.hint:
-            self.tell(error.hint)
+            self.notify(error.hint)
 
-    def show_facts(self) -> None:
+    def refresh_status(self) -> None:
         """Have the status line tell what holds now; the repository is looked at beside that."""
-        self._show_facts()
-        self.aside(self._read_status())
+        self._show_status()
+        self.run_in_background(self._read_status())
 
-    def _show_facts(self) -> None:
+    def _show_status(self) -> None:
         sessions, status = self.sessions, self.status
         session = sessions.session
         usage = None if session is None else session.usage
-        self._choose_history()
-        self.terminal.show_facts(
-            Facts(
+        self._update_history_setting()
+        self.terminal.show_status(
+            StatusFields(
                 model=sessions.model,
                 mode=sessions.mode,
                 branch=status.branch if status else "",
@@ -215,15 +217,15 @@ class Chat:
             )
         )
 
-    def _choose_history(self) -> None:
+    def _update_history_setting(self) -> None:
         """What is typed is kept, unless it may be for a private thread."""
         is_known = not self._switching_count and not self.sessions.is_switching
         self.terminal.keeps_history = is_known and not self.sessions.is_private
 
-    def _mode_changed(self, mode: str) -> None:
-        self._show_facts()
+    def _on_mode_change(self, mode: str) -> None:
+        self._show_status()
         if self.terminal.is_plain:
-            self.tell(f"approval mode {mode}")
+            self.notify(f"approval mode {mode}")
 
     async def _read_status(self) -> None:
         from treadle.app.sessions.session_status import read_status
@@ -234,17 +236,17 @@ class Chat:
         else:
             thread = None if sessions.is_private else sessions.thread_id
             self.status = await read_status(sessions.setup.store, thread, sessions.folder)
-        self._show_facts()
+        self._show_status()
 
-    def _show(self, output: Output) -> None:
+    def _on_output(self, output: Output) -> None:
         """What the session tells, as it happens."""
         from treadle.outputs import TextDelta, ThinkingDelta, ToolProgressed
 
-        self.turns.heard(output)
+        self.turns.observe_output(output)
         self.view.show(output)
         if not isinstance(output, TextDelta | ThinkingDelta | ToolProgressed):
-            self.turns.show()
-            self._show_facts()
+            self.turns.show_queue()
+            self._show_status()
 
     # ---- work ----------------------------------------------------------------------------------
 
@@ -258,49 +260,49 @@ class Chat:
         """Where the person's own commands run."""
         return self.sessions.folder or self.options.cwd or "."
 
-    def begin(self, work: Coroutine[Any, Any, None]) -> None:
+    def start_work(self, work: Coroutine[Any, Any, None]) -> None:
         """Do what nothing else may run beside."""
         assert self._work is None
-        self._work = asyncio.ensure_future(self.guarded(work))
-        self._work.add_done_callback(self._over)
+        self._work = asyncio.ensure_future(self.run_guarded(work))
+        self._work.add_done_callback(self._on_work_done)
 
-    def aside(self, work: Coroutine[Any, Any, None]) -> None:
+    def run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something beside whatever else runs."""
         if self.is_leaving:
             work.close()
             return
-        task = asyncio.ensure_future(self.guarded(work, is_aside=True))
+        task = asyncio.ensure_future(self.run_guarded(work, is_aside=True))
         self._asides.add(task)
         task.add_done_callback(self._asides.discard)
 
-    async def guarded(self, work: Awaitable[None], *, is_aside: bool = False) -> None:
+    async def run_guarded(self, work: Awaitable[None], *, is_aside: bool = False) -> None:
         """Whatever it raises, the person is told, and the chat goes on if it can."""
         try:
             await work
         except StoreError as error:
-            self.fail(error)
+            self.show_error(error)
             if is_aside:  # a turn may be running, which has the session
-                self.sessions.suspect()
+                self.sessions.mark_suspect()
             else:
-                await self.sessions.drop()
+                await self.sessions.close_after_failure()
         except TreadleError as error:
-            self.fail(error)
+            self.show_error(error)
         except OSError as error:
-            self.tell(str(error), "bad")
+            self.notify(str(error), "bad")
         except EOFError:
             self.leave()
         except Exception as error:  # noqa: BLE001  raised by `run`, when all is settled
             self._bug = error
             self.leave()
 
-    def _over(self, _: asyncio.Task[None]) -> None:
+    def _on_work_done(self, _: asyncio.Task[None]) -> None:
         """What was at work is done: what was said meanwhile is next."""
         self._work = None
         if self.is_leaving:
             return
-        self.turns.show()
-        self.show_facts()
-        self.turns.go_on()
+        self.turns.show_queue()
+        self.refresh_status()
+        self.turns.start_next()
 
     def _stop_work(self) -> None:
         session = self.sessions.session
@@ -315,11 +317,11 @@ class Chat:
         while self._work is not None:
             await asyncio.wait({self._work})
             await asyncio.sleep(0)  # its callback
-        await self.turns.stop_feeding()
+        await self.turns.stop_delivery()
         for task in self._asides:
             task.cancel()
         await asyncio.gather(*self._asides, return_exceptions=True)
-        await self.sessions.let_go()
+        await self.sessions.close()
 
     # ---- threads -------------------------------------------------------------------------------
 
@@ -328,21 +330,21 @@ class Chat:
         try:
             return await self.sessions.open()
         except ThreadBusyError as busy:
-            return await self._elsewhere(busy)
+            return await self._handle_busy_thread(busy)
 
-    async def _elsewhere(self, busy: ThreadBusyError) -> Any:
+    async def _handle_busy_thread(self, busy: ThreadBusyError) -> Any:
         """What a person does about a thread that another process has open."""
         choices = [
-            Choice("w", "watch it"),
-            Choice("f", "fork it, and go on there"),
-            Choice("n", "nothing"),
+            DialogChoice("w", "watch it"),
+            DialogChoice("f", "fork it, and go on there"),
+            DialogChoice("n", "nothing"),
         ]
-        key = await self.terminal.choose(words(busy.message, "warn"), choices)
+        key = await self.terminal.choose(styled_text(busy.message, "warn"), choices)
         if key == "f":
             await self.fork(busy.thread_id)
             return await self.sessions.open()
         if key == "w":
-            await self.outside("watch", busy.thread_id)
+            await self.run_cli_command("watch", busy.thread_id)
         return None
 
     async def resume(self) -> None:
@@ -354,36 +356,36 @@ class Chat:
             return
         for begun in session.commands_begun:
             if (told := words_of(begun)) is not None:
-                self.tell(told.text, "warn")
+                self.notify(told.text, "warn")
         if session.is_waiting:
             if session.queued:  # it was left there
-                self.turns.hold()
+                self.turns.pause()
             return
-        self.tell("going on with what was left unfinished")
-        await self.turns.through(session, session.resume())
+        self.notify("going on with what was left unfinished")
+        await self.turns.run_turn(session, session.resume())
 
     async def compact(self, focus: str) -> None:
         """Have a summary stand for the conversation so far."""
         session = await self.open()
         if session is not None:
-            await self.turns.through(session, session.compact(focus))
+            await self.turns.run_turn(session, session.compact(focus))
 
     async def fork(self, thread_id: str) -> None:
         """Go on in a fork of a thread, from where nothing was under way."""
         from treadle.app.stores import open_store
         from treadle.app.threads.forks import fork_at_rest
 
-        await self.sessions.let_go()
+        await self.sessions.close()
         fork = await asyncio.to_thread(fork_at_rest, open_store("treadle"), thread_id)
         base = fork.base
-        self.tell(f"{fork.thread} goes on from version {base.version} of {base.thread}")
+        self.notify(f"{fork.thread} goes on from version {base.version} of {base.thread}")
         await self.switch(fork.thread)
 
     async def switch(self, thread: str | None) -> None:
         """Leave the thread at hand for another one; `None` for a new one.
 
         Raises:
-            UsageError: as `Sessions.switch`.
+            UsageError: as `ChatSession.switch`.
             StoreError: likewise.
         """
         self.view.close()
@@ -415,75 +417,77 @@ class Chat:
 
     # ---- commands ------------------------------------------------------------------------------
 
-    def _command(self, text: str) -> None:
+    def _run_slash_command(self, text: str) -> None:
         name, _, rest = text[1:].partition(" ")
         found = next((one for one in self.commands if one.name == name), None)
         if found is None:
             from treadle.models.catalog import nearest
 
             advice = nearest(f"/{name}", [f"/{one.name}" for one in self.commands])
-            self.tell(f"there is no /{name}{advice}; /help lists what there is", "warn")
+            self.notify(f"there is no /{name}{advice}; /help lists what there is", "warn")
         elif found.needs_rest:
             if found.is_switch:
-                self._switch_begins()
-            over = self._switch_is_over if found.is_switch else _nothing
-            work = partial(_run, found, rest.strip(), over)
-            self.turns.command(Typed(text, work=work, dropped=over))
+                self._begin_switch()
+            over = self._end_switch if found.is_switch else _do_nothing
+            work = partial(_run_command, found, rest.strip(), over)
+            self.turns.add_command(TurnQueueEntry(text, work=work, dropped=over))
         else:
-            self.aside(_run(found, rest.strip(), _nothing))
+            self.run_in_background(_run_command(found, rest.strip(), _do_nothing))
 
-    async def switching(self, work: Awaitable[None]) -> None:
+    async def run_switch(self, work: Awaitable[None]) -> None:
         """Do what may end in another thread; nothing that is typed meanwhile is kept."""
-        self._switch_begins()
+        self._begin_switch()
         try:
             await work
         finally:
-            self._switch_is_over()
+            self._end_switch()
 
-    def _switch_begins(self) -> None:
+    def _begin_switch(self) -> None:
         self._switching_count += 1
-        self._choose_history()
+        self._update_history_setting()
 
-    def _switch_is_over(self) -> None:
+    def _end_switch(self) -> None:
         self._switching_count -= 1
-        self._choose_history()
+        self._update_history_setting()
 
-    async def outside(self, *arguments: str, lets_go: bool = False) -> int:
+    async def run_cli_command(self, *arguments: str, lets_go: bool = False) -> int:
         """Run a command of the command line, with the screen to itself; its exit code.
 
         Args:
             *arguments: the command and its arguments.
             lets_go: whether it needs the thread, which is let go for it.
         """
-        from treadle.terminal.external_programs import run
+        from treadle.terminal.external_programs import run_cli_command
 
         had_session = self.sessions.session is not None
         if lets_go:
-            await self.sessions.let_go()
-        code = await self.terminal.away(lambda: run(arguments, self.sessions.folder))
+            await self.sessions.close()
+        code = await self.terminal.run_in_terminal(
+            lambda: run_cli_command(arguments, self.sessions.folder)
+        )
         if lets_go and had_session:
             await self.open()
         return code
 
     async def _run_shell(self, command: str) -> None:
-        from treadle.terminal.shell import check, find_shell, run_shell
+        from treadle.terminal.shell import check_command, find_shell, run_shell
 
-        check(command)
+        check_command(command)
         shell = find_shell()
-        command_id = await self.turns.runs(command)
+        command_id = await self.turns.record_command_start(command)
         if command_id is None:
-            self.tell("the command was not run", "warn")
+            self.notify("the command was not run", "warn")
             return
-        record = partial(self.turns.ran, command, command_id)
+        record = partial(self.turns.record_command_end, command, command_id)
         await run_shell(shell, command, self.folder, self.view, record)
 
 
-async def _run(command: SlashCommand, rest: str, over: Callable[[], None]) -> None:
+async def _run_command(command: SlashCommand, rest: str, over: Callable[[], None]) -> None:
     try:
         await command.run(rest)
     finally:
         over()
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     pass

@@ -11,10 +11,10 @@ from msgspec import Struct
 
 from treadle.terminal.ports import SlashCommand
 
-SHOWN_MAX: Final = 50
+COMPLETIONS_MAX: Final = 50
 """Completions of one text."""
 
-TYPED_MAX: Final = 200
+QUERY_LENGTH_MAX: Final = 200
 """Characters that are looked for; more are the beginning of no path that one types."""
 
 _SLASH = re.compile(r"/([a-z]*)")
@@ -34,7 +34,7 @@ class Completion(Struct, frozen=True):
     is_final: bool = False
 
 
-def commands_at(text: str, commands: Sequence[SlashCommand]) -> list[Completion]:
+def complete_command(text: str, commands: Sequence[SlashCommand]) -> list[Completion]:
     """The commands that the text before the cursor may become."""
     if (found := _SLASH.fullmatch(text)) is None:
         return []
@@ -53,31 +53,31 @@ def commands_at(text: str, commands: Sequence[SlashCommand]) -> list[Completion]
     ]
 
 
-def mention_at(text: str) -> str | None:
+def find_mention(text: str) -> str | None:
     """What is typed behind an `@` that ends at the cursor; `None` without one."""
     found = _FILE.search(text)
     return found and found[2]
 
 
-def files_at(text: str, paths: Sequence[str]) -> list[Completion]:
+def complete_file(text: str, paths: Sequence[str]) -> list[Completion]:
     """The files that the `@` before the cursor may mean, the likeliest first."""
     found = _FILE.search(text)
     if found is None:
         return []
     return [
         Completion(f'@"{path}" ' if " " in path else f"@{path} ", found.start(), path)
-        for path in ranked(found[2], paths)
+        for path in rank_paths(found[2], paths)
     ]
 
 
-def ranked(typed: str, paths: Sequence[str]) -> list[str]:
-    """The paths that have the typed characters in this order, the likeliest first: `SHOWN_MAX`.
+def rank_paths(typed: str, paths: Sequence[str]) -> list[str]:
+    """The paths that have the typed characters in this order: `COMPLETIONS_MAX`, likeliest first.
 
     A name that begins with them is before a name that has them together, a path that has them
     together, and one that has them apart; shorter is before longer. Capitals do not matter.
     """
     wanted = typed.lower()
-    if len(wanted) > TYPED_MAX:
+    if len(wanted) > QUERY_LENGTH_MAX:
         return []
     # Each character up to its first place and never back: a path is read once, whatever is typed.
     has_letters = re.compile("".join(f"[^{re.escape(c)}]*+{re.escape(c)}" for c in wanted)).match
@@ -85,11 +85,11 @@ def ranked(typed: str, paths: Sequence[str]) -> list[str]:
     for path in paths:
         low = path.lower()
         if has_letters(low):
-            scored.append((_distance(wanted, low), len(path), path))
-    return [path for _, _, path in heapq.nsmallest(SHOWN_MAX, scored)]
+            scored.append((_rank_of(wanted, low), len(path), path))
+    return [path for _, _, path in heapq.nsmallest(COMPLETIONS_MAX, scored)]
 
 
-def _distance(wanted: str, path: str) -> int:
+def _rank_of(wanted: str, path: str) -> int:
     name = path.rstrip("/").rpartition("/")[2]
     if name.startswith(wanted):
         return 0

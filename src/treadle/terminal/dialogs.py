@@ -6,16 +6,16 @@ from asyncio import Future
 from collections.abc import Callable, Sequence
 from typing import TypeAlias, TypeVar
 
-from treadle.terminal.choices import Choosing
+from treadle.terminal.choice_dialog import ChoiceDialog
 from treadle.terminal.completions import Completion
-from treadle.terminal.live import wrapped
-from treadle.terminal.ports import Row, StyledLine
+from treadle.terminal.live_lines import wrap_text
+from treadle.terminal.ports import ListRow, StyledLine
 from treadle.thread.safe_text import legible
 
 T = TypeVar("T")
 
 
-class Entering:
+class TextDialog:
     """A text that is asked for."""
 
     def __init__(self, label: str, answer: Future[str | None], *, is_long: bool) -> None:
@@ -29,16 +29,16 @@ class Entering:
             self.answer.set_result(text)
 
 
-class Picking:
+class ListDialog:
     """A list that gets shorter as one types."""
 
     def __init__(
-        self, title: str, search: Callable[[str], Sequence[Row]], answer: Future[str | None]
+        self, title: str, search: Callable[[str], Sequence[ListRow]], answer: Future[str | None]
     ) -> None:
         self.title = title
         self.search = search
         self.answer = answer
-        self.rows: Sequence[Row] = ()
+        self.rows: Sequence[ListRow] = ()
         self.index = 0
         self.is_searching = True
 
@@ -47,7 +47,7 @@ class Picking:
         if not self.answer.done():
             self.answer.set_result(value)
 
-    def found(self, rows: Sequence[Row]) -> None:
+    def show_rows(self, rows: Sequence[ListRow]) -> None:
         """Show other rows, from the first."""
         self.rows, self.index, self.is_searching = rows, 0, False
 
@@ -60,24 +60,26 @@ class Picking:
         if not self.rows:
             return [[("dim", "  looking…" if self.is_searching else "  nothing found")]]
         row = self.rows[self.index]
-        chosen = f"{one_line(row.text)}{f'  {one_line(row.detail)}' if row.detail else ''}"
-        first, *rest = [*wrapped(chosen, width - 2)][:height]
+        chosen = (
+            f"{to_single_line(row.text)}{f'  {to_single_line(row.detail)}' if row.detail else ''}"
+        )
+        first, *rest = [*wrap_text(chosen, width - 2)][:height]
         lines: list[StyledLine] = []
-        for at, row in around(self.rows, self.index, height - len(rest)):
+        for at, row in select_window(self.rows, self.index, height - len(rest)):
             if at != self.index:
-                detail = f"  {one_line(row.detail)}" if row.detail else ""
-                lines.append([("", f"  {one_line(row.text)}"), ("dim", detail)])
+                detail = f"  {to_single_line(row.detail)}" if row.detail else ""
+                lines.append([("", f"  {to_single_line(row.text)}"), ("dim", detail)])
                 continue
-            length = len(one_line(row.text))
+            length = len(to_single_line(row.text))
             lines.append([("accent", "▸ "), ("accent", first[:length]), ("dim", first[length:])])
             lines += ([("accent", f"  {line}")] for line in rest)
         return lines
 
 
-Dialog: TypeAlias = Choosing | Entering | Picking
+Dialog: TypeAlias = ChoiceDialog | TextDialog | ListDialog
 
 
-class Menu:
+class CompletionMenu:
     """The completions of what stands at the cursor."""
 
     def __init__(self, completions: Sequence[Completion], before: str) -> None:
@@ -88,7 +90,7 @@ class Menu:
         self.index = 0
 
     @property
-    def chosen(self) -> Completion:
+    def selection(self) -> Completion:
         """What Tab takes."""
         return self.completions[self.index]
 
@@ -98,7 +100,7 @@ class Menu:
 
     def lines(self, height: int) -> list[StyledLine]:
         """The completions around the chosen one, their words in a column."""
-        window = around(self.completions, self.index, height)
+        window = select_window(self.completions, self.index, height)
         width = max(len(c.shown) for _, c in window)
         return [
             [
@@ -109,12 +111,12 @@ class Menu:
         ]
 
 
-def around(rows: Sequence[T], index: int, height: int) -> list[tuple[int, T]]:
+def select_window(rows: Sequence[T], index: int, height: int) -> list[tuple[int, T]]:
     """At most `height` of the rows with their numbers, the one at `index` among them."""
     first = max(0, min(index - height // 2, len(rows) - height))
     return list(enumerate(rows))[first : first + height]
 
 
-def one_line(text: str) -> str:
+def to_single_line(text: str) -> str:
     """A text without what would break its line or steer the terminal."""
     return legible(" ".join(text.split()))

@@ -17,7 +17,7 @@ PROMPT: Final = "> "
 _CLEAR: Final = "\r\x1b[J"
 
 
-class Opening:
+class EarlyPrompt:
     """Draws on standard output; `end` gives the terminal back as it was found."""
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class Opening:
             termios.tcsetattr(sys.stdin.fileno(), termios.TCSANOW, raw)
         self._draw()
 
-    def show(self, status: str) -> None:
+    def show_status(self, status: str) -> None:
         """Draw again with this status line, a text of one line that fits."""
         self._status = status
         self.print("")
@@ -79,7 +79,7 @@ def _write(text: str) -> None:
         sys.stdout.flush()
 
 
-def width_of_screen() -> int:
+def screen_width() -> int:
     """Columns of standard output; 80 if it cannot tell."""
     with contextlib.suppress(OSError, ValueError):
         if columns := os.get_terminal_size(sys.stdout.fileno()).columns:

@@ -12,7 +12,7 @@ from treadle.errors import UsageError
 from treadle.terminal.external_programs import run_program
 
 
-def editor_of(environment: Mapping[str, str]) -> list[str]:
+def find_editor(environment: Mapping[str, str]) -> list[str]:
     """`$VISUAL`, else `$EDITOR`, else `vi`, as words.
 
     Raises:
@@ -29,7 +29,7 @@ def editor_of(environment: Mapping[str, str]) -> list[str]:
     return ["vi"]
 
 
-def edit(text: str) -> str:
+def edit_text(text: str) -> str:
     """What the person leaves in the editor; the terminal is the editor's while it runs.
 
     An editor that ends with a failure (`:cq`), or without the file, leaves the text as it was.
@@ -40,7 +40,7 @@ def edit(text: str) -> str:
     with tempfile.TemporaryDirectory(prefix="treadle-") as folder:
         path = Path(folder) / "prompt.md"
         path.write_text(text, encoding="utf-8", errors="replace")
-        command = editor_of(os.environ)
+        command = find_editor(os.environ)
         try:
             exit_code = run_program([*command, str(path)])
         except OSError as error:

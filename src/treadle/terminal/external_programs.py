@@ -12,13 +12,13 @@ from typing import Final
 
 from treadle import helper_programs
 
-MERCY_S: Final = 1.0
+KILL_DELAY_S: Final = 1.0
 """What does not end when it is asked to is killed so much later."""
 
 _running: set[subprocess.Popen[bytes]] = set()
 
 
-def run(arguments: Sequence[str], folder: str) -> int:
+def run_cli_command(arguments: Sequence[str], folder: str) -> int:
     """The exit code of a command of the command line; -2 if Ctrl+C has ended it.
 
     Args:
@@ -58,12 +58,12 @@ def _wait(process: subprocess.Popen[bytes]) -> int:
         _running.discard(process)
 
 
-def end_all() -> None:
+def terminate_all() -> None:
     """Have what runs end soon, whether it wants to or not."""
     for process in tuple(_running):
         with suppress(OSError):
             process.terminate()
-        timer = threading.Timer(MERCY_S, _kill, [process])
+        timer = threading.Timer(KILL_DELAY_S, _kill, [process])
         timer.daemon = True
         timer.start()
 

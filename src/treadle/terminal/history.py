@@ -21,7 +21,7 @@ ENTRY_LENGTH_MAX: Final = 100_000
 """Longer entries, in characters, are not kept."""
 
 
-class History:
+class InputHistory:
     """The entries of one file. A file that cannot be read or written is none: nothing raises."""
 
     def __init__(self, path: Path) -> None:

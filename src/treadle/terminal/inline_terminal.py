@@ -12,22 +12,30 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from treadle.terminal.early_prompt import Opening, width_of_screen
-from treadle.terminal.ports import Choice, Facts, Keys, Queued, Row, SlashCommand, View
-from treadle.terminal.screen_state import Scene
-from treadle.terminal.status import status_line
+from treadle.terminal.early_prompt import EarlyPrompt, screen_width
+from treadle.terminal.ports import (
+    DialogChoice,
+    InputHandler,
+    ListRow,
+    LiveView,
+    QueuedInput,
+    SlashCommand,
+    StatusFields,
+)
+from treadle.terminal.screen_state import ScreenState
+from treadle.terminal.status_line import status_line
 
 if TYPE_CHECKING:
     import asyncio
 
     from rich.console import RenderableType
 
-    from treadle.terminal.toolkit_application import Drawing
+    from treadle.terminal.toolkit_application import ToolkitApplication
 
 T = TypeVar("T")
 
 
-class DrawnTerminal:
+class InlineTerminal:
     """`ports.Terminal`. The empty input is on the screen when it is made.
 
     What draws well is imported by `run`. Until then, and after it, blocks are simply printed.
@@ -38,31 +46,36 @@ class DrawnTerminal:
     """Whether the terminal took nothing any more at the end; who writes there waits for good."""
 
     def __init__(
-        self, *, view: View | None, commands: Sequence[SlashCommand], folder: Path, history: Path
+        self,
+        *,
+        view: LiveView | None,
+        commands: Sequence[SlashCommand],
+        folder: Path,
+        history: Path,
     ) -> None:
-        self._scene = Scene(view, commands)
+        self._scene = ScreenState(view, commands)
         self._folder = folder
         self._history = history
-        self._drawing: Drawing | None = None
+        self._drawing: ToolkitApplication | None = None
         self._is_stopped = False
         self._running: asyncio.Event | None = None
         self._laying_out: asyncio.Future[None] | None = None
-        self._opening = Opening()
+        self._opening = EarlyPrompt()
         self._opening.begin()
         atexit.register(self._opening.end)
 
     @property
     def width(self) -> int:
         """Columns, as they are now."""
-        return width_of_screen()
+        return screen_width()
 
     @property
-    def view(self) -> View | None:
+    def view(self) -> LiveView | None:
         """What draws the unfinished."""
         return self._scene.view
 
     @view.setter
-    def view(self, view: View) -> None:
+    def view(self, view: LiveView) -> None:
         self._scene.view = view
 
     @property
@@ -88,15 +101,17 @@ class DrawnTerminal:
         """Whether something else has the screen; Ctrl+C is then a SIGINT to all of the group."""
         return self._drawing is not None and self._drawing.is_away
 
-    async def run(self, keys: Keys) -> None:
+    async def run(self, keys: InputHandler) -> None:
         """Show the input and hear the keyboard until `stop`, or until the terminal is gone."""
-        from treadle.terminal.toolkit_application import Drawing
+        from treadle.terminal.toolkit_application import ToolkitApplication
 
         try:
             if self._is_stopped:
                 return
-            self._drawing = Drawing(self._scene, keys, folder=self._folder, history=self._history)
-            self._until_running().set()
+            self._drawing = ToolkitApplication(
+                self._scene, keys, folder=self._folder, history=self._history
+            )
+            self._running_event().set()
             await self._drawing.run(self._opening.clear)
         finally:
             if self._drawing is not None and self._drawing.is_unread:
@@ -114,12 +129,12 @@ class DrawnTerminal:
 
     def commit(self, *blocks: RenderableType) -> None:
         """Print finished blocks above the input; see `committing.printed` for what a `str` is."""
-        self._print(self._printed(*blocks))
+        self._print(self._render(*blocks))
 
-    def _printed(self, *blocks: RenderableType) -> str:
-        from treadle.terminal.block_text import printed
+    def _render(self, *blocks: RenderableType) -> str:
+        from treadle.terminal.block_text import render_blocks
 
-        return printed(blocks, self.width).replace("\n", "\r\n")
+        return render_blocks(blocks, self.width).replace("\n", "\r\n")
 
     def _print(self, text: str) -> None:
         if self._drawing is not None:
@@ -137,11 +152,11 @@ class DrawnTerminal:
         if self._drawing is None:
             self.commit(block)
         elif self._laying_out is None or self._laying_out.done():
-            self._laying_out = asyncio.ensure_future(self._lay_out(self._drawing, block))
+            self._laying_out = asyncio.ensure_future(self._render_in_thread(self._drawing, block))
         else:
-            self._drawing.hands.hint("an output is being laid out; one at a time")
+            self._drawing.hands.show_hint("an output is being laid out; one at a time")
 
-    async def _lay_out(self, drawing: Drawing, block: RenderableType) -> None:
+    async def _render_in_thread(self, drawing: ToolkitApplication, block: RenderableType) -> None:
         import asyncio
         import threading
 
@@ -158,7 +173,7 @@ class DrawnTerminal:
 
         def work() -> None:
             try:
-                found: str | Exception = self._printed(block)
+                found: str | Exception = self._render(block)
             except Exception as error:  # noqa: BLE001  raised where it is awaited
                 found = error
             with contextlib.suppress(RuntimeError):  # the loop has ended
@@ -166,23 +181,23 @@ class DrawnTerminal:
 
         # A daemon: the end of the program does not wait for it.
         threading.Thread(target=work, name="layout", daemon=True).start()
-        await drawing.write_unasked(await text)
+        await drawing.write_between_dialogs(await text)
 
     def refresh(self) -> None:
         """Draw soon; at most 30 times a second. What is live is drawn ten times a second anyway."""
         if self._drawing is not None:
             self._drawing.redraw_soon()
 
-    def show_facts(self, facts: Facts) -> None:
+    def show_status(self, facts: StatusFields) -> None:
         """What the status line tells from now on."""
         self._scene.facts = facts
         if self._drawing is not None:
             self._drawing.redraw()
         elif not self._is_stopped:
             line = status_line(facts, self.width - 1)
-            self._opening.show("".join(text for _, text in line))
+            self._opening.show_status("".join(text for _, text in line))
 
-    def show_queue(self, queued: Sequence[Queued]) -> None:
+    def show_queue(self, queued: Sequence[QueuedInput]) -> None:
         """What waits to be heard, shown above the input."""
         self._scene.queued = (*queued,)
         self.refresh()
@@ -194,7 +209,7 @@ class DrawnTerminal:
         else:
             self._scene.filled = text
 
-    async def choose(self, question: RenderableType, choices: Sequence[Choice]) -> str:
+    async def choose(self, question: RenderableType, choices: Sequence[DialogChoice]) -> str:
         """Commit the question and wait for one of the choices: by its key, or arrows and Enter.
 
         Esc and Ctrl+C take the last choice. What was typed before stays in the input.
@@ -202,36 +217,38 @@ class DrawnTerminal:
         Raises:
             EOFError: the terminal was closed or stopped, or Ctrl+D pressed.
         """
-        return await (await self._drawn()).choose(lambda: self.commit(question), choices)
+        return await (await self._wait_for_application()).choose(
+            lambda: self.commit(question), choices
+        )
 
     async def enter(self, label: str, text: str = "", *, is_long: bool = False) -> str | None:
         """A text from the person; `None` on Esc, and if the terminal is closed."""
         try:
-            return await (await self._drawn()).enter(label, text, is_long=is_long)
+            return await (await self._wait_for_application()).enter(label, text, is_long=is_long)
         except EOFError:
             return None
 
-    async def pick(self, title: str, search: Callable[[str], Sequence[Row]]) -> str | None:
+    async def pick(self, title: str, search: Callable[[str], Sequence[ListRow]]) -> str | None:
         """One row of a list; `search` is called in a thread, not for each key of a fast typist.
 
         `None` on Esc, and if the terminal is closed. What `search` raises is raised here.
         """
         try:
-            return await (await self._drawn()).pick(title, search)
+            return await (await self._wait_for_application()).pick(title, search)
         except EOFError:
             return None
 
-    async def away(self, work: Callable[[], T]) -> T:
+    async def run_in_terminal(self, work: Callable[[], T]) -> T:
         """Run something in a thread, with screen, keyboard and the terminal's usual modes."""
-        return await (await self._drawn()).away(work)
+        return await (await self._wait_for_application()).run_in_terminal(work)
 
-    async def _drawn(self) -> Drawing:
-        await self._until_running().wait()
+    async def _wait_for_application(self) -> ToolkitApplication:
+        await self._running_event().wait()
         if self._drawing is None:
             raise EOFError
         return self._drawing
 
-    def _until_running(self) -> asyncio.Event:
+    def _running_event(self) -> asyncio.Event:
         import asyncio
 
         if self._running is None:

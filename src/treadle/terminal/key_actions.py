@@ -17,28 +17,28 @@ from prompt_toolkit.keys import Keys as Pressed
 from treadle.app.files.file_names import FileNames
 from treadle.errors import UsageError
 from treadle.terminal.canvas import Canvas
-from treadle.terminal.choices import Choosing
+from treadle.terminal.choice_dialog import ChoiceDialog
 from treadle.terminal.completions import (
     Completion,
-    commands_at,
-    files_at,
-    mention_at,
+    complete_command,
+    complete_file,
+    find_mention,
 )
-from treadle.terminal.dialogs import Entering, Menu, Picking
-from treadle.terminal.editor import edit
-from treadle.terminal.history import History
+from treadle.terminal.dialogs import CompletionMenu, ListDialog, TextDialog
+from treadle.terminal.editor import edit_text
+from treadle.terminal.history import InputHistory
 from treadle.terminal.keys import KEYS, QUIT_WITHIN_S, REWIND_WITHIN_S
-from treadle.terminal.ports import SEE, Row
+from treadle.terminal.ports import SHOW_ALL_KEY, ListRow
 
-PAGE: Final = 10
-FOUND_MAX: Final = 200
+PAGE_ROWS: Final = 10
+MATCHES_MAX: Final = 200
 """Earlier prompts that a search shows."""
 
 
-class KeptHistory(PromptHistory):
+class ToolkitHistory(PromptHistory):
     """A history file as prompt_toolkit reads and writes it."""
 
-    def __init__(self, history: History, keeps: Callable[[], bool]) -> None:
+    def __init__(self, history: InputHistory, keeps: Callable[[], bool]) -> None:
         super().__init__()
         self._history = history
         self._keeps = keeps
@@ -53,7 +53,7 @@ class KeptHistory(PromptHistory):
             self._history.append(string)
 
 
-class Hands:
+class KeyActions:
     """The main input. Each method that `keys.KEYS` names takes no arguments."""
 
     def __init__(self, canvas: Canvas, folder: Path) -> None:
@@ -64,7 +64,7 @@ class Hands:
         self._is_silent = False
         self._escaped_at = self._cleared_at = -1e9
         self._hint_timer: asyncio.TimerHandle | None = None
-        self._buffer.on_text_changed += lambda _: self._offer()
+        self._buffer.on_text_changed += lambda _: self._open_menu()
         self._buffer.on_cursor_position_changed += lambda _: self._drop_stale_menu()
 
     # sending
@@ -72,22 +72,22 @@ class Hands:
     def send(self) -> None:
         """Enter."""
         menu = self._fresh_menu()
-        if menu is not None and menu.before[menu.chosen.start :] != menu.chosen.text.rstrip():
-            self._accept(menu.chosen)
-            if not menu.chosen.is_final:
+        if menu is not None and menu.before[menu.selection.start :] != menu.selection.text.rstrip():
+            self._accept(menu.selection)
+            if not menu.selection.is_final:
                 return
         self._submit(steers=True)
 
     def complete(self) -> None:
         """Tab."""
         if (menu := self._fresh_menu()) is not None:
-            self._accept(menu.chosen)
+            self._accept(menu.selection)
         elif (
             self._canvas.menu is None and self._buffer.text.strip() and self._canvas.keys.is_at_work
         ):
             self._submit(steers=False)
         else:
-            self._offer()
+            self._open_menu()
 
     def _submit(self, *, steers: bool) -> None:
         text = self._buffer.text.strip()
@@ -109,26 +109,28 @@ class Hands:
         elif not self._buffer.text and self._canvas.scene.queued:
             self._canvas.keys.take_back()
         else:
-            self._silently(self._buffer.auto_up)
+            self._change_without_menu(self._buffer.auto_up)
 
     def down(self) -> None:
         """Down, likewise."""
         if self._canvas.menu is not None:
             self._canvas.menu.move(1)
         else:
-            self._silently(self._buffer.auto_down)
+            self._change_without_menu(self._buffer.auto_down)
 
     def search(self) -> None:
         """Ctrl+R."""
-        self._later(self._search())
+        self._run_in_background(self._search())
 
     async def _search(self) -> None:
         entries = [*dict.fromkeys(reversed(self._buffer.history.get_strings()))]
 
-        def search(words: str) -> list[Row]:
+        def search(words: str) -> list[ListRow]:
             wanted = words.lower().split()
             found = (e for e in entries if all(word in e.lower() for word in wanted))
-            return [Row(entry, entry) for entry, _ in zip(found, range(FOUND_MAX), strict=False)]
+            return [
+                ListRow(entry, entry) for entry, _ in zip(found, range(MATCHES_MAX), strict=False)
+            ]
 
         if (entry := await self._canvas.pick("earlier prompts", search)) is not None:
             self.replace(entry)
@@ -144,32 +146,32 @@ class Hands:
             self._escaped_at = -1e9
         elif not self._buffer.text and now - self._escaped_at < REWIND_WITHIN_S:
             self._escaped_at = -1e9
-            self.hint("")
+            self.show_hint("")
             self._canvas.keys.rewind()
         else:
             self._escaped_at = now
             if not self._buffer.text:
-                self.hint("Esc again: go back to an earlier prompt", REWIND_WITHIN_S)
+                self.show_hint("Esc again: go back to an earlier prompt", REWIND_WITHIN_S)
 
     def clear(self) -> None:
         """Ctrl+C, or a SIGINT."""
         now = time.monotonic()
         dialog = self._canvas.dialog
         if dialog is not None:
-            refuse(dialog)
+            dismiss_dialog(dialog)
         elif self._buffer.text:
             self.replace("")
             # The next press is to interrupt what runs, else to quit.
             is_idle = not self._canvas.keys.is_at_work
             self._cleared_at = now if is_idle else -1e9
             if is_idle:
-                self.hint("Ctrl+C again: quit", QUIT_WITHIN_S)
+                self.show_hint("Ctrl+C again: quit", QUIT_WITHIN_S)
         elif now - self._cleared_at < QUIT_WITHIN_S:
             self._canvas.keys.leave()
         else:
             self._canvas.keys.interrupt()
             self._cleared_at = now
-            self.hint("Ctrl+C again: quit", QUIT_WITHIN_S)
+            self.show_hint("Ctrl+C again: quit", QUIT_WITHIN_S)
 
     def leave(self) -> None:
         """Ctrl+D: quit; within a text it deletes, as everywhere."""
@@ -198,15 +200,15 @@ class Hands:
 
     def edit(self) -> None:
         """Ctrl+G, in a dialog's text too."""
-        self._later(self._edit())
+        self._run_in_background(self._edit())
 
     async def _edit(self) -> None:
         buffer = self._buffer if self._canvas.dialog is None else self._canvas.answer
         text = buffer.text
         try:
-            edited = await self._canvas.away(lambda: edit(text))
+            edited = await self._canvas.run_in_terminal(lambda: edit_text(text))
         except UsageError as error:
-            self.hint(f"{error}", QUIT_WITHIN_S)
+            self.show_hint(f"{error}", QUIT_WITHIN_S)
             return
         buffer.text = edited
         buffer.cursor_position = len(edited)
@@ -219,48 +221,54 @@ class Hands:
             self._buffer.text = text
             self._buffer.cursor_position = len(text)
 
-        self._silently(put)
+        self._change_without_menu(put)
 
     # completion
 
-    def _offer(self) -> None:
+    def _open_menu(self) -> None:
         """A menu for what stands before the cursor."""
         if self._is_silent:
             return
-        before = self._before
-        found = commands_at(before, self._canvas.scene.commands)
-        if found or mention_at(before) is None:
-            self._canvas.menu = Menu(found, before) if found else None
+        before = self._text_before_cursor
+        found = complete_command(before, self._canvas.scene.commands)
+        if found or find_mention(before) is None:
+            self._canvas.menu = CompletionMenu(found, before) if found else None
         elif self._listing is None:  # the menu of the letter before stays until it is done
-            self._listing = self._later(self._list())
+            self._listing = self._run_in_background(self._offer_files())
 
-    async def _list(self) -> None:
+    async def _offer_files(self) -> None:
         """Offer files for what stands there when they are known."""
         try:
             paths = await asyncio.to_thread(self._files.list)
             before = None
             found: list[Completion] = []
-            while before != self._before:
-                before = self._before
-                found = await asyncio.to_thread(files_at, before, paths)
-            if mention_at(self._before) is not None:
-                self._canvas.menu = Menu(found, self._before) if found else None
+            while before != self._text_before_cursor:
+                before = self._text_before_cursor
+                found = await asyncio.to_thread(complete_file, before, paths)
+            if find_mention(self._text_before_cursor) is not None:
+                self._canvas.menu = (
+                    CompletionMenu(found, self._text_before_cursor) if found else None
+                )
             self._canvas.redraw()
         finally:
             self._listing = None
 
     def _drop_stale_menu(self) -> None:
         menu = self._canvas.menu
-        if menu is not None and menu.before != self._before and mention_at(self._before) is None:
+        if (
+            menu is not None
+            and menu.before != self._text_before_cursor
+            and find_mention(self._text_before_cursor) is None
+        ):
             self._canvas.menu = None
 
-    def _fresh_menu(self) -> Menu | None:
+    def _fresh_menu(self) -> CompletionMenu | None:
         """The menu, if it was made for what stands there now."""
         menu = self._canvas.menu
-        return menu if menu is not None and menu.before == self._before else None
+        return menu if menu is not None and menu.before == self._text_before_cursor else None
 
     @property
-    def _before(self) -> str:
+    def _text_before_cursor(self) -> str:
         return self._buffer.document.text_before_cursor
 
     def _accept(self, completion: Completion) -> None:
@@ -269,11 +277,11 @@ class Hands:
             self._buffer.delete_before_cursor(length)
             self._buffer.insert_text(completion.text)
 
-        self._silently(put)
+        self._change_without_menu(put)
 
     # helpers
 
-    def _silently(self, change: Callable[[], None]) -> None:
+    def _change_without_menu(self, change: Callable[[], None]) -> None:
         """Change the text without a menu."""
         self._is_silent = True
         try:
@@ -282,10 +290,10 @@ class Hands:
             self._is_silent = False
         self._canvas.menu = None
 
-    def _later(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def _run_in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         return self._canvas.app.create_background_task(work)
 
-    def hint(self, words: str, seconds: float = QUIT_WITHIN_S) -> None:
+    def show_hint(self, words: str, seconds: float = QUIT_WITHIN_S) -> None:
         """Say something in place of the status, for a while."""
         if self._hint_timer is not None:
             self._hint_timer.cancel()
@@ -294,18 +302,18 @@ class Hands:
         self._canvas.redraw()
         if words:
             loop = asyncio.get_running_loop()
-            self._hint_timer = loop.call_later(seconds, self.hint, "")
+            self._hint_timer = loop.call_later(seconds, self.show_hint, "")
 
 
-def refuse(dialog: Choosing | Entering | Picking) -> None:
+def dismiss_dialog(dialog: ChoiceDialog | TextDialog | ListDialog) -> None:
     """Esc and Ctrl+C: the last choice, no text, no row."""
-    if isinstance(dialog, Choosing):
+    if isinstance(dialog, ChoiceDialog):
         dialog.settle(dialog.choices[-1].key)
     else:
         dialog.settle(None)
 
 
-def bindings(canvas: Canvas, hands: Hands) -> KeyBindings:
+def make_key_bindings(canvas: Canvas, hands: KeyActions) -> KeyBindings:
     """All keys: the table's for the input, and those of the dialogs."""
     bound = KeyBindings()
     in_input = Condition(lambda: canvas.dialog is None)
@@ -313,21 +321,21 @@ def bindings(canvas: Canvas, hands: Hands) -> KeyBindings:
         presses = key.presses + ((("down",),) if key.does == "up" else ())
         for press in presses:
             does = "down" if press == ("down",) else key.does
-            bound.add(*press, filter=in_input)(_calling(getattr(hands, does)))
+            bound.add(*press, filter=in_input)(_make_key_handler(getattr(hands, does)))
     # Eager, as all keys of a question are.
-    bound.add("c-z", filter=~in_input, eager=True)(_calling(hands.suspend))
-    _bind_letters_behind_esc(canvas, hands, bound)
-    _bind_choosing(canvas, bound)
-    _bind_entering(canvas, hands, bound)
-    _bind_picking(canvas, bound)
+    bound.add("c-z", filter=~in_input, eager=True)(_make_key_handler(hands.suspend))
+    _bind_alt_letters(canvas, hands, bound)
+    _bind_choice_dialog(canvas, bound)
+    _bind_text_dialog(canvas, hands, bound)
+    _bind_list_dialog(canvas, bound)
     return bound
 
 
-def _calling(method: Callable[[], None]) -> Callable[[KeyPressEvent], None]:
+def _make_key_handler(method: Callable[[], None]) -> Callable[[KeyPressEvent], None]:
     return lambda _: method()
 
 
-def _bind_letters_behind_esc(canvas: Canvas, hands: Hands, bound: KeyBindings) -> None:
+def _bind_alt_letters(canvas: Canvas, hands: KeyActions, bound: KeyBindings) -> None:
     """Where there is no text to move in, Alt and a letter are Esc and the letter."""
 
     def press(event: KeyPressEvent) -> None:
@@ -339,38 +347,38 @@ def _bind_letters_behind_esc(canvas: Canvas, hands: Hands, bound: KeyBindings) -
         bound.add("escape", letter, filter=is_empty)(press)
 
 
-def _bind_choosing(canvas: Canvas, bound: KeyBindings) -> None:
-    def on(*press: str, do: Callable[[Choosing, str], None]) -> None:
+def _bind_choice_dialog(canvas: Canvas, bound: KeyBindings) -> None:
+    def on(*press: str, do: Callable[[ChoiceDialog, str], None]) -> None:
         @bound.add(*press, filter=is_choosing, eager=True)
         def _(event: KeyPressEvent) -> None:
-            assert isinstance(canvas.dialog, Choosing)
+            assert isinstance(canvas.dialog, ChoiceDialog)
             do(canvas.dialog, event.data)
 
-    is_choosing = Condition(lambda: isinstance(canvas.dialog, Choosing))
+    is_choosing = Condition(lambda: isinstance(canvas.dialog, ChoiceDialog))
     on(Pressed.Any, do=lambda _, key: canvas.press(key))
     on("up", do=lambda *_: canvas.press("up"))
     on("down", do=lambda *_: canvas.press("down"))
     on("c-m", do=lambda *_: canvas.press("enter"))
-    on("c-o", do=lambda *_: canvas.press(SEE))
-    on("escape", do=lambda dialog, _: refuse(dialog))
-    on("c-c", do=lambda dialog, _: refuse(dialog))
-    on("c-d", do=lambda dialog, _: _close(dialog))
+    on("c-o", do=lambda *_: canvas.press(SHOW_ALL_KEY))
+    on("escape", do=lambda dialog, _: dismiss_dialog(dialog))
+    on("c-c", do=lambda dialog, _: dismiss_dialog(dialog))
+    on("c-d", do=lambda dialog, _: _end_dialog_input(dialog))
     on("s-tab", do=lambda dialog, _: canvas.keys.cycle_mode())  # it may settle the question
     on(Pressed.BracketedPaste, do=lambda *_: canvas.press(""))
 
 
-def _close(dialog: Choosing) -> None:
+def _end_dialog_input(dialog: ChoiceDialog) -> None:
     if not dialog.answer.done():
         dialog.answer.set_exception(EOFError())
 
 
-def _bind_entering(canvas: Canvas, hands: Hands, bound: KeyBindings) -> None:
-    is_entering = Condition(lambda: isinstance(canvas.dialog, Entering))
-    is_long = Condition(lambda: isinstance(canvas.dialog, Entering) and canvas.dialog.is_long)
+def _bind_text_dialog(canvas: Canvas, hands: KeyActions, bound: KeyBindings) -> None:
+    is_entering = Condition(lambda: isinstance(canvas.dialog, TextDialog))
+    is_long = Condition(lambda: isinstance(canvas.dialog, TextDialog) and canvas.dialog.is_long)
 
     def settle(text: str | None) -> None:
         dialog = canvas.dialog
-        assert isinstance(dialog, Entering)
+        assert isinstance(dialog, TextDialog)
         lines = [] if text is None else text.split("\n")
         dialog.settle(text if dialog.is_long or len(lines) < 2 else " ".join(lines))  # a paste
 
@@ -386,16 +394,16 @@ def _bind_entering(canvas: Canvas, hands: Hands, bound: KeyBindings) -> None:
         bound.add(*press, filter=is_entering & ~is_long)(lambda _: None)
 
 
-def _bind_picking(canvas: Canvas, bound: KeyBindings) -> None:
-    is_picking = Condition(lambda: isinstance(canvas.dialog, Picking))
+def _bind_list_dialog(canvas: Canvas, bound: KeyBindings) -> None:
+    is_picking = Condition(lambda: isinstance(canvas.dialog, ListDialog))
 
-    def on(*press: str, do: Callable[[Picking], None]) -> None:
+    def on(*press: str, do: Callable[[ListDialog], None]) -> None:
         @bound.add(*press, filter=is_picking)
         def _(_event: KeyPressEvent) -> None:
-            assert isinstance(canvas.dialog, Picking)
+            assert isinstance(canvas.dialog, ListDialog)
             do(canvas.dialog)
 
-    def take(picking: Picking) -> None:
+    def take(picking: ListDialog) -> None:
         if picking.rows and not picking.is_searching:
             picking.settle(picking.rows[picking.index].value)
 
@@ -403,7 +411,7 @@ def _bind_picking(canvas: Canvas, bound: KeyBindings) -> None:
     on("c-j", do=lambda _: None)
     on("up", do=lambda picking: picking.move(-1))
     on("down", do=lambda picking: picking.move(1))
-    on("pageup", do=lambda picking: picking.move(-PAGE))
-    on("pagedown", do=lambda picking: picking.move(PAGE))
+    on("pageup", do=lambda picking: picking.move(-PAGE_ROWS))
+    on("pagedown", do=lambda picking: picking.move(PAGE_ROWS))
     for press in ("escape", "c-c", "c-d"):
         on(press, do=lambda picking: picking.settle(None))

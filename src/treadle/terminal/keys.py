@@ -16,7 +16,7 @@ SIGNAL_S: Final = 0.2
 """A Ctrl+C that ends a command is told to us, too, at about the time when the command is over."""
 
 
-class Key(Struct, frozen=True):
+class KeyBinding(Struct, frozen=True):
     """One thing that keys do.
 
     `presses` are the keys as prompt_toolkit names them, each a sequence; `does` names the method
@@ -30,44 +30,44 @@ class Key(Struct, frozen=True):
 
 
 KEYS: Final = (
-    Key(
+    KeyBinding(
         "Enter", "send; while the agent works: heard after this round of tools", "send", (("c-m",),)
     ),
-    Key(
+    KeyBinding(
         "Tab",
         "complete; while the agent works: send, heard when the turn is over",
         "complete",
         (("c-i",),),
     ),
-    Key("Ctrl+J, Alt+Enter", "a new line", "newline", (("c-j",), ("escape", "c-m"))),
-    Key(
+    KeyBinding("Ctrl+J, Alt+Enter", "a new line", "newline", (("c-j",), ("escape", "c-m"))),
+    KeyBinding(
         "Up, Down",
         "earlier prompts; on an empty input Up takes back what is queued",
         "up",
         (("up",),),
     ),
-    Key(
+    KeyBinding(
         "Esc",
         "interrupt; twice on an empty input: go back to an earlier prompt",
         "escape",
         (("escape",),),
     ),
-    Key("Shift+Tab", "the next approval mode", "cycle_mode", (("s-tab",),)),
-    Key("Ctrl+C", "clear the input, else interrupt; twice: quit", "clear", (("c-c",),)),
-    Key("Ctrl+D", "quit, on an empty input", "leave", (("c-d",),)),
-    Key("Ctrl+G", "write the input in your editor ($VISUAL, $EDITOR)", "edit", (("c-g",),)),
-    Key("Ctrl+R", "search earlier prompts", "search", (("c-r",),)),
-    Key(
+    KeyBinding("Shift+Tab", "the next approval mode", "cycle_mode", (("s-tab",),)),
+    KeyBinding("Ctrl+C", "clear the input, else interrupt; twice: quit", "clear", (("c-c",),)),
+    KeyBinding("Ctrl+D", "quit, on an empty input", "leave", (("c-d",),)),
+    KeyBinding("Ctrl+G", "write the input in your editor ($VISUAL, $EDITOR)", "edit", (("c-g",),)),
+    KeyBinding("Ctrl+R", "search earlier prompts", "search", (("c-r",),)),
+    KeyBinding(
         "Ctrl+O",
         "the whole of the last output; in a question: all of what is asked about",
         "expand",
         (("c-o",),),
     ),
-    Key("Ctrl+L", "draw the screen anew", "redraw", (("c-l",),)),
-    Key("Ctrl+Z", "suspend; `fg` comes back", "suspend", (("c-z",),)),
+    KeyBinding("Ctrl+L", "draw the screen anew", "redraw", (("c-l",),)),
+    KeyBinding("Ctrl+Z", "suspend; `fg` comes back", "suspend", (("c-z",),)),
 )
 
-MARKS: Final = (
+INPUT_PREFIXES: Final = (
     ("/", "a command of the chat"),
     ("!", "a command that you run yourself; the agent is shown its output"),
     ("@", "the name of a file, completed"),

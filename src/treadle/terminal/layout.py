@@ -14,24 +14,24 @@ from prompt_toolkit.layout.dimension import Dimension
 from prompt_toolkit.layout.layout import Layout
 
 from treadle.terminal.canvas import Canvas
-from treadle.terminal.choices import Choosing
-from treadle.terminal.dialogs import Entering, Picking, one_line
+from treadle.terminal.choice_dialog import ChoiceDialog
+from treadle.terminal.dialogs import ListDialog, TextDialog, to_single_line
 from treadle.terminal.early_prompt import PROMPT
-from treadle.terminal.ports import Queued, StyledLine
-from treadle.terminal.status import status_line
+from treadle.terminal.ports import QueuedInput, StyledLine
+from treadle.terminal.status_line import status_line
 from treadle.terminal.styles import prompt_style
 
 QUEUE_LINES_MAX: Final = 3
 MENU_LINES_MAX: Final = 6
 LIST_LINES_MAX: Final = 10
-AIRY_ROWS_MIN: Final = 10
+SPACED_ROWS_MIN: Final = 10
 """Screens with so many rows have an empty line above the input."""
 
 INPUT_LINES_MAX: Final = 12
 """A longer text scrolls within so many lines."""
 
 
-class _Strip:
+class _LineWindow:
     """A few lines that were made for this drawing."""
 
     def __init__(self) -> None:
@@ -54,24 +54,24 @@ class _Strip:
         return text
 
 
-class Stage:
+class ScreenLayout:
     """The layout; `fit` makes its lines before each drawing, so that they fill the height."""
 
     def __init__(self, canvas: Canvas) -> None:
         self._canvas = canvas
-        self._live, self._queue, self._title = _Strip(), _Strip(), _Strip()
-        self._list, self._status = _Strip(), _Strip()
+        self._live, self._queue, self._title = _LineWindow(), _LineWindow(), _LineWindow()
+        self._list, self._status = _LineWindow(), _LineWindow()
         self._input_height = 1
         self._input = Window(
             BufferControl(canvas.buffer),
             height=lambda: Dimension.exact(self._input_height),
-            get_line_prefix=_prefix,
+            get_line_prefix=_line_prefix,
             wrap_lines=True,
         )
         self._answer = Window(
             BufferControl(canvas.answer),
             height=lambda: Dimension.exact(self._input_height),
-            get_line_prefix=_prefix,
+            get_line_prefix=_line_prefix,
             wrap_lines=True,
         )
         self.layout = Layout(
@@ -83,7 +83,7 @@ class Stage:
                     ConditionalContainer(self._input, Condition(lambda: canvas.dialog is None)),
                     ConditionalContainer(
                         self._answer,
-                        Condition(lambda: isinstance(canvas.dialog, Entering | Picking)),
+                        Condition(lambda: isinstance(canvas.dialog, TextDialog | ListDialog)),
                     ),
                     self._list.window,
                     self._status.window,
@@ -102,7 +102,7 @@ class Stage:
         dialog = self._canvas.dialog
         if dialog is None:
             self.layout.focus(self._input)
-        elif isinstance(dialog, Choosing):
+        elif isinstance(dialog, ChoiceDialog):
             self.layout.focus(self._list.window)
         else:
             self.layout.focus(self._answer)
@@ -123,28 +123,28 @@ class Stage:
         status = [("warn", hint)] if hint else status_line(facts, size.columns)
         self._status.lines = [status][: min(room, 1)]
         room -= self._status.height
-        air: list[StyledLine] = [[("", "")]] * (size.rows >= AIRY_ROWS_MIN)
+        air: list[StyledLine] = [[("", "")]] * (size.rows >= SPACED_ROWS_MIN)
         self._queue.lines = [*air, *_queue_lines(self._canvas.scene.queued)][:room]
         room -= self._queue.height
         view = self._canvas.scene.view
-        live = [] if view is None else [*view.live(size.columns)]
+        live = [] if view is None else [*view.live_lines(size.columns)]
         self._live.lines = live[-room:] if room > 0 else []
         return size.rows - room + self._live.height
 
     def _fit_input(self, size: Size, room: int) -> int:
-        if isinstance(self._canvas.dialog, Choosing):
+        if isinstance(self._canvas.dialog, ChoiceDialog):
             return 0
         control = (self._input if self._canvas.dialog is None else self._answer).content
         most = max(1, min(INPUT_LINES_MAX, room // 2))
-        wanted = control.preferred_height(size.columns, most, True, _prefix)
+        wanted = control.preferred_height(size.columns, most, True, _line_prefix)
         self._input_height = max(1, min(wanted or 1, most))
         return self._input_height
 
     def _list_lines(self, room: int, width: int) -> Sequence[StyledLine]:
         dialog, menu = self._canvas.dialog, self._canvas.menu
-        if isinstance(dialog, Choosing):
+        if isinstance(dialog, ChoiceDialog):
             return dialog.lines(width, room)
-        if isinstance(dialog, Picking):
+        if isinstance(dialog, ListDialog):
             return dialog.lines(max(1, min(LIST_LINES_MAX, room - 1)), width)[:room]
         if menu is not None:
             return menu.lines(max(1, min(MENU_LINES_MAX, room - 1)))[:room]
@@ -153,26 +153,26 @@ class Stage:
     @property
     def _question_hint(self) -> str:
         dialog = self._canvas.dialog
-        return dialog.hint if isinstance(dialog, Choosing) else ""
+        return dialog.hint if isinstance(dialog, ChoiceDialog) else ""
 
     def _title_lines(self) -> list[StyledLine]:
         dialog = self._canvas.dialog
-        if isinstance(dialog, Entering):
-            return [[("bold", one_line(dialog.label))]]
-        if isinstance(dialog, Picking):
-            return [[("bold", one_line(dialog.title))]]
+        if isinstance(dialog, TextDialog):
+            return [[("bold", to_single_line(dialog.label))]]
+        if isinstance(dialog, ListDialog):
+            return [[("bold", to_single_line(dialog.title))]]
         if dialog is not None and (draft := self._canvas.buffer.text):
-            return [[("dim", f"{PROMPT}{one_line(draft)}")]]
+            return [[("dim", f"{PROMPT}{to_single_line(draft)}")]]
         return []
 
 
-def _queue_lines(queued: Sequence[Queued]) -> list[StyledLine]:
+def _queue_lines(queued: Sequence[QueuedInput]) -> list[StyledLine]:
     """The next ones, and how many more there are."""
     lines: list[StyledLine] = [
         [
             ("accent" if waiting.is_sent else "dim", "» "),
-            ("" if waiting.is_sent else "dim", one_line(waiting.text)),
-            ("dim", _when(waiting)),
+            ("" if waiting.is_sent else "dim", to_single_line(waiting.text)),
+            ("dim", _describe_delivery(waiting)),
         ]
         for waiting in queued[:QUEUE_LINES_MAX]
     ]
@@ -181,11 +181,11 @@ def _queue_lines(queued: Sequence[Queued]) -> list[StyledLine]:
     return lines
 
 
-def _when(waiting: Queued) -> str:
+def _describe_delivery(waiting: QueuedInput) -> str:
     if not waiting.is_sent:
         return "  (not sent yet)"
     return "" if waiting.steers else "  (after this turn)"
 
 
-def _prefix(line: int, wraps: int) -> StyleAndTextTuples:
+def _line_prefix(line: int, wraps: int) -> StyleAndTextTuples:
     return [("", PROMPT if line == wraps == 0 else " " * len(PROMPT))]

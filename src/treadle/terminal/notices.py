@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from treadle.core.approval import Question
 
 
-def words(text: str, style: str = "") -> Text:
+def styled_text(text: str, style: str = "") -> Text:
     """A line or several in one of `STYLES`; what steers a terminal is taken out."""
     from rich.text import Text
 
@@ -23,7 +23,7 @@ def words(text: str, style: str = "") -> Text:
     return Text(legible(text), style=rich_style(style))
 
 
-def pairs(rows: Iterable[Sequence[str]]) -> RenderableType:
+def two_column_table(rows: Iterable[Sequence[str]]) -> RenderableType:
     """Two columns: what it is, dim, and what there is to say; rows of nothing are left out."""
     from rich.table import Table
 
@@ -32,25 +32,25 @@ def pairs(rows: Iterable[Sequence[str]]) -> RenderableType:
     table.add_column(overflow="fold")
     for name, text in rows:
         if text:
-            table.add_row(words(name, "dim"), words(text))
+            table.add_row(styled_text(name, "dim"), styled_text(text))
     return table
 
 
-def uncertain_block(
+def uncertain_call_block(
     question: Question, *, is_plain: bool, is_whole: bool = False
 ) -> RenderableType:
     """A call that was running when its process died, and what running it again would mean."""
     from rich.console import Group
 
-    from treadle.terminal.blocks.question import call_block, circumstances, unshown
-    from treadle.terminal.changes import planned
+    from treadle.terminal.blocks.question import call_block, describe_omission, describe_risk
+    from treadle.terminal.call_diffs import preview_diff
 
     text = "The process died while this was running. It may or may not have happened:"
     risk = f"  to run it again has a risk that is {question.risk.name.lower()}"
-    rest = unshown(question, planned(question.call), is_whole=is_whole)
+    rest = describe_omission(question, preview_diff(question.call), is_whole=is_whole)
     return Group(
-        words(text, "warn"),
+        styled_text(text, "warn"),
         call_block(question.call, is_plain=is_plain, is_whole=is_whole),
-        words(risk, "dim"),
-        *circumstances(question, unshown=rest),
+        styled_text(risk, "dim"),
+        *describe_risk(question, unshown=rest),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from treadle.terminal.ports import Row
+from treadle.terminal.ports import ListRow
 from treadle.thread.safe_text import legible
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _LENGTH_MAX: Final = 200
 
 
-def narrowed(rows: Sequence[Row], text: str) -> Sequence[Row]:
+def filter_rows(rows: Sequence[ListRow], text: str) -> Sequence[ListRow]:
     """The rows in which every word of the text occurs."""
     words = text.lower().split()
     return [
@@ -24,27 +24,27 @@ def narrowed(rows: Sequence[Row], text: str) -> Sequence[Row]:
     ]
 
 
-def in_line(text: str) -> str:
+def to_row_text(text: str) -> str:
     """A text as a line of a list."""
     line = legible(" ".join(text.split()))
     return line if len(line) <= _LENGTH_MAX else line[: _LENGTH_MAX - 1] + "…"
 
 
-def search_threads(folder: str, text: str) -> Sequence[Row]:
+def search_conversations(folder: str, text: str) -> Sequence[ListRow]:
     """The conversations of a folder; those of all folders if words are typed."""
     from treadle.app.threads.thread_search import find_conversations
 
-    return [_row(line) for line in find_conversations(folder, text)]
+    return [_conversation_row(line) for line in find_conversations(folder, text)]
 
 
-def _row(line: ThreadSummary) -> Row:
+def _conversation_row(line: ThreadSummary) -> ListRow:
     from treadle.app.threads.times import local_time
 
-    title = in_line(line.title or "(nothing said yet)")
-    return Row(line.id, title, f"{local_time(line.updated_at)}  {line.id}")
+    title = to_row_text(line.title or "(nothing said yet)")
+    return ListRow(line.id, title, f"{local_time(line.updated_at)}  {line.id}")
 
 
-class Prompts:
+class PromptList:
     """The prompts of a thread that are in view, the last one first.
 
     Args:
@@ -60,13 +60,15 @@ class Prompts:
     def __len__(self) -> int:
         return len(self._turns)
 
-    def search(self, text: str) -> Sequence[Row]:
+    def search(self, text: str) -> Sequence[ListRow]:
         """The rows for what was typed; the value is the version of the prompt."""
-        rows = [Row(str(one.version), in_line(one.prompt), f"turn {one.number}") for one in self]
-        return narrowed(rows, text)
+        rows = [
+            ListRow(str(one.version), to_row_text(one.prompt), f"turn {one.number}") for one in self
+        ]
+        return filter_rows(rows, text)
 
 
-def find_prompts(store: Store, thread_id: str) -> Prompts:
+def find_prompts(store: Store, thread_id: str) -> PromptList:
     """The prompts one can go back to.
 
     Raises:
@@ -74,4 +76,4 @@ def find_prompts(store: Store, thread_id: str) -> Prompts:
     """
     from treadle.app.threads.thread_search import find_turns
 
-    return Prompts(find_turns(store, thread_id))
+    return PromptList(find_turns(store, thread_id))

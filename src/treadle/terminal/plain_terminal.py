@@ -18,12 +18,20 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from treadle.terminal.block_text import printed
-from treadle.terminal.choices import ALONE_S, STOOD_S
-from treadle.terminal.early_prompt import PROMPT, width_of_screen
+from treadle.terminal.block_text import render_blocks
+from treadle.terminal.choice_dialog import KEY_PAUSE_S, VISIBLE_S_MIN
+from treadle.terminal.early_prompt import PROMPT, screen_width
 from treadle.terminal.keys import QUIT_WITHIN_S, SIGNAL_S
-from treadle.terminal.ports import Choice, Facts, Keys, Queued, Row, SlashCommand, View
-from treadle.terminal.writer import Writer
+from treadle.terminal.ports import (
+    DialogChoice,
+    InputHandler,
+    ListRow,
+    LiveView,
+    QueuedInput,
+    SlashCommand,
+    StatusFields,
+)
+from treadle.terminal.writer import OutputWriter
 from treadle.thread.safe_text import legible
 
 if TYPE_CHECKING:
@@ -45,13 +53,13 @@ class PlainTerminal:
     is_unread = False
     """Whether the terminal took nothing any more at the end; who writes there waits for good."""
 
-    def __init__(self, *, view: View | None, commands: Sequence[SlashCommand]) -> None:
+    def __init__(self, *, view: LiveView | None, commands: Sequence[SlashCommand]) -> None:
         self.view = view
         self.commands = commands
         self.keeps_history = False
         """Nothing is kept: lines are entered with what the terminal itself offers."""
         self.is_away = False
-        self._keys: Keys | None = None
+        self._keys: InputHandler | None = None
         self._done: asyncio.Event | None = None
         self._is_stopped = False
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
@@ -60,14 +68,14 @@ class PlainTerminal:
         self._waiting: deque[asyncio.Future[str]] = deque()
         self._turn: asyncio.Lock | None = None
         self._is_prompting = False
-        self._queued: Sequence[Queued] = ()
+        self._queued: Sequence[QueuedInput] = ()
         self._told = ""
         self._told_at = time.monotonic()
         self._interrupted_at = -1e9
         self._is_at_end = False
         self._is_asking = self._is_followed = False
         self._back_at = -1e9
-        self._writer = Writer(sys.stdout.fileno())
+        self._writer = OutputWriter(sys.stdout.fileno())
         self._is_over = False
         if sys.stdout.isatty():
             self._prompt_now()
@@ -75,26 +83,26 @@ class PlainTerminal:
     @property
     def width(self) -> int:
         """Columns, as they are now."""
-        return width_of_screen()
+        return screen_width()
 
-    async def run(self, keys: Keys) -> None:
+    async def run(self, keys: InputHandler) -> None:
         """Hear lines until `stop`; the end of the input asks to leave."""
         self._keys = keys
         self._done = asyncio.Event()
         if self._is_stopped:
             self._end()
             return
-        self._prompt()
+        self._prompt_soon()
         loop = asyncio.get_running_loop()
         with contextlib.suppress(ValueError, RuntimeError):  # not in the main thread
-            loop.add_signal_handler(signal.SIGINT, self._interrupted)
+            loop.add_signal_handler(signal.SIGINT, self._on_sigint)
         try:
-            with self._listening():
+            with self._watch_input():
                 await self._done.wait()
         finally:
             with contextlib.suppress(ValueError, RuntimeError):
                 loop.remove_signal_handler(signal.SIGINT)
-            self._hang_up()
+            self._fail_pending_reads()
             self._end()
 
     def _end(self) -> None:
@@ -111,7 +119,7 @@ class PlainTerminal:
 
     def commit(self, *blocks: RenderableType) -> None:
         """Print blocks as text without colours, boxes, or live parts."""
-        self._print(printed(blocks, self.width, is_plain=True))
+        self._print(render_blocks(blocks, self.width, is_plain=True))
 
     commit_soon = commit
 
@@ -120,35 +128,35 @@ class PlainTerminal:
         now = time.monotonic()
         if self.view is None or now - self._told_at < ANNOUNCE_S:
             return
-        live = self.view.live(self.width)
+        live = self.view.live_lines(self.width)
         words = legible("".join(text for _, text in live[-1]).strip()) if live else ""
         if words and words != self._told:
             self._told, self._told_at = words, now
             self._print(f"{words}\n")
 
-    def show_facts(self, facts: Facts) -> None:
+    def show_status(self, facts: StatusFields) -> None:
         """Nothing: they are told when asked for (/status)."""
 
-    def show_queue(self, queued: Sequence[Queued]) -> None:
+    def show_queue(self, queued: Sequence[QueuedInput]) -> None:
         """Tell what has been queued since."""
         known = Counter(self._queued)
         for waiting in queued:
             known[waiting] -= 1
             if known[waiting] < 0:
-                self._print(f"{_when(waiting)}: {legible(waiting.text)}\n")
+                self._print(f"{_describe_delivery(waiting)}: {legible(waiting.text)}\n")
         self._queued = (*queued,)
 
     def fill(self, text: str) -> None:
         """Print a text, to be sent again as it is or otherwise: lines cannot be filled."""
         self._print(f"your text was:\n{legible(text)}\n")
 
-    async def choose(self, question: RenderableType, choices: Sequence[Choice]) -> str:
+    async def choose(self, question: RenderableType, choices: Sequence[DialogChoice]) -> str:
         """Print question and choices; read lines until one is a key, or the words, of a choice."""
-        async with self._lock():
+        async with self._dialog_lock():
             self.commit(question)
             self._print("".join(f"{choice.key}: {choice.words}\n" for choice in choices))
             while True:
-                line = (await self._answer()).strip()
+                line = (await self._read_answer()).strip()
                 for same in (str.__eq__, lambda a, b: a.lower() == b.lower()):
                     for choice in choices:
                         if same(line, choice.key) or same(line, choice.words):
@@ -156,21 +164,21 @@ class PlainTerminal:
                 keys = ", ".join(choice.key for choice in choices)
                 self._print(f"one of: {keys}\n")
 
-    async def _answer(self) -> str:
+    async def _read_answer(self) -> str:
         """A line for a question, not one that came before it could be read or in a row of them."""
         while True:
             self._is_asking = True
             try:
-                await self._all_written()  # nobody answers what is not on the screen
-                self._drop_what_was_typed()
+                await self._wait_until_written()  # nobody answers what is not on the screen
+                self._discard_typed_input()
                 asked_at, self._is_followed = time.monotonic(), False
-                line = await self._line("your choice: ")
+                line = await self._read_line("your choice: ")
                 stood_s = time.monotonic() - asked_at
-                await asyncio.sleep(ALONE_S)
+                await asyncio.sleep(KEY_PAUSE_S)
             finally:
                 self._is_asking = False
-                self._prompt()
-            if stood_s >= STOOD_S and not (self._is_followed or self._begun):
+                self._prompt_soon()
+            if stood_s >= VISIBLE_S_MIN and not (self._is_followed or self._begun):
                 return line
             self._print("lines before this question, or in a row, were not taken\n")
 
@@ -179,20 +187,20 @@ class PlainTerminal:
 
         A long one may have several lines, each but the last ending with a backslash.
         """
-        async with self._lock():
+        async with self._dialog_lock():
             if text:
                 self._print(f"{legible(label)}, now:\n{legible(text)}\n")
             try:
-                entered = await self._line(f"{legible(label)}: ")
+                entered = await self._read_line(f"{legible(label)}: ")
                 while is_long and entered.endswith("\\"):
-                    entered = f"{entered[:-1]}\n{await self._line('')}"
+                    entered = f"{entered[:-1]}\n{await self._read_line('')}"
             except EOFError:
                 return None
             return entered or text or None
 
-    async def pick(self, title: str, search: Callable[[str], Sequence[Row]]) -> str | None:
+    async def pick(self, title: str, search: Callable[[str], Sequence[ListRow]]) -> str | None:
         """Print numbered rows; read a number, words to search for, or nothing for none."""
-        async with self._lock():
+        async with self._dialog_lock():
             words = ""
             while True:
                 rows = await asyncio.to_thread(search, words)
@@ -204,7 +212,7 @@ class PlainTerminal:
                 body = [*lines, *more] or ["nothing found"]
                 self._print("\n".join([legible(title), *body, ""]))
                 try:
-                    words = (await self._line("a number, words to search, or Enter: ")).strip()
+                    words = (await self._read_line("a number, words to search, or Enter: ")).strip()
                 except EOFError:
                     return None
                 if not words:
@@ -212,7 +220,7 @@ class PlainTerminal:
                 if words.isdecimal() and 0 < int(words) <= len(lines):
                     return rows[int(words) - 1].value
 
-    async def away(self, work: Callable[[], T]) -> T:
+    async def run_in_terminal(self, work: Callable[[], T]) -> T:
         """Run something in a thread; nothing is read meanwhile."""
         self._end_prompt()
         self.is_away = True
@@ -233,12 +241,12 @@ class PlainTerminal:
             self._back_at = time.monotonic()
             if self._done is not None and not self._done.is_set() and not self._is_at_end:
                 loop.add_reader(sys.stdin.fileno(), self._read)
-            self._prompt()
+            self._prompt_soon()
 
     # reading
 
     @contextlib.contextmanager
-    def _listening(self) -> Iterator[None]:
+    def _watch_input(self) -> Iterator[None]:
         loop = asyncio.get_running_loop()
         file = sys.stdin.fileno()
         try:
@@ -262,17 +270,17 @@ class PlainTerminal:
         self._is_prompting = self._is_prompting and not data.endswith(b"\n")
         *lines, self._begun = (self._begun + self._decoder.decode(data)).split("\n")
         for line in lines:
-            self._hear(line)
+            self._handle_line(line)
         if not data:
             self._is_at_end = True
             asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
             if self._begun:
-                self._hear(self._begun)
-            self._hang_up()
+                self._handle_line(self._begun)
+            self._fail_pending_reads()
             if self._keys is not None:
                 self._keys.leave()
 
-    def _hear(self, line: str) -> None:
+    def _handle_line(self, line: str) -> None:
         assert self._keys is not None
         if self._waiting:
             answer = self._waiting.popleft()
@@ -290,9 +298,9 @@ class PlainTerminal:
         waits = self._keys.is_at_work and text.startswith(">")
         if text := text[1:].strip() if waits else text:
             self._keys.submit(text, steers=not waits)
-        self._prompt()
+        self._prompt_soon()
 
-    async def _line(self, prompt: str) -> str:
+    async def _read_line(self, prompt: str) -> str:
         if self._is_at_end or self._is_stopped:
             raise EOFError
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -304,21 +312,21 @@ class PlainTerminal:
         finally:
             if answer in self._waiting:
                 self._waiting.remove(answer)
-            self._prompt()
+            self._prompt_soon()
 
-    def _drop_what_was_typed(self) -> None:
+    def _discard_typed_input(self) -> None:
         """What was typed before a question was shown does not answer it."""
         self._begun = ""
         with contextlib.suppress(termios.error, OSError):
             termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
 
-    def _hang_up(self) -> None:
+    def _fail_pending_reads(self) -> None:
         while self._waiting:
             answer = self._waiting.popleft()
             if not answer.done():
                 answer.set_exception(EOFError())
 
-    def _interrupted(self) -> None:
+    def _on_sigint(self) -> None:
         """Ctrl+C: interrupt; twice: quit."""
         if self.is_away or self._keys is None:
             return
@@ -334,7 +342,7 @@ class PlainTerminal:
         if not self._keys.interrupt():
             self._print("Ctrl+C again: quit\n")
 
-    def _lock(self) -> asyncio.Lock:
+    def _dialog_lock(self) -> asyncio.Lock:
         if self._turn is None:
             self._turn = asyncio.Lock()
         return self._turn
@@ -344,9 +352,9 @@ class PlainTerminal:
     def _print(self, text: str) -> None:
         self._end_prompt()
         self._write(text)
-        self._prompt()
+        self._prompt_soon()
 
-    def _prompt(self) -> None:
+    def _prompt_soon(self) -> None:
         """Ask for a line soon: what is printed at a time has one prompt below it."""
         with contextlib.suppress(RuntimeError):  # nothing runs yet, or any more
             asyncio.get_running_loop().call_soon(self._prompt_now)
@@ -371,12 +379,12 @@ class PlainTerminal:
         if self._is_over:
             self.is_unread = not self._writer.drain()
 
-    async def _all_written(self) -> None:
+    async def _wait_until_written(self) -> None:
         while not (self._is_stopped or await asyncio.to_thread(self._writer.drain)):
             pass
 
 
-def _when(waiting: Queued) -> str:
+def _describe_delivery(waiting: QueuedInput) -> str:
     """When it is heard, or that it is not said yet."""
     if not waiting.is_sent:
         return "waits, not sent yet"

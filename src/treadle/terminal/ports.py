@@ -1,7 +1,7 @@
 """What the parts of a chat ask of each other.
 
-The way of a key: the terminal turns it into a call of `Keys`, which the chat is; the chat works on
-its session; what the session tells goes to the view, which commits finished blocks to the
+The way of a key: the terminal turns it into a call of `InputHandler`, which the chat is; the chat
+works on its session; what the session tells goes to the view, which commits finished blocks to the
 terminal's scrollback and draws the rest live, above the input.
 
 There are two terminals: `DrawnTerminal` (prompt_toolkit), and `PlainTerminal` (lines only, for
@@ -28,11 +28,11 @@ STYLES: Final = ("", "dim", "bold", "accent", "good", "warn", "bad", "code", "ad
 """All that a live line can look like. Both kinds of drawing know each name."""
 
 
-SEE: Final = "v"
+SHOW_ALL_KEY: Final = "v"
 """The key of the choice that shows all of what a question is about; Ctrl+O presses it."""
 
 
-class Choice(Struct, frozen=True):
+class DialogChoice(Struct, frozen=True):
     """One way to answer a question: the key that takes it, and its words."""
 
     key: str
@@ -42,7 +42,7 @@ class Choice(Struct, frozen=True):
     then. If the first choice does, the last is the one that is marked at first."""
 
 
-class Row(Struct, frozen=True):
+class ListRow(Struct, frozen=True):
     """One line of a list to pick from: `value` is what picking it gives."""
 
     value: str
@@ -50,7 +50,7 @@ class Row(Struct, frozen=True):
     detail: str = ""
 
 
-class Queued(Struct, frozen=True):
+class QueuedInput(Struct, frozen=True):
     """Something said while the agent works.
 
     It `steers` if it is heard after the current round of tools, not only when the turn is over.
@@ -62,7 +62,7 @@ class Queued(Struct, frozen=True):
     """Whether it is where it has to be; else it is a prompt that is not on disk yet."""
 
 
-class Facts(Struct, frozen=True):
+class StatusFields(Struct, frozen=True):
     """What the status line tells. What is unknown is `None` or empty, and left out."""
 
     model: str = ""
@@ -77,7 +77,7 @@ class Facts(Struct, frozen=True):
     sandbox: str = ""
 
 
-class Keys(Protocol):
+class InputHandler(Protocol):
     """What a keyboard asks of the conversation. None of these blocks or raises."""
 
     @property
@@ -134,7 +134,7 @@ class Terminal(Protocol):
         """Columns, as they are now."""
         ...
 
-    async def run(self, keys: Keys) -> None:
+    async def run(self, keys: InputHandler) -> None:
         """Show the input and hear the keyboard until `stop`."""
         ...
 
@@ -154,11 +154,11 @@ class Terminal(Protocol):
         """What is live has changed: draw it again soon. Cheap; many calls are one drawing."""
         ...
 
-    def show_facts(self, facts: Facts) -> None:
+    def show_status(self, facts: StatusFields) -> None:
         """What the status line tells from now on."""
         ...
 
-    def show_queue(self, queued: Sequence[Queued]) -> None:
+    def show_queue(self, queued: Sequence[QueuedInput]) -> None:
         """What waits to be heard, shown above the input."""
         ...
 
@@ -166,7 +166,7 @@ class Terminal(Protocol):
         """Put a text into the input, before what stands there, to be edited and sent."""
         ...
 
-    async def choose(self, question: RenderableType, choices: Sequence[Choice]) -> str:
+    async def choose(self, question: RenderableType, choices: Sequence[DialogChoice]) -> str:
         """Show a question and wait for one of its keys.
 
         Keys that were typed before the question was shown are not taken for its answer.
@@ -186,11 +186,11 @@ class Terminal(Protocol):
         """
         ...
 
-    async def pick(self, title: str, search: Callable[[str], Sequence[Row]]) -> str | None:
+    async def pick(self, title: str, search: Callable[[str], Sequence[ListRow]]) -> str | None:
         """One row of a list; `search` gives the rows for what was typed. `None` for none (Esc)."""
         ...
 
-    async def away(self, work: Callable[[], T]) -> T:
+    async def run_in_terminal(self, work: Callable[[], T]) -> T:
         """Run something that prints and asks by itself, in a thread, with the screen to itself.
 
         What it prints becomes scrollback. What it raises is raised here.
@@ -198,15 +198,15 @@ class Terminal(Protocol):
         ...
 
 
-class View(Protocol):
+class LiveView(Protocol):
     """Shows what a session tells. `live` is called by the terminal whenever it draws."""
 
-    def live(self, width: int) -> Sequence[StyledLine]:
+    def live_lines(self, width: int) -> Sequence[StyledLine]:
         """What is not finished: the text that is still being written, calls that run, a spinner."""
         ...
 
 
-Slash: TypeAlias = Callable[[str], Awaitable[None]]
+SlashAction: TypeAlias = Callable[[str], Awaitable[None]]
 """What a slash command does with the words behind it."""
 
 
@@ -215,7 +215,7 @@ class SlashCommand(Struct, frozen=True):
 
     name: str
     words: str
-    run: Slash
+    run: SlashAction
     argument: str = ""
     needs_rest: bool = True
     """Whether it waits until no turn is running; the others may be used any time."""

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from treadle.terminal.ports import Facts, Queued, SlashCommand, View
+from treadle.terminal.ports import LiveView, QueuedInput, SlashCommand, StatusFields
 
 
-class Scene:
+class ScreenState:
     """Plain state; whoever changes it asks for a drawing."""
 
-    def __init__(self, view: View | None, commands: Sequence[SlashCommand]) -> None:
+    def __init__(self, view: LiveView | None, commands: Sequence[SlashCommand]) -> None:
         self.view = view
         self.commands = commands
-        self.facts = Facts()
-        self.queued: Sequence[Queued] = ()
+        self.facts = StatusFields()
+        self.queued: Sequence[QueuedInput] = ()
         self.keeps_history = True
         self.filled = ""
         """What stands in the input when it is first drawn."""

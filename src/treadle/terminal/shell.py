@@ -42,7 +42,7 @@ def find_shell() -> str:
     return shell
 
 
-def check(command: str) -> None:
+def check_command(command: str) -> None:
     """Refuse what no system can run.
 
     Raises:
@@ -89,7 +89,7 @@ async def run_shell(
         ended = await run(argv, cwd=folder, env=os.environ, timeout_s=TIME_S_MAX, sink=take)
     except OSError as refused:
         text = f"it could not be started: {refused}"
-        await _to_its_end(record(text, NOT_STARTED))
+        await _wait_uncancelled(record(text, NOT_STARTED))
         error = ToolError(ToolErrorKind.FAILED, text)
         view.show(ToolFinished(call.id, "!", ToolExecutionOutcome.Error(call.id, error)))
         return
@@ -97,7 +97,7 @@ async def run_shell(
     if is_cancelled:
         asyncio.current_task().uncancel()  # type: ignore[union-attr]
     text = output.decode("utf-8", "replace").rstrip("\n")
-    await _to_its_end(record(text, ended.exit_code))  # first: the terminal may be gone
+    await _wait_uncancelled(record(text, ended.exit_code))  # first: the terminal may be gone
     told = f"{text}\n[exit code {ended.exit_code}]" if text else f"[exit code {ended.exit_code}]"
     if is_cancelled:
         error = ToolError(ToolErrorKind.CANCELLED, f"{told} [ended by Esc]")
@@ -109,7 +109,7 @@ async def run_shell(
         view.show(ToolFinished(call.id, "!", ToolExecutionOutcome.Success(call.id, told)))
 
 
-async def _to_its_end(work: Awaitable[None]) -> None:
+async def _wait_uncancelled(work: Awaitable[None]) -> None:
     """Await it, whoever wants to cancel that."""
     task = asyncio.ensure_future(work)
     while not task.done():

@@ -13,25 +13,25 @@ from typing import Final
 from msgspec import Struct
 
 
-class Look(Struct, frozen=True):
+class TextStyle(Struct, frozen=True):
     """One style, as rich writes it (committed blocks) and as prompt_toolkit does (live lines)."""
 
     rich: str
     prompt: str
 
 
-LOOKS: Final[Mapping[str, Look]] = MappingProxyType(
+TEXT_STYLES: Final[Mapping[str, TextStyle]] = MappingProxyType(
     {
-        "": Look("", ""),
-        "dim": Look("dim", "fg:ansibrightblack"),
-        "bold": Look("bold", "bold"),
-        "accent": Look("cyan", "fg:ansicyan"),
-        "good": Look("green", "fg:ansigreen"),
-        "warn": Look("yellow", "fg:ansiyellow"),
-        "bad": Look("red", "fg:ansired"),
-        "code": Look("cyan", "fg:ansicyan"),
-        "added": Look("green", "fg:ansigreen"),
-        "removed": Look("red", "fg:ansired"),
+        "": TextStyle("", ""),
+        "dim": TextStyle("dim", "fg:ansibrightblack"),
+        "bold": TextStyle("bold", "bold"),
+        "accent": TextStyle("cyan", "fg:ansicyan"),
+        "good": TextStyle("green", "fg:ansigreen"),
+        "warn": TextStyle("yellow", "fg:ansiyellow"),
+        "bad": TextStyle("red", "fg:ansired"),
+        "code": TextStyle("cyan", "fg:ansicyan"),
+        "added": TextStyle("green", "fg:ansigreen"),
+        "removed": TextStyle("red", "fg:ansired"),
     }
 )
 """Each name of `ports.STYLES`, and no other."""
@@ -39,9 +39,9 @@ LOOKS: Final[Mapping[str, Look]] = MappingProxyType(
 
 def rich_style(name: str) -> str:
     """The style of a piece of a rich text; a console needs no theme for it."""
-    return LOOKS[name].rich
+    return TEXT_STYLES[name].rich
 
 
 def prompt_style(name: str) -> str:
     """The style of a piece of prompt_toolkit's formatted text."""
-    return LOOKS[name].prompt
+    return TEXT_STYLES[name].prompt

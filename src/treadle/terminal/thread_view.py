@@ -11,15 +11,15 @@ if TYPE_CHECKING:
 async def show_thread(chat: Chat) -> None:
     """Open the thread at hand, and show what was said in it."""
     session = await chat.open()
-    tell_header(chat)
+    show_header(chat)
     if session is not None:
         chat.terminal.commit(*chat.view.history_blocks(session.conversation, session.thread_id))
 
 
-def tell_header(chat: Chat) -> None:
+def show_header(chat: Chat) -> None:
     """Which thread this is, where, and how the agent works in it."""
     sessions = chat.sessions
     thread = sessions.thread_id or "a new thread"
     parts = [sessions.model, sessions.mode and f"mode {sessions.mode}", sessions.sandbox]
     chat.terminal.commit(f"{thread} in {sessions.folder}", ", ".join(filter(None, parts)))
-    chat.show_facts()
+    chat.refresh_status()

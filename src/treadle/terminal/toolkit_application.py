@@ -20,21 +20,21 @@ from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.output.color_depth import ColorDepth
 
-from treadle.terminal.choices import ALONE_S, Choosing
-from treadle.terminal.dialogs import Dialog, Entering, Menu, Picking
-from treadle.terminal.early_prompt import width_of_screen
-from treadle.terminal.held_output import HeldOutput
-from treadle.terminal.history import History
-from treadle.terminal.key_actions import Hands, KeptHistory, bindings
+from treadle.terminal.buffered_output import BufferedOutput
+from treadle.terminal.choice_dialog import KEY_PAUSE_S, ChoiceDialog
+from treadle.terminal.dialogs import CompletionMenu, Dialog, ListDialog, TextDialog
+from treadle.terminal.early_prompt import screen_width
+from treadle.terminal.history import InputHistory
+from treadle.terminal.key_actions import KeyActions, ToolkitHistory, make_key_bindings
 from treadle.terminal.keys import SIGNAL_S
-from treadle.terminal.layout import Stage
-from treadle.terminal.ports import Choice, Keys, Row
-from treadle.terminal.screen_state import Scene
+from treadle.terminal.layout import ScreenLayout
+from treadle.terminal.ports import DialogChoice, InputHandler, ListRow
+from treadle.terminal.screen_state import ScreenState
 
 T = TypeVar("T")
 
 FRAME_S: Final = 1 / 30
-SPIN_S: Final = 0.1
+LIVE_INTERVAL_S: Final = 0.1
 """While something is live it is drawn so often, for what turns and counts in it."""
 
 SEARCH_PAUSE_S: Final = 0.05
@@ -45,36 +45,39 @@ ESC_S: Final = 0.05
 piece too."""
 
 
-class Drawing:
+class ToolkitApplication:
     """One run of a drawn terminal."""
 
-    def __init__(self, scene: Scene, keys: Keys, *, folder: Path, history: Path) -> None:
+    def __init__(
+        self, scene: ScreenState, keys: InputHandler, *, folder: Path, history: Path
+    ) -> None:
         self.scene = scene
         self.keys = keys
         self.dialog: Dialog | None = None
-        self.menu: Menu | None = None
+        self.menu: CompletionMenu | None = None
         self.hint = ""
         self.is_away = False
         self.is_unread = False
         """Whether the terminal took nothing any more when the drawing ended."""
         self.buffer = Buffer(
-            multiline=True, history=KeptHistory(History(history), lambda: scene.keeps_history)
+            multiline=True,
+            history=ToolkitHistory(InputHistory(history), lambda: scene.keeps_history),
         )
         self.answer = Buffer(multiline=True, on_text_changed=lambda _: self._search_soon())
         self._pressed_at = -1e9
-        self._output = HeldOutput(
+        self._output = BufferedOutput(
             sys.stdout,
-            _size,
+            _screen_size,
             term=None,
             default_color_depth=ColorDepth.from_env(),  # NO_COLOR
             enable_bell=False,
             enable_cpr=False,
         )
-        self._stage = Stage(self)
-        self.hands = Hands(self, folder)
+        self._stage = ScreenLayout(self)
+        self.hands = KeyActions(self, folder)
         self.app: Application[None] = Application(
             layout=self._stage.layout,
-            key_bindings=bindings(self, self.hands),
+            key_bindings=make_key_bindings(self, self.hands),
             input=Vt100Input(sys.stdin),
             output=self._output,
             include_default_pygments_style=False,
@@ -86,7 +89,7 @@ class Drawing:
         )
         self.app.ttimeoutlen = ESC_S
         self.app.timeoutlen = ESC_S
-        self.app.key_processor.before_key_press += lambda _: self._count_press()
+        self.app.key_processor.before_key_press += lambda _: self._note_key_time()
         self._turn = asyncio.Lock()
         self._unprinted: list[str] = []
         self._drawn_at = 0.0
@@ -104,7 +107,7 @@ class Drawing:
             self.fill(self.scene.filled)
         loop = asyncio.get_running_loop()
         with contextlib.suppress(ValueError, RuntimeError):  # not in the main thread
-            loop.add_signal_handler(signal.SIGINT, self._interrupted_from_outside)
+            loop.add_signal_handler(signal.SIGINT, self._on_sigint)
         try:
             await self.app.run_async(clear, set_exception_handler=False, handle_sigint=False)
         except EOFError:
@@ -146,7 +149,7 @@ class Drawing:
         self._output.write_raw(text)
         self.app.invalidate()
 
-    async def write_unasked(self, text: str) -> None:
+    async def write_between_dialogs(self, text: str) -> None:
         """Print when nothing is asked, so that a question stays where it was read."""
         async with self._turn:
             self.write(text)
@@ -164,7 +167,7 @@ class Drawing:
     def _redraw_if_read(self) -> None:
         """Draw, unless the terminal has not taken what was drawn before: then later."""
         if self._output.is_behind:
-            self._due = asyncio.get_running_loop().call_later(SPIN_S, self._redraw_if_read)
+            self._due = asyncio.get_running_loop().call_later(LIVE_INTERVAL_S, self._redraw_if_read)
         else:
             self.app.invalidate()
 
@@ -187,10 +190,12 @@ class Drawing:
             if timer is not None:
                 timer.cancel()
         self._due = self._spin = None
-        if isinstance(self.dialog, Choosing) and self.dialog.shown(self._drawn_at):
-            self._open_in_time()
+        if isinstance(self.dialog, ChoiceDialog) and self.dialog.mark_visible(self._drawn_at):
+            self._open_question_when_quiet()
         if self._stage.is_live and not self.app.is_done:
-            self._spin = asyncio.get_running_loop().call_later(SPIN_S, self._redraw_if_read)
+            self._spin = asyncio.get_running_loop().call_later(
+                LIVE_INTERVAL_S, self._redraw_if_read
+            )
 
     # the input
 
@@ -199,39 +204,41 @@ class Drawing:
         self.hands.replace("\n".join(filter(None, [text, self.buffer.text])))
         self.redraw()
 
-    def _count_press(self) -> None:
+    def _note_key_time(self) -> None:
         self._pressed_at = time.monotonic()
 
-    def _interrupted_from_outside(self) -> None:
+    def _on_sigint(self) -> None:
         if not self.is_away and time.monotonic() - self._back_at > SIGNAL_S:
             self.hands.clear()
 
     # dialogs
 
-    async def choose(self, ask: Callable[[], None], choices: Sequence[Choice]) -> str:
+    async def choose(self, ask: Callable[[], None], choices: Sequence[DialogChoice]) -> str:
         """Wait for a choice, when `ask` has shown the question."""
         async with self._turn:
-            self._take_what_was_typed()
+            self._process_typed_keys()
             ask()
             answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-            with self._showing(Choosing(choices, answer, has_draft=bool(self.buffer.text))):
+            with self._show_dialog(ChoiceDialog(choices, answer, has_draft=bool(self.buffer.text))):
                 return await answer
 
-    def _open_in_time(self) -> None:
+    def _open_question_when_quiet(self) -> None:
         """Take keys for the question when it is time, not those that came before, read or not."""
         if self._opening is not None:
             self._opening.cancel()
             self._opening = None
-        self._take_what_was_typed()
+        self._process_typed_keys()
         dialog = self.dialog
-        if not isinstance(dialog, Choosing) or dialog.is_open:
+        if not isinstance(dialog, ChoiceDialog) or dialog.is_open:
             return
         if self._unprinted or not self._output.is_written:  # it is not on the screen yet
-            dialog.shut()
-            dialog.shown(time.monotonic())
+            dialog.mark_hidden()
+            dialog.mark_visible(time.monotonic())
             self.redraw_soon()
         if (wait := dialog.wait_s(self._pressed_at, time.monotonic())) > 0:
-            self._opening = asyncio.get_running_loop().call_later(wait, self._open_in_time)
+            self._opening = asyncio.get_running_loop().call_later(
+                wait, self._open_question_when_quiet
+            )
         else:
             dialog.is_open = True
             self.redraw()
@@ -239,19 +246,19 @@ class Drawing:
     def press(self, key: str) -> None:
         """A key for the question that is asked."""
         dialog = self.dialog
-        assert isinstance(dialog, Choosing), "a key for no question"
+        assert isinstance(dialog, ChoiceDialog), "a key for no question"
         if self._settling is not None:
             self._settling.cancel()
             self._settling = None
         dialog.press(key, time.monotonic())
         if dialog.pending is not None:
             loop = asyncio.get_running_loop()
-            self._settling = loop.call_later(ALONE_S, self._settle, dialog)
+            self._settling = loop.call_later(KEY_PAUSE_S, self._settle, dialog)
 
-    def _settle(self, dialog: Choosing) -> None:
+    def _settle(self, dialog: ChoiceDialog) -> None:
         """Take the answer, unless a key behind it has not been read yet."""
         pressed_at = self._pressed_at
-        self._take_what_was_typed()
+        self._process_typed_keys()
         if self._pressed_at == pressed_at and dialog.pending is not None:
             dialog.settle(dialog.choices[dialog.pending].key)
 
@@ -261,15 +268,15 @@ class Drawing:
             answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
             self.answer.text = text
             self.answer.cursor_position = len(text)
-            with self._showing(Entering(label, answer, is_long=is_long)):
+            with self._show_dialog(TextDialog(label, answer, is_long=is_long)):
                 return await answer
 
-    async def pick(self, title: str, search: Callable[[str], Sequence[Row]]) -> str | None:
+    async def pick(self, title: str, search: Callable[[str], Sequence[ListRow]]) -> str | None:
         """Wait for a row."""
         async with self._turn:
             answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
             self.answer.text = ""
-            with self._showing(Picking(title, search, answer)):
+            with self._show_dialog(ListDialog(title, search, answer)):
                 self._search_soon()
                 try:
                     return await answer
@@ -277,26 +284,26 @@ class Drawing:
                     if self._searching is not None:
                         self._searching.cancel()
 
-    def _take_what_was_typed(self) -> None:
+    def _process_typed_keys(self) -> None:
         """Keys that the terminal has, but we have not read, were not meant for the question."""
         if self.is_away:
             return
-        self._take(self.app.input.read_keys())
+        self._process_keys(self.app.input.read_keys())
         if self._flushing is not None:
             self._flushing.cancel()
-        self._flushing = asyncio.get_running_loop().call_later(ESC_S, self._flush)
+        self._flushing = asyncio.get_running_loop().call_later(ESC_S, self._flush_keys)
 
-    def _flush(self) -> None:
+    def _flush_keys(self) -> None:
         """An Esc was a key by itself if nothing has followed; who reads keys has to see to it."""
         if self.app.is_running and not self.is_away:
-            self._take(self.app.input.flush_keys())
+            self._process_keys(self.app.input.flush_keys())
 
-    def _take(self, keys: list[KeyPress]) -> None:
+    def _process_keys(self, keys: list[KeyPress]) -> None:
         self.app.key_processor.feed_multiple(keys)
         self.app.key_processor.process_keys()
 
     @contextlib.contextmanager
-    def _showing(self, dialog: Dialog) -> Iterator[None]:
+    def _show_dialog(self, dialog: Dialog) -> Iterator[None]:
         if self.app.is_done:
             raise EOFError
         self.dialog, self.menu = dialog, None
@@ -311,18 +318,18 @@ class Drawing:
                 self.redraw()
 
     def _search_soon(self) -> None:
-        if isinstance(self.dialog, Picking):
+        if isinstance(self.dialog, ListDialog):
             if self._searching is not None:
                 self._searching.cancel()
             self.dialog.is_searching = True
             self._searching = asyncio.ensure_future(self._search(self.dialog))
 
-    async def _search(self, picking: Picking) -> None:
+    async def _search(self, picking: ListDialog) -> None:
         text = self.answer.text
         if text:
             await asyncio.sleep(SEARCH_PAUSE_S)
         try:
-            picking.found(await asyncio.to_thread(picking.search, text))
+            picking.show_rows(await asyncio.to_thread(picking.search, text))
         except Exception as error:  # noqa: BLE001 - raised where the list was asked for
             if not picking.answer.done():
                 picking.answer.set_exception(error)
@@ -330,7 +337,7 @@ class Drawing:
 
     # others on the screen
 
-    async def away(self, work: Callable[[], T]) -> T:
+    async def run_in_terminal(self, work: Callable[[], T]) -> T:
         """Give screen and keyboard to something else, and take them back whatever it does."""
         self._output.release()
         async with in_terminal():
@@ -340,7 +347,7 @@ class Drawing:
                 return await asyncio.to_thread(work)
             finally:
                 self.is_away = False
-                self._shut()
+                self._hide_question()
                 self._back_at = time.monotonic()
                 self._output.reset_attributes()
                 self._output.show_cursor()
@@ -353,19 +360,19 @@ class Drawing:
             async with in_terminal():
                 self._output.drain()
                 os.kill(0, signal.SIGTSTP)
-                self._shut()
+                self._hide_question()
 
         self.app.create_background_task(stop())
 
-    def _shut(self) -> None:
+    def _hide_question(self) -> None:
         """What was typed while the question was away does not answer it."""
-        if isinstance(self.dialog, Choosing):
-            self.dialog.shut()
+        if isinstance(self.dialog, ChoiceDialog):
+            self.dialog.mark_hidden()
 
 
-def _size() -> Size:
+def _screen_size() -> Size:
     with contextlib.suppress(OSError, ValueError):
         found = os.get_terminal_size(sys.stdout.fileno())
         if found.columns and found.lines:
             return Size(rows=found.lines, columns=found.columns)
-    return Size(rows=24, columns=width_of_screen())
+    return Size(rows=24, columns=screen_width())

@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Struct
 
 from treadle.errors import AgentError, StoreError
-from treadle.terminal.ports import Queued
+from treadle.terminal.ports import QueuedInput
 
 if TYPE_CHECKING:
-    from treadle.app.sessions.opened_threads import Session
+    from treadle.app.sessions.open_threads import Session
     from treadle.errors import TreadleError
     from treadle.outputs import Output, TurnFinished
+    from treadle.terminal.chat_session import ChatSession
     from treadle.terminal.ports import Terminal
-    from treadle.terminal.sessions import Sessions
     from treadle.terminal.view import ChatView
 
 
-class Typed(Struct, frozen=True):
+class TurnQueueEntry(Struct, frozen=True):
     """A prompt, or a command with the `work` that it is; `dropped` hears that it is taken back."""
 
     text: str
@@ -36,12 +36,12 @@ class Typed(Struct, frozen=True):
     dropped: Callable[[], None] = lambda: None
 
 
-class Host(Protocol):
+class ChatHost(Protocol):
     """What turns ask of their chat, see `chat.Chat`."""
 
     terminal: Terminal
     view: ChatView
-    sessions: Sessions
+    sessions: ChatSession
     is_leaving: bool
 
     @property
@@ -50,9 +50,9 @@ class Host(Protocol):
     @property
     def folder(self) -> str: ...  # noqa: D102
 
-    def begin(self, work: Coroutine[Any, Any, None]) -> None: ...  # noqa: D102
+    def start_work(self, work: Coroutine[Any, Any, None]) -> None: ...  # noqa: D102
 
-    async def guarded(  # noqa: D102
+    async def run_guarded(  # noqa: D102
         self, work: Awaitable[None], *, is_aside: bool = False
     ) -> None: ...
 
@@ -60,23 +60,23 @@ class Host(Protocol):
 
     async def open(self) -> Session | None: ...  # noqa: D102
 
-    def tell(self, text: str, style: str = "dim") -> None: ...  # noqa: D102
+    def notify(self, text: str, style: str = "dim") -> None: ...  # noqa: D102
 
-    def fail(self, error: TreadleError) -> None: ...  # noqa: D102
+    def show_error(self, error: TreadleError) -> None: ...  # noqa: D102
 
 
-class Turns:
+class TurnQueue:
     """The order of what waits, for one chat.
 
     `is_at_turn` tells whether the session is at work; what is else at work can only be cancelled.
     """
 
-    def __init__(self, chat: Host) -> None:
+    def __init__(self, chat: ChatHost) -> None:
         self._chat = chat
-        self._waiting: list[Typed] = []
-        self._in_hand: Typed | None = None
+        self._waiting: list[TurnQueueEntry] = []
+        self._in_hand: TurnQueueEntry | None = None
         """The prompt that is to begin a turn, and is not on disk."""
-        self._fed: Typed | None = None
+        self._fed: TurnQueueEntry | None = None
         """The prompt that a hook hears while a turn runs."""
         self._feeding: asyncio.Task[None] | None = None
         self._is_held = False
@@ -87,24 +87,24 @@ class Turns:
 
     # ---- what waits ----------------------------------------------------------------------------
 
-    def prompt(self, text: str, *, steers: bool) -> None:
+    def add_prompt(self, text: str, *, steers: bool) -> None:
         """Say it when its turn comes, or at once."""
         self._is_held = False
         # One that does not come into the turn that is running now steers none.
         steers = steers and self.is_at_turn and not any(one.work for one in self._waiting)
-        self._waiting.append(Typed(text, steers))
-        self._feed()
-        self.go_on()
-        self.show()
+        self._waiting.append(TurnQueueEntry(text, steers))
+        self._start_delivery()
+        self.start_next()
+        self.show_queue()
 
-    def command(self, typed: Typed) -> None:
+    def add_command(self, typed: TurnQueueEntry) -> None:
         """Run it when its turn comes; at once if nothing is at work."""
         assert typed.work is not None
         if not self._chat.is_at_work:
-            self._chat.begin(typed.work())
+            self._chat.start_work(typed.work())
         else:
             self._waiting.append(typed)
-        self.show()
+        self.show_queue()
 
     def take_back(self) -> None:
         """The newest goes back into the input. What a hook hears is not said then."""
@@ -122,13 +122,13 @@ class Turns:
             try:
                 text = session.take_back()
             except StoreError as error:
-                chat.fail(error)
+                chat.show_error(error)
                 return
             if text is not None:
                 chat.terminal.fill(text)
-        self.show()
+        self.show_queue()
 
-    def show(self) -> None:
+    def show_queue(self) -> None:
         """Show what waits: what the session has, and what it has not."""
         chat = self._chat
         session = chat.sessions.session
@@ -138,16 +138,16 @@ class Turns:
         ours = [typed for typed in (in_hand, self._fed, *self._waiting) if typed is not None]
         chat.terminal.show_queue(
             [
-                *(Queued(*one) for one in kept),
-                *(Queued(one.text, one.steers, is_sent=one.work is not None) for one in ours),
+                *(QueuedInput(*one) for one in kept),
+                *(QueuedInput(one.text, one.steers, is_sent=one.work is not None) for one in ours),
             ]
         )
 
-    def hold(self) -> None:
+    def pause(self) -> None:
         """Something was interrupted, or failed: nothing begins by itself."""
         self._is_held, self._is_hold_told = True, False
 
-    def go_on(self) -> None:
+    def start_next(self) -> None:
         """Begin what comes next, unless something is at work or it is held."""
         chat = self._chat
         if chat.is_at_work or chat.is_leaving:
@@ -157,55 +157,57 @@ class Turns:
         if self._is_held:
             if (self._waiting or has_kept) and not self._is_hold_told:
                 self._is_hold_told = True
-                chat.tell("what is queued waits for your next prompt; Up takes it back", "warn")
+                chat.notify("what is queued waits for your next prompt; Up takes it back", "warn")
             return
         if has_kept:
-            chat.begin(self._say())
+            chat.start_work(self._run_turns())
         elif self._waiting:
             first = self._waiting.pop(0)
             if first.work is not None:
-                chat.begin(first.work())
-                self.show()
+                chat.start_work(first.work())
+                self.show_queue()
             else:
                 self._in_hand = first
-                chat.begin(self._say())
+                chat.start_work(self._run_turns())
 
     # ---- giving it to the session --------------------------------------------------------------
 
-    def _feed(self) -> None:
+    def _start_delivery(self) -> None:
         """While the session is at work, have it keep the prompts before the first command."""
         if not self.is_at_turn or self._feeding is not None or not self._has_prompt:
             return
-        self._feeding = asyncio.ensure_future(self._chat.guarded(self._keep(), is_aside=True))
-        self._feeding.add_done_callback(self._fed_all)
+        self._feeding = asyncio.ensure_future(
+            self._chat.run_guarded(self._deliver_prompts(), is_aside=True)
+        )
+        self._feeding.add_done_callback(self._on_delivery_done)
 
     @property
     def _has_prompt(self) -> bool:
         return bool(self._waiting) and self._waiting[0].work is None
 
-    async def _keep(self) -> None:
+    async def _deliver_prompts(self) -> None:
         while self._has_prompt and not self._chat.is_leaving:
             self._fed = typed = self._waiting.pop(0)
-            self.show()
+            self.show_queue()
             try:
                 session = self._chat.sessions.session
                 setup = self._chat.sessions.setup
                 assert session is not None
                 assert setup is not None
-                session.queue(await setup.hooks.heard(typed.text), steers=typed.steers)
+                session.queue(await setup.hooks.check_prompt(typed.text), steers=typed.steers)
             except BaseException:
                 self._chat.terminal.fill(typed.text)
                 raise
             finally:
                 self._fed = None
-                self.show()
+                self.show_queue()
 
-    def _fed_all(self, _: asyncio.Task[None]) -> None:
+    def _on_delivery_done(self, _: asyncio.Task[None]) -> None:
         self._feeding = None
         if not self._chat.is_leaving:
-            self._feed()
+            self._start_delivery()
 
-    async def stop_feeding(self) -> None:
+    async def stop_delivery(self) -> None:
         """What a hook hears is not said any more."""
         if self._feeding is not None:
             self._feeding.cancel()
@@ -213,16 +215,16 @@ class Turns:
 
     # ---- turns ---------------------------------------------------------------------------------
 
-    async def _say(self) -> None:
+    async def _run_turns(self) -> None:
         """Turns, until nothing waits that could begin one."""
         chat = self._chat
         try:
             while not chat.is_leaving:
                 session = chat.sessions.session
                 if self._in_hand is not None:
-                    await self._say_what_is_in_hand()
+                    await self._run_current_prompt()
                 elif session is not None and session.queued:
-                    await self.through(session, session.resume())
+                    await self.run_turn(session, session.resume())
                 else:
                     return
                 if self._is_held:
@@ -233,32 +235,32 @@ class Turns:
         except AgentError:
             raise  # a hook was against one prompt: the next ones may be said
         except BaseException:
-            self.hold()
+            self.pause()
             raise
         finally:
-            self._give_back()
+            self._return_prompt()
 
-    async def _say_what_is_in_hand(self) -> None:
+    async def _run_current_prompt(self) -> None:
         assert self._in_hand is not None
         chat = self._chat
         session = await chat.open()
         if session is None:
-            self.hold()
-            self._give_back()
+            self.pause()
+            self._return_prompt()
             return
         assert chat.sessions.setup is not None
         while self._shown:
             session.show_command(*self._shown[0])
             self._shown.pop(0)
-        text = await chat.sessions.setup.hooks.heard(self._in_hand.text)
+        text = await chat.sessions.setup.hooks.check_prompt(self._in_hand.text)
         if session.is_waiting and not session.queued:
-            await self.through(session, session.turn(text))
+            await self.run_turn(session, session.turn(text))
             return
         session.queue(text, steers=False)
         self._in_hand = None
-        await self.through(session, session.resume())
+        await self.run_turn(session, session.resume())
 
-    async def through(
+    async def run_turn(
         self, session: Session, work: Coroutine[Any, Any, TurnFinished]
     ) -> TurnFinished:
         """Have the session work until it rests; hooks hear of that, and what waits goes to it."""
@@ -268,41 +270,41 @@ class Turns:
         self.is_at_turn = True
         try:
             # The prompt that begins the turn is taken before the first thing that is waited for.
-            asyncio.get_running_loop().call_soon(self._feed)
+            asyncio.get_running_loop().call_soon(self._start_delivery)
             finished = await work
         finally:
             self.is_at_turn = False
         chat.view.show(finished)
         if finished.outcome in (TurnOutcome.INTERRUPTED, TurnOutcome.CANCELLED):
-            self.hold()
+            self.pause()
         if finished.outcome is TurnOutcome.INTERRUPTED and not chat.is_leaving:
-            chat.tell("what is open stays open: it is taken up with your next prompt", "warn")
+            chat.notify("what is open stays open: it is taken up with your next prompt", "warn")
         if chat.sessions.setup is not None:
             await chat.sessions.setup.hooks.after_turn(finished)
         if self._feeding is not None:
             try:
                 await asyncio.shield(self._feeding)
             except asyncio.CancelledError:
-                await self.stop_feeding()
+                await self.stop_delivery()
                 if (task := asyncio.current_task()) is not None and task.cancelling():
                     raise
         return finished
 
-    def heard(self, output: Output) -> None:
+    def observe_output(self, output: Output) -> None:
         """What the session tells: the prompt that began the turn is on disk."""
         from treadle.outputs import TurnStarted
 
         if isinstance(output, TurnStarted):
             self._in_hand = None
 
-    def _give_back(self) -> None:
+    def _return_prompt(self) -> None:
         """What could not be said stands in the input again."""
         if self._in_hand is not None:
             typed, self._in_hand = self._in_hand, None
             with suppress(OSError):
                 self._chat.terminal.fill(typed.text)
 
-    async def runs(self, command: str) -> str | None:
+    async def record_command_start(self, command: str) -> str | None:
         """A command of the person is about to begin: its id, once that is on disk.
 
         Empty if there is no thread yet; `None` if the thread stays with another process: it must
@@ -313,7 +315,9 @@ class Turns:
         session = await self._chat.open()
         return None if session is None else session.begin_command(command, self._chat.folder)
 
-    async def ran(self, command: str, command_id: str, output: str, exit_code: int) -> None:
+    async def record_command_end(
+        self, command: str, command_id: str, output: str, exit_code: int
+    ) -> None:
         """It has ended: the agent is shown it with the next prompt."""
         if self._chat.sessions.thread_id is None:
             self._shown.append((command, output, exit_code))

@@ -19,24 +19,30 @@ from treadle.core.conversation import Conversation
 from treadle.core.messages import NOTE, Message, ToolCall
 from treadle.core.tools import ToolExecutionOutcome
 from treadle.outputs import Output
-from treadle.terminal.calls import (
+from treadle.terminal.call_diffs import (
+    OriginalFile,
+    compute_diff,
+    make_file_reader,
+    preview_diff,
+    read_original,
+)
+from treadle.terminal.call_text import (
     COMMAND_TOOLS,
     FILE_TOOLS,
-    Running,
-    ended,
-    ended_message,
+    RunningCall,
+    describe_outcome,
+    parse_result_message,
     title_of,
 )
-from treadle.terminal.changes import Before, look_before, made, planned, reader_of
-from treadle.terminal.live import (
+from treadle.terminal.live_lines import (
     FRAME_S,
+    announcement_lines,
     call_lines,
-    frame,
-    spoken_lines,
+    spinner_frame,
     text_lines,
     thought_lines,
 )
-from treadle.terminal.markdown import Piece, Splitter
+from treadle.terminal.markdown_splitter import MarkdownPiece, MarkdownSplitter
 from treadle.terminal.ports import StyledLine, Terminal
 from treadle.thread.undelivered_input import words_alone
 
@@ -52,7 +58,7 @@ HISTORY_TEXT_MAX: Final = 20_000
 """Characters of one earlier answer that are shown again."""
 
 
-class _Last(Struct, frozen=True):
+class _LastOutput(Struct, frozen=True):
     """The last output: what Ctrl+O shows."""
 
     call: ToolCall
@@ -82,20 +88,20 @@ class ChatView:
     ) -> None:
         self._terminal = terminal
         self._now = now
-        self._read = None if folder is None else reader_of(folder)
+        self._read = None if folder is None else make_file_reader(folder)
         self._whole = whole
-        self._text = Splitter()
+        self._text = MarkdownSplitter()
         self._links: dict[str, Any] = {}
         self._thought = ""
         self._has_answered = False
         """Whether text of the answer that is being written, or was last, has been shown."""
-        self._running: dict[str, Running] = {}
-        self._before: dict[str, Before] = {}
+        self._running: dict[str, RunningCall] = {}
+        self._before: dict[str, OriginalFile] = {}
         self._calls: dict[str, ToolCall] = {}
         """Those of this turn; a call's id may come again in another."""
         self._asked: dict[str, str | None] = {}
         """The diffs that were shown with a question, by call."""
-        self._last: _Last | None = None
+        self._last: _LastOutput | None = None
         self._is_below_change = False
         """Whether what was committed last is a call that may have changed files, and ended well."""
         self._turn_s: float | None = None
@@ -113,13 +119,13 @@ class ChatView:
         handler = _HANDLERS.get(type(output))
         if handler is not None:
             handler(self, output)
-        self._animate()
+        self._start_animation()
         self._terminal.refresh()
 
     def expand(self) -> RenderableType | None:
         """All of the last output; `None` if there was none."""
-        from treadle.terminal.blocks.frames import Tight
-        from treadle.terminal.blocks.tools import whole_block
+        from treadle.terminal.blocks.frames import TrimmedBlock
+        from treadle.terminal.blocks.tools import output_block
 
         last = self._last
         if last is None:
@@ -127,28 +133,32 @@ class ChatView:
         kept = self._whole(last.call.id) if last.is_part else None
         text = last.text if kept is None else kept
         is_part = last.is_part and kept is None
-        return Tight(whole_block(title_of(last.call), text, diff=last.diff, is_part=is_part))
+        return TrimmedBlock(
+            output_block(title_of(last.call), text, diff=last.diff, is_part=is_part)
+        )
 
-    def planned(self, question: Question) -> str | None:
+    def preview_diff(self, question: Question) -> str | None:
         """What a call that needs a yes would change now; `None` if it changes no file."""
-        return planned(question.call, self._read)
+        return preview_diff(question.call, self._read)
 
     def question_block(
         self, question: Question, diff: str | None, *, is_whole: bool = False
     ) -> RenderableType:
         """A call that needs a yes, with what it was `planned` to change."""
-        from treadle.terminal.blocks.frames import Tight
+        from treadle.terminal.blocks.frames import TrimmedBlock
         from treadle.terminal.blocks.question import question_block
 
         plain = self._terminal.is_plain
         self._asked[question.call.id] = diff
-        return Tight(question_block(question, diff, is_plain=plain, is_whole=is_whole))
+        return TrimmedBlock(question_block(question, diff, is_plain=plain, is_whole=is_whole))
 
-    def unshown(self, question: Question, diff: str | None, *, is_whole: bool = False) -> str:
+    def describe_omission(
+        self, question: Question, diff: str | None, *, is_whole: bool = False
+    ) -> str:
         """What that block leaves out of the call, in words; empty if nothing."""
-        from treadle.terminal.blocks.question import unshown
+        from treadle.terminal.blocks.question import describe_omission
 
-        return unshown(question, diff, is_whole=is_whole)
+        return describe_omission(question, diff, is_whole=is_whole)
 
     def history_blocks(
         self, messages: Sequence[Message], thread_id: str = ""
@@ -163,7 +173,7 @@ class ChatView:
         spans = messages.hidden if isinstance(messages, Conversation) else ()
         hidden = {at for start, end in spans for at in range(start, end)}
         shown = [one for at, one in enumerate(messages) if at not in hidden]
-        return list(self._told_again(shown, thread_id))
+        return list(self._render_history(shown, thread_id))
 
     def close(self) -> None:
         """Commit what is unfinished as it is: the chat ends, or goes on with another thread."""
@@ -179,12 +189,12 @@ class ChatView:
         """Blocks with an empty line before them, unless they belong to what stands above."""
         from rich.text import Text
 
-        from treadle.terminal.blocks.frames import Tight
+        from treadle.terminal.blocks.frames import TrimmedBlock
 
         self._is_below_change = is_tight and self._is_below_change
-        self._terminal.commit(*(() if is_tight else (Text(""),)), *map(Tight, blocks))
+        self._terminal.commit(*(() if is_tight else (Text(""),)), *map(TrimmedBlock, blocks))
 
-    def _say(
+    def _commit_line(
         self, text: str, style: str = "dim", mark: str = "", *, is_tight: bool = False
     ) -> None:
         from treadle.terminal.blocks.notices import line_block
@@ -207,11 +217,11 @@ class ChatView:
 
     def _commit_pieces(self, pieces: Iterable[str]) -> None:
         for piece in pieces:
-            block = self._prose(piece, self._links)
+            block = self._render_markdown(piece, self._links)
             if block is not None:
-                self._commit(block, is_tight=isinstance(piece, Piece) and piece.goes_on)
+                self._commit(block, is_tight=isinstance(piece, MarkdownPiece) and piece.goes_on)
 
-    def _prose(self, markup: str, links: dict[str, Any]) -> RenderableType | None:
+    def _render_markdown(self, markup: str, links: dict[str, Any]) -> RenderableType | None:
         """A piece as it is shown; `None` if nothing is.
 
         A plain terminal gets it as it was written: it may be read aloud.
@@ -221,9 +231,9 @@ class ChatView:
 
             text = markup.strip("\n")
             return line_block(text, "") if text else None
-        from treadle.terminal.blocks.prose import Prose
+        from treadle.terminal.blocks.markdown import MarkdownBlock
 
-        block = Prose(markup, links)
+        block = MarkdownBlock(markup, links)
         return None if block.is_empty else block
 
     def _end_text(self) -> None:
@@ -250,59 +260,59 @@ class ChatView:
             self._has_answered = False
             self._error = ""
 
-    def _on_heard(self, output: outputs.InputDelivered) -> None:
+    def _on_delivered_input(self, output: outputs.InputDelivered) -> None:
         from treadle.terminal.blocks.notices import prompt_block
 
         self._end_text()
         self._commit(prompt_block(output.text))
 
     def _on_end(self, output: outputs.TurnFinished) -> None:
-        from treadle.terminal.blocks.notices import end_block
+        from treadle.terminal.blocks.notices import turn_end_block
 
         self._end_text()
         is_told = self._has_answered or output.outcome is not outputs.TurnOutcome.DONE
         if output.answer and not is_told:
             self._commit_pieces([*self._text.feed(output.answer), *self._text.close()])
         for running in self._running.values():
-            self._say(f"not finished: {running.title}", "warn")
+            self._commit_line(f"not finished: {running.title}", "warn")
         took_s = None if self._turn_s is None else self._now() - self._turn_s
         if output.error == self._error:
             output = _without_error(output)
-        self._commit(end_block(output, took_s, is_plain=self._terminal.is_plain))
+        self._commit(turn_end_block(output, took_s, is_plain=self._terminal.is_plain))
         self._running.clear()
         self._before.clear()
         self._turn_s = self._retry_s = None
 
     def _on_state(self, output: outputs.StateStarted) -> None:
         self._end_text()
-        self._say(output.state, mark="· ")
+        self._commit_line(output.state, mark="· ")
 
-    def _on_asked(self, output: outputs.ApprovalRequested) -> None:
+    def _on_approval_request(self, output: outputs.ApprovalRequested) -> None:
         self._end_text()
 
     def _on_retry(self, output: outputs.Retrying) -> None:
-        from treadle.terminal.blocks.notices import retry_words
+        from treadle.terminal.blocks.notices import retry_text
 
         is_begun = self._has_answered
         self._end_text()
         self._has_answered = False
         self._retry_s = self._now() + output.delay_s
-        words = retry_words(output.error, output.delay_s, is_begun=is_begun)
-        self._say(words, "warn", "! ")
+        words = retry_text(output.error, output.delay_s, is_begun=is_begun)
+        self._commit_line(words, "warn", "! ")
 
     def _on_hook(self, output: outputs.HookFinished) -> None:
         # Below another call it would be taken for that one's.
         if output.note:
             is_tight, style = self._is_below_change, "good" if output.action_taken else "warn"
-            self._say(output.note, style, "  " if is_tight else "", is_tight=is_tight)
+            self._commit_line(output.note, style, "  " if is_tight else "", is_tight=is_tight)
 
     def _on_notice(self, output: outputs.Notice) -> None:
-        self._say(output.text, "warn", "! ")
+        self._commit_line(output.text, "warn", "! ")
 
     def _on_error(self, output: outputs.ErrorShown) -> None:
         self._end_text()
         self._error = output.text
-        self._say(output.text, "bad", "✗ ")
+        self._commit_line(output.text, "bad", "✗ ")
 
     # ---- calls ---------------------------------------------------------------------------------
 
@@ -311,19 +321,19 @@ class ChatView:
         self._has_answered = False
         call = output.call
         self._calls[call.id] = call
-        running = Running(call, self._now())
+        running = RunningCall(call, self._now())
         self._running[call.id] = running
-        before = look_before(call, self._read)
+        before = read_original(call, self._read)
         if before is not None:
             self._before[call.id] = before
         if self._terminal.is_plain:
-            from treadle.terminal.blocks.tools import started_line
+            from treadle.terminal.blocks.tools import call_start_line
 
-            self._commit(started_line(running.title))
+            self._commit(call_start_line(running.title))
 
     def _on_progress(self, output: outputs.ToolProgressed) -> None:
         if (running := self._running.get(output.call_id)) is not None:
-            running.report(output.progress)
+            running.update_progress(output.progress)
 
     def _on_result(self, output: outputs.ToolFinished) -> None:
         from treadle.terminal.blocks.tools import result_block
@@ -332,12 +342,12 @@ class ChatView:
         before = self._before.pop(output.call_id, None)
         named = output.call or ToolCall(output.call_id, output.tool_name)
         call = self._calls.get(output.call_id, named)
-        how, outcome = ended(output.outcome), output.outcome
+        how, outcome = describe_outcome(output.outcome), output.outcome
         if isinstance(outcome, ToolExecutionOutcome.Success):
-            text, diff = outcome.output, made(call, before, self._read)
+            text, diff = outcome.output, compute_diff(call, before, self._read)
         else:
             text, diff = outcome.error.text, None
-        self._last = _Last(call, text, diff, how.is_part)
+        self._last = _LastOutput(call, text, diff, how.is_part)
         took_s = None if running is None else self._now() - running.started_s
         is_known = diff is not None and diff == self._asked.pop(call.id, None)
         plain = self._terminal.is_plain
@@ -348,10 +358,12 @@ class ChatView:
 
     # ---- what was said before ------------------------------------------------------------------
 
-    def _told_again(self, messages: Sequence[Message], thread_id: str) -> Iterator[RenderableType]:
+    def _render_history(
+        self, messages: Sequence[Message], thread_id: str
+    ) -> Iterator[RenderableType]:
         from rich.text import Text
 
-        from treadle.terminal.blocks.frames import Tight
+        from treadle.terminal.blocks.frames import TrimmedBlock
         from treadle.terminal.blocks.notices import line_block
 
         first = max((i for i, one in enumerate(messages) if _is_prompt(one)), default=0)
@@ -362,13 +374,15 @@ class ChatView:
         calls = {call.id: call for one in messages[first:] for call in one.tool_calls}
         said = [messages[first]] if first < shown else []
         for message in [*said, *messages[shown:]]:
-            for block in self._of_message(message, calls):
+            for block in self._render_message(message, calls):
                 yield Text("")
-                yield Tight(block)
+                yield TrimmedBlock(block)
             if message in said:
                 yield line_block(f"… {shown - first - 1} messages")
 
-    def _of_message(self, message: Message, calls: dict[str, ToolCall]) -> Iterator[RenderableType]:
+    def _render_message(
+        self, message: Message, calls: dict[str, ToolCall]
+    ) -> Iterator[RenderableType]:
         from treadle.terminal.blocks.notices import line_block, prompt_block
         from treadle.terminal.blocks.tools import result_block
 
@@ -378,19 +392,19 @@ class ChatView:
             is_note = message.name == NOTE
             yield line_block(text) if is_note else prompt_block(words_alone(text))
         elif message.role == "assistant":
-            splitter, links = Splitter(), dict[str, Any]()
+            splitter, links = MarkdownSplitter(), dict[str, Any]()
             if len(text) > HISTORY_TEXT_MAX:
                 yield line_block(f"… {len(text) - HISTORY_TEXT_MAX} characters")
             for piece in [*splitter.feed(text[-HISTORY_TEXT_MAX:]), *splitter.close()]:
-                if (block := self._prose(piece, links)) is not None:
+                if (block := self._render_markdown(piece, links)) is not None:
                     yield block
             if message.interrupted:
                 yield line_block("interrupted", "warn")
         elif message.role == "tool":
             named = ToolCall(message.tool_call_id or "", message.name or "")
             call = calls.get(named.id, named)
-            how = ended_message(text)
-            diff = planned(call) if how.is_good else None
+            how = parse_result_message(text)
+            diff = preview_diff(call) if how.is_good else None
             yield result_block(title_of(call), how, None, diff=diff, is_plain=plain)
 
     # ---- what is live --------------------------------------------------------------------------
@@ -400,22 +414,22 @@ class ChatView:
         """Whether what is live changes by itself, as time goes by."""
         return self._turn_s is not None or bool(self._running)
 
-    def _animate(self) -> None:
+    def _start_animation(self) -> None:
         """Have what moves drawn again while it does, if there is a loop to do it on."""
         if self.is_moving and (self._drawing is None or self._drawing.done()):
             with suppress(RuntimeError):
-                self._drawing = asyncio.get_running_loop().create_task(self._draw_again())
+                self._drawing = asyncio.get_running_loop().create_task(self._redraw_while_moving())
 
-    async def _draw_again(self) -> None:
+    async def _redraw_while_moving(self) -> None:
         while self.is_moving:
             await asyncio.sleep(FRAME_S)
             self._terminal.refresh()
 
-    def live(self, width: int) -> Sequence[StyledLine]:
+    def live_lines(self, width: int) -> Sequence[StyledLine]:
         """See `View`. At most a screen's third; each line fits."""
         now, width = self._now(), max(2, width)
         if self._terminal.is_plain:
-            return spoken_lines(self._running.values(), now, self._turn_s)
+            return announcement_lines(self._running.values(), now, self._turn_s)
         lines: list[StyledLine] = []
         if self._text.has_rest:
             lines += text_lines(self._text.tail(LIVE_SIZE), width)
@@ -423,18 +437,18 @@ class ChatView:
             lines += thought_lines(self._thought, width)
         lines += call_lines(self._running.values(), now, width)
         if not self._running and self._turn_s is not None and not self._is_asking:
-            lines.append(self._at_work(now, self._turn_s, width))
+            lines.append(self._spinner_line(now, self._turn_s, width))
         return lines
 
-    def _at_work(self, now: float, since: float, width: int) -> StyledLine:
-        from treadle.terminal.calls import in_words
-        from treadle.terminal.live import cropped
+    def _spinner_line(self, now: float, since: float, width: int) -> StyledLine:
+        from treadle.terminal.call_text import format_duration
+        from treadle.terminal.live_lines import crop_text
 
         if self._retry_s is not None and self._retry_s > now:
-            words = f"trying again in {in_words(self._retry_s - now)}"
+            words = f"trying again in {format_duration(self._retry_s - now)}"
         else:
-            words = f"working {in_words(max(0.0, now - since))} (Esc interrupts)"
-        return [("accent", f"{frame(now)} "), ("dim", cropped(words, width - 2))]
+            words = f"working {format_duration(max(0.0, now - since))} (Esc interrupts)"
+        return [("accent", f"{spinner_frame(now)} "), ("dim", crop_text(words, width - 2))]
 
 
 def _is_prompt(message: Message) -> bool:
@@ -449,13 +463,13 @@ def _without_error(output: outputs.TurnFinished) -> outputs.TurnFinished:
 
 _HANDLERS: Final[dict[type, Callable[[ChatView, Any], None]]] = {
     outputs.TurnStarted: ChatView._on_turn,
-    outputs.InputDelivered: ChatView._on_heard,
+    outputs.InputDelivered: ChatView._on_delivered_input,
     outputs.TextDelta: ChatView._on_text,
     outputs.ThinkingDelta: ChatView._on_thought,
     outputs.ToolStarted: ChatView._on_start,
     outputs.ToolProgressed: ChatView._on_progress,
     outputs.ToolFinished: ChatView._on_result,
-    outputs.ApprovalRequested: ChatView._on_asked,
+    outputs.ApprovalRequested: ChatView._on_approval_request,
     outputs.StateStarted: ChatView._on_state,
     outputs.HookFinished: ChatView._on_hook,
     outputs.Retrying: ChatView._on_retry,

@@ -14,7 +14,7 @@ UNREAD_S: Final = 1.0
 _WRITE_SIZE: Final = 4096
 
 
-class Writer:
+class OutputWriter:
     """Writes to a file in the order it is told, in a thread.
 
     What cannot be written is dropped: that a terminal is gone is told by its input.
@@ -28,7 +28,7 @@ class Writer:
         threading.Thread(target=self._write, name="terminal-output", daemon=True).start()
 
     @property
-    def waiting(self) -> int:
+    def pending_size(self) -> int:
         """Bytes that are not written yet."""
         return self._waiting
 
@@ -56,7 +56,7 @@ class Writer:
                 try:
                     count = os.write(self._file, data[:_WRITE_SIZE])
                 except BlockingIOError:  # another process has made it so, and it is full
-                    self._await_room()
+                    self._wait_until_writable()
                     continue
                 except OSError:
                     count = len(data)
@@ -65,7 +65,7 @@ class Writer:
                     self._waiting -= count
                     self._changed.notify_all()
 
-    def _await_room(self) -> None:
+    def _wait_until_writable(self) -> None:
         """Wait until something can be written, or nothing ever can."""
         room = select.poll()
         room.register(self._file, select.POLLOUT)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from treadle.app.sessions.listed_models import ListedModels
+from treadle.app.sessions.model_list_cache import ModelListCache
 from treadle.core.llm import ModelTraits
 
 NAME = "p:m"
 
 
 def test_what_a_list_said_is_known_in_the_next_process(tmp_path: Path) -> None:
-    ListedModels(tmp_path).put(NAME, ModelTraits(context_tokens_max=8000))
-    found = ListedModels(tmp_path).find(NAME)
+    ModelListCache(tmp_path).put(NAME, ModelTraits(context_tokens_max=8000))
+    found = ModelListCache(tmp_path).find(NAME)
     assert found is not None
     assert found.traits.context_tokens_max == 8000
     assert found.day
@@ -33,14 +33,14 @@ def test_a_cache_that_holds_anything_else_is_as_good_as_none(tmp_path: Path) -> 
     )
     for content in contents:
         (tmp_path / "models.json").write_bytes(content)
-        assert ListedModels(tmp_path).find(NAME) is None, content[:40]
+        assert ModelListCache(tmp_path).find(NAME) is None, content[:40]
     (tmp_path / "models.json").unlink()
     os.mkfifo(tmp_path / "models.json")
-    assert ListedModels(tmp_path).find(NAME) is None
+    assert ModelListCache(tmp_path).find(NAME) is None
 
 
 def test_a_name_that_is_no_text_is_not_kept_and_breaks_nothing(tmp_path: Path) -> None:
-    listed = ListedModels(tmp_path)
+    listed = ModelListCache(tmp_path)
     listed.put("p:\udcff", None)
     assert listed.find("p:\udcff") is None
     listed.put(NAME, None)

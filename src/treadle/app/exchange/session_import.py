@@ -94,9 +94,9 @@ def import_sessions(
         UsageError: nothing was named, there is nothing of that name, or it holds no session.
     """
     options = Options(own_redactor().redact, normalise_remote, store.now(), is_private)
-    work = _Import(store, options, wants_copies=wants_copies, is_dry=is_dry)
+    work = _SessionImporter(store, options, wants_copies=wants_copies, is_dry=is_dry)
     has_any = False
-    for found in _files(paths, source):
+    for found in _find_files(paths, source):
         for outcome in [found] if isinstance(found, ImportOutcome) else work.add(found, source):
             has_any = True
             yield outcome
@@ -104,7 +104,7 @@ def import_sessions(
         raise UsageError("there is no session to import")
 
 
-def _files(paths: Sequence[str], source: str) -> Iterator[Found | ImportOutcome]:
+def _find_files(paths: Sequence[str], source: str) -> Iterator[Found | ImportOutcome]:
     """What was named, and what stands in folders; files there that nobody knows are left alone.
 
     Raises:
@@ -132,14 +132,14 @@ def _files(paths: Sequence[str], source: str) -> Iterator[Found | ImportOutcome]
             try:
                 found = look_at(file)
             except (OSError, TreadleError, ValueError, RecursionError) as error:
-                yield _failed(str(file), error)
+                yield _make_failure(str(file), error)
                 continue
             if is_folder and (not found.source or source not in ("auto", found.source)):
                 continue
             yield found
 
 
-class _Import:
+class _SessionImporter:
     """Adds one file after the other; each thread whole or not at all."""
 
     def __init__(
@@ -163,13 +163,13 @@ class _Import:
                 return
             sessions = sessions_of(found)
         except (OSError, TreadleError, ValueError, RecursionError) as error:
-            yield _failed(path, error)
+            yield _make_failure(path, error)
             return
         for session in sessions:
             try:
                 yield self._add_session(self._link_parent(session), path)
             except (OSError, TreadleError, ValueError, RecursionError) as error:
-                yield _failed(path, error)
+                yield _make_failure(path, error)
 
     def _link_parent(self, session: Session) -> Session:
         """A sub-agent's session in a file of its own belongs to one that was seen before it."""
@@ -190,11 +190,11 @@ class _Import:
         """What is here is known by its id and by how many records the session had."""
         name = session.source, session.name, session.started_at
         thread, longer = thread_id_of(*name), thread_id_of(*name, session.record_count)
-        known = _known_count(self._store, thread)
+        known = _read_known_count(self._store, thread)
         if known is not None:
             if session.record_count <= known:
                 return self._report_known(session, path, thread, "already here")
-            if _known_count(self._store, longer) is not None:
+            if _read_known_count(self._store, longer) is not None:
                 return self._report_known(session, path, longer, "already here")
             if not self._wants_copies:
                 count = session.record_count
@@ -239,7 +239,7 @@ class _Import:
             try:
                 yield self._add_journal(str(path), data, outputs)
             except TreadleError as error:
-                yield _failed(str(path), error)
+                yield _make_failure(str(path), error)
                 return
 
     def _add_journal(self, path: str, data: bytes, outputs: Mapping[str, bytes]) -> ImportOutcome:
@@ -249,9 +249,9 @@ class _Import:
             raise UsageError(f"{path} holds no intact journal: {why}", hint="export it again")
         thread = header_of(part.records[0]).thread
         reason = ""
-        problems = self._keep_outputs(part, outputs)
+        problems = self._store_outputs(part, outputs)
         if thread in (*self._store.ids(), *self._store.folders.ids(in_trash=True)):
-            outcome, reason = self._bring_up(thread, part, path)
+            outcome, reason = self._update_thread(thread, part, path)
         elif self._is_dry:
             outcome = "would be imported"
         else:
@@ -263,7 +263,7 @@ class _Import:
             path, outcome, thread, TREADLE, title or "", count, problems=problems, reason=reason
         )
 
-    def _keep_outputs(self, part: Part, outputs: Mapping[str, bytes]) -> tuple[str, ...]:
+    def _store_outputs(self, part: Part, outputs: Mapping[str, bytes]) -> tuple[str, ...]:
         """Keep the large outputs that a journal names, before it is here; what is to be said."""
         blobs, missing_count = Blobs(self._store.folders), 0
         for ref in {ref.sha256: ref for _, ref in outputs_of(part.records)}.values():
@@ -280,7 +280,7 @@ class _Import:
             return ()
         return (f"large outputs that are not in the file: {missing_count}",)
 
-    def _bring_up(self, thread: str, part: Part, path: str) -> tuple[str, str]:
+    def _update_thread(self, thread: str, part: Part, path: str) -> tuple[str, str]:
         """What becomes of a thread that is here, and what to say: it may have grown elsewhere.
 
         Raises:
@@ -314,7 +314,7 @@ class _Import:
         return "brought up", f"from version {common} to version {len(theirs)}"
 
 
-def _known_count(store: LocalStore, thread: str) -> int | None:
+def _read_known_count(store: LocalStore, thread: str) -> int | None:
     """How many records a session had when it became this thread; `None` if it is not here.
 
     It is recorded right behind the header, so the rest is not read.
@@ -332,7 +332,7 @@ def _known_count(store: LocalStore, thread: str) -> int | None:
     return 0
 
 
-def _failed(path: str, error: Exception) -> ImportOutcome:
+def _make_failure(path: str, error: Exception) -> ImportOutcome:
     is_lasting = isinstance(error, DamagedJournalError | ReadOnlyThreadError)
     is_for_later = isinstance(error, StoreError) and not is_lasting
     why = getattr(error, "strerror", "") or error

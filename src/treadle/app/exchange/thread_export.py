@@ -82,12 +82,12 @@ def export_thread(
         if not with_secrets:
             _refuse_secrets(thread_id, [text])
         return ExportedThread(text, loaded.problem)
-    parts = _parts(store, thread_id, version)
+    parts = _read_parts(store, thread_id, version)
     records = [record for part in parts for record in part.records]
-    outputs = _outputs(store, records, on_notice) if form == "jsonl" else {}
+    outputs = _read_outputs(store, records, on_notice) if form == "jsonl" else {}
     if not with_secrets:
         _refuse_secrets(thread_id, (*(part.data for part in parts), *outputs.values()))
-    problem = _damage(parts[-1], on_notice)
+    problem = _describe_damage(parts[-1], on_notice)
     if form == "jsonl":
         lines = (output_line(ref, data) for ref, data in outputs.items())
         return ExportedThread(b"".join((join(parts), *lines)), problem)
@@ -101,11 +101,11 @@ def _is_private(store: LocalStore, thread_id: str) -> bool:
     try:
         return store.load(thread_id).fold.is_private
     except StoreError:
-        first = _parts(store, thread_id, None)[-1].records[0]
+        first = _read_parts(store, thread_id, None)[-1].records[0]
         return b'"is_private":true' in bytes(first.event)
 
 
-def _parts(store: LocalStore, thread_id: str, version: int | None) -> list[Part]:
+def _read_parts(store: LocalStore, thread_id: str, version: int | None) -> list[Part]:
     """The thread's journal, after those it goes on from.
 
     Raises:
@@ -132,7 +132,7 @@ def _parts(store: LocalStore, thread_id: str, version: int | None) -> list[Part]
     return parts[::-1]
 
 
-def _outputs(
+def _read_outputs(
     store: LocalStore, records: Sequence[Record], on_notice: OnNotice
 ) -> dict[BlobRef, bytes]:
     """The large outputs that the records name, each once; what cannot come along is told."""
@@ -155,7 +155,7 @@ def _outputs(
     return found
 
 
-def _damage(part: Part, on_notice: OnNotice) -> str:
+def _describe_damage(part: Part, on_notice: OnNotice) -> str:
     """Why the thread's own part is not all of it; a torn end is only told of."""
     if part.condition is Condition.CORRUPT:
         return f"the thread is damaged: {part.reason}; exported up to version {part.head.seq}"
@@ -216,14 +216,14 @@ def write_file(target: Path, data: bytes, *, force: bool) -> None:
             os.fsync(file.fileno())
         if not force:
             with suppress(PermissionError):  # a file system without links: it was looked at above
-                _link(draft, target)
+                _link_file(draft, target)
                 return
         draft.replace(target)
     finally:
         draft.unlink(missing_ok=True)
 
 
-def _link(draft: Path, target: Path) -> None:
+def _link_file(draft: Path, target: Path) -> None:
     try:
         target.hardlink_to(draft)
     except FileExistsError as error:

@@ -9,14 +9,14 @@ from typing import Final
 from msgspec import Struct
 
 from treadle.app.files.file_history import (
-    between,
-    end_of_write,
+    explain_missing_states,
     find_gap,
+    find_write_end,
     is_in_round,
+    list_saved_states,
+    list_steps,
     open_states,
-    saved_states,
-    steps_of,
-    why_stateless,
+    select_states,
 )
 from treadle.store.local import LocalStore
 from treadle.store.thread_reader import LoadedThread
@@ -72,35 +72,35 @@ class FileDiff:
         return not self._changed
 
     @property
-    def shared(self) -> list[str]:
+    def shared_names(self) -> list[str]:
         """The names of those that others changed between the agent's changes, or later."""
         return [one.change.name for one in self._changed if one.by_others]
 
     @property
-    def unkept(self) -> list[str]:
+    def unsaved_names(self) -> list[str]:
         """The names of those whose contents were not saved."""
         return [one.change.name for one in self._changed if not one.change.is_kept]
 
     async def text(self, *, is_stat: bool = False) -> bytes:
         """The unified diff, or how many lines of which files. Raises `FileStateError`."""
-        return await self._out(is_stat=is_stat)
+        return await self._run_git_diff(is_stat=is_stat)
 
     async def files(self) -> list[ChangedFile]:
         """The files, with the lines counted. Raises `FileStateError`."""
         counts: dict[bytes, tuple[int, int] | None] = {}
-        for record in (await self._out(is_counted=True)).split(b"\0")[:-1]:
+        for record in (await self._run_git_diff(is_counted=True)).split(b"\0")[:-1]:
             added, deleted, path = record.split(b"\t", 2)
             counts[path] = None if added == b"-" else (int(added), int(deleted))
-        return [_count_lines(one, counts.get(one.change.path)) for one in self._changed]
+        return [_make_changed_file(one, counts.get(one.change.path)) for one in self._changed]
 
-    async def _out(self, *, is_stat: bool = False, is_counted: bool = False) -> bytes:
+    async def _run_git_diff(self, *, is_stat: bool = False, is_counted: bool = False) -> bytes:
         if self._states is None:
             return b""
         changes = [one.change for one in self._changed]
         return await self._states.diff_of(changes, is_stat=is_stat, is_counted=is_counted)
 
 
-def _count_lines(touched: Touched, count: tuple[int, int] | None) -> ChangedFile:
+def _make_changed_file(touched: Touched, count: tuple[int, int] | None) -> ChangedFile:
     change = touched.change
     return ChangedFile(
         path=change.name,
@@ -142,19 +142,19 @@ async def find_diff(
     latest = loaded.fold.version
     after, through = _parse_span(span, latest)
     records = store.scan(thread_id).records
-    after, through = (end_of_write(records, bound) for bound in (after, through))
-    saved = saved_states(store, thread_id)
+    after, through = (find_write_end(records, bound) for bound in (after, through))
+    saved = list_saved_states(store, thread_id)
     if gap := find_gap(store, thread_id, after, through):
         say(gap)
-    unknown = _unknown(store, loaded) if through >= latest else ""
+    unknown = _explain_unknown(store, loaded) if through >= latest else ""
     if not saved:
-        return FileDiff(notice=unknown or why_stateless(loaded.fold))
+        return FileDiff(notice=unknown or explain_missing_states(loaded.fold))
     states = open_states(loaded.fold, folder)
-    found = touched(await steps_of(states, between(saved, after, through)))
+    found = touched(await list_steps(states, select_states(saved, after, through)))
     return FileDiff([*found.values()], states, unknown)
 
 
-def _unknown(store: LocalStore, loaded: LoadedThread) -> str:
+def _explain_unknown(store: LocalStore, loaded: LoadedThread) -> str:
     """Why it is not known all that the agent changed up to now; empty if it is."""
     thread_id = loaded.fold.header.thread
     if loaded.problem:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from treadle.app.files.hidden_places import hidden_in
+from treadle.app.files.hidden_paths import make_hidden_check
 from treadle.core.chat.states import PostToolsHook
 from treadle.core.tools import ToolExecutionStatus
 from treadle.errors import FileStateError, UsageError
@@ -21,30 +21,32 @@ from treadle.workspace.files.entries import Step
 from treadle.workspace.files.states import FileStates
 
 
-class Saved(Struct, frozen=True):
+class VersionedFileState(Struct, frozen=True):
     """A state of the files, and the version that recorded it; 0 if the thread began with it."""
 
     version: int
     files: FilesSaved
 
 
-def saved_states(store: LocalStore, thread_id: str) -> list[Saved]:
+def list_saved_states(store: LocalStore, thread_id: str) -> list[VersionedFileState]:
     """All states that a thread has recorded, in order; a fork begins with its base's last one.
 
     Raises: as `LocalStore.load`.
     """
     begun = store.beginning(thread_id).files
-    found = [] if begun is None else [Saved(0, begun)]
+    found = [] if begun is None else [VersionedFileState(0, begun)]
     for record in store.scan(thread_id).records:
         # Decoding the few that matter: threads are long, and later kinds of records no obstacle.
         if b'"files_saved"' in bytes(record.event):
             entry = decode_entry(record.event)
             if isinstance(entry, FilesSaved):
-                found.append(Saved(record.seq, entry))
+                found.append(VersionedFileState(record.seq, entry))
     return found
 
 
-def between(states: Sequence[Saved], after: int, through: int) -> list[FilesSaved]:
+def select_states(
+    states: Sequence[VersionedFileState], after: int, through: int
+) -> list[FilesSaved]:
     """Those that were recorded after one version and up to another, and the one before them."""
     inside = [place for place, one in enumerate(states) if after < one.version <= through]
     if not inside:
@@ -96,11 +98,11 @@ def open_states(
             f"the folder of thread {fold.header.thread} is gone: {fold.workspace}",
             hint="-C FOLDER says where it is now",
         )
-    hides = hidden_in(place, Places.find())
+    hides = make_hidden_check(place, Places.find())
     return FileStates(place, fold.header.thread, redact=redact, hides=hides)
 
 
-def why_stateless(fold: ThreadFold) -> str:
+def explain_missing_states(fold: ThreadFold) -> str:
     """Why a thread that has recorded no state of its files may have none."""
     if fold.imported_from:
         why = f"it was imported from {fold.imported_from}, where none were kept"
@@ -120,7 +122,7 @@ def is_in_round(fold: ThreadFold) -> bool:
     return has_begun or isinstance(fold.state, PostToolsHook)
 
 
-def end_of_write(records: Sequence[Record], version: int) -> int:
+def find_write_end(records: Sequence[Record], version: int) -> int:
     """The last version that was written together with this one: all of a write has one time.
 
     A commit and the state of the files that belongs to it are written together.
@@ -132,7 +134,7 @@ def end_of_write(records: Sequence[Record], version: int) -> int:
     return version
 
 
-async def steps_of(files: FileStates, saved: Sequence[FilesSaved]) -> list[Step]:
+async def list_steps(files: FileStates, saved: Sequence[FilesSaved]) -> list[Step]:
     """What changed from each of these states to the next; none if there are fewer than two.
 
     Raises:

@@ -34,18 +34,18 @@ class FileNames:
     def list(self) -> list[str]:
         """Paths relative to the folder, at most `PATHS_MAX`; it may take seconds."""
         if time.monotonic() >= self._until:
-            paths = _known_to_git(self._folder)
+            paths = _list_git_files(self._folder)
             if paths is None:
-                paths = _walked(self._folder)
+                paths = _walk_files(self._folder)
             self._listed = [path for path in paths if path.isprintable()]
             self._until = time.monotonic() + FRESH_S
         return self._listed
 
 
-def _known_to_git(folder: Path) -> list[str] | None:
+def _list_git_files(folder: Path) -> list[str] | None:
     """What is tracked, and what is new and not ignored; `None` outside of a repository."""
     try:
-        ran = asyncio.run(asyncio.wait_for(_list_files(folder), LISTING_SECONDS_MAX))
+        ran = asyncio.run(asyncio.wait_for(_run_ls_files(folder), LISTING_SECONDS_MAX))
     except TimeoutError:
         return None
     if ran.status != 0:
@@ -54,14 +54,14 @@ def _known_to_git(folder: Path) -> list[str] | None:
     return sorted(set(names))[:PATHS_MAX]
 
 
-async def _list_files(folder: Path) -> Ran:
+async def _run_ls_files(folder: Path) -> Ran:
     return await Repository(folder).read(
         *("ls-files", "-z", "--cached", "--others", "--exclude-standard"),
         out_size_max=LISTING_SIZE_MAX,
     )
 
 
-def _walked(folder: Path) -> list[str]:
+def _walk_files(folder: Path) -> list[str]:
     """Files that are not hidden, nor in hidden folders, as far as the time goes."""
     until = time.monotonic() + LISTING_SECONDS_MAX
     paths: list[str] = []

@@ -18,16 +18,16 @@ from treadle.workspace.files.rewrite import Rewritten, purge, rewrite_chain
 from treadle.workspace.files.states import REFS
 from treadle.workspace.git import Repository
 
-KEPT: Final = "refs/treadle-scrub/"
+OLD_STATE_REFS: Final = "refs/treadle-scrub/"
 """Keeps the old states of a thread until its journal names the new ones: a scrub that was stopped
 in between finds by them which new state is which."""
 
-LIST: Final = "treadle/scrub.json"
+REMOVAL_LIST: Final = "treadle/scrub.json"
 """In a repository, while old states are being removed: what is to go. A scrub that was stopped
 then knows by it what is left to remove, when nothing else leads there any more."""
 
 
-class StateRewriting:
+class FileStateRewriter:
     """Implements `treadle.store.upkeep.scrub.FileStates`.
 
     Args:
@@ -63,7 +63,7 @@ class StateRewriting:
         return {**done.trees, **done.commits}
 
     async def _rewrite(self, thread_id: str, objects: Objects, commits: Sequence[str]) -> Rewritten:
-        ref, kept = REFS + thread_id, KEPT + thread_id
+        ref, kept = REFS + thread_id, OLD_STATE_REFS + thread_id
         tip, before = await objects.types([], own=[ref, kept])
         if before is None and tip is not None:
             await objects.set_ref(kept, tip[0], known=[tip[0]])
@@ -91,17 +91,19 @@ class StateRewriting:
             before = _read_list(folder)
             self.has_changed = self.has_changed or bool(before.contents or before.named)
             all_done.append(before)
-            joined = _joined(all_done)
+            joined = _merge_results(all_done)
             if joined.contents or joined.named:
-                path = folder / LIST
+                path = folder / REMOVAL_LIST
                 path.parent.mkdir(mode=0o700, exist_ok=True)
                 replace_file(PosixDisk(), str(path), msgspec.json.encode(joined))
         # A fork has the states of its base: first nothing keeps any of them, then all can go.
         for thread_id, objects, _ in self._done:
-            await objects.set_ref(KEPT + thread_id, None)
+            await objects.set_ref(OLD_STATE_REFS + thread_id, None)
         left: dict[str, str] = {}
         for folder, (objects, all_done) in repositories.items():
-            left.update(await purge(objects, await _present(objects, _joined(all_done))))
+            left.update(
+                await purge(objects, await _drop_absent_trees(objects, _merge_results(all_done)))
+            )
             _remove_list(folder)
         return left
 
@@ -109,19 +111,19 @@ class StateRewriting:
 def _read_list(folder: Path) -> Rewritten:
     """What a scrub that was stopped was about to remove."""
     try:
-        return msgspec.json.decode((folder / LIST).read_bytes(), type=Rewritten)
+        return msgspec.json.decode((folder / REMOVAL_LIST).read_bytes(), type=Rewritten)
     except (FileNotFoundError, msgspec.DecodeError):
         return Rewritten({}, {}, frozenset())
 
 
 def _remove_list(folder: Path) -> None:
-    (folder / LIST).unlink(missing_ok=True)
-    for empty in (Path(drafts_of(str(folder / LIST))), (folder / LIST).parent):
+    (folder / REMOVAL_LIST).unlink(missing_ok=True)
+    for empty in (Path(drafts_of(str(folder / REMOVAL_LIST))), (folder / REMOVAL_LIST).parent):
         with suppress(OSError):
             empty.rmdir()
 
 
-async def _present(objects: Objects, done: Rewritten) -> Rewritten:
+async def _drop_absent_trees(objects: Objects, done: Rewritten) -> Rewritten:
     """Without the old trees that are gone already."""
     names = list(done.trees)
     found = zip(names, await objects.types(names), strict=True)
@@ -129,7 +131,7 @@ async def _present(objects: Objects, done: Rewritten) -> Rewritten:
     return Rewritten(done.commits, kept, done.contents, done.named)
 
 
-def _joined(all_done: Sequence[Rewritten]) -> Rewritten:
+def _merge_results(all_done: Sequence[Rewritten]) -> Rewritten:
     """What was done to several threads, as if they were one: they share old states."""
     return Rewritten(
         {old: new for done in all_done for old, new in done.commits.items()},

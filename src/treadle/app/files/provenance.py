@@ -17,10 +17,10 @@ from treadle.thread.history import Numbered, Turn, turns
 from treadle.workspace.blame import THREAD_COUNT_MAX, Blamed, Run, SavedBy, blame
 from treadle.workspace.provenance import Commit, Reference, list_commits
 
-Place: TypeAlias = Literal["here", "trash", "elsewhere", "unreadable"]
+ThreadLocation: TypeAlias = Literal["here", "trash", "elsewhere", "unreadable"]
 """Where a thread is: `elsewhere` on another machine, or nowhere any more."""
 
-PLACES: Final[dict[Place, str]] = {
+LOCATION_TEXTS: Final[dict[ThreadLocation, str]] = {
     "here": "",
     "trash": "in the trash",
     "elsewhere": "not on this machine",
@@ -31,7 +31,7 @@ PLACES: Final[dict[Place, str]] = {
 PROMPT_LENGTH_MAX: Final = 60
 
 
-class Behind(Struct, frozen=True):
+class ThreadOrigin(Struct, frozen=True):
     """What stands behind a commit or a line: a thread at a version, and the turn it was in.
 
     `turn` counts the thread's own from 1. `turn_thread` is the thread that the turn is of: another
@@ -40,24 +40,24 @@ class Behind(Struct, frozen=True):
 
     thread: str
     version: int | None = None
-    place: Place = "here"
+    place: ThreadLocation = "here"
     turn: int | None = None
     turn_thread: str = ""
     prompt: str = ""
 
     @property
-    def head(self) -> str:
+    def prompt_line(self) -> str:
         """The first line of the prompt that says something, cut to width."""
         lines = [line.strip() for line in self.prompt.splitlines() if line.strip()]
         line = lines[0] if lines else ""
         return line if len(line) <= PROMPT_LENGTH_MAX else line[: PROMPT_LENGTH_MAX - 1] + "…"
 
     @property
-    def words(self) -> str:
+    def summary(self) -> str:
         """One line for people: the turn and its prompt, and where the thread is if not here."""
-        where = f" ({PLACES[self.place]})" if PLACES[self.place] else ""
+        where = f" ({LOCATION_TEXTS[self.place]})" if LOCATION_TEXTS[self.place] else ""
         if self.turn is not None:
-            return f"turn {self.turn}: {self.head}{where}"
+            return f"turn {self.turn}: {self.prompt_line}{where}"
         return where.strip() or "(no turn of it is known)"
 
     @property
@@ -73,9 +73,9 @@ class CommitOrigin(Struct, frozen=True):
     """A commit, and what stands behind it."""
 
     commit: Commit
-    threads: tuple[Behind, ...]
+    threads: tuple[ThreadOrigin, ...]
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """All of it, for programs."""
         return {**to_builtins(self.commit), "threads": [asdict(one) for one in self.threads]}
 
@@ -84,9 +84,9 @@ class RunOrigin(Struct, frozen=True):
     """Lines in a row that came the same way, and what stands behind them."""
 
     run: Run
-    threads: tuple[Behind, ...]
+    threads: tuple[ThreadOrigin, ...]
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """All of it, for programs."""
         fields: dict[str, Any] = to_builtins(self.run)
         if fields["commit"] is not None:
@@ -106,13 +106,13 @@ class FileOrigin(Struct, frozen=True):
         count = f"more than {THREAD_COUNT_MAX} threads have changed this file"
         return f"{count}; older ones are not told" if self.blamed.is_cut else ""
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """All of it, for programs."""
         return {
             "file": self.blamed.name,
             "is_tracked": self.blamed.is_tracked,
             "is_cut": self.blamed.is_cut,
-            "runs": [one.plain() for one in self.runs],
+            "runs": [one.to_dict() for one in self.runs],
         }
 
 
@@ -130,8 +130,10 @@ async def list_commit_origins(
     Raises: as `list_commits`.
     """
     commits, has_more = await list_commits(folder, span, count_max)
-    pasts = Pasts(store)
-    origins = [CommitOrigin(one, tuple(map(pasts.behind, one.threads))) for one in commits]
+    pasts = OriginFinder(store)
+    origins = [
+        CommitOrigin(one, tuple(map(pasts.find_commit_origin, one.threads))) for one in commits
+    ]
     return origins, has_more
 
 
@@ -143,21 +145,23 @@ async def find_line_origins(
     Raises: as `blame`.
     """
     blamed = await blame(file, first, last)
-    pasts = Pasts(store)
-    return FileOrigin(blamed, tuple(RunOrigin(run, pasts.behind_run(run)) for run in blamed.runs))
+    pasts = OriginFinder(store)
+    return FileOrigin(
+        blamed, tuple(RunOrigin(run, pasts.find_run_origins(run)) for run in blamed.runs)
+    )
 
 
-class _Past(Struct, frozen=True):
+class _ThreadOutline(Struct, frozen=True):
     """What is looked up in a thread: its turns, its states of the files, and its base."""
 
-    place: Place
+    place: ThreadLocation
     turns: tuple[Turn, ...] = ()
     states: dict[str, int] = {}
     base: Base | None = None
     last: int = 0
 
 
-class Pasts:
+class OriginFinder:
     """The threads of a store, each read once.
 
     Args:
@@ -166,36 +170,36 @@ class Pasts:
 
     def __init__(self, store: LocalStore) -> None:
         self._store = store
-        self._known: dict[str, _Past] = {}
+        self._known: dict[str, _ThreadOutline] = {}
 
-    def behind(self, reference: Reference) -> Behind:
+    def find_commit_origin(self, reference: Reference) -> ThreadOrigin:
         """What stands behind a commit whose trailer says this. Never raises."""
-        past = self._past(reference.thread)
+        past = self._get_outline(reference.thread)
         version = reference.version
         if past.place not in ("here", "trash") or version is None or version > past.last:
-            return Behind(reference.thread, version, past.place)
-        thread, turn = self._turn_at(reference.thread, version)
+            return ThreadOrigin(reference.thread, version, past.place)
+        thread, turn = self._find_turn(reference.thread, version)
         if turn is None:
-            return Behind(reference.thread, version, past.place)
-        return Behind(reference.thread, version, past.place, turn.number, thread, turn.prompt)
+            return ThreadOrigin(reference.thread, version, past.place)
+        return ThreadOrigin(reference.thread, version, past.place, turn.number, thread, turn.prompt)
 
-    def behind_state(self, saved: SavedBy) -> Behind:
+    def find_state_origin(self, saved: SavedBy) -> ThreadOrigin:
         """What stands behind lines that came in with a state of the files. Never raises."""
-        version = self._past(saved.thread).states.get(saved.commit)
-        return self.behind(Reference(saved.thread, version))
+        version = self._get_outline(saved.thread).states.get(saved.commit)
+        return self.find_commit_origin(Reference(saved.thread, version))
 
-    def behind_run(self, run: Run) -> tuple[Behind, ...]:
+    def find_run_origins(self, run: Run) -> tuple[ThreadOrigin, ...]:
         """What stands behind lines in a row. Never raises."""
         if run.saved is not None:
-            return (self.behind_state(run.saved),)
-        return () if run.commit is None else tuple(map(self.behind, run.commit.threads))
+            return (self.find_state_origin(run.saved),)
+        return () if run.commit is None else tuple(map(self.find_commit_origin, run.commit.threads))
 
-    def _turn_at(self, thread: str, version: int) -> tuple[str, Turn | None]:
+    def _find_turn(self, thread: str, version: int) -> tuple[str, Turn | None]:
         """The turn a version is in, and the thread that began it: a fork goes on in its base's."""
         seen = set[str]()
         while thread not in seen:
             seen.add(thread)
-            past = self._past(thread)
+            past = self._get_outline(thread)
             begun = [turn for turn in past.turns if turn.version <= version]
             if begun:
                 return thread, begun[-1]
@@ -204,36 +208,36 @@ class Pasts:
             thread, version = past.base.thread, past.base.version
         return thread, None
 
-    def _past(self, thread: str) -> _Past:
+    def _get_outline(self, thread: str) -> _ThreadOutline:
         if thread not in self._known:
-            self._known[thread] = self._read(thread)
+            self._known[thread] = self._read_outline(thread)
         return self._known[thread]
 
-    def _read(self, thread: str) -> _Past:
+    def _read_outline(self, thread: str) -> _ThreadOutline:
         try:
             is_in_trash = self._store.folders.find(thread)[1]
         except UnknownThreadError:
-            return _Past("elsewhere")
+            return _ThreadOutline("elsewhere")
         except TreadleError:
-            return _Past("unreadable")
+            return _ThreadOutline("unreadable")
         try:
             records = self._store.scan(thread).records
         except TreadleError:
-            return _Past("unreadable")
+            return _ThreadOutline("unreadable")
         entries = list[Numbered]()
         for record in records:
             try:
                 entries.append((record.seq, record.at, decode_entry(record.event)))
             except UnknownEntryError:
                 continue  # of a newer program: it cannot be told, and hides nothing that can
-        return _past_of(entries, "trash" if is_in_trash else "here")
+        return _make_outline(entries, "trash" if is_in_trash else "here")
 
 
-def _past_of(entries: Iterable[Numbered], place: Place) -> _Past:
+def _make_outline(entries: Iterable[Numbered], place: ThreadLocation) -> _ThreadOutline:
     entries = list(entries)
     if not entries:
-        return _Past("unreadable")
+        return _ThreadOutline("unreadable")
     first = entries[0][2]
     states = {entry.commit: seq for seq, _, entry in entries if isinstance(entry, FilesSaved)}
     base = first.base if isinstance(first, ThreadCreated) else None
-    return _Past(place, tuple(turns(entries)), states, base, entries[-1][0])
+    return _ThreadOutline(place, tuple(turns(entries)), states, base, entries[-1][0])

@@ -8,12 +8,12 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 
 from treadle.app.files.file_history import (
-    between,
+    explain_missing_states,
     find_gap,
     is_in_round,
+    list_saved_states,
     open_states,
-    saved_states,
-    why_stateless,
+    select_states,
 )
 from treadle.app.files.name_text import list_names
 from treadle.core.conversation import View
@@ -76,7 +76,7 @@ class RewindResult(Struct, frozen=True):
     dry_run: bool
 
 
-class _Undo(NamedTuple):
+class _FileUndo(NamedTuple):
     """How the files get back: what is to be done, from how they are, by whom.
 
     `gap` says why some of what the agent changed is not known; empty if all of it is.
@@ -117,8 +117,11 @@ async def rewind(
         if note := loaded.problem if writer is None else writer.note:
             say(note)
         fold = loaded.fold if writer is None else writer.fold
-        rest = _target(store, fold, request)
-        now, then = _in_view(fold.conversation.view), _in_view(rest.view)
+        rest = _find_target(store, fold, request)
+        now, then = (
+            _list_visible_messages(fold.conversation.view),
+            _list_visible_messages(rest.view),
+        )
         undo = await _plan_undo(store, fold, rest, request) if request.wants_files else None
         if undo is not None and not (request.force or request.dry_run):
             _refuse_gap(undo.gap)
@@ -128,7 +131,7 @@ async def rewind(
             raise UsageError(f"thread {thread_id} stands there already; nothing was changed")
         if not fold.is_idle:
             say("what was unfinished or waited for an answer is given up")
-        back, left = (0, []) if writer is None else await _go_back(writer, rest, undo, say)
+        back, left = (0, []) if writer is None else await _apply_rewind(writer, rest, undo, say)
     finally:
         problem = None if writer is None else writer.close()
     if problem is not None:
@@ -148,7 +151,7 @@ async def rewind(
     )
 
 
-def _target(store: LocalStore, fold: ThreadFold, request: RewindRequest) -> Rest:
+def _find_target(store: LocalStore, fold: ThreadFold, request: RewindRequest) -> Rest:
     """Where to go back to.
 
     Raises:
@@ -165,7 +168,7 @@ def _target(store: LocalStore, fold: ThreadFold, request: RewindRequest) -> Rest
     elif not fold.is_idle:
         rest, what = (found[-1] if found else None), "its last turn"
     else:
-        rest, what = _before_last_turn(found), "its last turn"
+        rest, what = _find_rest_before_last_turn(found), "its last turn"
     if rest is None and version is None and turn is None:
         raise UsageError(f"thread {thread_id} has no turn in view that could be taken back")
     if rest is None:
@@ -176,7 +179,7 @@ def _target(store: LocalStore, fold: ThreadFold, request: RewindRequest) -> Rest
     return rest
 
 
-def _before_last_turn(found: list[Rest]) -> Rest | None:
+def _find_rest_before_last_turn(found: list[Rest]) -> Rest | None:
     """The last place before the turn that is in view now; what stood there may be a rewind."""
     if not found or not found[-1].turn:
         return None
@@ -184,7 +187,7 @@ def _before_last_turn(found: list[Rest]) -> Rest | None:
     return found[began - 1] if began else None
 
 
-def _in_view(view: View) -> frozenset[int]:
+def _list_visible_messages(view: View) -> frozenset[int]:
     """The messages, by number from 0, that a model is shown word by word."""
     hidden = {at for start, end in view.hidden for at in range(start, end)}
     first = 0 if view.compaction is None else view.compaction.through
@@ -193,19 +196,19 @@ def _in_view(view: View) -> frozenset[int]:
 
 async def _plan_undo(
     store: LocalStore, fold: ThreadFold, rest: Rest, request: RewindRequest
-) -> _Undo:
+) -> _FileUndo:
     """What putting the files back takes.
 
     Raises:
         UsageError: the states of the files cannot be had.
     """
     gap = find_gap(store, fold.header.thread, rest.version, fold.version)
-    known = saved_states(store, fold.header.thread)
-    saved = between(known, rest.version, fold.version)
+    known = list_saved_states(store, fold.header.thread)
+    saved = select_states(known, rest.version, fold.version)
     is_cut_short = fold.files is not None and is_in_round(fold)
     try:
         if not known and fold.imported_from:
-            raise FileStateError(why_stateless(fold))
+            raise FileStateError(explain_missing_states(fold))
         states = open_states(fold, request.folder, own_redactor().redact)
         steps = await states.steps(saved)
         present = await (states.look_aside() if request.dry_run else states.look())
@@ -217,7 +220,7 @@ async def _plan_undo(
             hint=error.hint or "without --files only the conversation goes back",
         ) from error
     found = plan(touched(steps), present.entries)
-    return _Undo(found, present, states, is_cut_short or found.is_half_done, gap)
+    return _FileUndo(found, present, states, is_cut_short or found.is_half_done, gap)
 
 
 def _refuse_gap(gap: str) -> None:
@@ -237,8 +240,8 @@ def _refuse_conflicts(plan: Plan, thread_id: str) -> None:
         )
 
 
-async def _go_back(
-    writer: ThreadWriter, rest: Rest, undo: _Undo | None, say: Callable[[str], None]
+async def _apply_rewind(
+    writer: ThreadWriter, rest: Rest, undo: _FileUndo | None, say: Callable[[str], None]
 ) -> tuple[int, list[FileChange]]:
     """Do it; returns the version that leads back here, and the files that were left alone.
 

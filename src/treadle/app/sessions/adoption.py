@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from treadle.app.sessions.modes import Approval
+from treadle.app.sessions.approval_modes import Approval
 from treadle.app.sessions.setup import Setup
 from treadle.core.chat.states import WaitingForUserInput
 from treadle.core.config import AgentConfig
@@ -24,10 +24,12 @@ from treadle.store.writer import ThreadWriter
 from treadle.thread.facts import Configured, TakenOver
 from treadle.tools.builtin import builtin_tools
 
-REASON: Final = "the thread was taken in from elsewhere; what was open in it is not gone on with"
+CANCEL_REASON: Final = (
+    "the thread was taken in from elsewhere; what was open in it is not gone on with"
+)
 
 
-def make_own(setup: Setup) -> Setup:
+def adopt_thread(setup: Setup) -> Setup:
     """The setup for the thread as it is when nothing in it counts that somebody else allowed.
 
     Approval mode, limits and system prompt are those of a new thread here. What was open in it is
@@ -52,17 +54,17 @@ def make_own(setup: Setup) -> Setup:
                 "was allowed for it, nobody here has said yes to",
                 hint=f"`treadle show {thread}` tells it; `treadle run TASK` begins it anew",
             )
-    approval = setup.new_approval()
+    approval = setup.choose_new_approval()
     if isinstance(machine, TaskMachine) and machine.round and approval.asks_nothing:
         raise UsageError(
             f"thread {thread} is a task that has calls open which were made on another machine",
             hint="--approval-mode ask goes on with it, and asks before any of them runs here",
         )
-    config = _config(setup, approval)
+    config = _build_config(setup, approval)
     folder = setup.workspace()
     writer = setup.store.open(thread)
     try:
-        was_open = _take_over(writer) if is_mine else _give_up(writer)
+        was_open = _take_over(writer) if is_mine else _abandon_open_work(writer)
         redact = own_redactor().redact
         writer.stage(Configured(config, writer.fold.provider), redact)
         writer.commit()
@@ -79,17 +81,17 @@ def make_own(setup: Setup) -> Setup:
     return replace(setup, thread=setup.store.load(thread).fold)
 
 
-def _config(setup: Setup, approval: Approval) -> AgentConfig:
+def _build_config(setup: Setup, approval: Approval) -> AgentConfig:
     """As a new thread here would have it; a task keeps what it was told first, and its tools."""
     assert setup.thread is not None
     machine, settings = setup.thread.machine, setup.loaded.settings
     is_task = isinstance(machine, TaskMachine)
-    tools = _tools(setup, approval)
+    tools = _select_tools(setup, approval)
     if is_task:
         return replace(machine.config, tools=tools, approval=approval.policy).without_grants()
     return AgentConfig(
         model_name=machine.config.model_name,
-        system_prompt=setup.system_prompt(setup.workspace()),
+        system_prompt=setup.make_system_prompt(setup.workspace()),
         tools=tools,
         max_tokens=settings.max_tokens or 0,
         temperature=settings.temperature,
@@ -99,7 +101,7 @@ def _config(setup: Setup, approval: Approval) -> AgentConfig:
     )
 
 
-def _tools(setup: Setup, approval: Approval) -> tuple[ToolDefinition, ...]:
+def _select_tools(setup: Setup, approval: Approval) -> tuple[ToolDefinition, ...]:
     assert setup.thread is not None
     machine = setup.thread.machine
     offered = {tool.name for tool in machine.config.tools}
@@ -111,17 +113,17 @@ def _tools(setup: Setup, approval: Approval) -> tuple[ToolDefinition, ...]:
     )
 
 
-def to_be_left_out(setup: Setup) -> tuple[str, str]:
+def find_excluded_tool(setup: Setup) -> tuple[str, str]:
     """The mode the thread will have when it becomes this user's own, and a tool that it leaves out.
 
     Of the tools whose calls wait; empty if there is none. Nothing waits any more in a thread that
     somebody else has made.
     """
     assert setup.thread is not None
-    approval = setup.new_approval()
+    approval = setup.choose_new_approval()
     if not setup.store.adopted.is_mine(setup.thread.header.thread):
         return approval.name, ""
-    offered = {tool.name for tool in _tools(setup, approval)}
+    offered = {tool.name for tool in _select_tools(setup, approval)}
     waiting = (one.call.tool_name for one in setup.thread.machine.questions)
     return approval.name, next((name for name in waiting if name not in offered), "")
 
@@ -132,11 +134,11 @@ def _take_over(writer: ThreadWriter) -> bool:
     machine = writer.fold.machine
     is_open = not isinstance(machine, TaskMachine) and bool(machine.round)
     if is_open:
-        writer.stage(CancelRequested(reason=REASON, at=writer.now()))
+        writer.stage(CancelRequested(reason=CANCEL_REASON, at=writer.now()))
     return is_open
 
 
-def _give_up(writer: ThreadWriter) -> bool:
+def _abandon_open_work(writer: ThreadWriter) -> bool:
     """Bring the conversation to rest, with no prompt left to be delivered; whether there was one.
 
     The yes to a call is for its run and goes with it, as do those for the rest of the thread.
@@ -147,7 +149,7 @@ def _give_up(writer: ThreadWriter) -> bool:
     has_queued = bool(fold.queued)
     is_open = not isinstance(machine.state, WaitingForUserInput)
     if is_open:
-        writer.stage(CancelRequested(reason=REASON, at=writer.now()))
+        writer.stage(CancelRequested(reason=CANCEL_REASON, at=writer.now()))
     if has_queued:
         said = fold.conversation
         assert isinstance(said, Conversation)

@@ -6,8 +6,8 @@ import asyncio
 
 from msgspec import Struct
 
-from treadle.app.files.file_history import between, open_states, saved_states, steps_of
-from treadle.app.sessions.confined_hooks import confined_by
+from treadle.app.files.file_history import list_saved_states, list_steps, open_states, select_states
+from treadle.app.sessions.confined_hooks import make_hook_runner
 from treadle.app.sessions.setup import Setup
 from treadle.store.local import LocalStore
 from treadle.workspace.commit import HOOK_S_MAX
@@ -64,7 +64,7 @@ async def plan_agent_commit(
     status = await repository.status()
     if isinstance(status, Absent):
         return NoCommit(status.text)
-    names = await _changed_by_agent(store, thread_id)
+    names = await _list_agent_changes(store, thread_id)
     mine = tuple(change for name, change in sorted(status.inside.items()) if name in names)
     if not mine:
         return NoCommit("all that the agent has changed is committed", is_done=True)
@@ -78,7 +78,7 @@ async def commit_agent_changes(
     plan: AgentCommitPlan, setup: Setup, folder: str
 ) -> AgentCommit | NoCommit:
     """Commit what was planned; hooks run in the sandbox of the setup, and may refuse."""
-    confined = confined_by(setup.sandbox(folder))
+    confined = make_hook_runner(setup.make_sandbox(folder))
     made = await commit_only(
         plan.repository,
         plan.status,
@@ -92,11 +92,11 @@ async def commit_agent_changes(
     return AgentCommit(made.head[:7], tuple(made.notes), made.doubt)
 
 
-async def _changed_by_agent(store: LocalStore, thread_id: str) -> set[str]:
+async def _list_agent_changes(store: LocalStore, thread_id: str) -> set[str]:
     """The files that the agent has changed in the thread, relative to the workspace."""
     fold = (await asyncio.to_thread(store.load, thread_id)).fold
-    states = await asyncio.to_thread(saved_states, store, thread_id)
+    states = await asyncio.to_thread(list_saved_states, store, thread_id)
     if not states:
         return set()
-    steps = await steps_of(open_states(fold), between(states, 0, fold.version))
+    steps = await list_steps(open_states(fold), select_states(states, 0, fold.version))
     return {one.change.name for one in touched(steps).values()}

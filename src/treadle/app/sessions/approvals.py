@@ -6,13 +6,18 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from treadle.app.sessions.adoption import to_be_left_out
+from treadle.app.sessions.adoption import find_excluded_tool
 from treadle.app.sessions.host import Host
-from treadle.app.sessions.opened_threads import Opened
+from treadle.app.sessions.open_threads import OpenThread
 from treadle.app.sessions.setup import RunChoice, Setup
-from treadle.app.sessions.thread_setup import Target, make_setup
+from treadle.app.sessions.thread_setup import ThreadTarget, make_setup
 from treadle.app.stores import open_store
-from treadle.app.threads.question_text import cut_words, in_general, in_line, read_object
+from treadle.app.threads.question_text import (
+    describe_cut,
+    describe_possible_grant,
+    escape_name,
+    read_object,
+)
 from treadle.core.approval import Approved, Decision, Modified, OnlyRead, Question, Rejected
 from treadle.errors import UsageError
 from treadle.outputs import TurnFinished
@@ -58,11 +63,11 @@ def read_waiting_calls(thread: str, call: str | None, host: Host) -> WaitingCall
     """
     store = open_store()
     fold = store.load(store.resolve(thread)).fold
-    questions = _chosen(fold.header.thread, fold.machine.questions, call)
+    questions = _select_questions(fold.header.thread, fold.machine.questions, call)
     if not store.adopted.is_foreign(fold.header.thread):
         return WaitingCalls(fold.header.thread, questions)
-    setup = make_setup(RunChoice(), Target(thread=fold.header.thread, is_for_fork=True), host)
-    return WaitingCalls(fold.header.thread, questions, *to_be_left_out(setup))
+    setup = make_setup(RunChoice(), ThreadTarget(thread=fold.header.thread, is_for_fork=True), host)
+    return WaitingCalls(fold.header.thread, questions, *find_excluded_tool(setup))
 
 
 def check_mode(setup: Setup) -> None:
@@ -71,7 +76,7 @@ def check_mode(setup: Setup) -> None:
     Raises:
         UsageError: the approval mode of this machine leaves out a tool whose call waits.
     """
-    mode, tool = to_be_left_out(setup)
+    mode, tool = find_excluded_tool(setup)
     if tool:
         raise UsageError(
             f"the approval mode of this machine, {mode}, leaves {tool} out; nothing was changed",
@@ -87,29 +92,29 @@ def decide_calls(setup: Setup, call: str | None, answer: ApprovalAnswer) -> Call
             refuses the tool; or a call can only be allowed by itself.
     """
     assert setup.thread is not None
-    chosen = _chosen(setup.thread.header.thread, setup.thread.machine.questions, call)
+    chosen = _select_questions(setup.thread.header.thread, setup.thread.machine.questions, call)
     if answer.reason is not None:
         return CallDecisions({one.call.id: Rejected(answer.reason) for one in chosen})
-    _refuse_left_out(setup, chosen)
+    _refuse_excluded_tools(setup, chosen)
     arguments = answer.arguments_json
     if arguments is None:
-        tools, kinds = _lasting(chosen) if answer.always else ((), {})
+        tools, kinds = _list_lasting_grants(chosen) if answer.always else ((), {})
         return CallDecisions({one.call.id: Approved() for one in chosen}, tools, kinds)
     if len(chosen) > 1:
         calls = ", ".join(one.call.id for one in chosen)
         raise UsageError("--args needs a CALL: several wait", hint=f"those that wait: {calls}")
     if read_object(arguments) is None:
         raise UsageError("--args takes a JSON object", hint="""--args '{"command": "ls"}'""")
-    _refuse_misfit(chosen[0], arguments)
+    _refuse_invalid_arguments(chosen[0], arguments)
     return CallDecisions({chosen[0].call.id: Modified(arguments)})
 
 
-async def answer_calls(opened: Opened, calls: CallDecisions) -> TurnFinished:
+async def answer_calls(opened: OpenThread, calls: CallDecisions) -> TurnFinished:
     """Give the answer, and go on to the end of the turn."""
     return await opened.decide(calls.decisions, grant=calls.tools, kinds=calls.kinds)
 
 
-def _lasting(
+def _list_lasting_grants(
     chosen: Sequence[Question],
 ) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
     """The tools, and by call the kinds, that are allowed for the rest of the thread.
@@ -118,10 +123,10 @@ def _lasting(
         UsageError: one of the calls can only be allowed by itself.
     """
     for one in chosen:
-        if not in_general(one):
-            name, call = in_line(one.call.tool_name), in_line(one.call.id)
+        if not describe_possible_grant(one):
+            name, call = escape_name(one.call.tool_name), escape_name(one.call.id)
             why = "it is of no kind that a grant could name"
-            if cut_words(one.call.arguments_json):
+            if describe_cut(one.call.arguments_json):
                 why = "a question does not show all of it"
             raise UsageError(
                 f"call {call} of {name} can only be allowed by itself: {why}; nothing was answered",
@@ -131,7 +136,7 @@ def _lasting(
     return tuple(tools), {one.call.id: one.scope.kinds for one in chosen if one.scope.kinds}
 
 
-def _refuse_left_out(setup: Setup, chosen: Sequence[Question]) -> None:
+def _refuse_excluded_tools(setup: Setup, chosen: Sequence[Question]) -> None:
     """A yes to a tool that the thread's mode refuses or leaves out would be used up for nothing."""
     assert setup.thread is not None
     mode = setup.choice.mode
@@ -148,7 +153,7 @@ def _refuse_left_out(setup: Setup, chosen: Sequence[Question]) -> None:
             )
 
 
-def _refuse_misfit(question: Question, arguments: str) -> None:
+def _refuse_invalid_arguments(question: Question, arguments: str) -> None:
     """Arguments that the tool would not take are said to be wrong before the question is gone."""
     for tool in builtin_tools():
         if tool.definition.name == question.call.tool_name:
@@ -161,7 +166,9 @@ def _refuse_misfit(question: Question, arguments: str) -> None:
                 ) from None
 
 
-def _chosen(thread: str, questions: Sequence[Question], call: str | None) -> tuple[Question, ...]:
+def _select_questions(
+    thread: str, questions: Sequence[Question], call: str | None
+) -> tuple[Question, ...]:
     """The questions that are meant: all, or the one whose call's id begins with `call`.
 
     Raises:

@@ -16,7 +16,7 @@ from treadle.sync.credentials import Account, find_account, is_logged_in
 
 if TYPE_CHECKING:
     from treadle.app.notices import Notify
-    from treadle.app.sessions.opened_threads import Opened
+    from treadle.app.sessions.open_threads import OpenThread
     from treadle.app.sessions.setup import Setup
     from treadle.sync.background import Background
     from treadle.sync.context import Report
@@ -41,7 +41,7 @@ class BackgroundSync:
         self._notify = notify
         self._background: Background | None = None
 
-    def begin(self, opened: Opened) -> None:
+    def begin(self, opened: OpenThread) -> None:
         """From here on what is recorded is sent. That it cannot be is told, and stops nothing."""
         places = self._setup.store.places
         if not is_logged_in(places, os.environ) or self._setup.loaded.settings.sync != "auto":
@@ -53,7 +53,7 @@ class BackgroundSync:
         except TreadleError as error:
             self._notify(f"nothing is synced: {error.message}")
 
-    def _begin(self, account: Account, opened: Opened) -> None:
+    def _begin(self, account: Account, opened: OpenThread) -> None:
         from treadle.sync.background import Background
         from treadle.sync.cursors import Cursors
 
@@ -61,7 +61,7 @@ class BackgroundSync:
         fold = store.load(opened.thread_id).fold
         cursors = Cursors(store.folders.disk, store.places, account.url, account.user)
         # The engine looks again, under its lock; this is so that a private session asks nothing.
-        if fold.is_private or not self._may_go_unasked(fold, account, cursors):
+        if fold.is_private or not self._may_send_unasked(fold, account, cursors):
             return
         held = ExitStack()
 
@@ -75,7 +75,7 @@ class BackgroundSync:
         opened.listen(lambda _: background.poke())
         background.poke()
 
-    def _may_go_unasked(self, fold: ThreadFold, account: Account, cursors: Cursors) -> bool:
+    def _may_send_unasked(self, fold: ThreadFold, account: Account, cursors: Cursors) -> bool:
         """Whether it was begun since the login, or was sent before; so too what it goes on from."""
         base = fold.header.base
         if cursors.get(fold.header.thread) is None and fold.created_at < account.logged_in_at:
@@ -86,7 +86,7 @@ class BackgroundSync:
             below = self._setup.store.load(base.thread).fold
         except TreadleError:
             return False
-        return self._may_go_unasked(below, account, cursors)
+        return self._may_send_unasked(below, account, cursors)
 
     async def close(self) -> None:
         """Wait a little for what is not sent yet, and tell what a person should know, in a line."""
@@ -96,7 +96,7 @@ class BackgroundSync:
         # What was recorded last may have been told to nobody.
         background.poke()
         is_done = await asyncio.to_thread(background.close, CLOSE_S_MAX)
-        told = "" if background.report is None else _told(background.report)
+        told = "" if background.report is None else _describe_report(background.report)
         if not told and background.problem:
             told = f"not synced: {background.problem}"
         if not told and not is_done:
@@ -105,7 +105,7 @@ class BackgroundSync:
             self._notify(told)
 
 
-def _told(report: Report) -> str:
+def _describe_report(report: Report) -> str:
     """The one line; empty when all is well."""
     for problem in report.held:
         what = "; ".join(problem.found) or "a secret"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from treadle.app.sessions.opened_threads import Opened
+from treadle.app.sessions.open_threads import OpenThread
 from treadle.app.sessions.setup import Setup
 from treadle.core.conversation import Conversation
 from treadle.errors import UsageError
@@ -29,7 +29,7 @@ def check_compaction(setup: Setup) -> None:
         )
 
 
-async def compact(opened: Opened, focus: str) -> TurnFinished:
+async def compact(opened: OpenThread, focus: str) -> TurnFinished:
     """Have the model write the summary; the answer says how much it stands for.
 
     Args:

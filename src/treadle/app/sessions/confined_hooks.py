@@ -16,12 +16,12 @@ from treadle.workspace.hooks import RunsConfined
 from treadle.workspace.process import NOT_STARTED, Ran
 
 
-def confined_by(sandbox: Sandbox) -> RunsConfined | None:
+def make_hook_runner(sandbox: Sandbox) -> RunsConfined | None:
     """Who runs hooks in a sandbox; nobody if the person wants none: then git runs them."""
-    return None if sandbox.is_off else _InSandbox(sandbox)
+    return None if sandbox.is_off else _SandboxHookRunner(sandbox)
 
 
-class _InSandbox(Struct, frozen=True):
+class _SandboxHookRunner(Struct, frozen=True):
     sandbox: Sandbox
 
     async def __call__(

@@ -41,11 +41,11 @@ REASON_SIZE_MAX: Final = 8 * 1024
 """Bytes of a hook's words that are read; the rest is thrown away."""
 _PIECE_COUNT_MAX: Final = 64
 """More than a pipe holds: who escaped its group and writes on is not listened to."""
-_BLOCKED: Final = 2
+_REFUSAL_CODE: Final = 2
 """The exit code that says no, as other agents have it."""
 
 
-class Said(Struct, frozen=True):
+class HookReply(Struct, frozen=True):
     """What one hook said: a `no` with its reason, or a `warning`; both empty if all is well."""
 
     no: str = ""
@@ -75,18 +75,20 @@ class Hooks:
 
     async def before_tool(self, call: ToolCall) -> str:
         """Why a call must not run; empty if it may. The first no is the answer."""
-        return await self._ask("before_tool", call.tool_name, call=_told(call))
+        return await self._run_hooks("before_tool", call.tool_name, call=_describe_call(call))
 
     async def after_tool(self, call: ToolCall, outcome: Outcome) -> str:
         """What the model is to read behind the result; empty if nothing."""
         result = to_builtins(outcome)
-        return await self._ask("after_tool", call.tool_name, call=_told(call), result=result)
+        return await self._run_hooks(
+            "after_tool", call.tool_name, call=_describe_call(call), result=result
+        )
 
     async def before_turn(self, prompt: str) -> str:
         """Why a prompt must not be said; empty if it may."""
-        return await self._ask("before_turn", prompt=prompt)
+        return await self._run_hooks("before_turn", prompt=prompt)
 
-    async def heard(self, prompt: str) -> str:
+    async def check_prompt(self, prompt: str) -> str:
         """The prompt, if no hook is against it.
 
         Raises:
@@ -98,16 +100,16 @@ class Hooks:
 
     async def after_turn(self, finished: TurnFinished) -> None:
         """A turn is over."""
-        if said := await self._ask("after_turn", turn=to_builtins(finished)):
+        if said := await self._run_hooks("after_turn", turn=to_builtins(finished)):
             self.tell(said)
 
-    async def _ask(self, moment: HookMoment, tool_name: str = "", **facts: Any) -> str:
+    async def _run_hooks(self, moment: HookMoment, tool_name: str = "", **facts: Any) -> str:
         is_before = moment.startswith("before")
         data = json.dumps({"event": moment, "folder": self._folder, **facts}).encode()
         for name, hook in self._hooks.items():
-            if hook.on != moment or (tool_name and not _is_for(hook, tool_name)):
+            if hook.on != moment or (tool_name and not _applies_to(hook, tool_name)):
                 continue
-            said = await _run(name, hook, data, self._folder, is_guard=is_before)
+            said = await _run_hook(name, hook, data, self._folder, is_guard=is_before)
             if said.warning:
                 self.tell(self.redact(said.warning))
             if said.no:
@@ -115,11 +117,11 @@ class Hooks:
         return ""
 
 
-def _is_for(hook: Hook, tool_name: str) -> bool:
+def _applies_to(hook: Hook, tool_name: str) -> bool:
     return any(fnmatchcase(tool_name, pattern) for pattern in hook.tools)
 
 
-def _told(call: ToolCall) -> dict[str, Any]:
+def _describe_call(call: ToolCall) -> dict[str, Any]:
     """The call as a hook reads it: arguments as an object if they are one, else as text."""
     try:
         arguments = json.loads(call.arguments_json)
@@ -128,7 +130,9 @@ def _told(call: ToolCall) -> dict[str, Any]:
     return {"id": call.id, "tool": call.tool_name, "arguments": arguments}
 
 
-async def _run(name: str, hook: Hook, data: bytes, folder: str, *, is_guard: bool) -> Said:
+async def _run_hook(
+    name: str, hook: Hook, data: bytes, folder: str, *, is_guard: bool
+) -> HookReply:
     """Run one hook to its end, or end it with all that it has started.
 
     Args:
@@ -139,18 +143,18 @@ async def _run(name: str, hook: Hook, data: bytes, folder: str, *, is_guard: boo
         is_guard: whether one that fails counts as a no.
     """
 
-    def failed(why: str) -> Said:
+    def failed(why: str) -> HookReply:
         text = f"the hook {name} {why}"
-        return Said(no=text) if is_guard else Said(warning=text)
+        return HookReply(no=text) if is_guard else HookReply(warning=text)
 
     try:
-        process = _started(_at_home(hook.words), data, folder)
+        process = _start_process(_resolve_program(hook.words), data, folder)
     except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: no home is known
         return failed(f"cannot be run: {getattr(error, 'strerror', None) or error}")
-    words = _Words(process)
+    words = _ErrorOutput(process)
     try:
         async with asyncio.timeout(hook.timeout_s):
-            await _over(process)
+            await _wait_for_exit(process)
     except TimeoutError:
         return failed(f"was not done in {hook.timeout_s:g} seconds")
     finally:
@@ -158,18 +162,18 @@ async def _run(name: str, hook: Hook, data: bytes, folder: str, *, is_guard: boo
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         code = process.wait()
-        told = words.end()
+        told = words.read_to_end()
     if code == 0:
-        return Said()
+        return HookReply()
     if code < 0:
         return failed(f"was ended by signal {-code}")
-    if code == _BLOCKED:
-        return Said(no=f"{name}: {told}" if told else f"the hook {name} said no, and not why")
+    if code == _REFUSAL_CODE:
+        return HookReply(no=f"{name}: {told}" if told else f"the hook {name} said no, and not why")
     why = f": {told}" if told else ""
-    return Said(warning=f"the hook {name} ended with exit code {code}{why}")
+    return HookReply(warning=f"the hook {name} ended with exit code {code}{why}")
 
 
-def _at_home(words: tuple[str, ...]) -> tuple[str, ...]:
+def _resolve_program(words: tuple[str, ...]) -> tuple[str, ...]:
     """The words with the program's path: found, or with the home folder in place of a mark.
 
     Raises:
@@ -184,7 +188,7 @@ def _at_home(words: tuple[str, ...]) -> tuple[str, ...]:
     return (program, *arguments)
 
 
-def _started(words: tuple[str, ...], data: bytes, folder: str) -> subprocess.Popen[bytes]:
+def _start_process(words: tuple[str, ...], data: bytes, folder: str) -> subprocess.Popen[bytes]:
     """A hook that runs, with a group of its own; a file is its input, so that it need not read."""
     with tempfile.TemporaryFile() as file:
         file.write(data)
@@ -200,7 +204,7 @@ def _started(words: tuple[str, ...], data: bytes, folder: str) -> subprocess.Pop
         )
 
 
-async def _over(process: subprocess.Popen[bytes]) -> None:
+async def _wait_for_exit(process: subprocess.Popen[bytes]) -> None:
     """Wait until it has ended itself, whatever it has started; where that can be, it is not reaped.
 
     Who waited for its standard error would wait for everybody who has that too.
@@ -220,7 +224,7 @@ async def _over(process: subprocess.Popen[bytes]) -> None:
         os.close(fd)
 
 
-class _Words:
+class _ErrorOutput:
     """Takes what a hook says on standard error, beside whatever else is waited for."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
@@ -228,9 +232,9 @@ class _Words:
         self._pipe = process.stderr
         self._words = bytearray()
         os.set_blocking(self._pipe.fileno(), False)
-        asyncio.get_running_loop().add_reader(self._pipe.fileno(), self._take)
+        asyncio.get_running_loop().add_reader(self._pipe.fileno(), self._read_piece)
 
-    def _take(self) -> bool:
+    def _read_piece(self) -> bool:
         """Take a piece; false if there is none, now or ever."""
         try:
             piece = os.read(self._pipe.fileno(), REASON_SIZE_MAX)
@@ -241,10 +245,10 @@ class _Words:
             asyncio.get_running_loop().remove_reader(self._pipe.fileno())
         return bool(piece)
 
-    def end(self) -> str:
+    def read_to_end(self) -> str:
         """All that was said until now."""
         for _ in range(_PIECE_COUNT_MAX):
-            if not self._take():
+            if not self._read_piece():
                 break
         asyncio.get_running_loop().remove_reader(self._pipe.fileno())
         self._pipe.close()

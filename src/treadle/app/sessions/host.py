@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable
 from msgspec import Struct
 
 from treadle.answers import Answer, Verdict
-from treadle.app.notices import Notify, ignore
+from treadle.app.notices import Notify, ignore_notice
 from treadle.core.approval import Question
 
 
-class People(Struct, frozen=True):
+class PersonCallbacks(Struct, frozen=True):
     """Who is asked: about a call that a crash left uncertain, and for a yes to a call."""
 
     ask: Callable[[Question], Awaitable[Answer]]
@@ -26,5 +26,5 @@ class Host(Struct, frozen=True):
     """
 
     program: str = ""
-    people: People | None = None
-    notify: Notify = ignore
+    people: PersonCallbacks | None = None
+    notify: Notify = ignore_notice

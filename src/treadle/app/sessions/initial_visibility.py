@@ -10,7 +10,7 @@ from treadle.sync.credentials import find_account, is_logged_in
 from treadle.thread.facts import Shared
 
 
-def who_may_see(places: Places, *, is_private: bool) -> list[Shared]:
+def find_initial_visibility(places: Places, *, is_private: bool) -> list[Shared]:
     """What a new thread records about who may see it on the server; nothing if that is the usual.
 
     If the login cannot be read, nobody else may: what it says may be just that.

@@ -9,10 +9,10 @@ if TYPE_CHECKING:
     from treadle.core.budget import TokenBudget
 
 MODES: Final = ("plan", "ask", "auto-edit", "auto")
-"""As `app/sessions/modes.py` has them, which takes longer to import."""
+"""As `app/sessions/approval_modes.py` has them, which takes longer to import."""
 
 
-def budget_of(
+def make_budget(
     max_tokens: int | None, max_cost: Decimal | None, time_limit: float | None
 ) -> TokenBudget | None:
     """The budget of these limits; `None` if nothing was limited.

@@ -9,14 +9,14 @@ from typing import Any
 
 from msgspec import Struct
 
-from treadle.app.sessions.providers import connect
+from treadle.app.sessions.providers import make_provider
 from treadle.config.keys import find_key, key_needed
 from treadle.config.load import Loaded
 from treadle.core.llm import LlmError
 from treadle.errors import TreadleError
 
 
-class Reached(Struct, frozen=True):
+class ProviderReachability(Struct, frozen=True):
     """One provider, as it is from here.
 
     `key` says where the key comes from (empty if there is none), `models` what it offers (`None`
@@ -44,7 +44,7 @@ class Reached(Struct, frozen=True):
             return self.error.message.removeprefix(f"{self.provider} ")
         return "" if self.error is None else self.error.text.removeprefix("LLM error: ")
 
-    def told(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """All of it, for programs."""
         return {
             "provider": self.provider,
@@ -57,31 +57,31 @@ class Reached(Struct, frozen=True):
         }
 
 
-async def reach(loaded: Loaded, names: Iterable[str]) -> list[Reached]:
+async def check_providers(loaded: Loaded, names: Iterable[str]) -> list[ProviderReachability]:
     """Ask these providers, all at once, what models they offer. Never fails.
 
     Of one that `local_only` excludes not even the key is looked for.
     """
-    return list(await asyncio.gather(*(_reach(loaded, name) for name in names)))
+    return list(await asyncio.gather(*(_check_provider(loaded, name) for name in names)))
 
 
-async def _reach(loaded: Loaded, name: str) -> Reached:
+async def _check_provider(loaded: Loaded, name: str) -> ProviderReachability:
     entry = loaded.catalog.providers[name]
     model, address, origin = entry.default_model, entry.base_url, ""
     try:
         address = entry.url(os.environ)
         excluded = loaded.exclusion(name, os.environ)
         if excluded is not None:
-            return Reached(name, address, "", model, error=excluded, is_excluded=True)
+            return ProviderReachability(name, address, "", model, error=excluded, is_excluded=True)
         key = await asyncio.to_thread(find_key, entry, os.environ)
         if key is None and entry.needs_key:
-            return Reached(name, address, "", model, error=key_needed(name, entry))
+            return ProviderReachability(name, address, "", model, error=key_needed(name, entry))
         origin = key.origin if key is not None else ""
-        provider = connect(name, entry, key.value if key is not None else "", loaded)
+        provider = make_provider(name, entry, key.value if key is not None else "", loaded)
     except TreadleError as error:
-        return Reached(name, address, origin, model, error=error)
+        return ProviderReachability(name, address, origin, model, error=error)
     answer = await provider.list_models()
     await provider.aclose()
     if isinstance(answer, LlmError):
-        return Reached(name, address, origin, model, error=answer)
-    return Reached(name, address, origin, model, answer)
+        return ProviderReachability(name, address, origin, model, error=answer)
+    return ProviderReachability(name, address, origin, model, answer)

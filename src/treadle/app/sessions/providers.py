@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import asdict, replace
 
-from treadle.app.sessions.listed_models import ListedModels, today
+from treadle.app.sessions.model_list_cache import ModelListCache, today
 from treadle.app.stores import CREATOR
 from treadle.config.keys import find_key, key_needed, no_key_error
 from treadle.config.load import Loaded
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from treadle.models.recording.recorder import RecordingProvider
 
 
-PLAYED: Final = ("scripted", "recorded")
+PLAYED_KINDS: Final = ("scripted", "recorded")
 """What is no provider: these are followed by a file."""
 
 _CLASSES: Final = {
@@ -45,7 +45,7 @@ _CLASSES: Final = {
 
 def is_played(name: str) -> bool:
     """Whether a lasting name is that of a script or a recording."""
-    return name.partition(":")[0] in PLAYED
+    return name.partition(":")[0] in PLAYED_KINDS
 
 
 class Models:
@@ -63,7 +63,7 @@ class Models:
     ) -> None:
         self._loaded = loaded
         self._record = record
-        self._lists = ListedModels(cache)
+        self._lists = ModelListCache(cache)
         self._opened: dict[str, Provider] = {}
         self._closing = AsyncExitStack()
         self._recorder: RecordingProvider | None = None
@@ -71,7 +71,7 @@ class Models:
         """The keys in use, by what each is called where it is replaced in a text."""
         self.redact: Callable[[str], str] = str
 
-    def name(self, wanted: str | None) -> str:
+    def resolve_name(self, wanted: str | None) -> str:
         """The lasting name of a model: `provider:model`, or `scripted:` with an absolute path.
 
         Args:
@@ -89,7 +89,7 @@ class Models:
                 raise no_key_error(self._loaded.catalog, os.environ)
             wanted = f"{provider}:"
         kind, _, rest = wanted.partition(":")
-        if kind not in PLAYED:
+        if kind not in PLAYED_KINDS:
             return self._loaded.catalog.resolve(wanted).name
         if not rest:
             raise UsageError(f"{kind!r} names no file", hint=f"write {kind}:FILE")
@@ -104,9 +104,9 @@ class Models:
                 on this machine are allowed.
         """
         kind, _, rest = name.partition(":")
-        owner = name if kind in PLAYED else kind
+        owner = name if kind in PLAYED_KINDS else kind
         if owner not in self._opened:
-            provider = self._play(kind, rest) if kind in PLAYED else self._connect(name)
+            provider = self._play(kind, rest) if kind in PLAYED_KINDS else self._connect(name)
             self._opened[owner] = provider
             self._closing.push_async_callback(provider.aclose)
         return self._opened[owner]
@@ -119,7 +119,7 @@ class Models:
         if kind == "scripted":
             from treadle.models.scripted.script import load_script
 
-            return self._recorded(ScriptedModel(load_script(path)))
+            return self._add_recorder(ScriptedModel(load_script(path)))
         from treadle.models.recording.file import load_recording
         from treadle.models.recording.player import RecordedModel
 
@@ -134,11 +134,15 @@ class Models:
         excluded = self._loaded.exclusion(ref.provider, os.environ)
         if excluded is not None:
             raise excluded
-        provider = connect(ref.provider, entry, self._key(ref.provider, entry), self._loaded)
+        provider = make_provider(
+            ref.provider, entry, self._find_key(ref.provider, entry), self._loaded
+        )
         _preload(entry.api)
-        return PricedProvider(self._recorded(provider), _price(ref.provider, entry))
+        return PricedProvider(
+            self._add_recorder(provider), _make_price_function(ref.provider, entry)
+        )
 
-    def learn(self, name: str) -> str:
+    def fetch_unknown_traits(self, name: str) -> str:
         """Ask the provider what nobody here knows of a model, and say what stays unknown, once.
 
         A conversation whose window is not known is compacted only when the provider refuses it.
@@ -149,30 +153,32 @@ class Models:
         Returns:
             What the person should be told; empty if there is nothing.
         """
-        if is_played(name) or name in _LISTED:
+        if is_played(name) or name in _LISTED_TRAITS:
             return ""
         catalog = self._loaded.catalog
         ref = catalog.resolve(name)
-        if known_traits(self._loaded, ref).context_tokens_max is not None:
+        if find_traits(self._loaded, ref).context_tokens_max is not None:
             return ""
         entry = catalog.providers[ref.provider]
         place = f"{entry.url(os.environ)} {name}"
         known = self._lists.find(place)
         if known is not None and known.day == today():
-            _LISTED[name] = known.traits
+            _LISTED_TRAITS[name] = known.traits
             return ""
         key = self.keys.get(f"{ref.provider}_api_key", "")
-        told = _ask_list(lambda: connect(ref.provider, entry, key, self._loaded), ref.model)
+        told = _fetch_listed_traits(
+            lambda: make_provider(ref.provider, entry, key, self._loaded), ref.model
+        )
         self._lists.put(place, told)
-        _LISTED[name] = told or ModelTraits()
-        if known is not None or _LISTED[name].context_tokens_max is not None:
+        _LISTED_TRAITS[name] = told or ModelTraits()
+        if known is not None or _LISTED_TRAITS[name].context_tokens_max is not None:
             return ""
         return (
             f"the context window of {name} is not known, so a conversation is compacted only when "
             f'it is refused as too long; set context_tokens_max under [model_traits."{name}"]'
         )
 
-    def _key(self, provider: str, entry: ProviderEntry) -> str:
+    def _find_key(self, provider: str, entry: ProviderEntry) -> str:
         key = find_key(entry, os.environ)
         if key is None:
             if entry.needs_key:
@@ -181,7 +187,7 @@ class Models:
         self.keys[f"{provider}_api_key"] = key.value
         return key.value
 
-    def _recorded(self, provider: Provider) -> Provider:
+    def _add_recorder(self, provider: Provider) -> Provider:
         if self._record is None:
             return provider
         from treadle.models.recording.recorder import RecordingProvider
@@ -197,14 +203,14 @@ class Models:
         return self._recorder
 
 
-def connect(name: str, entry: ProviderEntry, key: str, loaded: Loaded) -> Any:
+def make_provider(name: str, entry: ProviderEntry, key: str, loaded: Loaded) -> Any:
     """The provider of an entry; nothing is sent yet."""
     module, kind, _ = _CLASSES[entry.api]
     return getattr(import_module(module), kind)(
         key,
         name=name,
         base_url=entry.url(os.environ),
-        traits=lambda model: known_traits(loaded, ModelRef(name, model)),
+        traits=lambda model: find_traits(loaded, ModelRef(name, model)),
         extras=Extras(entry.headers, entry.query, entry.cache_lifetime),
     )
 
@@ -212,17 +218,19 @@ def connect(name: str, entry: ProviderEntry, key: str, loaded: Loaded) -> Any:
 LIST_ASKED_S_MAX: Final = 3.0
 """A provider's list is asked for before the first request; nobody waits longer for it."""
 
-_LISTED: Final[dict[str, ModelTraits]] = {}
+_LISTED_TRAITS: Final[dict[str, ModelTraits]] = {}
 """What lists have told, by lasting name, for the life of the process."""
 
 
-def known_traits(loaded: Loaded, ref: ModelRef) -> ModelTraits:
+def find_traits(loaded: Loaded, ref: ModelRef) -> ModelTraits:
     """What the table knows of a model, then the price data, then the provider's own list."""
     traits = loaded.catalog.traits(ref)
     if traits.context_tokens_max is None:
-        window = _window(loaded.catalog.providers[ref.provider].prices or ref.provider, ref.model)
+        window = _find_context_window(
+            loaded.catalog.providers[ref.provider].prices or ref.provider, ref.model
+        )
         traits = replace(traits, context_tokens_max=window)
-    listed, unknown = asdict(_LISTED.get(ref.name, ModelTraits())), ModelTraits()
+    listed, unknown = asdict(_LISTED_TRAITS.get(ref.name, ModelTraits())), ModelTraits()
     fresh = {
         name: value
         for name, value in listed.items()
@@ -231,7 +239,7 @@ def known_traits(loaded: Loaded, ref: ModelRef) -> ModelTraits:
     return replace(traits, **fresh)
 
 
-def _ask_list(connected: Callable[[], Any], model: str) -> ModelTraits | None:
+def _fetch_listed_traits(connected: Callable[[], Any], model: str) -> ModelTraits | None:
     """What a provider's list says, asked on a loop of its own: this one may be running."""
 
     async def ask() -> ModelTraits | None:
@@ -247,7 +255,7 @@ def _ask_list(connected: Callable[[], Any], model: str) -> ModelTraits | None:
 
 
 @cache
-def _window(provider: str, model: str) -> int | None:
+def _find_context_window(provider: str, model: str) -> int | None:
     """Kept, because it is asked for with every request, and the package takes a while to load."""
     from treadle.models.prices.table import context_window
 
@@ -260,7 +268,9 @@ def _preload(api: str) -> None:
     threading.Thread(target=import_module, args=(sdk,), daemon=True).start()
 
 
-def _price(provider: str, entry: ProviderEntry) -> Callable[[str, str, Usage], Decimal | None]:
+def _make_price_function(
+    provider: str, entry: ProviderEntry
+) -> Callable[[str, str, Usage], Decimal | None]:
     def price(_: str, model: str, usage: Usage) -> Decimal | None:
         from treadle.models.prices.table import price as price_of
 

@@ -7,7 +7,7 @@ import os
 
 from msgspec import Struct
 
-from treadle.app.sync.sync_status import synced_line
+from treadle.app.sync.sync_status import describe_sync
 from treadle.errors import TreadleError
 from treadle.store.local import LocalStore
 from treadle.sync.credentials import is_logged_in
@@ -34,20 +34,20 @@ async def read_status(store: LocalStore, thread_id: str | None, folder: str) -> 
         folder: the workspace.
     """
     git = await observe(folder)
-    sync = "" if thread_id is None else await asyncio.to_thread(_sync, store, thread_id)
+    sync = "" if thread_id is None else await asyncio.to_thread(_describe_sync, store, thread_id)
     if git is None:
         return SessionStatus(sync=sync)
     return SessionStatus(git.branch or (git.head or "")[:7], git.dirty, sync)
 
 
-def _sync(store: LocalStore, thread_id: str) -> str:
+def _describe_sync(store: LocalStore, thread_id: str) -> str:
     if not is_logged_in(store.places, os.environ):
         return ""
     try:
         fold = store.load(thread_id).fold
     except TreadleError:
         return ""
-    line = synced_line(store, fold)
+    line = describe_sync(store, fold)
     if ";" in line or line.startswith("unknown"):
         return "not synced, see /status"
     return "synced" if line.startswith(f"version {fold.version} ") else "syncing" if line else ""

@@ -10,11 +10,11 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from treadle.app.files.hidden_places import hidden_in, own_folders
-from treadle.app.sessions.confined_hooks import confined_by
+from treadle.app.files.hidden_paths import make_hidden_check, treadle_folders
+from treadle.app.sessions.approval_modes import Approval, find_recorded_approval, make_approval
+from treadle.app.sessions.confined_hooks import make_hook_runner
 from treadle.app.sessions.hooks import Hooks
 from treadle.app.sessions.host import Host
-from treadle.app.sessions.modes import Approval, approval_of, recorded_approval
 from treadle.app.sessions.providers import Models, is_played
 from treadle.app.sessions.tool_hooks import HookedTools
 from treadle.config.load import DEFAULT, Loaded
@@ -95,14 +95,14 @@ class DriverParts(Struct, frozen=True):
     titler: Titler | None
     places: Places
 
-    def for_driver(self, thread_id: str) -> dict[str, Any]:
+    def driver_arguments(self, thread_id: str) -> dict[str, Any]:
         """The arguments of `Driver` that stand behind the writer, by name."""
         return {
             "files": FileStates(
                 self.folder,
                 thread_id,
                 redact=self.redactor.redact,
-                hides=hidden_in(self.folder, self.places),
+                hides=make_hidden_check(self.folder, self.places),
             ),
             "context": self.context,
             "provider": self.provider,
@@ -143,7 +143,7 @@ class Setup(Struct, frozen=True):
         """Whether there is a thread, and it holds a task."""
         return self.thread is not None and isinstance(self.thread.machine, TaskMachine)
 
-    def parts(self) -> DriverParts:
+    def build_parts(self) -> DriverParts:
         """Choose model, tools and settings; nothing is written or sent.
 
         Raises:
@@ -151,17 +151,17 @@ class Setup(Struct, frozen=True):
             UsageError: the thread's folder is gone, or there is no such model.
         """
         folder = self.workspace()
-        approval = self._approval()
-        config = replace(self._config(folder), approval=approval.policy)
+        approval = self._choose_approval()
+        config = replace(self._build_config(folder), approval=approval.policy)
         provider = self.models.open(config.model_name)
-        if unknown := self.models.learn(config.model_name):
+        if unknown := self.models.fetch_unknown_traits(config.model_name):
             self.notices.append(unknown)
         commits = self.auto_commit and (self.choice.may_change or not approval.only_reads)
-        composer = self._composer(config) if commits else None
+        composer = self._make_composer(config) if commits else None
         redactor = Redactor({**self.models.keys, **own_secrets(Path(folder))})
         self.models.redact = self.hooks.redact = redactor.redact
-        sandbox = self.sandbox(folder)
-        tools = Registry(self._tools(), workspace=folder, sandbox=sandbox)
+        sandbox = self.make_sandbox(folder)
+        tools = Registry(self._select_tools(), workspace=folder, sandbox=sandbox)
         if sandbox.policy.level is Level.READ_ONLY:
             tools = tools.without(FILE_WRITERS)
             if not approval.only_reads:
@@ -181,11 +181,11 @@ class Setup(Struct, frozen=True):
                 auto_commit=self.auto_commit,
                 compose=composer,
                 redactor=redactor,
-                hides=hidden_in(folder, self.store.places),
-                confined=confined_by(sandbox),
+                hides=make_hidden_check(folder, self.store.places),
+                confined=make_hook_runner(sandbox),
             ),
             redactor=redactor,
-            hook_usage=_nothing if composer is None else composer.take_usage,
+            hook_usage=_report_no_usage if composer is None else composer.take_usage,
             context=describe_context(
                 folder,
                 self.folder,
@@ -194,13 +194,13 @@ class Setup(Struct, frozen=True):
                 os.environ,
                 began_in=None if self.thread is None else self.thread.header.workspace,
             ),
-            titler=self._titler(config),
+            titler=self._make_titler(config),
             places=self.store.places,
         )
 
-    def sandbox(self, folder: str) -> Sandbox:
+    def make_sandbox(self, folder: str) -> Sandbox:
         """What holds the commands of this run: what was chosen for it, else what is set."""
-        policy = policy_of(self.loaded.settings, self.store.places)
+        policy = make_policy(self.loaded.settings, self.store.places)
         if self.choice.sandbox:
             policy = replace(policy, level=Level(self.choice.sandbox))
         network = Network(self.choice.network or self.loaded.settings.network)
@@ -218,24 +218,24 @@ class Setup(Struct, frozen=True):
         waits = self.thread is not None and bool(self.thread.machine.questions)
         if self.choice.may_change or waits or self.host.people is not None:
             return True
-        return not self._approval().asks_nothing
+        return not self._choose_approval().asks_nothing
 
-    def _tools(self) -> Sequence[AnyTool]:
+    def _select_tools(self) -> Sequence[AnyTool]:
         """A task keeps the tools it was begun with, unless a mode is chosen anew."""
         if self.thread is None or not self.is_task or self.choice.mode is not None:
             return builtin_tools()
         offered = {tool.name for tool in self.thread.machine.config.tools}
         return [tool for tool in builtin_tools() if tool.definition.name in offered]
 
-    def system_prompt(self, folder: str) -> str:
+    def make_system_prompt(self, folder: str) -> str:
         """What a new thread is told first: recorded, so that it is the same for ever."""
         # The repository may begin above the workspace.
-        found = read_instructions(folder, hides=hidden_in("/", self.store.places))
+        found = read_instructions(folder, hides=make_hidden_check("/", self.store.places))
         self.notices.extend(found.notices)
         prompt = SYSTEM_PROMPT.format(folder=folder)
         return f"{prompt}\n\n{found.text}" if found.text else prompt
 
-    def _config(self, folder: str) -> AgentConfig:
+    def _build_config(self, folder: str) -> AgentConfig:
         """What the thread has recorded, with what was set or chosen since."""
         thread, settings = self.thread, self.loaded.settings
         config = AgentConfig() if thread is None else thread.machine.config
@@ -244,7 +244,7 @@ class Setup(Struct, frozen=True):
         is_strange = thread is not None and thread.imported_from and not config.system_prompt
         # What a task is told first stands with its task.
         if (has_moved or is_strange) and not self.is_task:
-            config = replace(config, system_prompt=self.system_prompt(folder))
+            config = replace(config, system_prompt=self.make_system_prompt(folder))
         if thread is None or self._is_set("max_tokens"):
             config = replace(config, max_tokens=settings.max_tokens or 0)
         if thread is None or self._is_set("temperature"):
@@ -259,35 +259,37 @@ class Setup(Struct, frozen=True):
         wanted = self.choice.model
         if self.thread is None:
             kind = self.choice.task_type
-            return self.models.name(wanted or choose_model(self.loaded.settings.models, kind))
+            return self.models.resolve_name(
+                wanted or choose_model(self.loaded.settings.models, kind)
+            )
         machine = self.thread.machine
         if not isinstance(machine, TaskMachine):
-            return self.models.name(wanted or machine.config.model_name or None)
+            return self.models.resolve_name(wanted or machine.config.model_name or None)
         if wanted and machine.memory.config.models:
             raise UsageError(
                 f"thread {self.thread_id} has models by kind of task, recorded with its task",
                 hint="leave --model out",
             )
-        return self.models.name(wanted or machine.model_name or None)
+        return self.models.resolve_name(wanted or machine.model_name or None)
 
     def _is_set(self, key: str) -> bool:
         return self.loaded.origins.get(key, DEFAULT) != DEFAULT
 
-    def _approval(self) -> Approval:
+    def _choose_approval(self) -> Approval:
         """A thread keeps its approval mode; a new one has that of the settings."""
         chosen = self.choice.mode
         if chosen is None and self.thread is not None:
-            return recorded_approval(self.thread.machine.config)
-        return self.new_approval()
+            return find_recorded_approval(self.thread.machine.config)
+        return self.choose_new_approval()
 
-    def new_approval(self) -> Approval:
+    def choose_new_approval(self) -> Approval:
         """The approval mode of a thread that begins here."""
         chosen = self.choice.mode
         if chosen is None and not self._is_set("approval_mode"):
             chosen = self.choice.mode_if_unset
-        return approval_of(chosen or self.loaded.settings.approval_mode)
+        return make_approval(chosen or self.loaded.settings.approval_mode)
 
-    def _composer(self, config: AgentConfig) -> Composer:
+    def _make_composer(self, config: AgentConfig) -> Composer:
         """Who writes commit messages: a model of its own, or the thread's.
 
         A model that is played answers for itself: a replay asks nobody else.
@@ -295,10 +297,10 @@ class Setup(Struct, frozen=True):
         wanted = self.loaded.settings.models.get("commit_message")
         name = config.model_name
         if wanted and not is_played(name):
-            name = self.models.name(wanted)
+            name = self.models.resolve_name(wanted)
         return Composer(self.models.open(name), name)
 
-    def _titler(self, config: AgentConfig) -> Titler | None:
+    def _make_titler(self, config: AgentConfig) -> Titler | None:
         """Who writes titles, if the settings name a model for that.
 
         A played model is left alone: a replay asks nobody else.
@@ -306,7 +308,7 @@ class Setup(Struct, frozen=True):
         wanted = self.loaded.settings.models.get("title")
         if not wanted or is_played(config.model_name):
             return None
-        name = self.models.name(wanted)
+        name = self.models.resolve_name(wanted)
         return Titler(self.models.open(name), name)
 
     def workspace(self) -> str:
@@ -317,11 +319,11 @@ class Setup(Struct, frozen=True):
         if not Path(recorded).is_dir():
             raise UsageError(
                 f"the folder of thread {self.thread_id} is not here: {recorded}",
-                hint=self._hint_where(),
+                hint=self._make_folder_hint(),
             )
         return recorded
 
-    def _hint_where(self) -> str:
+    def _make_folder_hint(self) -> str:
         """What to do where the folder is not: it may lie elsewhere on this machine."""
         from treadle.app.sessions.moved_repository import has_same_remote
 
@@ -337,17 +339,17 @@ class Setup(Struct, frozen=True):
         )
 
 
-def policy_of(settings: Settings, places: Places) -> Policy:
+def make_policy(settings: Settings, places: Places) -> Policy:
     """What a person's settings let commands do."""
     return Policy(
         Level(settings.sandbox),
         Network(settings.network),
         writable=settings.sandbox_writable,
         readable=settings.sandbox_readable,
-        hidden=own_folders(places),
+        hidden=treadle_folders(places),
         caches=places.caches,
     )
 
 
-def _nothing() -> tuple[None, str]:
+def _report_no_usage() -> tuple[None, str]:
     return None, ""

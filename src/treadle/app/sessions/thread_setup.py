@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from treadle import helper_programs
-from treadle.app.sessions.adoption import make_own
+from treadle.app.sessions.adoption import adopt_thread
 from treadle.app.sessions.hooks import Hooks
 from treadle.app.sessions.host import Host
 from treadle.app.sessions.providers import Models
@@ -21,7 +21,7 @@ from treadle.store.local import UNREADABLE, LocalStore
 from treadle.thread.fold import CHAT, ThreadFold
 
 
-class Target(Struct, frozen=True):
+class ThreadTarget(Struct, frozen=True):
     """Which thread a person means, and where.
 
     `folder` is the one that was chosen; `None` for the thread's, or this one. `thread` is the
@@ -38,7 +38,7 @@ class Target(Struct, frozen=True):
 
 def make_setup(
     choice: RunChoice,
-    target: Target,
+    target: ThreadTarget,
     host: Host,
     *,
     no_commit: bool = False,
@@ -90,15 +90,15 @@ def make_setup(
         host=host,
     )
     if fold is not None and not target.is_for_fork:
-        setup.notices.extend(_broken_commits(works_in, fold))
+        setup.notices.extend(_describe_broken_commits(works_in, fold))
     if thread_id is None or target.is_for_fork or not store.adopted.is_foreign(thread_id):
         return setup
     if before_owning is not None:
         before_owning(setup)
-    return make_own(setup)
+    return adopt_thread(setup)
 
 
-def _broken_commits(folder: str, fold: ThreadFold) -> list[str]:
+def _describe_broken_commits(folder: str, fold: ThreadFold) -> list[str]:
     """What a power cut has broken of the commits that the thread knows, and what helps.
 
     Asked in a thread of its own: a chat, whose loop runs already, opens threads too.
@@ -116,7 +116,9 @@ def _broken_commits(folder: str, fold: ThreadFold) -> list[str]:
     return [] if found is None else [f"{found.text}; {found.advice}"]
 
 
-def _find_thread(store: LocalStore, folder: str, target: Target, notices: list[str]) -> str | None:
+def _find_thread(
+    store: LocalStore, folder: str, target: ThreadTarget, notices: list[str]
+) -> str | None:
     """The thread that is meant; `None` for a new one."""
     if target.thread is not None:
         return store.resolve(target.thread)

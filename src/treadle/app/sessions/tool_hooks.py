@@ -58,18 +58,18 @@ class HookedTools:
         if self._hooks.has("before_tool"):
             before = self._tools.scope_of(call) or NO_SCOPE
             if no := await self._hooks.before_tool(call):
-                return _rejected(call, f"blocked by a hook of the user's, nothing ran: {no}")
-            if why := _changed(before, self._tools.scope_of(call) or NO_SCOPE):
-                return _rejected(call, why)
+                return _make_rejection(call, f"blocked by a hook of the user's, nothing ran: {no}")
+            if why := _explain_change(before, self._tools.scope_of(call) or NO_SCOPE):
+                return _make_rejection(call, why)
         outcome = await self._tools.execute(call, key=key, progress=progress)
         try:
             said = await self._hooks.after_tool(call, outcome)
         except asyncio.CancelledError:
             return outcome
-        return _with_words(outcome, f"[a hook of the user's says: {said}]") if said else outcome
+        return _append_text(outcome, f"[a hook of the user's says: {said}]") if said else outcome
 
 
-def _changed(before: Scope, now: Scope) -> str:
+def _explain_change(before: Scope, now: Scope) -> str:
     """Why a call may not run that was allowed as it was before a hook ran; empty if it may."""
     what = what_changed(before.bound, now.bound)
     if not what and now.must_ask and not before.must_ask:
@@ -82,11 +82,11 @@ def _changed(before: Scope, now: Scope) -> str:
     )
 
 
-def _rejected(call: ToolCall, message: str) -> Outcome:
+def _make_rejection(call: ToolCall, message: str) -> Outcome:
     return ToolExecutionOutcome.Error(call.id, ToolError(ToolErrorKind.REJECTED, message))
 
 
-def _with_words(outcome: Outcome, words: str) -> Outcome:
+def _append_text(outcome: Outcome, words: str) -> Outcome:
     if isinstance(outcome, ToolExecutionOutcome.Success):
         output = f"{outcome.output}\n{words}" if outcome.output else words
         return replace(outcome, output=output)

@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from treadle.app.sessions.opened_threads import (
+from treadle.app.sessions.open_threads import (
     OnOutput,
-    Opened,
+    OpenThread,
     open_conversation,
-    open_recorded,
+    reopen_thread,
 )
 from treadle.app.sessions.setup import Setup
-from treadle.app.sessions.work import resume
+from treadle.app.sessions.thread_work import resume_thread
 from treadle.core.budget import TokenBudget
 from treadle.errors import UsageError
 from treadle.outputs import Notice, TurnFinished
@@ -46,14 +46,14 @@ def check_turn(setup: Setup, request: TurnRequest) -> None:
         _check_not_empty(setup)
 
 
-def open_turn(setup: Setup, request: TurnRequest, on_output: OnOutput) -> Opened:
+def open_turn(setup: Setup, request: TurnRequest, on_output: OnOutput) -> OpenThread:
     """The thread of the setup, or a new one that begins with the prompt.
 
     Raises:
-        TreadleError: as `open_conversation` and `open_recorded`.
+        TreadleError: as `open_conversation` and `reopen_thread`.
     """
     if setup.thread is not None:
-        return open_recorded(setup, on_output, budget=request.budget)
+        return reopen_thread(setup, on_output, budget=request.budget)
     return open_conversation(
         setup,
         on_output,
@@ -64,7 +64,7 @@ def open_turn(setup: Setup, request: TurnRequest, on_output: OnOutput) -> Opened
 
 
 async def finish_turn(
-    setup: Setup, opened: Opened, request: TurnRequest, on_notice: Callable[[Notice], None]
+    setup: Setup, opened: OpenThread, request: TurnRequest, on_notice: Callable[[Notice], None]
 ) -> TurnFinished:
     """Answer the prompt, or finish what was left.
 
@@ -72,14 +72,14 @@ async def finish_turn(
         TreadleError: a hook refused the prompt, or the disk refused.
     """
     if request.prompt is None:
-        return await resume(opened, on_notice)
+        return await resume_thread(opened, on_notice)
     if setup.thread is None:
         return await opened.resume()
     assert isinstance(opened, Session)
     if opened.questions:
         text = "the prompt is kept: it is delivered when the calls that wait are answered"
         on_notice(Notice(text))
-    return await opened.turn(await setup.hooks.heard(request.prompt))
+    return await opened.turn(await setup.hooks.check_prompt(request.prompt))
 
 
 def _check_not_empty(setup: Setup) -> None:

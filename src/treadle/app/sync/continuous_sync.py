@@ -20,14 +20,14 @@ from treadle.sync.client import HttpRemote
 from treadle.sync.context import Report
 from treadle.sync.credentials import Account
 
-LOOK_S: Final = 1.0
+POLL_S: Final = 1.0
 """Seconds between two looks at the journals of this machine."""
 
-AGAIN_LOOKS: Final = 15
+RETRY_POLLS: Final = 15
 """Looks after which what waits, as for a thread that is open, is tried again."""
 
 
-class Listener:
+class RemoteChangeListener:
     """Hears of changes on the server, in a thread of its own, and says when there is news.
 
     A stream that breaks is asked for again, later each time it does; what was missed comes with the
@@ -70,7 +70,7 @@ class Listener:
             self._is_over.wait(pause_s(failures, random.random()))  # noqa: S311  a pause
 
 
-def watch(
+def sync_continuously(
     store: LocalStore,
     account: Account,
     after: Callable[[], int],
@@ -78,7 +78,7 @@ def watch(
     tell: Callable[[Report], None],
     *,
     news: threading.Event | None = None,
-    look_s: float = LOOK_S,
+    look_s: float = POLL_S,
 ) -> None:
     """Sync for ever; ends when it is interrupted.
 
@@ -92,28 +92,30 @@ def watch(
         look_s: seconds between two looks at the journals of this machine.
     """
     news = threading.Event() if news is None else news
-    listener: Listener | None = None
+    listener: RemoteChangeListener | None = None
     try:
         while True:
             news.clear()
-            seen = _look(store)
+            seen = _read_journal_stats(store)
             report = sync()
             tell(report)
             if listener is None and not report.unreachable:
-                listener = Listener(account, after(), news)
+                listener = RemoteChangeListener(account, after(), news)
                 listener.begin()
             # A server that cannot be reached is not asked more often for what is new here.
             while report.next_try_at and store.now() < report.next_try_at:
                 news.wait(look_s)
             looks = 0
-            while not (report.next_try_at or news.wait(look_s)) and _look(store) == seen:
+            while (
+                not (report.next_try_at or news.wait(look_s)) and _read_journal_stats(store) == seen
+            ):
                 looks += 1
-                if report.waiting and looks >= AGAIN_LOOKS:
+                if report.waiting and looks >= RETRY_POLLS:
                     break
     finally:
         if listener is not None:
             listener.end()
 
 
-def _look(store: LocalStore) -> Mapping[str, FileStat]:
+def _read_journal_stats(store: LocalStore) -> Mapping[str, FileStat]:
     return store.folders.disk.stats(store.folders.threads, JOURNAL)

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from treadle.app.sync.sync_cursors import open_cursors
-from treadle.app.sync.thread_family import list_summaries
+from treadle.app.sync.thread_descendants import list_summaries
 from treadle.errors import TreadleError
 from treadle.store.local import LocalStore
 from treadle.sync.credentials import Account
@@ -36,7 +36,7 @@ class FirstSync(Struct, frozen=True):
     private_count: int
 
 
-Ask: TypeAlias = Callable[[FirstSync], bool | None]
+ConfirmFirstSync: TypeAlias = Callable[[FirstSync], bool | None]
 """Asks a person whether these threads may be sent; `None` if nobody can be asked."""
 
 
@@ -51,7 +51,7 @@ def find_unsent(store: LocalStore, account: Account) -> UnsentThreads:
     found = list_summaries(store)
     lines = {one.id: one for one in found}
     cursors = open_cursors(store, account)
-    private = {one for one in lines if _hangs_on_private(lines, one)}
+    private = {one for one in lines if _depends_on_private(lines, one)}
     never = [
         line
         for line in found
@@ -63,7 +63,9 @@ def find_unsent(store: LocalStore, account: Account) -> UnsentThreads:
     return UnsentThreads(never, len(private))
 
 
-def choose_left_out(store: LocalStore, account: Account, ask: Ask) -> tuple[str, ...] | NothingSent:
+def choose_excluded_threads(
+    store: LocalStore, account: Account, ask: ConfirmFirstSync
+) -> tuple[str, ...] | NothingSent:
     """The threads from before the login that are left alone, as nobody can be asked about them."""
     found = find_unsent(store, account)
     if not found.lines:
@@ -78,13 +80,13 @@ def choose_left_out(store: LocalStore, account: Account, ask: Ask) -> tuple[str,
         return NothingSent()
     if is_alone:
         try:
-            _make_invisible(store, found.lines)
+            _restrict_visibility(store, found.lines)
         except TreadleError as error:
             return NothingSent(error.message)
     return ()
 
 
-def _make_invisible(store: LocalStore, lines: Sequence[ThreadSummary]) -> None:
+def _restrict_visibility(store: LocalStore, lines: Sequence[ThreadSummary]) -> None:
     """Record that their user alone may see them, before anything is sent."""
     for line in lines:
         if line.visibility == "private":
@@ -97,7 +99,7 @@ def _make_invisible(store: LocalStore, lines: Sequence[ThreadSummary]) -> None:
             writer.close()
 
 
-def _hangs_on_private(lines: Mapping[str, ThreadSummary], thread_id: str) -> bool:
+def _depends_on_private(lines: Mapping[str, ThreadSummary], thread_id: str) -> bool:
     seen: set[str] = set()
     todo = [thread_id]
     while todo:

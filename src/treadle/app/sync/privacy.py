@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from treadle.app.sync.sync_cursors import open_cursors
-from treadle.app.sync.thread_family import find_descendants
+from treadle.app.sync.thread_descendants import find_descendants
 from treadle.errors import TreadleError, UnknownThreadError, UsageError
 from treadle.store.local import LocalStore
 from treadle.store.send_lock import set_private
@@ -99,7 +99,7 @@ def release(store: LocalStore, plan: ReleasePlan) -> None:
     for one, line in plan.descendants.items():
         if line.is_private:
             set_private(store, one, is_private=False)
-    _allow_again(store, [plan.thread_id, *plan.descendants])
+    _allow_resend(store, [plan.thread_id, *plan.descendants])
     set_private(store, plan.thread_id, is_private=False)
 
 
@@ -162,7 +162,7 @@ def _find_companions(
     return dict(reversed(found.items()))
 
 
-def _allow_again(store: LocalStore, thread_ids: Sequence[str]) -> None:
+def _allow_resend(store: LocalStore, thread_ids: Sequence[str]) -> None:
     """Note that these may be sent, though the server says that they were removed there.
 
     They were, because they were private; nobody else has to be asked about that.

@@ -18,7 +18,7 @@ from treadle.workspace.files.states import FileStates
 from treadle.workspace.git import Absence, Absent, Repository
 
 
-def unsynced(store: LocalStore) -> Callable[[str], str]:
+def make_unsynced_check(store: LocalStore) -> Callable[[str], str]:
     """Says why a thread must stay until a sync: the server has a copy, and takes it for wanted.
 
     Only the server that this machine is logged in to counts; without one nothing stays for that.
@@ -48,7 +48,7 @@ def unsynced(store: LocalStore) -> Callable[[str], str]:
     return why_not
 
 
-class States(Struct, frozen=True):
+class ThreadFileStates(Struct, frozen=True):
     """The states of a thread's files in a folder; `why` says why they are kept, if they are."""
 
     thread: str
@@ -56,7 +56,7 @@ class States(Struct, frozen=True):
     why: str = ""
 
 
-class LettingGo:
+class FileStateRemover:
     """Finds the states of threads that are removed for good, and lets go of them.
 
     A repository keeps them under the thread's id, and a thread may be on a machine twice: where it
@@ -69,29 +69,29 @@ class LettingGo:
 
     def __init__(self, store: LocalStore) -> None:
         self._store = store
-        self.done: list[States] = []
+        self.done: list[ThreadFileStates] = []
         """What `drop` has let go of, or left."""
 
-    def look(self, lines: Sequence[TrashedThread]) -> list[States]:
+    def find_states(self, lines: Sequence[TrashedThread]) -> list[ThreadFileStates]:
         """What there is for these threads; what cannot be looked at is told when it is dropped."""
-        found: list[States] = []
+        found: list[ThreadFileStates] = []
         for line in lines:
             try:
-                states = asyncio.run(self._states(line))
+                states = asyncio.run(self._read_states(line))
             except TreadleError:
                 continue
             if states is not None:
                 found.append(states[0])
         return found
 
-    def drop(self, line: TrashedThread) -> str:
+    def drop_states(self, line: TrashedThread) -> str:
         """Let go of a thread's; why the thread must stay, if that failed.
 
         Where there is no repository any more there are no states either.
         """
 
         async def drop() -> None:
-            found = await self._states(line)
+            found = await self._read_states(line)
             if found is None:
                 return
             states, tip = found
@@ -105,7 +105,7 @@ class LettingGo:
             return f"the states of its files could not be let go of: {error.message}"
         return ""
 
-    async def _states(self, line: TrashedThread) -> tuple[States, str] | None:
+    async def _read_states(self, line: TrashedThread) -> tuple[ThreadFileStates, str] | None:
         """Those of a thread, and the last of them.
 
         Raises:
@@ -126,13 +126,13 @@ class LettingGo:
             why = (
                 f"file states in {folder}: thread {line.id} was imported, they are of its original"
             )
-            return States(line.id, folder, why), tip
-        if self._names(line.id, tip):
-            return States(line.id, folder), tip
+            return ThreadFileStates(line.id, folder, why), tip
+        if self._has_recorded(line.id, tip):
+            return ThreadFileStates(line.id, folder), tip
         why = f"file states in {folder}: another copy of thread {line.id} goes on from them"
-        return States(line.id, folder, why), tip
+        return ThreadFileStates(line.id, folder, why), tip
 
-    def _names(self, thread_id: str, commit: str) -> bool:
+    def _has_recorded(self, thread_id: str, commit: str) -> bool:
         """Whether the thread has recorded this state; its damaged parts count too.
 
         A fork that has kept none of its own has the last one of what it goes on from.

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from treadle.app.sync.sync_cursors import open_cursors
-from treadle.app.sync.thread_family import find_descendants
+from treadle.app.sync.thread_descendants import find_descendants
 from treadle.errors import DiskError, TreadleError
 from treadle.sync.credentials import Account, find_account, needed_account
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from treadle.sync.context import Problem, Report
     from treadle.sync.cursors import Cursors
 
-_NOT_YET: Final = "a text that is being scrubbed"
+_SCRUB_FINDING: Final = "a text that is being scrubbed"
 
 
 class ServerCopies(Struct, frozen=True):
@@ -54,11 +54,11 @@ def find_copies(store: LocalStore, thread_ids: Sequence[str]) -> ServerCopies:
         elsewhere.update(f"{it.url} as {it.user}" if it.user else it.url for it in others)
     if account is None:
         return ServerCopies("", (), elsewhere)
-    sent = _sent(cursors, thread_ids)
-    doubtful = [one for one in thread_ids if one not in sent and _may_have_left(store, one)]
+    sent = _select_sent(cursors, thread_ids)
+    doubtful = [one for one in thread_ids if one not in sent and _may_have_been_sent(store, one)]
     problem = ""
     try:
-        there = _server_ids(account) if doubtful else frozenset[str]()
+        there = _fetch_server_ids(account) if doubtful else frozenset[str]()
     except DiskError:
         raise
     except TreadleError as error:
@@ -73,7 +73,7 @@ def find_copies(store: LocalStore, thread_ids: Sequence[str]) -> ServerCopies:
     return ServerCopies(account.url, tuple(sent), elsewhere, problem)
 
 
-class Removal(Struct, frozen=True):
+class CopyRemoval(Struct, frozen=True):
     """What became of copies that a server was to remove.
 
     `done_count` are gone there. With `is_complete` false the next sync goes on with the others;
@@ -86,7 +86,7 @@ class Removal(Struct, frozen=True):
     is_refused: bool = False
 
 
-def remove_copies(store: LocalStore, thread_ids: Sequence[str]) -> Removal:
+def remove_copies(store: LocalStore, thread_ids: Sequence[str]) -> CopyRemoval:
     """Have the server remove its copies of private threads now; what cannot be done now waits.
 
     Raises:
@@ -101,9 +101,9 @@ def remove_copies(store: LocalStore, thread_ids: Sequence[str]) -> Removal:
     Pending(store.folders.disk, store.places).begin(dict.fromkeys(thread_ids, "delete"))
     with open_engine(store, account) as (engine, cursors, _):
         report = engine.sync(thread_ids)
-        left = _sent(cursors, thread_ids)
+        left = _select_sent(cursors, thread_ids)
     problems = (*report.waiting, *report.refused, *report.held)
-    return Removal(
+    return CopyRemoval(
         len(thread_ids) - len(left),
         not left,
         report.unreachable or next((one.why for one in problems), ""),
@@ -111,7 +111,7 @@ def remove_copies(store: LocalStore, thread_ids: Sequence[str]) -> Removal:
     )
 
 
-class Fetch(Struct, frozen=True):
+class CopyFetch(Struct, frozen=True):
     """Whether a server has, or may have, a copy of one of the threads; what could not be fetched.
 
     `problems` are lines for people.
@@ -121,7 +121,7 @@ class Fetch(Struct, frozen=True):
     problems: tuple[str, ...] = ()
 
 
-def fetch_before_scrub(store: LocalStore, thread_ids: Sequence[str]) -> Fetch:
+def fetch_before_scrub(store: LocalStore, thread_ids: Sequence[str]) -> CopyFetch:
     """Take in what other machines have sent of these threads, so that a scrub sees that too.
 
     Nothing is sent meanwhile: it is not scrubbed yet. A failure is a part of what is returned.
@@ -129,19 +129,19 @@ def fetch_before_scrub(store: LocalStore, thread_ids: Sequence[str]) -> Fetch:
     try:
         account = find_account(store.places, os.environ)
         if account is None:
-            return Fetch(has_copies=False)
+            return CopyFetch(has_copies=False)
         from treadle.app.sync.sync_engine import open_engine
 
-        with open_engine(store, account, looks=lambda _: [_NOT_YET]) as (engine, cursors, _):
-            sent = _sent(cursors, thread_ids)
+        with open_engine(store, account, looks=lambda _: [_SCRUB_FINDING]) as (engine, cursors, _):
+            sent = _select_sent(cursors, thread_ids)
             if not sent:
-                return Fetch(has_copies=False)
+                return CopyFetch(has_copies=False)
             report = engine.sync(sent)
     except TreadleError as error:
         why = f"what other machines have sent was not looked at: {error.message}"
-        return Fetch(has_copies=True, problems=(why,))
-    problems = _lines_of(report, (*report.refused, *report.waiting))
-    return Fetch(has_copies=True, problems=problems)
+        return CopyFetch(has_copies=True, problems=(why,))
+    problems = _list_problems(report, (*report.refused, *report.waiting))
+    return CopyFetch(has_copies=True, problems=problems)
 
 
 class ForkCopy(Struct, frozen=True):
@@ -152,7 +152,7 @@ class ForkCopy(Struct, frozen=True):
     problem: str = ""
 
 
-class Replacement(Struct, frozen=True):
+class CopyReplacement(Struct, frozen=True):
     """What became of a server's copies after a scrub.
 
     `replaced` are new there; `left` may hold the scrubbed text still. `forks` had their history
@@ -172,7 +172,7 @@ class Replacement(Struct, frozen=True):
         return not (self.left or self.failure or any(one.problem for one in self.forks))
 
 
-def replace_copies(store: LocalStore, thread_ids: Sequence[str]) -> Replacement:
+def replace_copies(store: LocalStore, thread_ids: Sequence[str]) -> CopyReplacement:
     """Have the server's copies replaced by what the threads are now.
 
     Threads that were never sent are left to a sync. A failure is a part of what is returned.
@@ -181,7 +181,7 @@ def replace_copies(store: LocalStore, thread_ids: Sequence[str]) -> Replacement:
     try:
         account = find_account(store.places, os.environ)
         if account is None:
-            return Replacement()
+            return CopyReplacement()
         from treadle.app.sync.sync_engine import open_engine
 
         with open_engine(store, account) as (engine, cursors, remote):
@@ -193,20 +193,20 @@ def replace_copies(store: LocalStore, thread_ids: Sequence[str]) -> Replacement:
                     break
             sent = [one for one, cursor in known.items() if cursor and not cursor.is_purged]
             if not sent:
-                return Replacement(forks=tuple(forks))
+                return CopyReplacement(forks=tuple(forks))
             report = engine.sync(sent)
     except TreadleError as error:
-        return Replacement(forks=tuple(forks), failure=error.message)
+        return CopyReplacement(forks=tuple(forks), failure=error.message)
     done = {*report.replaced, *report.removed}
-    return Replacement(
+    return CopyReplacement(
         tuple(one for one in sent if one in done),
         tuple(one for one in sent if one not in done),
         tuple(forks),
-        _lines_of(report, (*report.held, *report.refused, *report.waiting)),
+        _list_problems(report, (*report.held, *report.refused, *report.waiting)),
     )
 
 
-def _lines_of(report: Report, problems: Sequence[Problem]) -> tuple[str, ...]:
+def _list_problems(report: Report, problems: Sequence[Problem]) -> tuple[str, ...]:
     lines = [f"thread {one.thread_id}: {one.why}" for one in problems]
     return (*lines, report.unreachable) if report.unreachable else tuple(lines)
 
@@ -220,7 +220,7 @@ def _remove_forks(
     went on from reaches that, and it cannot be replaced without that thread.
     """
     done: list[ForkCopy] = []
-    for one in _sent(cursors, list(find_descendants(store, base))):
+    for one in _select_sent(cursors, list(find_descendants(store, base))):
         try:
             remote.purge(one)
         except TreadleError as error:
@@ -231,20 +231,20 @@ def _remove_forks(
     return done
 
 
-def _sent(cursors: Cursors, thread_ids: Sequence[str]) -> list[str]:
+def _select_sent(cursors: Cursors, thread_ids: Sequence[str]) -> list[str]:
     """Those of which the server has a copy, as far as this machine has noted."""
     known = {one: cursors.get(one) for one in thread_ids}
     return [one for one, cursor in known.items() if cursor is not None and not cursor.is_purged]
 
 
-def _may_have_left(store: LocalStore, thread_id: str) -> bool:
+def _may_have_been_sent(store: LocalStore, thread_id: str) -> bool:
     """Whether a thread was not private at some time."""
     path, _ = store.folders.find(thread_id)
     data = store.folders.disk.read(path)
     return b'"is_private":true' not in data.partition(b"\n")[0] or b'"privacy_set"' in data
 
 
-def _server_ids(account: Account) -> frozenset[str]:
+def _fetch_server_ids(account: Account) -> frozenset[str]:
     """All threads of which the server has records of this user."""
     from treadle.sync.client import HttpRemote
 

@@ -98,8 +98,8 @@ def share_thread(
         # What was sent before is looked at as well: more is known today.
         engine.look(thread_id)
         if visibility is not None or with_support:
-            _record(store, thread_id, Shared(visibility, with_support or None))
-        _send(engine, cursors, thread_id)
+            _record_fact(store, thread_id, Shared(visibility, with_support or None))
+        _send_thread(engine, cursors, thread_id)
         with spoken_of(store, thread_id):
             if visibility is not None:
                 return SharedAddress(target.url)
@@ -147,7 +147,7 @@ def _record_support_end(engine: Engine, store: LocalStore, thread_id: str) -> st
     """
     try:
         engine.save_and_sync(thread_id)
-        fold = _record(store, thread_id, Shared(with_support=False))
+        fold = _record_fact(store, thread_id, Shared(with_support=False))
         if not fold.is_private:
             engine.save_and_sync(thread_id)
     except TreadleError as error:
@@ -155,7 +155,7 @@ def _record_support_end(engine: Engine, store: LocalStore, thread_id: str) -> st
     return ""
 
 
-def _record(store: LocalStore, thread_id: str, fact: Shared) -> ThreadFold:
+def _record_fact(store: LocalStore, thread_id: str, fact: Shared) -> ThreadFold:
     """Say it in the thread, where every machine reads it, unless it is so already; the thread."""
     writer = store.open(thread_id)
     try:
@@ -169,7 +169,7 @@ def _record(store: LocalStore, thread_id: str, fact: Shared) -> ThreadFold:
         writer.close()
 
 
-def _send(engine: Engine, cursors: Cursors, thread_id: str) -> None:
+def _send_thread(engine: Engine, cursors: Cursors, thread_id: str) -> None:
     """Bring the thread to the server, and wait for it.
 
     Raises:

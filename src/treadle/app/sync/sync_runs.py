@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from treadle.app.sync.continuous_sync import watch
-from treadle.app.sync.first_sync import Ask, NothingSent, choose_left_out
+from treadle.app.sync.continuous_sync import sync_continuously
+from treadle.app.sync.first_sync import ConfirmFirstSync, NothingSent, choose_excluded_threads
 from treadle.app.sync.sync_engine import open_engine
 from treadle.store.index.lookup import Index
 from treadle.store.local import LocalStore
@@ -18,7 +18,7 @@ from treadle.sync.refusals import LOST_SCRUB
 from treadle.sync.send_queue import Pending
 
 
-class SyncWish(Struct, frozen=True):
+class SyncRunRequest(Struct, frozen=True):
     """What a person wants to be synced: these threads, or all; and what becomes of conflicts.
 
     `ask` is asked before threads from before the login are sent for the first time.
@@ -26,7 +26,7 @@ class SyncWish(Struct, frozen=True):
 
     thread_ids: tuple[str, ...]
     on_conflict: OnConflict
-    ask: Ask
+    ask: ConfirmFirstSync
 
 
 class SyncOutcome(Struct, frozen=True):
@@ -37,7 +37,7 @@ class SyncOutcome(Struct, frozen=True):
 
 
 def synchronize(
-    store: LocalStore, wish: SyncWish, *, on_start: Callable[[str], None], progress: Progress
+    store: LocalStore, wish: SyncRunRequest, *, on_start: Callable[[str], None], progress: Progress
 ) -> SyncOutcome | NothingSent:
     """Sync once.
 
@@ -47,7 +47,7 @@ def synchronize(
         NotLoggedInError: there is no server, or it does not know this user.
     """
     account = needed_account(store.places, os.environ)
-    left = _left_out(store, account, wish)
+    left = _choose_excluded(store, account, wish)
     if isinstance(left, NothingSent):
         return left
     with open_engine(store, account, progress=progress) as (engine, _, _):
@@ -59,7 +59,7 @@ def synchronize(
 
 def keep_synchronized(
     store: LocalStore,
-    wish: SyncWish,
+    wish: SyncRunRequest,
     *,
     on_start: Callable[[str, tuple[str, ...]], None],
     on_outcome: Callable[[SyncOutcome], None],
@@ -73,7 +73,7 @@ def keep_synchronized(
         NotLoggedInError: as `synchronize`.
     """
     account = needed_account(store.places, os.environ)
-    left = _left_out(store, account, wish)
+    left = _choose_excluded(store, account, wish)
     if isinstance(left, NothingSent):
         return left
     pending = Pending(store.folders.disk, store.places)
@@ -94,7 +94,7 @@ def keep_synchronized(
             on_outcome(SyncOutcome(report))
 
         on_start(account.url, left)
-        watch(store, account, lambda: pending.state().change, sync, report_outcome)
+        sync_continuously(store, account, lambda: pending.state().change, sync, report_outcome)
     return None
 
 
@@ -103,8 +103,10 @@ def is_scrub_lost(found: tuple[str, ...]) -> bool:
     return LOST_SCRUB in found
 
 
-def _left_out(store: LocalStore, account: Account, wish: SyncWish) -> tuple[str, ...] | NothingSent:
-    return () if wish.thread_ids else choose_left_out(store, account, wish.ask)
+def _choose_excluded(
+    store: LocalStore, account: Account, wish: SyncRunRequest
+) -> tuple[str, ...] | NothingSent:
+    return () if wish.thread_ids else choose_excluded_threads(store, account, wish.ask)
 
 
 def _index_received(store: LocalStore, report: Report) -> None:

@@ -31,7 +31,7 @@ class SyncStatus(Struct, frozen=True):
     unasked: tuple[str, ...]
 
 
-def find_status(store: LocalStore) -> SyncStatus:
+def read_sync_status(store: LocalStore) -> SyncStatus:
     """How things stand. Nothing is asked of the server.
 
     Raises:
@@ -59,7 +59,7 @@ def find_status(store: LocalStore) -> SyncStatus:
     )
 
 
-def synced_line(store: LocalStore, fold: ThreadFold) -> str:
+def describe_sync(store: LocalStore, fold: ThreadFold) -> str:
     """How far a thread is synced; empty where no server is known, or it never leaves this machine.
 
     Nothing is asked of the server, and nothing fails.
@@ -68,12 +68,12 @@ def synced_line(store: LocalStore, fold: ThreadFold) -> str:
         return ""
     try:
         account = find_account(store.places, os.environ)
-        return "" if account is None else _line(store, account, fold)
+        return "" if account is None else _describe_cursor(store, account, fold)
     except TreadleError as error:
         return f"unknown: {error.message}"
 
 
-def _line(store: LocalStore, account: Account, fold: ThreadFold) -> str:
+def _describe_cursor(store: LocalStore, account: Account, fold: ThreadFold) -> str:
     from treadle.app.sync.sync_cursors import open_cursors
     from treadle.sync.send_queue import Pending
 
@@ -86,7 +86,7 @@ def _line(store: LocalStore, account: Account, fold: ThreadFold) -> str:
     if cursor is not None and cursor.is_purged:
         told = f"removed at {account.url}"
     if entry is not None and (entry.parked or entry.last_error):
-        told += f"; {_why(entry)}"
+        told += f"; {_explain_entry(entry)}"
     conflicts = [one for one in pending.state().conflicts if one.thread_id == thread_id]
     if conflicts:
         last = conflicts[-1]
@@ -95,7 +95,7 @@ def _line(store: LocalStore, account: Account, fold: ThreadFold) -> str:
     return told
 
 
-def _why(entry: Entry) -> str:
+def _explain_entry(entry: Entry) -> str:
     if entry.parked == "held":
         return (
             f"held back: a secret was found in it ({'; '.join(entry.found)}); "

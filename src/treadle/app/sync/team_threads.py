@@ -55,7 +55,7 @@ class TeamLine(Struct, frozen=True):
     owner: str
     organization: str
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """For programs: as `treadle list --json` has threads, and the owner besides."""
         found: dict[str, Any] = msgspec.to_builtins(self.thread)
         return {**found, "owner": self.owner, "organization": self.organization}
@@ -67,13 +67,13 @@ class TeamHit(Struct, frozen=True):
     hit: Hit
     line: TeamLine
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """For programs: as `treadle search --json` has hits, and the owner besides."""
         found: dict[str, Any] = msgspec.to_builtins(self.hit)
-        return {**found, "thread": self.line.plain()}
+        return {**found, "thread": self.line.to_dict()}
 
 
-def list_team(chosen: Mapping[str, Any], most: int | None) -> tuple[list[TeamLine], int]:
+def list_team_threads(chosen: Mapping[str, Any], most: int | None) -> tuple[list[TeamLine], int]:
     """The threads that this user may see on the server, newest activity first; how many there are.
 
     Args:
@@ -95,19 +95,19 @@ def list_team(chosen: Mapping[str, Any], most: int | None) -> tuple[list[TeamLin
         for name, value in wanted.items()
     }
     total = 0
-    with _remote() as remote:
+    with _open_remote() as remote:
 
         def page(limit: int, offset: int) -> Sequence[TeamLine]:
             nonlocal total
             found = remote.threads(filters, limit, offset)
             total = found.total
-            return [_line_of(one) for one in found.threads]
+            return [_make_line(one) for one in found.threads]
 
-        lines = _pages(page, most, lambda line: line.thread.id)
+        lines = _fetch_pages(page, most, lambda line: line.thread.id)
     return lines, total
 
 
-def search_team(query: str, chosen: Mapping[str, Any], most: int | None) -> list[TeamHit]:
+def search_team_threads(query: str, chosen: Mapping[str, Any], most: int | None) -> list[TeamHit]:
     """What is found on the server in the threads that this user may see, best first.
 
     Args:
@@ -117,20 +117,20 @@ def search_team(query: str, chosen: Mapping[str, Any], most: int | None) -> list
 
     Raises:
         PrivateThreadError: what was typed is the id of a private thread; nobody was asked.
-        NotLoggedInError, UsageError, RemoteError: as `list_team`.
+        NotLoggedInError, UsageError, RemoteError: as `list_team_threads`.
     """
     if [name for name, value in chosen.items() if value and name != "workspace"]:
         raise UsageError(
             "the server's search can be asked for --workspace and no other option",
             hint="`treadle list --team` takes them",
         )
-    with _remote() as remote, _named(query):
+    with _open_remote() as remote, _guard_private_id(query):
 
         def page(limit: int, offset: int) -> Sequence[TeamHit]:
             found = remote.search(query, chosen.get("workspace"), limit, offset)
-            return [_found_of(hit) for hit in found.hits]
+            return [_make_hit(hit) for hit in found.hits]
 
-        return _pages(page, most, lambda one: one.line.thread.id)
+        return _fetch_pages(page, most, lambda one: one.line.thread.id)
 
 
 class TeamThread(Struct, frozen=True):
@@ -153,13 +153,13 @@ def open_team_thread(text: str, call: str | None) -> Generator[TeamThread, None,
         UnknownThreadError: there is no such thread, or the user may not see it.
         AmbiguousThreadError: several begin like that.
         PrivateThreadError: it is here, and private; nobody was asked.
-        NotLoggedInError, RemoteError: as `list_team`.
+        NotLoggedInError, RemoteError: as `list_team_threads`.
     """
     with scratch_folder() as folder:
         root = Path(folder)
         store = LocalStore(Places(root / "data", root / "state", root / "config"))
-        with _remote() as remote, _named(text), _translate_unknown(remote, text):
-            thread_id = _resolve(remote, text)
+        with _open_remote() as remote, _guard_private_id(text), _translate_unknown(remote, text):
+            thread_id = _resolve_id(remote, text)
             journals = borrow(remote, thread_id)
             for journal in journals:
                 store.adopt(journal)
@@ -171,7 +171,7 @@ def open_team_thread(text: str, call: str | None) -> Generator[TeamThread, None,
 
 def fetch_document(thread_id: str, version: int | None) -> Thread:
     """A thread of the server as one document. Raises as `open_team_thread`."""
-    with _remote() as remote, _translate_unknown(remote, thread_id):
+    with _open_remote() as remote, _translate_unknown(remote, thread_id):
         return remote.document(thread_id, version)
 
 
@@ -179,7 +179,7 @@ def fetch_document(thread_id: str, version: int | None) -> Thread:
 
 
 @contextmanager
-def _remote() -> Generator[HttpRemote, None, None]:
+def _open_remote() -> Generator[HttpRemote, None, None]:
     """The server; what it calls a bad request was typed by the user."""
     account = needed_account(open_store().places, os.environ)
     try:
@@ -198,22 +198,22 @@ def _translate_unknown(remote: HttpRemote, text: str) -> Generator[None, None, N
     except RemoteRefusedError as error:
         if error.code != Code.NOT_FOUND.value:
             raise
-        raise _unknown(remote, text) from error
+        raise _make_unknown_error(remote, text) from error
 
 
-def _unknown(remote: HttpRemote, text: str) -> UnknownThreadError:
+def _make_unknown_error(remote: HttpRemote, text: str) -> UnknownThreadError:
     return UnknownThreadError(
         f"{remote.url} has nothing like {text!r} that you may see",
         hint="`treadle list --team` shows the threads that you may see",
     )
 
 
-def _named(text: str) -> AbstractContextManager[None]:
+def _guard_private_id(text: str) -> AbstractContextManager[None]:
     """A server may be told a text: it is not what begins the id of one private thread of this user.
 
     Of a private thread not even the id leaves this machine.
     """
-    prefix = _with_prefix(text)
+    prefix = _add_prefix(text)
     if len(prefix) < len(PREFIX) + ID_LENGTH_MIN:
         return nullcontext()
     store = open_store()
@@ -222,13 +222,13 @@ def _named(text: str) -> AbstractContextManager[None]:
     return spoken_of(store, mine[0]) if len(mine) == 1 else nullcontext()
 
 
-def _with_prefix(text: str) -> str:
+def _add_prefix(text: str) -> str:
     text = text.strip().lower().removeprefix(PREFIX.lower())
     return PREFIX + text
 
 
-def _resolve(remote: HttpRemote, text: str) -> str:
-    prefix = _with_prefix(text)
+def _resolve_id(remote: HttpRemote, text: str) -> str:
+    prefix = _add_prefix(text)
     if is_thread_id(prefix):
         return prefix
     if not _BEGINNING.fullmatch(prefix):
@@ -242,7 +242,7 @@ def _resolve(remote: HttpRemote, text: str) -> str:
     if len(found) > 1:
         raise AmbiguousThreadError(text, found)
     if not found:
-        raise _unknown(remote, text)
+        raise _make_unknown_error(remote, text)
     return found[0]
 
 
@@ -261,7 +261,7 @@ def _fetch_output(remote: HttpRemote, store: LocalStore, thread_id: str, call: s
                 Blobs(store.folders).keep(data)
 
 
-def _pages(
+def _fetch_pages(
     page: Callable[[int, int], Sequence[T]], most: int | None, id_of: Callable[[T], str]
 ) -> list[T]:
     """Page after page, each thread once: what changes meanwhile moves to another page."""
@@ -281,22 +281,24 @@ def _pages(
 # ---- what came -----------------------------------------------------------------------------------
 
 
-def _line_of(listed: ListedThread) -> TeamLine:
+def _make_line(listed: ListedThread) -> TeamLine:
     summary = listed.summary
     plain = replace(
-        summary, state=_in_a_line(summary.state), updated_at=_in_a_line(summary.updated_at)
+        summary,
+        state=_to_single_line(summary.state),
+        updated_at=_to_single_line(summary.updated_at),
     )
-    return TeamLine(plain, _in_a_line(listed.owner), _in_a_line(listed.organization))
+    return TeamLine(plain, _to_single_line(listed.owner), _to_single_line(listed.organization))
 
 
-def _found_of(found: SearchHit) -> TeamHit:
-    line = _line_of(found.thread)
+def _make_hit(found: SearchHit) -> TeamHit:
+    line = _make_line(found.thread)
     # As many characters as before: the ranges count them.
     snippet = "".join(" " if sign.isspace() else sign for sign in found.snippet)
-    kind = _in_a_line(found.kind)
+    kind = _to_single_line(found.kind)
     hit = Hit(line.thread, found.version, kind, snippet, found.ranges, found.count, found.score)
     return TeamHit(hit, line)
 
 
-def _in_a_line(text: str) -> str:
+def _to_single_line(text: str) -> str:
     return " ".join(legible(text).split())

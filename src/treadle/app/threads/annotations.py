@@ -49,7 +49,7 @@ def rename_thread(thread: str, title: str) -> ThreadFold:
         UsageError: it is more than one line, or too long.
         StoreError: as `annotate`.
     """
-    wanted = _line(title, "a title", TITLE_LENGTH_MAX)
+    wanted = _check_line(title, "a title", TITLE_LENGTH_MAX)
     return annotate(
         thread, lambda fold: None if (fold.metadata.title or "") == wanted else Renamed(wanted)
     )
@@ -70,7 +70,7 @@ def tag_thread(thread: str, tags: Sequence[str], *, remove: bool = False) -> tup
         UsageError: a tag is more than a word, or too long.
         StoreError: as `annotate`.
     """
-    wanted = tuple(dict.fromkeys(_line(tag, "a tag", TAG_LENGTH_MAX) for tag in tags))
+    wanted = tuple(dict.fromkeys(_check_line(tag, "a tag", TAG_LENGTH_MAX) for tag in tags))
     if any(not tag or set(tag) & set(" ,") for tag in wanted):
         raise UsageError("a tag is a word without spaces and commas", hint="use - or / inside it")
     if not wanted:
@@ -103,7 +103,7 @@ def add_note(thread: str, text: str) -> ThreadFold:
     return annotate(thread, lambda _: Annotated(note))
 
 
-def _line(text: str, what: str, length_max: int) -> str:
+def _check_line(text: str, what: str, length_max: int) -> str:
     """One line without control characters, as it was meant.
 
     Raises:

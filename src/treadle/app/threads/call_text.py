@@ -11,7 +11,7 @@ HEAD_LENGTH_MAX: Final = 100
 HEAD_LINES_MAX: Final = 3
 
 
-def head(text: str, *, is_whole: bool = True) -> str:
+def first_lines(text: str, *, is_whole: bool = True) -> str:
     """The first lines of a result that say something, cut to width, and how many more there are.
 
     Of a text that `is_whole` is false for only a part is here: how many more is not known then.
@@ -35,13 +35,13 @@ def describe_call(call: ToolCall) -> str:
     if not isinstance(arguments, dict):
         return f"{call.tool_name} {call.arguments_json}"[:HEAD_LENGTH_MAX]
     if call.tool_name == "bash":
-        detail = f"$ {_value(arguments.get('command', ''))}"
+        detail = f"$ {_format_value(arguments.get('command', ''))}"
         return detail if len(detail) <= HEAD_LENGTH_MAX else detail[: HEAD_LENGTH_MAX - 1] + "…"
-    shown = [text for value in arguments.values() if (text := _value(value))]
+    shown = [text for value in arguments.values() if (text := _format_value(value))]
     return " ".join((call.tool_name, *shown))[:HEAD_LENGTH_MAX].replace("\n", "⏎")
 
 
-def _value(value: object) -> str:
+def _format_value(value: object) -> str:
     """An argument that can be told in words: a text, a number, or words in a row."""
     if isinstance(value, list) and all(isinstance(one, str | int) for one in value):
         return " ".join(str(one) for one in value)

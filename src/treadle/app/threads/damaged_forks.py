@@ -7,7 +7,7 @@ from treadle.store.local import LocalStore
 from treadle.store.thread_reader import LoadedThread, header_of
 
 
-def what_is_left(
+def load_intact_base(
     store: LocalStore, thread_id: str, error: DamagedJournalError
 ) -> tuple[LoadedThread, str]:
     """The intact part of what a fork goes on from, and what to say about that.

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from treadle.app.stores import CREATOR
-from treadle.app.threads.version_selectors import after_turn
+from treadle.app.threads.version_selectors import find_turn_end
 from treadle.store.local import LocalStore
 from treadle.thread.facts import Base
 from treadle.thread.fold import CHAT
@@ -46,10 +46,10 @@ def fork_thread(
     """
     thread_id = store.resolve(thread)
     if turn is not None:
-        version = after_turn(store, thread_id, turn).version
+        version = find_turn_end(store, thread_id, turn).version
     elif version is None and store.holder(thread_id) is not None:
         say("another process has it open: what is under way there stays there")
-        version = last_rest(store, thread_id)
+        version = find_last_rest(store, thread_id)
     return _fork(store, thread_id, version)
 
 
@@ -62,7 +62,7 @@ def fork_at_rest(store: LocalStore, thread_id: str) -> ThreadFork:
     Raises:
         StoreError: the thread cannot be read, or the disk refused.
     """
-    return _fork(store, thread_id, last_rest(store, thread_id))
+    return _fork(store, thread_id, find_last_rest(store, thread_id))
 
 
 def can_fork(store: LocalStore, thread_id: str) -> bool:
@@ -71,7 +71,7 @@ def can_fork(store: LocalStore, thread_id: str) -> bool:
     return line is not None and line.machine == CHAT
 
 
-def last_rest(store: LocalStore, thread_id: str) -> int | None:
+def find_last_rest(store: LocalStore, thread_id: str) -> int | None:
     """The newest version at which nothing was open; `None` if there never was one.
 
     Raises:

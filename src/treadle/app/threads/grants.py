@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from treadle.app.stores import open_store
 from treadle.app.threads.annotations import annotate
-from treadle.app.threads.question_text import in_line
+from treadle.app.threads.question_text import escape_name
 from treadle.core.approval import Grant
 from treadle.errors import UsageError
 from treadle.thread.facts import Revoked
@@ -45,16 +45,16 @@ def revoke_grant(thread: str, name: str) -> ThreadFold:
         UnknownThreadError, AmbiguousThreadError: there is no one thread of that name.
         StoreError: the thread is busy, damaged, newer or in the trash, or the disk refused.
     """
-    return annotate(thread, lambda fold: _revocation(fold, name))
+    return annotate(thread, lambda fold: _make_revocation(fold, name))
 
 
 def grant_name(grant: Grant) -> str:
     """What a grant is for, as `revoke_grant` takes it."""
-    tool = in_line(grant.tool_name)
-    return f"{tool}: {in_line(grant.kind)}" if grant.kind else tool
+    tool = escape_name(grant.tool_name)
+    return f"{tool}: {escape_name(grant.kind)}" if grant.kind else tool
 
 
-def _revocation(fold: ThreadFold, name: str) -> Revoked:
+def _make_revocation(fold: ThreadFold, name: str) -> Revoked:
     grants = grants_of(fold.machine.config)
     if any(one.tool_name == name for one in grants):
         return Revoked(name)

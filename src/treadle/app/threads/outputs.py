@@ -9,7 +9,7 @@ from treadle.store.local import LocalStore
 from treadle.thread.codec import UnknownEntryError, decode_entry
 
 
-def output_of(store: LocalStore, thread_id: str, call_id: str) -> str:
+def read_output(store: LocalStore, thread_id: str, call_id: str) -> str:
     """What a call has put out, as it was recorded: secrets replaced.
 
     Args:

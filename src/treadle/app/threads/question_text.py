@@ -26,45 +26,45 @@ _NAMES_MAX: Final = 5
 _GAP: Final = re.compile(r"\n(?:[^\S\n]*\n){5,}")
 
 
-def in_general(question: Question) -> str:
+def describe_possible_grant(question: Question) -> str:
     """What a yes for the rest of the thread would be for; empty if the call can only be by itself.
 
     It is for the kinds of the call; for its whole tool only if that says nothing about its calls.
     It is for nothing if not all of the call is shown.
     """
     if question.scope.kinds:
-        return ", ".join(f"`{kind}`" for kind in kinds_offered(question))
-    if question.scope != Scope() or cut_words(question.call.arguments_json):
+        return ", ".join(f"`{kind}`" for kind in list_offered_kinds(question))
+    if question.scope != Scope() or describe_cut(question.call.arguments_json):
         return ""
-    return in_line(question.call.tool_name)
+    return escape_name(question.call.tool_name)
 
 
-def kinds_offered(question: Question) -> tuple[str, ...]:
+def list_offered_kinds(question: Question) -> tuple[str, ...]:
     """The kinds a yes can be given for.
 
     None if one of them is not what it seems to be, or if not all of the call is shown.
     """
     kinds = question.scope.kinds
-    is_plain = all(in_line(kind) == kind for kind in kinds)
-    return kinds if is_plain and not cut_words(question.call.arguments_json) else ()
+    is_plain = all(escape_name(kind) == kind for kind in kinds)
+    return kinds if is_plain and not describe_cut(question.call.arguments_json) else ()
 
 
-def without_gaps(text: str) -> str:
+def collapse_gaps(text: str) -> str:
     """The text with a line in the place of many empty ones, which push the rest out of sight."""
     return _GAP.sub(lambda found: f"\n… {found[0].count(chr(10)) - 1:,} empty lines\n", text)
 
 
-def cut_words(arguments_json: str) -> str:
+def describe_cut(arguments_json: str) -> str:
     """What a person is told about arguments that are longer than what is shown; else empty."""
-    sizes = [len(without_gaps(text)) for text in argument_texts(arguments_json)]
+    sizes = [len(collapse_gaps(text)) for text in list_argument_texts(arguments_json)]
     more = sum(max(0, size - SHOWN_LENGTH_MAX) for size in sizes)
     return f"{more:,} of {sum(sizes):,} characters are not shown" if more else ""
 
 
-def unseen_words(texts: Iterable[str]) -> str:
+def describe_unseen(texts: Iterable[str]) -> str:
     """What a person is told about characters of the texts that are not seen; empty without any."""
     unseen = {
-        c for text in texts for c, shown in zip(text, visible(text), strict=True) if c != shown
+        c for text in texts for c, shown in zip(text, mark_unseen(text), strict=True) if c != shown
     }
     if not unseen:
         return ""
@@ -73,7 +73,7 @@ def unseen_words(texts: Iterable[str]) -> str:
     return f"it holds characters that cannot be seen, shown as {_MARK}: {shown}"
 
 
-def argument_texts(arguments_json: str) -> Iterator[str]:
+def list_argument_texts(arguments_json: str) -> Iterator[str]:
     """Each argument by its name; the text itself if it is no JSON object."""
     arguments = read_object(arguments_json)
     if arguments is None:
@@ -83,7 +83,7 @@ def argument_texts(arguments_json: str) -> Iterator[str]:
         text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
         lines = text.split("\n")
         # Indented, so that a line of a value cannot pass for another argument.
-        head = f"{in_line(name)}:"
+        head = f"{escape_name(name)}:"
         yield f"{head} {text}" if len(lines) == 1 else "\n  ".join([head, *lines])
 
 
@@ -96,11 +96,11 @@ def read_object(text: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def in_line(name: str) -> str:
+def escape_name(name: str) -> str:
     """A name as it is, or as JSON escapes it if it holds what cannot be seen."""
     return name if name.isprintable() and unhidden(name) == name else json.dumps(name)
 
 
-def visible(text: str) -> str:
+def mark_unseen(text: str) -> str:
     """The text with a mark for each character that steers a terminal, hides or rearranges."""
     return "".join(c if c.isprintable() or c in "\n\t" else _MARK for c in unhidden(text))

@@ -34,7 +34,7 @@ _SHOWN_ELSEWHERE: Final = (
 """What the document, the messages or a note of the recovery say as well."""
 
 
-class Aside(Struct, frozen=True):
+class SideEventLine(Struct, frozen=True):
     """A line that stands before the message of this `index`; behind the last if there is none."""
 
     index: int
@@ -43,7 +43,7 @@ class Aside(Struct, frozen=True):
     text: str
 
 
-def asides(fold: ThreadFold, entries: Iterable[Numbered]) -> Iterator[Aside]:
+def list_side_events(fold: ThreadFold, entries: Iterable[Numbered]) -> Iterator[SideEventLine]:
     """The lines of some records, in order; that of a merge stands before the messages that join.
 
     Args:
@@ -52,7 +52,7 @@ def asides(fold: ThreadFold, entries: Iterable[Numbered]) -> Iterator[Aside]:
     """
     entries = list(entries)
     ended = {command for _, _, entry in entries for command in ended_in(entry)}
-    waiting: list[Aside] = []
+    waiting: list[SideEventLine] = []
     for seq, at, entry in entries:
         names = {one.call.id: one.call.tool_name for one in fold.machine.questions}
         is_told = not isinstance(entry, _SHOWN_ELSEWHERE)
@@ -63,7 +63,7 @@ def asides(fold: ThreadFold, entries: Iterable[Numbered]) -> Iterator[Aside]:
         fold.apply(seq, at, entry)
         if words is not None and is_told:
             text = words.text if isinstance(entry, CommandShown) else words.whole
-            told = Aside(len(fold.conversation), seq, at, text)
+            told = SideEventLine(len(fold.conversation), seq, at, text)
             if isinstance(entry, Merged) and entry.messages:
                 joining += len(entry.messages)
                 waiting.append(told)

@@ -14,7 +14,7 @@ _GAP: Final = "…"
 """Stands for what was said faster than it could be read."""
 
 
-class Growing:
+class StreamingAnswer:
     """The answer that is being written, as far as it was shown.
 
     Args:
@@ -31,7 +31,7 @@ class Growing:
         self._end = ""
         self._is_in_line = False
 
-    def grow(self, live: Live) -> None:
+    def update(self, live: Live) -> None:
         """Show what is new of what is being said."""
         if live.after != self._after:
             self.interrupt()

@@ -13,7 +13,7 @@ _NOTE: Final = re.compile(r"committed ([0-9a-f]{7,64}) (.*) \(\d+ files?\)(?:; .
 """The first line of a note about a commit. Older journals name the commit there alone."""
 
 
-def made_commits(entries: Iterable[Numbered]) -> list[tuple[str, int, str]]:
+def list_thread_commits(entries: Iterable[Numbered]) -> list[tuple[str, int, str]]:
     """The commits a thread made: their hash, the version that tells of it, and their subject.
 
     The hash is whole, or its first seven digits where the journal holds no more. The subject is

@@ -21,7 +21,7 @@ from treadle.thread.chat_state import KIND_OF_STATE, in_snake_case
 from treadle.thread.ids import PREFIX
 from treadle.thread.model import ThreadSummary
 
-Say = Callable[[str], None]
+OnNotice = Callable[[str], None]
 """Gets a sentence for people while something takes long."""
 
 COMPLETIONS_MAX: Final = 50
@@ -67,7 +67,7 @@ class PendingThreads(Struct, frozen=True):
 
 
 def list_threads(
-    store: LocalStore, chosen: Mapping[str, Any], most: int | None, say: Say
+    store: LocalStore, chosen: Mapping[str, Any], most: int | None, say: OnNotice
 ) -> ThreadPage:
     """The threads that fit.
 
@@ -81,9 +81,9 @@ def list_threads(
         UnknownStateError: a state was asked for that there is not.
         DiskError: the threads cannot be read.
     """
-    filters = _filters_of(chosen)
+    filters = _make_filters(chosen)
     is_unfiltered = filters == Filters()
-    with _index(store, say) as index:
+    with _open_index(store, say) as index:
         _check_state(index, filters)
         threads, count = index.page(filters, most)
         is_all_gone = is_unfiltered and not threads
@@ -92,7 +92,7 @@ def list_threads(
 
 
 def search_threads(
-    store: LocalStore, query: str, chosen: Mapping[str, Any], most: int | None, say: Say
+    store: LocalStore, query: str, chosen: Mapping[str, Any], most: int | None, say: OnNotice
 ) -> tuple[list[ThreadHit], list[ThreadSummary]]:
     """What was found, best first, and the threads that could not be looked through.
 
@@ -101,22 +101,22 @@ def search_threads(
     Raises:
         UsageError: there is nothing to look for.
     """
-    filters = _filters_of(chosen)
-    with _index(store, say) as index:
+    filters = _make_filters(chosen)
+    with _open_index(store, say) as index:
         _check_state(index, filters)
         hits = [ThreadHit(hit, "", hit) for hit in index.search(query, filters, most)]
         return hits, index.threads(Filters(state=DAMAGED))
 
 
-def find_pending(store: LocalStore, workspace: str, say: Say) -> PendingThreads:
+def find_pending(store: LocalStore, workspace: str, say: OnNotice) -> PendingThreads:
     """What is not done in a folder. Raises `DiskError`.
 
     Sub-agents are left out: they go on with the thread they work for.
     """
-    with _index(store, say) as index:
+    with _open_index(store, say) as index:
         stopped = index.unfinished(workspace)
         waiting = index.threads(Filters(workspace=workspace, state=WAITING))
-    found = {line.id: line for line in (*stopped, *waiting) if _is_of(line, workspace)}
+    found = {line.id: line for line in (*stopped, *waiting) if _belongs_to(line, workspace)}
     lines = sorted(found.values(), key=lambda line: (line.updated_at, line.id), reverse=True)
     running = [line for line in lines if store.holder(line.id) is not None]
     foreign = frozenset(line.id for line in lines if store.adopted.is_foreign(line.id))
@@ -135,7 +135,7 @@ def complete_id(beginning: str, *, in_trash: bool) -> list[ThreadSummary]:
     if not (store.places.data / "threads").is_dir():
         return []
     try:
-        with _index(store, lambda _: None) as index:
+        with _open_index(store, lambda _: None) as index:
             found = index.threads(Filters(is_trashed=in_trash))
     except (TreadleError, OSError):
         return []
@@ -145,7 +145,7 @@ def complete_id(beginning: str, *, in_trash: bool) -> list[ThreadSummary]:
     return fitting[:COMPLETIONS_MAX]
 
 
-def unread_threads(threads: Sequence[ThreadSummary]) -> list[ThreadSummary]:
+def list_unreadable(threads: Sequence[ThreadSummary]) -> list[ThreadSummary]:
     """Those that the disk refused to read; they may be intact."""
     return [line for line in threads if line.state == local.UNREADABLE and line.problem]
 
@@ -158,13 +158,13 @@ def state_name(line: ThreadSummary) -> str:
     return "waits for approval" if line.questions else line.state.replace("_", " ")
 
 
-def _filters_of(chosen: Mapping[str, Any]) -> Filters:
+def _make_filters(chosen: Mapping[str, Any]) -> Filters:
     named = {"tags" if name == "tag" else name: value for name, value in chosen.items()}
     return Filters(**named)
 
 
 @contextmanager
-def _index(store: LocalStore, say: Say) -> Generator[Index, None, None]:
+def _open_index(store: LocalStore, say: OnNotice) -> Generator[Index, None, None]:
     index = Index(store, say)
     try:
         yield index
@@ -184,5 +184,5 @@ def _check_state(index: Index, filters: Filters) -> None:
         raise UnknownStateError(f"there is no state {filters.state!r}: {', '.join(known)}")
 
 
-def _is_of(line: ThreadSummary, workspace: str) -> bool:
+def _belongs_to(line: ThreadSummary, workspace: str) -> bool:
     return line.workspace_root == workspace and line.parent is None and not line.problem

@@ -36,6 +36,6 @@ def resolve_to_show(store: LocalStore, text: str) -> str:
         raise
 
 
-def every_thread(store: LocalStore) -> list[str]:
+def list_all_ids(store: LocalStore) -> list[str]:
     """All threads, newest first; each once."""
     return sorted({*store.ids(), *store.folders.ids(in_trash=True)}, reverse=True)

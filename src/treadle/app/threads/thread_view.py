@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from treadle.app.sync.sync_status import synced_line
-from treadle.app.threads.damaged_forks import what_is_left
-from treadle.app.threads.outputs import output_of
-from treadle.app.threads.side_events import Aside, asides
+from treadle.app.sync.sync_status import describe_sync
+from treadle.app.threads.damaged_forks import load_intact_base
+from treadle.app.threads.outputs import read_output
+from treadle.app.threads.side_events import SideEventLine, list_side_events
 from treadle.app.threads.version_selectors import VersionSelector, select_version
 from treadle.core.events import ToolCompleted
 from treadle.core.llm import Usage
@@ -24,7 +24,7 @@ from treadle.thread.model import Thread
 from treadle.thread.usage import Spent, spending
 
 
-class ThreadPast(Struct, frozen=True):
+class ThreadViewHistory(Struct, frozen=True):
     """What a thread's records tell beyond its document; empty where they cannot be read.
 
     `entries` are its own records, `said` is what happened between the messages, by the index of the
@@ -35,7 +35,7 @@ class ThreadPast(Struct, frozen=True):
     """
 
     entries: Sequence[Numbered] = ()
-    said: Mapping[int, list[Aside]] = {}
+    said: Mapping[int, list[SideEventLine]] = {}
     spent: Sequence[Spent] = ()
     inherited: int = 0
     begun: Mapping[int, Turn] = {}
@@ -72,7 +72,7 @@ class ThreadView(Struct, frozen=True):
 
     fold: ThreadFold
     document: Thread
-    past: ThreadPast
+    past: ThreadViewHistory
     synced: str = ""
     is_here: bool = True
 
@@ -102,39 +102,41 @@ def read_thread(
     """
     version = select_version(store, thread_id, request.selector)
     if request.call is not None:
-        return output_of(store, thread_id, request.call)
+        return read_output(store, thread_id, request.call)
     try:
         loaded = store.load(thread_id, version)
     except DamagedJournalError as error:
         if request.as_json or request.wants_usage or not is_here:
             raise
-        loaded, said = what_is_left(store, thread_id, error)
+        loaded, said = load_intact_base(store, thread_id, error)
         say(said)
     fold, document = loaded.fold, loaded.fold.document()
     if loaded.problem:
         say(loaded.problem)
     if request.as_json and not request.wants_usage:
-        return ThreadView(fold, document, ThreadPast())
-    past = _known_past(store, document, say)
+        return ThreadView(fold, document, ThreadViewHistory())
+    past = _read_known_history(store, document, say)
     if request.wants_usage:
         return ThreadView(fold, document, past)
     if is_here:
-        return ThreadView(fold, document, past, synced_line(store, fold))
+        return ThreadView(fold, document, past, describe_sync(store, fold))
     # The command that shows a whole output is told with the thread: it must ask the server, too.
     past = replace(past, kept={call: f"{part} --team" for call, part in past.kept.items()})
     return ThreadView(fold, document, past, is_here=False)
 
 
-def _known_past(store: LocalStore, document: Thread, say: Callable[[str], None]) -> ThreadPast:
+def _read_known_history(
+    store: LocalStore, document: Thread, say: Callable[[str], None]
+) -> ThreadViewHistory:
     """Up to the version that is shown: what comes after it may be of a newer program.
 
     What a damaged journal has lost is not told turn by turn.
     """
     why = "its records are damaged or missing"
     try:
-        past = read_past(store, document.id, document.version, document.usage)
+        past = read_history(store, document.id, document.version, document.usage)
     except TreadleError as error:
-        past = ThreadPast()
+        past = ThreadViewHistory()
         if isinstance(error, DiskError):  # they may be intact
             why = error.message
     if not past.spent and document.usage != Usage():
@@ -142,7 +144,7 @@ def _known_past(store: LocalStore, document: Thread, say: Callable[[str], None])
     return past
 
 
-def read_past(store: LocalStore, thread_id: str, version: int, used: Usage) -> ThreadPast:
+def read_history(store: LocalStore, thread_id: str, version: int, used: Usage) -> ThreadViewHistory:
     """What a thread's records tell, up to a version: its own, and those of what it was forked from.
 
     Args:
@@ -155,36 +157,38 @@ def read_past(store: LocalStore, thread_id: str, version: int, used: Usage) -> T
     Raises:
         TreadleError: they are damaged or missing, or a newer Treadle wrote one of them.
     """
-    parts = [(thread_id, _entries(store, thread_id, version))]
-    while (base := _base_of(parts[-1][1])) is not None:
-        parts.append((base.thread, _entries(store, base.thread, base.version)))
-    said: dict[int, list[Aside]] = {}
+    parts = [(thread_id, _read_entries(store, thread_id, version))]
+    while (base := _find_base(parts[-1][1])) is not None:
+        parts.append((base.thread, _read_entries(store, base.thread, base.version)))
+    said: dict[int, list[SideEventLine]] = {}
     joined: dict[int, str] = {}
     for part, entries in reversed(parts):
-        for aside in asides(store.beginning(part), entries):
+        for aside in list_side_events(store.beginning(part), entries):
             said.setdefault(aside.index, []).append(aside)
         joined.update(joins(store.beginning(part), entries))
-    kept = {call: part for part, entries in reversed(parts) for call in _kept(entries)}
+    kept = {
+        call: part for part, entries in reversed(parts) for call in _list_stored_outputs(entries)
+    }
     own, beginning = parts[0][1], store.beginning(thread_id)
     inherited = len(beginning.conversation)
     spent = list(spending(own))
     is_whole = sum((one.usage for one in spent), beginning.usage) == used
     begun = dict(beginnings(store.beginning(thread_id), own))
-    return ThreadPast(own, said, spent if is_whole else (), inherited, begun, joined, kept)
+    return ThreadViewHistory(own, said, spent if is_whole else (), inherited, begun, joined, kept)
 
 
-def _kept(entries: Sequence[Numbered]) -> Iterator[str]:
+def _list_stored_outputs(entries: Sequence[Numbered]) -> Iterator[str]:
     """The calls whose whole output stands beside the thread."""
     for _, _, entry in entries:
         if isinstance(entry, ToolCompleted) and entry.outcome.blob is not None:
             yield entry.call_id
 
 
-def _entries(store: LocalStore, thread_id: str, version: int) -> list[Numbered]:
+def _read_entries(store: LocalStore, thread_id: str, version: int) -> list[Numbered]:
     records = store.scan(thread_id).records[:version]
     return [(record.seq, record.at, decode_entry(record.event)) for record in records]
 
 
-def _base_of(entries: Sequence[Numbered]) -> Base | None:
+def _find_base(entries: Sequence[Numbered]) -> Base | None:
     header = entries[0][2] if entries else None
     return header.base if isinstance(header, ThreadCreated) else None

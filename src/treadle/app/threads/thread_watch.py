@@ -26,10 +26,10 @@ FIRST_RECORDS_MAX: Final = 200
 
 _TURN_BEGINS: Final = frozenset(("user_input", "task_given"))
 
-_SAID: Final = frozenset(("llm_completed", "llm_error", "cancel_requested", "recovered"))
+_ANSWER_ENDS: Final = frozenset(("llm_completed", "llm_error", "cancel_requested", "recovered"))
 """After these nothing that was being said before is said any more."""
 
-_ENDINGS: Final = {
+_CHANGE_TEXTS: Final = {
     Change.TRASHED: "the thread is in the trash now: `treadle restore` brings it back",
     Change.REMOVED: "the thread is gone",
 }
@@ -70,7 +70,7 @@ WatchEvent: TypeAlias = WatchedRecord | Live | WatchNotice | IdleNotice
 """What follows from a look at a thread; `Live` is what a model is saying now."""
 
 
-class _Kind(Struct):
+class _RecordType(Struct):
     type: str = ""
 
 
@@ -105,13 +105,13 @@ def follow_thread(
     while True:
         # Asked before it is read: what the last holder wrote is read then, all of it.
         was_held, is_held = is_held, store.holder(thread_id) is not None
-        yield from watched.look()
+        yield from watched.poll_records()
         if is_held and wants_speech:
-            yield from watched.listen()
+            yield from watched.poll_live()
         if watched.is_over:
             return
         if was_held and not is_held:
-            yield IdleNotice(_standing(store, thread_id))
+            yield IdleNotice(_describe_idle_thread(store, thread_id))
         if not is_held and not is_kept:
             return
         waiting.wait(INTERVAL_S)
@@ -139,7 +139,7 @@ class _ThreadWatch:
             yield WatchNotice(f"{self._thread_id} is open in {self._holder.words}")
         first: deque[WatchedRecord] = deque(maxlen=FIRST_RECORDS_MAX)
         count = 0
-        for item in self.look():
+        for item in self.poll_records():
             if not isinstance(item, WatchedRecord):
                 yield item
             elif since is not None:
@@ -156,21 +156,21 @@ class _ThreadWatch:
             yield WatchNotice(text)
         yield from first
 
-    def look(self) -> Iterator[WatchEvent]:
+    def poll_records(self) -> Iterator[WatchEvent]:
         """What is new."""
         for item in self._follower.news():
             if isinstance(item, Change):
                 self._version = self._said = 0
                 text = "records that were shown were rewritten; they follow as they stand now"
-                yield WatchNotice(_ENDINGS.get(item, text), is_break=True)
+                yield WatchNotice(_CHANGE_TEXTS.get(item, text), is_break=True)
                 continue
-            kind = _kind(item)
+            kind = _read_kind(item)
             self._version = item.seq
-            if kind in _SAID:
+            if kind in _ANSWER_ENDS:
                 self._said = item.seq
             yield WatchedRecord(item, kind)
 
-    def listen(self) -> Iterator[Live]:
+    def poll_live(self) -> Iterator[Live]:
         """What is being said now."""
         live = read_live(self._store.places, self._thread_id)
         if live is None or not self._said <= live.after <= self._version:
@@ -180,14 +180,14 @@ class _ThreadWatch:
             yield live
 
 
-def _kind(record: Record) -> str:
+def _read_kind(record: Record) -> str:
     try:
-        return msgspec.json.decode(record.event, type=_Kind).type
+        return msgspec.json.decode(record.event, type=_RecordType).type
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return ""
 
 
-def _standing(store: LocalStore, thread_id: str) -> str:
+def _describe_idle_thread(store: LocalStore, thread_id: str) -> str:
     """What is to be done with a thread on which nobody works, in a line."""
     line = store.summary(thread_id)
     if line is None or line.problem:

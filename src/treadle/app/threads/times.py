@@ -16,7 +16,7 @@ class TimeTextError(ValueError):
     """A text means no time."""
 
 
-def _moment(value: str, now: datetime) -> tuple[datetime, bool]:
+def _parse_text(value: str, now: datetime) -> tuple[datetime, bool]:
     """The moment that a text means, and whether it is a whole day, of which it is the start."""
     text = value.strip().lower()
     found = _AGO.fullmatch(text)
@@ -50,7 +50,7 @@ def parse_moment(text: str, now: str | None = None, *, wants_end: bool = False) 
     """
     try:
         clock = datetime.now(UTC) if now is None else datetime.fromisoformat(now)
-        moment, is_day = _moment(text, clock.astimezone())
+        moment, is_day = _parse_text(text, clock.astimezone())
         if is_day and wants_end:
             moment = (moment.replace(tzinfo=None) + timedelta(days=1)).astimezone()
         at = moment.astimezone(UTC)
@@ -70,14 +70,14 @@ def end_of_moment(text: str, now: str) -> str:
         TimeTextError: it is no time.
     """
     end = parse_moment(text, now, wants_end=True)
-    unit = _unit(text.strip())
+    unit = _find_unit(text.strip())
     if unit is None:
         return end
     last = datetime.fromisoformat(end) + unit - timedelta(microseconds=1)
     return last.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
-def _unit(text: str) -> timedelta | None:
+def _find_unit(text: str) -> timedelta | None:
     """How far behind what `parse_moment` says the end is: it says a day's end already."""
     if text.lower() in _DAYS_AGO or re.fullmatch(r"\d{4}-\d{2}-\d{2}", text, re.ASCII):
         return timedelta(0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from treadle.app.notices import Notify, ignore
+from treadle.app.notices import Notify, ignore_notice
 from treadle.app.threads.thread_lists import PendingThreads, find_pending
 from treadle.app.threads.times import local_time
 from treadle.errors import TreadleError
@@ -20,7 +20,7 @@ SHOWN_MAX: Final = 9
 _TITLE_LENGTH_MAX: Final = 40
 
 
-def describe(line: ThreadSummary, *, is_foreign: bool = False) -> str:
+def describe_pending_work(line: ThreadSummary, *, is_foreign: bool = False) -> str:
     """What is pending on a thread, counted, and whether it was made elsewhere."""
     counted = (
         (line.open_calls, "call not over", "calls not over"),
@@ -32,7 +32,9 @@ def describe(line: ThreadSummary, *, is_foreign: bool = False) -> str:
     return f"taken in from elsewhere, {lines}" if is_foreign else lines
 
 
-def pending_notice(store: LocalStore, workspace: str, notify: Notify = ignore) -> str | None:
+def make_pending_notice(
+    store: LocalStore, workspace: str, notify: Notify = ignore_notice
+) -> str | None:
     """A line for whoever begins a new thread here; `None` if nothing is left, or nobody can tell.
 
     A store that cannot be read is lines of by what reads it next.
@@ -45,13 +47,13 @@ def pending_notice(store: LocalStore, workspace: str, notify: Notify = ignore) -
     if not left:
         return None
     if len(left) == 1:
-        words = f"{left[0].id} is unfinished here ({_describe(left[0], pending)})"
+        words = f"{left[0].id} is unfinished here ({_describe_thread(left[0], pending)})"
         return f"{words}; to go on with it: treadle resume {left[0].id}"
     return f"{len(left)} threads are unfinished here; `treadle` shows them"
 
 
 def describe_pending(
-    store: LocalStore, workspace: str, go_on: str, notify: Notify = ignore
+    store: LocalStore, workspace: str, go_on: str, notify: Notify = ignore_notice
 ) -> list[str]:
     """What is not done in a folder, in lines; none if all is done.
 
@@ -67,23 +69,28 @@ def describe_pending(
     pending = find_pending(store, workspace, notify)
     lines = []
     for line in pending.running:
-        lines += ["", f"at work here now: {_row(line, pending)}", f"  treadle watch {line.id}"]
+        lines += [
+            "",
+            f"at work here now: {_format_row(line, pending)}",
+            f"  treadle watch {line.id}",
+        ]
     if not pending.left:
         return lines
     lines += ["", "unfinished here:"]
     for number, line in enumerate(pending.left[:SHOWN_MAX], 1):
-        lines += [f"  {number}  {_row(line, pending)}", f"     {go_on} {line.id}"]
+        lines += [f"  {number}  {_format_row(line, pending)}", f"     {go_on} {line.id}"]
     if len(pending.left) > SHOWN_MAX:
         lines.append(f"  and {len(pending.left) - SHOWN_MAX} more: treadle list")
     return lines
 
 
-def _describe(line: ThreadSummary, pending: PendingThreads) -> str:
-    return describe(line, is_foreign=line.id in pending.foreign)
+def _describe_thread(line: ThreadSummary, pending: PendingThreads) -> str:
+    return describe_pending_work(line, is_foreign=line.id in pending.foreign)
 
 
-def _row(line: ThreadSummary, pending: PendingThreads) -> str:
+def _format_row(line: ThreadSummary, pending: PendingThreads) -> str:
     title = line.title or "(nothing said yet)"
     if len(title) > _TITLE_LENGTH_MAX:
         title = title[: _TITLE_LENGTH_MAX - 1] + "…"
-    return f"{line.id}  {local_time(line.updated_at)}  {legible(title)}: {_describe(line, pending)}"
+    words = f"{legible(title)}: {_describe_thread(line, pending)}"
+    return f"{line.id}  {local_time(line.updated_at)}  {words}"

@@ -32,15 +32,15 @@ def select_version(store: LocalStore, thread_id: str, wanted: VersionSelector) -
         UsageError: there is no such version.
     """
     if wanted.turn is not None:
-        return after_turn(store, thread_id, wanted.turn).version
+        return find_turn_end(store, thread_id, wanted.turn).version
     if wanted.moment is not None:
-        return at_time(store, thread_id, end_of_moment(wanted.moment, store.now()))
+        return find_version_at_time(store, thread_id, end_of_moment(wanted.moment, store.now()))
     if wanted.commit is not None:
-        return at_commit(store, thread_id, wanted.commit)
+        return find_version_at_commit(store, thread_id, wanted.commit)
     return wanted.version
 
 
-def after_turn(store: LocalStore, thread_id: str, turn: int) -> Rest:
+def find_turn_end(store: LocalStore, thread_id: str, turn: int) -> Rest:
     """Where a turn had ended; 0 is before the first prompt.
 
     Raises:
@@ -57,7 +57,7 @@ def after_turn(store: LocalStore, thread_id: str, turn: int) -> Rest:
     return rest
 
 
-def at_time(store: LocalStore, thread_id: str, at: str) -> int:
+def find_version_at_time(store: LocalStore, thread_id: str, at: str) -> int:
     """The version that stood at a time, in the form of records.
 
     Raises:
@@ -71,7 +71,7 @@ def at_time(store: LocalStore, thread_id: str, at: str) -> int:
     return seqs[-1]
 
 
-def at_commit(store: LocalStore, thread_id: str, commit: str) -> int:
+def find_version_at_commit(store: LocalStore, thread_id: str, commit: str) -> int:
     """The last version at which this commit was checked out.
 
     Raises:

@@ -26,7 +26,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from treadle import __version__, helper_programs
-from treadle.app.sessions.provider_reachability import Reached
+from treadle.app.sessions.provider_reachability import ProviderReachability
 from treadle.store.paths import Places
 
 FREE_BYTES_MIN: Final = 64 * 2**20
@@ -78,18 +78,18 @@ def check_versions() -> Iterator[Finding]:
             yield failure(name, "not installed", "install Treadle again: it brings what it needs")
 
 
-def check_places(places: Places) -> Iterator[Finding]:
+def check_folders(places: Places) -> Iterator[Finding]:
     """The folders of this user: private, writable, or not there yet."""
     for name in ("data", "state", "config"):
         path: Path = getattr(places, name)
         try:
-            yield _place(name, path)
+            yield _check_folder(name, path)
         except OSError as error:
             advice = "make the folder reachable, or set TREADLE_HOME to one that is"
             yield failure(name, f"{path}: {error.strerror}", advice)
 
 
-def _place(name: str, path: Path) -> Finding:
+def _check_folder(name: str, path: Path) -> Finding:
     nearest = next(one for one in (path, *path.parents) if one.exists())
     if not os.access(nearest, os.W_OK | os.X_OK) or not nearest.is_dir():
         advice = f"make {nearest} a folder you may write to, or set TREADLE_HOME to one"
@@ -105,7 +105,7 @@ def _place(name: str, path: Path) -> Finding:
 def check_programs() -> Iterator[Finding]:
     """Git and ripgrep."""
     git = helper_programs.find_program("git")
-    version = _output(git, "--version") if git else ""
+    version = _read_output(git, "--version") if git else ""
     numbers = tuple(int(number) for number in re.findall(r"\d+", version)[:2])
     if not version:
         advice = "install git: without it nothing is observed and nothing committed"
@@ -115,11 +115,11 @@ def check_programs() -> Iterator[Finding]:
     else:
         yield ok("git", f"{version} at {git}")
     rg = helper_programs.find_program("rg")
-    ripgrep = _output(rg, "--version").partition("\n")[0] if rg else ""
+    ripgrep = _read_output(rg, "--version").partition("\n")[0] if rg else ""
     yield ok("ripgrep", ripgrep or "not found: searching is done in Python, which is slower")
 
 
-def check_surroundings() -> Iterator[Finding]:
+def check_environment() -> Iterator[Finding]:
     """What of this program's own surroundings an agent that works here could change."""
     for text in helper_programs.warnings():
         yield warning("own code", text, "docs/sandbox.md says more: Treadle's own programs")
@@ -151,7 +151,7 @@ def check_sandbox() -> Iterator[Finding]:
     yield warning("sandbox", text, advice)
 
 
-def _run(*command: str) -> subprocess.CompletedProcess[str] | None:
+def _run_command(*command: str) -> subprocess.CompletedProcess[str] | None:
     try:
         return subprocess.run(
             command,
@@ -167,9 +167,9 @@ def _run(*command: str) -> subprocess.CompletedProcess[str] | None:
         return None
 
 
-def _output(*command: str) -> str:
+def _read_output(*command: str) -> str:
     """What the command says; empty if it is not there or fails."""
-    done = _run(*command)
+    done = _run_command(*command)
     return done.stdout.strip() if done is not None and done.returncode == 0 else ""
 
 
@@ -185,7 +185,7 @@ def check_disk(places: Places) -> Iterator[Finding]:
     else:
         yield ok("disk", text)
     try:
-        yield from _measure(place)
+        yield from _measure_sync(place)
     except OSError as error:
         advice = "threads cannot be kept here: set TREADLE_HOME to a folder on a local disk"
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -193,7 +193,7 @@ def check_disk(places: Places) -> Iterator[Finding]:
         yield failure("sync", f"{place}: {error.strerror}", advice)
 
 
-def _measure(place: Path) -> Iterator[Finding]:
+def _measure_sync(place: Path) -> Iterator[Finding]:
     with tempfile.NamedTemporaryFile(dir=place, prefix=".treadle-doctor-") as file:
         took_ms: list[float] = []
         for _ in range(SYNC_COUNT):
@@ -207,10 +207,10 @@ def _measure(place: Path) -> Iterator[Finding]:
             yield warning("sync", text, advice)
         else:
             yield ok("sync", text)
-        yield _lock(file.name)
+        yield _check_lock(file.name)
 
 
-def _lock(path: str) -> Finding:
+def _check_lock(path: str) -> Finding:
     import fcntl
 
     one, other = os.open(path, os.O_RDWR), os.open(path, os.O_RDWR)
@@ -229,7 +229,7 @@ def _lock(path: str) -> Finding:
     return failure("locks", "this file system does not enforce locks", advice)
 
 
-def check_model(name: str, reached: Iterable[Reached], *, is_named: bool) -> Finding:
+def check_model(name: str, reached: Iterable[ProviderReachability], *, is_named: bool) -> Finding:
     """The model of new threads.
 
     Args:
@@ -245,7 +245,7 @@ def check_model(name: str, reached: Iterable[Reached], *, is_named: bool) -> Fin
     return failure("model", text, advice) if is_named else warning("model", text, advice)
 
 
-def check_provider(one: Reached, *, is_used: bool) -> Finding:
+def check_provider(one: ProviderReachability, *, is_used: bool) -> Finding:
     """Whether a provider answers.
 
     Args:
@@ -265,7 +265,7 @@ def check_provider(one: Reached, *, is_used: bool) -> Finding:
     return say("provider", f"{what}: {one.problem}", advice)
 
 
-def worst(findings: Iterable[Finding]) -> str:
+def worst_status(findings: Iterable[Finding]) -> str:
     """The most serious status of all."""
     order = ("ok", "warning", "failure")
     return max((finding.status for finding in findings), key=order.index, default="ok")

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 from msgspec import Struct
 
 from treadle.app.sizes import human_size
-from treadle.app.upkeep.state_disk_usage import StateRoom, state_room
+from treadle.app.upkeep.state_disk_usage import FileStateUsage, measure_file_states
 from treadle.errors import StoreError, UnknownThreadError
 from treadle.store.local import LocalStore
 from treadle.store.upkeep.disk_usage import Room, Share, ThreadRoom, room_of, room_of_thread
@@ -51,14 +51,14 @@ class StoreUsage(Struct, frozen=True):
     gc_frees: int | None
     shares: tuple[Share, ...]
     biggest: tuple[LargeThread, ...]
-    file_states: StateRoom | None
+    file_states: FileStateUsage | None
 
 
 class ThreadUsage(Struct, frozen=True):
     """What a thread takes in the store, and in its repository: `None` where nobody knows."""
 
     room: ThreadRoom
-    file_states: StateRoom | None
+    file_states: FileStateUsage | None
 
 
 def measure_store(store: LocalStore, on_problem: OnProblem) -> StoreUsage:
@@ -73,7 +73,7 @@ def measure_store(store: LocalStore, on_problem: OnProblem) -> StoreUsage:
         room.size,
         measure_garbage(store, room, on_problem),
         room.shares,
-        tuple(LargeThread(one, size, _title(store, one, size)) for one, size in room.biggest),
+        tuple(LargeThread(one, size, _read_title(store, one, size)) for one, size in room.biggest),
         states,
     )
 
@@ -111,16 +111,16 @@ def measure_garbage(store: LocalStore, room: Room, on_problem: OnProblem) -> int
         return None
 
 
-def _title(store: LocalStore, thread_id: str, size: int) -> str | None:
+def _read_title(store: LocalStore, thread_id: str, size: int) -> str | None:
     summary = store.summary(thread_id) if size <= TITLE_SIZE_MAX else None
     return None if summary is None else summary.title
 
 
 def _measure_states(
     store: LocalStore, thread_id: str | None, on_problem: OnProblem
-) -> StateRoom | None:
+) -> FileStateUsage | None:
     try:
-        states = state_room(store, thread_id)
+        states = measure_file_states(store, thread_id)
     except StoreError as error:
         on_problem(f"what file states take is not known: {error.message}")
         return None

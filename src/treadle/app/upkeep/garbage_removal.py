@@ -8,7 +8,7 @@ from datetime import datetime
 from msgspec import Struct
 from msgspec.structs import replace
 
-from treadle.app.sync.remote_removal import LettingGo, States, unsynced
+from treadle.app.sync.remote_removal import FileStateRemover, ThreadFileStates, make_unsynced_check
 from treadle.store.local import LocalStore
 from treadle.store.upkeep.disk_usage import Share
 from treadle.store.upkeep.garbage import Choice, Garbage, Leftover, Plan
@@ -16,14 +16,14 @@ from treadle.store.upkeep.trash import TrashedThread
 from treadle.tools.sandbox.caches import OldCache, find_old_caches, remove_old_caches
 
 
-class Removal(Struct, frozen=True):
+class GarbageRemoval(Struct, frozen=True):
     """What would be removed, or was: files, and the states of files of the threads among them.
 
     `choice` is what a person wants removed, `at_s` the time of the plan in seconds since 1970.
     """
 
     files: Plan
-    states: tuple[States, ...]
+    states: tuple[ThreadFileStates, ...]
     choice: Choice
     at_s: float
 
@@ -45,7 +45,7 @@ class Removal(Struct, frozen=True):
         ]
 
     @property
-    def dropped_states(self) -> list[States]:
+    def dropped_states(self) -> list[ThreadFileStates]:
         """The states that go with their threads."""
         return [one for one in self.states if not one.why]
 
@@ -57,30 +57,34 @@ class Removal(Struct, frozen=True):
 
 def plan_removal(
     store: LocalStore, *, days_min: float = 0.0, has_quarantine: bool = False
-) -> Removal:
+) -> GarbageRemoval:
     """What would be removed now: see `Choice`. Changes nothing, reads every file of every thread.
 
     Raises:
         StoreError: a file cannot be read, so that nobody knows what it names.
     """
     choice, at_s = Choice(days_min, has_quarantine), datetime.fromisoformat(store.now()).timestamp()
-    files = Garbage(store, unsynced(store)).plan(choice)
-    files = replace(files, caches=_leftovers(find_old_caches(store.places.caches, at_s)))
-    return Removal(files, tuple(LettingGo(store).look(files.threads)), choice, at_s)
+    files = Garbage(store, make_unsynced_check(store)).plan(choice)
+    files = replace(files, caches=_make_leftovers(find_old_caches(store.places.caches, at_s)))
+    return GarbageRemoval(
+        files, tuple(FileStateRemover(store).find_states(files.threads)), choice, at_s
+    )
 
 
-def remove_garbage(store: LocalStore, plan: Removal) -> Removal:
+def remove_garbage(store: LocalStore, plan: GarbageRemoval) -> GarbageRemoval:
     """Remove what was planned, if nothing needs it still; what was removed, and what was kept.
 
     Raises:
         StoreError: what was removed so far is gone; do it again.
     """
-    states = LettingGo(store)
-    files = Garbage(store, unsynced(store)).remove(plan.files, plan.choice, states.drop)
+    states = FileStateRemover(store)
+    files = Garbage(store, make_unsynced_check(store)).remove(
+        plan.files, plan.choice, states.drop_states
+    )
     paths = (one.path for one in plan.files.caches)
-    caches = _leftovers(remove_old_caches(store.places.caches, plan.at_s, paths))
+    caches = _make_leftovers(remove_old_caches(store.places.caches, plan.at_s, paths))
     return replace(plan, files=replace(files, caches=caches), states=tuple(states.done))
 
 
-def _leftovers(caches: Sequence[OldCache]) -> tuple[Leftover, ...]:
+def _make_leftovers(caches: Sequence[OldCache]) -> tuple[Leftover, ...]:
     return tuple(Leftover(one.path, one.size) for one in caches)

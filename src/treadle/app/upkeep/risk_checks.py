@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from treadle.app.sessions.provider_reachability import Reached
+from treadle.app.sessions.provider_reachability import ProviderReachability
 from treadle.app.upkeep.checks import Finding, check_sandbox, warning
 from treadle.config.load import Loaded
 from treadle.core.messages import ToolCall
@@ -31,7 +31,7 @@ def check_commands(policy: Policy) -> Iterator[Finding]:
     """
     # A look leaves nothing behind, so no cache either.
     sandbox = Sandbox(replace(policy, caches=""), Path.cwd())
-    problem = "" if sandbox.is_off else asyncio.run(_run_one(sandbox))
+    problem = "" if sandbox.is_off else asyncio.run(_try_command(sandbox))
     for found in check_sandbox():
         if found.status == "ok" and problem:
             advice = "work in another folder, or mend what it says (docs/sandbox.md)"
@@ -40,7 +40,7 @@ def check_commands(policy: Policy) -> Iterator[Finding]:
             yield found
 
 
-async def _run_one(sandbox: Sandbox) -> str:
+async def _try_command(sandbox: Sandbox) -> str:
     """Why a command does not run; empty if it does."""
     registry = Registry(builtin_tools(), workspace=sandbox.workspace, sandbox=sandbox)
     call = ToolCall("doctor", "bash", json.dumps({"command": "echo ran"}))
@@ -50,7 +50,7 @@ async def _run_one(sandbox: Sandbox) -> str:
     return "" if outcome.output == "ran\n[exit code 0]" else outcome.output
 
 
-def check_choices(loaded: Loaded, user: int) -> Iterator[Finding]:
+def check_settings(loaded: Loaded, user: int) -> Iterator[Finding]:
     """What was chosen that lets an agent do more than usual.
 
     Args:
@@ -72,7 +72,7 @@ def check_choices(loaded: Loaded, user: int) -> Iterator[Finding]:
         yield warning("user", text, "work as an ordinary user")
 
 
-def check_keys(reached: Iterable[Reached]) -> Iterator[Finding]:
+def check_keys(reached: Iterable[ProviderReachability]) -> Iterator[Finding]:
     """Keys that others on the way could read."""
     for one in reached:
         address = urlsplit(one.address)

@@ -20,12 +20,12 @@ REPOSITORY_COUNT_MAX: Final = 50
 """Repositories that are asked; git reads all that their states hold, which takes time."""
 
 
-_SAYS_WHERE: Final = (b'"thread_created"', b'"context_observed"')
+_WORKSPACE_TAGS: Final = (b'"thread_created"', b'"context_observed"')
 _LINE_SIZE_MAX: Final = 256 * 1024
 """Bytes of a record that says where a thread works; what the end of a piece cuts is read again."""
 
 
-class StateRoom(Struct, frozen=True):
+class FileStateUsage(Struct, frozen=True):
     """What states take: in how many repositories, how many bytes, and what is not counted."""
 
     repositories: int = 0
@@ -33,7 +33,7 @@ class StateRoom(Struct, frozen=True):
     skipped: tuple[str, ...] = ()
 
 
-def state_room(store: LocalStore, thread_id: str | None = None) -> StateRoom:
+def measure_file_states(store: LocalStore, thread_id: str | None = None) -> FileStateUsage:
     """What the states of all threads take, those in the trash too, or of one thread.
 
     What several threads have is there once, and counts for each of them.
@@ -41,22 +41,26 @@ def state_room(store: LocalStore, thread_id: str | None = None) -> StateRoom:
     Raises:
         StoreError: the threads cannot be listed.
     """
-    folders, unread = _folders(store, thread_id)
-    return asyncio.run(_measure(folders, unread)) if folders or unread else StateRoom()
+    folders, unread = _find_folders(store, thread_id)
+    return (
+        asyncio.run(_measure_repositories(folders, unread))
+        if folders or unread
+        else FileStateUsage()
+    )
 
 
-class _Where(Struct):
+class _WorkspaceField(Struct):
     workspace: str | None = None
 
 
-class _Record(Struct):
-    event: _Where
+class _WorkspaceRecord(Struct):
+    event: _WorkspaceField
 
 
-_decode: Final = msgspec.json.Decoder(_Record).decode
+_decode: Final = msgspec.json.Decoder(_WorkspaceRecord).decode
 
 
-def _folders(
+def _find_folders(
     store: LocalStore, thread_id: str | None
 ) -> tuple[dict[str, set[str]], tuple[str, ...]]:
     """The threads by each folder they work in, or did, and what could not be read.
@@ -71,7 +75,7 @@ def _folders(
                 continue
             path = store.folders.path(one, JOURNAL, in_trash=in_trash)
             try:
-                for folder in _workspaces(store, path):
+                for folder in _read_workspaces(store, path):
                     found.setdefault(folder, set()).add(one)
             except FileNotFoundError:
                 continue  # put away meanwhile, or only a snapshot is left
@@ -80,12 +84,12 @@ def _folders(
     return found, tuple(unread)
 
 
-def _workspaces(store: LocalStore, path: str) -> Iterator[str]:
+def _read_workspaces(store: LocalStore, path: str) -> Iterator[str]:
     rest = b""
     with closing(store.folders.disk.pieces(path)) as pieces:
         for piece in pieces:
             data = rest + piece
-            for line in _lines(data):
+            for line in _find_lines(data):
                 # In what somebody said, or in what damage has left, the words are no record.
                 with suppress(msgspec.MsgspecError, UnicodeDecodeError):
                     if folder := _decode(line).event.workspace:
@@ -93,9 +97,9 @@ def _workspaces(store: LocalStore, path: str) -> Iterator[str]:
             rest = data[-_LINE_SIZE_MAX:]
 
 
-def _lines(data: bytes) -> Iterator[bytes]:
+def _find_lines(data: bytes) -> Iterator[bytes]:
     """The whole lines of some bytes that may say where a thread works."""
-    for words in _SAYS_WHERE:
+    for words in _WORKSPACE_TAGS:
         place = data.find(words)
         while place >= 0:
             start = data.rfind(b"\n", max(place - _LINE_SIZE_MAX, 0), place) + 1
@@ -105,7 +109,9 @@ def _lines(data: bytes) -> Iterator[bytes]:
             place = data.find(words, place + _LINE_SIZE_MAX if end < 0 else end)
 
 
-async def _measure(folders: Mapping[str, set[str]], unread: tuple[str, ...]) -> StateRoom:
+async def _measure_repositories(
+    folders: Mapping[str, set[str]], unread: tuple[str, ...]
+) -> FileStateUsage:
     repositories: dict[Path, tuple[Repository, set[str]]] = {}
     skipped = list(unread)
     for folder, ids in sorted(folders.items()):
@@ -120,25 +126,25 @@ async def _measure(folders: Mapping[str, set[str]], unread: tuple[str, ...]) -> 
         if count == REPOSITORY_COUNT_MAX:
             skipped.append(f"{place}: only {REPOSITORY_COUNT_MAX} repositories are looked at")
             continue
-        refs = await _refs(repository, ids)
+        refs = await _list_refs(repository, ids)
         if not refs:
             continue
-        found = await _size(repository, refs)
+        found = await _measure_refs(repository, refs)
         if isinstance(found, str):
             skipped.append(f"{place}: {found}")
         else:
             count, size = count + 1, size + found
-    return StateRoom(count, size, tuple(skipped))
+    return FileStateUsage(count, size, tuple(skipped))
 
 
-async def _refs(repository: Repository, ids: set[str]) -> list[str]:
+async def _list_refs(repository: Repository, ids: set[str]) -> list[str]:
     """Those of these threads: another store may keep states in the same repository."""
     ran = await repository.read("for-each-ref", "--format=%(refname)", REFS)
     names = ran.out.decode("utf-8", "replace").splitlines()
     return [name for name in names if name.removeprefix(REFS) in ids]
 
 
-async def _size(repository: Repository, refs: Sequence[str]) -> int | str:
+async def _measure_refs(repository: Repository, refs: Sequence[str]) -> int | str:
     """Bytes on disk of what only these refs hold; or why that is not known."""
     head = await repository.read("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
     known = ("--branches", "--tags", "--remotes", *(["HEAD"] if head.status == 0 else []))

@@ -62,7 +62,7 @@ def check_store(store: LocalStore, places: Places) -> Iterator[Finding]:
         if not any(Path(one).is_dir() for one in (store.folders.threads, store.folders.trash)):
             yield ok("threads", "0")
             return
-        yield from check_readers(places)
+        yield from check_permissions(places)
         settle(store)
         notices: list[str] = []
         index = Index(store, notices.append)
@@ -115,22 +115,22 @@ def _file_system(path: Path) -> str:
     return kind
 
 
-def check_readers(places: Places) -> Iterator[Finding]:
+def check_permissions(places: Places) -> Iterator[Finding]:
     """Whether others can read what is in the data folder, which holds what agents have seen."""
     if places.data.stat().st_mode & 0o077 == 0:
         return  # nobody else gets in, whatever stands on what is inside
-    found = [path for path in _below(places.data) if _is_open(path)]
+    found = [path for path in _walk_paths(places.data) if _is_open_to_others(path)]
     if found:
         text = f"{len(found)} files and folders can be read by others, such as {found[0]}"
         yield warning("privacy", text, f"chmod -R go= {places.data}")
 
 
-def _below(folder: Path) -> Iterator[Path]:
+def _walk_paths(folder: Path) -> Iterator[Path]:
     for above, _, names in os.walk(folder):
         yield from (Path(above), *(Path(above, name) for name in names))
 
 
-def _is_open(path: Path) -> bool:
+def _is_open_to_others(path: Path) -> bool:
     try:
         mode = path.lstat().st_mode
     except OSError:
@@ -147,7 +147,7 @@ def check_threads(
     """
     lines = [line for line in lines if line.id not in concerned]
     recent = sorted(lines, key=lambda line: line.updated_at, reverse=True)
-    chosen = list(_affordable(store, recent))
+    chosen = list(_select_recent(store, recent))
     reports = {line.id: verify(store, line.id) for line in chosen}
     newer = [line.id for line in lines if line.problem and _is_newer(store, line.id)]
     bad = {line.id: line.problem for line in lines if line.problem and line.id not in newer}
@@ -174,7 +174,7 @@ def check_threads(
         yield ok("threads", f"{len(lines)}{rest if lines else ''}{words}")
 
 
-def _affordable(store: LocalStore, lines: list[ThreadSummary]) -> Iterator[ThreadSummary]:
+def _select_recent(store: LocalStore, lines: list[ThreadSummary]) -> Iterator[ThreadSummary]:
     """The first few, as long as reading them does not take long."""
     left = SIZE_MAX
     for line in lines[:THREAD_COUNT_MAX]:

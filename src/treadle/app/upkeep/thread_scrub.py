@@ -14,8 +14,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from treadle.app.files.file_history import saved_states
-from treadle.app.files.file_state_scrub import StateRewriting
+from treadle.app.files.file_history import list_saved_states
+from treadle.app.files.file_state_scrub import FileStateRewriter
 from treadle.errors import TreadleError, UsageError
 from treadle.runtime.defaults import own_redactor
 from treadle.secrets.redaction import Redactor
@@ -35,7 +35,7 @@ FORGET_COUNT_MAX: Final = 100
 """Of more threads than this only the changed ones are taken out of the index."""
 
 
-class Scrub(Struct, frozen=True, kw_only=True):
+class ScrubJob(Struct, frozen=True, kw_only=True):
     """What is to be taken out of which threads.
 
     `redact` takes it out of a string; `sign` tells the same scrub again. With `has_rest`, a thread
@@ -53,7 +53,7 @@ class Scrub(Struct, frozen=True, kw_only=True):
     replace: Callable[[LocalStore, Sequence[str]], bool]
     on_notice: Callable[[str], None]
 
-    def run(self, states: StateRewriting | None) -> Outcome:
+    def run(self, states: FileStateRewriter | None) -> Outcome:
         """Do it; without states of files, only find what would be done. Raises as `scrub` does."""
         return scrub(
             self.store,
@@ -69,9 +69,9 @@ class Scrub(Struct, frozen=True, kw_only=True):
         """The files of this machine's store that hold it."""
         return tuple(Remains(self.store.folders, self.redact).holding())
 
-    def new_states(self) -> StateRewriting:
+    def make_state_rewriter(self) -> FileStateRewriter:
         """Takes it out of states of files."""
-        return StateRewriting(partial(change_bytes, redact=self.redact))
+        return FileStateRewriter(partial(change_bytes, redact=self.redact))
 
 
 class ScrubReport(Struct, frozen=True):
@@ -105,7 +105,7 @@ def make_redaction(text: str | None, kind: str | None) -> tuple[Redact, Sign]:
     Raises:
         UsageError: the text is too short, or a part of its label.
     """
-    sign = partial(sign_words, f"{kind or ''}\n{text or ''}")
+    sign = partial(sign_text, f"{kind or ''}\n{text or ''}")
     if text is None:
         return own_redactor().redact, sign
     if len(text) < LENGTH_MIN:
@@ -121,13 +121,13 @@ def make_redaction(text: str | None, kind: str | None) -> tuple[Redact, Sign]:
     return redact, sign
 
 
-def sign_words(words: str, salt: bytes) -> bytes:
+def sign_text(words: str, salt: bytes) -> bytes:
     """Tells the same scrub again; slow on purpose, as the text must not be guessed by it."""
     data = words.encode("utf-8", "surrogateescape")
     return scrypt(data, salt=salt, n=2**14, r=8, p=1)
 
 
-def plan_scrub(job: Scrub) -> ScrubReport:
+def plan_scrub(job: ScrubJob) -> ScrubReport:
     """What would be done; nothing is changed. States of files are not looked through.
 
     Raises:
@@ -139,19 +139,19 @@ def plan_scrub(job: Scrub) -> ScrubReport:
     return ScrubReport(outcome, files, bool(files or outcome.threads))
 
 
-def has_states(job: Scrub, plan: ScrubReport) -> bool:
+def has_states(job: ScrubJob, plan: ScrubReport) -> bool:
     """Whether states of files are recorded in the threads of a plan, or may be."""
 
     def may_have(thread_id: str) -> bool:
         try:
-            return bool(saved_states(job.store, thread_id))
+            return bool(list_saved_states(job.store, thread_id))
         except TreadleError:
             return True
 
     return any(may_have(thread_id) for thread_id in plan.outcome.looked_at)
 
 
-def scrub_threads(job: Scrub, plan: ScrubReport | None = None) -> ScrubReport:
+def scrub_threads(job: ScrubJob, plan: ScrubReport | None = None) -> ScrubReport:
     """Take the text out of all that this machine keeps, after what other machines have sent.
 
     Safe to be stopped anywhere and done again. `plan` is what a person has agreed to, if asked.
@@ -163,14 +163,14 @@ def scrub_threads(job: Scrub, plan: ScrubReport | None = None) -> ScrubReport:
     """
     found = job.find_files() if plan is None else plan.files
     has_copies = job.fetch(job.store, job.threads)
-    states = job.new_states()
+    states = job.make_state_rewriter()
     outcome = job.run(states)
-    _forget(job, outcome)
+    _update_index(job, outcome)
     was_found = bool(found or outcome.threads or states.has_changed)
     return ScrubReport(outcome, job.find_files(), was_found, tuple(states.problems), has_copies)
 
 
-def replace_server_copies(job: Scrub, done: ScrubReport) -> ServerReport:
+def replace_server_copies(job: ScrubJob, done: ScrubReport) -> ServerReport:
     """Have the server's copies replaced, and take out here what came from there meanwhile.
 
     Another machine may have gone on with a thread meanwhile, and said it again. Raises as
@@ -180,18 +180,18 @@ def replace_server_copies(job: Scrub, done: ScrubReport) -> ServerReport:
     return ServerReport(is_gone, _scrub_again(job) if done.has_copies else ())
 
 
-def _scrub_again(job: Scrub) -> tuple[str, ...]:
+def _scrub_again(job: ScrubJob) -> tuple[str, ...]:
     for is_last in (*[False] * AGAIN_COUNT_MAX, True):
         found = tuple(one.thread for one in job.run(None).threads if one.count)
         if is_last or not found:
             return found
-        outcome = job.run(job.new_states())
-        _forget(job, outcome)
+        outcome = job.run(job.make_state_rewriter())
+        _update_index(job, outcome)
         job.replace(job.store, [one.thread for one in outcome.threads])
     return ()
 
 
-def _forget(job: Scrub, outcome: Outcome) -> None:
+def _update_index(job: ScrubJob, outcome: Outcome) -> None:
     """The index forgets the threads and takes them in again, as they are now."""
     changed = {done.thread for done in outcome.threads}
     threads = outcome.looked_at if len(outcome.looked_at) <= FORGET_COUNT_MAX else changed

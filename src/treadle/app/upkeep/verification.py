@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 
 from treadle.app.stores import CREATOR
-from treadle.app.threads.thread_lookup import every_thread, resolve_anywhere
+from treadle.app.threads.thread_lookup import list_all_ids, resolve_anywhere
 from treadle.store.index.filters import Filters
 from treadle.store.index.lookup import Index
 from treadle.store.local import LocalStore
@@ -40,12 +40,12 @@ def verify_threads(
         ids = [resolve_anywhere(store, thread)]
     else:
         settle(store)
-        ids = every_thread(store) if has_trash else store.ids()
+        ids = list_all_ids(store) if has_trash else store.ids()
     reports: list[Report] = []
     for thread_id in ids:
         reports.append(check(store, thread_id))
         yield reports[-1]
-    _doubt_damaged(store, reports, on_notice)
+    _mark_damaged(store, reports, on_notice)
     if thread is not None:
         return
     for path in strangers(store.folders):
@@ -71,7 +71,7 @@ def salvage_thread(store: LocalStore, thread_id: str) -> Salvaged:
     return salvage(store, thread_id, CREATOR)
 
 
-def _doubt_damaged(
+def _mark_damaged(
     store: LocalStore, reports: Sequence[Report], on_notice: Callable[[str], None]
 ) -> None:
     """Lists are to show what is damaged, also where a snapshot covers it and the file looks old."""

@@ -9,19 +9,19 @@ from typing import Final, NamedTuple
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from treadle.app.threads.question_text import visible
-from treadle.terminal.calls import more_lines
+from treadle.app.threads.question_text import mark_unseen
+from treadle.terminal.call_text import more_lines_text
 from treadle.terminal.styles import rich_style
 
 SHOWN_LINES_MAX: Final = 40
 LINE_LENGTH_MAX: Final = 2000
 
-_HEAD: Final = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
-_NARROW: Final = 40
+_HUNK_HEADER: Final = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+_NUMBERED_WIDTH_MIN: Final = 40
 """Columns below which the numbers are left out."""
 
 
-class _Line(NamedTuple):
+class _DiffLine(NamedTuple):
     number: int | None
     sign: str
     text: str
@@ -44,60 +44,62 @@ def diff_block(
         line_length_max: characters of a line that are shown, and then how many more there are.
         is_plain: whether it is for a terminal that shows lines only.
     """
-    lines = list(_read(diff))
+    lines = list(_parse_diff(diff))
     shown = lines if lines_max is None else lines[:lines_max]
     most = max((line.number or 0 for line in shown), default=0)
-    gutter = len(str(most)) + 1 if most and width >= _NARROW else 0
-    blocks: list[RenderableType] = [_drawn(line, gutter, line_length_max) for line in shown]
+    gutter = len(str(most)) + 1 if most and width >= _NUMBERED_WIDTH_MIN else 0
+    blocks: list[RenderableType] = [_render_line(line, gutter, line_length_max) for line in shown]
     if count := len(lines) - len(shown):
-        words = more_lines(count, is_part=False, is_plain=is_plain)
+        words = more_lines_text(count, is_part=False, is_plain=is_plain)
         blocks.append(Text(words, rich_style("dim")))
     return Group(*blocks)
 
 
-def unshown_words(diff: str, lines_max: int, line_length_max: int = LINE_LENGTH_MAX) -> str:
+def describe_diff_omission(
+    diff: str, lines_max: int, line_length_max: int = LINE_LENGTH_MAX
+) -> str:
     """What a block of so many lines, so long, leaves out of a diff; empty if nothing."""
-    lines = list(_read(diff))
+    lines = list(_parse_diff(diff))
     if (more := len(lines) - lines_max) > 0:
         return f"{more:,} of {len(lines):,} lines of the change are not shown"
     more = sum(max(0, len(line.text.removesuffix("\r")) - line_length_max) for line in lines)
     return f"{more:,} characters of the change are not shown" if more else ""
 
 
-def counts_of(diff: str) -> tuple[int, int]:
+def count_changed_lines(diff: str) -> tuple[int, int]:
     """How many lines it adds and removes."""
-    signs = [line.sign for line in _read(diff)]
+    signs = [line.sign for line in _parse_diff(diff)]
     return signs.count("+"), signs.count("-")
 
 
-def _read(diff: str) -> Iterator[_Line]:
+def _parse_diff(diff: str) -> Iterator[_DiffLine]:
     old: int | None = None
     new: int | None = None
     for place, text in enumerate(diff.split("\n") if diff else ()):
         sign, rest = text[:1], text[1:]
         if sign == "@":
-            head = _HEAD.match(text)
+            head = _HUNK_HEADER.match(text)
             old, new = (int(head[1]), int(head[2])) if head else (None, None)
             words = text.strip("@ ")
             if place or not head:
-                yield _Line(None, "@", "" if head else words)
+                yield _DiffLine(None, "@", "" if head else words)
         elif sign == "\\":
-            yield _Line(None, sign, rest.strip())
+            yield _DiffLine(None, sign, rest.strip())
         elif sign == "-":
-            yield _Line(old, "-", rest)
+            yield _DiffLine(old, "-", rest)
             old = None if old is None else old + 1
         elif sign == "+":
-            yield _Line(new, "+", rest)
+            yield _DiffLine(new, "+", rest)
             new = None if new is None else new + 1
         else:
-            yield _Line(new, " ", rest)
+            yield _DiffLine(new, " ", rest)
             old = None if old is None else old + 1
             new = None if new is None else new + 1
 
 
-def _drawn(line: _Line, gutter: int, length_max: int) -> Text:
+def _render_line(line: _DiffLine, gutter: int, length_max: int) -> Text:
     if line.sign == "@":
-        return Text(f"{' ' * gutter}… {visible(line.text)}".rstrip(), rich_style("dim"))
+        return Text(f"{' ' * gutter}… {mark_unseen(line.text)}".rstrip(), rich_style("dim"))
     if line.sign == "\\":
         return Text(f"{' ' * gutter}  ({line.text})", rich_style("dim"))
     style = {"+": rich_style("added"), "-": rich_style("removed")}.get(line.sign, "")
@@ -105,7 +107,7 @@ def _drawn(line: _Line, gutter: int, length_max: int) -> Text:
     text = Text(f"{number:>{gutter - 1}} " if gutter else "", rich_style("dim"))
     shown = line.text.removesuffix("\r")
     more = len(shown) - length_max
-    text.append(f"{line.sign} {visible(shown[:length_max])}", style)
+    text.append(f"{line.sign} {mark_unseen(shown[:length_max])}", style)
     if more > 0:
         text.append(f" … {more} more characters", rich_style("warn"))
     return text

@@ -18,7 +18,7 @@ PLAIN_BAR: Final = "  | "
 _WIDTH_MIN: Final = 4
 
 
-class Tight(Struct, frozen=True):
+class TrimmedBlock(Struct, frozen=True):
     """A block without the blanks that fill its lines.
 
     A terminal that is made narrower would wrap them, and whoever copies the text would get them.
@@ -33,11 +33,11 @@ class Tight(Struct, frozen=True):
         else:
             lines = iter(console.render_lines(self.inner, options, pad=False))
         for line in lines:
-            yield from _without_blanks(line)
+            yield from _strip_trailing_blanks(line)
             yield Segment.line()
 
 
-class Barred(Struct, frozen=True):
+class PrefixedBlock(Struct, frozen=True):
     """A block, every line of it behind a bar, also those that a narrow screen makes of one.
 
     So its lines are broken even where others are not.
@@ -54,11 +54,11 @@ class Barred(Struct, frozen=True):
         inside = options.update(width=width, no_wrap=False, overflow=None)
         for line in console.render_lines(self.inner, inside, pad=False):
             yield Segment(self.bar, style)
-            yield from _without_blanks(line)
+            yield from _strip_trailing_blanks(line)
             yield Segment.line()
 
 
-def _without_blanks(line: list[Segment]) -> Iterator[Segment]:
+def _strip_trailing_blanks(line: list[Segment]) -> Iterator[Segment]:
     count = len(line)
     while count and not line[count - 1].text.strip(" ") and not line[count - 1].control:
         count -= 1

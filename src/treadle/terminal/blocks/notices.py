@@ -11,8 +11,8 @@ from rich.text import Text
 from treadle.core.llm import LlmError
 from treadle.models.prices.usage_text import describe_usage
 from treadle.outputs import TurnFinished, TurnOutcome
-from treadle.terminal.blocks.frames import Barred
-from treadle.terminal.calls import in_words
+from treadle.terminal.blocks.frames import PrefixedBlock
+from treadle.terminal.call_text import format_duration
 from treadle.terminal.styles import rich_style
 from treadle.thread.safe_text import legible
 
@@ -25,7 +25,7 @@ def prompt_block(text: str) -> RenderableType:
     shown = legible(text[:PROMPT_LENGTH_MAX])
     if more := len(text) - len(text[:PROMPT_LENGTH_MAX]):
         shown += f"\n… {more} more characters"
-    return Barred(Text(shown, "bold"), "> ", f"bold {rich_style('accent')}")
+    return PrefixedBlock(Text(shown, "bold"), "> ", f"bold {rich_style('accent')}")
 
 
 def line_block(text: str, style: str = "dim", mark: str = "") -> RenderableType:
@@ -39,30 +39,32 @@ def line_block(text: str, style: str = "dim", mark: str = "") -> RenderableType:
     return Text(f"{mark}{legible(text)}", rich_style(style))
 
 
-def retry_words(error: LlmError, seconds: float, *, is_begun: bool) -> str:
+def retry_text(error: LlmError, seconds: float, *, is_begun: bool) -> str:
     """That a request failed and is made again; `is_begun` if a part of its answer was shown."""
-    words = f"{error.text}; trying again in {in_words(seconds)}"
+    words = f"{error.text}; trying again in {format_duration(seconds)}"
     return f"{words}: the answer above broke off and begins again" if is_begun else words
 
 
-def end_block(finished: TurnFinished, took_s: float | None, *, is_plain: bool) -> RenderableType:
+def turn_end_block(
+    finished: TurnFinished, took_s: float | None, *, is_plain: bool
+) -> RenderableType:
     """How a turn ended, unless it is done, what it used, and how long it took."""
     text = Text()
-    words, style = _ENDS[finished.outcome]
+    words, style = _OUTCOME_TEXTS[finished.outcome]
     if words:
         error = f": {finished.error}" if finished.error else ""
         text.append(legible(f"{words}{error}\n"), rich_style(style))
-    took = "" if took_s is None else in_words(took_s)
+    took = "" if took_s is None else format_duration(took_s)
     rule = "" if is_plain else "─ "
-    text.append(f"{rule}{', '.join(_used(finished, took))}", rich_style("dim"))
+    text.append(f"{rule}{', '.join(_list_usage(finished, took))}", rich_style("dim"))
     return text
 
 
-def _used(finished: TurnFinished, took: str) -> Sequence[str]:
+def _list_usage(finished: TurnFinished, took: str) -> Sequence[str]:
     return [part for part in (describe_usage(finished.turn_usage), took) if part]
 
 
-_ENDS: Final = {
+_OUTCOME_TEXTS: Final = {
     TurnOutcome.DONE: ("", ""),
     TurnOutcome.FAILED: ("failed", "bad"),
     TurnOutcome.CANCELLED: ("interrupted", "warn"),

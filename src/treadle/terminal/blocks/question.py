@@ -16,18 +16,18 @@ from rich.text import Text
 
 from treadle.app.threads.question_text import (
     SHOWN_LENGTH_MAX,
-    in_line,
+    collapse_gaps,
+    describe_unseen,
+    escape_name,
+    mark_unseen,
     read_object,
-    unseen_words,
-    visible,
-    without_gaps,
 )
 from treadle.core.approval import Question
 from treadle.core.messages import ToolCall
 from treadle.core.tools import RiskLevel
-from treadle.terminal.blocks.diffs import LINE_LENGTH_MAX, diff_block, unshown_words
-from treadle.terminal.blocks.frames import BAR, PLAIN_BAR, Barred
-from treadle.terminal.changes import planned
+from treadle.terminal.blocks.diffs import LINE_LENGTH_MAX, describe_diff_omission, diff_block
+from treadle.terminal.blocks.frames import BAR, PLAIN_BAR, PrefixedBlock
+from treadle.terminal.call_diffs import preview_diff
 from treadle.terminal.styles import rich_style
 
 SHOWN_LINES_MAX: Final = 200
@@ -36,11 +36,11 @@ WHOLE_LENGTH_MAX: Final = 200_000
 """Characters of a call that are shown when all of it is asked for."""
 WHOLE_LINES_MAX: Final = 5000
 """Lines of it then; terminals keep few more, and drawing these takes a part of a second."""
-_DIFFED: Final = {"edit_file": "edits", "write_file": "content"}
+_DIFF_ARGUMENTS: Final = {"edit_file": "edits", "write_file": "content"}
 """The argument that is shown as a diff, by tool."""
 
 
-class _Part(NamedTuple):
+class _CallArgument(NamedTuple):
     """One argument as it is told."""
 
     head: str
@@ -48,13 +48,13 @@ class _Part(NamedTuple):
     style: str = ""
 
 
-class _Bounds(NamedTuple):
+class _ArgumentBounds(NamedTuple):
     """How much of one argument is shown."""
 
     length: int
     lines: int | None = None
 
-    def kept(self, text: str) -> str:
+    def crop(self, text: str) -> str:
         """The beginning of the text that is shown; never less than usually."""
         kept = text[: self.length]
         if self.lines is None or kept.count("\n") < self.lines:
@@ -63,7 +63,7 @@ class _Bounds(NamedTuple):
         return max(lines, text[:SHOWN_LENGTH_MAX], key=len)
 
 
-class _Change(NamedTuple):
+class _DiffExcerpt(NamedTuple):
     """How much of a diff is shown: its beginning, and of that so many lines, so long."""
 
     kept: str
@@ -71,7 +71,7 @@ class _Change(NamedTuple):
     line_length_max: int
 
 
-_USUAL: Final = _Bounds(SHOWN_LENGTH_MAX)
+_DEFAULT_BOUNDS: Final = _ArgumentBounds(SHOWN_LENGTH_MAX)
 
 
 def question_block(
@@ -86,109 +86,111 @@ def question_block(
         is_whole: whether all of the call is shown, up to `WHOLE_LENGTH_MAX` and `WHOLE_LINES_MAX`.
     """
     call = question.call
-    name, risk = in_line(call.tool_name), question.risk.name.lower()
+    name, risk = escape_name(call.tool_name), question.risk.name.lower()
     loud = "bad" if question.risk >= RiskLevel.HIGH else "warn"
     blocks: list[RenderableType] = [
         Text(f"{name} needs your approval; its risk is {risk}:", f"bold {rich_style(loud)}"),
-        _barred(call, diff, is_plain=is_plain, is_whole=is_whole),
+        _render_call(call, diff, is_plain=is_plain, is_whole=is_whole),
     ]
-    cut = _unshown(call, diff, is_whole=is_whole)
-    return Group(*blocks, *circumstances(question, question.reason, unshown=cut))
+    cut = _describe_omission(call, diff, is_whole=is_whole)
+    return Group(*blocks, *describe_risk(question, question.reason, unshown=cut))
 
 
-def circumstances(
+def describe_risk(
     question: Question, reason: str = "", *, unshown: str = ""
 ) -> Iterator[RenderableType]:
     """What is dangerous about a call, what is not shown, a reason to ask, what would hold it."""
-    for why in _dangers(question, unshown):
-        yield Text(f"  careful: {visible(why)}", rich_style("bad"))
+    for why in _list_dangers(question, unshown):
+        yield Text(f"  careful: {mark_unseen(why)}", rich_style("bad"))
     if reason:
-        yield Text(f"  {visible(reason)}", rich_style("dim"))
+        yield Text(f"  {mark_unseen(reason)}", rich_style("dim"))
     if question.scope.confined:
-        words = f"  it would run confined: {visible(question.scope.confined)}"
+        words = f"  it would run confined: {mark_unseen(question.scope.confined)}"
         yield Text(words, rich_style("dim"))
 
 
 def call_block(call: ToolCall, *, is_plain: bool = False, is_whole: bool = False) -> RenderableType:
     """A call as it would run, behind a bar; a change by its arguments alone."""
-    return _barred(call, planned(call), is_plain=is_plain, is_whole=is_whole)
+    return _render_call(call, preview_diff(call), is_plain=is_plain, is_whole=is_whole)
 
 
-def unshown(question: Question, diff: str | None, *, is_whole: bool = False) -> str:
+def describe_omission(question: Question, diff: str | None, *, is_whole: bool = False) -> str:
     """What the block of this question leaves out of its call, in words; empty if nothing."""
-    return _unshown(question.call, diff, is_whole=is_whole)
+    return _describe_omission(question.call, diff, is_whole=is_whole)
 
 
-def _unshown(call: ToolCall, diff: str | None, *, is_whole: bool) -> str:
-    parts = _parts(call, diff)
-    bounds = _bounds(len(parts), diff, is_whole=is_whole)
+def _describe_omission(call: ToolCall, diff: str | None, *, is_whole: bool) -> str:
+    parts = _list_arguments(call, diff)
+    bounds = _compute_bounds(len(parts), diff, is_whole=is_whole)
     texts = [part.text for part in parts]
     of_diff = ""
-    change = None if diff is None else _change(diff, bounds, is_whole=is_whole)
+    change = None if diff is None else _excerpt_diff(diff, bounds, is_whole=is_whole)
     if change is not None and change.lines_max is None:
         texts.append(diff or "")
     elif change is not None:
-        of_diff = unshown_words(change.kept, change.lines_max or 0, change.line_length_max)
-    more = sum(len(text) - len(bounds.kept(text)) for text in texts)
+        of_diff = describe_diff_omission(change.kept, change.lines_max or 0, change.line_length_max)
+    more = sum(len(text) - len(bounds.crop(text)) for text in texts)
     size = sum(map(len, texts))
     of_texts = f"{more:,} of {size:,} characters are not shown" if more else ""
     return "; ".join(filter(None, [of_texts, of_diff]))
 
 
-def _bounds(count: int, diff: str | None, *, is_whole: bool) -> _Bounds:
+def _compute_bounds(count: int, diff: str | None, *, is_whole: bool) -> _ArgumentBounds:
     """What each of `count` arguments and the diff may take."""
     if not is_whole:
-        return _USUAL
+        return _DEFAULT_BOUNDS
     count = max(1, count + (diff is not None))
     length = max(SHOWN_LENGTH_MAX, WHOLE_LENGTH_MAX // count)
-    return _Bounds(length, max(SHOWN_LINES_MAX, WHOLE_LINES_MAX // count))
+    return _ArgumentBounds(length, max(SHOWN_LINES_MAX, WHOLE_LINES_MAX // count))
 
 
-def _change(diff: str, bounds: _Bounds, *, is_whole: bool) -> _Change:
+def _excerpt_diff(diff: str, bounds: _ArgumentBounds, *, is_whole: bool) -> _DiffExcerpt:
     """What is shown of the change; of all of it never less than usually."""
     if not is_whole:
-        return _Change(diff, SHOWN_LINES_MAX, LINE_LENGTH_MAX)
-    kept = bounds.kept(diff)
+        return _DiffExcerpt(diff, SHOWN_LINES_MAX, LINE_LENGTH_MAX)
+    kept = bounds.crop(diff)
     if kept == diff or kept.count("\n") > SHOWN_LINES_MAX:
-        return _Change(kept, None, bounds.length)
+        return _DiffExcerpt(kept, None, bounds.length)
     lines = diff.split("\n", SHOWN_LINES_MAX + 1)[: SHOWN_LINES_MAX + 1]
     long_count = sum(len(line) > LINE_LENGTH_MAX for line in lines)
     length = max(LINE_LENGTH_MAX, bounds.length // max(1, long_count))
-    return _Change(diff, SHOWN_LINES_MAX, length)
+    return _DiffExcerpt(diff, SHOWN_LINES_MAX, length)
 
 
-def _dangers(question: Question, unshown: str) -> Iterator[str]:
+def _list_dangers(question: Question, unshown: str) -> Iterator[str]:
     yield from question.scope.reasons
     text = question.call.arguments_json
     arguments = read_object(text)
-    told = [text] if arguments is None else [*_strings(arguments)]
-    yield from filter(None, [unshown, unseen_words([*told, *question.scope.kinds])])
+    told = [text] if arguments is None else [*_collect_strings(arguments)]
+    yield from filter(None, [unshown, describe_unseen([*told, *question.scope.kinds])])
 
 
-def _strings(value: Any) -> Iterator[str]:
+def _collect_strings(value: Any) -> Iterator[str]:
     """Every text in it, names included."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
         for name, one in value.items():
             yield name
-            yield from _strings(one)
+            yield from _collect_strings(one)
     elif isinstance(value, list):
         for one in value:
-            yield from _strings(one)
+            yield from _collect_strings(one)
 
 
-def _barred(call: ToolCall, diff: str | None, *, is_plain: bool, is_whole: bool) -> RenderableType:
-    told = Group(*_told(call, diff, is_plain=is_plain, is_whole=is_whole))
-    return Barred(told, PLAIN_BAR if is_plain else BAR, rich_style("warn"))
+def _render_call(
+    call: ToolCall, diff: str | None, *, is_plain: bool, is_whole: bool
+) -> RenderableType:
+    told = Group(*_render_arguments(call, diff, is_plain=is_plain, is_whole=is_whole))
+    return PrefixedBlock(told, PLAIN_BAR if is_plain else BAR, rich_style("warn"))
 
 
-def _parts(call: ToolCall, diff: str | None) -> list[_Part]:
+def _list_arguments(call: ToolCall, diff: str | None) -> list[_CallArgument]:
     """Each argument: a command as it would be typed, others by their name; not what the diff is."""
     arguments = read_object(call.arguments_json)
     if arguments is None:
-        return [_Part("", without_gaps(call.arguments_json))]
-    diffed = None if diff is None else _DIFFED[call.tool_name]
+        return [_CallArgument("", collapse_gaps(call.arguments_json))]
+    diffed = None if diff is None else _DIFF_ARGUMENTS[call.tool_name]
     parts = []
     for name, value in arguments.items():
         if name == diffed:
@@ -197,37 +199,37 @@ def _parts(call: ToolCall, diff: str | None) -> list[_Part]:
         # Indented, so that a line of a value cannot pass for another argument.
         lines = text.split("\n")
         if call.tool_name == "bash" and name == "command":
-            parts.append(_Part("$ ", without_gaps("\n  ".join(lines)), "code"))
+            parts.append(_CallArgument("$ ", collapse_gaps("\n  ".join(lines)), "code"))
         else:
             told = text if len(lines) == 1 else "\n  ".join(["", *lines])
-            parts.append(_Part(f"{in_line(name)}: ", without_gaps(told)))
+            parts.append(_CallArgument(f"{escape_name(name)}: ", collapse_gaps(told)))
     return parts
 
 
-def _told(
+def _render_arguments(
     call: ToolCall, diff: str | None, *, is_plain: bool, is_whole: bool
 ) -> Iterator[RenderableType]:
     """The arguments, and the change as a diff."""
-    parts = _parts(call, diff)
-    bounds = _bounds(len(parts), diff, is_whole=is_whole)
+    parts = _list_arguments(call, diff)
+    bounds = _compute_bounds(len(parts), diff, is_whole=is_whole)
     for part in parts:
-        kept = bounds.kept(part.text)
+        kept = bounds.crop(part.text)
         shown = Text(part.head, rich_style("dim"))
-        shown.append(visible(kept), rich_style(part.style))
+        shown.append(mark_unseen(kept), rich_style(part.style))
         yield shown
-        yield from _more(part.text, kept)
+        yield from _render_crop_notice(part.text, kept)
     if diff is None:
         return
-    change = _change(diff, bounds, is_whole=is_whole)
+    change = _excerpt_diff(diff, bounds, is_whole=is_whole)
     yield diff_block(
         change.kept,
         lines_max=change.lines_max,
         line_length_max=change.line_length_max,
         is_plain=is_plain,
     )
-    yield from _more(diff, change.kept)
+    yield from _render_crop_notice(diff, change.kept)
 
 
-def _more(text: str, kept: str) -> Iterator[Text]:
+def _render_crop_notice(text: str, kept: str) -> Iterator[Text]:
     if more := len(text) - len(kept):
         yield Text(f"... {more} more characters", rich_style("warn"))

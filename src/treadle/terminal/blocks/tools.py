@@ -8,9 +8,15 @@ from typing import Final
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from treadle.terminal.blocks.diffs import counts_of, diff_block
-from treadle.terminal.blocks.frames import Barred
-from treadle.terminal.calls import HEAD_LINES_MAX, Ended, in_words, lines_of, more_lines
+from treadle.terminal.blocks.diffs import count_changed_lines, diff_block
+from treadle.terminal.blocks.frames import PrefixedBlock
+from treadle.terminal.call_text import (
+    HEAD_LINES_MAX,
+    CallResultText,
+    format_duration,
+    lines_of,
+    more_lines_text,
+)
 from treadle.terminal.styles import rich_style
 
 LINE_LENGTH_MAX: Final = 200
@@ -19,14 +25,14 @@ WHOLE_SIZE_MAX: Final = 1_000_000
 """Characters of an output that are shown at most, whatever is asked for."""
 
 
-def started_line(title: str) -> RenderableType:
+def call_start_line(title: str) -> RenderableType:
     """That a call runs, for a terminal on which it could not be seen otherwise."""
     return Text(f"running: {title}")
 
 
 def result_block(
     title: str,
-    how: Ended,
+    how: CallResultText,
     took_s: float | None,
     *,
     diff: str | None = None,
@@ -44,24 +50,24 @@ def result_block(
         is_plain: whether it is for a terminal that shows lines only.
     """
     if diff is not None and how.is_good:
-        added, removed = counts_of(diff)
-        head = _head(title, how, took_s, f"+{added} -{removed}", is_plain=is_plain)
+        added, removed = count_changed_lines(diff)
+        head = _render_head(title, how, took_s, f"+{added} -{removed}", is_plain=is_plain)
         if is_known:
             return head
-        return Group(head, _indented(diff_block(diff, is_plain=is_plain)))
-    head = _head(title, how, took_s, "", is_plain=is_plain)
+        return Group(head, _indent_block(diff_block(diff, is_plain=is_plain)))
+    head = _render_head(title, how, took_s, "", is_plain=is_plain)
     lines = [*how.lines[:HEAD_LINES_MAX]]
-    shown = [_cropped(line) for line in lines]
+    shown = [_crop_line(line) for line in lines]
     more = len(how.lines) - len(lines)
     if more or how.is_part:
-        shown.append(more_lines(more, is_part=how.is_part, is_plain=is_plain))
+        shown.append(more_lines_text(more, is_part=how.is_part, is_plain=is_plain))
     if not shown:
         return head
     style = rich_style("dim" if how.is_good else "bad")
-    return Group(head, _indented(Text("\n".join(shown), style)))
+    return Group(head, _indent_block(Text("\n".join(shown), style)))
 
 
-def whole_block(
+def output_block(
     title: str, text: str, *, diff: str | None = None, is_part: bool = False
 ) -> RenderableType:
     """All of what a call has said, or changed.
@@ -74,11 +80,11 @@ def whole_block(
     """
     blocks: list[RenderableType] = [Text(title, "bold")]
     if diff is not None:
-        blocks.append(_indented(diff_block(diff, lines_max=None)))
+        blocks.append(_indent_block(diff_block(diff, lines_max=None)))
     else:
         told = text[:WHOLE_SIZE_MAX].replace("\r\n", "\n").replace("\r", "\n")
         lines = lines_of(told) or ["(no output)"]
-        blocks.append(_indented(Text("\n".join(lines))))
+        blocks.append(_indent_block(Text("\n".join(lines))))
         if more := max(0, len(text) - WHOLE_SIZE_MAX):
             blocks.append(Text(f"  … {more} more characters", rich_style("warn")))
     if is_part:
@@ -86,31 +92,31 @@ def whole_block(
     return Group(*blocks)
 
 
-def _head(
-    title: str, how: Ended, took_s: float | None, extra: str, *, is_plain: bool
+def _render_head(
+    title: str, how: CallResultText, took_s: float | None, extra: str, *, is_plain: bool
 ) -> RenderableType:
-    took = "" if took_s is None else in_words(took_s)
+    took = "" if took_s is None else format_duration(took_s)
     if is_plain:
         done = f"{'done' if how.is_good else 'not done'}{f' in {took}' if took else ''}"
-        return Text(f"{_listed([done, how.how, extra])}: {title}")
+        return Text(f"{_join_parts([done, how.how, extra])}: {title}")
     mark, style = ("●", "good") if how.is_good else ("✗", "bad")
     head = Text(f"{mark} ", rich_style(style))
     head.append(title, "bold")
     if how.how:
         head.append(f"  {how.how}", rich_style("dim" if how.is_good else "bad"))
-    if rest := _listed([extra, took]):
+    if rest := _join_parts([extra, took]):
         head.append(f"  {rest}", rich_style("dim"))
     return head
 
 
-def _listed(parts: Sequence[str]) -> str:
+def _join_parts(parts: Sequence[str]) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _cropped(line: str) -> str:
+def _crop_line(line: str) -> str:
     more = len(line) - LINE_LENGTH_MAX
     return line if more <= 0 else f"{line[:LINE_LENGTH_MAX]}… ({more} more characters)"
 
 
-def _indented(block: RenderableType) -> RenderableType:
-    return Barred(block, "  ")
+def _indent_block(block: RenderableType) -> RenderableType:
+    return PrefixedBlock(block, "  ")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from treadle.terminal.commands.outward import outward_commands
-from treadle.terminal.commands.telling import telling_commands
+from treadle.terminal.commands.agent_settings import agent_setting_commands
+from treadle.terminal.commands.information import information_commands
+from treadle.terminal.commands.results import result_commands
 from treadle.terminal.commands.threads import thread_commands
-from treadle.terminal.commands.ways import way_commands
 from treadle.terminal.ports import SlashCommand
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 def all_commands(chat: Chat) -> tuple[SlashCommand, ...]:
     """Every slash command, in the order of /help."""
     return (
-        *telling_commands(chat),
+        *information_commands(chat),
         *thread_commands(chat),
-        *way_commands(chat),
-        *outward_commands(chat),
+        *agent_setting_commands(chat),
+        *result_commands(chat),
     )

@@ -6,9 +6,9 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING
 
-from treadle.terminal.notices import words
-from treadle.terminal.pickers import find_prompts, search_threads
-from treadle.terminal.ports import Choice, SlashCommand
+from treadle.terminal.notices import styled_text
+from treadle.terminal.pickers import find_prompts, search_conversations
+from treadle.terminal.ports import DialogChoice, SlashCommand
 
 if TYPE_CHECKING:
     from treadle.terminal.chat import Chat
@@ -35,7 +35,7 @@ def thread_commands(chat: Chat) -> tuple[SlashCommand, ...]:
 
 async def _new(chat: Chat, _: str) -> None:
     await chat.switch(None)
-    chat.tell("a new thread begins with your next prompt")
+    chat.notify("a new thread begins with your next prompt")
 
 
 async def resume(chat: Chat, thread: str) -> None:
@@ -47,7 +47,7 @@ async def resume(chat: Chat, thread: str) -> None:
         picked: str | None = await asyncio.to_thread(open_store().resolve, thread)
         # Before the one at hand is left: there may be none like that.
     else:
-        search = partial(search_threads, chat.sessions.folder or ".")
+        search = partial(search_conversations, chat.sessions.folder or ".")
         picked = await chat.terminal.pick("Go on with which thread?", search)
     if picked is None:
         return
@@ -58,7 +58,7 @@ async def resume(chat: Chat, thread: str) -> None:
 
 async def _fork(chat: Chat, _: str) -> None:
     if chat.sessions.thread_id is None:
-        chat.tell("there is no thread yet that could be forked", "warn")
+        chat.notify("there is no thread yet that could be forked", "warn")
         return
     await chat.fork(chat.sessions.thread_id)
     await chat.open()
@@ -67,35 +67,37 @@ async def _fork(chat: Chat, _: str) -> None:
 async def _rewind(chat: Chat, _: str) -> None:
     thread_id, setup = chat.sessions.thread_id, chat.sessions.setup
     if thread_id is None or setup is None:
-        chat.tell("there is nothing to go back to yet", "warn")
+        chat.notify("there is nothing to go back to yet", "warn")
         return
     prompts = await asyncio.to_thread(find_prompts, setup.store, thread_id)
     if not prompts:
-        chat.tell("there is nothing to go back to yet", "warn")
+        chat.notify("there is nothing to go back to yet", "warn")
         return
     by_version = {str(one.version): one for one in prompts}
     picked = await chat.terminal.pick("Back to before which prompt?", prompts.search)
     if picked is None:
         return
     choices = [
-        Choice("c", "the conversation only"),
-        Choice("f", "the conversation, and the files the agent changed since"),
-        Choice("n", "nothing"),
+        DialogChoice("c", "the conversation only"),
+        DialogChoice("f", "the conversation, and the files the agent changed since"),
+        DialogChoice("n", "nothing"),
     ]
-    key = await chat.terminal.choose(words("What goes back?", "bold"), choices)
+    key = await chat.terminal.choose(styled_text("What goes back?", "bold"), choices)
     if key not in ("c", "f"):
         return
     turn = by_version[picked]
     more = ["--files"] if key == "f" else []
     version = str(max(1, turn.version - 1))
-    code = await chat.outside("rewind", thread_id, "--version", version, *more, lets_go=True)
+    code = await chat.run_cli_command(
+        "rewind", thread_id, "--version", version, *more, lets_go=True
+    )
     if code == 0:
         chat.terminal.fill(turn.prompt)
 
 
 async def _compact(chat: Chat, focus: str) -> None:
     if chat.sessions.thread_id is None:
-        chat.tell("there is nothing to compact yet", "warn")
+        chat.notify("there is nothing to compact yet", "warn")
         return
     await chat.compact(focus)
 
@@ -103,6 +105,6 @@ async def _compact(chat: Chat, focus: str) -> None:
 async def _rename(chat: Chat, title: str) -> None:
     thread_id = chat.sessions.thread_id
     if thread_id is None or not title:
-        chat.tell("say /rename TITLE once a thread has begun", "warn")
+        chat.notify("say /rename TITLE once a thread has begun", "warn")
         return
-    await chat.outside("rename", "--", thread_id, title, lets_go=True)
+    await chat.run_cli_command("rename", "--", thread_id, title, lets_go=True)

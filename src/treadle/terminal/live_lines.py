@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from treadle.terminal.calls import Running, in_words
+from treadle.terminal.call_text import RunningCall, format_duration
 from treadle.terminal.ports import StyledLine
 from treadle.thread.safe_text import legible
 
@@ -14,7 +14,7 @@ TEXT_LINES_MAX: Final = 10
 THOUGHT_LINES_MAX: Final = 3
 CALLS_MAX: Final = 8
 """Calls that are drawn one by one; of more it is said how many there are."""
-SPOKEN_FROM_S: Final = 5.0
+ANNOUNCE_AFTER_S: Final = 5.0
 """Seconds from which on it is worth a line that something goes on."""
 FRAME_S: Final = 0.125
 """Seconds between two frames of the spinner."""
@@ -23,21 +23,21 @@ _FRAMES: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _TAB: Final = "    "
 
 
-def frame(now_s: float) -> str:
+def spinner_frame(now_s: float) -> str:
     """The spinner as it looks at this time."""
     return _FRAMES[int(now_s / FRAME_S) % len(_FRAMES)]
 
 
-def wrapped(text: str, width: int) -> Iterator[str]:
+def wrap_text(text: str, width: int) -> Iterator[str]:
     """The lines of the text, none of them wider than `width` columns; words are kept whole.
 
     A word that is wider is broken. Each character is looked at once.
     """
     for line in legible(text).replace("\t", _TAB).split("\n"):
-        yield from (_wrapped_ascii if line.isascii() else _wrapped_line)(line, max(2, width))
+        yield from (_wrap_ascii if line.isascii() else _wrap_line)(line, max(2, width))
 
 
-def _wrapped_ascii(line: str, width: int) -> Iterator[str]:
+def _wrap_ascii(line: str, width: int) -> Iterator[str]:
     """The same for text whose characters are a column each, which can be cut by counting."""
     start = 0
     while len(line) - start > width:
@@ -51,7 +51,7 @@ def _wrapped_ascii(line: str, width: int) -> Iterator[str]:
     yield line[start:]
 
 
-def _wrapped_line(line: str, width: int) -> Iterator[str]:
+def _wrap_line(line: str, width: int) -> Iterator[str]:
     from prompt_toolkit.utils import get_cwidth
 
     start, columns, blank = 0, 0, -1
@@ -80,10 +80,10 @@ def _wrapped_line(line: str, width: int) -> Iterator[str]:
 
 def last_lines(text: str, width: int, count: int) -> list[str]:
     """The last lines of the text, as wrapped."""
-    return list(wrapped(text, width))[-count:]
+    return list(wrap_text(text, width))[-count:]
 
 
-def cropped(text: str, width: int) -> str:
+def crop_text(text: str, width: int) -> str:
     """The beginning of the text, at most `width` columns of it, with a mark if that is not all."""
     from prompt_toolkit.utils import get_cwidth
 
@@ -109,7 +109,9 @@ def thought_lines(text: str, width: int) -> list[StyledLine]:
     return [[("dim", f"{' ' if place else '∴'} {line}")] for place, line in enumerate(lines)]
 
 
-def spoken_lines(calls: Iterable[Running], now_s: float, begun_s: float | None) -> list[StyledLine]:
+def announcement_lines(
+    calls: Iterable[RunningCall], now_s: float, begun_s: float | None
+) -> list[StyledLine]:
     """What goes on, for a terminal that shows lines only: nothing while it has not gone on long.
 
     Args:
@@ -120,24 +122,24 @@ def spoken_lines(calls: Iterable[Running], now_s: float, begun_s: float | None) 
     since = [(f"running {call.title}", call.started_s) for call in calls]
     if not since and begun_s is not None:
         since.append(("working", begun_s))
-    long = [(words, now_s - start) for words, start in since if now_s - start >= SPOKEN_FROM_S]
-    return [[("", f"{words}, {in_words(seconds)} so far")] for words, seconds in long]
+    long = [(words, now_s - start) for words, start in since if now_s - start >= ANNOUNCE_AFTER_S]
+    return [[("", f"{words}, {format_duration(seconds)} so far")] for words, seconds in long]
 
 
-def call_lines(calls: Iterable[Running], now_s: float, width: int) -> list[StyledLine]:
+def call_lines(calls: Iterable[RunningCall], now_s: float, width: int) -> list[StyledLine]:
     """A line for each call that runs, and the end of what it has said."""
     lines: list[StyledLine] = []
     running = list(calls)
     for call in running[:CALLS_MAX]:
-        took = f"  {in_words(max(0.0, now_s - call.started_s))}"
-        if far := call.how_far():
+        took = f"  {format_duration(max(0.0, now_s - call.started_s))}"
+        if far := call.progress_text():
             took = f"  {far}{took}"
         if len(took) > width // 2:
             took = took[: max(0, width // 2)]
-        title = cropped(call.title, width - 2 - len(took))
-        lines.append([("accent", f"{frame(now_s)} "), ("bold", title), ("dim", took)])
+        title = crop_text(call.title, width - 2 - len(took))
+        lines.append([("accent", f"{spinner_frame(now_s)} "), ("bold", title), ("dim", took)])
         if len(running) <= CALLS_MAX // 2:
-            shown = (cropped(line.replace("\t", _TAB), width - 2) for line in call.last_lines())
+            shown = (crop_text(line.replace("\t", _TAB), width - 2) for line in call.last_lines())
             lines += ([("dim", f"  {line}")] for line in shown)
     if (more := len(running) - CALLS_MAX) > 0:
         lines.append([("dim", f"  and {more} more")])

@@ -6,14 +6,14 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING
 
-from treadle.terminal.notices import pairs, words
+from treadle.terminal.notices import styled_text, two_column_table
 from treadle.terminal.ports import SlashCommand
 
 if TYPE_CHECKING:
     from treadle.terminal.chat import Chat
 
 
-def telling_commands(chat: Chat) -> tuple[SlashCommand, ...]:
+def information_commands(chat: Chat) -> tuple[SlashCommand, ...]:
     """The commands of this group."""
     return (
         SlashCommand("help", "what can be typed here", partial(_help, chat), needs_rest=False),
@@ -24,11 +24,17 @@ def telling_commands(chat: Chat) -> tuple[SlashCommand, ...]:
 
 
 async def _help(chat: Chat, _: str) -> None:
-    from treadle.terminal.keys import KEYS, MARKS
+    from treadle.terminal.keys import INPUT_PREFIXES, KEYS
 
     commands = [(f"/{one.name} {one.argument}".strip(), one.words) for one in chat.commands]
     keys = [(key.shown, key.words) for key in KEYS]
-    chat.terminal.commit(pairs(commands), words(""), pairs(MARKS), words(""), pairs(keys))
+    chat.terminal.commit(
+        two_column_table(commands),
+        styled_text(""),
+        two_column_table(INPUT_PREFIXES),
+        styled_text(""),
+        two_column_table(keys),
+    )
 
 
 async def _status(chat: Chat, _: str) -> None:
@@ -47,22 +53,22 @@ async def _status(chat: Chat, _: str) -> None:
     if session is not None:
         share = session.context_share
         rows.append(("context", "" if share is None else f"{share:.0%} of the model's window"))
-        rows.append(("used", _used(chat)))
+        rows.append(("used", _usage_text(chat)))
     if sessions.thread_id is not None and sessions.setup is not None:
-        rows.append(("sync", await asyncio.to_thread(_sync, chat)))
-    chat.terminal.commit(pairs(rows))
+        rows.append(("sync", await asyncio.to_thread(_sync_text, chat)))
+    chat.terminal.commit(two_column_table(rows))
 
 
-def _sync(chat: Chat) -> str:
-    from treadle.app.sync.sync_status import synced_line
+def _sync_text(chat: Chat) -> str:
+    from treadle.app.sync.sync_status import describe_sync
 
     setup, thread_id = chat.sessions.setup, chat.sessions.thread_id
     assert setup is not None
     assert thread_id is not None
-    return synced_line(setup.store, setup.store.load(thread_id).fold)
+    return describe_sync(setup.store, setup.store.load(thread_id).fold)
 
 
-def _used(chat: Chat) -> str:
+def _usage_text(chat: Chat) -> str:
     from treadle.models.prices.usage_text import describe_usage
 
     assert chat.sessions.session is not None
@@ -74,13 +80,13 @@ async def _cost(chat: Chat, _: str) -> None:
 
     session = chat.sessions.session
     if session is None:
-        chat.tell("nothing was asked of a model yet")
+        chat.notify("nothing was asked of a model yet")
         return
     rows = [
         ("the last turn", describe_usage(session.turn_usage)),
         ("this thread", describe_usage(session.usage)),
     ]
-    chat.terminal.commit(pairs(rows))
+    chat.terminal.commit(two_column_table(rows))
 
 
 async def _quit(chat: Chat, _: str) -> None:

@@ -6,7 +6,7 @@ from typing import Final
 
 from prompt_toolkit.output.vt100 import Vt100_Output
 
-from treadle.terminal.writer import Writer
+from treadle.terminal.writer import OutputWriter
 
 _BEGIN: Final = "\x1b[?2026h"
 _END: Final = "\x1b[?2026l"
@@ -17,11 +17,11 @@ BEHIND_SIZE: Final = 64_000
 """Bytes that wait to be written from which on drawing anew would only make more of them."""
 
 
-class HeldOutput(Vt100_Output):
+class BufferedOutput(Vt100_Output):
     """An output whose flushes wait from `hold` to `release`."""
 
     _is_held = False
-    _writer: Writer | None = None
+    _writer: OutputWriter | None = None
 
     def hold(self) -> None:
         """Keep what is written; holding twice is holding once."""
@@ -39,12 +39,12 @@ class HeldOutput(Vt100_Output):
     @property
     def is_behind(self) -> bool:
         """Whether the terminal does not keep up with what it is sent."""
-        return self._writer is not None and self._writer.waiting > BEHIND_SIZE
+        return self._writer is not None and self._writer.pending_size > BEHIND_SIZE
 
     @property
     def is_written(self) -> bool:
         """Whether the terminal has taken all that it was sent."""
-        return self._writer is None or not self._writer.waiting
+        return self._writer is None or not self._writer.pending_size
 
     def drain(self) -> bool:
         """Wait until all is on the screen; false if nobody reads."""
@@ -57,5 +57,5 @@ class HeldOutput(Vt100_Output):
         text = "".join(self._buffer)
         self._buffer.clear()
         if self._writer is None:
-            self._writer = Writer(self.stdout.fileno())
+            self._writer = OutputWriter(self.stdout.fileno())
         self._writer.put(text.encode(self.stdout.encoding or "utf-8", "replace"))

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from treadle.app.sessions.initial_visibility import who_may_see
+from treadle.app.sessions.initial_visibility import find_initial_visibility
 from treadle.app.sessions.setup import DriverParts, Setup
 from treadle.app.stores import CREATOR
 from treadle.core.budget import TokenBudget
@@ -26,11 +26,11 @@ from treadle.thread.facts import Configured
 from treadle.thread.fold import TASK
 from treadle.tools.builtin import builtin_tools
 
-Opened: TypeAlias = Session | AgentEngine
+OpenThread: TypeAlias = Session | AgentEngine
 OnOutput: TypeAlias = Callable[[Output], None]
 
 
-class Task(Struct, frozen=True):
+class TaskRequest(Struct, frozen=True):
     """A task to be begun; `schema` is the JSON schema its answer must fit: a valid one."""
 
     text: str
@@ -63,7 +63,7 @@ def open_conversation(
         UsageError: the thread's folder is gone, or there is no such model.
         StoreError: the thread is busy, damaged or newer, or the disk refused.
     """
-    parts = setup.parts()
+    parts = setup.build_parts()
     _warn_of_unknown_price(setup, parts.config.model_name, budget)
     folder = parts.folder
     writer = (
@@ -73,8 +73,8 @@ def open_conversation(
             cwd=folder,
             is_private=is_private,
             first=[
-                *who_may_see(setup.store.places, is_private=is_private),
-                _configured(parts, parts.config),
+                *find_initial_visibility(setup.store.places, is_private=is_private),
+                _make_configuration(parts, parts.config),
                 *([] if prompt is None else [first_input(prompt)]),
             ],
             redact=parts.redactor.redact,
@@ -82,7 +82,7 @@ def open_conversation(
         if setup.thread_id is None
         else setup.store.open(setup.thread_id)
     )
-    rest = {**parts.for_driver(writer.thread_id), **_people(setup)}
+    rest = {**parts.driver_arguments(writer.thread_id), **_make_person_arguments(setup)}
     session = Session(
         writer,
         budget=budget,
@@ -96,7 +96,9 @@ def open_conversation(
     return session
 
 
-def begin_task(setup: Setup, task: Task, on_output: OnOutput, *, is_private: bool) -> AgentEngine:
+def begin_task(
+    setup: Setup, task: TaskRequest, on_output: OnOutput, *, is_private: bool
+) -> AgentEngine:
     """An engine on a new thread, whose first records are the task and all that bounds it.
 
     Raises:
@@ -104,11 +106,11 @@ def begin_task(setup: Setup, task: Task, on_output: OnOutput, *, is_private: boo
         NotConfiguredError: no model was chosen, or it has no key.
         StoreError: the disk refused.
     """
-    parts = setup.parts()
+    parts = setup.build_parts()
     _warn_of_unknown_price(setup, parts.config.model_name, task.budget)
     prompt = parts.config.system_prompt
     # A task has its own, beside what it is to do.
-    configured = _configured(parts, replace(parts.config, system_prompt="", max_steps=0))
+    configured = _make_configuration(parts, replace(parts.config, system_prompt="", max_steps=0))
     given = TaskGiven(
         task.text,
         utc_now(),
@@ -129,17 +131,19 @@ def begin_task(setup: Setup, task: Task, on_output: OnOutput, *, is_private: boo
         is_private=is_private,
         machine=TASK,
         first=[
-            *who_may_see(setup.store.places, is_private=is_private),
+            *find_initial_visibility(setup.store.places, is_private=is_private),
             configured,
             given,
         ],
         redact=parts.redactor.redact,
     )
-    rest = {**parts.for_driver(writer.thread_id), "config": configured.config}
-    return AgentEngine(writer, is_new=True, on_output=on_output, **rest, **_people(setup))
+    rest = {**parts.driver_arguments(writer.thread_id), "config": configured.config}
+    return AgentEngine(
+        writer, is_new=True, on_output=on_output, **rest, **_make_person_arguments(setup)
+    )
 
 
-def _configured(parts: DriverParts, config: RequestSettings) -> Configured:
+def _make_configuration(parts: DriverParts, config: RequestSettings) -> Configured:
     """What the driver would record before the first request: so it need not."""
     limit = config.context_tokens_max or parts.provider.traits(config.model_name).context_tokens_max
     offered = tuple(parts.tools.definitions())
@@ -163,19 +167,19 @@ def reopen_task(setup: Setup, on_output: OnOutput) -> AgentEngine:
             f"thread {header.thread} is a sub-agent's; it goes on with the thread it works for",
             hint=f"treadle show {header.parent}",
         )
-    parts = setup.parts()
+    parts = setup.build_parts()
     writer = setup.store.open(header.thread)
     try:
-        rest = {**parts.for_driver(writer.thread_id), **_people(setup)}
+        rest = {**parts.driver_arguments(writer.thread_id), **_make_person_arguments(setup)}
         return AgentEngine(writer, on_output=on_output, **rest)
     except BaseException:
         writer.close()
         raise
 
 
-def open_recorded(
+def reopen_thread(
     setup: Setup, on_output: OnOutput, *, budget: TokenBudget | None = None
-) -> Opened:
+) -> OpenThread:
     """The thread of the setup, whatever it holds. Raises as `open_conversation`, `reopen_task`.
 
     What only the program can do that began the thread is refused before anything is recorded.
@@ -221,7 +225,7 @@ def _warn_of_unknown_price(setup: Setup, model_name: str, budget: TokenBudget | 
         )
 
 
-def _people(setup: Setup) -> Mapping[str, Any]:
+def _make_person_arguments(setup: Setup) -> Mapping[str, Any]:
     """The arguments `ask` and `approve` of a driver, if anybody is there."""
     people = setup.host.people
     return {} if people is None else {"ask": people.ask, "approve": people.approve}

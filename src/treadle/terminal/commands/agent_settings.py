@@ -8,16 +8,16 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from treadle.app.sessions.limits import MODES
-from treadle.terminal.notices import pairs
-from treadle.terminal.pickers import narrowed
-from treadle.terminal.ports import Row, SlashCommand
+from treadle.terminal.notices import two_column_table
+from treadle.terminal.pickers import filter_rows
+from treadle.terminal.ports import ListRow, SlashCommand
 
 if TYPE_CHECKING:
     from treadle.app.sessions.setup import Setup
     from treadle.core.approval import Grant
     from treadle.terminal.chat import Chat
 
-_WORDS = {
+_MODE_TEXTS = {
     "plan": "reads only",
     "ask": "asks before it changes a file or runs a command",
     "auto-edit": "asks before it runs a command",
@@ -25,7 +25,7 @@ _WORDS = {
 }
 
 
-def way_commands(chat: Chat) -> tuple[SlashCommand, ...]:
+def agent_setting_commands(chat: Chat) -> tuple[SlashCommand, ...]:
     """The commands of this group."""
     return (
         SlashCommand(
@@ -51,26 +51,26 @@ async def _model(chat: Chat, name: str) -> None:
     if not name:
         setup = chat.sessions.setup
         if setup is None:
-            chat.tell("the models are not known yet", "warn")
+            chat.notify("the models are not known yet", "warn")
             return
         picked = await _pick_model(chat, setup)
         if picked is None:
             return
         name = picked
     await chat.sessions.choose(model=name)
-    chat.show_facts()
-    chat.tell(f"{chat.sessions.model} answers from now on")
+    chat.refresh_status()
+    chat.notify(f"{chat.sessions.model} answers from now on")
 
 
 async def _pick_model(chat: Chat, setup: Setup) -> str | None:
     """The list is there at once, and takes the keys, while the providers are asked."""
-    loop, asking = asyncio.get_running_loop(), asyncio.ensure_future(_models(setup))
+    loop, asking = asyncio.get_running_loop(), asyncio.ensure_future(_list_models(setup))
 
-    async def models() -> Sequence[Row]:
+    async def models() -> Sequence[ListRow]:
         return await asking
 
-    def search(text: str) -> Sequence[Row]:
-        return narrowed(asyncio.run_coroutine_threadsafe(models(), loop).result(), text)
+    def search(text: str) -> Sequence[ListRow]:
+        return filter_rows(asyncio.run_coroutine_threadsafe(models(), loop).result(), text)
 
     try:
         return await chat.terminal.pick("Which model answers?", search)
@@ -78,59 +78,63 @@ async def _pick_model(chat: Chat, setup: Setup) -> str | None:
         asking.cancel()
 
 
-async def _models(setup: Setup) -> Sequence[Row]:
+async def _list_models(setup: Setup) -> Sequence[ListRow]:
     """What the providers offer that have a key, and the short names."""
-    from treadle.app.sessions.provider_reachability import reach
+    from treadle.app.sessions.provider_reachability import check_providers
 
     catalog = setup.loaded.catalog
-    found = await reach(setup.loaded, catalog.providers)
-    rows = [Row(alias, alias, catalog.resolve(alias).name) for alias in catalog.aliases]
+    found = await check_providers(setup.loaded, catalog.providers)
+    rows = [ListRow(alias, alias, catalog.resolve(alias).name) for alias in catalog.aliases]
     for one in found:
         if one.is_ready and one.problem:
-            rows.append(Row(f"{one.provider}:", one.provider, one.problem))
+            rows.append(ListRow(f"{one.provider}:", one.provider, one.problem))
         rows += [
-            Row(f"{one.provider}:{model}", f"{one.provider}:{model}") for model in one.models or ()
+            ListRow(f"{one.provider}:{model}", f"{one.provider}:{model}")
+            for model in one.models or ()
         ]
     return rows
 
 
 async def _mode(chat: Chat, mode: str) -> None:
     if not mode:
-        rows = [Row(one, one, _WORDS[one]) for one in MODES]
-        picked = await chat.terminal.pick("Approval mode", lambda text: narrowed(rows, text))
+        rows = [ListRow(one, one, _MODE_TEXTS[one]) for one in MODES]
+        picked = await chat.terminal.pick("Approval mode", lambda text: filter_rows(rows, text))
         if picked is None:
             return
         mode = picked
     if mode not in MODES:
-        chat.tell(f"{mode} is no approval mode; there are {', '.join(MODES)}", "warn")
+        chat.notify(f"{mode} is no approval mode; there are {', '.join(MODES)}", "warn")
     elif await chat.modes.choose(mode):
-        chat.tell(f"approval mode {mode}: {_WORDS[mode]}")
+        chat.notify(f"approval mode {mode}: {_MODE_TEXTS[mode]}")
 
 
 async def _permissions(chat: Chat, _: str) -> None:
     sessions = chat.sessions
     grants = () if sessions.session is None else sessions.session.grants
     rows = [
-        ("approval mode", f"{sessions.mode}: {_WORDS.get(sessions.mode, 'as recorded')}"),
+        ("approval mode", f"{sessions.mode}: {_MODE_TEXTS.get(sessions.mode, 'as recorded')}"),
         ("sandbox", sessions.sandbox),
         ("always allowed", "" if grants else "nothing, in this thread"),
     ]
-    chat.terminal.commit(pairs(rows))
+    chat.terminal.commit(two_column_table(rows))
     if not grants:
         return
-    lines = [Row(str(place), _told(one), "Enter takes it back") for place, one in enumerate(grants)]
+    lines = [
+        ListRow(str(place), _describe_grant(one), "Enter takes it back")
+        for place, one in enumerate(grants)
+    ]
     picked = await chat.terminal.pick(
         "Always allowed in this thread (Esc leaves it so)",
-        lambda text: narrowed(lines, text),
+        lambda text: filter_rows(lines, text),
     )
     if picked is None or sessions.session is None:
         return
     grant = grants[int(picked)]
     sessions.session.revoke(grant)
-    chat.tell(f"no longer allowed unasked: {_told(grant)}")
+    chat.notify(f"no longer allowed unasked: {_describe_grant(grant)}")
 
 
-def _told(grant: Grant) -> str:
+def _describe_grant(grant: Grant) -> str:
     """A grant in words."""
     what = f"{grant.tool_name}: {grant.kind}" if grant.kind else f"{grant.tool_name}, all calls"
     return f"{what}, up to {grant.risk.name.lower()} risk"

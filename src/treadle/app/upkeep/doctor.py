@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from treadle import helper_programs
-from treadle.app.sessions.provider_reachability import reach
-from treadle.app.sessions.providers import PLAYED, Models
-from treadle.app.sessions.setup import policy_of
+from treadle.app.sessions.provider_reachability import check_providers
+from treadle.app.sessions.providers import PLAYED_KINDS, Models
+from treadle.app.sessions.setup import make_policy
 from treadle.app.upkeep import checks, risk_checks
 from treadle.app.upkeep.store_checks import check_store
 from treadle.config.load import DEFAULT, load_settings
@@ -20,7 +20,7 @@ from treadle.store.local import LocalStore
 from treadle.store.paths import Places
 
 
-def examine(store: LocalStore) -> Iterator[checks.Finding]:
+def run_checks(store: LocalStore) -> Iterator[checks.Finding]:
     """Check versions, folders, programs, disk, settings, models, threads and what they leave.
 
     Changes nothing, but brings the search index up to date. Settings, and what commands may do, are
@@ -29,9 +29,9 @@ def examine(store: LocalStore) -> Iterator[checks.Finding]:
     places = store.places
     helper_programs.exclude(Path.cwd())
     yield from checks.check_versions()
-    yield from checks.check_places(places)
+    yield from checks.check_folders(places)
     yield from checks.check_programs()
-    yield from checks.check_surroundings()
+    yield from checks.check_environment()
     yield from checks.check_disk(places)
     yield from _check_models(places)
     yield from check_store(store, places)
@@ -50,11 +50,11 @@ def _check_models(places: Places) -> Iterator[checks.Finding]:
     if not loaded.notices:
         set_count = sum(origin != DEFAULT for origin in loaded.origins.values())
         yield checks.ok("settings", f"{set_count} set, the rest by default")
-    yield from risk_checks.check_commands(policy_of(loaded.settings, places))
-    yield from risk_checks.check_choices(loaded, os.getuid())
+    yield from risk_checks.check_commands(make_policy(loaded.settings, places))
+    yield from risk_checks.check_settings(loaded, os.getuid())
     chosen = problem = advice = ""
     try:
-        chosen = Models(loaded).name(None)
+        chosen = Models(loaded).resolve_name(None)
     except TreadleError as error:
         problem, advice = error.message, error.hint or "docs/models.md says more"
     wanted = [
@@ -65,7 +65,9 @@ def _check_models(places: Places) -> Iterator[checks.Finding]:
         or entry.key_file
         or entry.key_command
     ]
-    found = asyncio.run(reach(loaded, [name for name in wanted if name not in PLAYED]))
+    found = asyncio.run(
+        check_providers(loaded, [name for name in wanted if name not in PLAYED_KINDS])
+    )
     if not chosen:
         yield checks.warning("model", problem, advice)
     else:

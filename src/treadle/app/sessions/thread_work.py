@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from treadle.app.json_text import escape_json
 from treadle.app.notices import Notify
 from treadle.app.sessions.background_sync import BackgroundSync
-from treadle.app.sessions.opened_threads import Opened
+from treadle.app.sessions.open_threads import OpenThread
 from treadle.app.sessions.setup import Setup
 from treadle.core.approval import Question
 from treadle.core.conversation import Conversation
@@ -24,7 +24,7 @@ from treadle.runtime.engine import AgentEngine
 from treadle.runtime.session import Session
 from treadle.store.index.lookup import Index
 
-Work: TypeAlias = Callable[[Opened], Awaitable[TurnFinished]]
+ThreadWork: TypeAlias = Callable[[OpenThread], Awaitable[TurnFinished]]
 
 
 class WorkResult(Struct, frozen=True):
@@ -42,10 +42,10 @@ class WorkResult(Struct, frozen=True):
 
 async def work_on_thread(
     setup: Setup,
-    open_thread: Callable[[], Opened],
-    work: Work,
+    open_thread: Callable[[], OpenThread],
+    work: ThreadWork,
     *,
-    on_open: Callable[[Opened], None],
+    on_open: Callable[[OpenThread], None],
     notify: Notify,
 ) -> WorkResult:
     """Open a thread, work on it, close it. What it records is sent meanwhile, if it is to be sent.
@@ -68,7 +68,7 @@ async def work_on_thread(
         closing.push_async_callback(opened.close)
         background.begin(opened)
         on_open(opened)
-        turn = _as_document(opened, await work(opened))
+        turn = _format_json_answer(opened, await work(opened))
         await setup.hooks.after_turn(turn)
         questions = opened.questions
         is_over = isinstance(opened, AgentEngine) and opened.is_waiting
@@ -77,7 +77,7 @@ async def work_on_thread(
     return WorkResult(turn, tuple(questions), is_over, trace)
 
 
-def cancel_turn(opened: Opened) -> None:
+def cancel_turn(opened: OpenThread) -> None:
     """Stop what is under way: the turn of a conversation is over, a task can be resumed."""
     if isinstance(opened, Session):
         opened.cancel()
@@ -93,12 +93,12 @@ def update_index(setup: Setup, thread_id: str) -> None:
     index.close()
 
 
-async def finish_task(opened: Opened) -> TurnFinished:
+async def finish_task(opened: OpenThread) -> TurnFinished:
     """Work until the task is over, waits for a person, or a limit stops it."""
     return await opened.resume()
 
 
-async def resume(opened: Opened, on_notice: Callable[[Notice], None]) -> TurnFinished:
+async def resume_thread(opened: OpenThread, on_notice: Callable[[Notice], None]) -> TurnFinished:
     """Finish what was left; where nothing was, the last answer, which may not have been seen."""
     nothing_left, length = opened.is_waiting, len(opened.conversation)
     finished = await opened.resume()
@@ -119,7 +119,7 @@ def _last_answer(session: Session) -> str:
     return last.content if last is not None and last.role == "assistant" else ""
 
 
-def _as_document(opened: Opened, finished: TurnFinished) -> TurnFinished:
+def _format_json_answer(opened: OpenThread, finished: TurnFinished) -> TurnFinished:
     """The JSON document alone, where one was asked for: models put a fence around it by habit."""
     has_form = isinstance(opened, AgentEngine) and opened.memory.config.output_schema is not None
     if not has_form or finished.outcome is not TurnOutcome.DONE:

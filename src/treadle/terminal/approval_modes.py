@@ -7,18 +7,18 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, cast
 
 from treadle.app.sessions.limits import MODES
-from treadle.terminal.notices import words
-from treadle.terminal.ports import Choice, Terminal
+from treadle.terminal.notices import styled_text
+from treadle.terminal.ports import DialogChoice, Terminal
 
 if TYPE_CHECKING:
     from treadle.config.settings import ApprovalMode
-    from treadle.terminal.approvals import Approvals
-    from treadle.terminal.sessions import Sessions
+    from treadle.terminal.approvals import ApprovalDialogs
+    from treadle.terminal.chat_session import ChatSession
 
 _AUTO: Final = "auto"
 
 
-class Modes:
+class ApprovalModeSwitch:
     """The approval modes, of which `auto` is only for who has said yes to it once.
 
     Args:
@@ -31,9 +31,9 @@ class Modes:
 
     def __init__(
         self,
-        sessions: Sessions,
+        sessions: ChatSession,
         terminal: Terminal,
-        approvals: Approvals,
+        approvals: ApprovalDialogs,
         changed: Callable[[str], None],
         *,
         may_auto: bool,
@@ -48,7 +48,7 @@ class Modes:
     async def cycle(self) -> None:
         """The next one. While a call is asked about, `auto` is passed by unless it was chosen."""
         async with self._choosing:
-            await self._sessions.known()
+            await self._sessions.ensure_prepared()
             place = MODES.index(self._sessions.mode) if self._sessions.mode in MODES else -1
             wanted = MODES[(place + 1) % len(MODES)]
             if wanted == _AUTO and not self._may_auto and self._approvals.is_asking:
@@ -61,12 +61,12 @@ class Modes:
 
         Raises:
             EOFError: nobody is there any more.
-            NotConfiguredError: as `Sessions.choose`.
+            NotConfiguredError: as `ChatSession.choose`.
         """
         if mode == _AUTO and not self._may_auto:
             question = "In mode auto the agent changes files, runs commands, unasked."
-            choices = [Choice("y", "yes, from now on"), Choice("n", "no")]
-            if await self._terminal.choose(words(question, "warn"), choices) != "y":
+            choices = [DialogChoice("y", "yes, from now on"), DialogChoice("n", "no")]
+            if await self._terminal.choose(styled_text(question, "warn"), choices) != "y":
                 return False
             self._may_auto = True
         await self._sessions.choose(mode=cast("ApprovalMode", mode))

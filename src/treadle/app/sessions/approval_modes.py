@@ -15,7 +15,7 @@ from treadle.tools.builtin import builtin_tools
 
 MODES: Final[tuple[ApprovalMode, ...]] = tuple(APPROVAL_MODES)
 
-_CHANGING: Final = frozenset(
+_MUTATING_TOOLS: Final = frozenset(
     tool.definition.name
     for tool in builtin_tools()
     if tool.definition.effect is not EffectClass.READ
@@ -50,24 +50,24 @@ class Approval(Struct, frozen=True):
         return ""
 
 
-def approval_of(mode: ApprovalMode) -> Approval:
+def make_approval(mode: ApprovalMode) -> Approval:
     """What a mode means."""
     return Approval(mode, APPROVAL_MODES[mode], mode == "plan")
 
 
-def recorded_approval(config: AgentConfig) -> Approval:
+def find_recorded_approval(config: AgentConfig) -> Approval:
     """What a thread was last worked on with: nothing is allowed that was not allowed before.
 
     A thread that was offered no tool of ours that changes something gets none, whatever else the
     program that began it had offered.
     """
     if isinstance(config.approval, OnlyRead):
-        return approval_of("plan")
-    only_reads = not any(tool.name in _CHANGING for tool in config.tools)
+        return make_approval("plan")
+    only_reads = not any(tool.name in _MUTATING_TOOLS for tool in config.tools)
     if only_reads and config.approval == NeverAsk():  # how `plan` was recorded before
-        return approval_of("plan")
+        return make_approval("plan")
     for mode in MODES:
-        found = approval_of(mode)
+        found = make_approval(mode)
         if found.policy == config.approval and found.only_reads == only_reads:
             return found
     return Approval("", config.approval, only_reads)

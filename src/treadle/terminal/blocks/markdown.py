@@ -22,8 +22,8 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
-from treadle.terminal.live import wrapped
-from treadle.terminal.markdown import PART_LINES_MAX, Piece, make_parser
+from treadle.terminal.live_lines import wrap_text
+from treadle.terminal.markdown_splitter import PART_LINES_MAX, MarkdownPiece, make_parser
 from treadle.thread.safe_text import legible
 
 if TYPE_CHECKING:
@@ -34,13 +34,13 @@ CODE_THEME: Final = "ansi_dark"
 """Of the sixteen colours of the terminal."""
 COLORED_SIZE_MAX: Final = 9_000
 """Characters of code that are highlighted; longer code is shown without colours."""
-LAID_OUT_SIZE_MAX: Final = 20_000
+RENDERED_SIZE_MAX: Final = 20_000
 """Characters of a piece that are laid out; a longer one, unless it is code, is shown as it was
 written: laying out is what keys wait for, and no piece may take longer than a tenth of a second."""
 MARKS_MAX: Final = 2_000
 """Marks and line ends of a piece that is laid out: the time goes by them more than by the words."""
 _MARKS: Final = re.compile(r"[\n*_`~\[\]!<>&|\\]")
-CODE_LAID_OUT_MAX: Final = 100_000
+RENDERED_CODE_SIZE_MAX: Final = 100_000
 """Characters of code that are laid out as such; longer code comes in parts anyway."""
 _DEPTH_MAX: Final = 16
 """Lists and quotations in each other; of what is deeper the parser drops some."""
@@ -55,11 +55,11 @@ _LEVEL_WIDTH: Final = 4
 _AFTER_EMPTY_LINE: Final = frozenset(
     {"bullet_list_open", "ordered_list_open", "blockquote_open", "table_open"}
 )
-_ROOM_MIN: Final = 10
+_WIDTH_MIN: Final = 10
 _CELL_WIDTH_MIN: Final = 5
 
 
-class Prose:
+class MarkdownBlock:
     """A piece of Markdown: its blocks, an empty line between them.
 
     What needs more columns than there are, or is very long or deep, is shown as it was written; so
@@ -73,15 +73,15 @@ class Prose:
     def __init__(self, markup: str, links: MutableMapping[str, Any] | None = None) -> None:
         self._markup = legible(markup)
         is_code = _is_fenced(markup)
-        is_rest = isinstance(markup, Piece) and markup.goes_on and not is_code
-        is_short = len(markup) <= CODE_LAID_OUT_MAX if is_code else _is_laid_out(markup)
+        is_rest = isinstance(markup, MarkdownPiece) and markup.goes_on and not is_code
+        is_short = len(markup) <= RENDERED_CODE_SIZE_MAX if is_code else _is_quick_to_render(markup)
         is_short = is_short and not is_rest
         known = {} if links is None else links
         tokens = make_parser().parse(self._markup if is_short else "", known)
         _make_legible(tokens)  # an entity becomes its character only here
-        self._blocks = [_Block(list(one)) for one in _outer(tokens)]
+        self._blocks = [_OuterBlock(list(one)) for one in _split_outer_blocks(tokens)]
         self._depth = max((token.level for token in tokens), default=0)
-        self._columns = max(_columns_of(tokens), default=0)
+        self._columns = max(_count_columns(tokens), default=0)
         self._is_raw = not is_short or self._depth >= _DEPTH_MAX
 
     @property
@@ -92,9 +92,9 @@ class Prose:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """The blocks, if there is room for what they are."""
         room = options.max_width - _LEVEL_WIDTH * (self._depth // 2)
-        if self._is_raw or room < max(_ROOM_MIN, _CELL_WIDTH_MIN * self._columns):
+        if self._is_raw or room < max(_WIDTH_MIN, _CELL_WIDTH_MIN * self._columns):
             # Not by rich, which takes seconds for what is long.
-            for line in wrapped(self._markup.rstrip("\n"), options.max_width):
+            for line in wrap_text(self._markup.rstrip("\n"), options.max_width):
                 yield Segment(line)
                 yield Segment.line()
             return
@@ -104,10 +104,10 @@ class Prose:
             yield from block.lines(console, options)
 
 
-def _is_laid_out(markup: str) -> bool:
+def _is_quick_to_render(markup: str) -> bool:
     """Whether it is so short that no key waits for its layout."""
     return (
-        len(markup) <= LAID_OUT_SIZE_MAX
+        len(markup) <= RENDERED_SIZE_MAX
         and markup.count("\n") <= PART_LINES_MAX
         and sum(1 for _ in _MARKS.finditer(markup)) <= MARKS_MAX
     )
@@ -120,14 +120,14 @@ def _is_fenced(markup: str) -> bool:
     return mark in ("```", "~~~") and not (mark == "```" and "`" in first.lstrip("`"))
 
 
-class _Block(Markdown):
+class _OuterBlock(Markdown):
     """One outer block."""
 
     elements: ClassVar[dict[str, type[MarkdownElement]]]
 
     def __init__(self, tokens: list[Token]) -> None:
         super().__init__("", code_theme=CODE_THEME)
-        self.parsed = _plain_links(tokens)
+        self.parsed = _flatten_links(tokens)
 
     def lines(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """The block, without the empty line that rich has before lists, quotations and tables."""
@@ -140,7 +140,7 @@ class _Block(Markdown):
             yield Segment.line()
 
 
-def _outer(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
+def _split_outer_blocks(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
     """The tokens of each outer block that shows anything; an empty list does not."""
     start = 0
     for place, token in enumerate(tokens):
@@ -151,7 +151,7 @@ def _outer(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
                 yield block
 
 
-def _columns_of(tokens: Sequence[Token]) -> Iterator[int]:
+def _count_columns(tokens: Sequence[Token]) -> Iterator[int]:
     """How many columns each table has."""
     count = 0
     for token in tokens:
@@ -169,17 +169,17 @@ def _make_legible(tokens: Sequence[Token]) -> None:
         _make_legible(token.children or ())
 
 
-def _plain_links(tokens: list[Token]) -> list[Token]:
+def _flatten_links(tokens: list[Token]) -> list[Token]:
     """The tokens with links and pictures as text: words, then the address."""
     left = ADDRESSES_SIZE_MAX
     for token in tokens:
         if token.children:
-            token.children = list(_in_words(token.children, left))
+            token.children = list(_replace_links(token.children, left))
             left -= sum(len(one.content) for one in token.children if one.meta.get(_ADDRESS))
     return tokens
 
 
-def _in_words(inline: Sequence[Token], left: int) -> Iterator[Token]:
+def _replace_links(inline: Sequence[Token], left: int) -> Iterator[Token]:
     """The same for what is in a line.
 
     Args:
@@ -190,9 +190,9 @@ def _in_words(inline: Sequence[Token], left: int) -> Iterator[Token]:
 
     def told(words: str, address: object) -> Token:
         nonlocal left
-        shown = cropped_address(str(address)) if left > 0 else "…"
+        shown = crop_address(str(address)) if left > 0 else "…"
         left -= len(shown)
-        return _text(f"{words} ({shown})")
+        return _make_text_token(f"{words} ({shown})")
 
     for token in inline:
         if token.type == "link_open":
@@ -208,26 +208,26 @@ def _in_words(inline: Sequence[Token], left: int) -> Iterator[Token]:
             yield token
 
 
-def cropped_address(address: str) -> str:
+def crop_address(address: str) -> str:
     """An address as it is shown: its beginning, and how much more there is."""
     more = len(address) - ADDRESS_LENGTH_MAX
     shown = legible(address[:ADDRESS_LENGTH_MAX])
     return f"{shown}… {more} more characters" if more > 0 else shown
 
 
-def _text(words: str) -> Token:
+def _make_text_token(words: str) -> Token:
     from markdown_it.token import Token
 
     return Token("text", "", 0, content=words, meta={_ADDRESS: True})
 
 
-class _Code(CodeBlock):
+class _CodeElement(CodeBlock):
     """Code in the colours of the terminal, a little indented: it is not told by colour alone."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         code = str(self.text).rstrip()
         if len(code) > COLORED_SIZE_MAX or self.lexer_name == "text":
-            for line in wrapped(code, options.max_width - _CODE_INDENT):
+            for line in wrap_text(code, options.max_width - _CODE_INDENT):
                 yield Segment(" " * _CODE_INDENT + line)
                 yield Segment.line()
             return
@@ -237,7 +237,7 @@ class _Code(CodeBlock):
         yield Padding(shown, (0, 0, 0, _CODE_INDENT))
 
 
-class _Heading(Heading):
+class _HeadingElement(Heading):
     """At the left, with its marks: how deep it is shows without colours too."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -247,14 +247,14 @@ class _Heading(Heading):
         yield text
 
 
-class _Rule(HorizontalRule):
+class _RuleElement(HorizontalRule):
     new_line = True
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield Rule(style="dim", characters="─")
 
 
-class _Table(TableElement):
+class _TableElement(TableElement):
     """A table that loses nothing: what is too wide for its column goes on below."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -267,11 +267,11 @@ class _Table(TableElement):
         yield table
 
 
-_Block.elements = {
+_OuterBlock.elements = {
     **Markdown.elements,
-    "fence": _Code,
-    "code_block": _Code,
-    "heading_open": _Heading,
-    "hr": _Rule,
-    "table_open": _Table,
+    "fence": _CodeElement,
+    "code_block": _CodeElement,
+    "heading_open": _HeadingElement,
+    "hr": _RuleElement,
+    "table_open": _TableElement,
 }

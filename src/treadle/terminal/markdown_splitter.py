@@ -43,12 +43,12 @@ _CLOSED_BY_BLANK: Final = frozenset({"paragraph", "heading", "table", "blockquot
 _CODE_INDENT: Final = 4
 
 
-class Piece(str):
+class MarkdownPiece(str):
     """A piece; one that `goes_on` is a later part of a long one, and belongs right below it."""
 
     __slots__ = ("goes_on",)
 
-    def __new__(cls, text: str, *, goes_on: bool = False) -> Piece:
+    def __new__(cls, text: str, *, goes_on: bool = False) -> MarkdownPiece:
         """The text, and whether it is a later part."""
         made = super().__new__(cls, text)
         made.goes_on = goes_on
@@ -57,7 +57,7 @@ class Piece(str):
     goes_on: bool
 
 
-class Splitter:
+class MarkdownSplitter:
     """Takes text as it comes, gives pieces as they are finished."""
 
     def __init__(self) -> None:
@@ -172,25 +172,25 @@ class Splitter:
                 self._append(line)  # what it is depends on what was given away
                 self._is_after_blank = is_blank
                 return
-            yield from self._end_rest()
+            yield from self._end_list_rest()
         if not self._lines:
             if is_blank:
                 self._goes_on = False
             else:
-                yield from self._begin(line)
+                yield from self._begin_block(line)
             return
-        if not is_blank and self._may_begin(line) and (place := self._last_start(line)):
+        if not is_blank and self._may_begin(line) and (place := self._find_last_start(line)):
             yield from self._cut(place)
             yield from self._add(line)
             return
         self._append(line)
         if not is_blank:
-            self._look_at_item(line)
+            self._note_item_indent(line)
         elif self._item_indent is None and not self._is_code and self._is_closed():
             yield from self._cut(len(self._lines))
         self._is_after_blank = is_blank
 
-    def _end_rest(self) -> Iterator[str]:
+    def _end_list_rest(self) -> Iterator[str]:
         """A line that is not in the list's item comes; below a blank one it begins anew."""
         self._rest_indent = None
         is_below, goes_on = self._is_after_blank, self._goes_on
@@ -200,7 +200,7 @@ class Splitter:
         self._begin_piece()
         self._goes_on = goes_on and not is_below
 
-    def _begin(self, line: str) -> Iterator[str]:
+    def _begin_block(self, line: str) -> Iterator[str]:
         """The first line of a piece: surely the first of a block."""
         self._append(line)
         if "|" not in line:  # else it may be the head of a table
@@ -211,7 +211,7 @@ class Splitter:
                 yield from self._cut(1)
                 return
         self._is_code = line.startswith("\t") or _indent_of(line) >= _CODE_INDENT
-        self._look_at_item(line)
+        self._note_item_indent(line)
 
     def _append(self, line: str) -> None:
         self._lines.append(line)
@@ -226,12 +226,12 @@ class Splitter:
             # Blank lines at the end of code are not shown.
             line.strip(" \t") or self._size > PART_SIZE_MAX
         ):
-            yield self._part_of_code()
+            yield self._cut_code()
 
-    def _part_of_code(self) -> Piece:
+    def _cut_code(self) -> MarkdownPiece:
         """What there is of an open block of code, closed; what follows is opened again."""
         closed = "".join(f"{line}\n" for line in [*self._lines, self._fence])
-        part = Piece(closed, goes_on=self._goes_on)
+        part = MarkdownPiece(closed, goes_on=self._goes_on)
         self._code_size += self._size
         opening = self._opening
         if self._code_size > COLORED_SIZE_MAX:
@@ -241,7 +241,7 @@ class Splitter:
         self._goes_on = True
         return part
 
-    def _look_at_item(self, line: str) -> None:
+    def _note_item_indent(self, line: str) -> None:
         """Remember how far the text of the latest outer item is indented."""
         item = _ITEM.match(line)
         if item is None or (self._item_indent is None and len(self._lines) > 1):
@@ -267,30 +267,34 @@ class Splitter:
             return True
         return any(begin.match(line) for begin in (_FENCE, _HEADING, _ITEM))
 
-    def _last_start(self, line: str) -> int | None:
+    def _find_last_start(self, line: str) -> int | None:
         """The line of the piece, this one behind it, where its last outer block begins."""
-        found = self._ask([*self._lines, line])
+        found = self._parse_last_block([*self._lines, line])
         place = None if found is None or found.map is None else found.map[0]
         if place != len(self._lines):
-            self._deny()
+            self._count_denial()
         return place
 
     def _is_closed(self) -> bool:
         """Whether nothing that follows the blank line at the end can belong to the piece."""
-        found = self._ask(self._lines)
+        found = self._parse_last_block(self._lines)
         if found is None or found.type.removesuffix("_open") not in _CLOSED_BY_BLANK:
-            self._deny()
+            self._count_denial()
             return False
         return True
 
-    def _ask(self, lines: list[str]) -> Token | None:
+    def _parse_last_block(self, lines: list[str]) -> Token | None:
         """The last outer block; `None` if there is none, or if it is too early to ask again."""
         if self._denied_count >= DENIED_COUNT_MAX and self._size < self._ask_from:
             return None
-        outer = [t for t in _blocks().parse("\n".join(lines)) if t.level == 0 and t.nesting >= 0]
+        outer = [
+            t
+            for t in _make_block_parser().parse("\n".join(lines))
+            if t.level == 0 and t.nesting >= 0
+        ]
         return outer[-1] if outer else None
 
-    def _deny(self) -> None:
+    def _count_denial(self) -> None:
         if self._denied_count < DENIED_COUNT_MAX or self._size >= self._ask_from:
             self._denied_count += 1
             self._ask_from = 2 * self._size
@@ -303,7 +307,7 @@ class Splitter:
         self._lines.clear()
         self._begin_piece()
         goes_on, self._goes_on = self._goes_on, False
-        yield Piece("".join(f"{line}\n" for line in piece), goes_on=goes_on)
+        yield MarkdownPiece("".join(f"{line}\n" for line in piece), goes_on=goes_on)
         for line in rest:
             yield from self._add(line)
 
@@ -330,7 +334,7 @@ def _new_parser() -> MarkdownIt:
 
 
 @cache
-def _blocks() -> MarkdownIt:
+def _make_block_parser() -> MarkdownIt:
     """A parser that stops at the blocks."""
     parser = _new_parser()
     parser.core.ruler.enableOnly(["normalize", "block"])

@@ -12,11 +12,11 @@ from asyncio import Future
 from collections.abc import Sequence
 from typing import Final
 
-from treadle.terminal.live import wrapped
-from treadle.terminal.ports import Choice, StyledLine
-from treadle.terminal.status import cells
+from treadle.terminal.live_lines import wrap_text
+from treadle.terminal.ports import DialogChoice, StyledLine
+from treadle.terminal.status_line import text_width
 
-STOOD_S: Final = 0.7
+VISIBLE_S_MIN: Final = 0.7
 """A question takes no key before it has been on the screen for so long."""
 
 QUIET_S: Final = 0.5
@@ -28,14 +28,14 @@ QUIET_WRITER_S: Final = 1.0
 BURST_S: Final = 0.05
 """Nobody presses a letter and Enter within so little: they were pasted, or a key is held."""
 
-ALONE_S: Final = 0.2
+KEY_PAUSE_S: Final = 0.2
 """An answer is taken when no other key has followed for so long."""
 
 MARGIN: Final = 5
 """Columns before the words of a choice, for mark and key."""
 
 
-class Choosing:
+class ChoiceDialog:
     """What keys do to one question. It knows no clock: `now` is of any that never goes back.
 
     Args:
@@ -44,7 +44,9 @@ class Choosing:
         has_draft: whether somebody was writing when the question came up.
     """
 
-    def __init__(self, choices: Sequence[Choice], answer: Future[str], *, has_draft: bool) -> None:
+    def __init__(
+        self, choices: Sequence[DialogChoice], answer: Future[str], *, has_draft: bool
+    ) -> None:
         assert choices, "a question without an answer"
         self.choices = choices
         self.answer = answer
@@ -56,32 +58,32 @@ class Choosing:
         self.pending: int | None = None
         """What is taken if no other key follows."""
         self.hint = "what you were writing comes back; Enter takes what is marked" * has_draft
-        self.index = self._last if has_draft or choices[0].needs_enter else 0
+        self.index = self._last_index if has_draft or choices[0].needs_enter else 0
         self._shown_at: float | None = None
         self._pressed_at = self._typed_at = self._dropped_at = -1e9
         self._begun: frozenset[int] = frozenset()
         self._whole: frozenset[int] = frozenset()
 
     @property
-    def _last(self) -> int:
+    def _last_index(self) -> int:
         return len(self.choices) - 1
 
     # opening
 
-    def shown(self, now: float) -> bool:
+    def mark_visible(self, now: float) -> bool:
         """It is on the screen now; true if it was not before."""
         is_new, self._shown_at = self._shown_at is None, self._shown_at or now
         return is_new
 
-    def shut(self) -> None:
+    def mark_hidden(self) -> None:
         """It was off the screen: it takes no key until it has stood there again."""
         self.is_open, self._shown_at, self.pending = False, None, None
 
     def wait_s(self, pressed_at: float, now: float) -> float:
         """How long it still takes no key, if none comes; `pressed_at` is when the last one did."""
         if self._shown_at is None:
-            return STOOD_S
-        return max(self._shown_at + STOOD_S, pressed_at + self._quiet_s) - now
+            return VISIBLE_S_MIN
+        return max(self._shown_at + VISIBLE_S_MIN, pressed_at + self._quiet_s) - now
 
     # keys
 
@@ -90,39 +92,39 @@ class Choosing:
         gap, self._pressed_at = now - self._pressed_at, now
         self.pending = None
         if not self.is_open:
-            self._drop(now, "keys before this question were not taken")
+            self._reject_key(now, "keys before this question were not taken")
         elif key in ("up", "down"):
             self.index = (self.index + (1 if key == "down" else -1)) % len(self.choices)
         elif key == "enter":
             if gap < BURST_S or now - self._dropped_at < self._quiet_s:
-                self._drop(now, "keys in a row were not taken")
+                self._reject_key(now, "keys in a row were not taken")
             else:
-                self._enter()
+                self._press_enter()
         else:
             is_word = gap < BURST_S or now - self._typed_at < self._quiet_s
             self._typed_at = now
             if is_word:
-                self._drop(now, "keys in a row were not taken")
+                self._reject_key(now, "keys in a row were not taken")
             else:
-                self._letter(key, now)
+                self._press_letter(key, now)
 
-    def _letter(self, key: str, now: float) -> None:
-        found = self._found(key)
+    def _press_letter(self, key: str, now: float) -> None:
+        found = self._find_choice(key)
         if found is None:
-            self._drop(now, "that is none of the choices")
+            self._reject_key(now, "that is none of the choices")
             return
         self.index = found
         if not self.is_careful and not self.choices[found].needs_enter and found in self._begun:
             self.pending = found
 
-    def _enter(self) -> None:
+    def _press_enter(self) -> None:
         needed = self._whole if self.choices[self.index].needs_enter else self._begun
         if self.index in needed:
             self.pending = self.index
         else:
             self.hint = "there is too little room to show what it covers"
 
-    def _found(self, key: str) -> int | None:
+    def _find_choice(self, key: str) -> int | None:
         """The choice with this key; capitals only matter if two differ by them."""
         keys = [choice.key for choice in self.choices]
         if key in keys:
@@ -130,8 +132,8 @@ class Choosing:
         lower = [one.lower() for one in keys]
         return lower.index(key.lower()) if key.lower() in lower else None
 
-    def _drop(self, now: float, why: str) -> None:
-        self._dropped_at, self.is_careful, self.index = now, True, self._last
+    def _reject_key(self, now: float, why: str) -> None:
+        self._dropped_at, self.is_careful, self.index = now, True, self._last_index
         self.hint = f"{why}; Enter takes what is marked"
 
     def settle(self, key: str) -> None:
@@ -156,17 +158,17 @@ class Choosing:
         before = max(0, room - len(marked)) // 2
         first = max(0, min(marked[0] - before, len(rows) - room))
         window = rows[first : first + room]
-        self._note_what_is_seen(rows, first, first + room)
+        self._note_visible_choices(rows, first, first + room)
         found: list[StyledLine] = [line for _, line in window]
         if window[-1][0] not in self._whole:
-            found[-1] = _cut(found[-1], width)
+            found[-1] = _add_ellipsis(found[-1], width)
         if more := len(self.choices) - len(self._begun):
             found.append([("dim", f"  {more} more, Up, Down")])
         elif first + room < len(rows):
             found.append([("dim", "  …")])
         return found[:height]
 
-    def _note_what_is_seen(
+    def _note_visible_choices(
         self, rows: Sequence[tuple[int, StyledLine]], first: int, end: int
     ) -> None:
         numbers: dict[int, list[int]] = {}
@@ -175,20 +177,20 @@ class Choosing:
         self._begun = frozenset(at for at, of in numbers.items() if first <= of[0] < end)
         self._whole = frozenset(at for at in self._begun if numbers[at][-1] < end)
 
-    def _choice_lines(self, at: int, choice: Choice, width: int) -> list[StyledLine]:
+    def _choice_lines(self, at: int, choice: DialogChoice, width: int) -> list[StyledLine]:
         is_marked = self.is_open and at == self.index
         style = "accent" if is_marked else "" if self.is_open else "dim"
-        first, *others = wrapped(choice.words, width - MARGIN)
+        first, *others = wrap_text(choice.words, width - MARGIN)
         return [
             [(style, "▸ " if is_marked else "  "), ("bold", choice.key), (style, f"  {first}")],
             *([(style, " " * MARGIN + other)] for other in others),
         ]
 
 
-def _cut(line: StyledLine, width: int) -> StyledLine:
+def _add_ellipsis(line: StyledLine, width: int) -> StyledLine:
     """The line with an ellipsis at its end, within `width`."""
     *others, (style, text) = line
-    room = width - sum(cells(piece) for _, piece in others) - 1
-    while text and cells(text) > room:
+    room = width - sum(text_width(piece) for _, piece in others) - 1
+    while text and text_width(text) > room:
         text = text[:-1]
     return [*others, (style, f"{text}…")]

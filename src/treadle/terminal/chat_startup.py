@@ -23,9 +23,9 @@ import click
 from treadle import exit_codes
 from treadle.errors import UsageError
 from treadle.terminal.chat import Chat
+from treadle.terminal.chat_session import ChatOptions
 from treadle.terminal.commands import all_commands
-from treadle.terminal.sessions import ChatOptions
-from treadle.terminal.thread_view import show_thread, tell_header
+from treadle.terminal.thread_view import show_header, show_thread
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,12 +86,12 @@ def check_configured(options: ChatOptions) -> None:
 
 async def _run(options: ChatOptions, *, is_named: bool) -> int:
     chat = Chat(options)
-    early = _listen_early()
+    early = _record_early_signals()
     if is_named:  # that there is no such thread is told before anything is drawn
         await chat.sessions.prepare(options.thread or None, latest=options.latest)
     # Here, so that the tests of what a start costs can tell who imports what.
     from treadle.app.stores import user_folders
-    from treadle.terminal.terminal import make_terminal
+    from treadle.terminal.terminal_factory import make_terminal
 
     terminal = make_terminal(
         folder=_folder(options),
@@ -101,19 +101,19 @@ async def _run(options: ChatOptions, *, is_named: bool) -> int:
     from treadle.terminal.view import ChatView
 
     view = ChatView(
-        terminal, now=time.monotonic, folder=_folder(options), whole=chat.sessions.whole_output
+        terminal, now=time.monotonic, folder=_folder(options), whole=chat.sessions.read_whole_output
     )
     chat.attach(terminal, view)
     terminal.view = chat.view
     chat.commands = terminal.commands = all_commands(chat)
-    _listen(chat, early)
-    logging.getLogger("treadle").addHandler(_Log(chat))
+    _handle_signals(chat, early)
+    logging.getLogger("treadle").addHandler(_ChatLogHandler(chat))
     try:
-        await chat.run(lambda: _begin(chat, is_named=is_named))
+        await chat.run(lambda: _prepare_chat(chat, is_named=is_named))
     except OSError:
         if not chat.code:  # else the terminal is gone, as it was told
             raise
-    _last_words(chat)
+    _print_summary(chat)
     return chat.code
 
 
@@ -121,7 +121,7 @@ def _folder(options: ChatOptions) -> Path:
     return Path(options.cwd or ".").expanduser().resolve()
 
 
-class _Log(logging.Handler):
+class _ChatLogHandler(logging.Handler):
     """Warnings of any part of the program become lines of the chat, not scribbles across it."""
 
     def __init__(self, chat: Chat) -> None:
@@ -132,46 +132,46 @@ class _Log(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Tell it, from whatever thread."""
         with suppress(RuntimeError):  # the chat is over
-            self._loop.call_soon_threadsafe(self._chat.tell, record.getMessage(), "warn")
+            self._loop.call_soon_threadsafe(self._chat.notify, record.getMessage(), "warn")
 
 
-_ENDING: Final = {
+_EXIT_SIGNALS: Final = {
     signal.SIGTERM: exit_codes.TERMINATED,
     signal.SIGHUP: exit_codes.HANGUP,
     signal.SIGQUIT: exit_codes.QUIT,
 }
 
 
-def _listen_early() -> list[int]:
+def _record_early_signals() -> list[int]:
     """Remember what is signalled before there is a chat to tell, as exit codes.
 
     From here on no signal ends the process with the terminal as a drawing needs it.
     """
     loop, early = asyncio.get_running_loop(), list[int]()
-    for number, code in {**_ENDING, signal.SIGINT: exit_codes.INTERRUPTED}.items():
+    for number, code in {**_EXIT_SIGNALS, signal.SIGINT: exit_codes.INTERRUPTED}.items():
         loop.add_signal_handler(number, early.append, code)
     return early
 
 
-def _listen(chat: Chat, early: Sequence[int]) -> None:
+def _handle_signals(chat: Chat, early: Sequence[int]) -> None:
     """A closed window or an order to end settles the thread, so that it can be gone on with."""
     loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGINT, chat.signalled)
-    for number, code in _ENDING.items():
-        loop.add_signal_handler(number, chat.end, code)
+    loop.add_signal_handler(signal.SIGINT, chat.on_sigint)
+    for number, code in _EXIT_SIGNALS.items():
+        loop.add_signal_handler(number, chat.on_exit_signal, code)
     if early:
-        chat.end(early[0])
+        chat.on_exit_signal(early[0])
 
 
-async def _begin(chat: Chat, *, is_named: bool) -> None:
+async def _prepare_chat(chat: Chat, *, is_named: bool) -> None:
     """What is done beside the first drawing."""
     options = chat.options
     if options.thread == "":
-        await chat.switching(_pick(chat))
+        await chat.run_switch(_pick_thread(chat))
         return
     if not is_named:
         await chat.sessions.prepare()
-        await _tell_beginning(chat)
+        await _show_new_thread(chat)
         return
     if options.fork:
         assert chat.sessions.thread_id is not None
@@ -180,23 +180,23 @@ async def _begin(chat: Chat, *, is_named: bool) -> None:
     await chat.resume()
 
 
-async def _pick(chat: Chat) -> None:
+async def _pick_thread(chat: Chat) -> None:
     """Go on with a thread that is picked, else with a new one."""
     from treadle.terminal.commands.threads import resume
 
     await chat.sessions.prepare()
     await resume(chat, "")
     if chat.sessions.thread_id is None:
-        await _tell_beginning(chat)
+        await _show_new_thread(chat)
 
 
-async def _tell_beginning(chat: Chat) -> None:
+async def _show_new_thread(chat: Chat) -> None:
     """Where the thread will be that begins with the first prompt, and what else is to be done."""
-    tell_header(chat)
-    await _tell_pending(chat)
+    show_header(chat)
+    await _show_unfinished(chat)
 
 
-async def _tell_pending(chat: Chat) -> None:
+async def _show_unfinished(chat: Chat) -> None:
     """What is not done in this folder, each with what goes on with it."""
     setup = chat.sessions.setup
     assert setup is not None
@@ -211,7 +211,7 @@ async def _tell_pending(chat: Chat) -> None:
         chat.terminal.commit(*lines)
 
 
-def _last_words(chat: Chat) -> None:
+def _print_summary(chat: Chat) -> None:
     """What it has cost, and how to go on; nothing if no thread was begun."""
     thread_id = chat.sessions.thread_id
     if thread_id is None or getattr(chat.terminal, "is_unread", False):

@@ -17,11 +17,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from treadle.terminal.inline_terminal import DrawnTerminal
+from treadle.terminal.inline_terminal import InlineTerminal
 from treadle.terminal.plain_terminal import PlainTerminal
-from treadle.terminal.ports import SlashCommand, View
+from treadle.terminal.ports import LiveView, SlashCommand
 
-AnyTerminal: TypeAlias = DrawnTerminal | PlainTerminal
+AnyTerminal: TypeAlias = InlineTerminal | PlainTerminal
 """Both have, beyond `Terminal`: `view`, `commands` and `keeps_history`, to be set any time."""
 
 
@@ -29,7 +29,7 @@ def make_terminal(
     *,
     folder: Path,
     history: Path,
-    view: View | None = None,
+    view: LiveView | None = None,
     commands: Sequence[SlashCommand] = (),
     is_plain: bool = False,
 ) -> AnyTerminal:
@@ -45,7 +45,7 @@ def make_terminal(
     """
     if is_plain or not can_draw():
         return PlainTerminal(view=view, commands=commands)
-    return DrawnTerminal(view=view, commands=commands, folder=folder, history=history)
+    return InlineTerminal(view=view, commands=commands, folder=folder, history=history)
 
 
 def can_draw() -> bool:

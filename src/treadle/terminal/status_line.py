@@ -6,24 +6,24 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from treadle.terminal.ports import Facts, StyledLine
+from treadle.terminal.ports import StatusFields, StyledLine
 from treadle.thread.safe_text import legible
 
 FULL_SHARE: Final = 0.8
 """From here on the share of the context is coloured."""
 
-CRAMPED_SHARE: Final = 0.95
+CRITICAL_SHARE: Final = 0.95
 
 MODEL_LENGTH_MAX: Final = 40
 """Of a longer name the beginning is told, so that it does not push out all that follows."""
 
 SEPARATOR: Final = " · "
 
-_UNASKED: Final = ("auto-edit", "auto")
-_SHORT: Final = {"workspace-write": "ws-write", "no network": "no net", "network": "net"}
+_UNATTENDED_MODES: Final = ("auto-edit", "auto")
+_SHORT_WORDS: Final = {"workspace-write": "ws-write", "no network": "no net", "network": "net"}
 
 
-def status_line(facts: Facts, width: int) -> StyledLine:
+def status_line(facts: StatusFields, width: int) -> StyledLine:
     """One line of at most `width` columns.
 
     If not all of it fits, what holds commands is told in short; then what does not fit is dropped
@@ -34,10 +34,10 @@ def status_line(facts: Facts, width: int) -> StyledLine:
     line: list[tuple[str, str]] = []
     used = 0
     parts = _parts(facts)
-    if sum(cells(text) for _, text in parts) + len(SEPARATOR) * (len(parts) - 1) > width:
-        parts = _parts(replace(facts, sandbox=_shorter(facts.sandbox)))
+    if sum(text_width(text) for _, text in parts) + len(SEPARATOR) * (len(parts) - 1) > width:
+        parts = _parts(replace(facts, sandbox=_shorten_sandbox(facts.sandbox)))
     for style, text in parts:
-        room = cells(text) + (len(SEPARATOR) if line else 0)
+        room = text_width(text) + (len(SEPARATOR) if line else 0)
         if used + room > width:
             break
         line += [("dim", SEPARATOR)] * bool(line) + [(style, text)]
@@ -47,46 +47,46 @@ def status_line(facts: Facts, width: int) -> StyledLine:
     if line:
         return line
     style, text = parts[0]
-    while cells(text) > width:
+    while text_width(text) > width:
         text = text[:-1]
     return [(style, text)]
 
 
-def _parts(facts: Facts) -> list[tuple[str, str]]:
+def _parts(facts: StatusFields) -> list[tuple[str, str]]:
     share = facts.context_share
-    is_unasked = facts.mode in _UNASKED
+    is_unasked = facts.mode in _UNATTENDED_MODES
     parts = [
         ("warn", "private" if facts.is_private else ""),
         ("accent", facts.mode),
         ("dim", facts.sandbox if is_unasked else ""),
-        ("dim", _short(facts.model)),
+        ("dim", _crop_model(facts.model)),
         ("dim", facts.branch and facts.branch + "*" * facts.is_dirty),
         (_share_style(share), "" if share is None else f"{share:.0%} context"),
         ("dim", "" if facts.cost_usd is None else f"${facts.cost_usd:.2f}"),
-        ("dim", f"{count(facts.tokens)} tokens" if facts.tokens else ""),
+        ("dim", f"{format_count(facts.tokens)} tokens" if facts.tokens else ""),
         ("dim", "" if is_unasked else facts.sandbox),
         ("dim", facts.sync),
     ]
     return [(style, legible(" ".join(text.split()))) for style, text in parts if text]
 
 
-def _shorter(sandbox: str) -> str:
+def _shorten_sandbox(sandbox: str) -> str:
     """`ws-write, no net` for `workspace-write, no network, bubblewrap`."""
     level, *rest = sandbox.partition(":")[0].split(", ")[:2]
-    return ", ".join(_SHORT.get(part, part) for part in (level, *rest))
+    return ", ".join(_SHORT_WORDS.get(part, part) for part in (level, *rest))
 
 
-def _short(model: str) -> str:
+def _crop_model(model: str) -> str:
     return model if len(model) <= MODEL_LENGTH_MAX else f"{model[: MODEL_LENGTH_MAX - 1]}…"
 
 
 def _share_style(share: float | None) -> str:
     if share is None or share <= FULL_SHARE:
         return "dim"
-    return "warn" if share <= CRAMPED_SHARE else "bad"
+    return "warn" if share <= CRITICAL_SHARE else "bad"
 
 
-def count(number: int) -> str:
+def format_count(number: int) -> str:
     """A count that stays short: 950, 12.3k, 4.5M."""
     for limit, unit in ((1_000_000, "M"), (1_000, "k")):
         if number >= limit:
@@ -94,7 +94,7 @@ def count(number: int) -> str:
     return str(number)
 
 
-def cells(text: str) -> int:
+def text_width(text: str) -> int:
     """The columns that a text takes."""
     if text.isascii():
         return len(text)

@@ -18,27 +18,27 @@ from msgspec import Struct
 
 from treadle.app.threads.question_text import read_object
 from treadle.core.messages import ToolCall
-from treadle.terminal.calls import FILE_TOOLS
+from treadle.terminal.call_text import FILE_TOOLS
 
 FILE_SIZE_MAX: Final = 1024 * 1024
 COMPARED_LINES_MAX: Final = 1000
 """Lines between the first and the last difference that are compared; of more, all are shown."""
 CONTEXT_LINES: Final = 3
-UNENDED: Final = "\\ no newline at the end"
+NO_NEWLINE_MARK: Final = "\\ no newline at the end"
 """Stands below the last line of one side of a diff if only the other one ends with a newline."""
 
-Read: TypeAlias = Callable[[str], bytes | None]
+FileReader: TypeAlias = Callable[[str], bytes | None]
 """A file's content by its path in the workspace; `None` if there is none. Raises `OSError` if it
 cannot be read, or is too large."""
 
 
-class Before(Struct, frozen=True):
+class OriginalFile(Struct, frozen=True):
     """A file as it was when a call began; `content` is `None` if there was none."""
 
     content: bytes | None
 
 
-def reader_of(folder: Path) -> Read:
+def make_file_reader(folder: Path) -> FileReader:
     """Reads small files of a folder, and nothing outside it."""
 
     def read(path: str) -> bytes | None:
@@ -64,43 +64,45 @@ def reader_of(folder: Path) -> Read:
     return read
 
 
-def look_before(call: ToolCall, read: Read | None) -> Before | None:
+def read_original(call: ToolCall, read: FileReader | None) -> OriginalFile | None:
     """The file that the call is about to change; `None` if it changes none, or who knows."""
     path = _path_of(call)
     if path is None or read is None:
         return None
     try:
-        return Before(read(path))
+        return OriginalFile(read(path))
     except (OSError, ValueError):
         return None
 
 
-def planned(call: ToolCall, read: Read | None = None) -> str | None:
+def preview_diff(call: ToolCall, read: FileReader | None = None) -> str | None:
     """What the call would change now; `None` if it is not a call that changes a file."""
     arguments = read_object(call.arguments_json)
     if arguments is None or _path_of(call) is None:
         return None
-    before = look_before(call, read)
-    after = None if before is None else _after(call, arguments, before)
+    before = read_original(call, read)
+    after = None if before is None else _apply_call(call, arguments, before)
     if before is not None and after is not None:
-        return unified(before.content, after)
-    return _told(call, arguments)
+        return unified_diff(before.content, after)
+    return _diff_arguments(call, arguments)
 
 
-def made(call: ToolCall, before: Before | None, read: Read | None) -> str | None:
+def compute_diff(
+    call: ToolCall, before: OriginalFile | None, read: FileReader | None
+) -> str | None:
     """What a call that has ended well has changed; `None` if it is not such a call."""
     arguments, path = read_object(call.arguments_json), _path_of(call)
     if arguments is None or path is None:
         return None
-    after = None if before is None else _after(call, arguments, before)
+    after = None if before is None else _apply_call(call, arguments, before)
     if before is not None and after is not None and read is not None:
         try:
             # `before` may have been read when the change was made already.
             if before.content != after and read(path) == after:
-                return unified(before.content, after)
+                return unified_diff(before.content, after)
         except (OSError, ValueError):
             pass
-    return _told(call, arguments)
+    return _diff_arguments(call, arguments)
 
 
 def _path_of(call: ToolCall) -> str | None:
@@ -110,7 +112,7 @@ def _path_of(call: ToolCall) -> str | None:
     return path if isinstance(path, str) else None
 
 
-def _after(call: ToolCall, arguments: dict[str, Any], before: Before) -> bytes | None:
+def _apply_call(call: ToolCall, arguments: dict[str, Any], before: OriginalFile) -> bytes | None:
     """The content that the call makes of the file; `None` if it would fail."""
     from treadle.tools.edit_file import Edit, apply_edits
     from treadle.tools.failure import ToolFailure
@@ -124,11 +126,11 @@ def _after(call: ToolCall, arguments: dict[str, Any], before: Before) -> bytes |
         return None
 
 
-def _told(call: ToolCall, arguments: dict[str, Any]) -> str | None:
+def _diff_arguments(call: ToolCall, arguments: dict[str, Any]) -> str | None:
     """The change by its arguments alone."""
     if call.tool_name == "write_file":
         content = arguments.get("content")
-        return "\n".join(_signed("+", content)) if isinstance(content, str) else None
+        return "\n".join(_prefix_lines("+", content)) if isinstance(content, str) else None
     edits = arguments.get("edits")
     if not isinstance(edits, list):
         return None
@@ -140,22 +142,22 @@ def _told(call: ToolCall, arguments: dict[str, Any]) -> str | None:
             lines.append("@@ everywhere in the file @@")
         elif lines:
             lines.append("@@")
-        lines += _signed("-", str(edit.get("old_str", "")))
-        lines += _signed("+", str(edit.get("new_str", "")))
+        lines += _prefix_lines("-", str(edit.get("old_str", "")))
+        lines += _prefix_lines("+", str(edit.get("new_str", "")))
     return "\n".join(lines)
 
 
-def _signed(sign: str, text: str) -> Iterator[str]:
+def _prefix_lines(sign: str, text: str) -> Iterator[str]:
     if text:
         yield from (f"{sign}{line}" for line in text.removesuffix("\n").split("\n"))
 
 
-def unified(before: bytes | None, after: bytes) -> str:
+def unified_diff(before: bytes | None, after: bytes) -> str:
     """The difference of two contents, with three lines around each change."""
-    old, new = _lines(before or b""), _lines(after)
+    old, new = _decode_lines(before or b""), _decode_lines(after)
     if before and after and before.endswith(b"\n") != after.endswith(b"\n"):
         unended = old if after.endswith(b"\n") else new
-        unended[-1] += f"\n{UNENDED}"  # so that it is another line than one that ends
+        unended[-1] += f"\n{NO_NEWLINE_MARK}"  # so that it is another line than one that ends
     most = min(len(old), len(new))
     head = next((i for i in range(most) if old[i] != new[i]), most)
     most -= head
@@ -169,13 +171,13 @@ def unified(before: bytes | None, after: bytes) -> str:
 def _hunks(a: Sequence[str], b: Sequence[str], start: int) -> Iterator[str]:
     """The changes of two pieces that both begin behind line `start`."""
     if max(len(a), len(b)) > COMPARED_LINES_MAX:
-        yield _head(start, len(a), start, len(b))
+        yield _hunk_header(start, len(a), start, len(b))
         yield from (f"-{line}" for line in a)
         yield from (f"+{line}" for line in b)
         return
     for group in difflib.SequenceMatcher(None, a, b).get_grouped_opcodes(CONTEXT_LINES):
         (_, a0, _, b0, _), (_, _, a1, _, b1) = group[0], group[-1]
-        yield _head(start + a0, a1 - a0, start + b0, b1 - b0)
+        yield _hunk_header(start + a0, a1 - a0, start + b0, b1 - b0)
         for kind, i0, i1, j0, j1 in group:
             if kind == "equal":
                 yield from (f" {line}" for line in a[i0:i1])
@@ -184,13 +186,13 @@ def _hunks(a: Sequence[str], b: Sequence[str], start: int) -> Iterator[str]:
             yield from (f"+{line}" for line in b[j0:j1])
 
 
-def _head(old: int, old_count: int, new: int, new_count: int) -> str:
+def _hunk_header(old: int, old_count: int, new: int, new_count: int) -> str:
     # Of nothing the line before it is named.
     first, second = old + bool(old_count), new + bool(new_count)
     return f"@@ -{first},{old_count} +{second},{new_count} @@"
 
 
-def _lines(content: bytes) -> list[str]:
+def _decode_lines(content: bytes) -> list[str]:
     try:
         text = content.decode()
     except UnicodeDecodeError:

@@ -8,12 +8,12 @@ from pathlib import Path
 from treadle.store.paths import Places
 
 
-def own_folders(places: Places) -> tuple[str, ...]:
+def treadle_folders(places: Places) -> tuple[str, ...]:
     """The folders of this program, which no tool sees."""
     return (str(places.data), str(places.state), str(places.config))
 
 
-def hidden_in(folder: str | Path, places: Places) -> Callable[[str | Path], bool]:
+def make_hidden_check(folder: str | Path, places: Places) -> Callable[[str | Path], bool]:
     """Whether a path leads to a hidden place of a folder.
 
     What a person lets tools see counts as hidden here all the same: settings change, and what is
@@ -22,4 +22,4 @@ def hidden_in(folder: str | Path, places: Places) -> Callable[[str | Path], bool
     from treadle.tools.sandbox.box import Sandbox
     from treadle.tools.sandbox.policy import Policy
 
-    return Sandbox(Policy(hidden=own_folders(places)), folder).rules.hides
+    return Sandbox(Policy(hidden=treadle_folders(places)), folder).rules.hides

@@ -33,7 +33,7 @@ _BAR_WIDTH: Final = 10
 _KILO: Final = 1000
 
 
-class Ended(Struct, frozen=True):
+class CallResultText(Struct, frozen=True):
     """A result as people read it.
 
     `how` is `exit code 1`, `failed`, or empty where there is nothing to say; `is_good` is false for
@@ -52,41 +52,41 @@ def title_of(call: ToolCall) -> str:
     arguments = read_object(call.arguments_json) if call.tool_name in FILE_TOOLS else None
     path = None if arguments is None else arguments.get("path")
     title = f"{call.tool_name} {path}" if isinstance(path, str) else describe_call(call)
-    return _flat(title)
+    return _to_single_line(title)
 
 
-def _flat(text: str) -> str:
+def _to_single_line(text: str) -> str:
     return legible(text).replace("\n", "⏎").replace("\t", " ")
 
 
-def ended(outcome: Outcome) -> Ended:
+def describe_outcome(outcome: Outcome) -> CallResultText:
     """How a call ended."""
     if isinstance(outcome, ToolExecutionOutcome.Error):
         kind, message = outcome.error.kind.value, outcome.error.message
         text = "\n".join(part for part in (message, outcome.error.output) if part)
         if _EXIT.search(text):
-            return _of_output(text, is_part=outcome.blob is not None)
-        return Ended(lines_of(text), f"failed: {kind}", False, outcome.blob is not None)
-    return _of_output(outcome.output, is_part=outcome.blob is not None)
+            return _parse_output(text, is_part=outcome.blob is not None)
+        return CallResultText(lines_of(text), f"failed: {kind}", False, outcome.blob is not None)
+    return _parse_output(outcome.output, is_part=outcome.blob is not None)
 
 
-def ended_message(text: str) -> Ended:
+def parse_result_message(text: str) -> CallResultText:
     """How a call ended, by what the model was told of it; a failure begins with its kind."""
     head, colon, _ = text.partition("\n")[0].partition(":")
     if head in _FAILURES:
-        return Ended(
+        return CallResultText(
             lines_of(text[len(head) + len(colon) :].lstrip(" ")), f"failed: {head}", False, False
         )
-    return _of_output(text, is_part=False)
+    return _parse_output(text, is_part=False)
 
 
-def _of_output(text: str, *, is_part: bool) -> Ended:
+def _parse_output(text: str, *, is_part: bool) -> CallResultText:
     """A command tells its exit code at the end."""
     found = _EXIT.search(text)
     if found is None:
-        return Ended(lines_of(text), "", True, is_part)
+        return CallResultText(lines_of(text), "", True, is_part)
     lines = [*lines_of(text[: found.start()]), *lines_of(text[found.end() :].lstrip("\n"))]
-    return Ended(lines, found[1], found[2] == "0", is_part)
+    return CallResultText(lines, found[1], found[2] == "0", is_part)
 
 
 def lines_of(text: str) -> list[str]:
@@ -99,13 +99,13 @@ def lines_of(text: str) -> list[str]:
     return [] if lines == [""] else lines
 
 
-def more_lines(count: int, *, is_part: bool, is_plain: bool) -> str:
+def more_lines_text(count: int, *, is_part: bool, is_plain: bool) -> str:
     """That there is more, how much if that is known, and the key that shows it."""
     how_many = "more lines" if is_part else f"{count} more line{'' if count == 1 else 's'}"
     return f"... {how_many}" if is_plain else f"… {how_many} (Ctrl+O)"
 
 
-def in_words(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """A duration: `0.4 s`, `12 s`, `2 min 5 s`."""
     if seconds < 10:
         return f"{seconds:.1f} s"
@@ -113,7 +113,7 @@ def in_words(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
-class Running:
+class RunningCall:
     """A call that runs.
 
     Args:
@@ -128,7 +128,7 @@ class Running:
         self._progress = ToolProgress()
         self._tail = ""
 
-    def report(self, progress: ToolProgress) -> None:
+    def update_progress(self, progress: ToolProgress) -> None:
         """What it tells of itself. A command tells its output in pieces, others tell how it is."""
         self._progress = progress
         if progress.message is None:
@@ -136,7 +136,7 @@ class Running:
         before = self._tail if self.call.tool_name in COMMAND_TOOLS else ""
         self._tail = (before + progress.message)[-TAIL_SIZE_MAX:]
 
-    def how_far(self) -> str:
+    def progress_text(self) -> str:
         """Fraction and units, if it tells any."""
         progress, parts = self._progress, []
         if progress.fraction is not None:
@@ -146,7 +146,7 @@ class Running:
         if progress.units_processed is not None:
             count = progress.units_processed
             is_output = self.call.tool_name in COMMAND_TOOLS
-            parts.append(_size(count) if is_output else f"{count:,} done")
+            parts.append(_format_size(count) if is_output else f"{count:,} done")
         return " ".join(parts)
 
     def last_lines(self) -> list[str]:
@@ -154,7 +154,7 @@ class Running:
         return [line for line in lines_of(self._tail) if line][-TAIL_LINES_MAX:]
 
 
-def _size(count: int) -> str:
+def _format_size(count: int) -> str:
     if count < _KILO:
         return f"{count} B"
     return f"{count / _KILO:.0f} kB" if count < _KILO**2 else f"{count / _KILO**2:.1f} MB"

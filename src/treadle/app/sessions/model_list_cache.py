@@ -23,14 +23,14 @@ _SIZE_MAX: Final = 1024 * 1024
 """Bytes of a file that is read; this program writes a fifth of that."""
 
 
-class Listed(Struct, frozen=True, omit_defaults=True):
+class ModelListEntry(Struct, frozen=True, omit_defaults=True):
     """What a list said of a model, and on which day; without a day it could not be had."""
 
     traits: ModelTraits = ModelTraits()
     day: str = ""
 
 
-class ListedModels:
+class ModelListCache:
     """A file with what lists have said; one that is damaged or cannot be written is ignored.
 
     Args:
@@ -40,7 +40,7 @@ class ListedModels:
     def __init__(self, folder: Path | None) -> None:
         self._path = None if folder is None else folder / "models.json"
 
-    def find(self, name: str) -> Listed | None:
+    def find(self, name: str) -> ModelListEntry | None:
         """What is known of a model; `None` if its list was never asked for."""
         return self._read().get(name)
 
@@ -50,17 +50,17 @@ class ListedModels:
             return
         known = self._read()
         known.pop(name, None)
-        known[name] = Listed() if traits is None else Listed(traits, today())
+        known[name] = ModelListEntry() if traits is None else ModelListEntry(traits, today())
         kept = dict(list(known.items())[-_COUNT_MAX:])
         with suppress(StoreError, UnicodeEncodeError):  # a name from a terminal may be any bytes
             replace_file(PosixDisk(), str(self._path), msgspec.json.encode(kept))
 
-    def _read(self) -> dict[str, Listed]:
+    def _read(self) -> dict[str, ModelListEntry]:
         if self._path is None:
             return {}
         try:
             data = read_plain(self._path, _SIZE_MAX).data
-            known = msgspec.json.decode(data, type=dict[str, Listed])
+            known = msgspec.json.decode(data, type=dict[str, ModelListEntry])
         except (OSError, ValueError, RecursionError):
             return {}
         return {name: one for name, one in known.items() if _is_sound(one.traits)}

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from treadle.errors import UsageError
-from treadle.terminal.notices import words
-from treadle.terminal.ports import Choice, SlashCommand
+from treadle.terminal.notices import styled_text
+from treadle.terminal.ports import DialogChoice, SlashCommand
 
 if TYPE_CHECKING:
     from treadle.terminal.chat import Chat
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 _ID_LENGTH: Final = 8
 """Characters of a thread's id in the name of a file."""
 
-_WHO: Final = {
+_SHARE_OPTIONS: Final = {
     "o": "--visibility organization",
     "l": "--link",
     "y": "--visibility private",
     "p": "--visibility public",
 }
-_SEEING: Final = (
-    Choice("o", "everybody in your organization"),
-    Choice("l", "who has a link, which is made now"),
-    Choice("y", "you alone, on the server too"),
-    Choice("p", "everybody"),
-    Choice("n", "nothing changes"),
+_SHARE_CHOICES: Final = (
+    DialogChoice("o", "everybody in your organization"),
+    DialogChoice("l", "who has a link, which is made now"),
+    DialogChoice("y", "you alone, on the server too"),
+    DialogChoice("p", "everybody"),
+    DialogChoice("n", "nothing changes"),
 )
 
 
-def outward_commands(chat: Chat) -> tuple[SlashCommand, ...]:
+def result_commands(chat: Chat) -> tuple[SlashCommand, ...]:
     """The commands of this group."""
 
     def command(
@@ -54,16 +54,16 @@ def outward_commands(chat: Chat) -> tuple[SlashCommand, ...]:
     )
 
 
-async def _run(chat: Chat, name: str, rest: str, *, lets_go: bool = False) -> None:
+async def _run_on_thread(chat: Chat, name: str, rest: str, *, lets_go: bool = False) -> None:
     """A command on the thread at hand, with what was typed behind it."""
     thread_id = chat.sessions.thread_id
     if thread_id is None:
-        chat.tell("there is no thread yet: it begins with your first prompt", "warn")
+        chat.notify("there is no thread yet: it begins with your first prompt", "warn")
         return
-    await chat.outside(name, thread_id, *_split(rest), lets_go=lets_go)
+    await chat.run_cli_command(name, thread_id, *_split_words(rest), lets_go=lets_go)
 
 
-def _split(rest: str) -> list[str]:
+def _split_words(rest: str) -> list[str]:
     try:
         return shlex.split(rest)
     except ValueError as error:
@@ -71,46 +71,46 @@ def _split(rest: str) -> list[str]:
 
 
 async def _diff(chat: Chat, rest: str) -> None:
-    await _run(chat, "diff", rest)
+    await _run_on_thread(chat, "diff", rest)
 
 
 async def _share(chat: Chat, rest: str) -> None:
     if not rest and chat.sessions.thread_id is not None:
-        question = words("Who may see this thread?", "bold")
-        rest = _WHO.get(await chat.terminal.choose(question, _SEEING), "")
+        question = styled_text("Who may see this thread?", "bold")
+        rest = _SHARE_OPTIONS.get(await chat.terminal.choose(question, _SHARE_CHOICES), "")
         if not rest:
             return
-    await _run(chat, "share", rest, lets_go=True)
+    await _run_on_thread(chat, "share", rest, lets_go=True)
 
 
 async def _private(chat: Chat, rest: str) -> None:
     if chat.sessions.thread_id is None:
-        chat.sessions.make_private(is_private="--off" not in rest)
-        chat.show_facts()
+        chat.sessions.set_private(is_private="--off" not in rest)
+        chat.refresh_status()
         told = "never leaves this machine" if chat.sessions.is_private else "is not private"
-        chat.tell(f"the thread that begins with your first prompt {told}")
+        chat.notify(f"the thread that begins with your first prompt {told}")
         return
-    await _run(chat, "private", rest, lets_go=True)
+    await _run_on_thread(chat, "private", rest, lets_go=True)
 
 
 async def _search(chat: Chat, rest: str) -> None:
     if not rest:
-        chat.tell("say /search TEXT", "warn")
+        chat.notify("say /search TEXT", "warn")
         return
-    await chat.outside("search", *_split(rest))
+    await chat.run_cli_command("search", *_split_words(rest))
 
 
 async def _export(chat: Chat, rest: str) -> None:
-    words = _split(rest)
+    words = _split_words(rest)
     if not words and chat.sessions.thread_id is not None:
-        words = [_free_name(Path(chat.sessions.folder or "."), chat.sessions.thread_id)]
+        words = [_find_free_name(Path(chat.sessions.folder or "."), chat.sessions.thread_id)]
     if len(words) == 1 and not words[0].startswith("-"):
         form = {"json": "json", "jsonl": "jsonl"}.get(words[0].rpartition(".")[2], "markdown")
         rest = shlex.join(["--format", form, "-o", words[0]])
-    await _run(chat, "export", rest)
+    await _run_on_thread(chat, "export", rest)
 
 
-def _free_name(folder: Path, thread_id: str) -> str:
+def _find_free_name(folder: Path, thread_id: str) -> str:
     """A file of this folder that is not there yet, named after the thread."""
     stem = f"treadle-{thread_id[:_ID_LENGTH]}"
     names = (f"{stem}{f'-{number}' if number else ''}.md" for number in count())
@@ -118,6 +118,6 @@ def _free_name(folder: Path, thread_id: str) -> str:
 
 
 async def _commit(chat: Chat, message: str) -> None:
-    from treadle.terminal.agent_commit import commit
+    from treadle.terminal.agent_commit import ask_to_commit
 
-    await commit(chat, message)
+    await ask_to_commit(chat, message)

@@ -22,7 +22,7 @@ from treadle.errors import TreadleError, UsageError
 if TYPE_CHECKING:
     from treadle.answers import Answer, Verdict
     from treadle.app.sessions.background_sync import BackgroundSync
-    from treadle.app.sessions.opened_threads import Session
+    from treadle.app.sessions.open_threads import Session
     from treadle.app.sessions.setup import DriverParts, Setup
     from treadle.core.approval import Question
     from treadle.core.llm import Usage
@@ -53,7 +53,7 @@ class ChatOptions(Struct, frozen=True):
     network: NetworkMode | None = None
 
 
-class Listeners(Struct, frozen=True):
+class ChatCallbacks(Struct, frozen=True):
     """Who is told and who is asked."""
 
     on_output: Callable[[Output], None]
@@ -63,7 +63,7 @@ class Listeners(Struct, frozen=True):
     """Takes a line that a person should know."""
 
 
-class Sessions:
+class ChatSession:
     """The session at hand, and the setup it is made from.
 
     Args:
@@ -74,7 +74,7 @@ class Sessions:
     as there is a thread. `mode` and `model` are those that hold now.
     """
 
-    def __init__(self, options: ChatOptions, people: Listeners) -> None:
+    def __init__(self, options: ChatOptions, people: ChatCallbacks) -> None:
         self._options = options
         self._people = people
         self._background: BackgroundSync | None = None
@@ -110,7 +110,7 @@ class Sessions:
         async with self._changing:
             return await self._prepare_now(thread, latest=latest)
 
-    async def known(self) -> None:
+    async def ensure_prepared(self) -> None:
         """Wait until it is known what holds here.
 
         Raises:
@@ -138,9 +138,9 @@ class Sessions:
     def _prepare(
         self, thread: str | None, latest: bool
     ) -> tuple[Setup, DriverParts, ThreadFold | None, str]:
-        from treadle.app.sessions.host import Host, People
+        from treadle.app.sessions.host import Host, PersonCallbacks
         from treadle.app.sessions.setup import RunChoice
-        from treadle.app.sessions.thread_setup import Target, make_setup
+        from treadle.app.sessions.thread_setup import ThreadTarget, make_setup
 
         options, people = self._options, self._people
         setup = make_setup(
@@ -153,14 +153,14 @@ class Sessions:
                 network=options.network,
                 may_change=True,
             ),
-            Target(options.cwd, thread, latest),
-            Host("treadle", People(people.ask, people.approve), people.tell),
+            ThreadTarget(options.cwd, thread, latest),
+            Host("treadle", PersonCallbacks(people.ask, people.approve), people.tell),
             no_commit=options.no_commit,
             before_owning=_refuse_task,
         )
         _refuse_task(setup)
-        parts = setup.parts()
-        return setup, parts, setup.thread, setup.sandbox(parts.folder).standing().confined
+        parts = setup.build_parts()
+        return setup, parts, setup.thread, setup.make_sandbox(parts.folder).standing().confined
 
     async def open(self) -> Session:
         """The session at hand, opened if it is not: with a new thread if there is none.
@@ -174,14 +174,14 @@ class Sessions:
         async with self._changing:  # who asks while it is being opened gets the same one
             if self._is_suspect:
                 with suppress(TreadleError):
-                    await self._let_go_now()
+                    await self._close_now()
             return self.session if self.session is not None else await self._open_now()
 
     async def _open_now(self) -> Session:
         setup = self.setup if self.setup is not None else await self._prepare_now(self.thread_id)
         from treadle.app.sessions.background_sync import BackgroundSync
-        from treadle.app.sessions.limits import budget_of
-        from treadle.app.sessions.opened_threads import open_conversation, refuse_foreign_tools
+        from treadle.app.sessions.limits import make_budget
+        from treadle.app.sessions.open_threads import open_conversation, refuse_foreign_tools
 
         options, people = self._options, self._people
         if setup.thread is not None:
@@ -189,7 +189,7 @@ class Sessions:
         self.session = open_conversation(
             setup,
             people.on_output,
-            budget=budget_of(options.max_tokens, options.max_cost, options.time_limit),
+            budget=make_budget(options.max_tokens, options.max_cost, options.time_limit),
             is_private=self._is_private,
         )
         self.thread_id = self.session.thread_id
@@ -198,12 +198,12 @@ class Sessions:
         self._background.begin(self.session)
         return self.session
 
-    async def let_go(self) -> None:
+    async def close(self) -> None:
         """Close the session, if one is open; its thread stays the one at hand."""
         async with self._changing:
-            await self._let_go_now()
+            await self._close_now()
 
-    async def _let_go_now(self) -> None:
+    async def _close_now(self) -> None:
         self._is_suspect = False
         session, self.session = self.session, None
         setup, self.setup = self.setup, None
@@ -221,7 +221,7 @@ class Sessions:
                 await background.close()
             await setup.models.aclose()
         if session is not None:
-            await asyncio.to_thread(_index, setup, session.thread_id)
+            await asyncio.to_thread(_update_index, setup, session.thread_id)
 
     async def switch(self, thread: str | None, *, latest: bool = False) -> None:
         """Leave the thread at hand for another one, or for a new one that is like it.
@@ -237,7 +237,7 @@ class Sessions:
             self.is_switching = True
             try:
                 model, mode = self.model or None, self.mode or None
-                await self._let_go_now()
+                await self._close_now()
                 self.thread_id = self.usage = None
                 is_new = thread is None and not latest
                 self._model, self._mode = (model, mode) if is_new else (None, None)  # type: ignore[assignment]
@@ -246,27 +246,27 @@ class Sessions:
             finally:
                 self.is_switching = False
 
-    async def drop(self) -> None:
+    async def close_after_failure(self) -> None:
         """After a failure: let go of the session, whatever that raises; it is opened from disk."""
         with suppress(TreadleError):
-            await self.let_go()
+            await self.close()
 
-    def suspect(self) -> None:
+    def mark_suspect(self) -> None:
         """Something beside the session has failed: the next `open` reads the thread anew."""
         self._is_suspect = True
 
-    def make_private(self, *, is_private: bool) -> None:
+    def set_private(self, *, is_private: bool) -> None:
         """Whether the thread that begins with the next prompt may ever leave this machine."""
         self._is_private = self.is_private = is_private
 
-    def whole_output(self, call_id: str) -> str | None:
+    def read_whole_output(self, call_id: str) -> str | None:
         """All that a call has put out, of which the thread's message has a part; `None`: gone."""
-        from treadle.app.threads.outputs import output_of
+        from treadle.app.threads.outputs import read_output
 
         if self.setup is None or self.thread_id is None:
             return None
         try:
-            return output_of(self.setup.store, self.thread_id, call_id)
+            return read_output(self.setup.store, self.thread_id, call_id)
         except TreadleError:
             return None
 
@@ -281,18 +281,18 @@ class Sessions:
         """
         async with self._changing:
             if self.session is None:
-                await self._choose_first(model, mode)
+                await self._choose_before_open(model, mode)
                 return
             setup = self.setup
             assert setup is not None
-            parts = await asyncio.to_thread(_chosen, setup, self, model, mode)
+            parts = await asyncio.to_thread(_rebuild_parts, setup, self, model, mode)
             self.session.configure(
                 parts.config, provider=parts.provider if model else None, tools=parts.tools
             )
             self.model = parts.config.model_name
             self.mode = mode or self.mode
 
-    async def _choose_first(self, model: str | None, mode: ApprovalMode | None) -> None:
+    async def _choose_before_open(self, model: str | None, mode: ApprovalMode | None) -> None:
         before = self._model, self._mode
         self._model, self._mode = model or self._model, mode or self._mode
         try:
@@ -302,14 +302,14 @@ class Sessions:
             raise
 
 
-def _chosen(
-    setup: Setup, sessions: Sessions, model: str | None, mode: ApprovalMode | None
+def _rebuild_parts(
+    setup: Setup, sessions: ChatSession, model: str | None, mode: ApprovalMode | None
 ) -> DriverParts:
     """What a session is made of, with another choice."""
     assert sessions.thread_id is not None
     fold = setup.store.load(sessions.thread_id).fold
     choice = replace(setup.choice, model=model, mode=mode)
-    return replace(setup, thread=fold, choice=choice, notices=[]).parts()
+    return replace(setup, thread=fold, choice=choice, notices=[]).build_parts()
 
 
 def _refuse_task(setup: Setup) -> None:
@@ -323,13 +323,13 @@ def _refuse_task(setup: Setup) -> None:
 def _mode_of(setup: Setup) -> str:
     """The name of the approval mode; that of the program which began the thread may have none."""
     if setup.choice.mode is not None or setup.thread is None:
-        return setup.new_approval().name
-    from treadle.app.sessions.modes import recorded_approval
+        return setup.choose_new_approval().name
+    from treadle.app.sessions.approval_modes import find_recorded_approval
 
-    return recorded_approval(setup.thread.machine.config).name
+    return find_recorded_approval(setup.thread.machine.config).name
 
 
-def _index(setup: Setup, thread_id: str) -> None:
-    from treadle.app.sessions.work import update_index
+def _update_index(setup: Setup, thread_id: str) -> None:
+    from treadle.app.sessions.thread_work import update_index
 
     update_index(setup, thread_id)
