@@ -7,16 +7,19 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
+import warm_process
 from treadle.app.sessions import background_sync
 
 if TYPE_CHECKING:
     from cli.teams import Machine, Team
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+TIMEOUT_S: Final = 100
 
 
 @pytest.fixture(autouse=True)
@@ -56,8 +59,23 @@ def repository(tmp_path: Path, environment: dict[str, str]) -> Path:
 
 
 @pytest.fixture
-def treadle(environment: dict[str, str], repository: Path) -> Run:
-    """The command, run to its end in the repository."""
+def treadle(environment: dict[str, str], repository: Path, fresh_treadle: Run) -> Run:
+    """The command, run to its end in the repository, in a process of its own."""
+
+    def run(
+        *arguments: str, stdin: str | None = None, cwd: Path = repository, **extra: str
+    ) -> subprocess.CompletedProcess[str]:
+        changed = {**environment, **extra}
+        if warm_process.can_be_forked(changed):
+            return warm_process.run(arguments, cwd, changed, stdin, timeout_s=TIMEOUT_S)
+        return fresh_treadle(*arguments, stdin=stdin, cwd=cwd, **extra)
+
+    return run
+
+
+@pytest.fixture
+def fresh_treadle(environment: dict[str, str], repository: Path) -> Run:
+    """The same, in an interpreter of its own: it sees what this process has mounted, for one."""
 
     def run(
         *arguments: str, stdin: str | None = None, cwd: Path = repository, **extra: str
@@ -70,7 +88,7 @@ def treadle(environment: dict[str, str], repository: Path) -> Run:
             stdin=subprocess.DEVNULL if stdin is None else None,
             capture_output=True,
             text=True,
-            timeout=100,
+            timeout=TIMEOUT_S,
         )
 
     return run

@@ -337,7 +337,7 @@ def test_the_key_of_a_provider_that_local_only_excludes_is_not_looked_for(
 
 
 @pytest.mark.skipif(bool(why_no_mounts()), reason=why_no_mounts() or "-")
-def test_a_disk_that_is_full_is_a_failure(treadle: Run, tmp_path: Path) -> None:
+def test_a_disk_that_is_full_is_a_failure(fresh_treadle: Run, tmp_path: Path) -> None:
     place = tmp_path / "small"
     with ExitStack() as mounts:
         try:
@@ -349,7 +349,7 @@ def test_a_disk_that_is_full_is_a_failure(treadle: Run, tmp_path: Path) -> None:
         store.create("treadle/0", workspace="/w").close()
         with suppress(OSError):
             (place / "big").write_bytes(bytes(2**20))
-        done = treadle("doctor", "--json", TREADLE_HOME=str(home))
+        done = fresh_treadle("doctor", "--json", TREADLE_HOME=str(home))
     found = by_name(done.stdout)
     assert (done.returncode, found["disk"][0]["status"]) == (1, "failure")
     advice = {one["advice"] for name in ("disk", "sync", "index") for one in found.get(name, ())}
