@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bench.report import Row, at_most
 from bench.turns import make_thread
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
 
 TIMES = 15
@@ -20,7 +20,7 @@ _MACHINES = "import treadle.core.chat.machine, treadle.thread.recovery"
 _OPEN = """
 import sys
 from pathlib import Path
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
 root = Path(sys.argv[1])
 writer = LocalStore(Places(root, root, root)).open(sys.argv[2])

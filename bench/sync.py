@@ -25,7 +25,7 @@ from server.databases import Postgres
 from server.serving import Served
 from sync.proxy import proxied
 from treadle.api.marks import Mark
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
 from treadle.thread.record import scan
 

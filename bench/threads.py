@@ -27,10 +27,10 @@ from treadle.core.events import (
 from treadle.core.llm import LlmResponse, Usage
 from treadle.core.messages import Message, ToolCall
 from treadle.core.tools import ToolExecutionOutcome
-from treadle.store.index.file import NAME
+from treadle.store.index.index_file import INDEX_NAME
 from treadle.store.index.lookup import Index
 from treadle.store.index.search import parse_query
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
 from treadle.thread.codec import Entry, decode_entry, encode_entry
 from treadle.thread.facts import Annotated, Configured, GitObserved, ThreadCreated
@@ -138,9 +138,9 @@ def _measure_many(root: Path) -> list[Row]:
         for record in scan(path.read_bytes()).records:
             decode_entry(record.event)
     decoding_s = time.perf_counter() - start
-    raw = sqlite3.connect(root / NAME)
+    raw = sqlite3.connect(root / INDEX_NAME)
     name = f"{THREADS:,} threads"
-    made = root.joinpath(NAME).stat().st_size
+    made = root.joinpath(INDEX_NAME).stat().st_size
     rows = [
         Row(
             f"{name}: index made / reading and decoding them",
@@ -203,11 +203,11 @@ def _without_look(index: Index) -> tuple[Callable[[], object], Callable[[str], o
     database = index._file._open()
 
     def listing() -> object:
-        return module._lines(database, module.EVERYTHING, 50)
+        return module._select_summaries(database, module.ALL_THREADS, 50)
 
     def searching(text: str) -> object:
         query = parse_query(text)
-        return module._found(database, query, module.EVERYTHING, 20)
+        return module._find_by_text(database, query, module.ALL_THREADS, 20)
 
     return listing, searching
 
@@ -323,7 +323,7 @@ def _measure_appending(root: Path, store: LocalStore, paths: dict[str, Path]) ->
 _OPEN = """
 import sys
 from pathlib import Path
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
 from treadle.store.index.search import parse_query
 root = Path(sys.argv[1])

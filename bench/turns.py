@@ -28,9 +28,9 @@ from treadle.core.tools import (
 )
 from treadle.runtime.session import Session
 from treadle.store.disk import PosixDisk
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
-from treadle.store.writer import ThreadWriter
+from treadle.store.thread_writer import ThreadWriter
 
 LENGTHS = (10, 100, 1_000, 5_000, 20_000)
 TURNS = 40
@@ -237,7 +237,7 @@ from pathlib import Path
 from bench.turns import IDLE, Model, Work, make_thread
 from treadle.core.config import AgentConfig
 from treadle.runtime.session import Session
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
 
 def resident():

@@ -25,10 +25,10 @@ BANNED_WORDS: Final = re.compile(r"\b(?:FIX" + r"ME|TO" + r"DO|XX" + r"X|HA" + r
 TIME_AND_CHANCE: Final = {"time", "random", "uuid", "uuid_utils", "secrets", "datetime"}
 MAY_USE: Final = {
     "core/budget.py": {"datetime"},  # reads times that events bring, asks no clock
-    "store/local.py": {"datetime", "uuid_utils"},  # the clock of records, the ids of threads
+    "store/local_store.py": {"datetime", "uuid_utils"},  # the clock of records, the ids of threads
     "app/sessions/model_list_cache.py": {"datetime"},  # the day on which a list was asked for
-    "store/drafts.py": {"secrets"},  # names of temporary files
-    "store/write_ahead.py": {"time"},  # a deadline
+    "store/file_replacement.py": {"secrets"},  # names of temporary files
+    "store/sqlite_journal_mode.py": {"time"},  # a deadline
     "exchange/times.py": {"datetime"},  # reads the times of other programs, asks no clock
     "store/upkeep/garbage.py": {"datetime"},  # compares times of files and records, asks no clock
     "sync/backoff.py": {"datetime"},  # moves times that it is given, asks no clock
@@ -70,7 +70,7 @@ MAY_USE: Final = {
 }
 """Where the program may look at a clock or throw dice, under `src/treadle`, and what for."""
 
-MAY_SLEEP: Final = {"src/treadle/tools/process.py", "src/treadle/store/write_ahead.py"}
+MAY_SLEEP: Final = {"src/treadle/tools/process.py", "src/treadle/store/sqlite_journal_mode.py"}
 """One kills processes in rounds, and the kernel tells nobody when one has stopped; the other waits
 for a lock on which SQLite does not wait."""
 

@@ -9,7 +9,7 @@ __version__ = "0.1.0"
 
 TYPE_CHECKING = False  # importing `typing` for its own would cost as much as all the rest
 if TYPE_CHECKING:
-    from treadle.config.load import load_settings as load_settings
+    from treadle.config.loader import load_settings as load_settings
     from treadle.core.approval import AlwaysAsk as AlwaysAsk
     from treadle.core.approval import Approved as Approved
     from treadle.core.approval import AskAbove as AskAbove
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from treadle.runtime.builder import AgentBuilder as AgentBuilder
     from treadle.runtime.engine import AgentEngine as AgentEngine
     from treadle.runtime.session import Session as Session
-    from treadle.store.local import LocalStore as LocalStore
+    from treadle.store.local_store import LocalStore as LocalStore
     from treadle.store.paths import Places as Places
     from treadle.tools.builtin import builtin_tools as builtin_tools
     from treadle.tools.failure import ToolFailure as ToolFailure
@@ -93,7 +93,7 @@ _HOME = {
     "LlmErrorKind": "core.llm",
     "LlmRequest": "core.llm",
     "LlmResponse": "core.llm",
-    "LocalStore": "store.local",
+    "LocalStore": "store.local_store",
     "Message": "core.messages",
     "ModelTraits": "core.llm",
     "Modified": "core.approval",
@@ -129,7 +129,7 @@ _HOME = {
     "builtin_tools": "tools.builtin",
     "load_recording": "models.recording.file",
     "load_script": "models.scripted.script",
-    "load_settings": "config.load",
+    "load_settings": "config.loader",
     "tool": "tools.registry",
 }
 

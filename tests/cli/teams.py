@@ -19,7 +19,7 @@ from server.running import Running
 from treadle.cli.main import main
 from treadle.server.data.database import Database
 from treadle.server.people import accounts
-from treadle.store.local import utc_now
+from treadle.store.local_store import utc_now
 
 SCRIPT: Final = """
 [[replies]]

@@ -21,7 +21,7 @@ from treadle.server.data import schema
 from treadle.server.data.database import Database
 from treadle.server.people import tokens
 from treadle.server.problems import Refusal
-from treadle.store.local import utc_now
+from treadle.store.local_store import utc_now
 
 PLACE: Final = Path("state", "server", "server.db")
 

@@ -15,7 +15,7 @@ from treadle import AgentBuilder, LocalStore, Places, ScriptedModel
 from treadle.core.messages import Message
 from treadle.core.tools import RiskLevel
 from treadle.errors import UsageError
-from treadle.store.upkeep.foreign_files import strangers
+from treadle.store.upkeep.foreign_files import list_foreign_files
 from treadle.thread.codec import Entry, decode_entry, encode_entry
 from treadle.thread.facts import Granted, InputQueued, KindGranted
 from treadle.thread.record import Head, encode_batch, scan
@@ -217,13 +217,13 @@ def test_a_session_of_another_program_gets_mode_and_system_prompt_of_here(
 def test_the_mark_goes_with_the_thread_and_is_no_stranger(
     treadle: Run, gift: Gift, tmp_path: Path
 ) -> None:
-    from treadle.store.local import LocalStore
+    from treadle.store.local_store import LocalStore
     from treadle.store.paths import Places
 
     thread, _ = gift()
     data = str(tmp_path / "home" / "data")
     store = LocalStore(Places(data, data, data))
-    assert list(strangers(store.folders)) == []
+    assert list(list_foreign_files(store.folders)) == []
     assert store.ids() == [thread]
     treadle("trash", thread)
     treadle("restore", thread)

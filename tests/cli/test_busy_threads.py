@@ -18,9 +18,9 @@ from store.shelf import CREATOR, fill
 from treadle.core.events import LlmEvent, UserInput
 from treadle.core.llm import LlmResponse
 from treadle.core.messages import Message
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
-from treadle.store.writer import ThreadWriter
+from treadle.store.thread_writer import ThreadWriter
 from treadle.thread.facts import Configured
 
 ECHO = '[[replies]]\ntext = "Yes."\n'

@@ -24,7 +24,7 @@ from treadle.app.upkeep import store_checks
 from treadle.app.upkeep.checks import Finding
 from treadle.app.upkeep.store_checks import check_store
 from treadle.store.blobs import Blobs
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
 from treadle.thread.codec import encode_entry
 from treadle.thread.facts import ThreadCreated

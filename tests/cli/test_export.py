@@ -10,7 +10,7 @@ import pytest
 
 from cli.conftest import Run
 from cli.test_run import HELLO
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
 from treadle.thread.facts import Annotated
 

@@ -16,7 +16,7 @@ import pytest
 from cli.conftest import Run
 from cli.test_run import HELLO
 from exchange.recorded import CLAUDE, CODEX, GEMINI, NAME, claude
-from treadle.exchange.lines import FILE_SIZE_MAX
+from treadle.exchange.json_lines import FILE_SIZE_MAX
 
 
 def write(path: Path, *records: Any) -> Path:

@@ -148,7 +148,7 @@ def test_a_home_that_cannot_be_written_is_listed_all_the_same(
 def test_many_threads_are_announced_before_they_are_read(
     shelf: Shelf, listed: List, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("treadle.store.index.freshness.TOLD_COUNT", 2)
+    monkeypatch.setattr("treadle.store.index.index_update.NOTICE_COUNT", 2)
     for _ in range(3):
         thread = shelf.create((said("x"),))
     assert "indexing 3 threads" in listed()[1]

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from cli.conftest import Run
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
 
 Script = Callable[[str], str]

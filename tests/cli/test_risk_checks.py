@@ -9,7 +9,7 @@ from cli.conftest import Run
 from cli.test_doctor import by_name
 from treadle.app.sessions.provider_reachability import ProviderReachability
 from treadle.app.upkeep.risk_checks import check_keys, check_settings
-from treadle.config.load import Loaded
+from treadle.config.loader import LoadedSettings
 from treadle.config.settings import Settings
 from treadle.models.catalog import read_defaults
 
@@ -40,7 +40,7 @@ def test_what_is_less_safe_than_usual_is_said(
         if not any(name == one and text.startswith(begin) for one, text in texts)
     ]
     assert missing == [], texts
-    usual = Loaded(Settings(), read_defaults(), {}, {}, ())
+    usual = LoadedSettings(Settings(), read_defaults(), {}, {}, ())
     assert list(check_settings(usual, 1000)) == []
     assert [one.name for one in check_settings(usual, 0)] == ["user"]
     reached = [

@@ -23,8 +23,8 @@ from store.shelf import fill
 from treadle.core.events import ToolStarted
 from treadle.runtime.calls import cut
 from treadle.store.blobs import Blobs
-from treadle.store.drafts import replace_file
-from treadle.store.local import LocalStore
+from treadle.store.file_replacement import replace_file
+from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
 from treadle.thread.codec import decode_entry
 from treadle.thread.facts import Annotated, FilesSaved, Trashed

@@ -12,7 +12,7 @@ from cli.teams import Machine, Team, machine
 from core.samples import answer, said
 from store.shelf import fill
 from token_samples import TOKENS, secret_of
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
 
 SECRET = "xq7Zp2mVd9Lr4Tn8Wb3K"

@@ -15,7 +15,7 @@ from treadle.app.threads.unfinished_threads import SHOWN_MAX, describe_pending_w
 from treadle.cli.main import WELCOME
 from treadle.core.events import UserInput
 from treadle.core.messages import Message
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
 from treadle.thread.model import ThreadSummary
 

@@ -14,7 +14,7 @@ import pytest
 from cli.conftest import Run
 from cli.test_ask import Terminal
 from treadle.app.sizes import human_size
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
 from treadle.tools.sandbox.caches import make_cache
 

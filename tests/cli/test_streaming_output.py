@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from treadle.app.threads.streaming_output import StreamingAnswer
-from treadle.store.live import Live
+from treadle.store.live_answer import LiveAnswer
 
 
 class Screen:
@@ -19,7 +19,7 @@ class Screen:
         self.text += text
 
     def grow(self, text: str, *, after: int = 1, start: int = 0) -> None:
-        self.growing.update(Live(after, start, text, 1))
+        self.growing.update(LiveAnswer(after, start, text, 1))
 
 
 def test_however_it_is_cut_up_the_answer_stands_there_once() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Run
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
 
 Script = Callable[[str], str]
@@ -90,7 +90,7 @@ def test_replay_prints_every_transition_and_agrees_with_the_snapshot(
 def test_replay_and_verify_fail_when_the_snapshot_lies(
     treadle: Run, thread: str, threads: Path
 ) -> None:
-    from treadle.store.local import LocalStore
+    from treadle.store.local_store import LocalStore
     from treadle.store.paths import Places
     from treadle.thread.record import Head
     from treadle.thread.snapshot import encode_snapshot

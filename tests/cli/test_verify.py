@@ -17,10 +17,10 @@ from store.shelf import TURN, fill
 from treadle.app.upkeep.thread_scrub import sign_text
 from treadle.core.tools import ToolExecutionOutcome
 from treadle.store.blobs import Blobs
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
+from treadle.store.upkeep.interrupted_operations import mark_scrub
 from treadle.store.upkeep.scrub import scrub
-from treadle.store.upkeep.unfinished import mark_scrub
 from treadle.thread.facts import Annotated, Trashed
 
 

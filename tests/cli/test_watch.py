@@ -28,8 +28,8 @@ from treadle.core.events import LlmEvent, ToolCompleted, UserInput
 from treadle.core.llm import LlmResponse
 from treadle.core.messages import Message, ToolCall
 from treadle.core.tools import ToolExecutionOutcome
-from treadle.store.live import live_path
-from treadle.store.local import LocalStore
+from treadle.store.live_answer import live_answer_path
+from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
 from treadle.thread.codec import Entry, encode_entry
 from treadle.thread.facts import CommandBegun, CommandShown, InputQueued, Recovered
@@ -212,14 +212,14 @@ async def test_an_answer_grows_while_it_is_written_and_is_not_shown_twice(
         shown = watch.read_until("It begins")
         assert shown[:2] == ["user:\n", "go gladly\n"]
         assert "llm_completed" not in {_type(record) for record in store.scan(thread).records}
-        assert live_path(store.places, thread).exists()
+        assert live_answer_path(store.places, thread).exists()
         loop.call_soon_threadsafe(is_seen.set)
         shown += watch.read_until("to its end.")
         turn.process.communicate()
         watch.notice(IDLE)
         shown += list(watch.lines)
         assert (watch.end(), turn.process.returncode) == (0, 0)
-        assert not live_path(store.places, thread).exists()
+        assert not live_answer_path(store.places, thread).exists()
         return shown
 
     loop = asyncio.get_running_loop()
@@ -249,7 +249,7 @@ def test_the_last_words_of_a_killed_process_are_shown_to_nobody_who_comes_later(
     turn.process.communicate()
     watch.notice("left unfinished")
     assert watch.end() == 0
-    assert live_path(store.places, thread).exists(), "nobody could remove it"
+    assert live_answer_path(store.places, thread).exists(), "nobody could remove it"
     assert "It begins" not in treadle("watch", thread).stdout
     writer = store.open(thread)  # by a program that tells nothing of what is said
     late = Watch(environment, thread)
@@ -259,7 +259,7 @@ def test_the_last_words_of_a_killed_process_are_shown_to_nobody_who_comes_later(
     late.end()
     done = treadle("scrub", thread, "-", "--yes", stdin="gladly")
     assert done.returncode == 0, done.stderr
-    assert not live_path(store.places, thread).exists()
+    assert not live_answer_path(store.places, thread).exists()
 
 
 def test_a_thread_that_waits_for_a_yes_says_how_to_give_it(treadle: Run, script: Script) -> None:

@@ -11,9 +11,16 @@ import pytest
 
 from config.conftest import Desk
 from treadle.cli.main import COMMANDS, cli
-from treadle.config.approval import APPROVAL_MODES
-from treadle.config.load import ENVIRONMENT
-from treadle.config.settings import HOOK, PROVIDER, TABLES, TOP, TRAITS, Settings
+from treadle.config.approval_modes import APPROVAL_MODES
+from treadle.config.loader import ENVIRONMENT
+from treadle.config.settings import (
+    HOOK_RULES,
+    PROVIDER_RULES,
+    TABLES,
+    TOP_LEVEL_RULES,
+    TRAIT_RULES,
+    Settings,
+)
 from treadle.core.approval import question_about
 from treadle.core.messages import ToolCall
 from treadle.core.tools import EffectClass
@@ -47,15 +54,15 @@ def test_the_example_of_a_project_is_allowed_to_one_and_the_complete_one_is_not(
 
 def test_the_complete_example_has_every_key() -> None:
     tables = tomllib.loads(EXAMPLES[-1])
-    assert tables.keys() == TOP.keys() | TABLES.keys()
-    assert tables["providers"]["gateway"].keys() == PROVIDER.keys()
+    assert tables.keys() == TOP_LEVEL_RULES.keys() | TABLES.keys()
+    assert tables["providers"]["gateway"].keys() == PROVIDER_RULES.keys()
     (traits,) = tables["model_traits"].values()
-    assert traits.keys() == TRAITS.keys()
-    assert tables["hooks"]["guard"].keys() == HOOK.keys()
+    assert traits.keys() == TRAIT_RULES.keys()
+    assert tables["hooks"]["guard"].keys() == HOOK_RULES.keys()
 
 
 def test_every_key_has_a_row_and_every_row_a_key() -> None:
-    assert [*TOP, *TABLES, *PROVIDER, *TRAITS, *HOOK] == ROWS
+    assert [*TOP_LEVEL_RULES, *TABLES, *PROVIDER_RULES, *TRAIT_RULES, *HOOK_RULES] == ROWS
 
 
 def test_every_variable_and_every_built_in_provider_is_on_the_page() -> None:
@@ -64,7 +71,10 @@ def test_every_variable_and_every_built_in_provider_is_on_the_page() -> None:
 
 
 def test_the_defaults_on_the_page_hold() -> None:
-    row = {key: re.search(rf"^\| `{key}` \|.*\| (.*) \| `TREAD", PAGE, re.MULTILINE) for key in TOP}
+    row = {
+        key: re.search(rf"^\| `{key}` \|.*\| (.*) \| `TREAD", PAGE, re.MULTILINE)
+        for key in TOP_LEVEL_RULES
+    }
     told = {key: found[1] for key, found in row.items() if found}
     settings = Settings()
     assert told == {

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.config.keys import Key, find_key, key_needed, no_key_error
+from treadle.config.keys import ProviderKey, find_key, make_missing_key_error, make_no_model_error
 from treadle.errors import DiskError, NotConfiguredError
 from treadle.models.catalog import ProviderEntry, make_catalog, read_defaults
 
@@ -48,16 +48,16 @@ def key_file(tmp_path: Path) -> Path:
 def test_a_variable_comes_before_a_file_and_a_file_before_a_command(key_file: Path) -> None:
     command = python("print('from-command')")
     given = entry(key_env="K", key_file=str(key_file), key_command=command)
-    assert find_key(given, {"K": "from-variable"}) == Key("from-variable", "environment K")
-    assert find_key(given, {"K": ""}) == Key(SECRET, f"file {key_file}")
+    assert find_key(given, {"K": "from-variable"}) == ProviderKey("from-variable", "environment K")
+    assert find_key(given, {"K": ""}) == ProviderKey(SECRET, f"file {key_file}")
     given = entry(key_env="K", key_command=command)
-    assert find_key(given, {}) == Key("from-command", f"command {sys.executable}")
+    assert find_key(given, {}) == ProviderKey("from-command", f"command {sys.executable}")
     assert find_key(entry(key_env="K"), {"K": " \n"}) is None
     assert find_key(entry(), {"": SECRET}) is None
 
 
 def test_a_key_does_not_show_itself() -> None:
-    key = Key(SECRET, "environment K")
+    key = ProviderKey(SECRET, "environment K")
     shown = f"{key} {key!r} {[key]} {key.__rich_repr__()}"
     assert "hunter2" not in shown
     assert "environment K" in shown
@@ -90,7 +90,7 @@ def test_white_space_around_a_key_does_not_count(key_file: Path) -> None:
 
 def test_a_tilde_is_the_home_of_the_environment(key_file: Path) -> None:
     found = find_key(entry(key_file="~/key"), {"HOME": str(key_file.parent)})
-    assert found == Key(SECRET, f"file {key_file}")
+    assert found == ProviderKey(SECRET, f"file {key_file}")
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o660, 0o601, 0o620])
@@ -148,7 +148,7 @@ def test_a_command_gives_its_first_line() -> None:
 
 def test_a_text_is_split_into_words_and_never_given_to_a_shell() -> None:
     found = find_key(entry(key_command="printf '%s' '$HOME;`id`|cat'"), {"PATH": os.defpath})
-    assert found == Key("$HOME;`id`|cat", "command printf")
+    assert found == ProviderKey("$HOME;`id`|cat", "command printf")
 
 
 def test_a_command_that_fails_is_named_with_its_code_and_the_first_line_of_its_errors() -> None:
@@ -271,7 +271,7 @@ def test_a_command_sees_the_environment_and_the_terminal_that_treadle_has() -> N
 
 
 def test_a_person_without_any_key_is_told_in_one_line_what_to_do() -> None:
-    error = no_key_error(make_catalog(read_defaults()), {})
+    error = make_no_model_error(make_catalog(read_defaults()), {})
     assert "ANTHROPIC_API_KEY or OPENAI_API_KEY" in error.message
     assert "`treadle demo` works without" in error.message
     assert "\n" not in error.message
@@ -279,16 +279,16 @@ def test_a_person_without_any_key_is_told_in_one_line_what_to_do() -> None:
 
 
 def test_a_key_for_a_provider_without_a_default_model_is_noticed() -> None:
-    error = no_key_error(make_catalog(read_defaults()), {"GROQ_API_KEY": SECRET})
+    error = make_no_model_error(make_catalog(read_defaults()), {"GROQ_API_KEY": SECRET})
     assert "-m groq:MODEL" in error.message
     assert "hunter2" not in error.message
 
 
 def test_a_provider_that_needs_a_key_says_how_to_give_it() -> None:
-    error = key_needed("groq", entry(key_env="GROQ_API_KEY"))
+    error = make_missing_key_error("groq", entry(key_env="GROQ_API_KEY"))
     assert error.message == "groq needs a key: set GROQ_API_KEY"
     assert "`treadle demo`" in error.hint
-    assert key_needed("mine", entry()).message == (
+    assert make_missing_key_error("mine", entry()).message == (
         "mine needs a key: give it a key_file, "
         "or, if it takes none, write `needs_key = false` below [providers.mine]"
     )

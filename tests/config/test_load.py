@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from config.conftest import Desk
-from treadle.config.load import ENVIRONMENT, load_settings
+from treadle.config.loader import ENVIRONMENT, load_settings
 from treadle.config.settings import Settings
 from treadle.errors import ConfigError
 from treadle.models.catalog import make_catalog, read_defaults
@@ -123,14 +123,14 @@ def test_a_bad_variable_is_named(desk: Desk, variable: str, text: str, told: str
 
 
 def test_only_a_provider_elsewhere_is_excluded_and_only_by_local_only(desk: Desk) -> None:
-    assert desk.load().exclusion("openai", {}) is None
+    assert desk.load().find_exclusion("openai", {}) is None
     loaded = desk.load(TREADLE_LOCAL_ONLY="1")
-    error = loaded.exclusion("openai", {})
+    error = loaded.find_exclusion("openai", {})
     assert error is not None
     assert error.message == "openai is not on this machine, and local_only allows no other"
     assert "local_only = false" in error.hint
-    assert loaded.exclusion("ollama", {}) is None
-    assert loaded.exclusion("openai", {"OPENAI_BASE_URL": "http://127.0.0.1:1/v1"}) is None
+    assert loaded.find_exclusion("ollama", {}) is None
+    assert loaded.find_exclusion("openai", {"OPENAI_BASE_URL": "http://127.0.0.1:1/v1"}) is None
 
 
 def test_a_variable_that_moves_a_provider_is_told_as_its_address(desk: Desk) -> None:
@@ -196,10 +196,10 @@ def test_a_file_that_its_user_may_not_read_is_told(desk: Desk) -> None:
     desk.user_file.chmod(0)
     program = (
         "import os, sys\n"
-        "from treadle.config.plain_file import read_plain\n"
+        "from treadle.config.plain_file import read_plain_file\n"
         "from pathlib import Path\n"
         "if os.getuid() == 0:\n    os.setresuid(65534, 65534, 65534)\n"
-        "try:\n    read_plain(Path(sys.argv[1]), 10)\n"
+        "try:\n    read_plain_file(Path(sys.argv[1]), 10)\n"
         "except PermissionError:\n    print('refused')\n"
     )
     done = subprocess.run(

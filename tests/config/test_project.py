@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from config.conftest import Desk
-from treadle.config.load import check_project_file
-from treadle.config.project import (
-    distrust,
+from treadle.config.loader import check_project_file
+from treadle.config.project_file import (
+    distrust_project,
     find_project_file,
-    project_root,
-    standing,
-    trust,
+    find_project_root,
+    find_trust_state,
+    trust_project_file,
 )
 from treadle.config.settings import ApprovalMode, Settings
 from treadle.errors import ConfigError, DiskError, StoreError
@@ -30,17 +30,17 @@ OWN = '[providers.mine]\napi = "openai-chat"\nbase_url = "http://localhost:1/v1"
 def test_the_root_is_the_nearest_folder_with_a_git_entry(tmp_path: Path) -> None:
     deep = tmp_path / "a" / "b" / "c"
     deep.mkdir(parents=True)
-    assert project_root(deep) == deep
+    assert find_project_root(deep) == deep
     (tmp_path / ".git").mkdir()
-    assert project_root(deep) == tmp_path
+    assert find_project_root(deep) == tmp_path
     (tmp_path / "a" / ".git").write_text("gitdir: elsewhere\n")
-    assert project_root(deep) == tmp_path / "a"
+    assert find_project_root(deep) == tmp_path / "a"
 
 
 def test_a_link_to_a_folder_of_a_project_leads_to_the_project(desk: Desk, tmp_path: Path) -> None:
     (desk.project / "sub").mkdir()
     (tmp_path / "link").symlink_to(desk.project / "sub")
-    assert project_root(tmp_path / "link") == desk.project
+    assert find_project_root(tmp_path / "link") == desk.project
 
 
 def test_settings_hold_in_every_folder_of_the_project(desk: Desk) -> None:
@@ -93,14 +93,14 @@ def test_what_was_shown_is_trusted_though_the_file_changes_meanwhile(desk: Desk)
     shown = find_project_file(desk.project)
     desk.write_project("max_steps = 4\n", is_trusted=False)
     assert shown is not None
-    trust(desk.places, shown)
+    trust_project_file(desk.places, shown)
     assert desk.load().settings == Settings()
 
 
 def test_trust_can_be_taken_back(desk: Desk) -> None:
     desk.write_project("max_steps = 3\n")
-    assert distrust(desk.places, desk.project)
-    assert not distrust(desk.places, desk.project)
+    assert distrust_project(desk.places, desk.project)
+    assert not distrust_project(desk.places, desk.project)
     assert "nobody has trusted it" in desk.load().notices[0]
 
 
@@ -115,8 +115,8 @@ def test_the_list_of_trusted_folders_is_private_and_whole(desk: Desk, tmp_path: 
     (other / ".treadle" / "config.toml").write_text("")
     file = find_project_file(other)
     assert file is not None
-    trust(desk.places, file)
-    assert standing(desk.places, file) == "trusted"
+    trust_project_file(desk.places, file)
+    assert find_trust_state(desk.places, file) == "trusted"
     assert desk.load().settings.max_steps == 3
 
 
@@ -146,8 +146,8 @@ def test_a_list_that_the_disk_fails_to_read_is_left_alone(desk: Desk) -> None:
     listed = desk.places.state / "trusted.json"
     fail_to_read(listed)
     for use in (
-        lambda: trust(desk.places, file),
-        lambda: distrust(desk.places, desk.project),
+        lambda: trust_project_file(desk.places, file),
+        lambda: distrust_project(desk.places, desk.project),
         desk.load,
     ):
         with pytest.raises(DiskError, match=r"cannot read .*trusted\.json: Input/output error"):
@@ -162,7 +162,7 @@ def test_a_list_that_cannot_be_written_is_an_error(desk: Desk) -> None:
     file = find_project_file(desk.project)
     assert file is not None
     with pytest.raises(StoreError, match=r"cannot write .*trusted\.json"):
-        trust(desk.places, file)
+        trust_project_file(desk.places, file)
 
 
 # ---- what stands there -------------------------------------------------------------------------

@@ -11,20 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from config.conftest import Desk
-from treadle.config.approval import APPROVAL_MODES
-from treadle.config.load import ENVIRONMENT, _Layers
+from treadle.config.approval_modes import APPROVAL_MODES
+from treadle.config.loader import ENVIRONMENT, _SettingLayers
 from treadle.config.settings import (
-    HOOK,
-    PROVIDER,
+    HOOK_RULES,
+    PROVIDER_RULES,
     TABLES,
-    TOP,
-    TRAITS,
+    TOP_LEVEL_RULES,
+    TRAIT_RULES,
     ApprovalMode,
     Hook,
     Settings,
     Thinking,
-    dotted,
-    faults,
+    find_faults,
+    format_dotted_key,
 )
 from treadle.config.toml_file import TomlFile
 from treadle.core.llm import ModelTraits
@@ -36,20 +36,20 @@ LOCAL = '[providers.local]\napi = "openai-chat"\nbase_url = "http://localhost:1/
 
 
 def test_every_field_has_a_rule_and_every_rule_a_field() -> None:
-    assert set(Settings.__struct_fields__) == {*TOP, "models", "hooks"}
-    assert set(Hook.__struct_fields__) == set(HOOK)
-    assert set(ProviderEntry.__struct_fields__) == set(PROVIDER)
-    assert set(ModelTraits.__struct_fields__) == set(TRAITS)
+    assert set(Settings.__struct_fields__) == {*TOP_LEVEL_RULES, "models", "hooks"}
+    assert set(Hook.__struct_fields__) == set(HOOK_RULES)
+    assert set(ProviderEntry.__struct_fields__) == set(PROVIDER_RULES)
+    assert set(ModelTraits.__struct_fields__) == set(TRAIT_RULES)
     assert get_type_hints(ModelTraits)["reasoning"] == Thinking
     assert tuple(APPROVAL_MODES) == get_args(ApprovalMode)
-    assert {path[0] for path, _ in ENVIRONMENT.values()} == {*TOP, "models"} - {
+    assert {path[0] for path, _ in ENVIRONMENT.values()} == {*TOP_LEVEL_RULES, "models"} - {
         "sandbox_writable",
         "sandbox_readable",
     }
 
 
 def test_the_built_in_table_keeps_the_rules() -> None:
-    assert list(faults(read_defaults())) == []
+    assert list(find_faults(read_defaults())) == []
 
 
 @pytest.mark.parametrize(
@@ -222,17 +222,28 @@ def test_settings_are_a_value_that_can_be_kept() -> None:
     [(("a", "b-1"), "a.b-1"), (("m", 'x:"y'), 'm."x:\\"y"'), (("", "."), '""."."')],
 )
 def test_a_path_is_written_as_toml_writes_it(path: tuple[str, ...], text: str) -> None:
-    assert dotted(path) == text
+    assert format_dotted_key(path) == text
 
 
 def test_the_rules_name_every_table(desk: Desk) -> None:
     tables: dict[str, Any] = read_defaults()
     assert set(tables) | {"models", "hooks"} == set(TABLES)
-    assert desk.load().values.keys() >= TOP.keys()
+    assert desk.load().values.keys() >= TOP_LEVEL_RULES.keys()
 
 
 KEYS = st.sampled_from(
-    [*TOP, *TABLES, *PROVIDER, *TRAITS, "openai", "mine", "openai:m", "Mine", "", "\x1b"]
+    [
+        *TOP_LEVEL_RULES,
+        *TABLES,
+        *PROVIDER_RULES,
+        *TRAIT_RULES,
+        "openai",
+        "mine",
+        "openai:m",
+        "Mine",
+        "",
+        "\x1b",
+    ]
 )
 SCALARS = (
     st.sampled_from(["plan", "http://localhost/v1", "openai-chat", "false", "", "\u202e\x1b\n"])
@@ -250,9 +261,9 @@ VALUES = st.recursive(
 
 @given(st.dictionaries(KEYS, VALUES, max_size=5))
 def test_whatever_stands_in_a_file_it_holds_or_one_line_says_why_not(tables: Any) -> None:
-    layers, said = _Layers(), ""
+    layers, said = _SettingLayers(), ""
     try:
-        layers.lay_file(TomlFile("FILE", tables, {}))
+        layers.add_file(TomlFile("FILE", tables, {}))
     except ConfigError as error:
         said = error.message
     if said:
@@ -260,5 +271,5 @@ def test_whatever_stands_in_a_file_it_holds_or_one_line_says_why_not(tables: Any
         assert said.startswith("FILE: ")
     else:
         make_catalog(layers.tables)
-        chosen = {key: value for key, value in layers.tables.items() if key in TOP}
+        chosen = {key: value for key, value in layers.tables.items() if key in TOP_LEVEL_RULES}
         assert isinstance(msgspec.convert(chosen, Settings), Settings)

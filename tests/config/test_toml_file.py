@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.config.toml_file import STATEMENT_LINES_MAX, parse
+from treadle.config.toml_file import STATEMENT_LINES_MAX, parse_toml
 from treadle.errors import ConfigError
 
 TEXT = '''\
@@ -39,7 +39,7 @@ n = 2
 
 
 def lines_of(text: str) -> dict[str, int]:
-    return {"/".join(path): line for path, line in parse(text.encode(), "f").lines.items()}
+    return {"/".join(path): line for path, line in parse_toml(text.encode(), "f").lines.items()}
 
 
 def test_a_value_is_on_the_line_on_which_its_statement_begins() -> None:
@@ -64,14 +64,14 @@ def test_line_ends_and_a_byte_order_mark_do_not_count() -> None:
 
 
 def test_a_missing_value_is_placed_at_the_table_around_it() -> None:
-    file = parse(b"\n[a.b]\nc = 1\n", "f")
-    assert file.place(("a", "b", "nothing")) == "f:2"
-    assert file.place(("nothing",)) == "f"
+    file = parse_toml(b"\n[a.b]\nc = 1\n", "f")
+    assert file.format_location(("a", "b", "nothing")) == "f:2"
+    assert file.format_location(("nothing",)) == "f"
 
 
 def test_a_value_of_very_many_lines_ends_the_numbers_and_nothing_else() -> None:
     rows = '"x",\n' * (STATEMENT_LINES_MAX + 1)
-    file = parse(f"a = 1\nb = [\n{rows}]\nc = 2\n".encode(), "f")
+    file = parse_toml(f"a = 1\nb = [\n{rows}]\nc = 2\n".encode(), "f")
     assert file.tables["c"] == 2
     assert file.lines == {("a",): 1}
 
@@ -93,7 +93,7 @@ def test_a_value_of_very_many_lines_ends_the_numbers_and_nothing_else() -> None:
 )
 def test_what_is_no_toml_is_told_with_its_line(data: bytes, told: str) -> None:
     with pytest.raises(ConfigError) as raised:
-        parse(data, "f")
+        parse_toml(data, "f")
     assert raised.value.message.startswith(told)
 
 
@@ -125,13 +125,13 @@ def test_every_statement_is_found_however_it_is_written(table: dict[str, Any], g
         expected[(key,)] = text.count("\n") + 1
         text += f"{quoted(key)} = {written(value, gap)}\n"
     assert tomllib.loads(text) == table
-    assert parse(text.encode(), "f").lines == expected
+    assert parse_toml(text.encode(), "f").lines == expected
 
 
 @given(st.text("ab=[]\"'{}.,#\n ", max_size=40))
 def test_no_text_brings_the_reader_down(text: str) -> None:
     try:
-        file = parse(text.encode(), "f")
+        file = parse_toml(text.encode(), "f")
     except ConfigError:
         return
     assert {path[0] for path in file.lines} == set(file.tables)

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from treadle.exchange import claude_code, codex, gemini
-from treadle.exchange.journal_builder import Draft, Options, feed
-from treadle.exchange.lines import read_lines
-from treadle.exchange.steps import Session
+from treadle.exchange.journal_builder import ImportedThread, ImportOptions, build_imported_thread
+from treadle.exchange.json_lines import read_lines
+from treadle.exchange.session_steps import ImportedSession
 from treadle.thread.codec import Entry, decode_entry
 from treadle.thread.facts import ThreadCreated
 from treadle.thread.fold import ThreadFold
@@ -18,12 +18,12 @@ from treadle.thread.record import Condition, scan
 
 NOW: Final = "2026-11-21T08:00:00.000000Z"
 NAME: Final = "11111111-1111-4111-8111-111111111111"
-OPTIONS: Final = Options(str, lambda url: url.rpartition("@")[2] or None, NOW)
+OPTIONS: Final = ImportOptions(str, lambda url: url.rpartition("@")[2] or None, NOW)
 
 CONVERTERS: Final = {
-    "claude-code": claude_code.convert,
-    "codex": codex.convert,
-    "gemini": gemini.convert,
+    "claude-code": claude_code.convert_lines,
+    "codex": codex.convert_lines,
+    "gemini": gemini.convert_lines,
 }
 
 _MINUTE: Final = "2025-10-01T08:00:{:02}.000Z"
@@ -33,7 +33,7 @@ def time(second: int) -> str:
     return _MINUTE.format(second)
 
 
-def sessions(source: str, records: Iterable[Any], stem: str = NAME) -> list[Session]:
+def sessions(source: str, records: Iterable[Any], stem: str = NAME) -> list[ImportedSession]:
     """The sessions of a file of these records; text stands for a line as it is."""
     lines = [one if isinstance(one, str) else json.dumps(one) for one in records]
     faults: Counter[str] = Counter()
@@ -41,20 +41,20 @@ def sessions(source: str, records: Iterable[Any], stem: str = NAME) -> list[Sess
     return CONVERTERS[source](read, stem, faults)
 
 
-def one(source: str, records: Iterable[Any], stem: str = NAME) -> Session:
+def one(source: str, records: Iterable[Any], stem: str = NAME) -> ImportedSession:
     [session] = sessions(source, records, stem)
     return session
 
 
-def draft_of(session: Session, options: Options = OPTIONS) -> Draft:
-    return feed(session, "/sessions/one.jsonl", options)
+def draft_of(session: ImportedSession, options: ImportOptions = OPTIONS) -> ImportedThread:
+    return build_imported_thread(session, "/sessions/one.jsonl", options)
 
 
-def entries_of(draft: Draft) -> list[Entry]:
+def entries_of(draft: ImportedThread) -> list[Entry]:
     return [decode_entry(record.event) for record in scan(draft.data).records]
 
 
-def fold_of(draft: Draft) -> ThreadFold:
+def fold_of(draft: ImportedThread) -> ThreadFold:
     """The thread as it is folded from the journal; the journal is intact."""
     found = scan(draft.data)
     assert found.condition is Condition.CLEAN
@@ -66,7 +66,7 @@ def fold_of(draft: Draft) -> ThreadFold:
     return fold
 
 
-def talk_of(draft: Draft) -> list[tuple[str, str]]:
+def talk_of(draft: ImportedThread) -> list[tuple[str, str]]:
     return [(message.role, message.content) for message in fold_of(draft).conversation]
 
 

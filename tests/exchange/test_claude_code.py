@@ -20,9 +20,14 @@ from exchange.recorded import (
 from treadle.core.conversation import Conversation
 from treadle.core.llm import Usage
 from treadle.core.messages import is_by_person
-from treadle.exchange.journal_builder import Draft
+from treadle.exchange.journal_builder import ImportedThread
 from treadle.exchange.session_builder import CALL_COUNT_MAX, KEPT_COUNT_MAX
-from treadle.exchange.steps import Answered, Kept, Parent, Said
+from treadle.exchange.session_steps import (
+    SessionAnswer,
+    SessionForeignRecord,
+    SessionParent,
+    SessionPrompt,
+)
 from treadle.thread.facts import Foreign
 
 
@@ -47,7 +52,7 @@ def test_a_session_becomes_a_thread_with_all_that_is_known_of_it() -> None:
 
 
 def test_lines_of_one_answer_are_put_together_and_its_usage_counts_once() -> None:
-    answers = [step for step in one("claude-code", CLAUDE).steps if isinstance(step, Answered)]
+    answers = [step for step in one("claude-code", CLAUDE).steps if isinstance(step, SessionAnswer)]
     assert [len(step.calls) for step in answers] == [1, 1, 0]
     assert answers[0].usage == Usage(
         103, 30, cache_read_tokens=100, cache_write_tokens=0, unpriced_tokens=133
@@ -99,8 +104,8 @@ def test_what_the_program_put_into_the_persons_place_is_kept_and_not_said() -> N
             claude("user", 2, "hello"),
         ],
     )
-    assert [step.text for step in session.steps if isinstance(step, Said)] == ["hello"]
-    assert len([step for step in session.steps if isinstance(step, Kept)]) == 2
+    assert [step.text for step in session.steps if isinstance(step, SessionPrompt)] == ["hello"]
+    assert len([step for step in session.steps if isinstance(step, SessionForeignRecord)]) == 2
 
 
 def test_a_request_that_failed_and_a_stop_bring_the_thread_to_rest() -> None:
@@ -170,7 +175,7 @@ def test_the_file_of_a_sub_agent_is_one_session_by_itself() -> None:
         [claude("user", 0, "look", **of_agent), claude("assistant", 1, "seen", **of_agent)],
         "agent-a1b2",
     )
-    assert (session.name, session.parent) == (f"{NAME}/a1b2", Parent(NAME, ""))
+    assert (session.name, session.parent) == (f"{NAME}/a1b2", SessionParent(NAME, ""))
 
 
 def test_records_that_stand_twice_count_once() -> None:
@@ -196,7 +201,7 @@ def test_an_unfinished_last_line_is_told_and_not_counted() -> None:
     assert time(0).startswith("2025-10-01T08:00:00")
 
 
-def seen(draft: Draft) -> list[str]:
+def seen(draft: ImportedThread) -> list[str]:
     """What a model is shown of the conversation."""
     conversation = fold_of(draft).conversation
     assert isinstance(conversation, Conversation)
@@ -296,7 +301,7 @@ def test_what_is_left_out_of_too_much_is_counted() -> None:
         f"calls left out, as an answer has up to {CALL_COUNT_MAX}: 2",
         f"records left out, as {KEPT_COUNT_MAX} are kept as they were: 3",
     )
-    [answer] = [step for step in session.steps if isinstance(step, Answered)]
+    [answer] = [step for step in session.steps if isinstance(step, SessionAnswer)]
     assert len(answer.calls) == CALL_COUNT_MAX
     assert len(session.steps) < KEPT_COUNT_MAX + 10
 

@@ -25,7 +25,7 @@ from treadle.core.conversation import Conversation
 from treadle.core.events import LlmEvent
 from treadle.core.llm import Usage
 from treadle.core.messages import is_by_person
-from treadle.exchange.steps import Call, Result
+from treadle.exchange.session_steps import SessionCall, SessionCallResult
 from treadle.thread.facts import Foreign
 
 
@@ -118,7 +118,7 @@ def test_a_compaction_is_one_here_too(payload: dict[str, Any]) -> None:
 )
 def test_results_come_in_several_forms(output: Any, text: str, is_error: bool) -> None:
     session = one("codex", [item(1, type="function_call_output", call_id="c", output=output)])
-    assert session.steps == (Result("2025-10-01T08:00:01.000000Z", "c", text, is_error),)
+    assert session.steps == (SessionCallResult("2025-10-01T08:00:01.000000Z", "c", text, is_error),)
 
 
 def test_a_local_shell_call_is_a_call() -> None:
@@ -126,7 +126,7 @@ def test_a_local_shell_call_is_a_call() -> None:
     session = one("codex", [item(1, type="local_shell_call", call_id="c", action=action)])
     step = session.steps[0]
     assert getattr(step, "calls", ()) == (
-        Call("c", "local_shell", '{"type":"exec","command":["ls"]}'),
+        SessionCall("c", "local_shell", '{"type":"exec","command":["ls"]}'),
     )
 
 
@@ -182,5 +182,5 @@ def test_a_result_whose_head_says_so_failed(output: str, is_error: bool) -> None
         item(2, type="function_call", name="shell", call_id="c", arguments="{}"),
         item(3, type="function_call_output", call_id="c", output=output),
     ]
-    [found] = [step for step in one("codex", records).steps if isinstance(step, Result)]
+    [found] = [step for step in one("codex", records).steps if isinstance(step, SessionCallResult)]
     assert found.is_error is is_error

@@ -23,18 +23,18 @@ from exchange.recorded import (
     time,
 )
 from treadle.core.llm import Usage
-from treadle.exchange.gemini import convert_whole, is_one
-from treadle.exchange.steps import Session
+from treadle.exchange.gemini import convert_value, is_session_data
+from treadle.exchange.session_steps import ImportedSession
 from treadle.thread.facts import Foreign
 
 
-def whole(value: Any, stem: str = "session-x") -> Session:
-    [session] = convert_whole(value, stem, Counter())
+def whole(value: Any, stem: str = "session-x") -> ImportedSession:
+    [session] = convert_value(value, stem, Counter())
     return session
 
 
 @pytest.mark.parametrize("session", [whole(GEMINI), one("gemini", GEMINI_LOG)])
-def test_a_session_becomes_a_thread_with_all_that_is_known_of_it(session: Session) -> None:
+def test_a_session_becomes_a_thread_with_all_that_is_known_of_it(session: ImportedSession) -> None:
     draft = draft_of(session)
     assert talk_of(draft) == ROUND
     document = fold_of(draft).document()
@@ -104,7 +104,7 @@ def test_a_checkpoint_has_neither_times_nor_ids() -> None:
     for value in (contents, {"history": contents}):
         for part in contents[4]["parts"]:  # type: ignore[union-attr]
             part["functionResponse"].pop("id", None)  # type: ignore[union-attr,index]
-        assert is_one(value)
+        assert is_session_data(value)
         draft = draft_of(whole(value, "checkpoint-tag"))
         assert talk_of(draft) == [
             ("user", "mend add()"),
@@ -122,14 +122,14 @@ def test_what_people_typed_becomes_a_thread_for_each_session() -> None:
         {"sessionId": "b", "messageId": 0, "type": "user", "message": "two", "timestamp": time(2)},
         {"sessionId": "a", "messageId": 1, "type": "user", "message": "more", "timestamp": time(3)},
     ]
-    assert is_one(entries)
-    found = convert_whole(entries, "logs", Counter())
+    assert is_session_data(entries)
+    found = convert_value(entries, "logs", Counter())
     assert [session.name for session in found] == ["a/log", "b/log"]
     assert talk_of(draft_of(found[0])) == [("user", "one"), ("user", "more")]
 
 
 @pytest.mark.parametrize("value", [None, 3, "x", [], {}, [3], {"messages": 3}, {"history": [{}]}])
 def test_anything_else_is_not_taken_for_a_session_and_does_no_harm(value: Any) -> None:
-    assert not is_one(value)
-    for session in convert_whole(value, "x", Counter()):
+    assert not is_session_data(value)
+    for session in convert_value(value, "x", Counter()):
         assert talk_of(draft_of(session)) == []

@@ -11,8 +11,8 @@ import pytest
 from exchange.recorded import draft_of, fold_of, talk_of
 from treadle.core.llm import Usage
 from treadle.errors import UsageError
-from treadle.exchange.session_files import look_at, search, sessions_of
-from treadle.exchange.steps import Failed, Session, Stopped
+from treadle.exchange.session_files import find_session_files, identify_file, read_sessions
+from treadle.exchange.session_steps import ImportedSession, SessionFailure, SessionStop
 
 TALK = [("user", "mend add()"), ("assistant", "I look."), ("tool", "a - b")]
 ROUND = [*TALK, ("assistant", "It adds now.")]
@@ -162,8 +162,8 @@ def put(folder: Path, name: str, value: Any) -> Path:
     return path
 
 
-def read(path: Path) -> Session:
-    [session] = sessions_of(look_at(path))
+def read(path: Path) -> ImportedSession:
+    [session] = read_sessions(identify_file(path))
     return session
 
 
@@ -171,8 +171,8 @@ def read(path: Path) -> Session:
 def test_a_session_becomes_a_thread_that_can_be_gone_on_with(name: str, tmp_path: Path) -> None:
     source, value = FILES[name]
     path = put(tmp_path, name, value)
-    assert list(search(tmp_path)) == [path]
-    assert look_at(path).source == source
+    assert list(find_session_files(tmp_path)) == [path]
+    assert identify_file(path).source == source
     session = read(path)
     draft = draft_of(session)
     assert talk_of(draft) == ROUND
@@ -207,11 +207,11 @@ def test_what_was_not_answered_or_was_stopped_is_told(tmp_path: Path) -> None:
     failed = pi_answer(3, 2, stopReason="error", errorMessage="overloaded")
     stopped = pi_answer(3, 2, text("I "), stopReason="aborted")
     steps = [read(put(tmp_path, "x.jsonl", [*PI[:3], one])).steps for one in (failed, stopped)]
-    assert [type(one[-1]) for one in steps] == [Failed, Stopped]
+    assert [type(one[-1]) for one in steps] == [SessionFailure, SessionStop]
     aborted = {"name": "MessageAbortedError", "data": {"message": "aborted"}}
     message = {"info": {"role": "assistant", "error": aborted}, "parts": []}
     value = {**OPENCODE, "messages": [OPENCODE["messages"][0], message]}
-    assert Stopped in {type(one) for one in read(put(tmp_path, "x.json", value)).steps}
+    assert SessionStop in {type(one) for one in read(put(tmp_path, "x.json", value)).steps}
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -228,9 +228,9 @@ def test_nothing_in_a_file_however_wrong_stops_the_reading(name: str, tmp_path: 
             return []
 
         for bad in spoiled(value):
-            found = look_at(put(tmp_path, name, bad))
+            found = identify_file(put(tmp_path, name, bad))
             if found.source:
-                [draft_of(session) for session in sessions_of(found)]
+                [draft_of(session) for session in read_sessions(found)]
 
 
 def test_who_is_refused_is_told_the_formats(tmp_path: Path) -> None:

@@ -15,17 +15,17 @@ from hypothesis import strategies as st
 
 from exchange.recorded import CLAUDE, CODEX, GEMINI, GEMINI_LOG
 from treadle.errors import UsageError
-from treadle.exchange.identity import thread_id_of
-from treadle.exchange.lines import FILE_SIZE_MAX, LINE_SIZE_MAX, read_lines
+from treadle.exchange.imported_ids import make_imported_id
+from treadle.exchange.json_lines import FILE_SIZE_MAX, LINE_SIZE_MAX, read_lines
 from treadle.exchange.session_files import (
     SOURCES,
-    Found,
+    SessionFile,
     default_folders,
-    look_at,
-    search,
-    sessions_of,
+    find_session_files,
+    identify_file,
+    read_sessions,
 )
-from treadle.exchange.times import utc
+from treadle.exchange.times import parse_timestamp
 from treadle.thread.ids import is_thread_id
 
 
@@ -55,7 +55,7 @@ def test_a_line_that_is_too_long_is_told_with_the_limit(tmp_path: Path) -> None:
     file.write_bytes(b'{"trajectory": []}\n{"more": "')
     os.truncate(file, LINE_SIZE_MAX + 100)
     with pytest.raises(UsageError, match=f"a line of more than {LINE_SIZE_MAX} bytes") as raised:
-        sessions_of(look_at(file))
+        read_sessions(identify_file(file))
     assert "whose name ends in .json or .traj" in raised.value.hint
 
 
@@ -63,23 +63,23 @@ def test_a_line_that_is_too_long_is_told_with_the_limit(tmp_path: Path) -> None:
 def test_a_file_is_known_by_what_it_holds(name: str, tmp_path: Path) -> None:
     data, source = FILES[name]
     (tmp_path / name).write_bytes(data)
-    found = look_at(tmp_path / name)
+    found = identify_file(tmp_path / name)
     assert found.source == source
     if source == "":
         with pytest.raises(UsageError, match="no session of a program that is known here"):
-            sessions_of(found)
+            read_sessions(found)
     elif source != "treadle":
-        assert len(sessions_of(found)) == 1
+        assert len(read_sessions(found)) == 1
 
 
 def test_what_is_no_file_or_too_large_is_refused_before_it_is_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.jsonl")
     with pytest.raises(UsageError, match="no regular file"):
-        look_at(tmp_path / "pipe.jsonl")
+        identify_file(tmp_path / "pipe.jsonl")
     with (tmp_path / "large.jsonl").open("wb") as file:
         file.truncate(FILE_SIZE_MAX + 1)
     with pytest.raises(UsageError, match=f"up to {FILE_SIZE_MAX} are imported"):
-        look_at(tmp_path / "large.jsonl")
+        identify_file(tmp_path / "large.jsonl")
 
 
 def test_a_folder_is_searched_with_all_below_it_in_order(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_a_folder_is_searched_with_all_below_it_in_order(tmp_path: Path) -> None
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     (tmp_path / "loop").symlink_to(tmp_path)
-    found = [path.relative_to(tmp_path).as_posix() for path in search(tmp_path)]
+    found = [path.relative_to(tmp_path).as_posix() for path in find_session_files(tmp_path)]
     assert found == ["a/x/3.jsonl", "b/1.json", "b/2.jsonl"]
 
 
@@ -107,7 +107,7 @@ def test_each_program_has_its_folder_and_its_own_variables_move_it() -> None:
 
 def test_a_program_that_is_not_known_has_no_sessions(tmp_path: Path) -> None:
     with pytest.raises(UsageError):
-        sessions_of(Found(tmp_path / "x.jsonl", "treadle"))
+        read_sessions(SessionFile(tmp_path / "x.jsonl", "treadle"))
 
 
 # ---- lines -------------------------------------------------------------------------------------
@@ -156,29 +156,31 @@ def test_reading_lines_never_fails(pieces: list[bytes]) -> None:
     ],
 )
 def test_times_of_other_programs_become_times_of_records(value: Any, told: str) -> None:
-    assert utc(value) == told
+    assert parse_timestamp(value) == told
 
 
 @given(st.text(), st.sampled_from(["", "2025-10-01T08:00:00.123000Z"]), st.integers(0, 9))
 def test_an_id_has_the_form_of_all_ids_and_is_the_same_again(
     name: str, began: str, count: int
 ) -> None:
-    found = thread_id_of("codex", name, began, count)
+    found = make_imported_id("codex", name, began, count)
     assert is_thread_id(found)
     assert re.fullmatch(r"T-.{8}-.{4}-7.{3}-[89ab].{3}-.{12}", found)
-    assert found == thread_id_of("codex", name, began, count)
-    assert found != thread_id_of("gemini", name, began, count)
-    assert found != thread_id_of("codex", name + "x", began, count)
-    assert found != thread_id_of("codex", name, began, count + 1)
+    assert found == make_imported_id("codex", name, began, count)
+    assert found != make_imported_id("gemini", name, began, count)
+    assert found != make_imported_id("codex", name + "x", began, count)
+    assert found != make_imported_id("codex", name, began, count + 1)
 
 
 def test_an_id_begins_with_the_time_so_that_lists_are_in_order() -> None:
-    assert thread_id_of("codex", "s", "2025-10-01T08:00:00.123000Z").startswith("T-01999ec9-0c7b-7")
-    assert thread_id_of("codex", "s", "").startswith("T-00000000-0000-7")
+    assert make_imported_id("codex", "s", "2025-10-01T08:00:00.123000Z").startswith(
+        "T-01999ec9-0c7b-7"
+    )
+    assert make_imported_id("codex", "s", "").startswith("T-00000000-0000-7")
 
 
 @pytest.mark.parametrize("record", ['{"type": []}', '{"type": {}, "payload": {}}'])
 def test_a_record_of_a_strange_type_is_nobodys(tmp_path: Path, record: str) -> None:
     path = tmp_path / "strange.jsonl"
     path.write_text(f"{record}\n")
-    assert look_at(path).source == ""
+    assert identify_file(path).source == ""

@@ -26,11 +26,11 @@ from treadle.core.events import (
     Rewound,
 )
 from treadle.core.llm import Usage
-from treadle.exchange.fences import fenced, pieces
-from treadle.exchange.journals import join, part_of, split
-from treadle.exchange.markdown import inert, quoted, to_markdown
-from treadle.exchange.page import POLICY, to_page
-from treadle.exchange.story import Noted, Story, tell
+from treadle.exchange.fenced_code import make_code_block, split_fenced_code
+from treadle.exchange.html_page import POLICY, to_html
+from treadle.exchange.journal_files import join_journals, make_journal_part, split_journals
+from treadle.exchange.markdown import quote_markdown, sanitize_markdown, to_markdown
+from treadle.exchange.readable_thread import ReadableNote, ReadableThread, make_readable_thread
 from treadle.models.prices.usage_text import describe_usage
 from treadle.thread.codec import Entry
 from treadle.thread.facts import (
@@ -66,11 +66,11 @@ HOSTILE: Final = (
 )
 
 
-def story_of(*batches: tuple[Entry, ...]) -> Story:
-    return tell([part_of(write(batches)[0])])
+def story_of(*batches: tuple[Entry, ...]) -> ReadableThread:
+    return make_readable_thread([make_journal_part(write(batches)[0])])
 
 
-def conversation(*texts: str) -> Story:
+def conversation(*texts: str) -> ReadableThread:
     """A thread that says each text in every place where one can stand."""
     batches: list[tuple[Entry, ...]] = [
         (HEADER, Configured(AgentConfig(), "scripted")),
@@ -95,7 +95,7 @@ def test_of_a_command_that_began_its_end_is_told_or_that_it_is_not_known() -> No
         (CommandBegun("b", "make b", "/w"),),
     )
     assert [
-        item.text for turn in story.turns for item in turn.items if isinstance(item, Noted)
+        item.text for turn in story.turns for item in turn.items if isinstance(item, ReadableNote)
     ] == [
         "a person ran $ make a",
         "a person began $ make b in /w: its end is not recorded here, and it is not run again",
@@ -180,7 +180,7 @@ def read(page: str) -> Strict:
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_no_text_gets_out_of_its_place_on_a_page(text: str) -> None:
-    page = to_page(conversation(text), describe_usage)
+    page = to_html(conversation(text), describe_usage)
     parser = read(page)
     assert not re.search(
         "[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]", page
@@ -195,11 +195,11 @@ def test_no_text_gets_out_of_its_place_on_a_page(text: str) -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.text(max_size=12) | st.sampled_from(HOSTILE), min_size=1, max_size=3))
 def test_a_page_is_well_formed_whatever_the_thread_holds(texts: list[str]) -> None:
-    read(to_page(conversation(*texts), describe_usage))
+    read(to_html(conversation(*texts), describe_usage))
 
 
 def test_a_page_asks_nobody_for_anything_and_runs_nothing() -> None:
-    page = to_page(conversation("hello", "more"), describe_usage)
+    page = to_html(conversation("hello", "more"), describe_usage)
     assert f'content="{POLICY}"' in page
     assert POLICY == "default-src 'none'; style-src 'unsafe-inline'"
     assert "http" not in page.replace('http-equiv="Content', "")
@@ -211,7 +211,7 @@ def test_a_page_asks_nobody_for_anything_and_runs_nothing() -> None:
 
 
 def test_a_page_has_an_anchor_for_each_turn_and_a_list_of_them() -> None:
-    parser = read(to_page(conversation("hello", "more"), describe_usage))
+    parser = read(to_html(conversation("hello", "more"), describe_usage))
     assert [name for name in parser.ids if name != "turn-0"] == ["turn-1", "turn-2"]
     assert parser.links == {"#turn-1", "#turn-2"}
 
@@ -219,7 +219,9 @@ def test_a_page_has_an_anchor_for_each_turn_and_a_list_of_them() -> None:
 @pytest.mark.parametrize("text", HOSTILE)
 def test_no_text_gets_out_of_its_place_in_markdown(text: str) -> None:
     told = to_markdown(conversation(text, "plain"), describe_usage)
-    outside = [line for piece in pieces(told) if not piece.is_code for line in piece.lines]
+    outside = [
+        line for piece in split_fenced_code(told) if not piece.is_code for line in piece.lines
+    ]
     assert outside.count("## Turn 2") == 1
     assert outside.count("**assistant**") >= 2
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", told)
@@ -230,23 +232,23 @@ def test_no_text_gets_out_of_its_place_in_markdown(text: str) -> None:
 
 @given(st.text(alphabet="`~ab\n ", max_size=60))
 def test_a_fence_is_never_closed_by_what_stands_in_it(text: str) -> None:
-    [piece] = pieces(fenced(text))
+    [piece] = split_fenced_code(make_code_block(text))
     assert piece.is_code
     assert "\n".join(piece.lines) == text
 
 
 @given(st.text(alphabet="`~<a!\n ", max_size=60))
 def test_text_of_others_ends_where_it_ends(text: str) -> None:
-    for told in (inert(text), quoted(text)):
-        assert not list(pieces(f"{told}\n\nend"))[-1].is_code
-    assert all(line.startswith(">") for line in quoted(text).split("\n"))
+    for told in (sanitize_markdown(text), quote_markdown(text)):
+        assert not list(split_fenced_code(f"{told}\n\nend"))[-1].is_code
+    assert all(line.startswith(">") for line in quote_markdown(text).split("\n"))
 
 
 def test_code_in_a_line_keeps_its_signs_and_other_tags_lose_theirs() -> None:
-    assert inert("use `<b>` or <b> or a < b") == r"use `<b>` or \<b> or a < b"
-    assert inert("```\n<b>\n```") == "```\n<b>\n```"
-    assert inert("```\n<b>") == "```\n<b>\n```"
-    assert inert("<" * 3 + "x" * 10_001).endswith("x")
+    assert sanitize_markdown("use `<b>` or <b> or a < b") == r"use `<b>` or \<b> or a < b"
+    assert sanitize_markdown("```\n<b>\n```") == "```\n<b>\n```"
+    assert sanitize_markdown("```\n<b>") == "```\n<b>\n```"
+    assert sanitize_markdown("<" * 3 + "x" * 10_001).endswith("x")
 
 
 # ---- what is told ------------------------------------------------------------------------------
@@ -294,7 +296,7 @@ def test_what_was_gone_back_from_is_marked_and_what_was_summed_up_is_told() -> N
     assert "gone back to version 4" in text
     assert "a summary stands for the first 6 messages" in text
     assert "all of it" in text
-    read(to_page(story, describe_usage))
+    read(to_html(story, describe_usage))
 
 
 def test_a_call_without_a_result_and_a_cut_answer_are_told_as_such() -> None:
@@ -309,13 +311,13 @@ def test_a_call_without_a_result_and_a_cut_answer_are_told_as_such() -> None:
     text = to_markdown(story, describe_usage)
     assert "**assistant** (interrupted)\n\nhalf an ans" in text
     assert text.count("*(no result)*") == 2
-    assert "(no result)" in to_page(story, describe_usage)
+    assert "(no result)" in to_html(story, describe_usage)
 
 
 def test_a_record_of_a_newer_program_ends_the_story_and_is_told() -> None:
     data, head = write(PLAIN[:2])
     newer, _ = encode_batch(head, at(9), [b'{"type":"from_the_future"}'])
-    story = tell([part_of(data + newer)])
+    story = make_readable_thread([make_journal_part(data + newer)])
     assert story.document.version == head.seq
     assert f"record {head.seq + 1} cannot be read by this version" in story.problem
     assert "| not told | record" in to_markdown(story, describe_usage)
@@ -332,30 +334,33 @@ def test_a_fork_is_told_from_its_beginning_and_its_journals_travel_together(
     )
     fork = shelf.store.fork(parent, 4, creator="treadle/0.1.0", first=[Annotated("mine")])
     fork.close()
-    base = part_of(shelf.journal(parent).read_bytes(), 4)
-    own = part_of(shelf.journal(fork.thread_id).read_bytes())
+    base = make_journal_part(shelf.journal(parent).read_bytes(), 4)
+    own = make_journal_part(shelf.journal(fork.thread_id).read_bytes())
     assert (base.head.seq, base.data.count(b"\n")) == (4, 4)
     assert shelf.journal(parent).read_bytes().startswith(base.data)
-    story = tell([base, own])
+    story = make_readable_thread([base, own])
     assert (story.document.id, len(story.document.conversation.messages)) == (fork.thread_id, 2)
     assert "goes on from here" in to_markdown(story, describe_usage)
-    data = join([base, own])
-    assert split(data) == [base.data, own.data]
+    data = join_journals([base, own])
+    assert split_journals(data) == [base.data, own.data]
     other = Shelf(tmp_path_factory.mktemp("other"))
-    assert [other.store.adopt(one).header.thread for one in split(data)] == [parent, fork.thread_id]
+    assert [other.store.adopt(one).header.thread for one in split_journals(data)] == [
+        parent,
+        fork.thread_id,
+    ]
     assert other.store.load(fork.thread_id).fold.conversation[0].content == "one"
 
 
 def test_a_torn_end_is_left_out_and_told() -> None:
     data, _ = write(PLAIN)
-    part = part_of(data + b'{"seq":99')
+    part = make_journal_part(data + b'{"seq":99')
     assert (part.data, part.condition.value) == (data, "torn")
     assert "unfinished write" in part.reason
 
 
 def test_a_text_that_looks_like_a_journal_begins_none() -> None:
     data, _ = write([*PLAIN, (said('{"seq":1,"at":"x"}\n{"seq":1,'),)])
-    assert split(data) == [data]
+    assert split_journals(data) == [data]
 
 
 @pytest.mark.parametrize(
@@ -372,4 +377,4 @@ def test_a_text_that_looks_like_a_journal_begins_none() -> None:
     ],
 )
 def test_what_looks_like_code_lets_no_tag_and_no_picture_out(text: str, told: str) -> None:
-    assert inert(text) == told
+    assert sanitize_markdown(text) == told

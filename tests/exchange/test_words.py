@@ -19,7 +19,7 @@ from treadle.core.events import (
 )
 from treadle.core.task.events import TaskGiven, TaskResumed
 from treadle.core.tools import RiskLevel
-from treadle.exchange.record_text import Words, words_of
+from treadle.exchange.record_text import RecordText, describe_record
 from treadle.thread.codec import Entry
 from treadle.thread.facts import (
     Annotated,
@@ -57,41 +57,47 @@ SILENT = (
 def test_every_entry_is_told_but_those_that_the_messages_or_the_document_tell(
     entry: Entry,
 ) -> None:
-    assert (words_of(entry) is None) == isinstance(entry, SILENT)
+    assert (describe_record(entry) is None) == isinstance(entry, SILENT)
 
 
 @pytest.mark.parametrize(
     ("entry", "words"),
     [
-        (decided("a"), Words("a person allowed bash")),
-        (decided("a", Rejected("not today")), Words("a person refused bash", "not today")),
-        (decided("a", Modified("{}")), Words("a person changed bash", "{}")),
-        (Granted("bash", RiskLevel.HIGH), Words("a person allowed bash for good, up to high risk")),
+        (decided("a"), RecordText("a person allowed bash")),
+        (decided("a", Rejected("not today")), RecordText("a person refused bash", "not today")),
+        (decided("a", Modified("{}")), RecordText("a person changed bash", "{}")),
+        (
+            Granted("bash", RiskLevel.HIGH),
+            RecordText("a person allowed bash for good, up to high risk"),
+        ),
         (
             KindGranted("bash", RiskLevel.HIGH, "git status", "f00d"),
-            Words("a person allowed bash: git status for good, up to high risk"),
+            RecordText("a person allowed bash: git status for good, up to high risk"),
         ),
-        (Revoked("bash"), Words("a person allows all of bash for good no longer")),
-        (Revoked("bash", "ls"), Words("a person allows bash: ls for good no longer")),
+        (Revoked("bash"), RecordText("a person allows all of bash for good no longer")),
+        (Revoked("bash", "ls"), RecordText("a person allows bash: ls for good no longer")),
         (ToolStarted("a"), None),
-        (ToolStarted("a", "", "read-only"), Words("sandbox of bash: read-only")),
-        (Annotated("ask Ada"), Words("note", "ask Ada")),
-        (Compacted(2, "so"), Words("a summary stands for the first 2 messages", "so")),
+        (ToolStarted("a", "", "read-only"), RecordText("sandbox of bash: read-only")),
+        (Annotated("ask Ada"), RecordText("note", "ask Ada")),
+        (Compacted(2, "so"), RecordText("a summary stands for the first 2 messages", "so")),
         (PostToolsHookCompleted(False), None),
-        (PostToolsHookCompleted(True, "done"), Words("done")),
-        (PostToolsHookCompleted(True, "x", commit="c0ffee00"), Words("committed c0ffee0", "x")),
+        (PostToolsHookCompleted(True, "done"), RecordText("done")),
+        (
+            PostToolsHookCompleted(True, "x", commit="c0ffee00"),
+            RecordText("committed c0ffee0", "x"),
+        ),
         (
             PostToolsHookCompleted(True, "committed c0ffee0 x", commit="c0ffee00"),
-            Words("committed c0ffee0 x"),
+            RecordText("committed c0ffee0 x"),
         ),
         (Renamed("", "model"), None),
-        (Renamed(""), Words("the title was taken back")),
+        (Renamed(""), RecordText("the title was taken back")),
     ],
 )
-def test_what_a_record_says(entry: Entry, words: Words | None) -> None:
-    assert words_of(entry, {"a": "bash"}.__getitem__) == words
+def test_what_a_record_says(entry: Entry, words: RecordText | None) -> None:
+    assert describe_record(entry, {"a": "bash"}.__getitem__) == words
 
 
 def test_a_line_and_what_belongs_to_it_make_one() -> None:
-    assert Words("stopped", "enough").whole == "stopped: enough"
-    assert Words("stopped").whole == "stopped"
+    assert RecordText("stopped", "enough").full_text == "stopped: enough"
+    assert RecordText("stopped").full_text == "stopped"

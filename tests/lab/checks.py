@@ -40,7 +40,7 @@ from lab.world import (
 from treadle.core.tools import EffectClass
 from treadle.errors import StoreError, TreadleError, UnknownThreadError
 from treadle.store.disk import Disk, PosixDisk
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.thread.facts import Recovered
 from treadle.thread.fold import ThreadFold
 
@@ -273,7 +273,7 @@ def check_thread(
     store = lab_store(disk)
     path = journal_path(thread)
     try:
-        if store.snapshot_of(thread) == (True, None):
+        if store.read_snapshot(thread) == (True, None):
             return ["damaged: a snapshot under its final name is not whole"]
         fold = open_and_close(store, thread)
         first = _without_locks(disk.files())

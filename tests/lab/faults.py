@@ -13,7 +13,7 @@ from lab.script import lab_store, play, recover, small_snapshots
 from lab.suites import Examiner, Recorder, Report
 from lab.world import World
 from treadle.errors import StoreError, TreadleError
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 
 Work = Callable[[LocalStore, World], Coroutine[None, None, None]]
 PART_KEPT = (None, 0.5, 1.0)

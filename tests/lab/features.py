@@ -25,12 +25,12 @@ from treadle.core.tools import RiskLevel
 from treadle.errors import UnknownThreadError, UsageError
 from treadle.runtime.builder import AgentBuilder
 from treadle.secrets.redaction import Redactor
-from treadle.store.folders import JOURNAL, SNAPSHOT
-from treadle.store.journal import told_as
-from treadle.store.local import LocalStore
+from treadle.store.folders import JOURNAL_SUFFIX, SNAPSHOT_SUFFIX
+from treadle.store.journal import convert_os_errors
+from treadle.store.local_store import LocalStore
+from treadle.store.thread_writer import ThreadWriter
 from treadle.store.upkeep.scrub import scrub
 from treadle.store.upkeep.trash import Trash
-from treadle.store.writer import ThreadWriter
 from treadle.thread.fold import TASK
 
 Work = Callable[..., Coroutine[Any, Any, None]]
@@ -153,7 +153,7 @@ async def _play_rewind(store: LocalStore, world: World) -> None:
         await desk.turn("add; say one")
         await desk.turn("read; say this is taken back")
     thread = desk.session.thread_id
-    back = next(rest for rest in store.rests(thread) if rest.turn == 1 and rest.version > 4)
+    back = next(rest for rest in store.list_rests(thread) if rest.turn == 1 and rest.version > 4)
     writer = store.open(thread)
     try:
         writer.stage(Rewound(back.version, back.view, writer.now()))
@@ -223,14 +223,14 @@ async def _play_trash(store: LocalStore, world: World) -> None:
         threads.append(desk.session.thread_id)
     trash = Trash(store)
     for thread, is_back in ((threads[0], False), (threads[1], False), (threads[0], True)):
-        (trash.take_back if is_back else trash.put)([thread])
+        (trash.restore if is_back else trash.put)([thread])
         world.note(Trashed(thread, is_there_again=is_back))
 
 
 async def _recover_trash(store: LocalStore, world: World) -> None:
     trash = Trash(store)
-    with trash.held():
-        trash.settle()
+    with trash.hold_lock():
+        trash.finish_moves()
     moved = [note for note in world.notes if isinstance(note, Trashed)]
     for note in moved:
         assert not note.thread or (note.thread in store.ids()) != (note.thread in trash.ids()), (
@@ -243,7 +243,7 @@ async def _recover_trash(store: LocalStore, world: World) -> None:
             (note.thread in store.ids()) == note.is_there_again
         ), "what was put away is there again, or what was taken back is not"
     world.note(Trashed(""))  # from here on the recovery moves them
-    trash.take_back(trash.ids())
+    trash.restore(trash.ids())
     await recover(store, world)
 
 
@@ -262,8 +262,10 @@ async def _play_scrub(store: LocalStore, world: World) -> None:
 def _scrub(store: LocalStore, world: World, threads: tuple[str, ...]) -> None:
     scrub(store, threads, Redactor({"text": SECRET}, has_shapes=False).redact)
     folders, left = store.folders, []
-    for path in (folders.path(one, end) for one in threads for end in (JOURNAL, SNAPSHOT)):
-        with told_as("read", path), suppress(FileNotFoundError):
+    for path in (
+        folders.path(one, end) for one in threads for end in (JOURNAL_SUFFIX, SNAPSHOT_SUFFIX)
+    ):
+        with convert_os_errors("read", path), suppress(FileNotFoundError):
             left += [path] * (SECRET.encode() in folders.disk.read(path))
     world.note(Scrubbed(threads, SECRET, is_over=True, left=tuple(left)))
 

@@ -25,14 +25,14 @@ from treadle.core.tools import BlobRef, EffectClass, Status
 from treadle.runtime.driver import Driver
 from treadle.runtime.rounds import Round
 from treadle.runtime.session import Session
-from treadle.store import journal, local, thread_reader
-from treadle.store.adoption_marks import Adopted
+from treadle.store import journal, local_store, thread_reader
+from treadle.store.adoption_marks import AdoptionMarks
 from treadle.store.blobs import Blobs
 from treadle.store.disk import Disk, PosixDisk
 from treadle.store.journal import Journal
+from treadle.store.thread_writer import ThreadWriter
 from treadle.store.upkeep import scrub
 from treadle.store.upkeep.trash import Trash
-from treadle.store.writer import ThreadWriter
 from treadle.thread import record, recovery
 from treadle.thread.facts import InputQueued
 from treadle.thread.record import Head, Record, Scan
@@ -145,7 +145,7 @@ def _sync_tried_again() -> Patch:
 def _snapshot_in_place() -> Patch:
     def write_snapshot(self: ThreadWriter) -> None:
         head, path = self._journal.head, self._snapshot_path
-        with journal.told_as("write", path):
+        with journal.convert_os_errors("write", path):
             if basename(path) in self._disk.list(dirname(path)):
                 handle = self._disk.open_append(path)
                 self._disk.truncate(handle, 0)
@@ -221,7 +221,7 @@ def _torn_end_not_cut() -> Patch:
         return cls(disk, path, disk.open_append(path), replace(head, size=size))
 
     return _both(
-        patch.object(local, "cut_torn_tail", leave),
+        patch.object(local_store, "cut_torn_tail", leave),
         patch.object(Journal, "open", classmethod(open_anyhow)),
     )
 
@@ -233,7 +233,7 @@ def _first_bad_line_is_torn() -> Patch:
 def _stale_writer_not_noticed() -> Patch:
     def write(self: Journal, at: str, events: list[bytes]) -> None:
         data, head = record.encode_batch(self.head, at, events)
-        with journal.told_as("write", self._path):
+        with journal.convert_os_errors("write", self._path):
             self._disk.write(self._handle, data)
         self.head, self.is_synced = head, False
 
@@ -241,7 +241,7 @@ def _stale_writer_not_noticed() -> Patch:
 
 
 def _opened_without_settling() -> Patch:
-    return patch.object(local, "settle", lambda disk, path: None)
+    return patch.object(local_store, "sync_journal", lambda disk, path: None)
 
 
 def _remembered_pages_believed() -> Patch:
@@ -250,7 +250,7 @@ def _remembered_pages_believed() -> Patch:
 
 
 def _drafts_left() -> Patch:
-    return patch.object(local, "remove_drafts", lambda disk, folder, owner: None)
+    return patch.object(local_store, "remove_drafts", lambda disk, folder, owner: None)
 
 
 def _tool_before_its_intent() -> Patch:
@@ -283,12 +283,12 @@ def _queued_input_in_memory() -> Patch:
 
 
 def _lock_not_exclusive() -> Patch:
-    def lock(self: local.LocalStore, thread: str, at: str = "") -> int:
+    def lock(self: local_store.LocalStore, thread: str, at: str = "") -> int:
         folders = self.folders
         count = len(self._disk.list(folders.threads))
         return self._disk.lock(folders.path(thread, f".lock{count}"), at.encode()) or -1
 
-    return patch.object(local.LocalStore, "lock", lock)
+    return patch.object(local_store.LocalStore, "lock", lock)
 
 
 def _approved_call_without_its_intent() -> Patch:
@@ -315,7 +315,7 @@ def _output_kept_later() -> Patch:
 
 
 def _import_not_marked() -> Patch:
-    return patch.object(Adopted, "mark", lambda self, thread_id, is_mine=False: None)
+    return patch.object(AdoptionMarks, "mark", lambda self, thread_id, is_mine=False: None)
 
 
 def _trash_by_rename() -> Patch:
@@ -324,7 +324,7 @@ def _trash_by_rename() -> Patch:
 
 
 def _snapshot_not_scrubbed() -> Patch:
-    return patch.object(scrub._Work, "_write_snapshot", lambda self, plan: None)
+    return patch.object(scrub._ScrubRun, "_write_snapshot", lambda self, plan: None)
 
 
 def _sub_agent_not_recorded() -> Patch:

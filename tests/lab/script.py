@@ -23,9 +23,9 @@ from treadle.errors import UnknownThreadError
 from treadle.outputs import Output, TurnStarted
 from treadle.runtime.session import Session
 from treadle.store.disk import Disk
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
-from treadle.store.writer import ThreadWriter
+from treadle.store.thread_writer import ThreadWriter
 from treadle.thread.facts import Recovered
 
 ROOT = "/home/lab/treadle"
@@ -67,7 +67,7 @@ def lab_store(disk: Disk, root: str = ROOT, first_id: int = 1) -> LocalStore:
 @contextmanager
 def small_snapshots(size: int = 6_000) -> Iterator[None]:
     """Snapshots are refreshed after so many bytes, so that a short session sees several."""
-    with patch("treadle.store.writer.SNAPSHOT_TAIL_SIZE_MIN", size):
+    with patch("treadle.store.thread_writer.SNAPSHOT_TAIL_SIZE_MIN", size):
         yield
 
 

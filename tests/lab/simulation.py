@@ -43,8 +43,8 @@ from treadle.errors import (
     TreadleError,
     UsageError,
 )
-from treadle.store.local import LocalStore
-from treadle.store.writer import ThreadWriter
+from treadle.store.local_store import LocalStore
+from treadle.store.thread_writer import ThreadWriter
 from treadle.thread.facts import (
     Configured,
 )
@@ -393,7 +393,7 @@ class Simulation:
         self._move(self.now_at.trash.put, to_trash=True)
 
     def _restore(self) -> None:
-        self._move(self.now_at.trash.take_back, to_trash=False)
+        self._move(self.now_at.trash.restore, to_trash=False)
 
     def _move(self, move: Callable[[list[str]], object], *, to_trash: bool) -> None:
         found = [one for one, known in self.known.items() if known.is_trashed is not to_trash]
@@ -433,10 +433,10 @@ class Simulation:
             process.disk.die()
         process = self.now_at = Process(self)
         self.processes = [process]
-        with process.trash.held():
-            process.trash.settle()
+        with process.trash.hold_lock():
+            process.trash.finish_moves()
         for thread_id in [*process.trash.ids()]:
-            process.trash.take_back([thread_id])
+            process.trash.restore([thread_id])
         for thread_id, known in self.known.items():
             known.is_trashed = False
             try:

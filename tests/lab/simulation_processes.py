@@ -11,10 +11,10 @@ from unittest.mock import patch
 
 from lab.model_disk import ModelDisk
 from lab.script import places
-from treadle.store import drafts
-from treadle.store.local import LocalStore
+from treadle.store import file_replacement
+from treadle.store.local_store import LocalStore
+from treadle.store.thread_writer import ThreadWriter
 from treadle.store.upkeep.trash import Trash
-from treadle.store.writer import ThreadWriter
 
 
 class Crash(BaseException):
@@ -129,7 +129,7 @@ class Process:
 @contextmanager
 def names_of_drafts(random: Random) -> Iterator[None]:
     """The names of drafts are thrown with the seed, too."""
-    with patch.object(drafts, "secrets", _Dice(random)):
+    with patch.object(file_replacement, "secrets", _Dice(random)):
         yield
 
 

@@ -15,7 +15,7 @@ from lab.command import DONE, KILLED, TRY_LATER, USAGE, Command
 from lab.kills import failing, killing
 from lab.layers import SEED
 from lab.shim import Arming
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
 
 

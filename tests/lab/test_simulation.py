@@ -18,8 +18,8 @@ from lab.planted import plant
 from lab.simulation import ACTIONS, STEP_COUNT, Simulation, Violation
 from treadle.core.conversation import Conversation, View
 from treadle.store import thread_reader
-from treadle.store.local import LocalStore
-from treadle.store.writer import ThreadWriter
+from treadle.store.local_store import LocalStore
+from treadle.store.thread_writer import ThreadWriter
 from treadle.thread import snapshot as snapshot_module
 from treadle.thread.fold import ThreadFold
 from treadle.thread.snapshot import Snapshot

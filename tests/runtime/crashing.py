@@ -17,7 +17,7 @@ from runtime.desk import CONFIG, Folder, Model, Run, Toolbox, calls, idempotent,
 from treadle import outputs
 from treadle.outputs import Output
 from treadle.runtime.session import Session
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
 
 EXIT_CODE = 9

@@ -34,9 +34,9 @@ from treadle.models.scripted.provider import ScriptedModel
 from treadle.outputs import Output
 from treadle.runtime.ports import Provider, Writer
 from treadle.runtime.session import Session
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
-from treadle.store.replay import check
+from treadle.store.replay import verify_thread
 from treadle.thread.facts import GitObserved
 
 Success = ToolExecutionOutcome.Success
@@ -343,7 +343,7 @@ class Desk:
     def check(self, session: Session) -> None:
         """The thread folds from its journal to what the session has; every record is intact."""
         thread_id = session.thread_id
-        report = check(self.store, thread_id)
+        report = verify_thread(self.store, thread_id)
         assert report.is_good, report.text
         assert report.condition == "clean"
         live, again = session._writer.fold, self.store.load(thread_id, report.version).fold

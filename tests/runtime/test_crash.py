@@ -15,7 +15,7 @@ from runtime.crashing import EXIT_CODE, PLACES, REPLIES, make_store, make_tools
 from runtime.desk import Folder, Model, imbalance, roles
 from treadle.outputs import TurnOutcome
 from treadle.runtime.session import Session
-from treadle.store.replay import check
+from treadle.store.replay import verify_thread
 
 
 @pytest.fixture(scope="module", params=PLACES)
@@ -59,5 +59,5 @@ async def test_what_a_dead_process_left_is_finished_by_the_next(dead: Path) -> N
     assert runs["read"] >= 1
     assert runs["idempotent"] >= 1
     await session.close()
-    report = check(store, thread_id)
+    report = verify_thread(store, thread_id)
     assert report.is_good, report.text

@@ -29,7 +29,7 @@ from treadle import outputs
 from treadle.errors import DiskError, StoreError
 from treadle.outputs import TurnFinished, TurnOutcome
 from treadle.runtime.session import Session
-from treadle.store import writer as snapshots
+from treadle.store import thread_writer as snapshots
 
 REPLIES: tuple[Any, ...] = (
     {"when": {"user": "more"}, "text": "more done"},

@@ -305,7 +305,7 @@ def completions(desk: Desk) -> list[dict[str, Any]]:
 def kept_of(desk: Desk, completed: dict[str, Any]) -> str:
     """What the blob holds that a record names; its size is the one recorded."""
     ref = BlobRef(**completed["outcome"]["blob"])
-    data = desk.store.blob(ref)
+    data = desk.store.read_blob(ref)
     assert len(data) == ref.size
     return data.decode()
 

@@ -22,7 +22,7 @@ from treadle.server.context import Context, Verb
 from treadle.server.kept import threads
 from treadle.server.people import support
 from treadle.server.people.access import READING, Life
-from treadle.store.local import utc_now
+from treadle.store.local_store import utc_now
 from treadle.thread.facts import Shared
 
 CALLERS: Final = {

@@ -9,7 +9,7 @@ from itertools import count
 from lab.model_disk import ModelDisk
 from lab.script import places
 from store.shelf import Clock
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 
 DATA = "/home/data"
 STATE_COUNT_MAX = 40

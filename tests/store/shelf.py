@@ -10,9 +10,9 @@ from core.samples import CONFIG, answer, call, ended, said, success
 from thread.journals import at
 from treadle.core.events import ToolStarted
 from treadle.store.disk import PosixDisk
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
-from treadle.store.writer import ThreadWriter
+from treadle.store.thread_writer import ThreadWriter
 from treadle.thread.codec import Entry
 from treadle.thread.facts import Configured, GitObserved
 

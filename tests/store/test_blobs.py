@@ -21,7 +21,7 @@ from store.shelf import CREATOR, TURN, Shelf, fill
 from treadle.core.tools import BlobRef, ToolError, ToolErrorKind, ToolExecutionOutcome
 from treadle.errors import DiskError, MissingBlobError
 from treadle.store.blobs import Blobs
-from treadle.store.folders import Folders
+from treadle.store.folders import StoreFolders
 from treadle.thread.codec import decode_entry, encode_entry
 
 DATA_OF = [b"", b"x", bytes(range(256)) * 300]
@@ -36,7 +36,7 @@ def test_what_is_kept_is_read_again_whole(shelf: Shelf, data: bytes) -> None:
     writer = shelf.store.create(CREATOR)
     ref = writer.keep(data)
     assert ref == BlobRef(sha256(data).hexdigest(), len(data))
-    assert shelf.store.blob(ref) == data
+    assert shelf.store.read_blob(ref) == data
     assert blob_path(shelf, ref).stat().st_mode & 0o777 == 0o600
     assert blob_path(shelf, ref).parent.stat().st_mode & 0o777 == 0o700
     writer.close()
@@ -65,16 +65,16 @@ def test_a_damaged_blob_is_told_and_mended_when_the_same_bytes_come_again(
     ref = writer.keep(b"again")
     blob_path(shelf, ref).write_bytes(damaged)
     with pytest.raises(MissingBlobError, match="damaged"):
-        shelf.store.blob(ref)
+        shelf.store.read_blob(ref)
     assert writer.keep(b"again") == ref
-    assert shelf.store.blob(ref) == b"again"
+    assert shelf.store.read_blob(ref) == b"again"
     writer.close()
 
 
 def test_a_blob_that_is_gone_is_told_and_so_is_a_name_that_is_none(shelf: Shelf) -> None:
     for name in (sha256(b"never").hexdigest(), "../threads/x", "", "A" * 64):
         with pytest.raises(MissingBlobError):
-            shelf.store.blob(BlobRef(name, 5))
+            shelf.store.read_blob(BlobRef(name, 5))
 
 
 def test_a_blob_is_on_disk_before_the_record_that_names_it() -> None:
@@ -94,7 +94,7 @@ def test_a_blob_is_on_disk_before_the_record_that_names_it() -> None:
         journal = left.disk.read(f"{DATA}/threads/{writer.thread_id}.jsonl")
         for name in re.findall(rb'"sha256":"([0-9a-f]{64})","size":(\d+)', journal):
             named += 1
-            assert left.store.blob(BlobRef(name[0].decode(), int(name[1]))) == data, where
+            assert left.store.read_blob(BlobRef(name[0].decode(), int(name[1]))) == data, where
     assert acknowledged
     assert named > 3
 
@@ -111,7 +111,7 @@ def test_bytes_that_are_there_but_not_yet_safe_are_made_so_before_they_count() -
         left = Bench(disk, first_id=100)
         ref = left.store.create(CREATOR).keep(data)
         for state in left.disk.crash_states(100):
-            assert Bench(state).store.blob(ref) == data
+            assert Bench(state).store.read_blob(ref) == data
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EROFS])
@@ -120,7 +120,7 @@ def test_a_disk_that_refuses_at_any_step_keeps_nothing_and_leaves_nothing_half(n
         disk = ModelDisk()
         disk.make_folder(DATA)
         faulty = FaultyDisk(disk, Fault(step, number, lasting=True, part=0.5))
-        blobs = Blobs(Folders(faulty, Bench().store.places))
+        blobs = Blobs(StoreFolders(faulty, Bench().store.places))
         try:
             ref = blobs.keep(b"data" * 100)
         except DiskError:

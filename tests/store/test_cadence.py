@@ -7,7 +7,7 @@ import pytest
 from core.samples import answer, said
 from store.shelf import CREATOR, Shelf, fill
 from treadle.errors import DiskError
-from treadle.store.writer import SNAPSHOT_TAIL_FRACTION, SNAPSHOT_TAIL_SIZE_MIN
+from treadle.store.thread_writer import SNAPSHOT_TAIL_FRACTION, SNAPSHOT_TAIL_SIZE_MIN
 from treadle.thread.facts import Recovered
 
 KIB = 1024

@@ -7,7 +7,7 @@ import pytest
 from core.samples import said
 from store.shelf import TURN, Shelf, fill
 from treadle.errors import AmbiguousThreadError, UnknownThreadError, UsageError
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 
 WRONG_IDS = [
     "",
@@ -123,11 +123,11 @@ def test_two_stores_over_one_folder_see_the_same(shelf: Shelf) -> None:
 
 def test_a_snapshot_can_be_asked_for_by_itself(shelf: Shelf) -> None:
     thread_id = shelf.busy()
-    present, snapshot = shelf.store.snapshot_of(thread_id)
+    present, snapshot = shelf.store.read_snapshot(thread_id)
     assert present
     assert snapshot is not None
     assert snapshot.head.seq == 7
     shelf.snapshot(thread_id).write_bytes(b"spoilt")
-    assert shelf.store.snapshot_of(thread_id) == (True, None)
+    assert shelf.store.read_snapshot(thread_id) == (True, None)
     shelf.snapshot(thread_id).unlink()
-    assert shelf.store.snapshot_of(thread_id) == (False, None)
+    assert shelf.store.read_snapshot(thread_id) == (False, None)

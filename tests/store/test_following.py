@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from core.samples import said
 from store.shelf import CREATOR, Shelf, fill
 from treadle.errors import DamagedJournalError, UnknownThreadError
-from treadle.store.thread_follower import KNOWN_COUNT_MAX, Change, Follower
+from treadle.store.thread_follower import KNOWN_COUNT_MAX, JournalChange, ThreadFollower
 from treadle.thread.facts import Recovered
 from treadle.thread.record import Head, Record, encode_batch, scan
 
 
-def news(follower: Follower) -> list[int | Change]:
+def news(follower: ThreadFollower) -> list[int | JournalChange]:
     """What is new: the numbers of records, and what happened."""
-    return [item.seq if isinstance(item, Record) else item for item in follower.news()]
+    return [item.seq if isinstance(item, Record) else item for item in follower.read_new()]
 
 
 def chained(count: int, changed: int = 0, size: int = 8) -> bytes:
@@ -40,8 +40,8 @@ def thread(shelf: Shelf) -> str:
     return shelf.create()
 
 
-def follow(shelf: Shelf, thread_id: str) -> Follower:
-    return Follower(shelf.store.folders, thread_id)
+def follow(shelf: Shelf, thread_id: str) -> ThreadFollower:
+    return ThreadFollower(shelf.store.folders, thread_id)
 
 
 def test_each_record_is_read_once_as_it_comes(shelf: Shelf) -> None:
@@ -61,7 +61,7 @@ def test_each_record_is_read_once_as_it_comes(shelf: Shelf) -> None:
 
 def test_what_is_read_is_what_was_written(shelf: Shelf) -> None:
     thread_id = shelf.busy()
-    found = list(follow(shelf, thread_id).news())
+    found = list(follow(shelf, thread_id).read_new())
     assert found == shelf.store.scan(thread_id).records
 
 
@@ -102,7 +102,7 @@ def test_a_rewritten_journal_is_read_anew_from_where_it_differs(
     follower = follow(shelf, thread)
     assert len(news(follower)) == 8
     shelf.journal(thread).write_bytes(chained(count, changed))
-    assert news(follower) == [Change.REWRITTEN, *range(changed, count + 1)]
+    assert news(follower) == [JournalChange.REWRITTEN, *range(changed, count + 1)]
     assert news(follower) == []
     shelf.journal(thread).write_bytes(chained(count + 1, changed))
     assert news(follower) == [count + 1]
@@ -113,7 +113,7 @@ def test_a_journal_that_was_cut_back_is_followed_from_there(shelf: Shelf, thread
     follower = follow(shelf, thread)
     news(follower)
     shelf.journal(thread).write_bytes(chained(5))
-    assert news(follower) == [Change.REWRITTEN]
+    assert news(follower) == [JournalChange.REWRITTEN]
     shelf.journal(thread).write_bytes(chained(7))
     assert news(follower) == [6, 7]
 
@@ -127,7 +127,7 @@ def test_of_a_long_rewritten_journal_little_is_read_again_that_did_not_change(
     news(follower)
     shelf.journal(thread).write_bytes(chained(2000, changed))
     change, first, *rest = news(follower)
-    assert change is Change.REWRITTEN
+    assert change is JournalChange.REWRITTEN
     assert isinstance(first, int)
     assert changed - 2000 * 2 // KNOWN_COUNT_MAX - 1 <= first <= changed
     assert rest == [*range(first + 1, 2001)]
@@ -172,7 +172,7 @@ def test_a_thread_in_the_trash_is_followed_no_further(shelf: Shelf, thread: str)
     shelf.snapshot(thread).unlink()
     shelf.journal(thread).rename(trash / shelf.journal(thread).name)
     assert not follower.is_over
-    assert news(follower) == [Change.TRASHED]
+    assert news(follower) == [JournalChange.TRASHED]
     assert follower.is_over
     assert news(follower) == []
 
@@ -186,7 +186,7 @@ def test_a_journal_that_goes_to_the_trash_before_its_snapshot_is_seen_there(
     trash.mkdir()
     shelf.journal(thread).rename(trash / shelf.journal(thread).name)
     assert shelf.snapshot(thread).exists()
-    assert news(follower) == [Change.TRASHED]
+    assert news(follower) == [JournalChange.TRASHED]
 
 
 def test_a_thread_that_is_removed_is_followed_no_further(shelf: Shelf, thread: str) -> None:
@@ -196,7 +196,7 @@ def test_a_thread_that_is_removed_is_followed_no_further(shelf: Shelf, thread: s
     assert news(follower) == []
     assert not follower.is_over  # a snapshot is there: the journal may come back
     shelf.snapshot(thread).unlink()
-    assert news(follower) == [Change.REMOVED]
+    assert news(follower) == [JournalChange.REMOVED]
     assert follower.is_over
 
 
@@ -219,9 +219,9 @@ def test_damage_is_told_when_it_is_reached(shelf: Shelf, thread: str) -> None:
     follower = follow(shelf, thread)
     news(follower)
     shelf.journal(thread).write_bytes(damaged)
-    seen: list[int | Change] = []
+    seen: list[int | JournalChange] = []
     with pytest.raises(DamagedJournalError, match="damaged at byte"):
-        seen.extend(item.seq for item in follower.news() if isinstance(item, Record))
+        seen.extend(item.seq for item in follower.read_new() if isinstance(item, Record))
     shelf.journal(thread).write_bytes(whole)
     assert news(follower)[-1] == 5
 
@@ -237,7 +237,7 @@ def test_whenever_one_looks_each_record_comes_once_and_in_order(
     whole = chained(random.randint(1, 30), size=random.choice([1, 100, 5000]))
     shelf.journal(thread_id).write_bytes(b"")
     follower = follow(shelf, thread_id)
-    seen: list[int | Change] = []
+    seen: list[int | JournalChange] = []
     cuts = sorted(random.randint(0, len(whole)) for _ in range(random.randint(0, 20)))
     for cut in (*cuts, len(whole)):
         shelf.journal(thread_id).write_bytes(whole[:cut])

@@ -19,10 +19,10 @@ from treadle.errors import (
     TreadleError,
     UnknownThreadError,
 )
-from treadle.store.folders import JOURNAL
-from treadle.store.local import FORK_TRIES
-from treadle.store.replay import check
-from treadle.store.upkeep.garbage import Choice, Garbage
+from treadle.store.folders import JOURNAL_SUFFIX
+from treadle.store.local_store import FORK_TRIES
+from treadle.store.replay import verify_thread
+from treadle.store.upkeep.garbage import GarbageCollector, GarbageOptions
 from treadle.store.upkeep.scrub import scrub
 from treadle.store.upkeep.trash import Trash
 from treadle.thread.facts import Annotated
@@ -41,14 +41,14 @@ class EventfulDisk(CountingDisk):
         self._has_new = False
 
     def create(self, path: str) -> int:
-        if path.endswith(JOURNAL) and self.before:
+        if path.endswith(JOURNAL_SUFFIX) and self.before:
             self.before.pop()()
-        self._has_new = self._has_new or path.endswith(JOURNAL)
+        self._has_new = self._has_new or path.endswith(JOURNAL_SUFFIX)
         return super().create(path)
 
     def rename(self, source: str, target: str) -> None:
         super().rename(source, target)
-        self._has_new = self._has_new or target.endswith(JOURNAL)
+        self._has_new = self._has_new or target.endswith(JOURNAL_SUFFIX)
 
     def sync_folder(self, path: str) -> None:
         super().sync_folder(path)
@@ -81,8 +81,8 @@ def redact(text: str) -> str:
 
 
 def collect(shelf: Shelf) -> None:
-    garbage = Garbage(shelf.store)
-    garbage.remove(garbage.plan(), Choice(), lambda _: "")
+    garbage = GarbageCollector(shelf.store)
+    garbage.remove(garbage.plan(), GarbageOptions(), lambda _: "")
 
 
 def whole(shelf: Shelf) -> None:
@@ -90,7 +90,7 @@ def whole(shelf: Shelf) -> None:
     for path in shelf.places.data.rglob("T-*.json"):
         path.unlink()
     for thread_id in shelf.store.ids():
-        assert check(shelf.store, thread_id).is_good
+        assert verify_thread(shelf.store, thread_id).is_good
 
 
 # ---- while it is made ----------------------------------------------------------------------------
@@ -121,7 +121,7 @@ def test_what_got_a_fork_after_all_was_looked_at_is_not_removed(
     eventful: Shelf, disk: EventfulDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     base = eventful.create(*TALK)
-    garbage = Garbage(others(eventful).store)
+    garbage = GarbageCollector(others(eventful).store)
     fork = eventful.store.fork(base, creator=CREATOR)
     fork.close()
     journal = eventful.journal(fork.thread_id)
@@ -137,7 +137,7 @@ def test_what_got_a_fork_after_all_was_looked_at_is_not_removed(
         return hold(thread_id)
 
     monkeypatch.setattr(garbage._store, "lock", hold_late)
-    removed = garbage.remove(plan, Choice(), lambda _: "")
+    removed = garbage.remove(plan, GarbageOptions(), lambda _: "")
     assert removed.threads == ()
     assert removed.kept == (f"thread {base}: {fork.thread_id} goes on from it",)
     whole(eventful)
@@ -191,7 +191,7 @@ def test_a_fork_made_before_the_scrub_looks_for_forks_stops_the_scrub(
 def test_no_fork_is_made_while_somebody_holds_the_base_and_moves_threads(shelf: Shelf) -> None:
     base = shelf.create(*TALK)
     other = others(shelf).store
-    with Trash(other).held():
+    with Trash(other).hold_lock():
         shelf.store.fork(base, creator=CREATOR).close()
         before = shelf.files()
         lock = other.lock(base)
@@ -218,7 +218,7 @@ def test_a_fork_is_not_taken_in_whose_base_changes_meanwhile(
             for path in (eventful.journal(base), eventful.snapshot(base)):
                 path.unlink()
         else:
-            held.enter_context(Trash(other.store).held())
+            held.enter_context(Trash(other.store).hold_lock())
             held.callback(other.disk.close, other.store.lock(base))
 
     disk.after.append(happen)
@@ -260,7 +260,7 @@ def test_a_fork_on_a_damaged_base_is_shown_and_never_written_to(
     assert f"treadle verify {base}" in caught.value.hint
     assert len(shelf.store.load(fork).fold.conversation) == 4
     assert shelf.files() == before
-    assert shelf.store.holder(fork) is None
+    assert shelf.store.find_holder(fork) is None
 
 
 def test_a_fork_before_the_damage_of_its_base_is_written_to(shelf: Shelf) -> None:

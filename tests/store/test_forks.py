@@ -11,8 +11,8 @@ from runtime.disks import WatchedDisk
 from store.shelf import CREATOR, TURN, Shelf, fill
 from treadle.core.chat.states import ExecutingTools
 from treadle.errors import DamagedJournalError, UnknownThreadError, UsageError
-from treadle.store.local import LocalStore
-from treadle.store.replay import check
+from treadle.store.local_store import LocalStore
+from treadle.store.replay import verify_thread
 from treadle.thread.codec import encode_entry
 from treadle.thread.facts import FORMAT_VERSION, Base, Renamed, Tagged, ThreadCreated
 from treadle.thread.record import Head, encode_batch
@@ -44,7 +44,7 @@ def test_a_fork_goes_on_from_the_version_it_names(shelf: Shelf, with_snapshot: b
     document = shelf.store.load(child).fold.document()
     assert document.forked_from == Base(parent, 3, shelf.store.scan(parent).records[2].hash)
     assert (document.version, document.workspace_root) == (3, "/w")
-    assert check(shelf.store, child).is_good
+    assert verify_thread(shelf.store, child).is_good
 
 
 def test_every_version_can_be_forked_and_stands_where_the_parent_stood(shelf: Shelf) -> None:

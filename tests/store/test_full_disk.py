@@ -19,7 +19,7 @@ from core.samples import said
 from lab.mounts import mounted, remount, why_no_mounts
 from store.shelf import CREATOR, Shelf, fill
 from treadle.errors import DiskError, TreadleError
-from treadle.store.writer import ThreadWriter
+from treadle.store.thread_writer import ThreadWriter
 
 pytestmark = pytest.mark.skipif(bool(why_no_mounts()), reason=why_no_mounts() or "-")
 

@@ -17,7 +17,7 @@ from treadle.core.events import ApprovalDecided, CancelRequested
 from treadle.core.task.events import TaskResumed
 from treadle.core.task.machine import TaskState
 from treadle.errors import DamagedJournalError, ReadOnlyThreadError
-from treadle.store.replay import check
+from treadle.store.replay import verify_thread
 from treadle.thread.chat_state import KIND_OF_STATE
 from treadle.thread.codec import Entry, UnknownEntryError, decode_entry, encode_entry
 from treadle.thread.facts import FORMAT_VERSION, ThreadCreated
@@ -110,7 +110,7 @@ def test_a_golden_thread_folds_to_what_it_folded_to_then(
 
 @pytest.mark.parametrize("thread_id", EXPECTED)
 def test_a_golden_thread_is_verified(old_shelf: Shelf, thread_id: str) -> None:
-    report = check(old_shelf.store, thread_id)
+    report = verify_thread(old_shelf.store, thread_id)
     assert (report.condition, report.is_good) == ("clean", True), report.text
 
 

@@ -16,7 +16,7 @@ from store.hostile import Bench
 from store.hostile_kinds import HOSTILE, NAMES
 from store.shelf import Shelf, fill
 from treadle.errors import TreadleError
-from treadle.store.replay import check
+from treadle.store.replay import verify_thread
 from treadle.thread.ids import is_thread_id
 
 CONTROL: Final = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -106,9 +106,9 @@ def test_a_hostile_thread_harms_nothing_but_itself(shelf: Shelf, name: str) -> N
     store = shelf.store
     line = store.summary(bench.thread_id)
     assert line is None or line.id == bench.thread_id
-    for use in (store.load, store.scan, store.beginning, store.rests, store.resolve):
+    for use in (store.load, store.scan, store.load_initial_fold, store.list_rests, store.resolve):
         asked(use, bench.thread_id)
-    check(store, bench.thread_id)
+    verify_thread(store, bench.thread_id)
     others_are_well(bench)
     after_reading = contents(shelf.places.data.parent)
     assert {n: c for n, c in after_reading.items() if n in before} == before
@@ -123,7 +123,7 @@ def test_a_hostile_thread_in_the_trash_harms_nothing(shelf: Shelf, name: str) ->
     bench = bench_in(shelf, shelf.places.data / "trash", shelf.busy())
     HOSTILE[name](bench)
     before = contents(shelf.places.data.parent)
-    for use in (shelf.store.load, shelf.store.scan, shelf.store.open, shelf.store.rests):
+    for use in (shelf.store.load, shelf.store.scan, shelf.store.open, shelf.store.list_rests):
         asked(use, bench.thread_id)
     assert bench.thread_id not in shelf.store.ids()
     others_are_well(bench)

@@ -12,14 +12,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from treadle.store.live import (
+from treadle.store.live_answer import (
     LENGTH_MAX,
     SIZE_MAX,
-    Live,
-    LiveText,
-    forget_live,
-    live_path,
-    read_live,
+    LiveAnswer,
+    LiveAnswerWriter,
+    live_answer_path,
+    read_live_answer,
+    remove_live_answer,
 )
 from treadle.store.paths import Places
 
@@ -33,8 +33,8 @@ def places(tmp_path: Path) -> Places:
 
 
 @pytest.fixture
-def said(places: Places) -> Iterator[LiveText]:
-    found = LiveText(places, THREAD)
+def said(places: Places) -> Iterator[LiveAnswerWriter]:
+    found = LiveAnswerWriter(places, THREAD)
     yield found
     found.close()
 
@@ -53,60 +53,64 @@ def writers() -> set[threading.Thread]:
 
 
 def text_of(places: Places) -> str:
-    live = read_live(places, THREAD)
+    live = read_live_answer(places, THREAD)
     return "" if live is None else live.text
 
 
 def test_what_is_said_is_read_while_it_grows_and_gone_when_it_is_whole(
-    places: Places, said: LiveText
+    places: Places, said: LiveAnswerWriter
 ) -> None:
     said.begin(7)
     said.add("Hello ")
     until(lambda: text_of(places) == "Hello ")
     said.add("wörld")
     until(lambda: text_of(places) == "Hello wörld")
-    assert read_live(places, THREAD) == Live(7, 0, "Hello wörld", os.getpid())
+    assert read_live_answer(places, THREAD) == LiveAnswer(7, 0, "Hello wörld", os.getpid())
     said.end()
-    until(lambda: not live_path(places, THREAD).exists())
+    until(lambda: not live_answer_path(places, THREAD).exists())
     said.begin(9)
     said.add("And")
-    until(lambda: read_live(places, THREAD) == Live(9, 0, "And", os.getpid()))
+    until(lambda: read_live_answer(places, THREAD) == LiveAnswer(9, 0, "And", os.getpid()))
 
 
-def test_only_its_owner_can_read_it(places: Places, said: LiveText) -> None:
+def test_only_its_owner_can_read_it(places: Places, said: LiveAnswerWriter) -> None:
     said.add("x")
     until(lambda: text_of(places) == "x")
-    path = live_path(places, THREAD)
+    path = live_answer_path(places, THREAD)
     assert [stat.S_IMODE(one.stat().st_mode) for one in (path, path.parent, places.state)] == [
         *(0o600, 0o700, 0o700)
     ]
 
 
-def test_of_a_long_text_the_end_is_kept_and_where_it_stands(places: Places, said: LiveText) -> None:
+def test_of_a_long_text_the_end_is_kept_and_where_it_stands(
+    places: Places, said: LiveAnswerWriter
+) -> None:
     said.begin(1)
     whole = "".join(f"{number:07},\x01" for number in range(LENGTH_MAX // 2))
     for start in range(0, len(whole), 1000):
         said.add(whole[start : start + 1000])
     until(lambda: text_of(places).endswith(whole[-100:]))
-    live = read_live(places, THREAD)
+    live = read_live_answer(places, THREAD)
     assert live is not None
     assert len(live.text) == LENGTH_MAX
     assert whole[live.start :] == live.text
-    assert live_path(places, THREAD).stat().st_size < SIZE_MAX
+    assert live_answer_path(places, THREAD).stat().st_size < SIZE_MAX
 
 
 def test_nothing_is_left_when_the_work_is_over_and_nothing_is_told_then(places: Places) -> None:
-    said = LiveText(places, THREAD)
+    said = LiveAnswerWriter(places, THREAD)
     said.add("Hello")
     until(lambda: text_of(places) == "Hello")
     said.close()
-    assert list(live_path(places, THREAD).parent.iterdir()) == []
+    assert list(live_answer_path(places, THREAD).parent.iterdir()) == []
     said.add("more")
     said.end()
-    assert list(live_path(places, THREAD).parent.iterdir()) == []
+    assert list(live_answer_path(places, THREAD).parent.iterdir()) == []
 
 
-def test_who_says_nothing_makes_no_file_and_no_thread(places: Places, said: LiveText) -> None:
+def test_who_says_nothing_makes_no_file_and_no_thread(
+    places: Places, said: LiveAnswerWriter
+) -> None:
     before = writers()
     said.begin(1)
     said.end()
@@ -115,7 +119,7 @@ def test_who_says_nothing_makes_no_file_and_no_thread(places: Places, said: Live
 
 
 def test_a_disk_that_refuses_costs_the_watcher_the_text_and_nobody_anything(
-    places: Places, said: LiveText
+    places: Places, said: LiveAnswerWriter
 ) -> None:
     places.state.mkdir(parents=True)
     (places.state / "live").write_text("a file")
@@ -129,13 +133,13 @@ def test_a_disk_that_refuses_costs_the_watcher_the_text_and_nobody_anything(
 
 
 def test_what_a_killed_process_left_is_removed_by_the_next_one(places: Places) -> None:
-    path = live_path(places, THREAD)
+    path = live_answer_path(places, THREAD)
     path.parent.mkdir(parents=True)
     for name in (path, path.with_suffix(".draft")):
         name.write_text("left")
-    LiveText(places, THREAD).close()
+    LiveAnswerWriter(places, THREAD).close()
     assert list(path.parent.iterdir()) == []
-    forget_live(places, THREAD)  # there may be nothing
+    remove_live_answer(places, THREAD)  # there may be nothing
 
 
 @pytest.mark.parametrize(
@@ -147,19 +151,19 @@ def test_what_a_killed_process_left_is_removed_by_the_next_one(places: Places) -
         b'{"after":1,"start":-5,"text":"x","pid":1}',
         b'{"after":1,"start":0,"text":"\xff","pid":1}',
         b"[" * 5000,
-        msgspec.json.encode(Live(1, 0, "x" * SIZE_MAX, 1)),
+        msgspec.json.encode(LiveAnswer(1, 0, "x" * SIZE_MAX, 1)),
     ],
     ids=["empty", "torn", "version", "start", "bytes", "deep", "long"],
 )
 def test_a_file_that_was_not_written_here_says_nothing(places: Places, data: bytes) -> None:
-    path = live_path(places, THREAD)
+    path = live_answer_path(places, THREAD)
     path.parent.mkdir(parents=True)
     path.write_bytes(data)
-    assert read_live(places, THREAD) is None
+    assert read_live_answer(places, THREAD) is None
 
 
 def test_a_pipe_in_its_place_is_not_waited_for(places: Places) -> None:
-    path = live_path(places, THREAD)
+    path = live_answer_path(places, THREAD)
     path.parent.mkdir(parents=True)
     os.mkfifo(path)
-    assert read_live(places, THREAD) is None
+    assert read_live_answer(places, THREAD) is None

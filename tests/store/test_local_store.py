@@ -14,7 +14,7 @@ from thread.journals import at
 from treadle.core.chat.states import CallingLlm, PostToolsHook, WaitingForUserInput
 from treadle.core.messages import Message
 from treadle.errors import StaleWriterError, UnknownThreadError
-from treadle.store.local import LocalStore, utc_now
+from treadle.store.local_store import LocalStore, utc_now
 from treadle.store.paths import Places
 from treadle.thread.codec import decode_entry
 from treadle.thread.facts import Configured, ThreadCreated

@@ -14,7 +14,7 @@ from store.shelf import CREATOR, Shelf
 from store.test_posix_disk import open_handles
 from treadle.errors import DiskError, StaleWriterError
 from treadle.store.disk import LOCK_TRIES_MAX, PosixDisk
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 
 # ---- lock files that go --------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ from treadle.errors import TreadleError
 
 store = Shelf(Path(sys.argv[1])).store
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-for use in (store.load, store.open, store.rests, store.beginning, store.summary):
+for use in (store.load, store.open, store.list_rests, store.load_initial_fold, store.summary):
     try:
         use(sys.argv[2])
     except TreadleError as error:

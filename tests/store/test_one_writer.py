@@ -17,13 +17,13 @@ import pytest
 from core.samples import said
 from store.shelf import CREATOR, TURN, Shelf, fill
 from treadle.errors import DamagedJournalError, DiskError, StaleWriterError, ThreadBusyError
-from treadle.store.lease import NOTE_SIZE_MAX, WORD_LENGTH_MAX, Holder
+from treadle.store.thread_lock import NOTE_SIZE_MAX, WORD_LENGTH_MAX, Holder
 from treadle.thread.record import Condition
 
 HOLDER = """
 import sys
 from pathlib import Path
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
 folder = Path(sys.argv[1])
 places = Places(folder / "data", folder / "state", folder / "config")
@@ -195,7 +195,7 @@ WORKER = """
 import os, sys
 from pathlib import Path
 from treadle.errors import ThreadBusyError
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
 from treadle.thread.facts import Recovered
 folder, thread, name, turns, batches = sys.argv[1:]
@@ -265,7 +265,7 @@ def test_who_finds_a_thread_busy_is_told_who_has_it_and_since_when(
 ) -> None:
     thread_id = shelf.busy()
     with holder(tmp_path, thread_id) as process:
-        found = shelf.store.holder(thread_id)
+        found = shelf.store.find_holder(thread_id)
         assert isinstance(found, Holder)
         assert (found.pid, found.program) == (process.pid, "treadle run")
         assert (found.host, found.since[-1]) == (os.uname().nodename, "Z")
@@ -298,12 +298,12 @@ NOTES = {
 def test_what_nobody_here_wrote_into_a_lock_file_names_nobody(shelf: Shelf, kind: str) -> None:
     writer = shelf.store.create(CREATOR)
     shelf.lock(writer.thread_id).write_bytes(NOTES[kind])
-    assert shelf.store.holder(writer.thread_id) == ""
+    assert shelf.store.find_holder(writer.thread_id) == ""
     with pytest.raises(ThreadBusyError) as caught:
         shelf.store.open(writer.thread_id)
     assert caught.value.message == f"thread {writer.thread_id} is open in another process"
     writer.close()
-    assert shelf.store.holder(writer.thread_id) is None
+    assert shelf.store.find_holder(writer.thread_id) is None
     shelf.store.open(writer.thread_id).close()
 
 
@@ -312,7 +312,7 @@ def test_of_a_long_lock_file_only_the_beginning_is_read(shelf: Shelf) -> None:
     with shelf.lock(writer.thread_id).open("wb") as file:
         file.write(NOTES["more than is read"])
         file.truncate(1 << 40)
-    assert shelf.store.holder(writer.thread_id) == Holder(12, "loom", "")
+    assert shelf.store.find_holder(writer.thread_id) == Holder(12, "loom", "")
     writer.close()
 
 
@@ -320,7 +320,7 @@ def test_a_shorter_note_leaves_nothing_of_a_longer_one(shelf: Shelf) -> None:
     thread_id = shelf.create()
     shelf.lock(thread_id).write_bytes(b"x" * 5000)
     writer = shelf.store.open(thread_id)
-    assert isinstance(shelf.store.holder(thread_id), Holder)
+    assert isinstance(shelf.store.find_holder(thread_id), Holder)
     assert len(shelf.lock(thread_id).read_bytes()) < 500
     writer.close()
 
@@ -330,14 +330,14 @@ def test_a_thread_that_nobody_has_open_has_no_holder_whatever_its_lock_file_says
 ) -> None:
     thread_id = shelf.busy()
     assert shelf.lock(thread_id).read_bytes()
-    assert shelf.store.holder(thread_id) is None
+    assert shelf.store.find_holder(thread_id) is None
     with holder(tmp_path, thread_id) as process:
         process.kill()
         process.wait()
         assert json.loads(shelf.lock(thread_id).read_bytes())["pid"] == process.pid
-        assert shelf.store.holder(thread_id) is None
+        assert shelf.store.find_holder(thread_id) is None
     shelf.lock(thread_id).unlink()
-    assert shelf.store.holder(thread_id) is None
+    assert shelf.store.find_holder(thread_id) is None
 
 
 def test_no_writer_fails_because_somebody_asks_who_writes(shelf: Shelf, tmp_path: Path) -> None:
@@ -362,7 +362,7 @@ def test_no_writer_fails_because_somebody_asks_who_writes(shelf: Shelf, tmp_path
         answers: Counter[bool] = Counter()
         try:
             while worker.poll() is None:
-                answers[shelf.store.holder(thread_id) is None] += 1
+                answers[shelf.store.find_holder(thread_id) is None] += 1
                 if min(answers[True], answers[False]) == 30:
                     enough.touch()
         finally:
@@ -375,7 +375,7 @@ def test_no_writer_fails_because_somebody_asks_who_writes(shelf: Shelf, tmp_path
 PARENT = """
 import os, subprocess, sys
 from pathlib import Path
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
 folder = Path(sys.argv[1])
 writer = LocalStore(Places(folder / "data", folder / "state", folder / "config")).open(sys.argv[2])
@@ -406,6 +406,6 @@ def test_a_child_that_outlives_the_holder_does_not_keep_the_thread(
         parent.kill()
         parent.wait()
         os.kill(child, 0)  # it lives: it waits for somebody to open the other end
-        assert shelf.store.holder(thread_id) is None
+        assert shelf.store.find_holder(thread_id) is None
         shelf.store.open(thread_id).close()
         os.kill(child, signal.SIGKILL)

@@ -8,7 +8,7 @@ from store.power import DATA, Bench, crashes
 from store.shelf import CREATOR, Shelf, fill
 from store.test_forks import TALK
 from treadle.errors import ThreadBusyError, UsageError
-from treadle.store.replica_update import bring_up
+from treadle.store.replica_update import update_replica
 from treadle.thread.facts import Annotated
 
 
@@ -19,12 +19,12 @@ def test_a_thread_goes_on_as_a_longer_journal_of_it_and_as_no_other(shelf: Shelf
     for count in range(1, len(lines) + 1):
         shelf.snapshot(thread).unlink(missing_ok=True)
         shelf.journal(thread).write_bytes(b"".join(lines[:count]))
-        assert bring_up(shelf.store, whole) == count
+        assert update_replica(shelf.store, whole) == count
         assert shelf.journal(thread).read_bytes() == whole
     assert shelf.store.adopted.is_foreign(thread)
     writer = shelf.store.open(thread)
     with pytest.raises(ThreadBusyError):
-        bring_up(shelf.store, whole)
+        update_replica(shelf.store, whole)
     fill(writer, (Annotated("mine"),))
     writer.close()
     mine = shelf.journal(thread).read_bytes()
@@ -36,7 +36,7 @@ def test_a_thread_goes_on_as_a_longer_journal_of_it_and_as_no_other(shelf: Shelf
     before = shelf.files()
     for other in (mine, whole):
         with pytest.raises(UsageError, match="gone on differently"):
-            bring_up(shelf.store, other)
+            update_replica(shelf.store, other)
     assert shelf.files() == before
 
 
@@ -54,11 +54,11 @@ def test_after_every_crash_a_thread_is_as_it_was_or_brought_up() -> None:
     behind = Bench()
     behind.store.adopt(part)
     seen = set()
-    for where, left in crashes(behind, lambda: bring_up(behind.store, whole)):
+    for where, left in crashes(behind, lambda: update_replica(behind.store, whole)):
         data = left.disk.read(path)
         assert data in (part, whole), where
         seen.add(data)
         left.store.open(writer.thread_id).close()
-        bring_up(left.store, whole)
+        update_replica(left.store, whole)
         assert left.disk.read(path) == whole
     assert seen == {part, whole}

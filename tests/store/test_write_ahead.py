@@ -9,7 +9,7 @@ from threading import Barrier
 
 import pytest
 
-from treadle.store.write_ahead import set_journal_mode
+from treadle.store.sqlite_journal_mode import set_journal_mode
 
 THREADS = 4
 

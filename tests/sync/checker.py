@@ -17,8 +17,8 @@ from lab.simulation_entries import way_out
 from runtime.desk import imbalance
 from sync import engines
 from sync.simulated_machine import NUMBER, SECRET, Machine, Saying
-from treadle.store.branch_archive import kept_branches
-from treadle.store.folders import JOURNAL
+from treadle.store.branch_archive import list_archived_branches
+from treadle.store.folders import JOURNAL_SUFFIX
 from treadle.thread.branches import event_of, flat
 from treadle.thread.codec import decode_entry
 from treadle.thread.facts import Base
@@ -52,10 +52,10 @@ def journals_of(machine: Machine) -> dict[str, bytes]:
     """
     folders = machine.store.folders
     found = {
-        name.removesuffix(JOURNAL): machine.disk.read(f"{folder}/{name}")
+        name.removesuffix(JOURNAL_SUFFIX): machine.disk.read(f"{folder}/{name}")
         for folder in (folders.threads, folders.trash)
         for name in machine.disk.list(folder)
-        if name.endswith(JOURNAL)
+        if name.endswith(JOURNAL_SUFFIX)
     }
     return {thread: data for thread, data in found.items() if scan(data).records}
 
@@ -239,7 +239,7 @@ def check_order(what: str, places: Iterable[tuple[str, int]]) -> None:
 
 def check_kept(machine: Machine, journals: Mapping[str, bytes], apart: set[str]) -> None:
     """What is kept apart is at least where it was said, in its journal or a kept branch of it."""
-    kept = [machine.disk.read(one.path) for one in kept_branches(machine.store.folders)]
+    kept = [machine.disk.read(one.path) for one in list_archived_branches(machine.store.folders)]
     data = b"".join((*journals.values(), *kept))
     there = {int(number) for number in NUMBER.findall(data)}
     lost = [one.number for one in machine.said if one.thread in apart and one.number not in there]

@@ -16,7 +16,7 @@ from core.samples import CONFIG
 from sync.engines import engine_of
 from sync.simulated_machine import SECRET, next_entry
 from treadle.errors import RemoteError, StoreError, TreadleError
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
 from treadle.sync.client import HttpRemote
 from treadle.sync.credentials import Account

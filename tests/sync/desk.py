@@ -17,9 +17,9 @@ from treadle.api.codes import Code
 from treadle.api.marks import Mark
 from treadle.api.types import Heads, Me, ThreadHead
 from treadle.errors import RemoteConflictError, RemoteRefusedError, RemoteUnavailableError
-from treadle.store.local import LocalStore
-from treadle.store.record_adoption import lines_of
-from treadle.store.thread_reader import apply_records, header_of
+from treadle.store.local_store import LocalStore
+from treadle.store.record_adoption import split_journal_lines
+from treadle.store.thread_reader import apply_records, decode_header
 from treadle.sync.cursors import Cursors
 from treadle.sync.engine import Engine
 from treadle.sync.ports import Remote, Sendable
@@ -94,7 +94,7 @@ class Desk:
         return self._fold(scan(data).records)
 
     def _fold(self, records: list[Record]) -> ThreadFold:
-        header = header_of(records[0])
+        header = decode_header(records[0])
         if header.base is None:
             fold = ThreadFold(header)
         else:
@@ -198,7 +198,7 @@ class DeskRemote:
                 raise refused(Code.NOT_FOUND)
             if after.seq and not _follows(kept, after):
                 raise RemoteConflictError("another", seq=kept.mark.seq, hash=kept.mark.hash)
-            data = b"".join(lines_of(kept.data)[after.seq :])
+            data = b"".join(split_journal_lines(kept.data)[after.seq :])
         for start in range(0, len(data), 100):
             yield data[start : start + 100]
 

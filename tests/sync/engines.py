@@ -7,7 +7,7 @@ from random import Random
 from typing import Any, Final
 
 from treadle.errors import StorageBusyError
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.sync.context import OnConflict
 from treadle.sync.cursors import Cursors
 from treadle.sync.engine import Engine

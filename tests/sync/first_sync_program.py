@@ -18,7 +18,7 @@ from typing import Any
 from sync.engines import engine_of
 from treadle.app.sync.sync_engine import FETCHES_AT_A_TIME
 from treadle.store.disk import PosixDisk
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
 from treadle.sync.client import HttpRemote
 from treadle.sync.credentials import Account

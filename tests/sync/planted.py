@@ -190,8 +190,8 @@ def _cursor_is_never_written() -> Iterator[None]:
 
 @contextmanager
 def _pull_leaves_the_last_write_out() -> Iterator[None]:
-    writes_of = record_adoption.writes_of
-    with changed(record_adoption, "writes_of", lambda data: list(writes_of(data))[:-1]):
+    writes_of = record_adoption.split_writes
+    with changed(record_adoption, "split_writes", lambda data: list(writes_of(data))[:-1]):
         yield
 
 
@@ -209,7 +209,7 @@ def _fork_loses_its_last_record() -> Iterator[None]:
     def shorter(store: Any, fork: str, data: bytes, **how: Any) -> None:
         make_thread(store, fork, b"".join(data.splitlines(keepends=True)[:-1]), **how)
 
-    with changed(conflicts, "make_thread", shorter):
+    with changed(conflicts, "ensure_thread", shorter):
         yield
 
 

@@ -35,10 +35,10 @@ from treadle.core.events import (
 from treadle.core.messages import Message
 from treadle.core.tools import ToolExecutionStatus
 from treadle.errors import StorageBusyError, UnknownThreadError
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.store.send_lock import set_private
+from treadle.store.thread_writer import ThreadWriter
 from treadle.store.upkeep.scrub import scrub
-from treadle.store.writer import ThreadWriter
 from treadle.thread.codec import Entry
 from treadle.thread.facts import Annotated, Configured, InputQueued, Renamed, Tagged
 from treadle.thread.fold import ThreadFold
@@ -196,15 +196,15 @@ class Machine:
 
     def settle(self) -> None:
         """End what a crash has cut: moves to the trash, unfinished writes."""
-        with self._home.trash.held():
-            self._home.trash.settle()
+        with self._home.trash.hold_lock():
+            self._home.trash.finish_moves()
         for thread_id in self.all_ids():
             with suppress(UnknownThreadError):  # it was being made when its process died
-                self.store.open_any(thread_id).close()
+                self.store.open_including_trash(thread_id).close()
 
     def rewind(self, thread_id: str) -> None:
         """Go back to where nothing was open."""
-        rests = self.store.rests(thread_id)
+        rests = self.store.list_rests(thread_id)
         with self._opened(thread_id) as writer:
             if rests and writer.fold.is_idle:
                 rest = self.random.choice(rests)
@@ -219,7 +219,7 @@ class Machine:
         """Take something back from the trash."""
         found = self._home.trash.ids()
         if found:
-            self._home.trash.take_back([self.random.choice(found)])
+            self._home.trash.restore([self.random.choice(found)])
 
     def scrub(self, thread_id: str, number: int) -> None:
         """Take what was said under a number out of a thread."""

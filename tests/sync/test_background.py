@@ -11,7 +11,7 @@ from core.samples import said
 from store.shelf import CREATOR, Shelf, fill
 from sync.desk import URL, USER, Desk, unreachable
 from treadle.errors import NotLoggedInError
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.sync.background import Background
 from treadle.sync.cursors import Cursors
 from treadle.sync.engine import Engine

@@ -190,7 +190,7 @@ def test_the_trash_is_the_same_everywhere(desk: Desk) -> None:
     assert desk.kept[thread].is_deleted
     two.engine.sync()
     assert Trash(two.store).ids() == [thread]
-    Trash(two.store).take_back([thread])
+    Trash(two.store).restore([thread])
     two.engine.sync()
     one.engine.sync()
     assert Trash(one.store).ids() == []
@@ -209,7 +209,7 @@ def test_the_trash_comes_along_and_what_was_removed_from_it_here_does_not(desk: 
             three.disk.unlink(f"/home/data/trash/{name}")
     three.pending.change_state(lambda _: State())
     assert three.engine.sync().received == ()
-    Trash(one.store).take_back([thread])
+    Trash(one.store).restore([thread])
     one.engine.sync()
     assert three.engine.sync().received == (thread,)
     assert two.engine.sync().is_complete
@@ -264,7 +264,7 @@ def test_large_outputs_travel_before_what_names_them_and_a_missing_one_stops_not
     kinds = [name.split()[0] for name in desk.calls]
     assert kinds == ["heads", "push", "put_blob", "push"]
     assert two.engine.sync().received == (writer.thread_id,)
-    assert two.store.blob(ref) == b"x" * 1000
+    assert two.store.read_blob(ref) == b"x" * 1000
 
 
 def _with(result: ToolExecutionOutcome, ref: BlobRef) -> ToolExecutionOutcome:

@@ -23,7 +23,7 @@ from server.serving import Served
 from sync.desk import Desk, Machine
 from sync.engines import USER, engine_of
 from treadle.errors import RemoteUnavailableError
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
 from treadle.store.upkeep.trash import Trash
 from treadle.sync.client import HttpRemote

@@ -14,7 +14,7 @@ from sync.wire_server import Asked, WireServer
 from treadle.api.marks import Mark
 from treadle.api.types import Heads, ThreadHead
 from treadle.errors import RemoteRefusedError
-from treadle.store.record_adoption import lines_of
+from treadle.store.record_adoption import split_journal_lines
 from treadle.sync import client, heads, pulling
 from treadle.sync.refusals import scrubbed_there
 from treadle.thread.codec import encode_entry
@@ -36,7 +36,7 @@ def test_a_record_that_says_scrubbed_alone_takes_nothing_away(desk: Desk) -> Non
     first = kept.records[0]
     _, event = encode_entry(Scrubbed(1, kept.mark.hash))
     lie, _ = encode_batch(Head(1, first.hash, first.at), one.clock(), [event])
-    desk.keep(thread, Kept(lines_of(kept.data)[0] + lie))
+    desk.keep(thread, Kept(split_journal_lines(kept.data)[0] + lie))
     report = one.engine.sync()
     [conflict] = report.conflicts
     assert {record.hash for record in scan(one.disk.read(conflict.kept)).records} == hashes

@@ -34,7 +34,7 @@ def test_an_output_that_was_missing_is_sent_and_fetched_when_it_is_there() -> No
     one.engine.sync()
     assert desk.kept[writer.thread_id].outputs == {ref.sha256: data}
     two.engine.sync()
-    assert two.store.blob(ref) == data
+    assert two.store.read_blob(ref) == data
     desk.calls.clear()
     assert [machine.engine.sync().is_complete for machine in (one, two)] == [True, True]
     assert desk.calls == ["heads", "heads"], "it is looked for no more"

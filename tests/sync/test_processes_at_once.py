@@ -54,7 +54,7 @@ def end(*processes: subprocess.Popen[str]) -> None:
 
 def stored(team: Team, laptop: Machine, thread: str) -> bytes:
     from treadle.api.marks import Mark
-    from treadle.store.local import LocalStore
+    from treadle.store.local_store import LocalStore
     from treadle.store.paths import Places
     from treadle.sync.client import HttpRemote
     from treadle.sync.credentials import find_account

@@ -11,9 +11,9 @@ from store.shelf import CREATOR
 from sync.desk import Desk, Machine
 from sync.test_engine import TALK, machines, pair
 from treadle.errors import RemoteBrokenError, RemoteRefusedError, StorageBusyError
-from treadle.store.folders import Folders
-from treadle.store.local import LocalStore
-from treadle.store.send_lock import sending
+from treadle.store.folders import StoreFolders
+from treadle.store.local_store import LocalStore
+from treadle.store.send_lock import hold_send_lock
 from treadle.sync.sync_round import BROKEN_MAX
 from treadle.thread.facts import Annotated
 
@@ -80,7 +80,7 @@ def test_what_was_busy_when_it_was_fetched_is_fetched_later_and_what_was_refused
 def test_that_somebody_else_sends_it_is_no_failure(desk: Desk) -> None:
     one, _ = machines(desk)
     thread = one.begin(*TALK)
-    with sending(one.store.folders, thread):
+    with hold_send_lock(one.store.folders, thread):
         report = one.engine.sync()
     assert [problem.thread_id for problem in report.waiting] == [thread]
     entry = one.pending.entries()[thread]
@@ -136,13 +136,13 @@ def test_a_sync_with_nothing_to_do_lists_the_folders_as_often_for_many_as_for_fe
 ) -> None:
     one, _ = machines(desk)
     asked: list[int] = []
-    ids = Folders.ids
+    ids = StoreFolders.ids
 
-    def listed(self: Folders, *arguments: bool, **how: bool) -> list[str]:
+    def listed(self: StoreFolders, *arguments: bool, **how: bool) -> list[str]:
         asked[-1] += 1
         return ids(self, *arguments, **how)
 
-    monkeypatch.setattr(Folders, "ids", listed)
+    monkeypatch.setattr(StoreFolders, "ids", listed)
     for _ in range(3):
         one.begin(*TALK)
         asked.append(0)

@@ -11,7 +11,7 @@ from core.samples import answer, said
 from store.shelf import fill
 from sync.desk import Desk, Machine, unreachable
 from sync.test_engine import machines, pair
-from treadle.store.branch_archive import kept_branches
+from treadle.store.branch_archive import list_archived_branches
 from treadle.store.upkeep.scrub import scrub
 from treadle.sync import conflicts, shareable
 from treadle.sync.journal_comparison import shown_again
@@ -267,7 +267,7 @@ def test_a_kept_branch_is_scrubbed_with_its_thread_and_forks_of_it_stand(desk: D
     fork.close()
     one.engine.sync()
     two.engine.sync()
-    assert len(list(kept_branches(two.store.folders))) == 1
+    assert len(list(list_archived_branches(two.store.folders))) == 1
     one.engine.sync()
     take_out(one, thread, "hunter2")
     one.engine.sync()

@@ -21,8 +21,8 @@ from treadle.errors import (
     UnknownThreadError,
 )
 from treadle.store.disk import PosixDisk
-from treadle.store.journal import settle
-from treadle.store.local import LocalStore
+from treadle.store.journal import sync_journal
+from treadle.store.local_store import LocalStore
 from treadle.store.send_lock import WAIT_COUNT_MAX, set_private
 from treadle.sync.shareable import ShareableThread, shareable
 from treadle.thread.facts import Annotated, PrivacySet
@@ -138,7 +138,7 @@ def test_what_is_sent_was_durable_before(shelf: Shelf) -> None:
                 file.write(b"later")
 
     store = LocalStore(shelf.places, disk=Watching())
-    settle(shelf.disk, str(shelf.journal(thread)))
+    sync_journal(shelf.disk, str(shelf.journal(thread)))
     with shareable(store, thread) as found:
         assert found.head.size == len(whole) == synced[0]
 
@@ -201,7 +201,7 @@ def test_another_process_that_sends_is_waited_for_and_its_death_frees_the_lock(
     program = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from treadle.store.local import LocalStore\n"
+        "from treadle.store.local_store import LocalStore\n"
         "from treadle.store.paths import Places\n"
         "from treadle.sync.shareable import shareable\n"
         f"home = Path({str(home)!r})\n"

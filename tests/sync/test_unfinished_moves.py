@@ -17,7 +17,7 @@ def stopped_anywhere(machine: Machine, thread: str, *, takes_back: bool) -> list
     """The disk as it is found when the process that moves a thread dies, at every call."""
     found: list[ModelDisk] = []
     machine.disk.on_change = lambda _what, _path: found.append(machine.disk.after_kill())
-    move = Trash(machine.store).take_back if takes_back else Trash(machine.store).put
+    move = Trash(machine.store).restore if takes_back else Trash(machine.store).put
     move([thread])
     machine.disk.on_change = None
     assert any(len(names(disk, thread)) == 2 for disk in found)
@@ -49,7 +49,7 @@ def test_a_thread_has_one_name_after_a_sync_has_replaced_it(what, takes_back: bo
         Trash(two.store).put([thread])
         two.engine.sync()
         one.engine.sync()
-        Trash(one.store).take_back([thread])
+        Trash(one.store).restore([thread])
         one.engine.sync()
         two.engine.sync()
         Trash(two.store).put([thread])
@@ -58,13 +58,13 @@ def test_a_thread_has_one_name_after_a_sync_has_replaced_it(what, takes_back: bo
     for disk in stopped_anywhere(two, thread, takes_back=takes_back):
         left = Machine(_copy(desk).remote(), 2, disk)
         left.engine.sync()
-        with Trash(left.store).held():
-            Trash(left.store).settle()
+        with Trash(left.store).hold_lock():
+            Trash(left.store).finish_moves()
         left.engine.sync()
         assert len(names(left.disk, thread)) == 1
         path, in_trash = left.store.folders.find(thread)
         assert in_trash == left.store.load(thread).fold.is_trashed, path
-        left.store.open_any(thread).close()
+        left.store.open_including_trash(thread).close()
 
 
 def _copy(desk: Desk) -> Desk:

@@ -41,7 +41,7 @@ def show(origin: bool, as_json: bool, folder: str) -> None:
     import os
 
     from treadle.cli.render import printable
-    from treadle.config.load import load_settings
+    from treadle.config.loader import load_settings
 
     loaded = load_settings(_existing(folder), os.environ)
     for notice in loaded.notices:
@@ -75,19 +75,19 @@ def trust(folder: str, yes: bool, remove: bool) -> None:
 
     from treadle.app.stores import user_folders
     from treadle.cli.ask import is_somebody_there
-    from treadle.config import project
-    from treadle.config.load import check_project_file
+    from treadle.config import project_file
+    from treadle.config.loader import check_project_file
     from treadle.errors import UsageError
 
     places = user_folders()
     if remove:
-        was_known = project.distrust(places, _existing(folder))
+        was_known = project_file.distrust_project(places, _existing(folder))
         click.echo("trusted no longer" if was_known else "it was not trusted", err=True)
         return
-    file = project.find_project_file(_existing(folder))
+    file = project_file.find_project_file(_existing(folder))
     if file is None:
-        root = project.project_root(_existing(folder))
-        raise UsageError(f"{root} has no {project.FOLDER_NAME}/{project.FILE_NAME}")
+        root = project_file.find_project_root(_existing(folder))
+        raise UsageError(f"{root} has no {project_file.FOLDER_NAME}/{project_file.FILE_NAME}")
     click.echo(f"{_visible(str(file.path))}:\n", err=True)
     click.echo(_visible(file.data.decode("utf-8", "replace")))
     check_project_file(file, os.environ)
@@ -99,7 +99,7 @@ def trust(folder: str, yes: bool, remove: bool) -> None:
             )
         if not click.confirm("Use these settings in this project?", err=True):
             raise UsageError("not trusted; nothing was changed")
-    project.trust(places, file)
+    project_file.trust_project_file(places, file)
     click.echo("trusted; `treadle config trust --remove` takes it back", err=True)
 
 

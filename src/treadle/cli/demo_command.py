@@ -16,7 +16,7 @@ from typing import Final
 import click
 
 from treadle import helper_programs
-from treadle.config.load import ENVIRONMENT
+from treadle.config.loader import ENVIRONMENT
 from treadle.errors import NotConfiguredError, TreadleError
 
 PROMPT: Final = "The test suite fails. Find out why, and fix it."

@@ -8,7 +8,7 @@ import click
 
 if TYPE_CHECKING:
     from treadle.app.sessions.provider_reachability import ProviderReachability
-    from treadle.config.load import Loaded
+    from treadle.config.loader import LoadedSettings
 
 
 @click.command("models")
@@ -30,7 +30,7 @@ def command(ctx: click.Context, /, provider: str | None, as_json: bool) -> None:
     import os
 
     from treadle.app.sessions.provider_reachability import check_providers
-    from treadle.config.load import load_settings
+    from treadle.config.loader import load_settings
     from treadle.errors import UsageError
 
     loaded = load_settings(".", os.environ)
@@ -76,7 +76,7 @@ def _code_of(one: ProviderReachability) -> int:
     return exit_codes.code_of_kind(one.error.kind)
 
 
-def _show_all(loaded: Loaded, found: list[ProviderReachability]) -> None:
+def _show_all(loaded: LoadedSettings, found: list[ProviderReachability]) -> None:
     from treadle.app.sessions.providers import Models
     from treadle.cli.render import printable
     from treadle.errors import TreadleError

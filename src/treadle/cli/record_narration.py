@@ -13,7 +13,7 @@ from treadle.core.events import Compacted, LlmEvent, Steered, ToolCompleted, Use
 from treadle.core.messages import ToolCall
 from treadle.core.task.events import TaskGiven
 from treadle.core.tools import ToolExecutionOutcome
-from treadle.exchange.record_text import words_of
+from treadle.exchange.record_text import describe_record
 from treadle.thread.branches import ended_in
 from treadle.thread.codec import Entry, UnknownEntryError, decode_entry
 from treadle.thread.facts import CommandBegun, CommandShown, ThreadCreated
@@ -41,7 +41,7 @@ class Narrator:
     @property
     def unended(self) -> list[str]:
         """What is to be said of commands whose end was not told, when nobody works any more."""
-        told = map(words_of, self._begun.values())
+        told = map(describe_record, self._begun.values())
         return [words.text for words in told if words is not None]
 
     def tell(self, record: Record) -> Iterator[Line]:
@@ -59,8 +59,10 @@ class Narrator:
             yield from tell(self._calls, entry)
         elif isinstance(entry, ThreadCreated) and entry.workspace:
             yield Line("aside", f"thread begun in {entry.workspace}")
-        elif (words := words_of(entry, lambda call_id: _name(self._calls, call_id))) is not None:
-            yield Line("aside", words.text if isinstance(entry, Compacted) else words.whole)
+        elif (
+            words := describe_record(entry, lambda call_id: _name(self._calls, call_id))
+        ) is not None:
+            yield Line("aside", words.text if isinstance(entry, Compacted) else words.full_text)
 
     def _follow(self, entry: Entry) -> None:
         if isinstance(entry, CommandBegun):
@@ -103,7 +105,7 @@ def _result(calls: Calls, entry: ToolCompleted) -> Iterator[Line]:
 
 
 def _command(_: Calls, entry: CommandShown) -> Iterator[Line]:
-    yield Line("aside", words.text if (words := words_of(entry)) is not None else "")
+    yield Line("aside", words.text if (words := describe_record(entry)) is not None else "")
     yield Line(
         "failure" if entry.exit_code else "result", first_lines(entry.output) or "(no output)"
     )
@@ -124,4 +126,4 @@ _WORDS: Final[Mapping[type, Callable[[Calls, Any], Iterable[Line]]]] = MappingPr
         CommandShown: _command,
     }
 )
-"""What is said, called and answered; of all else `words_of` tells."""
+"""What is said, called and answered; of all else `describe_record` tells."""

@@ -15,12 +15,12 @@ from typing import Final
 from msgspec import Struct
 
 _PIECE_SIZE: Final = 16 * 1024
-_INTERRUPTED: Final = (-signal.SIGINT, 128 + signal.SIGINT)
-_TURNS: Final = threading.Lock()
+_INTERRUPT_CODES: Final = (-signal.SIGINT, 128 + signal.SIGINT)
+_TERMINAL_LOCK: Final = threading.Lock()
 """The terminal is one: commands that may ask there do so one after another."""
 
 
-class Ran(Struct, frozen=True):
+class UserCommandResult(Struct, frozen=True):
     """What a command printed and how it ended; `problem` says why it was ended, if it was."""
 
     exit_code: int
@@ -31,7 +31,7 @@ class Ran(Struct, frozen=True):
 
 def run_bounded(
     words: Sequence[str], environ: Mapping[str, str], *, timeout_s: float, size_max: int
-) -> Ran:
+) -> UserCommandResult:
     """Run a command to its end, or end it.
 
     It has the standard input of this process and, where this process has the terminal, the
@@ -48,7 +48,7 @@ def run_bounded(
         ValueError: a word holds what no word can.
         KeyboardInterrupt: Ctrl-C ended it while it had the terminal.
     """
-    with _TURNS:
+    with _TERMINAL_LOCK:
         deadline_s = time.monotonic() + timeout_s
         process = subprocess.Popen(
             words,
@@ -60,9 +60,9 @@ def run_bounded(
         late = f"was not done in {timeout_s:.0f} seconds"
         problem = ""
         outputs: dict[str, bytes] = {}
-        with process, _terminal_for(process.pid) as has_terminal:
+        with process, _lend_terminal(process.pid) as has_terminal:
             try:
-                problem, outputs = _listen(process, deadline_s, size_max, late)
+                problem, outputs = _read_outputs(process, deadline_s, size_max, late)
                 if not problem:
                     process.wait(max(0.0, deadline_s - time.monotonic()))
             except subprocess.TimeoutExpired:
@@ -72,12 +72,14 @@ def run_bounded(
                     with suppress(ProcessLookupError, PermissionError):
                         os.killpg(process.pid, signal.SIGKILL)
                     process.wait()
-    if has_terminal and not problem and process.returncode in _INTERRUPTED:
+    if has_terminal and not problem and process.returncode in _INTERRUPT_CODES:
         raise KeyboardInterrupt
-    return Ran(process.returncode, outputs.get("stdout", b""), outputs.get("stderr", b""), problem)
+    return UserCommandResult(
+        process.returncode, outputs.get("stdout", b""), outputs.get("stderr", b""), problem
+    )
 
 
-def _listen(
+def _read_outputs(
     process: subprocess.Popen[bytes], deadline_s: float, size_max: int, late: str
 ) -> tuple[str, dict[str, bytes]]:
     """What it prints until it closes both outputs, and why that was not waited for."""
@@ -101,7 +103,7 @@ def _listen(
 
 
 @contextmanager
-def _terminal_for(group: int) -> Iterator[bool]:
+def _lend_terminal(group: int) -> Iterator[bool]:
     """Hands the terminal to a process group if this process has it, and takes it back.
 
     Without it a group of its own would be stopped as soon as it reads from the terminal.
@@ -123,12 +125,12 @@ def _terminal_for(group: int) -> Iterator[bool]:
             yield has_terminal
         finally:
             if has_terminal:
-                _take_back(terminal, own)
+                _reclaim_terminal(terminal, own)
     finally:
         os.close(terminal)
 
 
-def _take_back(terminal: int, group: int) -> None:
+def _reclaim_terminal(terminal: int, group: int) -> None:
     """Who is in the background may do so only with SIGTTOU blocked."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTOU})
     try:

@@ -1,6 +1,6 @@
 """Finds the key of a provider: in a variable, in a file, or by asking a command.
 
-No value of a key appears in a message, a log or the text of a `Key`.
+No value of a key appears in a message, a log or the text of a `ProviderKey`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from treadle import helper_programs
 from treadle.config.command import run_bounded
-from treadle.config.plain_file import check_machine, read_plain
+from treadle.config.plain_file import raise_machine_error, read_plain_file
 from treadle.errors import NotConfiguredError
 from treadle.models.catalog import Catalog, ProviderEntry
 
@@ -31,20 +31,20 @@ _SHOWN_LENGTH_MAX: Final = 200
 _KEY: Final = re.compile(r"[!-~]+")
 
 
-class Key(Struct, frozen=True):
+class ProviderKey(Struct, frozen=True):
     """A key, and where it was found; its text tells only the latter."""
 
     value: str
     origin: str
 
     def __repr__(self) -> str:
-        return f"Key(origin={self.origin!r})"
+        return f"ProviderKey(origin={self.origin!r})"
 
     def __rich_repr__(self) -> list[tuple[str, str]]:
         return [("origin", self.origin)]
 
 
-def find_key(entry: ProviderEntry, environ: Mapping[str, str]) -> Key | None:
+def find_key(entry: ProviderEntry, environ: Mapping[str, str]) -> ProviderKey | None:
     """The key of a provider: its variable's, else its file's, else its command's.
 
     Args:
@@ -60,15 +60,15 @@ def find_key(entry: ProviderEntry, environ: Mapping[str, str]) -> Key | None:
         DiskError: the machine fails to read the file just now.
     """
     if entry.key_env and environ.get(entry.key_env, "").strip():
-        return _key(environ[entry.key_env], f"environment {entry.key_env}")
+        return _make_key(environ[entry.key_env], f"environment {entry.key_env}")
     if entry.key_file:
-        return _from_file(entry.key_file, environ)
+        return _read_key_file(entry.key_file, environ)
     if entry.key_command:
-        return _from_command(entry.key_command, environ)
+        return _run_key_command(entry.key_command, environ)
     return None
 
 
-def no_key_error(catalog: Catalog, environ: Mapping[str, str]) -> NotConfiguredError:
+def make_no_model_error(catalog: Catalog, environ: Mapping[str, str]) -> NotConfiguredError:
     """What to tell a person who has chosen no model, and for whom none can be chosen."""
     entries = catalog.providers
     main = [entry.key_env for entry in entries.values() if entry.key_env and entry.default_model]
@@ -80,7 +80,7 @@ def no_key_error(catalog: Catalog, environ: Mapping[str, str]) -> NotConfiguredE
     )
 
 
-def key_needed(provider: str, entry: ProviderEntry) -> NotConfiguredError:
+def make_missing_key_error(provider: str, entry: ProviderEntry) -> NotConfiguredError:
     """What to tell a person whose provider needs a key and has none."""
     without = f"or, if it takes none, write `needs_key = false` below [providers.{provider}]"
     how = f"set {entry.key_env}" if entry.key_env else f"give it a key_file, {without}"
@@ -89,7 +89,7 @@ def key_needed(provider: str, entry: ProviderEntry) -> NotConfiguredError:
     )
 
 
-def _key(text: str, origin: str) -> Key:
+def _make_key(text: str, origin: str) -> ProviderKey:
     value = text.strip()
     if not _KEY.fullmatch(value):
         problem = "is empty" if not value else "holds white space or characters that no key has"
@@ -97,18 +97,18 @@ def _key(text: str, origin: str) -> Key:
             f"the key from {origin} {problem} (it is not shown)",
             hint="a key is one word of plain ASCII characters",
         )
-    return Key(value, origin)
+    return ProviderKey(value, origin)
 
 
-def _from_file(name: str, environ: Mapping[str, str]) -> Key:
+def _read_key_file(name: str, environ: Mapping[str, str]) -> ProviderKey:
     home = environ.get("HOME", "")
     path = Path(home, name[2:]) if home and name.startswith("~/") else Path(name).expanduser()
     try:
-        file = read_plain(path, _FILE_SIZE_MAX)
+        file = read_plain_file(path, _FILE_SIZE_MAX)
     except (OSError, ValueError) as error:
         reason: object = error
         if isinstance(error, OSError):
-            check_machine(path, error)
+            raise_machine_error(path, error)
             reason = error.strerror or error
         raise NotConfiguredError(f"cannot read the key file {path}: {reason}") from error
     if file.owner != os.getuid():
@@ -121,10 +121,10 @@ def _from_file(name: str, environ: Mapping[str, str]) -> Key:
             f"others may read or change the key file {path}",
             hint=f"chmod 600 {shlex.quote(str(path))}",
         )
-    return _key(file.data.decode("ascii", "replace"), f"file {path}")
+    return _make_key(file.data.decode("ascii", "replace"), f"file {path}")
 
 
-def _from_command(command: str | tuple[str, ...], environ: Mapping[str, str]) -> Key:
+def _run_key_command(command: str | tuple[str, ...], environ: Mapping[str, str]) -> ProviderKey:
     words = shlex.split(command) if isinstance(command, str) else list(command)
     name = f"the key command {words[0]}"
     program = helper_programs.find_program(words[0], environ)
@@ -153,7 +153,7 @@ def _from_command(command: str | tuple[str, ...], environ: Mapping[str, str]) ->
             f"{name} failed with exit code {ran.exit_code}"
             + (f": {shown[:_SHOWN_LENGTH_MAX]}" if is_telling else "")
         )
-    return _key(first, f"command {words[0]}")
+    return _make_key(first, f"command {words[0]}")
 
 
 def _first_line(output: bytes) -> str:

@@ -12,13 +12,13 @@ from msgspec import Struct
 
 from treadle.errors import DiskError
 
-_FAILING: Final = frozenset(
+_MACHINE_ERRORS: Final = frozenset(
     {errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ESTALE}
     | {errno.ENOTCONN, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.EREMOTEIO}
 )
 """Errors of the machine, not of the file: later it may be read."""
 
-_CAREFULLY: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_SAFE_OPEN_FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 class PlainFile(Struct, frozen=True):
@@ -29,14 +29,14 @@ class PlainFile(Struct, frozen=True):
     mode: int
 
 
-def read_plain(path: Path, size_max: int, *, may_be_link: bool = True) -> PlainFile:
+def read_plain_file(path: Path, size_max: int, *, may_be_link: bool = True) -> PlainFile:
     """The whole file.
 
     Raises:
         OSError: there is none, it cannot be read, is no plain file, or has more than `size_max`
             bytes. A FIFO or a device is not waited for.
     """
-    handle = os.open(path, _CAREFULLY if may_be_link else _CAREFULLY | os.O_NOFOLLOW)
+    handle = os.open(path, _SAFE_OPEN_FLAGS if may_be_link else _SAFE_OPEN_FLAGS | os.O_NOFOLLOW)
     try:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):
@@ -50,13 +50,13 @@ def read_plain(path: Path, size_max: int, *, may_be_link: bool = True) -> PlainF
     return PlainFile(data, status.st_uid, stat.S_IMODE(status.st_mode))
 
 
-def check_machine(path: Path, error: OSError) -> None:
+def raise_machine_error(path: Path, error: OSError) -> None:
     """That a file could not be read is for what stands there.
 
     Raises:
         DiskError: it is not: the machine fails just now, and the file may be well.
     """
-    if error.errno in _FAILING:
+    if error.errno in _MACHINE_ERRORS:
         refused = DiskError("read", str(path), error)
         refused.hint = "mend the cause, or try again later"
         raise refused from error

@@ -21,11 +21,11 @@ from treadle.secrets.environment import is_credential
 COUNT_MAX: Final = 1_000_000_000
 _SHOWN_LENGTH_MAX: Final = 60
 
-Path: TypeAlias = tuple[str, ...]
+KeyPath: TypeAlias = tuple[str, ...]
 """Where a value stands: `("providers", "local", "base_url")`."""
 
 ApprovalMode: TypeAlias = Literal["plan", "ask", "auto-edit", "auto"]
-"""`config/approval.py` says what each means."""
+"""`config/approval_modes.py` says what each means."""
 SandboxLevel: TypeAlias = Literal["read-only", "workspace-write", "off"]
 """What of the file system a command may change; `tools/sandbox/policy.py` says what each means."""
 NetworkMode: TypeAlias = Literal["off", "ask", "on"]
@@ -33,7 +33,7 @@ NetworkMode: TypeAlias = Literal["off", "ask", "on"]
 SyncMode: TypeAlias = Literal["auto", "manual"]
 """Whether sessions send what they record by themselves, or only `treadle sync` does."""
 Count: TypeAlias = Annotated[int, Meta(ge=1, le=COUNT_MAX)]
-Degree: TypeAlias = Annotated[float, Meta(ge=0, le=2)]
+Temperature: TypeAlias = Annotated[float, Meta(ge=0, le=2)]
 Text: TypeAlias = Annotated[str, Meta(min_length=1)]
 Thinking: TypeAlias = Literal["none", "effort", "budget", "adaptive"]
 """As `ModelTraits.reasoning`; a test holds them together."""
@@ -56,7 +56,7 @@ class Hook(Struct, frozen=True):
     timeout_s: float = 10.0
 
     @property
-    def words(self) -> tuple[str, ...]:
+    def argv(self) -> tuple[str, ...]:
         """The program and its arguments."""
         return tuple(shlex.split(self.command)) if isinstance(self.command, str) else self.command
 
@@ -85,7 +85,7 @@ class Settings(Struct, frozen=True):
     sandbox_readable: tuple[str, ...] = ()
 
 
-class Rule(Struct, frozen=True):
+class SettingRule(Struct, frozen=True):
     """What one key takes: a type, words for it, and what the type cannot say.
 
     A value that may be a secret by mistake (a key where its variable's name belongs) is not shown.
@@ -96,18 +96,20 @@ class Rule(Struct, frozen=True):
     accepts: Callable[[Any], bool] = lambda value: True
     may_show: bool = True
 
-    def fault(self, value: object) -> str:
+    def find_fault(self, value: object) -> str:
         """Why the value does not fit, to be put behind the key; empty if it does."""
         try:
             if self.accepts(msgspec.convert(value, self.kind)):
                 return ""
         except msgspec.ValidationError:
             pass
-        given = f", not {_shown(value)}" if self.may_show else "; what stands there is not shown"
+        given = (
+            f", not {_format_value(value)}" if self.may_show else "; what stands there is not shown"
+        )
         return f"must be {self.words}{given}"
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     """A value in TOML's way of writing, one short line without what would steer a terminal."""
     try:
         text = json.dumps(value, default=str)
@@ -116,7 +118,7 @@ def _shown(value: object) -> str:
     return text if len(text) <= _SHOWN_LENGTH_MAX else f"{text[: _SHOWN_LENGTH_MAX - 1]}…"
 
 
-def _one_of(choices: object) -> str:
+def _format_choices(choices: object) -> str:
     names = [f'"{choice}"' for choice in get_args(choices)]
     return f"{', '.join(names[:-1])} or {names[-1]}"
 
@@ -150,11 +152,11 @@ def _are_folders(value: tuple[str, ...]) -> bool:
     return all(_is_key_file(path) for path in value)
 
 
-_SECRET: Final = re.compile(r"(^|[_-])(key|token|secret|password)$", re.IGNORECASE)
+_SECRET_NAME: Final = re.compile(r"(^|[_-])(key|token|secret|password)$", re.IGNORECASE)
 """What people call a key when they write it where it must not stand."""
 
 _HEADER: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_TAKEN_HEADERS: Final = frozenset(
+_RESERVED_HEADERS: Final = frozenset(
     (
         *("accept-encoding", "authorization", "connection", "content-encoding", "content-length"),
         *("content-type", "cookie", "host", "proxy-authorization", "te", "transfer-encoding"),
@@ -168,13 +170,13 @@ def _is_secret(name: str, text: str) -> bool:
 
     A value from here is not among those that are looked for in texts.
     """
-    return bool(_SECRET.search(name)) or is_credential(name, text)
+    return bool(_SECRET_NAME.search(name)) or is_credential(name, text)
 
 
 def _are_headers(value: dict[str, str]) -> bool:
     return all(
         _HEADER.fullmatch(name)
-        and name.lower() not in _TAKEN_HEADERS
+        and name.lower() not in _RESERVED_HEADERS
         and not _is_secret(name, text)
         and text.isascii()
         and text.isprintable()
@@ -189,40 +191,42 @@ def _are_parameters(value: dict[str, str]) -> bool:
     )
 
 
-_BOOL: Final = Rule(bool, "true or false")
-_COUNT: Final = Rule(Count, f"a whole number of at least 1 and at most {COUNT_MAX}")
-_MODEL: Final = Rule(Text, 'the name of a model ("provider:model" or an alias)', str.isprintable)
-_FOLDERS: Final = Rule(tuple[str, ...], "a list of paths, each from / or ~/", _are_folders)
-_TEXT: Final = Rule(Text, "a text in one line", str.isprintable)
-_VARIABLE: Final = Rule(
+_BOOL: Final = SettingRule(bool, "true or false")
+_COUNT: Final = SettingRule(Count, f"a whole number of at least 1 and at most {COUNT_MAX}")
+_MODEL: Final = SettingRule(
+    Text, 'the name of a model ("provider:model" or an alias)', str.isprintable
+)
+_FOLDERS: Final = SettingRule(tuple[str, ...], "a list of paths, each from / or ~/", _are_folders)
+_TEXT: Final = SettingRule(Text, "a text in one line", str.isprintable)
+_VARIABLE: Final = SettingRule(
     str,
     "the name of an environment variable, in capitals",
     lambda value: bool(re.fullmatch(r"[A-Z_][A-Z0-9_]*", value)),
     may_show=False,
 )
 
-TOP: Final[Mapping[str, Rule]] = MappingProxyType(
+TOP_LEVEL_RULES: Final[Mapping[str, SettingRule]] = MappingProxyType(
     {
-        "approval_mode": Rule(ApprovalMode, _one_of(ApprovalMode)),
+        "approval_mode": SettingRule(ApprovalMode, _format_choices(ApprovalMode)),
         "auto_commit": _BOOL,
         "max_steps": _COUNT,
         "max_tokens": _COUNT,
-        "temperature": Rule(Degree, "a number from 0 to 2", math.isfinite),
-        "reasoning": Rule(Reasoning, _one_of(Reasoning)),
+        "temperature": SettingRule(Temperature, "a number from 0 to 2", math.isfinite),
+        "reasoning": SettingRule(Reasoning, _format_choices(Reasoning)),
         "local_only": _BOOL,
-        "sync": Rule(SyncMode, _one_of(SyncMode)),
-        "sandbox": Rule(SandboxLevel, _one_of(SandboxLevel)),
-        "network": Rule(NetworkMode, _one_of(NetworkMode)),
+        "sync": SettingRule(SyncMode, _format_choices(SyncMode)),
+        "sandbox": SettingRule(SandboxLevel, _format_choices(SandboxLevel)),
+        "network": SettingRule(NetworkMode, _format_choices(NetworkMode)),
         "sandbox_writable": _FOLDERS,
         "sandbox_readable": _FOLDERS,
     }
 )
 """The keys outside any table."""
 
-PROVIDER: Final[Mapping[str, Rule]] = MappingProxyType(
+PROVIDER_RULES: Final[Mapping[str, SettingRule]] = MappingProxyType(
     {
-        "api": Rule(Api, _one_of(Api)),
-        "base_url": Rule(
+        "api": SettingRule(Api, _format_choices(Api)),
+        "base_url": SettingRule(
             str,
             "an address like https://HOST/v1, without a password, `?` or `#`",
             is_base_url,
@@ -230,8 +234,10 @@ PROVIDER: Final[Mapping[str, Rule]] = MappingProxyType(
         ),
         "base_url_env": _VARIABLE,
         "key_env": _VARIABLE,
-        "key_file": Rule(str, "the path of a file, from / or ~/", _is_key_file, may_show=False),
-        "key_command": Rule(
+        "key_file": SettingRule(
+            str, "the path of a file, from / or ~/", _is_key_file, may_show=False
+        ),
+        "key_command": SettingRule(
             str | tuple[str, ...],
             "a command, as one text or as a list of words",
             _is_command,
@@ -240,14 +246,14 @@ PROVIDER: Final[Mapping[str, Rule]] = MappingProxyType(
         "needs_key": _BOOL,
         "default_model": _TEXT,
         "prices": _TEXT,
-        "cache_lifetime": Rule(CacheLifetime, _one_of(CacheLifetime)),
-        "headers": Rule(
+        "cache_lifetime": SettingRule(CacheLifetime, _format_choices(CacheLifetime)),
+        "headers": SettingRule(
             dict[str, str],
             "a table of headers, names and texts, without those that hold a key or belong to HTTP",
             _are_headers,
             may_show=False,
         ),
-        "query": Rule(
+        "query": SettingRule(
             dict[str, str],
             "a table of parameters, names and texts, without one that holds a key",
             _are_parameters,
@@ -257,32 +263,32 @@ PROVIDER: Final[Mapping[str, Rule]] = MappingProxyType(
 )
 """The keys of a `[providers.NAME]`."""
 
-TRAITS: Final[Mapping[str, Rule]] = MappingProxyType(
+TRAIT_RULES: Final[Mapping[str, SettingRule]] = MappingProxyType(
     {
         "context_tokens_max": _COUNT,
         "output_tokens_max": _COUNT,
-        "reasoning": Rule(Thinking, _one_of(Thinking)),
+        "reasoning": SettingRule(Thinking, _format_choices(Thinking)),
         "has_tools": _BOOL,
         "has_temperature": _BOOL,
     }
 )
 """The keys of a `[model_traits."PROVIDER:MODEL"]`."""
 
-HOOK: Final[Mapping[str, Rule]] = MappingProxyType(
+HOOK_RULES: Final[Mapping[str, SettingRule]] = MappingProxyType(
     {
-        "on": Rule(HookMoment, _one_of(HookMoment)),
-        "command": Rule(
+        "on": SettingRule(HookMoment, _format_choices(HookMoment)),
+        "command": SettingRule(
             str | tuple[str, ...],
             "a command, as one text or as a list of words",
             _is_command,
             may_show=False,
         ),
-        "tools": Rule(
+        "tools": SettingRule(
             tuple[Text, ...],
             "a list of names of tools, `*` for anything",
             bool,
         ),
-        "timeout_s": Rule(
+        "timeout_s": SettingRule(
             Annotated[float, Meta(gt=0, le=600)], "a number of seconds, at most 600", math.isfinite
         ),
     }
@@ -290,85 +296,87 @@ HOOK: Final[Mapping[str, Rule]] = MappingProxyType(
 """The keys of a `[hooks.NAME]`."""
 
 
-class Table(Struct, frozen=True):
+class SettingTable(Struct, frozen=True):
     """A table whose keys a person chooses: what a key looks like, and what stands under it."""
 
     is_name: Callable[[str], bool]
     words: str
-    below: Rule | Mapping[str, Rule]
+    below: SettingRule | Mapping[str, SettingRule]
 
 
 _NAME_WORDS: Final = (
     "a name of small letters, digits, `.`, `_` and `-`, and neither scripted nor recorded"
 )
 
-TABLES: Final[Mapping[str, Table]] = MappingProxyType(
+TABLES: Final[Mapping[str, SettingTable]] = MappingProxyType(
     {
-        "models": Table(lambda name: bool(name) and name.isprintable(), "a kind of task", _MODEL),
-        "aliases": Table(is_name, _NAME_WORDS, _MODEL),
-        "providers": Table(is_name, _NAME_WORDS, PROVIDER),
-        "model_traits": Table(is_model, '"provider:model"', TRAITS),
-        "hooks": Table(is_name, _NAME_WORDS, HOOK),
+        "models": SettingTable(
+            lambda name: bool(name) and name.isprintable(), "a kind of task", _MODEL
+        ),
+        "aliases": SettingTable(is_name, _NAME_WORDS, _MODEL),
+        "providers": SettingTable(is_name, _NAME_WORDS, PROVIDER_RULES),
+        "model_traits": SettingTable(is_model, '"provider:model"', TRAIT_RULES),
+        "hooks": SettingTable(is_name, _NAME_WORDS, HOOK_RULES),
     }
 )
 
-Fault: TypeAlias = tuple[Path, str]
+Fault: TypeAlias = tuple[KeyPath, str]
 """Where, and the whole sentence that says what is wrong there."""
 
 
-def faults(tables: Mapping[str, Any]) -> Iterator[Fault]:
+def find_faults(tables: Mapping[str, Any]) -> Iterator[Fault]:
     """Everything that is wrong with the tables of one file, in its order."""
     for key, value in tables.items():
         table = TABLES.get(key)
         if table is None:
-            yield from _faults_of_keys({key: value}, TOP, (), extra=TABLES)
+            yield from _find_key_faults({key: value}, TOP_LEVEL_RULES, (), extra=TABLES)
         elif not isinstance(value, dict):
             yield (key,), f"{key} must be a table: [{key}]"
         else:
-            yield from _faults_of_table(value, table, key)
+            yield from _find_table_faults(value, table, key)
 
 
-def _faults_of_table(value: Mapping[str, Any], table: Table, key: str) -> Iterator[Fault]:
+def _find_table_faults(value: Mapping[str, Any], table: SettingTable, key: str) -> Iterator[Fault]:
     for name, item in value.items():
         path = (key, name)
         if not table.is_name(name):
-            yield path, f"{dotted(path)}: the key must be {table.words}"
-        elif isinstance(table.below, Rule):
-            yield from _faults_of_keys({name: item}, {name: table.below}, (key,))
+            yield path, f"{format_dotted_key(path)}: the key must be {table.words}"
+        elif isinstance(table.below, SettingRule):
+            yield from _find_key_faults({name: item}, {name: table.below}, (key,))
         elif not isinstance(item, dict):
-            yield path, f"{dotted(path)} must be a table: [{dotted(path)}]"
+            yield path, f"{format_dotted_key(path)} must be a table: [{format_dotted_key(path)}]"
         else:
-            yield from _faults_of_keys(item, table.below, path)
+            yield from _find_key_faults(item, table.below, path)
 
 
-def _faults_of_keys(
+def _find_key_faults(
     items: Mapping[str, Any],
-    rules: Mapping[str, Rule],
-    path: Path,
+    rules: Mapping[str, SettingRule],
+    path: KeyPath,
     extra: Iterable[str] = (),
 ) -> Iterator[Fault]:
     for key, value in items.items():
         here = (*path, key)
         if key not in rules:
             guess = nearest(key, [*rules, *extra])
-            if _SECRET.search(key):
+            if _SECRET_NAME.search(key):
                 guess = "; a key never stands in a file of settings: name its key_env, key_file or "
                 guess += "key_command"
-            yield here, f"unknown key {dotted(here)}{guess}"
-        elif fault := rules[key].fault(value):
-            yield here, f"{dotted(here)} {fault}"
+            yield here, f"unknown key {format_dotted_key(here)}{guess}"
+        elif fault := rules[key].find_fault(value):
+            yield here, f"{format_dotted_key(here)} {fault}"
 
 
-def leaves(tables: Mapping[str, Any], path: Path = ()) -> Iterator[tuple[Path, Any]]:
+def flatten_tables(tables: Mapping[str, Any], path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
     """Every value in nested tables, with where it stands."""
     for key, value in tables.items():
         if isinstance(value, dict):
-            yield from leaves(value, (*path, key))
+            yield from flatten_tables(value, (*path, key))
         else:
             yield (*path, key), value
 
 
-def dotted(path: Path) -> str:
+def format_dotted_key(path: KeyPath) -> str:
     """A path as TOML writes it: `providers.local.base_url`, quotes where they are needed."""
     return ".".join(
         key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else json.dumps(key) for key in path

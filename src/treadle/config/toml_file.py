@@ -8,15 +8,15 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from treadle.config.settings import Path
+from treadle.config.settings import KeyPath
 from treadle.errors import ConfigError
 
 STATEMENT_LINES_MAX: Final = 1000
 """Where one value has more lines, it and what follows have no line numbers."""
 
 _HINT: Final = "docs/configuration.md describes the keys"
-_PLACE: Final = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
-_ENDINGS: Final = ("]", "}", '"""', "'''")
+_ERROR_POSITION: Final = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
+_VALUE_ENDINGS: Final = ("]", "}", '"""', "'''")
 """The last line of a value of several lines holds one of these."""
 
 
@@ -25,20 +25,20 @@ class TomlFile(Struct, frozen=True):
 
     path: str
     tables: dict[str, Any]
-    lines: Mapping[Path, int]
+    lines: Mapping[KeyPath, int]
 
-    def place(self, path: Path) -> str:
+    def format_location(self, path: KeyPath) -> str:
         """`FILE:LINE` of a value, or of the nearest table around it."""
         while path and path not in self.lines:
             path = path[:-1]
         return f"{self.path}:{self.lines[path]}" if path else self.path
 
-    def error(self, path: Path, problem: str) -> ConfigError:
+    def make_error(self, path: KeyPath, problem: str) -> ConfigError:
         """The error that something is wrong with a value."""
-        return ConfigError(f"{self.place(path)}: {problem}", hint=_HINT)
+        return ConfigError(f"{self.format_location(path)}: {problem}", hint=_HINT)
 
 
-def parse(data: bytes, path: str) -> TomlFile:
+def parse_toml(data: bytes, path: str) -> TomlFile:
     """The values in `data`.
 
     Raises:
@@ -49,14 +49,14 @@ def parse(data: bytes, path: str) -> TomlFile:
     try:
         text = data.decode("utf-8-sig")
         tables = tomllib.loads(text)
-        return TomlFile(path, tables, _lines(text))
+        return TomlFile(path, tables, _find_lines(text))
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise ConfigError(f"{path}:{line}: not UTF-8: {error.reason}", hint=_HINT) from error
     except RecursionError as error:
         raise ConfigError(f"{path}: nested too deeply", hint=_HINT) from error
     except ValueError as error:
-        found = _PLACE.search(str(error))
+        found = _ERROR_POSITION.search(str(error))
         problem = str(error)[: found.start()] if found else str(error)
         last = text.rstrip().count("\n") + 1
         line = int(found[1] or last) if found else 0
@@ -64,17 +64,17 @@ def parse(data: bytes, path: str) -> TomlFile:
         raise ConfigError(f"{place}: not valid TOML: {problem}", hint=_HINT) from error
 
 
-def _lines(text: str) -> dict[Path, int]:
+def _find_lines(text: str) -> dict[KeyPath, int]:
     import tomllib
 
-    lines: dict[Path, int] = {}
-    for line, statement in _statements(text):
-        for path in _paths(tomllib.loads(statement)):
+    lines: dict[KeyPath, int] = {}
+    for line, statement in _split_statements(text):
+        for path in _list_paths(tomllib.loads(statement)):
             lines.setdefault(path, line)
     return lines
 
 
-def _statements(text: str) -> Iterator[tuple[int, str]]:
+def _split_statements(text: str) -> Iterator[tuple[int, str]]:
     """Every statement of a valid text, below the header that it belongs to, with its first line.
 
     A value of several lines is no TOML before its last line: the shortest run of lines that is
@@ -84,7 +84,7 @@ def _statements(text: str) -> Iterator[tuple[int, str]]:
     header = ""
     start = 0
     while start < len(rows):
-        end = _end(rows, start)
+        end = _find_end(rows, start)
         if end is None:
             return
         statement = "\n".join(rows[start:end])
@@ -96,11 +96,11 @@ def _statements(text: str) -> Iterator[tuple[int, str]]:
         start = end
 
 
-def _end(rows: list[str], start: int) -> int | None:
+def _find_end(rows: list[str], start: int) -> int | None:
     import tomllib
 
     for end in range(start + 1, min(len(rows), start + STATEMENT_LINES_MAX) + 1):
-        if end > start + 1 and not any(mark in rows[end - 1] for mark in _ENDINGS):
+        if end > start + 1 and not any(mark in rows[end - 1] for mark in _VALUE_ENDINGS):
             continue
         try:
             tomllib.loads("\n".join(rows[start:end]))
@@ -110,9 +110,9 @@ def _end(rows: list[str], start: int) -> int | None:
     return None
 
 
-def _paths(tables: Mapping[str, Any], above: Path = ()) -> Iterator[Path]:
+def _list_paths(tables: Mapping[str, Any], above: KeyPath = ()) -> Iterator[KeyPath]:
     for key, value in tables.items():
         path = (*above, key)
         yield path
         if isinstance(value, dict):
-            yield from _paths(value, path)
+            yield from _list_paths(value, path)

@@ -14,52 +14,62 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from treadle.core.llm import Usage
-from treadle.exchange.blocks import shown
-from treadle.exchange.lines import (
+from treadle.exchange.content_blocks import format_content
+from treadle.exchange.json_lines import (
     Fields,
-    Line,
-    count_of,
-    dump,
-    fields_of,
-    items_of,
-    problems_of,
-    text_of,
-    word,
+    JsonLine,
+    as_count,
+    as_list,
+    as_object,
+    as_string,
+    dump_json,
+    format_problems,
+    to_text,
 )
-from treadle.exchange.session_builder import Telling
-from treadle.exchange.steps import Answered, Call, Kept, Result, Said, Session, Titled
-from treadle.exchange.times import utc
+from treadle.exchange.session_builder import SessionBuilder
+from treadle.exchange.session_steps import (
+    ImportedSession,
+    SessionAnswer,
+    SessionCall,
+    SessionCallResult,
+    SessionForeignRecord,
+    SessionPrompt,
+    SessionTitle,
+)
+from treadle.exchange.times import parse_timestamp
 
 SOURCE: Final = "gemini"
 PROVIDER: Final = "google"
 
-_FAILED: Final = frozenset({"error", "cancelled"})
+_FAILURE_STATUSES: Final = frozenset({"error", "cancelled"})
 """What the program calls a call that did not end well."""
 
-_SETTING_UP: Final = "This is the Gemini CLI"
+_SETUP_PREFIX: Final = "This is the Gemini CLI"
 """How the first message of a checkpoint begins, which no person wrote."""
 
 
-def is_one(value: Any) -> bool:
+def is_session_data(value: Any) -> bool:
     """Whether a file's value, or a record of it, is one of this program's."""
     if isinstance(value, list):
-        first = fields_of(value[0]) if value else {}
+        first = as_object(value[0]) if value else {}
         return _is_content(first) or {"sessionId", "messageId"} <= first.keys()
-    fields = fields_of(value)
+    fields = as_object(value)
     if {"sessionId", "projectHash"} <= fields.keys():
         return True
     if "$set" in fields or "$rewindTo" in fields:
         return True
     if isinstance(fields.get("messages"), list) and "sessionId" in fields:
         return True
-    return any(map(_is_content, map(fields_of, items_of(fields.get("history"))[:1])))
+    return any(map(_is_content, map(as_object, as_list(fields.get("history"))[:1])))
 
 
 def _is_content(fields: Fields) -> bool:
     return fields.get("role") in ("user", "model") and isinstance(fields.get("parts"), list)
 
 
-def convert(lines: Iterable[Line], stem: str, faults: Counter[str]) -> list[Session]:
+def convert_lines(
+    lines: Iterable[JsonLine], stem: str, faults: Counter[str]
+) -> list[ImportedSession]:
     """The session of a file that is a log.
 
     Args:
@@ -69,30 +79,36 @@ def convert(lines: Iterable[Line], stem: str, faults: Counter[str]) -> list[Sess
     """
     about: dict[str, Any] = {}
     messages: dict[str, Any] = {}
-    aside: list[Kept] = []
+    aside: list[SessionForeignRecord] = []
     for number, line in enumerate(lines):
         fields = line.fields
         if fields is None:
-            aside.append(Kept("", line.text))
+            aside.append(SessionForeignRecord("", line.text))
         elif "$rewindTo" in fields:
-            aside += map(_kept, _taken_back(messages, word(fields["$rewindTo"])))
+            aside += map(
+                _make_foreign_record, _pop_rewound(messages, as_string(fields["$rewindTo"]))
+            )
         elif "type" in fields and "id" in fields:
-            messages[word(fields["id"]) or f"#{number}"] = fields
+            messages[as_string(fields["id"]) or f"#{number}"] = fields
         else:
-            about.update(fields_of(fields.get("$set", fields)))
+            about.update(as_object(fields.get("$set", fields)))
             # A summary takes the place of what the model is shown, not of what was said.
-            for message in items_of(about.pop("messages", None)):
-                messages.setdefault(word(fields_of(message).get("id")) or f"#{number}", message)
+            for message in as_list(about.pop("messages", None)):
+                messages.setdefault(
+                    as_string(as_object(message).get("id")) or f"#{number}", message
+                )
     about["messages"] = list(messages.values())
-    session = _recorded(about, stem, faults, aside)
+    session = _convert_recording(about, stem, faults, aside)
     return [session]
 
 
-def _kept(message: Any) -> Kept:
-    return Kept(utc(fields_of(message).get("timestamp")), dump(message))
+def _make_foreign_record(message: Any) -> SessionForeignRecord:
+    return SessionForeignRecord(
+        parse_timestamp(as_object(message).get("timestamp")), dump_json(message)
+    )
 
 
-def _taken_back(messages: dict[str, Any], first: str) -> Iterator[Any]:
+def _pop_rewound(messages: dict[str, Any], first: str) -> Iterator[Any]:
     """Take the message and all after it out; all, as the program does, if it is not there."""
     taken: list[Any] = []
     name = ""
@@ -102,7 +118,7 @@ def _taken_back(messages: dict[str, Any], first: str) -> Iterator[Any]:
     yield from reversed(taken)
 
 
-def convert_whole(value: Any, stem: str, faults: Counter[str]) -> list[Session]:
+def convert_value(value: Any, stem: str, faults: Counter[str]) -> list[ImportedSession]:
     """The sessions of a file that is one JSON value.
 
     Args:
@@ -111,118 +127,128 @@ def convert_whole(value: Any, stem: str, faults: Counter[str]) -> list[Session]:
         faults: what is wrong is counted here.
     """
     if isinstance(value, dict) and "history" not in value:
-        return [_recorded(value, stem, faults, [])]
-    contents = value if isinstance(value, list) else items_of(fields_of(value).get("history"))
-    if contents and not _is_content(fields_of(contents[0])):
-        return _typed(contents, faults)
-    return [_saved(contents, stem, faults)]
+        return [_convert_recording(value, stem, faults, [])]
+    contents = value if isinstance(value, list) else as_list(as_object(value).get("history"))
+    if contents and not _is_content(as_object(contents[0])):
+        return _convert_prompt_log(contents, faults)
+    return [_convert_checkpoint(contents, stem, faults)]
 
 
-def _recorded(about: Fields, stem: str, faults: Counter[str], aside: list[Kept]) -> Session:
-    telling = Telling()
+def _convert_recording(
+    about: Fields, stem: str, faults: Counter[str], aside: list[SessionForeignRecord]
+) -> ImportedSession:
+    telling = SessionBuilder()
     seen: set[str] = set()
-    telling.begin_record(utc(about.get("startTime")))
+    telling.begin_record(parse_timestamp(about.get("startTime")))
     for kept in aside:
-        telling.keep(kept.at, kept.text)
-    for message in items_of(about.get("messages")):
-        fields = fields_of(message)
-        name = word(fields.get("id"))
+        telling.add_foreign(kept.at, kept.text)
+    for message in as_list(about.get("messages")):
+        fields = as_object(message)
+        name = as_string(fields.get("id"))
         if name and name in seen:
             faults["repeated"] += 1
             continue
         seen.add(name)
-        at = utc(fields.get("timestamp"))
+        at = parse_timestamp(fields.get("timestamp"))
         telling.begin_record(at)
         if fields.get("type") == "user":
-            telling.add(Said(at, shown(fields.get("content"))))
+            telling.add_step(SessionPrompt(at, format_content(fields.get("content"))))
         elif fields.get("type") == "gemini":
-            _take_answer(telling, at, fields)
+            _add_answer(telling, at, fields)
         else:
-            telling.keep(at, dump(message))
-    if title := word(about.get("summary")):
-        telling.add(Titled("", title))
-    folders = items_of(about.get("directories"))
-    telling.folder = word(folders[0]) or None if folders else None
-    return _session(telling, word(about.get("sessionId")) or stem, faults)
+            telling.add_foreign(at, dump_json(message))
+    if title := as_string(about.get("summary")):
+        telling.add_step(SessionTitle("", title))
+    folders = as_list(about.get("directories"))
+    telling.folder = as_string(folders[0]) or None if folders else None
+    return _build_session(telling, as_string(about.get("sessionId")) or stem, faults)
 
 
-def _take_answer(telling: Telling, at: str, fields: Fields) -> None:
-    for thought in items_of(fields.get("thoughts")):
-        telling.keep(at, dump(thought))
-    calls: list[Call] = []
-    results: list[Result] = []
-    for number, value in enumerate(items_of(fields.get("toolCalls"))):
-        call = fields_of(value)
-        call_id = word(call.get("id")) or f"{word(fields.get('id'))}-{number}"
-        calls.append(Call(call_id, word(call.get("name")), dump(call.get("args", {}))))
+def _add_answer(telling: SessionBuilder, at: str, fields: Fields) -> None:
+    for thought in as_list(fields.get("thoughts")):
+        telling.add_foreign(at, dump_json(thought))
+    calls: list[SessionCall] = []
+    results: list[SessionCallResult] = []
+    for number, value in enumerate(as_list(fields.get("toolCalls"))):
+        call = as_object(value)
+        call_id = as_string(call.get("id")) or f"{as_string(fields.get('id'))}-{number}"
+        calls.append(
+            SessionCall(call_id, as_string(call.get("name")), dump_json(call.get("args", {})))
+        )
         if call.get("result") or call.get("resultDisplay"):
-            text = _response(call.get("result")) or text_of(call.get("resultDisplay"))
-            is_error = word(call.get("status")) in _FAILED
-            results.append(Result(utc(call.get("timestamp")) or at, call_id, text, is_error))
-    usage = usage_of(fields.get("tokens"))
-    model = word(fields.get("model"))
-    telling.add(Answered(at, shown(fields.get("content")), tuple(calls), model, usage))
+            text = _format_response(call.get("result")) or to_text(call.get("resultDisplay"))
+            is_error = as_string(call.get("status")) in _FAILURE_STATUSES
+            results.append(
+                SessionCallResult(
+                    parse_timestamp(call.get("timestamp")) or at, call_id, text, is_error
+                )
+            )
+    usage = parse_usage(fields.get("tokens"))
+    model = as_string(fields.get("model"))
+    telling.add_step(
+        SessionAnswer(at, format_content(fields.get("content")), tuple(calls), model, usage)
+    )
     telling.steps += results
 
 
-def _response(result: Any) -> str:
+def _format_response(result: Any) -> str:
     """What came of a call, out of the parts in which the API is told."""
     said: list[str] = []
     for part in result if isinstance(result, list) else [result]:
-        answered = fields_of(fields_of(part).get("functionResponse"))
-        response = fields_of(answered.get("response"))
+        answered = as_object(as_object(part).get("functionResponse"))
+        response = as_object(answered.get("response"))
         if not answered:
-            said.append(shown(part))
+            said.append(format_content(part))
         elif "output" in response or "error" in response:
-            said.append(text_of(response.get("output", response.get("error"))))
+            said.append(to_text(response.get("output", response.get("error"))))
         else:
-            said.append(dump(response))
+            said.append(dump_json(response))
     return "\n".join(filter(None, said))
 
 
-def _saved(contents: list[Any], stem: str, faults: Counter[str]) -> Session:
+def _convert_checkpoint(contents: list[Any], stem: str, faults: Counter[str]) -> ImportedSession:
     """A checkpoint: no times, no ids; a result belongs to the first open call of its name."""
-    telling = Telling()
-    waiting: list[Call] = []
+    telling = SessionBuilder()
+    waiting: list[SessionCall] = []
     is_setting_up = False
     for number, content in enumerate(contents):
         telling.begin_record("")
-        fields = fields_of(content)
-        parts = items_of(fields.get("parts"))
-        said = shown([part for part in parts if not _is_about_call(part)])
-        if said.startswith(_SETTING_UP) or (is_setting_up and fields.get("role") == "model"):
+        fields = as_object(content)
+        parts = as_list(fields.get("parts"))
+        said = format_content([part for part in parts if not _is_about_call(part)])
+        if said.startswith(_SETUP_PREFIX) or (is_setting_up and fields.get("role") == "model"):
             is_setting_up = not is_setting_up
-            telling.keep("", dump(content))
+            telling.add_foreign("", dump_json(content))
         elif fields.get("role") == "user":
             for part in parts:
-                if answered := fields_of(fields_of(part).get("functionResponse")):
-                    call_id = _answered_call(waiting, answered)
-                    telling.add(Result("", call_id, _response(part)))
+                if answered := as_object(as_object(part).get("functionResponse")):
+                    call_id = _pop_answered_call(waiting, answered)
+                    telling.add_step(SessionCallResult("", call_id, _format_response(part)))
             if said:
-                telling.add(Said("", said))
+                telling.add_step(SessionPrompt("", said))
         elif fields.get("role") == "model":
-            calls = tuple(_calls(parts, number))
+            calls = tuple(_find_calls(parts, number))
             waiting += calls
-            telling.add(Answered("", said, calls))
+            telling.add_step(SessionAnswer("", said, calls))
         else:
-            telling.keep("", dump(content))
-    return _session(telling, stem, faults)
+            telling.add_foreign("", dump_json(content))
+    return _build_session(telling, stem, faults)
 
 
 def _is_about_call(part: Any) -> bool:
-    fields = fields_of(part)
+    fields = as_object(part)
     return bool({"functionCall", "functionResponse"} & fields.keys()) or bool(fields.get("thought"))
 
 
-def _calls(parts: list[Any], number: int) -> Iterator[Call]:
+def _find_calls(parts: list[Any], number: int) -> Iterator[SessionCall]:
     for place, part in enumerate(parts):
-        if call := fields_of(fields_of(part).get("functionCall")):
-            call_id = word(call.get("id")) or f"{number}-{place}"
-            yield Call(call_id, word(call.get("name")), dump(call.get("args", {})))
+        if call := as_object(as_object(part).get("functionCall")):
+            call_id = as_string(call.get("id")) or f"{number}-{place}"
+            yield SessionCall(call_id, as_string(call.get("name")), dump_json(call.get("args", {})))
 
 
-def _answered_call(waiting: list[Call], answered: Fields) -> str:
-    wanted, name = word(answered.get("id")), word(answered.get("name"))
+def _pop_answered_call(waiting: list[SessionCall], answered: Fields) -> str:
+    wanted, name = as_string(answered.get("id")), as_string(answered.get("name"))
     for call in waiting:
         if call.id == wanted or (not wanted and call.tool_name == name):
             waiting.remove(call)
@@ -230,33 +256,33 @@ def _answered_call(waiting: list[Call], answered: Fields) -> str:
     return wanted
 
 
-def _typed(entries: list[Any], faults: Counter[str]) -> list[Session]:
+def _convert_prompt_log(entries: list[Any], faults: Counter[str]) -> list[ImportedSession]:
     """What people typed, by session; nobody recorded what came of it."""
-    found: dict[str, Telling] = {}
+    found: dict[str, SessionBuilder] = {}
     for entry in entries:
-        fields = fields_of(entry)
-        at = utc(fields.get("timestamp"))
-        telling = found.setdefault(word(fields.get("sessionId")), Telling())
+        fields = as_object(entry)
+        at = parse_timestamp(fields.get("timestamp"))
+        telling = found.setdefault(as_string(fields.get("sessionId")), SessionBuilder())
         telling.begin_record(at)
-        if fields.get("type") == "user" and word(fields.get("message")):
-            telling.add(Said(at, word(fields.get("message"))))
+        if fields.get("type") == "user" and as_string(fields.get("message")):
+            telling.add_step(SessionPrompt(at, as_string(fields.get("message"))))
         else:
-            telling.keep(at, dump(entry))
-    return [_session(telling, f"{name}/log", faults) for name, telling in found.items()]
+            telling.add_foreign(at, dump_json(entry))
+    return [_build_session(telling, f"{name}/log", faults) for name, telling in found.items()]
 
 
-def _session(telling: Telling, name: str, faults: Counter[str]) -> Session:
-    telling.finish()
-    return telling.session(SOURCE, name, PROVIDER, problems_of(faults))
+def _build_session(telling: SessionBuilder, name: str, faults: Counter[str]) -> ImportedSession:
+    telling.join_answers()
+    return telling.build(SOURCE, name, PROVIDER, format_problems(faults))
 
 
-def usage_of(value: Any) -> Usage | None:
+def parse_usage(value: Any) -> Usage | None:
     """What an answer used, as the program counts: thoughts stand beside what was written."""
-    fields = fields_of(value)
+    fields = as_object(value)
     if not fields:
         return None
     names = ("input", "tool", "output", "thoughts", "cached")
-    read, tool, out, thoughts, cached = (count_of(fields.get(name)) for name in names)
+    read, tool, out, thoughts, cached = (as_count(fields.get(name)) for name in names)
     read, out = read + tool, out + thoughts
     return Usage(
         read,

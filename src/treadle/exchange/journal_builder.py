@@ -37,21 +37,21 @@ from treadle.core.llm import LlmError, LlmErrorKind, LlmResponse
 from treadle.core.messages import Message, ToolCall
 from treadle.core.task.events import TaskEvent
 from treadle.core.tools import Outcome, ToolError, ToolErrorKind, ToolExecutionOutcome
-from treadle.exchange.identity import thread_id_of
-from treadle.exchange.lines import problems_of
-from treadle.exchange.steps import (
-    Answered,
-    Failed,
-    Kept,
-    Result,
-    Said,
-    Session,
-    Step,
-    Stood,
-    Stopped,
-    Summed,
-    Titled,
-    WentBack,
+from treadle.exchange.imported_ids import make_imported_id
+from treadle.exchange.json_lines import format_problems
+from treadle.exchange.session_steps import (
+    ImportedSession,
+    SessionAnswer,
+    SessionCallResult,
+    SessionFailure,
+    SessionForeignRecord,
+    SessionGitState,
+    SessionPrompt,
+    SessionRewind,
+    SessionStep,
+    SessionStop,
+    SessionSummary,
+    SessionTitle,
 )
 from treadle.thread.codec import Entry, Event, encode_entry
 from treadle.thread.facts import (
@@ -67,28 +67,28 @@ from treadle.thread.facts import (
 from treadle.thread.fold import CHAT
 from treadle.thread.record import Head, encode_batch
 
-RECORDS: Final = "imported_records"
+RECORD_COUNT_KEY: Final = "imported_records"
 """Under this name the thread's `extra` says how many records its session had."""
 
 NO_PROMPT: Final = "(what this answers was not recorded)"
 NO_RESULT: Final = "no result of it was recorded"
-ENDED: Final = "the session ended here"
-STOPPED: Final = "a person stopped the turn"
-WENT_ON: Final = "the person went on before it was answered"
+SESSION_ENDED: Final = "the session ended here"
+TURN_STOPPED: Final = "a person stopped the turn"
+PERSON_CONTINUED: Final = "the person went on before it was answered"
 
 TEXT_LENGTH_MAX: Final = 4_000_000
 """Characters of one text; a journal takes no record that is much longer."""
 
-_BEFORE_ALL_TIMES: Final = "2000-01-01T00:00:00.000000Z"
+_EARLIEST: Final = "2000-01-01T00:00:00.000000Z"
 
 
-_FIRST_COUNT: Final = 3
+_HEADER_RECORD_COUNT: Final = 3
 """Records that say what the thread is, before anything that happened in it."""
 
-_Results: TypeAlias = tuple[Result | None, ...]
+_Results: TypeAlias = tuple[SessionCallResult | None, ...]
 
 
-class Draft(Struct, frozen=True):
+class ImportedThread(Struct, frozen=True):
     """A thread that can be taken in.
 
     `data` is its journal. `repaired` counts what had to be mended for pairs to be whole, `foreign`
@@ -104,7 +104,7 @@ class Draft(Struct, frozen=True):
     problems: tuple[str, ...]
 
 
-class Options(Struct, frozen=True):
+class ImportOptions(Struct, frozen=True):
     """How sessions are taken in.
 
     `redact` replaces known secrets, `remote_of` makes `host/path` of a repository's URL. `latest`
@@ -117,7 +117,9 @@ class Options(Struct, frozen=True):
     is_private: bool = False
 
 
-def feed(session: Session, path: str, options: Options, *, again: bool = False) -> Draft:
+def build_imported_thread(
+    session: ImportedSession, path: str, options: ImportOptions, *, again: bool = False
+) -> ImportedThread:
     """The thread of a session.
 
     Args:
@@ -129,74 +131,76 @@ def feed(session: Session, path: str, options: Options, *, again: bool = False) 
     Raises:
         UsageError: a message is larger than a journal takes.
     """
-    feeder = _Feeder(session, options)
-    feeder.run()
-    return feeder.draft(path, again=again)
+    feeder = _JournalBuilder(session, options)
+    feeder.add_steps()
+    return feeder.build(path, again=again)
 
 
-def title_of(session: Session) -> str:
+def find_session_title(session: ImportedSession) -> str:
     """What a session is called there, or the first line of what a person said in it first."""
-    titled = [step.title for step in session.steps if isinstance(step, Titled)]
-    said = (step.text for step in session.steps if isinstance(step, Said))
+    titled = [step.title for step in session.steps if isinstance(step, SessionTitle)]
+    said = (step.text for step in session.steps if isinstance(step, SessionPrompt))
     return titled[-1] if titled else next(said, "").strip().partition("\n")[0]
 
 
-class _Feeder:
-    def __init__(self, session: Session, options: Options) -> None:
+class _JournalBuilder:
+    def __init__(self, session: ImportedSession, options: ImportOptions) -> None:
         self._session = session
         self._options = options
         self._machine = ConversationMachine(AgentConfig())
         self._batches: list[tuple[str, list[bytes]]] = []
-        self._at = min(session.started_at or _BEFORE_ALL_TIMES, options.latest)
+        self._at = min(session.started_at or _EARLIEST, options.latest)
         self._begun_at = self._at
         self._mended: Counter[str] = Counter()
         self._lost: Counter[str] = Counter()
         self._foreign_count = 0
         self._model = ""
-        self._record_count = _FIRST_COUNT
+        self._record_count = _HEADER_RECORD_COUNT
         self._places: dict[int, tuple[int, View]] = {}
-        self._results = _paired(session.steps)
+        self._results = _pair_results(session.steps)
         self._used = {id(result) for found in self._results.values() for result in found}
 
-    def run(self) -> None:
+    def add_steps(self) -> None:
         steps = self._session.steps
-        for index, (step, goes_on) in enumerate(zip(steps, _are_answered(steps), strict=True)):
+        for index, (step, goes_on) in enumerate(
+            zip(steps, _find_continued_steps(steps), strict=True)
+        ):
             if step.at:
                 self._at = max(self._at, min(step.at, self._options.latest))
             self._batches.append((self._at, []))
-            if isinstance(step, Answered):
-                self._take_answer(step, self._results.get(index, ()), goes_on=goes_on)
+            if isinstance(step, SessionAnswer):
+                self._add_answer(step, self._results.get(index, ()), goes_on=goes_on)
             else:
-                _TAKE[type(step)](self, step)
+                _HANDLERS[type(step)](self, step)
         self._batches.append((self._at, []))
-        self._rest(ENDED)
+        self._cancel_open_work(SESSION_ENDED)
 
     # ---- what happened ---------------------------------------------------------------------------
 
-    def _take_prompt(self, step: Said) -> None:
-        self._rest(WENT_ON)
+    def _add_prompt(self, step: SessionPrompt) -> None:
+        self._cancel_open_work(PERSON_CONTINUED)
         self._places[id(step)] = self._record_count, self._machine.conversation.view
-        if text := self._cut(step.text):
+        if text := self._truncate(step.text):
             self._record(UserInput(Message.user(text)))
 
-    def _take_answer(self, step: Answered, results: _Results, *, goes_on: bool) -> None:
+    def _add_answer(self, step: SessionAnswer, results: _Results, *, goes_on: bool) -> None:
         """An answer, its calls, and what came of them, wherever in the file that stands."""
-        text = self._cut(step.text)
+        text = self._truncate(step.text)
         if not text and not step.calls:
             return
         self._expect_answer()
         self._configure(step.model)
         calls = tuple(
-            ToolCall(call.id, call.tool_name or "unknown", self._cut(call.arguments_json))
+            ToolCall(call.id, call.tool_name or "unknown", self._truncate(call.arguments_json))
             for call in step.calls
         )
         message = Message.assistant(text, calls)
         reason = "tool_calls" if calls else "stop"
         self._record(LlmEvent.Completed(LlmResponse(message, step.usage, reason), self._at))
         if calls:
-            self._take_round(results, goes_on=goes_on)
+            self._add_round(results, goes_on=goes_on)
 
-    def _take_round(self, results: _Results, *, goes_on: bool) -> None:
+    def _add_round(self, results: _Results, *, goes_on: bool) -> None:
         """The machine may have given a call another id, so they are told apart by their place."""
         opened = [call.id for call, _ in self._machine.round]
         for call_id in opened:
@@ -207,7 +211,7 @@ class _Feeder:
                 missing.append(call_id)
                 continue
             at = max(self._at, min(result.at, self._options.latest))
-            self._record(ToolCompleted(call_id, self._outcome(call_id, result), at))
+            self._record(ToolCompleted(call_id, self._make_outcome(call_id, result), at))
         if missing:
             self._mended["calls without a result"] += len(missing)
         if missing and not goes_on:
@@ -220,61 +224,63 @@ class _Feeder:
         if isinstance(self._machine.state, PostToolsHook):
             self._record(PostToolsHookCompleted(False, at=self._at))
 
-    def _outcome(self, call_id: str, result: Result) -> Outcome:
-        text = self._cut(result.text)
+    def _make_outcome(self, call_id: str, result: SessionCallResult) -> Outcome:
+        text = self._truncate(result.text)
         if result.is_error:
             error = ToolError(ToolErrorKind.FAILED, text)
             return ToolExecutionOutcome.Error(call_id, error)
         return ToolExecutionOutcome.Success(call_id, text)
 
-    def _take_result(self, step: Result) -> None:
+    def _add_result(self, step: SessionCallResult) -> None:
         """Recorded with its call; what belongs to none is kept."""
         if id(step) not in self._used:
             self._mended["results without a call"] += 1
-            self._keep(step.text)
+            self._record_foreign(step.text)
 
-    def _take_failure(self, step: Failed) -> None:
+    def _add_failure(self, step: SessionFailure) -> None:
         if not isinstance(self._machine.state, CallingLlm):
-            self._keep(step.reason)
+            self._record_foreign(step.reason)
             return
-        error = LlmError(LlmErrorKind.INTERNAL, self._cut(step.reason))
+        error = LlmError(LlmErrorKind.INTERNAL, self._truncate(step.reason))
         self._record(LlmEvent.Error(error, at=self._at))
 
-    def _take_stop(self, _: Stopped) -> None:
-        self._rest(STOPPED)
+    def _add_stop(self, _: SessionStop) -> None:
+        self._cancel_open_work(TURN_STOPPED)
 
-    def _take_return(self, step: WentBack) -> None:
+    def _add_rewind(self, step: SessionRewind) -> None:
         """What was taken back stays, out of view."""
         place = self._places.get(id(step.before))
         if place is not None:
-            self._rest(WENT_ON)
+            self._cancel_open_work(PERSON_CONTINUED)
             self._record(Rewound(*place, self._at))
 
-    def _take_summary(self, step: Summed) -> None:
+    def _add_summary(self, step: SessionSummary) -> None:
         """The machine is asked to compact, which it does if there is something to compact.
 
         The person's newest words stay in view, as after a compaction here: what the other program
         showed its model beside the summary is not what this one shows.
         """
-        self._rest(WENT_ON)
+        self._cancel_open_work(PERSON_CONTINUED)
         self._record(CompactionRequested(at=self._at))
         state = self._machine.state
         if isinstance(state, Compacting):
             words = words_kept(self._machine.config, state.conversation, did_not_fit=False)
-            self._record(Compacted(state.through, self._cut(step.summary), self._at, words=words))
+            self._record(
+                Compacted(state.through, self._truncate(step.summary), self._at, words=words)
+            )
         else:
-            self._keep(step.summary)
+            self._record_foreign(step.summary)
 
-    def _take_place(self, step: Stood) -> None:
+    def _add_git_state(self, step: SessionGitState) -> None:
         remote = self._options.remote_of(step.remote) if step.remote else None
         self._record(GitObserved(step.branch, step.head, remote=remote))
 
-    def _take_title(self, step: Titled) -> None:
+    def _add_title(self, step: SessionTitle) -> None:
         by: Any = "person" if step.by_person else "model"
-        self._record(Renamed(self._cut(step.title), by))
+        self._record(Renamed(self._truncate(step.title), by))
 
-    def _take_kept(self, step: Kept) -> None:
-        self._keep(step.text)
+    def _add_foreign_record(self, step: SessionForeignRecord) -> None:
+        self._record_foreign(step.text)
 
     # ---- how it is recorded ----------------------------------------------------------------------
 
@@ -284,7 +290,7 @@ class _Feeder:
             self._mended["answers to nothing"] += 1
             self._record(UserInput(Message.note(NO_PROMPT)))
 
-    def _rest(self, reason: str) -> None:
+    def _cancel_open_work(self, reason: str) -> None:
         if not isinstance(self._machine.state, WaitingForUserInput):
             self._record(CancelRequested(reason=reason, at=self._at))
 
@@ -293,17 +299,17 @@ class _Feeder:
         if model and model != self._model:
             self._model = model
             provider = self._session.provider
-            name = f"{provider}:{self._cut(model)}" if provider else self._cut(model)
+            name = f"{provider}:{self._truncate(model)}" if provider else self._truncate(model)
             self._record(Configured(replace(self._machine.config, model_name=name), provider))
 
-    def _keep(self, text: str) -> None:
+    def _record_foreign(self, text: str) -> None:
         if len(text) > TEXT_LENGTH_MAX:
             self._lost["too long to be kept"] += 1
             return
         self._foreign_count += 1
         self._record(Foreign(text))
 
-    def _cut(self, text: str) -> str:
+    def _truncate(self, text: str) -> str:
         if len(text) <= TEXT_LENGTH_MAX:
             return text
         self._lost["cut to what a journal takes"] += 1
@@ -320,12 +326,12 @@ class _Feeder:
             assert not isinstance(stored, TaskEvent)
             self._machine.handle_event(stored)
 
-    def draft(self, path: str, *, again: bool) -> Draft:
+    def build(self, path: str, *, again: bool) -> ImportedThread:
         """The journal, and what is to be said of it."""
         session, redact = self._session, self._options.redact
         count = session.record_count
         begun = session.started_at
-        thread = thread_id_of(session.source, session.name, begun, count if again else 0)
+        thread = make_imported_id(session.source, session.name, begun, count if again else 0)
         # Where nobody knows when the parent began, its thread cannot be named.
         parent = session.parent if session.parent and session.parent.started_at else None
         header = ThreadCreated(
@@ -336,18 +342,18 @@ class _Feeder:
             session.folder,
             session.folder,
             self._options.is_private,
-            thread_id_of(session.source, parent.name, parent.started_at) if parent else None,
+            make_imported_id(session.source, parent.name, parent.started_at) if parent else None,
             parent.call_id if parent else None,
             1 if parent else 0,
         )
         problems = (
             *session.problems,
-            *problems_of(self._lost),
+            *format_problems(self._lost),
             *(f"{what}: {number}" for what, number in sorted(self._mended.items())),
         )
         # It stands before what follows, and says what was found in it.
         origin = Imported(session.source, session.name, path, problems, self._foreign_count)
-        first: list[Entry] = [header, origin, ExtraSet({RECORDS: count})]
+        first: list[Entry] = [header, origin, ExtraSet({RECORD_COUNT_KEY: count})]
         head, pieces = Head(), []
         batches = [
             (self._begun_at, [encode_entry(one, redact)[1] for one in first]),
@@ -357,10 +363,10 @@ class _Feeder:
             if batch:
                 data, head = encode_batch(head, at, batch)
                 pieces.append(data)
-        return Draft(
+        return ImportedThread(
             thread,
             b"".join(pieces),
-            redact(title_of(session)),
+            redact(find_session_title(session)),
             len(self._machine.conversation),
             self._mended.total(),
             self._foreign_count,
@@ -368,41 +374,49 @@ class _Feeder:
         )
 
 
-def _paired(steps: tuple[Step, ...]) -> dict[int, _Results]:
+def _pair_results(steps: tuple[SessionStep, ...]) -> dict[int, _Results]:
     """For each answer, by its place, the results of its calls, in their order.
 
     A result belongs to the first call of its id that has none yet, even if it stands before it.
     """
-    waiting: defaultdict[str, deque[Result]] = defaultdict(deque)
+    waiting: defaultdict[str, deque[SessionCallResult]] = defaultdict(deque)
     for step in steps:
-        if isinstance(step, Result) and step.call_id:
+        if isinstance(step, SessionCallResult) and step.call_id:
             waiting[step.call_id].append(step)
     return {
         index: tuple(waiting[c.id].popleft() if waiting.get(c.id) else None for c in step.calls)
         for index, step in enumerate(steps)
-        if isinstance(step, Answered)
+        if isinstance(step, SessionAnswer)
     }
 
 
-def _are_answered(steps: tuple[Step, ...]) -> list[bool]:
+def _find_continued_steps(steps: tuple[SessionStep, ...]) -> list[bool]:
     """For each step, whether the model speaks next, or a summary is made, and no person."""
     found: list[bool] = []
     goes_on = False
     for step in reversed(steps):
         found.append(goes_on)
-        if isinstance(step, Said | Answered | Failed | Stopped | WentBack | Summed):
-            goes_on = isinstance(step, Answered | Summed)
+        if isinstance(
+            step,
+            SessionPrompt
+            | SessionAnswer
+            | SessionFailure
+            | SessionStop
+            | SessionRewind
+            | SessionSummary,
+        ):
+            goes_on = isinstance(step, SessionAnswer | SessionSummary)
     return found[::-1]
 
 
-_TAKE: Final[Mapping[type, Callable[[_Feeder, Any], None]]] = {
-    Said: _Feeder._take_prompt,
-    Result: _Feeder._take_result,
-    Failed: _Feeder._take_failure,
-    Stopped: _Feeder._take_stop,
-    WentBack: _Feeder._take_return,
-    Summed: _Feeder._take_summary,
-    Stood: _Feeder._take_place,
-    Titled: _Feeder._take_title,
-    Kept: _Feeder._take_kept,
+_HANDLERS: Final[Mapping[type, Callable[[_JournalBuilder, Any], None]]] = {
+    SessionPrompt: _JournalBuilder._add_prompt,
+    SessionCallResult: _JournalBuilder._add_result,
+    SessionFailure: _JournalBuilder._add_failure,
+    SessionStop: _JournalBuilder._add_stop,
+    SessionRewind: _JournalBuilder._add_rewind,
+    SessionSummary: _JournalBuilder._add_summary,
+    SessionGitState: _JournalBuilder._add_git_state,
+    SessionTitle: _JournalBuilder._add_title,
+    SessionForeignRecord: _JournalBuilder._add_foreign_record,
 }

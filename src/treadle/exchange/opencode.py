@@ -10,44 +10,44 @@ from collections import Counter
 from typing import Any, Final
 
 from treadle.core.llm import Usage
-from treadle.exchange.lines import (
+from treadle.exchange.json_lines import (
     Fields,
-    count_of,
-    dump,
-    fields_of,
-    items_of,
-    problems_of,
-    text_of,
-    word,
+    as_count,
+    as_list,
+    as_object,
+    as_string,
+    dump_json,
+    format_problems,
+    to_text,
 )
-from treadle.exchange.session_builder import Telling
-from treadle.exchange.steps import (
-    Answered,
-    Call,
-    Failed,
-    Parent,
-    Result,
-    Said,
-    Session,
-    Stopped,
-    Titled,
+from treadle.exchange.session_builder import SessionBuilder
+from treadle.exchange.session_steps import (
+    ImportedSession,
+    SessionAnswer,
+    SessionCall,
+    SessionCallResult,
+    SessionFailure,
+    SessionParent,
+    SessionPrompt,
+    SessionStop,
+    SessionTitle,
 )
-from treadle.exchange.times import utc
+from treadle.exchange.times import parse_timestamp
 
 SOURCE: Final = "opencode"
 PROVIDER: Final = "opencode"
 
 
-def is_one(value: Any) -> bool:
+def is_session_data(value: Any) -> bool:
     """Whether a file's value is an exported session."""
-    fields = fields_of(value)
-    info, messages = fields_of(fields.get("info")), fields.get("messages")
+    fields = as_object(value)
+    info, messages = as_object(fields.get("info")), fields.get("messages")
     is_session = {"id", "time"} <= info.keys() and isinstance(messages, list)
-    first = items_of(messages)[:3]
-    return is_session and all({"info", "parts"} <= fields_of(one).keys() for one in first)
+    first = as_list(messages)[:3]
+    return is_session and all({"info", "parts"} <= as_object(one).keys() for one in first)
 
 
-def convert_whole(value: Any, stem: str, faults: Counter[str]) -> list[Session]:
+def convert_value(value: Any, stem: str, faults: Counter[str]) -> list[ImportedSession]:
     """The session of a file.
 
     Args:
@@ -55,79 +55,85 @@ def convert_whole(value: Any, stem: str, faults: Counter[str]) -> list[Session]:
         stem: the file's name without its end.
         faults: what is wrong is counted here.
     """
-    fields, telling, provider = fields_of(value), Telling(), ""
-    about = fields_of(fields.get("info"))
-    telling.started_at = utc(fields_of(about.get("time")).get("created"))
-    telling.version = word(about.get("version"))
-    telling.folder = word(about.get("directory")) or None
-    for message in map(fields_of, items_of(fields.get("messages"))):
-        info = fields_of(message.get("info"))
-        at = utc(fields_of(info.get("time")).get("created"))
+    fields, telling, provider = as_object(value), SessionBuilder(), ""
+    about = as_object(fields.get("info"))
+    telling.started_at = parse_timestamp(as_object(about.get("time")).get("created"))
+    telling.version = as_string(about.get("version"))
+    telling.folder = as_string(about.get("directory")) or None
+    for message in map(as_object, as_list(fields.get("messages"))):
+        info = as_object(message.get("info"))
+        at = parse_timestamp(as_object(info.get("time")).get("created"))
         telling.begin_record(at)
-        provider = provider or word(info.get("providerID"))
+        provider = provider or as_string(info.get("providerID"))
         if info.get("role") == "user":
-            _take_prompt(telling, at, items_of(message.get("parts")))
+            _add_prompt(telling, at, as_list(message.get("parts")))
         elif info.get("role") == "assistant":
-            _take_answer(telling, at, info, items_of(message.get("parts")))
+            _add_answer(telling, at, info, as_list(message.get("parts")))
         else:
-            telling.keep(at, dump(message))
-    if title := word(about.get("title")):
-        telling.add(Titled("", title))
-    telling.finish()
-    name, above = word(about.get("id")) or stem, word(about.get("parentID"))
-    parent = Parent(above, "") if above else None
-    return [telling.session(SOURCE, name, provider or PROVIDER, problems_of(faults), parent)]
+            telling.add_foreign(at, dump_json(message))
+    if title := as_string(about.get("title")):
+        telling.add_step(SessionTitle("", title))
+    telling.join_answers()
+    name, above = as_string(about.get("id")) or stem, as_string(about.get("parentID"))
+    parent = SessionParent(above, "") if above else None
+    return [telling.build(SOURCE, name, provider or PROVIDER, format_problems(faults), parent)]
 
 
-def _take_prompt(telling: Telling, at: str, parts: list[Any]) -> None:
+def _add_prompt(telling: SessionBuilder, at: str, parts: list[Any]) -> None:
     said: list[str] = []
-    for part in map(fields_of, parts):
+    for part in map(as_object, parts):
         # What the program adds to a prompt by itself (files it names) no person wrote.
         if part.get("type") == "text" and not part.get("synthetic"):
-            said.append(word(part.get("text")))
+            said.append(as_string(part.get("text")))
         else:
-            telling.keep(at, dump(part))
+            telling.add_foreign(at, dump_json(part))
     if text := "\n".join(filter(None, said)):
-        telling.add(Said(at, text))
+        telling.add_step(SessionPrompt(at, text))
 
 
-def _take_answer(telling: Telling, at: str, info: Fields, parts: list[Any]) -> None:
+def _add_answer(telling: SessionBuilder, at: str, info: Fields, parts: list[Any]) -> None:
     said: list[str] = []
-    calls: list[Call] = []
-    results: list[Result] = []
-    for part in map(fields_of, parts):
-        state = fields_of(part.get("state"))
+    calls: list[SessionCall] = []
+    results: list[SessionCallResult] = []
+    for part in map(as_object, parts):
+        state = as_object(part.get("state"))
         if part.get("type") == "text":
-            said.append(word(part.get("text")))
+            said.append(as_string(part.get("text")))
         elif part.get("type") == "tool":
-            call_id = word(part.get("callID")) or word(part.get("id"))
-            calls.append(Call(call_id, word(part.get("tool")), dump(state.get("input", {}))))
+            call_id = as_string(part.get("callID")) or as_string(part.get("id"))
+            calls.append(
+                SessionCall(call_id, as_string(part.get("tool")), dump_json(state.get("input", {})))
+            )
             if state.get("status") in ("completed", "error"):
                 is_error = state.get("status") == "error"
-                text = text_of(state.get("error" if is_error else "output"))
-                end = utc(fields_of(state.get("time")).get("end")) or at
-                results.append(Result(end, call_id, text, is_error))
+                text = to_text(state.get("error" if is_error else "output"))
+                end = parse_timestamp(as_object(state.get("time")).get("end")) or at
+                results.append(SessionCallResult(end, call_id, text, is_error))
         else:
-            telling.keep(at, dump(part))
-    text, error = "\n\n".join(filter(None, said)), fields_of(info.get("error"))
+            telling.add_foreign(at, dump_json(part))
+    text, error = "\n\n".join(filter(None, said)), as_object(info.get("error"))
     if text or calls or not error:
-        usage = _usage(fields_of(info.get("tokens")))
-        telling.answer("", Answered(at, text, tuple(calls), word(info.get("modelID")), usage))
+        usage = _parse_usage(as_object(info.get("tokens")))
+        telling.add_answer(
+            "", SessionAnswer(at, text, tuple(calls), as_string(info.get("modelID")), usage)
+        )
     telling.steps += results
     if error.get("name") == "MessageAbortedError":
-        telling.add(Stopped(at))
+        telling.add_step(SessionStop(at))
     elif error:
-        reason = word(fields_of(error.get("data")).get("message")) or word(error.get("name"))
-        telling.add(Failed(at, reason or "the request failed"))
+        reason = as_string(as_object(error.get("data")).get("message")) or as_string(
+            error.get("name")
+        )
+        telling.add_step(SessionFailure(at, reason or "the request failed"))
 
 
-def _usage(fields: Fields) -> Usage | None:
+def _parse_usage(fields: Fields) -> Usage | None:
     if not fields:
         return None
-    cache = fields_of(fields.get("cache"))
+    cache = as_object(fields.get("cache"))
     names = ("input", "output", "reasoning")
-    read, out, thoughts = (count_of(fields.get(name)) for name in names)
-    cached, kept = count_of(cache.get("read")), count_of(cache.get("write"))
+    read, out, thoughts = (as_count(fields.get(name)) for name in names)
+    cached, kept = as_count(cache.get("read")), as_count(cache.get("write"))
     read, out = read + cached + kept, out + thoughts
     return Usage(
         read,

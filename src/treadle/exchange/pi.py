@@ -12,30 +12,30 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from treadle.core.llm import Usage
-from treadle.exchange.blocks import shown, texts
-from treadle.exchange.branches import with_returns
-from treadle.exchange.lines import (
+from treadle.exchange.content_blocks import format_content, list_blocks
+from treadle.exchange.json_lines import (
     Fields,
-    Line,
-    count_of,
-    dump,
-    fields_of,
-    problems_of,
-    word,
+    JsonLine,
+    as_count,
+    as_object,
+    as_string,
+    dump_json,
+    format_problems,
 )
-from treadle.exchange.session_builder import Telling
-from treadle.exchange.steps import (
-    Answered,
-    Call,
-    Failed,
-    Result,
-    Said,
-    Session,
-    Stopped,
-    Summed,
-    Titled,
+from treadle.exchange.session_branches import add_rewinds
+from treadle.exchange.session_builder import SessionBuilder
+from treadle.exchange.session_steps import (
+    ImportedSession,
+    SessionAnswer,
+    SessionCall,
+    SessionCallResult,
+    SessionFailure,
+    SessionPrompt,
+    SessionStop,
+    SessionSummary,
+    SessionTitle,
 )
-from treadle.exchange.times import utc
+from treadle.exchange.times import parse_timestamp
 
 SOURCE: Final = "pi"
 PROVIDER: Final = "pi"
@@ -43,15 +43,17 @@ PROVIDER: Final = "pi"
 _ROLES: Final = ("user", "assistant", "toolResult", "bashExecution")
 
 
-def is_one(fields: Fields) -> bool:
+def is_session_data(fields: Fields) -> bool:
     """Whether a record is one of this program's."""
     if fields.get("type") == "session":
         return {"id", "cwd", "timestamp"} <= fields.keys()
-    message = fields_of(fields.get("message"))
+    message = as_object(fields.get("message"))
     return fields.get("type") == "message" and message.get("role") in _ROLES
 
 
-def convert(lines: Iterable[Line], stem: str, faults: Counter[str]) -> list[Session]:
+def convert_lines(
+    lines: Iterable[JsonLine], stem: str, faults: Counter[str]
+) -> list[ImportedSession]:
     """The session of a file.
 
     Args:
@@ -59,75 +61,85 @@ def convert(lines: Iterable[Line], stem: str, faults: Counter[str]) -> list[Sess
         stem: the file's name without its end.
         faults: what was wrong with the lines; more is counted here.
     """
-    telling, name, provider = Telling(), "", ""
+    telling, name, provider = SessionBuilder(), "", ""
     owners: list[str] = []
     parents: dict[str, str] = {}
     last = ""
     for line in lines:
         fields = line.fields
         if fields is None:
-            telling.keep("", line.text)
+            telling.add_foreign("", line.text)
         else:
-            at, own = utc(fields.get("timestamp")), word(fields.get("id"))
+            at, own = parse_timestamp(fields.get("timestamp")), as_string(fields.get("id"))
             telling.begin_record(at)
             if fields.get("type") == "session":
-                name, telling.folder = own, word(fields.get("cwd")) or None
+                name, telling.folder = own, as_string(fields.get("cwd")) or None
                 telling.version = str(fields.get("version", ""))
             else:
                 if own:
-                    parents[own], last = word(fields.get("parentId")), own
-                _take(telling, at, fields)
-                provider = provider or word(fields_of(fields.get("message")).get("provider"))
+                    parents[own], last = as_string(fields.get("parentId")), own
+                _add_entry(telling, at, fields)
+                provider = provider or as_string(as_object(fields.get("message")).get("provider"))
         owners += [last] * (len(telling.steps) - len(owners))
-    telling.finish()
-    telling.steps = with_returns(telling.steps, owners, parents, last)
-    return [telling.session(SOURCE, name or stem, provider or PROVIDER, problems_of(faults))]
+    telling.join_answers()
+    telling.steps = add_rewinds(telling.steps, owners, parents, last)
+    return [telling.build(SOURCE, name or stem, provider or PROVIDER, format_problems(faults))]
 
 
-def _take(telling: Telling, at: str, fields: Fields) -> None:
-    kind, message = word(fields.get("type")), fields_of(fields.get("message"))
-    role = word(message.get("role")) if kind == "message" else ""
+def _add_entry(telling: SessionBuilder, at: str, fields: Fields) -> None:
+    kind, message = as_string(fields.get("type")), as_object(fields.get("message"))
+    role = as_string(message.get("role")) if kind == "message" else ""
     if role == "user":
-        telling.add(Said(at, shown(message.get("content"))))
+        telling.add_step(SessionPrompt(at, format_content(message.get("content"))))
     elif role == "assistant":
-        _take_answer(telling, at, message)
+        _add_answer(telling, at, message)
     elif role == "toolResult":
-        text, is_error = shown(message.get("content")), message.get("isError") is True
-        telling.add(Result(at, word(message.get("toolCallId")), text, is_error))
-    elif kind == "compaction" and word(fields.get("summary")):
-        telling.add(Summed(at, word(fields.get("summary"))))
-    elif kind == "session_info" and word(fields.get("name")):
-        telling.add(Titled(at, word(fields.get("name")), by_person=True))
+        text, is_error = format_content(message.get("content")), message.get("isError") is True
+        telling.add_step(
+            SessionCallResult(at, as_string(message.get("toolCallId")), text, is_error)
+        )
+    elif kind == "compaction" and as_string(fields.get("summary")):
+        telling.add_step(SessionSummary(at, as_string(fields.get("summary"))))
+    elif kind == "session_info" and as_string(fields.get("name")):
+        telling.add_step(SessionTitle(at, as_string(fields.get("name")), by_person=True))
     else:
-        telling.keep(at, dump(fields))
+        telling.add_foreign(at, dump_json(fields))
 
 
-def _take_answer(telling: Telling, at: str, message: Fields) -> None:
-    blocks = texts(message.get("content"))
+def _add_answer(telling: SessionBuilder, at: str, message: Fields) -> None:
+    blocks = list_blocks(message.get("content"))
     kinds: dict[str, list[Any]] = {"thinking": [], "toolCall": [], "text": []}
     for block in blocks:
-        kinds.setdefault(word(fields_of(block).get("type")), []).append(block)
+        kinds.setdefault(as_string(as_object(block).get("type")), []).append(block)
     for thought in kinds["thinking"]:
-        telling.keep(at, dump(thought))
+        telling.add_foreign(at, dump_json(thought))
     calls = tuple(
-        Call(word(one.get("id")), word(one.get("name")), dump(one.get("arguments", {})))
-        for one in map(fields_of, kinds["toolCall"])
+        SessionCall(
+            as_string(one.get("id")),
+            as_string(one.get("name")),
+            dump_json(one.get("arguments", {})),
+        )
+        for one in map(as_object, kinds["toolCall"])
     )
-    usage, reason = _usage(fields_of(message.get("usage"))), message.get("stopReason")
-    text = shown(kinds["text"])
+    usage, reason = _parse_usage(as_object(message.get("usage"))), message.get("stopReason")
+    text = format_content(kinds["text"])
     if text or calls or reason not in ("error", "aborted"):
-        telling.answer("", Answered(at, text, calls, word(message.get("model")), usage))
+        telling.add_answer(
+            "", SessionAnswer(at, text, calls, as_string(message.get("model")), usage)
+        )
     if reason == "error":
-        telling.add(Failed(at, word(message.get("errorMessage")) or "the request failed"))
+        telling.add_step(
+            SessionFailure(at, as_string(message.get("errorMessage")) or "the request failed")
+        )
     elif reason == "aborted":
-        telling.add(Stopped(at))
+        telling.add_step(SessionStop(at))
 
 
-def _usage(fields: Fields) -> Usage | None:
+def _parse_usage(fields: Fields) -> Usage | None:
     if not fields:
         return None
     names = ("input", "output", "cacheRead", "cacheWrite")
-    read, out, cached, kept = (count_of(fields.get(name)) for name in names)
+    read, out, cached, kept = (as_count(fields.get(name)) for name in names)
     read += cached + kept
     return Usage(
         read,

@@ -7,7 +7,14 @@ from collections.abc import Iterable
 from typing import Final
 
 from treadle.core.llm import Usage
-from treadle.exchange.steps import Answered, Kept, Parent, Session, Step, Stood
+from treadle.exchange.session_steps import (
+    ImportedSession,
+    SessionAnswer,
+    SessionForeignRecord,
+    SessionGitState,
+    SessionParent,
+    SessionStep,
+)
 
 KEPT_COUNT_MAX: Final = 10_000
 """Records of a session that are kept as they are: each costs a record here, however short it is."""
@@ -16,17 +23,17 @@ CALL_COUNT_MAX: Final = 1_000
 """Calls of one answer: no model makes as many, and each is held against all others."""
 
 
-class Telling:
+class SessionBuilder:
     """The steps so far. An answer that comes in pieces is put together where it began."""
 
     def __init__(self) -> None:
-        self.steps: list[Step] = []
+        self.steps: list[SessionStep] = []
         self.record_count = 0
         self.started_at = ""
         self.folder: str | None = None
         self.version = ""
         self._answers: dict[str, int] = {}
-        self._pieces: dict[int, list[Answered]] = {}
+        self._pieces: dict[int, list[SessionAnswer]] = {}
         self._call_counts: Counter[int] = Counter()
         self._spent: dict[int, Usage] = {}
         self._branch: str | None = None
@@ -38,25 +45,25 @@ class Telling:
         self.record_count += 1
         self.started_at = self.started_at or at
 
-    def add(self, step: Step) -> None:
+    def add_step(self, step: SessionStep) -> None:
         """Something happened."""
         self.steps.append(step)
 
-    def keep(self, at: str, text: str) -> None:
+    def add_foreign(self, at: str, text: str) -> None:
         """A record, or a part of one, has no counterpart here; left out if there are too many."""
         if self._kept_count == KEPT_COUNT_MAX:
             self._left_out[f"records left out, as {KEPT_COUNT_MAX} are kept as they were"] += 1
             return
         self._kept_count += 1
-        self.steps.append(Kept(at, text))
+        self.steps.append(SessionForeignRecord(at, text))
 
-    def stand(self, at: str, branch: str) -> None:
+    def set_branch(self, at: str, branch: str) -> None:
         """The session works on a branch; said when it is news."""
         if branch and branch != self._branch:
             self._branch = branch
-            self.steps.append(Stood(at, branch))
+            self.steps.append(SessionGitState(at, branch))
 
-    def answer(self, key: str, piece: Answered) -> None:
+    def add_answer(self, key: str, piece: SessionAnswer) -> None:
         """A piece of an answer.
 
         Args:
@@ -73,22 +80,24 @@ class Telling:
         if len(piece.calls) > room:
             too_many = f"calls left out, as an answer has up to {CALL_COUNT_MAX}"
             self._left_out[too_many] += len(piece.calls) - room
-            piece = Answered(piece.at, piece.text, piece.calls[:room], piece.model, piece.usage)
+            piece = SessionAnswer(
+                piece.at, piece.text, piece.calls[:room], piece.model, piece.usage
+            )
         self._pieces.setdefault(index, []).append(piece)
 
-    def spend(self, key: str, usage: Usage) -> None:
+    def add_usage(self, key: str, usage: Usage) -> None:
         """What the answer of this key used besides; nothing if there is no such answer."""
         index = self._answers.get(key)
         if index is not None:
             before = self._spent.get(index)
             self._spent[index] = usage if before is None else before + usage
 
-    def finish(self) -> None:
+    def join_answers(self) -> None:
         """Put the pieces of the answers together, when all have come."""
         for index, pieces in self._pieces.items():
             used = next((one.usage for one in reversed(pieces) if one.usage is not None), None)
             spent = self._spent.get(index)
-            self.steps[index] = Answered(
+            self.steps[index] = SessionAnswer(
                 pieces[0].at,
                 "\n\n".join(filter(None, (one.text for one in pieces))),
                 tuple(call for one in pieces for call in one.calls),
@@ -96,16 +105,16 @@ class Telling:
                 used if spent is None else spent if used is None else used + spent,
             )
 
-    def session(
+    def build(
         self,
         source: str,
         name: str,
         provider: str,
         problems: Iterable[str],
-        parent: Parent | None = None,
-    ) -> Session:
-        """All of it, after `finish`; what the arguments mean stands at `Session`."""
-        return Session(
+        parent: SessionParent | None = None,
+    ) -> ImportedSession:
+        """All of it, after `finish`; what the arguments mean stands at `ImportedSession`."""
+        return ImportedSession(
             source,
             name,
             self.version,

@@ -19,14 +19,14 @@ from msgspec import Struct
 
 from treadle.errors import UsageError
 from treadle.exchange import claude_code, codex, gemini, opencode, pi, trajectories
-from treadle.exchange.lines import (
+from treadle.exchange.json_lines import (
     FILE_SIZE_MAX,
     LINE_SIZE_MAX,
-    Line,
-    parse,
+    JsonLine,
+    parse_json,
     read_lines,
 )
-from treadle.exchange.steps import Session
+from treadle.exchange.session_steps import ImportedSession
 
 TREADLE: Final = "treadle"
 SUFFIXES: Final = (".jsonl", ".json", ".traj")
@@ -42,27 +42,29 @@ _JOURNAL: Final = b'{"seq":1,"at":"'
 _PROMPTS_ONLY: Final = "logs.json"
 """A file of Gemini CLI that says less than its neighbours: taken when it is named, not searched."""
 
-_Convert: TypeAlias = Callable[[Iterable[Line], str, Counter[str]], list[Session]]
+_ConvertLines: TypeAlias = Callable[[Iterable[JsonLine], str, Counter[str]], list[ImportedSession]]
 
-_PROGRAMS: Final[Mapping[str, tuple[Callable[..., bool], _Convert]]] = MappingProxyType(
+_LINE_FORMATS: Final[Mapping[str, tuple[Callable[..., bool], _ConvertLines]]] = MappingProxyType(
     {
-        claude_code.SOURCE: (claude_code.is_one, claude_code.convert),
-        codex.SOURCE: (codex.is_one, codex.convert),
-        gemini.SOURCE: (gemini.is_one, gemini.convert),
-        pi.SOURCE: (pi.is_one, pi.convert),
+        claude_code.SOURCE: (claude_code.is_session_data, claude_code.convert_lines),
+        codex.SOURCE: (codex.is_session_data, codex.convert_lines),
+        gemini.SOURCE: (gemini.is_session_data, gemini.convert_lines),
+        pi.SOURCE: (pi.is_session_data, pi.convert_lines),
     }
 )
 
-_ConvertWhole: TypeAlias = Callable[[object, str, Counter[str]], list[Session]]
-_WHOLE: Final[Mapping[str, tuple[Callable[[object], bool], _ConvertWhole]]] = MappingProxyType(
-    {
-        gemini.SOURCE: (gemini.is_one, gemini.convert_whole),
-        opencode.SOURCE: (opencode.is_one, opencode.convert_whole),
-        trajectories.SOURCE: (trajectories.is_one, trajectories.convert_whole),
-    }
+_ConvertValue: TypeAlias = Callable[[object, str, Counter[str]], list[ImportedSession]]
+_VALUE_FORMATS: Final[Mapping[str, tuple[Callable[[object], bool], _ConvertValue]]] = (
+    MappingProxyType(
+        {
+            gemini.SOURCE: (gemini.is_session_data, gemini.convert_value),
+            opencode.SOURCE: (opencode.is_session_data, opencode.convert_value),
+            trajectories.SOURCE: (trajectories.is_session_data, trajectories.convert_value),
+        }
+    )
 )
 
-SOURCES: Final = (*dict.fromkeys((*_PROGRAMS, *_WHOLE)), TREADLE)
+SOURCES: Final = (*dict.fromkeys((*_LINE_FORMATS, *_VALUE_FORMATS)), TREADLE)
 """The programs whose files are known."""
 
 FORMATS: Final = (
@@ -71,7 +73,7 @@ FORMATS: Final = (
 )
 
 
-class Found(Struct, frozen=True):
+class SessionFile(Struct, frozen=True):
     """A file, and the program that wrote it; none if it is not known here."""
 
     path: Path
@@ -100,7 +102,7 @@ def default_folders(source: str, environment: Mapping[str, str], home: Path) -> 
     return []
 
 
-def search(folder: Path) -> Iterator[Path]:
+def find_session_files(folder: Path) -> Iterator[Path]:
     """The files in a folder and all below it that may be sessions, sorted."""
     for root, folders, names in os.walk(folder):
         folders.sort()
@@ -109,7 +111,7 @@ def search(folder: Path) -> Iterator[Path]:
                 yield Path(root, name)
 
 
-def look_at(path: Path) -> Found:
+def identify_file(path: Path) -> SessionFile:
     """Whose file it is.
 
     Raises:
@@ -126,26 +128,26 @@ def look_at(path: Path) -> Found:
         )
     with path.open("rb") as file:
         if file.read(len(_JOURNAL)) == _JOURNAL:
-            return Found(path, TREADLE)
+            return SessionFile(path, TREADLE)
     if path.suffix in WHOLE_SUFFIXES:
-        value = _value_of(path)
-        known = (source for source, (is_one, _) in _WHOLE.items() if is_one(value))
-        return Found(path, next(known, ""), is_one_value=True)
-    for line in islice(_lines_of(path, Counter()), _HEAD_COUNT):
-        for source, (is_one, _) in _PROGRAMS.items():
+        value = _read_value(path)
+        known = (source for source, (is_one, _) in _VALUE_FORMATS.items() if is_one(value))
+        return SessionFile(path, next(known, ""), is_one_value=True)
+    for line in islice(_read_file_lines(path, Counter()), _HEAD_COUNT):
+        for source, (is_one, _) in _LINE_FORMATS.items():
             if line.fields is not None and is_one(line.fields):
-                return Found(path, source)
-    return Found(path)
+                return SessionFile(path, source)
+    return SessionFile(path)
 
 
-def sessions_of(found: Found) -> list[Session]:
+def read_sessions(found: SessionFile) -> list[ImportedSession]:
     """The sessions of a file of another program.
 
     Raises:
         UsageError: it is not one of a program that is known here.
         OSError: it cannot be read.
     """
-    if found.source not in (_WHOLE if found.is_one_value else _PROGRAMS):
+    if found.source not in (_VALUE_FORMATS if found.is_one_value else _LINE_FORMATS):
         if not (found.source or found.is_one_value) and _has_long_line(found.path):
             raise UsageError(
                 f"{found.path} has a line of more than {LINE_SIZE_MAX} bytes, which is not read",
@@ -158,12 +160,12 @@ def sessions_of(found: Found) -> list[Session]:
     faults: Counter[str] = Counter()
     stem = found.path.name.removesuffix(found.path.suffix)
     if found.is_one_value:
-        return _WHOLE[found.source][1](_value_of(found.path), stem, faults)
-    convert = _PROGRAMS[found.source][1]
-    return convert(_lines_of(found.path, faults), stem, faults)
+        return _VALUE_FORMATS[found.source][1](_read_value(found.path), stem, faults)
+    convert = _LINE_FORMATS[found.source][1]
+    return convert(_read_file_lines(found.path, faults), stem, faults)
 
 
-def _lines_of(path: Path, faults: Counter[str]) -> Iterator[Line]:
+def _read_file_lines(path: Path, faults: Counter[str]) -> Iterator[JsonLine]:
     with path.open("rb") as file:
         pieces = iter(lambda: file.readline(LINE_SIZE_MAX + 1), b"")
         yield from read_lines(pieces, faults)
@@ -177,9 +179,9 @@ def _has_long_line(path: Path) -> bool:
         )
 
 
-def _value_of(path: Path) -> object:
+def _read_value(path: Path) -> object:
     """What a file of JSON holds; nothing if it is none, as one that is half written."""
     try:
-        return parse(path.read_bytes().decode("utf-8-sig", "replace"))
+        return parse_json(path.read_bytes().decode("utf-8-sig", "replace"))
     except ValueError:
         return None

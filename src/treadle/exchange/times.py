@@ -5,14 +5,14 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any, Final
 
-_FIRST: Final = datetime(2000, 1, 1, tzinfo=UTC)
+_EARLIEST: Final = datetime(2000, 1, 1, tzinfo=UTC)
 """No session of an agent is older; what says so does not know its time."""
 
 _MILLISECONDS_FROM: Final = 100_000_000_000
 """A number above this counts milliseconds, as JavaScript does, not seconds."""
 
 
-def utc(value: Any) -> str:
+def parse_timestamp(value: Any) -> str:
     """The time that a record of another program names; empty if it names none.
 
     Args:
@@ -29,9 +29,9 @@ def utc(value: Any) -> str:
             return ""
     except (ValueError, OverflowError, OSError):
         return ""
-    return found.isoformat(timespec="microseconds")[:-6] + "Z" if found >= _FIRST else ""
+    return found.isoformat(timespec="microseconds")[:-6] + "Z" if found >= _EARLIEST else ""
 
 
-def milliseconds(at: str) -> int:
+def to_milliseconds(at: str) -> int:
     """Milliseconds from 1970 to a time in the form of records; 0 if it is empty."""
     return int(datetime.fromisoformat(at).timestamp() * 1000) if at else 0

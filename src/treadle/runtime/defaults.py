@@ -12,7 +12,7 @@ from typing import Final
 from treadle.errors import UsageError
 from treadle.runtime.ports import Store, Writer
 from treadle.secrets.redaction import Redactor, collect_secrets
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
 
 SETTINGS_NAME: Final = "config.toml"

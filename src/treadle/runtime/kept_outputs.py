@@ -48,7 +48,7 @@ def read_kept(writer: Writer, call: ToolCall, wanted: str) -> Outcome:
 
     try:
         arguments = read_file.signature.parse(call.arguments_json)
-        data = writer.kept(wanted)
+        data = writer.read_output(wanted)
         if data is None:
             why = f"{PREFIX}{wanted}: no output of this thread is kept under this name"
             raise ToolFailure(ToolErrorKind.NOT_FOUND, why)

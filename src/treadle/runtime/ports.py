@@ -253,7 +253,7 @@ class Writer(Protocol):
         """Keep bytes beside the thread, durable when this returns."""
         ...
 
-    def kept(self, call_id: str) -> bytes | None:
+    def read_output(self, call_id: str) -> bytes | None:
         """What was kept of a call's output; `None` if nothing was."""
         ...
 

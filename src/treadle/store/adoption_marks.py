@@ -8,22 +8,22 @@ from __future__ import annotations
 
 from typing import Final
 
-from treadle.store.drafts import replace_file
-from treadle.store.folders import ADOPTED, Folders
-from treadle.store.journal import told_as
+from treadle.store.file_replacement import replace_file
+from treadle.store.folders import ADOPTION_SUFFIX, StoreFolders
+from treadle.store.journal import convert_os_errors
 
 _DIGITS_MAX: Final = 18
-_MINE: Final = b"0 mine\n"
+_OWN_SERVER_MARK: Final = b"0 mine\n"
 
 
-class Adopted:
+class AdoptionMarks:
     """The marks of the threads that were taken in.
 
     Args:
         folders: where they are.
     """
 
-    def __init__(self, folders: Folders) -> None:
+    def __init__(self, folders: StoreFolders) -> None:
         self._folders = folders
 
     def mark(self, thread_id: str, *, is_mine: bool = False) -> None:
@@ -36,14 +36,18 @@ class Adopted:
         Raises:
             DiskError: it is not marked, and must not be taken in.
         """
-        replace_file(self._folders.disk, self._path(thread_id), _MINE if is_mine else b"0\n")
+        replace_file(
+            self._folders.disk, self._path(thread_id), _OWN_SERVER_MARK if is_mine else b"0\n"
+        )
 
-    def mark_grown(self, thread_id: str) -> None:
+    def mark_updated(self, thread_id: str) -> None:
         """This user's own server has brought more of a thread that is here. Raises as `mark`.
 
         One that somebody else's file had brought is trusted no more than before.
         """
-        self.mark(thread_id, is_mine=self.own_from(thread_id) != 0 or self.is_mine(thread_id))
+        self.mark(
+            thread_id, is_mine=self.find_own_version(thread_id) != 0 or self.is_mine(thread_id)
+        )
 
     def is_mine(self, thread_id: str) -> bool:
         """Whether a thread that was made elsewhere was this user's there, as their server says.
@@ -53,9 +57,9 @@ class Adopted:
         Raises:
             DiskError: nobody can tell.
         """
-        return self._read(thread_id) == _MINE
+        return self._read(thread_id) == _OWN_SERVER_MARK
 
-    def make_own(self, thread_id: str, version: int) -> None:
+    def mark_own(self, thread_id: str, version: int) -> None:
         """From this version on, which is durable, the thread is this user's own.
 
         Raises:
@@ -63,7 +67,7 @@ class Adopted:
         """
         replace_file(self._folders.disk, self._path(thread_id), f"{version}\n".encode())
 
-    def own_from(self, thread_id: str) -> int | None:
+    def find_own_version(self, thread_id: str) -> int | None:
         """From which version on a thread that was taken in is this user's own; 0: not yet.
 
         `None` if it was never taken in.
@@ -80,7 +84,7 @@ class Adopted:
 
     def _read(self, thread_id: str) -> bytes | None:
         path = self._path(thread_id)
-        with told_as("read", path):
+        with convert_os_errors("read", path):
             try:
                 return self._folders.disk.read_range(path, 0, _DIGITS_MAX)
             except FileNotFoundError:
@@ -96,10 +100,10 @@ class Adopted:
         Raises:
             DiskError: nobody can tell.
         """
-        own_from = self.own_from(thread_id)
+        own_from = self.find_own_version(thread_id)
         if own_from is None:
             return False
         return not own_from or (version is not None and version < own_from)
 
     def _path(self, thread_id: str) -> str:
-        return self._folders.path(thread_id, ADOPTED)
+        return self._folders.path(thread_id, ADOPTION_SUFFIX)

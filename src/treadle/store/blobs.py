@@ -14,11 +14,11 @@ from typing import Final
 
 from treadle.core.tools import BlobRef
 from treadle.errors import MissingBlobError
-from treadle.store.drafts import replace_file
-from treadle.store.folders import Folders
-from treadle.store.journal import told_as
+from treadle.store.file_replacement import replace_file
+from treadle.store.folders import StoreFolders
+from treadle.store.journal import convert_os_errors
 
-ASIDE: Final = ".aside"
+REMOVAL_SUFFIX: Final = ".aside"
 """Ends the name of a blob that is about to be removed: whoever needs it still finds it."""
 
 _NAME: Final = re.compile(r"[0-9a-f]{64}\Z")
@@ -29,12 +29,12 @@ def is_blob_name(name: str) -> bool:
     return _NAME.match(name) is not None
 
 
-def blob_of(file_name: str) -> str:
+def parse_blob_name(file_name: str) -> str:
     """The name of the blob that a file of this name holds; empty if it is none.
 
     One that is about to be removed is still one.
     """
-    name = file_name.removesuffix(ASIDE)
+    name = file_name.removesuffix(REMOVAL_SUFFIX)
     return name if is_blob_name(name) else ""
 
 
@@ -45,7 +45,7 @@ class Blobs:
         folders: where they are.
     """
 
-    def __init__(self, folders: Folders) -> None:
+    def __init__(self, folders: StoreFolders) -> None:
         self._folder = folders.blobs
         self._disk = folders.disk
 
@@ -62,20 +62,20 @@ class Blobs:
         """
         name = sha256(data).hexdigest()
         path = self.path(name)
-        if self._is_kept(path, data):
-            with told_as("sync the folder of", path):
+        if self._touch_existing(path, data):
+            with convert_os_errors("sync the folder of", path):
                 self._disk.sync_folder(self._folder)
         else:
             replace_file(self._disk, path, data)
         return BlobRef(name, len(data))
 
-    def _is_kept(self, path: str, data: bytes) -> bool:
+    def _touch_existing(self, path: str, data: bytes) -> bool:
         """Whether the bytes are there already; if so, they count as just kept.
 
         Touched before it is read: who removes blobs takes the name away first and then looks at the
         time, so that either it sees the touch, or the name is missing here.
         """
-        with told_as("read", path):
+        with convert_os_errors("read", path):
             try:
                 self._disk.touch(path)
                 return self._disk.read(path) == data
@@ -92,11 +92,11 @@ class Blobs:
         if not is_blob_name(ref.sha256):
             raise MissingBlobError(f"{ref.sha256!r} names no output")
         path = self.path(ref.sha256)
-        data = self._read(path)
+        data = self._read_file(path)
         if data is None:
-            data = self._read(path + ASIDE)
+            data = self._read_file(path + REMOVAL_SUFFIX)
         if data is None:
-            data = self._read(path)  # it was put back between the two looks
+            data = self._read_file(path)  # it was put back between the two looks
         if data is None:
             raise MissingBlobError(
                 f"the whole output is gone: there is no {path}",
@@ -109,18 +109,18 @@ class Blobs:
             )
         return data
 
-    def is_gone(self, ref: BlobRef) -> bool:
+    def is_missing(self, ref: BlobRef) -> bool:
         """Whether there is no file of this name, not even a damaged one.
 
         Raises:
             DiskError: the disk refused.
         """
         path = self.path(ref.sha256)
-        with told_as("read", path):
-            return all(self._disk.stat(one) is None for one in (path, path + ASIDE))
+        with convert_os_errors("read", path):
+            return all(self._disk.stat(one) is None for one in (path, path + REMOVAL_SUFFIX))
 
-    def _read(self, path: str) -> bytes | None:
-        with told_as("read", path):
+    def _read_file(self, path: str) -> bytes | None:
+        with convert_os_errors("read", path):
             try:
                 return self._disk.read(path)
             except FileNotFoundError:

@@ -16,9 +16,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from treadle.store.drafts import replace_file
-from treadle.store.folders import JOURNAL, Folders
-from treadle.store.journal import Reading, told_as
+from treadle.store.file_replacement import replace_file
+from treadle.store.folders import JOURNAL_SUFFIX, StoreFolders
+from treadle.store.journal import JournalReader, convert_os_errors
 from treadle.thread.branches import branch_through
 from treadle.thread.facts import Base
 from treadle.thread.record import Head, Record
@@ -26,7 +26,7 @@ from treadle.thread.record import Head, Record
 _NAME: Final = re.compile(r"(?P<thread>[^.@]+)@(?P<seq>\d{1,16})-(?P<hash>[0-9a-f]{32})\.jsonl")
 
 
-class KeptBranch(Struct, frozen=True):
+class ArchivedBranch(Struct, frozen=True):
     """A branch that was kept: of which thread, its last record, the file."""
 
     thread: str
@@ -35,7 +35,7 @@ class KeptBranch(Struct, frozen=True):
     path: str
 
 
-def keep_branch(folders: Folders, thread_id: str, head: Head, data: bytes) -> str:
+def archive_branch(folders: StoreFolders, thread_id: str, head: Head, data: bytes) -> str:
     """Keep a journal as a branch, durably. Done again, it is the same file.
 
     Args:
@@ -50,27 +50,27 @@ def keep_branch(folders: Folders, thread_id: str, head: Head, data: bytes) -> st
     Raises:
         DiskError: it is not kept; nothing else has changed.
     """
-    path = os.path.join(folders.branches, f"{thread_id}@{head.seq}-{head.hash}{JOURNAL}")
+    path = os.path.join(folders.branches, f"{thread_id}@{head.seq}-{head.hash}{JOURNAL_SUFFIX}")
     replace_file(folders.disk, path, data)
     return path
 
 
-def kept_branches(folders: Folders, thread_id: str = "") -> Iterator[KeptBranch]:
+def list_archived_branches(folders: StoreFolders, thread_id: str = "") -> Iterator[ArchivedBranch]:
     """The branches that are kept, of one thread or of all, in the order of their names.
 
     Raises:
         DiskError: the folder cannot be read.
     """
-    with told_as("list", folders.branches):
+    with convert_os_errors("list", folders.branches):
         names = folders.disk.list(folders.branches)
     for name in sorted(names):
         found = _NAME.fullmatch(name)
         if found is not None and thread_id in ("", found["thread"]):
             path = os.path.join(folders.branches, name)
-            yield KeptBranch(found["thread"], int(found["seq"]), found["hash"], path)
+            yield ArchivedBranch(found["thread"], int(found["seq"]), found["hash"], path)
 
 
-def journal_with(folders: Folders, base: Base, path: str) -> str:
+def find_base_journal(folders: StoreFolders, base: Base, path: str) -> str:
     """The journal that holds what a fork goes on from: the thread's own, or a kept branch of it.
 
     Args:
@@ -81,14 +81,18 @@ def journal_with(folders: Folders, base: Base, path: str) -> str:
     Raises:
         DiskError: the disk refused.
     """
-    kept = [one.path for one in kept_branches(folders, base.thread) if one.version >= base.version]
+    kept = [
+        one.path
+        for one in list_archived_branches(folders, base.thread)
+        if one.version >= base.version
+    ]
     for one in (path, *kept) if kept else ():
-        if _holds(folders, one, base):
+        if _has_base(folders, one, base):
             return one
     return path
 
 
-def merged_branch(folders: Folders, base: Base, path: str) -> list[Record] | None:
+def find_merged_branch(folders: StoreFolders, base: Base, path: str) -> list[Record] | None:
     """What a fork goes on from, if no journal holds it but a merge in one of them does.
 
     So it is on a machine that has never had the branch, and took in how it ended. The merge stands
@@ -102,14 +106,14 @@ def merged_branch(folders: Folders, base: Base, path: str) -> list[Record] | Non
     Raises:
         DiskError: the disk refused.
     """
-    for one in (path, *(kept.path for kept in kept_branches(folders, base.thread))):
-        branch = branch_through(Reading(folders.disk, one), base.version, base.hash)
+    for one in (path, *(kept.path for kept in list_archived_branches(folders, base.thread))):
+        branch = branch_through(JournalReader(folders.disk, one), base.version, base.hash)
         if branch is not None:
             return branch
     return None
 
 
-def _holds(folders: Folders, path: str, base: Base) -> bool:
+def _has_base(folders: StoreFolders, path: str, base: Base) -> bool:
     count = min(max(base.version, 0), sys.maxsize)
-    last = [*islice(Reading(folders.disk, path), count)][-1:]
+    last = [*islice(JournalReader(folders.disk, path), count)][-1:]
     return any(one.is_at(base.version, base.hash) for one in last)

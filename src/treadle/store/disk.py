@@ -26,7 +26,7 @@ LOCK_TRIES_MAX: Final = 100
 PIECE_SIZE: Final = 1024 * 1024
 """How much of a long file is read at a time."""
 
-_CAREFULLY: Final = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+_SAFE_OPEN_FLAGS: Final = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 
 
 class FileStat(Struct, frozen=True, gc=False):
@@ -181,7 +181,9 @@ class PosixDisk:
 
     def open_append(self, path: str) -> int:
         """See `Disk`. Pages that a failed sync left in memory as if they were saved are dropped."""
-        handle = _plain(os.open(path, os.O_WRONLY | os.O_APPEND | _CAREFULLY), path)
+        handle = _require_plain_file(
+            os.open(path, os.O_WRONLY | os.O_APPEND | _SAFE_OPEN_FLAGS), path
+        )
         if hasattr(os, "posix_fadvise"):
             os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
         return handle
@@ -225,14 +227,14 @@ class PosixDisk:
 
     def read_range(self, path: str, offset: int, size: int) -> bytes:
         """See `Disk`."""
-        handle = _plain(os.open(path, os.O_RDONLY | _CAREFULLY), path)
+        handle = _require_plain_file(os.open(path, os.O_RDONLY | _SAFE_OPEN_FLAGS), path)
         with open(handle, "rb", buffering=0) as file:
             file.seek(max(0, offset))
             return file.read(size)
 
     def pieces(self, path: str, offset: int = 0) -> Generator[bytes, None, None]:
         """See `Disk`."""
-        handle = _plain(os.open(path, os.O_RDONLY | _CAREFULLY), path)
+        handle = _require_plain_file(os.open(path, os.O_RDONLY | _SAFE_OPEN_FLAGS), path)
         with open(handle, "rb", buffering=0) as file:
             file.seek(max(0, offset))
             while data := file.read(PIECE_SIZE):
@@ -270,7 +272,7 @@ class PosixDisk:
                     if not entry.name.endswith(ending) or not entry.is_file(follow_symlinks=False):
                         continue
                     with suppress(FileNotFoundError):  # it went meanwhile
-                        found[entry.name] = _stat_of(entry.stat(follow_symlinks=False))
+                        found[entry.name] = _make_file_stat(entry.stat(follow_symlinks=False))
         except FileNotFoundError:
             return {}
         return found
@@ -281,7 +283,7 @@ class PosixDisk:
             status = os.lstat(path)
         except FileNotFoundError:
             return None
-        return _stat_of(status) if stat.S_ISREG(status.st_mode) else None
+        return _make_file_stat(status) if stat.S_ISREG(status.st_mode) else None
 
     def lock(self, path: str, note: bytes = b"", *, is_shared: bool = False) -> int | None:
         """See `Disk`.
@@ -289,13 +291,15 @@ class PosixDisk:
         `flock`, never `lockf`: a `lockf` lock is lost when any descriptor of the file is closed.
         """
         for _ in range(LOCK_TRIES_MAX):
-            handle = _plain(os.open(path, os.O_RDWR | os.O_CREAT | _CAREFULLY, FILE_MODE), path)
+            handle = _require_plain_file(
+                os.open(path, os.O_RDWR | os.O_CREAT | _SAFE_OPEN_FLAGS, FILE_MODE), path
+            )
             try:
                 kind = fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX
                 fcntl.flock(handle, kind | fcntl.LOCK_NB)
                 if _has_name(handle, path):
                     if not is_shared:
-                        _announce(handle, note)
+                        _announce_holder(handle, note)
                     return handle
             except BlockingIOError:
                 os.close(handle)
@@ -311,11 +315,11 @@ class PosixDisk:
         if not hasattr(fcntl, "F_OFD_GETLK"):
             return False
         try:
-            handle = _plain(os.open(path, os.O_RDONLY | _CAREFULLY), path)
+            handle = _require_plain_file(os.open(path, os.O_RDONLY | _SAFE_OPEN_FLAGS), path)
         except FileNotFoundError:
             return False
         try:
-            found = fcntl.fcntl(handle, fcntl.F_OFD_GETLK, _whole_file(fcntl.F_RDLCK))
+            found = fcntl.fcntl(handle, fcntl.F_OFD_GETLK, _pack_file_lock(fcntl.F_RDLCK))
         except OSError:
             return False
         finally:
@@ -328,7 +332,7 @@ _FLOCK: Final = struct.Struct("hhqqi")
 """`struct flock` of Linux: type, whence, start, length, process."""
 
 
-def _whole_file(kind: int) -> bytes:
+def _pack_file_lock(kind: int) -> bytes:
     return _FLOCK.pack(kind, os.SEEK_SET, 0, 0, 0)
 
 
@@ -341,7 +345,7 @@ def _has_name(handle: int, path: str) -> bool:
     return os.path.samestat(os.fstat(handle), named)
 
 
-def _announce(handle: int, note: bytes) -> None:
+def _announce_holder(handle: int, note: bytes) -> None:
     """Say who holds the lock, to `is_locked` and in the file.
 
     Of a `flock` one cannot ask whether it is held, only try to take it, which is in the way of a
@@ -350,18 +354,18 @@ def _announce(handle: int, note: bytes) -> None:
     """
     if hasattr(fcntl, "F_OFD_SETLK"):
         with suppress(OSError):
-            fcntl.fcntl(handle, fcntl.F_OFD_SETLK, _whole_file(fcntl.F_WRLCK))
+            fcntl.fcntl(handle, fcntl.F_OFD_SETLK, _pack_file_lock(fcntl.F_WRLCK))
     if note:
         with suppress(OSError):  # a full disk, for one
             os.ftruncate(handle, 0)
             os.pwrite(handle, note, 0)
 
 
-def _stat_of(status: os.stat_result) -> FileStat:
+def _make_file_stat(status: os.stat_result) -> FileStat:
     return FileStat(status.st_size, status.st_mtime_ns, status.st_ino)
 
 
-def _plain(handle: int, path: str) -> int:
+def _require_plain_file(handle: int, path: str) -> int:
     """The handle, if it is one of a plain file: a FIFO or a device may wait, or never end."""
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)

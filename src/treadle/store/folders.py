@@ -7,18 +7,18 @@ from typing import Final
 
 from treadle.errors import UnknownThreadError
 from treadle.store.disk import Disk
-from treadle.store.journal import told_as
+from treadle.store.journal import convert_os_errors
 from treadle.store.paths import Places
 from treadle.thread.ids import is_thread_id
 
-JOURNAL: Final = ".jsonl"
-SNAPSHOT: Final = ".json"
-LOCK: Final = ".lock"
-ADOPTED: Final = ".adopted"
-SENDING: Final = ".sending"
+JOURNAL_SUFFIX: Final = ".jsonl"
+SNAPSHOT_SUFFIX: Final = ".json"
+LOCK_SUFFIX: Final = ".lock"
+ADOPTION_SUFFIX: Final = ".adopted"
+SEND_LOCK_SUFFIX: Final = ".sending"
 
 
-class Folders:
+class StoreFolders:
     """The folders of a store, and the names in them.
 
     Args:
@@ -49,9 +49,9 @@ class Folders:
         if not is_thread_id(thread_id):
             raise UnknownThreadError(f"{thread_id!r} is no thread id")
         for in_trash in (False, True):
-            path = self.path(thread_id, JOURNAL, in_trash=in_trash)
-            for suffix in (JOURNAL, SNAPSHOT):
-                with told_as("read", path):
+            path = self.path(thread_id, JOURNAL_SUFFIX, in_trash=in_trash)
+            for suffix in (JOURNAL_SUFFIX, SNAPSHOT_SUFFIX):
+                with convert_os_errors("read", path):
                     try:
                         self.disk.read_range(self.path(thread_id, suffix, in_trash=in_trash), 0, 1)
                     except FileNotFoundError:
@@ -62,7 +62,11 @@ class Folders:
     def ids(self, *, in_trash: bool = False) -> list[str]:
         """All threads there, newest first (ids begin with their time)."""
         folder = self.trash if in_trash else self.threads
-        with told_as("list", folder):
+        with convert_os_errors("list", folder):
             names = self.disk.list(folder)
-        found = {name.partition(".")[0] for name in names if name.endswith((JOURNAL, SNAPSHOT))}
+        found = {
+            name.partition(".")[0]
+            for name in names
+            if name.endswith((JOURNAL_SUFFIX, SNAPSHOT_SUFFIX))
+        }
         return sorted(filter(is_thread_id, found), reverse=True)

@@ -11,15 +11,15 @@ import sys
 from itertools import islice
 
 from treadle.errors import DamagedJournalError, StorageBusyError, UnknownThreadError
-from treadle.store.branch_archive import journal_with, merged_branch
-from treadle.store.folders import JOURNAL, LOCK, Folders
-from treadle.store.journal import Reading, told_as
-from treadle.store.thread_reader import header_of
+from treadle.store.branch_archive import find_base_journal, find_merged_branch
+from treadle.store.folders import JOURNAL_SUFFIX, LOCK_SUFFIX, StoreFolders
+from treadle.store.journal import JournalReader, convert_os_errors
+from treadle.store.thread_reader import decode_header
 from treadle.thread.facts import Base, ThreadCreated
 from treadle.thread.record import Record
 
 
-def still_stands(folders: Folders, base: Base, last_hash: str = "") -> bool:
+def is_base_unchanged(folders: StoreFolders, base: Base, last_hash: str = "") -> bool:
     """Whether a base is what a fork knew, now that the fork's journal is written.
 
     Args:
@@ -33,20 +33,20 @@ def still_stands(folders: Folders, base: Base, last_hash: str = "") -> bool:
         UnknownThreadError: it is gone.
         DiskError: the disk refused.
     """
-    locks = (folders.trash + LOCK, folders.path(base.thread, LOCK))
-    with told_as("read", locks[0]):
+    locks = (folders.trash + LOCK_SUFFIX, folders.path(base.thread, LOCK_SUFFIX))
+    with convert_os_errors("read", locks[0]):
         if all(folders.disk.is_locked(path) for path in locks):
             raise StorageBusyError(
                 f"another process moves, removes or scrubs thread {base.thread}",
                 hint="no fork was made; wait until it ends",
             )
-    last = _ends_of(folders, base)[1]
+    last = _read_base_ends(folders, base)[1]
     if last is None or not last.is_at(base.version, base.hash):
         return False
     return last_hash in ("", last.hash)
 
 
-def check_bases(folders: Folders, header: ThreadCreated) -> None:
+def check_bases(folders: StoreFolders, header: ThreadCreated) -> None:
     """Judge the records that a fork has by reference, in every thread that it has them from.
 
     Raises:
@@ -58,33 +58,33 @@ def check_bases(folders: Folders, header: ThreadCreated) -> None:
     seen = {fork}
     while (base := header.base) is not None:
         try:
-            first, last = _ends_of(folders, base)
+            first, last = _read_base_ends(folders, base)
         except UnknownThreadError:
             first = last = None
         is_known = last is not None and last.is_at(base.version, base.hash)
         if first is None or not is_known or base.thread in seen:
-            raise _not_on(folders, fork, base)
+            raise _make_base_error(folders, fork, base)
         seen.add(base.thread)
-        header = header_of(first)
+        header = decode_header(first)
 
 
-def _ends_of(folders: Folders, base: Base) -> tuple[Record | None, Record | None]:
+def _read_base_ends(folders: StoreFolders, base: Base) -> tuple[Record | None, Record | None]:
     """The first record of the base, and the last one up to where the fork begins."""
     path, _ = folders.find(base.thread)
-    path = journal_with(folders, base, path)
+    path = find_base_journal(folders, base, path)
     first: Record | None = None
     last: Record | None = None
-    for last in islice(Reading(folders.disk, path), min(max(base.version, 0), sys.maxsize)):
+    for last in islice(JournalReader(folders.disk, path), min(max(base.version, 0), sys.maxsize)):
         first = first or last
     if last is not None and not last.is_at(base.version, base.hash):
-        branch = merged_branch(folders, base, path)
+        branch = find_merged_branch(folders, base, path)
         last = last if branch is None else branch[-1]
     return first, last
 
 
-def _not_on(folders: Folders, fork: str, base: Base) -> DamagedJournalError:
+def _make_base_error(folders: StoreFolders, fork: str, base: Base) -> DamagedJournalError:
     error = DamagedJournalError(
-        folders.path(base.thread, JOURNAL),
+        folders.path(base.thread, JOURNAL_SUFFIX),
         0,
         f"it is gone, damaged or another one before version {base.version}, from which thread "
         f"{fork} goes on",

@@ -30,14 +30,14 @@ from treadle.thread.record import (
 FIRST_READ_SIZE: Final = 64 * 1024
 """So many bytes of most journals hold a whole write; of others all that one may have is read."""
 
-_FIRST: Final = b'{"seq":1,"at":"'
-_TIMED: Final = re.compile(rb'\{"seq":1,"at":"[0-9TZ:.+-]{0,40}(?:"|\Z)')
+_FIRST_RECORD_START: Final = b'{"seq":1,"at":"'
+_FIRST_RECORD_WITH_TIME: Final = re.compile(rb'\{"seq":1,"at":"[0-9TZ:.+-]{0,40}(?:"|\Z)')
 _NEVER_WRITTEN: Final = re.compile(rb'[\x01-\x09\x0b-\x1f]|,"hash":"[0-9a-f]{32}"\}[^\n\0,}\]]')
 """Control characters, and anything but the end of the line behind the end of a record."""
 
 
 @contextmanager
-def told_as(operation: str, path: str, needed: int = 0) -> Iterator[None]:
+def convert_os_errors(operation: str, path: str, needed: int = 0) -> Iterator[None]:
     """Tell an `OSError` as what it means to the store.
 
     Args:
@@ -79,7 +79,7 @@ class Journal:
             DiskError: no journal was acknowledged. If it could not be written (a full disk), none
                 is there; after a sync that failed nobody knows, and it stays.
         """
-        with told_as("create", path):
+        with convert_os_errors("create", path):
             handle = disk.create(path)
         journal = cls(disk, path, handle, Head())
         try:
@@ -90,7 +90,7 @@ class Journal:
                     disk.unlink(path)
                 raise
             journal.sync()
-            with told_as("sync the folder of", path):
+            with convert_os_errors("sync the folder of", path):
                 disk.sync_folder(os.path.dirname(path))
         except BaseException:
             journal.close()
@@ -100,7 +100,7 @@ class Journal:
     @classmethod
     def open(cls, disk: Disk, path: str, head: Head) -> Journal:
         """The journal whose intact end is `head` and after which nothing stands."""
-        with told_as("open", path):
+        with convert_os_errors("open", path):
             return cls(disk, path, disk.open_append(path), head)
 
     def write(self, at: str, events: Sequence[bytes]) -> None:
@@ -115,7 +115,7 @@ class Journal:
         data, head = encode_batch(self.head, at, events)
         self.is_synced = False
         try:
-            with told_as("write", self._path, len(data)):
+            with convert_os_errors("write", self._path, len(data)):
                 size = self._disk.size(self._handle)
                 if size != self.head.size:
                     raise StaleWriterError(
@@ -137,7 +137,7 @@ class Journal:
         """
         self._check_usable()
         try:
-            with told_as("sync", self._path):
+            with convert_os_errors("sync", self._path):
                 self._disk.sync(self._handle)
         except BaseException:
             self._is_finished = True
@@ -163,13 +163,13 @@ class Journal:
             self._handle = -1
 
 
-def settle(disk: Disk, path: str) -> None:
+def sync_journal(disk: Disk, path: str) -> None:
     """Make durable what a process that died may have left in memory only.
 
     Before this, what is read may be gone after a power cut, and what is acknowledged on top of it
     would be damaged then.
     """
-    with told_as("sync", path):
+    with convert_os_errors("sync", path):
         try:
             handle = disk.open_append(path)
         except FileNotFoundError:
@@ -181,7 +181,7 @@ def settle(disk: Disk, path: str) -> None:
         disk.sync_folder(os.path.dirname(path))
 
 
-class Reading:
+class JournalReader:
     """The records of a journal, one after the other, as they are read from disk.
 
     Args:
@@ -210,7 +210,7 @@ class Reading:
         """
         scanner = Scanner(self._after)
         pieces = self._disk.pieces(self.path, self._after.size)
-        with told_as("read", self.path), closing(pieces):
+        with convert_os_errors("read", self.path), closing(pieces):
             try:
                 for piece in pieces:
                     yield from scanner.feed(piece)
@@ -220,7 +220,7 @@ class Reading:
                 self.is_missing = True
         self.found = scanner.end()
 
-    def judge(self) -> Scan | None:
+    def scan(self) -> Scan | None:
         """Read it for what it is worth alone; `None` if there is no such file."""
         for _ in self:
             pass
@@ -229,20 +229,20 @@ class Reading:
 
 def read_journal(disk: Disk, path: str, after: Head) -> Scan | None:
     """What stands after `after`, all of it at once; `None` if there is no such file."""
-    reading = Reading(disk, path, after)
+    reading = JournalReader(disk, path, after)
     records = list(reading)
     found = reading.found
     return None if reading.is_missing else Scan(records, found.head, found.condition, found.reason)
 
 
-def stands_on(disk: Disk, path: str, head: Head) -> bool:
+def journal_has_head(disk: Disk, path: str, head: Head) -> bool:
     """Whether the journal holds the record `head` names, where it says it ends.
 
     Reads the last bytes of that record only; that the records before it are intact is what a full
     scan tells (`treadle verify`).
     """
     seal = b',"hash":"%b"}\n' % head.hash.encode()
-    with told_as("read", path):
+    with convert_os_errors("read", path):
         try:
             return disk.read_range(path, head.size - len(seal), len(seal)) == seal
         except FileNotFoundError:
@@ -258,7 +258,7 @@ def is_unfinished_creation(disk: Disk, path: str) -> bool:
     Raises:
         DiskError: it cannot be read.
     """
-    with told_as("read", path):
+    with convert_os_errors("read", path):
         try:
             data = disk.read_range(path, 0, FIRST_READ_SIZE)
             if len(data) == FIRST_READ_SIZE and not scan(data).records:
@@ -275,7 +275,7 @@ def is_unfinished_creation(disk: Disk, path: str) -> bool:
         return False
     line, end, _ = data.partition(b"\n")
     begun, hole, _ = line.partition(b"\0")
-    is_first = bool(_TIMED.match(begun)) or _FIRST.startswith(begun)
+    is_first = bool(_FIRST_RECORD_WITH_TIME.match(begun)) or _FIRST_RECORD_START.startswith(begun)
     return is_first and (not end or bool(hole))
 
 
@@ -289,12 +289,12 @@ def cut_torn_tail(disk: Disk, path: str, found: Scan, quarantine: str) -> str:
     """
     assert found.condition is Condition.TORN
     digest = sha256()
-    with told_as("read", path):
+    with convert_os_errors("read", path):
         for piece in disk.pieces(path, found.head.size):
             digest.update(piece)
     name = f"{os.path.basename(path)}.{found.head.size}.{digest.hexdigest()[:12]}"
     kept = os.path.join(quarantine, name)
-    with told_as("write", kept):
+    with convert_os_errors("write", kept):
         disk.make_folder(quarantine)
         if name in disk.list(quarantine):
             disk.unlink(kept)
@@ -306,7 +306,7 @@ def cut_torn_tail(disk: Disk, path: str, found: Scan, quarantine: str) -> str:
         finally:
             disk.close(handle)
         disk.sync_folder(quarantine)
-    with told_as("cut the torn end of", path):
+    with convert_os_errors("cut the torn end of", path):
         handle = disk.open_append(path)
         try:
             disk.truncate(handle, found.head.size)

@@ -14,11 +14,11 @@ from typing import Final
 from msgspec import Struct
 
 from treadle.errors import DamagedJournalError, ReadOnlyThreadError, UsageError
-from treadle.store.drafts import drafts_of, remove_drafts, replace_file
-from treadle.store.folders import JOURNAL, SNAPSHOT
-from treadle.store.journal import cut_torn_tail, settle, told_as
-from treadle.store.local import LocalStore
-from treadle.store.thread_reader import Reader, header_of
+from treadle.store.file_replacement import drafts_folder, remove_drafts, replace_file
+from treadle.store.folders import JOURNAL_SUFFIX, SNAPSHOT_SUFFIX
+from treadle.store.journal import convert_os_errors, cut_torn_tail, sync_journal
+from treadle.store.local_store import LocalStore
+from treadle.store.thread_reader import ThreadReader, decode_header
 from treadle.thread.codec import UnknownEntryError
 from treadle.thread.fold import ThreadFold
 from treadle.thread.record import Condition, Head, Record, scan
@@ -27,7 +27,7 @@ WRITE_COUNT_MAX: Final = 32
 """More writes than this are not appended one by one: the file is replaced as a whole instead."""
 
 
-class Opened(Struct, frozen=True):
+class LockedThread(Struct, frozen=True):
     """A thread under its lock: its id, its path, its bytes, the records in them."""
 
     id: str
@@ -44,7 +44,7 @@ class Opened(Struct, frozen=True):
 
 
 @contextmanager
-def opened(store: LocalStore, thread_id: str) -> Iterator[Opened]:
+def open_locked(store: LocalStore, thread_id: str) -> Iterator[LockedThread]:
     """A thread under its lock, all of it in memory. A torn end is quarantined and cut first.
 
     Its snapshot is not looked at, nor what it goes on from: a journal that has lost its end, or
@@ -61,28 +61,28 @@ def opened(store: LocalStore, thread_id: str) -> Iterator[Opened]:
     lock = store.lock(thread_id)
     try:
         path, in_trash = folders.find(thread_id)
-        settle(folders.disk, path)
-        found = scan(_read(store, path))
+        sync_journal(folders.disk, path)
+        found = scan(_read_file(store, path))
         if found.condition is Condition.TORN:
             cut_torn_tail(folders.disk, path, found, folders.quarantine)
         if found.condition is Condition.CORRUPT or not found.records:
             raise DamagedJournalError(path, found.head.size, found.reason or "it holds no record")
-        remove_drafts(folders.disk, drafts_of(path), thread_id)
-        data = _read(store, path)[: found.head.size]
-        yield Opened(thread_id, path, data, found.records, in_trash)
+        remove_drafts(folders.disk, drafts_folder(path), thread_id)
+        data = _read_file(store, path)[: found.head.size]
+        yield LockedThread(thread_id, path, data, found.records, in_trash)
     finally:
         folders.disk.close(lock)
 
 
-def _read(store: LocalStore, path: str) -> bytes:
-    with told_as("read", path):
+def _read_file(store: LocalStore, path: str) -> bytes:
+    with convert_os_errors("read", path):
         try:
             return store.folders.disk.read(path)
         except FileNotFoundError:
             return b""
 
 
-def append(store: LocalStore, thread: Opened, data: bytes) -> ThreadFold:
+def append_records(store: LocalStore, thread: LockedThread, data: bytes) -> ThreadFold:
     """Append records to a thread that is held, write by write, each durable before the next.
 
     Args:
@@ -99,17 +99,17 @@ def append(store: LocalStore, thread: Opened, data: bytes) -> ThreadFold:
         DamagedJournalError: what it goes on from is not here; nothing was changed.
         DiskError: some of them may be there; do it again.
     """
-    fold = checked(store, thread.id, thread.data + data)
-    writes = list(writes_of(data))
+    fold = fold_journal(store, thread.id, thread.data + data)
+    writes = list(split_writes(data))
     if not writes:
         return fold
-    store.adopted.mark_grown(thread.id)
+    store.adopted.mark_updated(thread.id)
     disk = store.folders.disk
     if len(writes) > WRITE_COUNT_MAX:
-        _end_move(store, thread)
+        _finish_move(store, thread)
         replace_file(disk, thread.path, thread.data + data)
         return fold
-    with told_as("write", thread.path, len(data)):
+    with convert_os_errors("write", thread.path, len(data)):
         handle = disk.open_append(thread.path)
         try:
             for write in writes:
@@ -120,7 +120,7 @@ def append(store: LocalStore, thread: Opened, data: bytes) -> ThreadFold:
     return fold
 
 
-def replace_journal(store: LocalStore, thread: Opened, data: bytes) -> ThreadFold:
+def replace_journal(store: LocalStore, thread: LockedThread, data: bytes) -> ThreadFold:
     """Put another journal in the place of that of a thread which is held.
 
     The snapshot goes first: it may know a version that the new journal does not reach, and would
@@ -142,58 +142,60 @@ def replace_journal(store: LocalStore, thread: Opened, data: bytes) -> ThreadFol
         DiskError: the thread is as it was, or has the new journal.
     """
     thread_id = thread.id
-    fold = checked(store, thread_id, data)
+    fold = fold_journal(store, thread_id, data)
     disk = store.folders.disk
-    _end_move(store, thread)
-    snapshot = store.folders.path(thread_id, SNAPSHOT, in_trash=thread.in_trash)
-    with told_as("remove", snapshot):
+    _finish_move(store, thread)
+    snapshot = store.folders.path(thread_id, SNAPSHOT_SUFFIX, in_trash=thread.in_trash)
+    with convert_os_errors("remove", snapshot):
         if disk.stat(snapshot) is not None:
             disk.unlink(snapshot)
             disk.sync_folder(os.path.dirname(snapshot))
-    store.adopted.mark_grown(thread_id)
+    store.adopted.mark_updated(thread_id)
     replace_file(disk, thread.path, data)
     return fold
 
 
-def _end_move(store: LocalStore, thread: Opened) -> None:
+def _finish_move(store: LocalStore, thread: LockedThread) -> None:
     """Take away what a move that was cut has left of a thread in the other folder.
 
     Whoever moves a thread holds it, so nobody is moving it now. Its own name is durable: a move
     takes one away only after the other one is there.
     """
     disk, folders = store.folders.disk, store.folders
-    left = folders.path(thread.id, JOURNAL, in_trash=not thread.in_trash)
-    with told_as("remove", left):
+    left = folders.path(thread.id, JOURNAL_SUFFIX, in_trash=not thread.in_trash)
+    with convert_os_errors("remove", left):
         found, own = disk.stat(left), disk.stat(thread.path)
         if found is None or own is None:
             return
         # It may be a copy: a scrub writes both names anew. Its torn end was never acknowledged.
-        if found.inode != own.inode and not thread.data.startswith(whole_lines(disk.read(left))):
+        if found.inode != own.inode and not thread.data.startswith(
+            drop_unfinished_line(disk.read(left))
+        ):
             return  # two different threads: `Trash` tells of them
         disk.sync_folder(os.path.dirname(thread.path))
-        for path in (folders.path(thread.id, SNAPSHOT, in_trash=not thread.in_trash), left):
+        for path in (folders.path(thread.id, SNAPSHOT_SUFFIX, in_trash=not thread.in_trash), left):
             if disk.stat(path) is not None:
                 disk.unlink(path)
                 disk.sync_folder(os.path.dirname(path))
 
 
-def checked(store: LocalStore, thread_id: str, data: bytes) -> ThreadFold:
+def fold_journal(store: LocalStore, thread_id: str, data: bytes) -> ThreadFold:
     """The fold of a whole journal that is about to be a thread's. Raises as `replace_journal`."""
     found = scan(data)
     if not found.records or found.condition is not Condition.CLEAN:
         raise UsageError(f"this is no intact journal: {found.reason or 'it holds no record'}")
     try:
-        if header_of(found.records[0]).thread != thread_id:
+        if decode_header(found.records[0]).thread != thread_id:
             raise UsageError("this is the journal of another thread")
-        fold, problem = Reader(store.folders).fold_of(found.records)
+        fold, problem = ThreadReader(store.folders).fold_records(found.records)
     except UnknownEntryError as error:
-        raise _too_new(error) from error
+        raise _make_version_error(error) from error
     if problem:
         raise ReadOnlyThreadError(problem)
     return fold
 
 
-def make_thread(store: LocalStore, thread_id: str, data: bytes, *, is_own: bool) -> None:
+def ensure_thread(store: LocalStore, thread_id: str, data: bytes, *, is_own: bool) -> None:
     """A thread of this id with this journal, durable when this returns; fine if it is there.
 
     Args:
@@ -206,13 +208,13 @@ def make_thread(store: LocalStore, thread_id: str, data: bytes, *, is_own: bool)
         UsageError: there is another thread of this id.
         DiskError: nothing was acknowledged; do it again.
     """
-    checked(store, thread_id, data)
+    fold_journal(store, thread_id, data)
     lock = store.lock(thread_id)
-    disk, path = store.folders.disk, store.folders.path(thread_id, JOURNAL)
+    disk, path = store.folders.disk, store.folders.path(thread_id, JOURNAL_SUFFIX)
     try:
         if thread_id in store.folders.ids() or thread_id in store.folders.ids(in_trash=True):
             found, _ = store.folders.find(thread_id)
-            with told_as("read", found):
+            with convert_os_errors("read", found):
                 is_same = disk.read(found).startswith(data)
             if not is_same:
                 raise UsageError(f"there is another thread {thread_id}")
@@ -224,7 +226,7 @@ def make_thread(store: LocalStore, thread_id: str, data: bytes, *, is_own: bool)
         disk.close(lock)
 
 
-def writes_of(data: bytes) -> Iterator[bytes]:
+def split_writes(data: bytes) -> Iterator[bytes]:
     """The lines of a journal, those that were written together in one piece."""
     start = end = 0
     while end < len(data):
@@ -238,17 +240,17 @@ def writes_of(data: bytes) -> Iterator[bytes]:
         yield data[start:end]
 
 
-def lines_of(data: bytes) -> list[bytes]:
+def split_journal_lines(data: bytes) -> list[bytes]:
     """The lines of a journal, line breaks included. Lines end at LF and nowhere else."""
     return [line + b"\n" for line in data.split(b"\n")[:-1]]
 
 
-def whole_lines(data: bytes) -> bytes:
+def drop_unfinished_line(data: bytes) -> bytes:
     """A journal without the unfinished line at its end."""
     return data[: data.rfind(b"\n") + 1]
 
 
-def _too_new(error: UnknownEntryError) -> ReadOnlyThreadError:
+def _make_version_error(error: UnknownEntryError) -> ReadOnlyThreadError:
     return ReadOnlyThreadError(
         f"another machine has gone on with it by a newer Treadle: {error.message}",
         hint="use that one here too",

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from treadle.errors import UsageError
-from treadle.store.drafts import replace_file
-from treadle.store.folders import JOURNAL
-from treadle.store.local import LocalStore
-from treadle.store.thread_reader import Reader, header_of
+from treadle.store.file_replacement import replace_file
+from treadle.store.folders import JOURNAL_SUFFIX
+from treadle.store.local_store import LocalStore
+from treadle.store.thread_reader import ThreadReader, decode_header
 from treadle.thread.record import Condition, scan
 
 
-def bring_up(store: LocalStore, data: bytes) -> int:
+def update_replica(store: LocalStore, data: bytes) -> int:
     """Bring a thread up to the end of a longer journal of it; all of it or nothing.
 
     The file is replaced as a whole: the records were many writes, and a power cut in the middle of
@@ -34,15 +34,15 @@ def bring_up(store: LocalStore, data: bytes) -> int:
     records = found.records
     if not records or found.condition is not Condition.CLEAN:
         raise UsageError(f"this is no intact journal: {found.reason or 'it holds no record'}")
-    Reader(store.folders).fold_of(records)
-    writer = store.open(header_of(records[0]).thread)
+    ThreadReader(store.folders).fold_records(records)
+    writer = store.open(decode_header(records[0]).thread)
     try:
         head = writer.head
         if len(records) < head.seq or records[head.seq - 1].hash != head.hash:
             raise UsageError(f"thread {writer.thread_id} has gone on differently here")
         if len(records) > head.seq:
             store.adopted.mark(writer.thread_id)
-            path = store.folders.path(writer.thread_id, JOURNAL)
+            path = store.folders.path(writer.thread_id, JOURNAL_SUFFIX)
             replace_file(store.folders.disk, path, data)
     finally:
         writer.close(wants_snapshot=False)

@@ -11,13 +11,13 @@ from typing import Final
 
 from treadle.store.disk import Disk
 
-_HAS_NO_LINKS: Final = frozenset(
+_NO_LINK_ERRORS: Final = frozenset(
     (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 )
 """What file systems say on which a file has one name."""
 
 
-def add_name(disk: Disk, source: str, target: str) -> bool:
+def add_hard_link(disk: Disk, source: str, target: str) -> bool:
     """Give the file `source` the name `target` too; it may have it already.
 
     Returns:
@@ -31,7 +31,7 @@ def add_name(disk: Disk, source: str, target: str) -> bool:
     except FileExistsError:  # what was cut short before is done again
         return True
     except OSError as error:
-        if error.errno in _HAS_NO_LINKS:
+        if error.errno in _NO_LINK_ERRORS:
             return False
         raise
     return True

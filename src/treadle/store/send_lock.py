@@ -14,10 +14,10 @@ from contextlib import ExitStack, contextmanager
 from typing import Final
 
 from treadle.errors import StorageBusyError
-from treadle.store.folders import SENDING, Folders
-from treadle.store.journal import told_as
-from treadle.store.local import LocalStore
-from treadle.store.writer import ThreadWriter
+from treadle.store.folders import SEND_LOCK_SUFFIX, StoreFolders
+from treadle.store.journal import convert_os_errors
+from treadle.store.local_store import LocalStore
+from treadle.store.thread_writer import ThreadWriter
 from treadle.thread.facts import PrivacySet
 
 WAIT_S: Final = 0.05
@@ -32,7 +32,9 @@ def _pause() -> None:
 
 
 @contextmanager
-def sending(folders: Folders, thread_id: str, *, is_shared: bool = False) -> Iterator[None]:
+def hold_send_lock(
+    folders: StoreFolders, thread_id: str, *, is_shared: bool = False
+) -> Iterator[None]:
     """Hold the lock under which a thread is sent.
 
     Args:
@@ -45,9 +47,9 @@ def sending(folders: Folders, thread_id: str, *, is_shared: bool = False) -> Ite
         StorageBusyError: somebody else sends it at this moment, or makes it private.
         DiskError: there can be no lock here.
     """
-    lock = _try(folders, thread_id, is_shared=is_shared)
+    lock = _try_lock(folders, thread_id, is_shared=is_shared)
     if lock is None:
-        raise _busy(thread_id)
+        raise _make_busy_error(thread_id)
     try:
         yield
     finally:
@@ -83,9 +85,9 @@ def set_private(
     """
     thread_id = thread if isinstance(thread, str) else thread.thread_id
     with ExitStack() as held:
-        held.callback(store.folders.disk.close, _wait(store.folders, thread_id, pause))
+        held.callback(store.folders.disk.close, _wait_for_lock(store.folders, thread_id, pause))
         if isinstance(thread, str):
-            writer = store.open_any(thread_id)
+            writer = store.open_including_trash(thread_id)
             held.callback(writer.close)
         else:
             writer = thread
@@ -96,24 +98,24 @@ def set_private(
     return True
 
 
-def _wait(folders: Folders, thread_id: str, pause: Callable[[], object]) -> int:
+def _wait_for_lock(folders: StoreFolders, thread_id: str, pause: Callable[[], object]) -> int:
     for _ in range(WAIT_COUNT_MAX):
-        lock = _try(folders, thread_id)
+        lock = _try_lock(folders, thread_id)
         if lock is not None:
             return lock
         pause()
-    raise _busy(thread_id)
+    raise _make_busy_error(thread_id)
 
 
-def _try(folders: Folders, thread_id: str, *, is_shared: bool = False) -> int | None:
-    path = folders.path(thread_id, SENDING)
-    with told_as("make", folders.threads):
+def _try_lock(folders: StoreFolders, thread_id: str, *, is_shared: bool = False) -> int | None:
+    path = folders.path(thread_id, SEND_LOCK_SUFFIX)
+    with convert_os_errors("make", folders.threads):
         folders.disk.make_folder(folders.threads)
-    with told_as("lock", path):
+    with convert_os_errors("lock", path):
         return folders.disk.lock(path, is_shared=is_shared)
 
 
-def _busy(thread_id: str) -> StorageBusyError:
+def _make_busy_error(thread_id: str) -> StorageBusyError:
     return StorageBusyError(
         f"thread {thread_id} is being sent to a server by another process",
         hint="nothing was changed; wait until that has ended, and try again",

@@ -8,8 +8,8 @@ from enum import Enum
 from typing import Final
 
 from treadle.errors import DamagedJournalError, UnknownThreadError
-from treadle.store.folders import JOURNAL, Folders
-from treadle.store.journal import Reading, stands_on, told_as
+from treadle.store.folders import JOURNAL_SUFFIX, StoreFolders
+from treadle.store.journal import JournalReader, convert_os_errors, journal_has_head
 from treadle.thread.record import Condition, Head, Record, Scanner
 
 KNOWN_COUNT_MAX: Final = 64
@@ -17,7 +17,7 @@ KNOWN_COUNT_MAX: Final = 64
 it was."""
 
 
-class Change(Enum):
+class JournalChange(Enum):
     """What became of a thread's journal, other than that it grew."""
 
     REWRITTEN = "rewritten"
@@ -28,7 +28,7 @@ class Change(Enum):
     """There is no such thread any more; nothing follows."""
 
 
-class Follower:
+class ThreadFollower:
     """Reads a thread's records as they come, each once; verifies the chain from one to the next.
 
     A record is read as soon as it is in the file, which is a moment before it is durable. If the
@@ -44,7 +44,7 @@ class Follower:
         DiskError: the disk refused.
     """
 
-    def __init__(self, folders: Folders, thread_id: str) -> None:
+    def __init__(self, folders: StoreFolders, thread_id: str) -> None:
         self._folders = folders
         self._thread_id = thread_id
         self._path, self._was_in_trash = folders.find(thread_id)
@@ -54,7 +54,7 @@ class Follower:
         self.is_over = False
         """Whether nothing can follow any more."""
 
-    def news(self) -> Iterator[Record | Change]:
+    def read_new(self) -> Iterator[Record | JournalChange]:
         """What is new since the last time, which may be nothing; to be read to its end.
 
         Raises:
@@ -63,57 +63,57 @@ class Follower:
         """
         if self.is_over:
             return
-        if self._stands():
-            yield from self._records_after(self._head.seq)
+        if self._is_unchanged():
+            yield from self._read_after(self._head.seq)
             return
-        change = self._judge_place()
+        change = self._find_change()
         if change is not None:
-            self.is_over = change is not Change.REWRITTEN
+            self.is_over = change is not JournalChange.REWRITTEN
             yield change
-        if change is Change.REWRITTEN:
-            self._forget_what_changed()
+        if change is JournalChange.REWRITTEN:
+            self._drop_changed_records()
             self._head = Head()
-            yield from self._records_after(self._known[-1][0] if self._known else 0)
+            yield from self._read_after(self._known[-1][0] if self._known else 0)
 
-    def _stands(self) -> bool:
+    def _is_unchanged(self) -> bool:
         """Whether what was read last is where it was."""
         disk = self._folders.disk
-        return self._head.seq == 0 or stands_on(disk, self._path, self._head)
+        return self._head.seq == 0 or journal_has_head(disk, self._path, self._head)
 
-    def _judge_place(self) -> Change | None:
+    def _find_change(self) -> JournalChange | None:
         """What became of the journal, by where it is; `None` if that is not decided yet."""
         if self._has_journal(in_trash=self._was_in_trash):
-            return Change.REWRITTEN
+            return JournalChange.REWRITTEN
         if self._has_journal(in_trash=not self._was_in_trash):
-            return Change.REMOVED if self._was_in_trash else Change.TRASHED
+            return JournalChange.REMOVED if self._was_in_trash else JournalChange.TRASHED
         try:
             self._folders.find(self._thread_id)
         except UnknownThreadError:
-            return Change.REMOVED
+            return JournalChange.REMOVED
         return None
 
     def _has_journal(self, *, in_trash: bool) -> bool:
-        path = self._folders.path(self._thread_id, JOURNAL, in_trash=in_trash)
-        with told_as("read", path):
+        path = self._folders.path(self._thread_id, JOURNAL_SUFFIX, in_trash=in_trash)
+        with convert_os_errors("read", path):
             try:
                 self._folders.disk.read_range(path, 0, 1)
             except FileNotFoundError:
                 return False
         return True
 
-    def _forget_what_changed(self) -> None:
+    def _drop_changed_records(self) -> None:
         """A hash covers all that stands before it: one that is there still vouches for them."""
         standing = 0
         known = dict(self._known)
-        for record in Reading(self._folders.disk, self._path):
+        for record in JournalReader(self._folders.disk, self._path):
             if known.get(record.seq) == record.hash:
                 standing = record.seq
         self._known = [(seq, digest) for seq, digest in self._known if seq <= standing]
 
-    def _records_after(self, seq: int) -> Iterator[Record]:
+    def _read_after(self, seq: int) -> Iterator[Record]:
         scanner = Scanner(self._head)
         pieces = self._folders.disk.pieces(self._path, self._head.size)
-        with told_as("read", self._path), closing(pieces):
+        with convert_os_errors("read", self._path), closing(pieces):
             try:
                 for piece in pieces:
                     records = scanner.feed(piece)
@@ -125,7 +125,7 @@ class Follower:
             except FileNotFoundError:
                 return  # it is looked for the next time
         found = scanner.end()
-        if found.condition is Condition.CORRUPT and self._stands():
+        if found.condition is Condition.CORRUPT and self._is_unchanged():
             raise DamagedJournalError(self._path, found.head.size, found.reason)
 
     def _remember(self, record: Record) -> None:

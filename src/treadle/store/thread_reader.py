@@ -11,9 +11,9 @@ from typing import Final
 from msgspec import Struct
 
 from treadle.errors import DamagedJournalError, TreadleError, UnknownThreadError
-from treadle.store.branch_archive import journal_with, merged_branch
-from treadle.store.folders import JOURNAL, SNAPSHOT, Folders
-from treadle.store.journal import Reading, read_journal, stands_on
+from treadle.store.branch_archive import find_base_journal, find_merged_branch
+from treadle.store.folders import JOURNAL_SUFFIX, SNAPSHOT_SUFFIX, StoreFolders
+from treadle.store.journal import JournalReader, journal_has_head, read_journal
 from treadle.thread.codec import UnknownEntryError, decode_entry
 from treadle.thread.facts import Base, ThreadCreated
 from treadle.thread.fold import ThreadFold
@@ -39,14 +39,14 @@ class LoadedThread(Struct, frozen=True):
     snapshot_size: int = 0
 
 
-class Reader:
+class ThreadReader:
     """Reads the threads of a store.
 
     Args:
         folders: where they are.
     """
 
-    def __init__(self, folders: Folders) -> None:
+    def __init__(self, folders: StoreFolders) -> None:
         self._folders = folders
         self._disk = folders.disk
 
@@ -68,13 +68,15 @@ class Reader:
             DiskError: the disk refused.
         """
         path, in_trash = self._folders.find(thread_id)
-        snapshot = None if version is not None else self._snapshot(thread_id, in_trash=in_trash)
+        snapshot = (
+            None if version is not None else self._read_snapshot(thread_id, in_trash=in_trash)
+        )
         if snapshot is not None:
-            loaded = self._load_after(path, *snapshot, is_whole=is_whole)
+            loaded = self._load_from_snapshot(path, *snapshot, is_whole=is_whole)
             if loaded is not None:
                 return loaded
-        reading = Reading(self._disk, path)
-        fold, records = self._begun(thread_id, reading)
+        reading = JournalReader(self._disk, path)
+        fold, records = self._read_from_start(thread_id, reading)
         problem = apply_records(fold, records, through=version)
         found = reading.found
         if version is not None and not 1 <= version <= found.head.seq:
@@ -83,59 +85,61 @@ class Reader:
             )
         if fold.header.thread != thread_id:
             problem = f"{path} holds the thread {fold.header.thread!r}; shown, not continued"
-        return LoadedThread(fold, found.head, found.condition, problem or _problem(found))
+        return LoadedThread(fold, found.head, found.condition, problem or _describe_damage(found))
 
-    def begun(self, thread_id: str) -> tuple[ThreadFold, Iterator[Record]]:
+    def read_from_start(self, thread_id: str) -> tuple[ThreadFold, Iterator[Record]]:
         """The fold before any of the thread's own records, and these, read one after the other.
 
         Raises: as `load`.
         """
         path, _ = self._folders.find(thread_id)
-        return self._begun(thread_id, Reading(self._disk, path))
+        return self._read_from_start(thread_id, JournalReader(self._disk, path))
 
-    def _begun(self, thread_id: str, reading: Reading) -> tuple[ThreadFold, Iterator[Record]]:
+    def _read_from_start(
+        self, thread_id: str, reading: JournalReader
+    ) -> tuple[ThreadFold, Iterator[Record]]:
         records = iter(reading)
         first = next(records, None)
         if first is None:
-            raise _nothing_in(reading.path, thread_id, reading.found)
-        return self.beginning(first), chain((first,), records)
+            raise _make_empty_error(reading.path, thread_id, reading.found)
+        return self.make_initial_fold(first), chain((first,), records)
 
-    def fold_of(self, records: list[Record]) -> tuple[ThreadFold, str]:
+    def fold_records(self, records: list[Record]) -> tuple[ThreadFold, str]:
         """The fold of a journal's records from the first, and why it stopped early, if it did.
 
         Raises:
             UnknownEntryError: not even the header can be read by this version.
             DamagedJournalError: what it was forked from is not what it was.
         """
-        fold = self.beginning(records[0])
+        fold = self.make_initial_fold(records[0])
         return fold, apply_records(fold, records)
 
-    def beginning(self, first: Record) -> ThreadFold:
+    def make_initial_fold(self, first: Record) -> ThreadFold:
         """The fold before any record of a thread: empty, or the base's for a fork.
 
         Raises: as `fold_of`.
         """
         try:
-            return self._beginning(first, looks_in_merges=False)
+            return self._build_initial_fold(first, looks_in_merges=False)
         except DamagedJournalError:
             # Seldom: a base that another branch has taken the place of. It is not looked for
             # before it is missed, so that no other fork reads its base twice.
-            return self._beginning(first, looks_in_merges=True)
+            return self._build_initial_fold(first, looks_in_merges=True)
 
-    def _beginning(self, first: Record, *, looks_in_merges: bool) -> ThreadFold:
-        headers = [header_of(first)]
+    def _build_initial_fold(self, first: Record, *, looks_in_merges: bool) -> ThreadFold:
+        headers = [decode_header(first)]
         parts: list[Iterator[Record]] = []
         while (base := headers[-1].base) is not None:
             seen = {header.thread for header in headers}
-            branch = self._merged(base) if looks_in_merges else None
+            branch = self._find_merged_base(base) if looks_in_merges else None
             records = (
-                self._records_of(base, seen, headers[0].thread)
+                self._read_base_records(base, seen, headers[0].thread)
                 if branch is None or base.thread in seen
                 else iter(branch)
             )
             of_base = next(records)
             parts.append(chain((of_base,), records))
-            headers.append(header_of(of_base))
+            headers.append(decode_header(of_base))
         fold = ThreadFold(headers.pop())
         while parts:
             problem = apply_records(fold, parts.pop())
@@ -144,17 +148,17 @@ class Reader:
             fold = fold.branch(headers.pop())
         return fold
 
-    def _merged(self, base: Base) -> list[Record] | None:
+    def _find_merged_base(self, base: Base) -> list[Record] | None:
         """What a fork goes on from, if only a merge in the base has it."""
         try:
             path, _ = self._folders.find(base.thread)
         except UnknownThreadError:
             return None
-        if journal_with(self._folders, base, path) != path:
+        if find_base_journal(self._folders, base, path) != path:
             return None
-        return merged_branch(self._folders, base, path)
+        return find_merged_branch(self._folders, base, path)
 
-    def _records_of(self, base: Base, seen: set[str], fork: str) -> Iterator[Record]:
+    def _read_base_records(self, base: Base, seen: set[str], fork: str) -> Iterator[Record]:
         """The base's records up to where the fork begins, read one after the other; at least one.
 
         Args:
@@ -169,32 +173,32 @@ class Reader:
             path, _ = self._folders.find(base.thread)
         except UnknownThreadError as error:
             why = f"what it was forked from is gone: {base.thread} at version {base.version}"
-            raise _not_on(fork, base.thread, 0, why) from error
-        path = journal_with(self._folders, base, path)
-        reading = Reading(self._disk, path)
+            raise _make_base_error(fork, base.thread, 0, why) from error
+        path = find_base_journal(self._folders, base, path)
+        reading = JournalReader(self._disk, path)
         last: Record | None = None
         if base.thread not in seen and base.version >= 1:
             for last in islice(reading, min(base.version, sys.maxsize)):
                 yield last
         if last is None or last.seq < base.version:
             why = f"a fork goes on from its version {base.version}, which is not there"
-            raise _not_on(fork, path, reading.found.head.size, why)
+            raise _make_base_error(fork, path, reading.found.head.size, why)
         if not last.is_at(base.version, base.hash):
             why = f"a fork knew its version {base.version} with other contents"
-            raise _not_on(fork, path, 0, why)
+            raise _make_base_error(fork, path, 0, why)
 
-    def _load_after(
+    def _load_from_snapshot(
         self, path: str, snapshot: Snapshot, size: int, *, is_whole: bool
     ) -> LoadedThread | None:
         """From the snapshot and the journal's tail; `None` if the snapshot cannot be used."""
         fold = restore_fold(snapshot)
-        if fold is None or os.path.basename(path) != fold.header.thread + JOURNAL:
+        if fold is None or os.path.basename(path) != fold.header.thread + JOURNAL_SUFFIX:
             return None
-        if not stands_on(self._disk, path, snapshot.head):
-            return self._judge_orphan(path, fold, snapshot)
+        if not journal_has_head(self._disk, path, snapshot.head):
+            return self._load_from_orphaned_snapshot(path, fold, snapshot)
         if snapshot.turn_usage is None and not fold.is_idle:
             return None  # an older program's: what this turn used is in the journal alone
-        reading = Reading(self._disk, path, Head() if is_whole else snapshot.head)
+        reading = JournalReader(self._disk, path, Head() if is_whole else snapshot.head)
         problem = apply_records(fold, reading, after=snapshot.head.seq)
         found = reading.found
         if found.head.seq < snapshot.head.seq:
@@ -202,17 +206,19 @@ class Reader:
                 return None
             why = found.reason or f"record {found.head.seq + 1}, which the snapshot holds, is gone"
             found = Scan([], found.head, Condition.CORRUPT, why)
-        problem = problem or _problem(found)
+        problem = problem or _describe_damage(found)
         return LoadedThread(fold, found.head, found.condition, problem, snapshot.head, size)
 
-    def _judge_orphan(self, path: str, fold: ThreadFold, snapshot: Snapshot) -> LoadedThread | None:
+    def _load_from_orphaned_snapshot(
+        self, path: str, fold: ThreadFold, snapshot: Snapshot
+    ) -> LoadedThread | None:
         """A snapshot whose record is not in the journal.
 
         A snapshot is written only after its records are durable, so one that knows *more* than the
         journal proves that acknowledged records are gone: it is shown, and nothing may be written.
         One that stands beside the chain is of no use: the journal decides.
         """
-        found = Reading(self._disk, path).judge()
+        found = JournalReader(self._disk, path).scan()
         known = found.head.seq if found is not None else 0
         if known >= snapshot.head.seq:
             return None
@@ -224,9 +230,11 @@ class Reader:
         head = found.head if found is not None else Head()
         return LoadedThread(fold, head, Condition.CORRUPT, problem)
 
-    def _snapshot(self, thread_id: str, *, in_trash: bool) -> tuple[Snapshot, int] | None:
+    def _read_snapshot(self, thread_id: str, *, in_trash: bool) -> tuple[Snapshot, int] | None:
         """The snapshot and its size; `None` if it is missing or spoilt: the journal suffices."""
-        pieces = self._disk.pieces(self._folders.path(thread_id, SNAPSHOT, in_trash=in_trash))
+        pieces = self._disk.pieces(
+            self._folders.path(thread_id, SNAPSHOT_SUFFIX, in_trash=in_trash)
+        )
         data = b""
         try:
             data = next(pieces, b"")
@@ -247,15 +255,15 @@ class Reader:
             raise UnknownThreadError(f"the journal of thread {thread_id} is missing")
         return found
 
-    def snapshot_of(self, thread_id: str) -> tuple[bool, Snapshot | None]:
+    def read_snapshot(self, thread_id: str) -> tuple[bool, Snapshot | None]:
         """Whether there is a snapshot file, and the snapshot if it is intact."""
         path, in_trash = self._folders.find(thread_id)
-        present = thread_id + SNAPSHOT in self._disk.list(os.path.dirname(path))
-        found = self._snapshot(thread_id, in_trash=in_trash) if present else None
+        present = thread_id + SNAPSHOT_SUFFIX in self._disk.list(os.path.dirname(path))
+        found = self._read_snapshot(thread_id, in_trash=in_trash) if present else None
         return present, None if found is None else found[0]
 
 
-def header_of(first: Record) -> ThreadCreated:
+def decode_header(first: Record) -> ThreadCreated:
     """What record 1 says.
 
     Raises:
@@ -292,7 +300,7 @@ def apply_records(
     return problem
 
 
-def _nothing_in(path: str, thread_id: str, found: Scan) -> TreadleError:
+def _make_empty_error(path: str, thread_id: str, found: Scan) -> TreadleError:
     if found.condition is Condition.CORRUPT:
         return DamagedJournalError(path, 0, found.reason)
     return UnknownThreadError(
@@ -302,11 +310,11 @@ def _nothing_in(path: str, thread_id: str, found: Scan) -> TreadleError:
     )
 
 
-def _not_on(fork: str, path: str, offset: int, reason: str) -> DamagedJournalError:
+def _make_base_error(fork: str, path: str, offset: int, reason: str) -> DamagedJournalError:
     error = DamagedJournalError(path, offset, reason)
     error.hint = f"`treadle verify {fork} --salvage` writes the fork's own records to a file"
     return error
 
 
-def _problem(found: Scan) -> str:
+def _describe_damage(found: Scan) -> str:
     return found.reason if found.condition is Condition.CORRUPT else ""

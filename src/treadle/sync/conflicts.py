@@ -21,19 +21,19 @@ from treadle.errors import (
     TreadleError,
     UsageError,
 )
-from treadle.store.branch_archive import keep_branch
+from treadle.store.branch_archive import archive_branch
 from treadle.store.record_adoption import (
-    Opened,
-    append,
-    lines_of,
-    make_thread,
-    opened,
+    LockedThread,
+    append_records,
+    ensure_thread,
+    open_locked,
     replace_journal,
-    writes_of,
+    split_journal_lines,
+    split_writes,
 )
-from treadle.store.thread_reader import Reader, apply_records
-from treadle.store.upkeep.scrubbed_elsewhere import cleaned, replace_scrubbed
-from treadle.store.upkeep.text_scan import Remains
+from treadle.store.thread_reader import ThreadReader, apply_records
+from treadle.store.upkeep.scrub_adoption import make_record_cleaner, replace_scrubbed
+from treadle.store.upkeep.text_scan import TextScanner
 from treadle.store.upkeep.trash import Trash
 from treadle.sync.context import Kit, OnConflict
 from treadle.sync.cursors import Cursor
@@ -114,13 +114,13 @@ def bring_together(kit: Kit, thread_id: str, cursor: Cursor, how: OnConflict = "
         UsageError: the server has another thread of this id; nothing was changed.
         StoreError: it is as it was, or as it is to be.
     """
-    with opened(kit.store, thread_id) as mine:
+    with open_locked(kit.store, thread_id) as mine:
         known = _marks(mine, cursor)
     # The network is not waited for while the thread is held. Who makes it private waits.
     with spoken_of(kit.store, thread_id):
         fetched = fetch(kit, thread_id, known)
         notes = fetch_outputs(kit, thread_id, scan(fetched.data, _head(fetched.after)).records)
-    with opened(kit.store, thread_id) as mine:
+    with open_locked(kit.store, thread_id) as mine:
         together = _join(kit, mine, cursor, fetched, how)
     settle_place(kit, thread_id)
     return replace(together, notes=(*together.notes, *notes))
@@ -139,10 +139,10 @@ def settle_place(kit: Kit, thread_id: str) -> None:
     if is_trashed and not in_trash:
         Trash(kit.store).put([thread_id])
     elif in_trash and not is_trashed:
-        Trash(kit.store).take_back([thread_id])
+        Trash(kit.store).restore([thread_id])
 
 
-def _marks(mine: Opened, cursor: Cursor) -> tuple[Mark, ...]:
+def _marks(mine: LockedThread, cursor: Cursor) -> tuple[Mark, ...]:
     """The records of ours that the server may have, the most likely first."""
     if not cursor.seq:
         return ()
@@ -152,11 +152,13 @@ def _marks(mine: Opened, cursor: Cursor) -> tuple[Mark, ...]:
     return (cursor.acked,) if is_ours else ()
 
 
-def _join(kit: Kit, mine: Opened, cursor: Cursor, fetched: Fetched, how: OnConflict) -> Together:
+def _join(
+    kit: Kit, mine: LockedThread, cursor: Cursor, fetched: Fetched, how: OnConflict
+) -> Together:
     after = fetched.after
     if after.seq and not _has(mine.records, after):
         raise StorageBusyError(f"thread {mine.id} was changed meanwhile", hint="it is tried again")
-    theirs_data = b"".join(lines_of(mine.data)[: after.seq]) + fetched.data
+    theirs_data = b"".join(split_journal_lines(mine.data)[: after.seq]) + fetched.data
     found = scan(theirs_data)
     theirs = found.records
     if found.condition is not Condition.CLEAN or not theirs:
@@ -171,7 +173,7 @@ def _join(kit: Kit, mine: Opened, cursor: Cursor, fetched: Fetched, how: OnConfl
         case Relation.SAME | Relation.AHEAD:
             return replace(together, received_count=0)
         case Relation.BEHIND:
-            append(kit.store, mine, theirs_data[len(mine.data) :])
+            append_records(kit.store, mine, theirs_data[len(mine.data) :])
             return together
         case Relation.SCRUBBED_HERE:
             return _keep_ours(kit, mine, theirs, theirs_data, compared, together)
@@ -197,7 +199,7 @@ def _merged(
         ours: what is to be merged into it.
         theirs: the records whose contents are there already.
     """
-    common = Reader(kit.store.folders).beginning(ground[0])
+    common = ThreadReader(kit.store.folders).make_initial_fold(ground[0])
     problem = apply_records(common, ground[:count])
     if problem:
         raise UsageError(problem)
@@ -227,7 +229,7 @@ def _behind(kit: Kit, data: bytes, last: Record, event: bytes | None) -> bytes:
 
 def _diverged(
     kit: Kit,
-    mine: Opened,
+    mine: LockedThread,
     theirs: list[Record],
     data: bytes,
     compared: Compared,
@@ -241,11 +243,13 @@ def _diverged(
             note = "it could not become a thread of its own, so it was merged"
         else:
             fork = made[0]
-            make_thread(kit.store, fork, made[1], is_own=not kit.store.adopted.is_foreign(mine.id))
+            ensure_thread(
+                kit.store, fork, made[1], is_own=not kit.store.adopted.is_foreign(mine.id)
+            )
             settle_place(kit, fork)
     event = None if fork else _merged(kit, theirs, count, mine.records[count:], theirs)
     new = _behind(kit, data, theirs[-1], event)
-    kept = keep_branch(kit.store.folders, mine.id, mine.head, mine.data)
+    kept = archive_branch(kit.store.folders, mine.id, mine.head, mine.data)
     replace_journal(kit.store, mine, new)
     done: OnConflict = "fork" if fork else "merge"
     conflict = Conflict(mine.id, kit.now(), done, mine.head.seq, kept, fork, note)
@@ -258,7 +262,7 @@ def _has_merge(records: list[Record]) -> bool:
 
 def _take_scrubbed(
     kit: Kit,
-    mine: Opened,
+    mine: LockedThread,
     theirs: list[Record],
     data: bytes,
     compared: Compared,
@@ -328,7 +332,7 @@ def forget_scrub(kit: Kit, thread_id: str) -> None:
 
 def _keep_ours(
     kit: Kit,
-    mine: Opened,
+    mine: LockedThread,
     theirs: list[Record],
     data: bytes,
     compared: Compared,
@@ -343,17 +347,17 @@ def _keep_ours(
     together = replace(together, size=0, received_count=extra)
     if not extra:
         return together
-    new = rechained(data, cleaned(events_by_id(mine.records[:count])))
+    new = rechained(data, make_record_cleaner(events_by_id(mine.records[:count])))
     events = [encode_entry(Scrubbed(new.count, theirs[-1].hash, keeps_ids=True))[1]]
     own = mine.records[count:]
     merged = None
     # What a scrub has left says nothing that is not there; but forks may go on from that record.
-    bases = Remains(kit.store.folders, str).bases().values()
+    bases = TextScanner(kit.store.folders, str).read_bases().values()
     has_forks = any(one.thread == mine.id and one.version > count for one in bases)
     if has_forks or not all(map(scrubbed, own)):
         merged = _merged(kit, new.records, count, own, new.records)
     if merged is not None:
-        keep_branch(kit.store.folders, mine.id, mine.head, mine.data)
+        archive_branch(kit.store.folders, mine.id, mine.head, mine.data)
         events.append(merged)
     behind, _ = encode_batch(new.head, kit.now(), events)
     replace_journal(kit.store, mine, new.data + behind)
@@ -364,7 +368,7 @@ def _keep_ours(
     return replace(together, notes=(*together.notes, note))
 
 
-def as_fork(kit: Kit, mine: Opened, count: int) -> tuple[str, bytes] | None:
+def as_fork(kit: Kit, mine: LockedThread, count: int) -> tuple[str, bytes] | None:
     """Our branch as a thread of its own, which goes on from the last rest both have.
 
     Its id is made of the branch, so that doing it again makes the same.
@@ -377,15 +381,15 @@ def as_fork(kit: Kit, mine: Opened, count: int) -> tuple[str, bytes] | None:
     Returns:
         Its id and its journal; `None` if that would not be the conversation that it was.
     """
-    reader = Reader(kit.store.folders)
+    reader = ThreadReader(kit.store.folders)
     records = mine.records
     try:
         entries = [(one.seq, one.at, decode_entry(one.event)) for one in records]
-        rest = rest_at(list(rests(reader.beginning(records[0]), entries[:count])), count)
+        rest = rest_at(list(rests(reader.make_initial_fold(records[0]), entries[:count])), count)
         if rest is None:
             return None
-        whole, _ = reader.fold_of(records)
-        ground, _ = reader.fold_of(records[: rest.version])
+        whole, _ = reader.fold_records(records)
+        ground, _ = reader.fold_records(records[: rest.version])
         name = sha256(f"{mine.id}@{mine.head.hash}".encode()).hexdigest()
         fork = f"{mine.id[:_PLACE_LENGTH]}-7{name[:3]}-8{name[3:6]}-{name[6:18]}"
         header = replace(
@@ -400,15 +404,15 @@ def as_fork(kit: Kit, mine: Opened, count: int) -> tuple[str, bytes] | None:
         )
         first: list[Entry] = [header, *facts_of(ground.machine.config)]
         data, head = encode_batch(Head(), rest.at, [encode_entry(one)[1] for one in first])
-        start = sum(map(len, lines_of(mine.data)[: rest.version]))
+        start = sum(map(len, split_journal_lines(mine.data)[: rest.version]))
         written = Head(rest.version, records[rest.version - 1].hash, rest.at, 0)
-        for write in writes_of(mine.data[start:]):
+        for write in split_writes(mine.data[start:]):
             found = scan(write, written)
             written = replace(found.head, size=0)
             events = [bytes(one.event) for one in found.records]
             more, head = encode_batch(head, found.records[0].at, events)
             data += more
-        fold, problem = reader.fold_of(scan(data).records)
+        fold, problem = reader.fold_records(scan(data).records)
     except (UnknownEntryError, TreadleError):
         return None
     is_same = (

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.sync.cursors import Cursors
 from treadle.sync.ports import Remote
 from treadle.sync.send_queue import Conflict, Pending

@@ -18,12 +18,12 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
-from treadle.config.plain_file import check_machine, read_plain
+from treadle.config.plain_file import raise_machine_error, read_plain_file
 from treadle.errors import ConfigError, DiskError, NotLoggedInError, UsageError
 from treadle.models.catalog import is_this_machine
 from treadle.store.disk import Disk, PosixDisk
-from treadle.store.drafts import replace_file
-from treadle.store.journal import told_as
+from treadle.store.file_replacement import replace_file
+from treadle.store.journal import convert_os_errors
 from treadle.store.paths import Places
 from treadle.thread.facts import Visibility
 
@@ -104,7 +104,7 @@ def save_account(places: Places, account: Account, *, disk: Disk | None = None) 
     disk = PosixDisk() if disk is None else disk
     plain = {key: value for key, value in msgspec.to_builtins(account).items() if key != "origin"}
     data = msgspec.json.format(msgspec.json.encode(plain), indent=2) + b"\n"
-    with told_as("make", str(places.config)):
+    with convert_os_errors("make", str(places.config)):
         disk.make_folder(str(places.config))
     replace_file(disk, str(places.remote), data)
 
@@ -206,11 +206,11 @@ def _from_environment(url: str, token: str, environ: Mapping[str, str]) -> Accou
 def _from_file(path: Path) -> Account | None:
     again = "`treadle login URL` makes it anew"
     try:
-        file = read_plain(path, FILE_SIZE_MAX)
+        file = read_plain_file(path, FILE_SIZE_MAX)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        check_machine(path, error)
+        raise_machine_error(path, error)
         raise NotLoggedInError(f"cannot read {path}: {error.strerror or error}") from error
     if file.owner != os.getuid():
         raise NotLoggedInError(f"{path} belongs to somebody else", hint=again)

@@ -19,8 +19,8 @@ from msgspec import Struct
 
 from treadle.api.marks import SEQ_MAX, Mark
 from treadle.store.disk import Disk
-from treadle.store.drafts import replace_file
-from treadle.store.journal import told_as
+from treadle.store.file_replacement import replace_file
+from treadle.store.journal import convert_os_errors
 from treadle.store.paths import Places
 from treadle.thread.ids import is_thread_id
 from treadle.thread.record import GENESIS
@@ -124,7 +124,7 @@ class Cursors:
         Raises:
             DiskError: the disk refused.
         """
-        with told_as("list", self._root):
+        with convert_os_errors("list", self._root):
             folders = [f"{self._root}/{name}" for name in self._disk.list(self._root)]
         others = [one for one in folders if one != self.folder]
         found = (self._read(f"{one}/{thread_id}{_ENDING}") for one in others)
@@ -142,13 +142,13 @@ class Cursors:
     def remove(self, thread_id: str) -> None:
         """Forget a thread. Raises `DiskError`."""
         path = self._path(thread_id)
-        with told_as("remove", path), suppress(FileNotFoundError):
+        with convert_os_errors("remove", path), suppress(FileNotFoundError):
             self._disk.unlink(path)
             self._disk.sync_folder(self.folder)
 
     def ids(self) -> list[str]:
         """The threads of which there is a file, newest first."""
-        with told_as("list", self.folder):
+        with convert_os_errors("list", self.folder):
             names = self._disk.list(self.folder)
         found = [name.removesuffix(_ENDING) for name in names if name.endswith(_ENDING)]
         return sorted(filter(is_thread_id, found), reverse=True)
@@ -156,7 +156,7 @@ class Cursors:
     def missing(self) -> frozenset[Missing]:
         """The large outputs that are to be looked for again. Raises `DiskError`."""
         path = f"{self.folder}/{_OUTPUTS}"
-        with told_as("read", path):
+        with convert_os_errors("read", path):
             try:
                 data = self._disk.read_range(path, 0, _OUTPUTS_SIZE_MAX)
             except FileNotFoundError:
@@ -187,7 +187,7 @@ class Cursors:
 
     def _read(self, path: str) -> Cursor | None:
         """A cursor that can be one; `None` if there is none: one that cannot be is lost."""
-        with told_as("read", path):
+        with convert_os_errors("read", path):
             try:
                 data = self._disk.read_range(path, 0, CURSOR_SIZE_MAX)
             except (FileNotFoundError, NotADirectoryError):

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from treadle.api.marks import Mark
 from treadle.api.types import ThreadHead
 from treadle.errors import RemoteUnavailableError
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.sync.backoff import is_due, later, pause_s
 from treadle.sync.context import Kit, Looks, OnConflict, Progress, Report, Told
 from treadle.sync.cursors import Cursors

@@ -17,7 +17,7 @@ from treadle.errors import (
     TreadleError,
     UnknownThreadError,
 )
-from treadle.store.thread_reader import header_of
+from treadle.store.thread_reader import decode_header
 from treadle.sync.conflicts import settle_place
 from treadle.sync.context import Kit
 from treadle.sync.cursors import Cursor
@@ -172,7 +172,7 @@ def read_journal(thread_id: str, data: bytes) -> tuple[Scan, ThreadCreated]:
     if found.condition is not Condition.CLEAN or not found.records:
         raise _no_journal(thread_id, found.reason or "it holds no record")
     try:
-        header = header_of(found.records[0])
+        header = decode_header(found.records[0])
     except UnknownEntryError as error:
         raise _no_journal(thread_id, error.message) from error
     if header.thread != thread_id:

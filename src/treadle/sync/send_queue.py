@@ -18,8 +18,8 @@ from msgspec.structs import replace
 
 from treadle.errors import StorageBusyError
 from treadle.store.disk import Disk
-from treadle.store.drafts import drafts_of, remove_drafts, replace_file
-from treadle.store.journal import told_as
+from treadle.store.file_replacement import drafts_folder, remove_drafts, replace_file
+from treadle.store.journal import convert_os_errors
 from treadle.store.paths import Places
 from treadle.thread.record import GENESIS
 
@@ -217,11 +217,11 @@ class Pending:
     def _write(self, entries: dict[str, Entry]) -> None:
         if entries == self.entries() and self._disk.stat(self._path) is not None:
             return
-        remove_drafts(self._disk, drafts_of(self._path), "pending")
+        remove_drafts(self._disk, drafts_folder(self._path), "pending")
         replace_file(self._disk, self._path, _encode(_File(list(entries.values()))) + b"\n")
 
     def _read(self, path: str) -> bytes:
-        with told_as("read", path):
+        with convert_os_errors("read", path):
             try:
                 return self._disk.read_range(path, 0, PENDING_SIZE_MAX)
             except FileNotFoundError:
@@ -230,10 +230,10 @@ class Pending:
     @contextmanager
     def _held(self) -> Iterator[None]:
         path = f"{self.folder}/pending.lock"
-        with told_as("make", self.folder):
+        with convert_os_errors("make", self.folder):
             self._disk.make_folder(self.folder)
         for _ in range(LOCK_TRIES):
-            with told_as("lock", path):
+            with convert_os_errors("lock", path):
                 lock = self._disk.lock(path)
             if lock is not None:
                 break

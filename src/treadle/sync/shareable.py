@@ -25,12 +25,12 @@ from treadle.errors import (
     StorageBusyError,
     UnknownThreadError,
 )
-from treadle.store.folders import LOCK
-from treadle.store.journal import settle, stands_on, told_as
-from treadle.store.local import LocalStore
-from treadle.store.record_adoption import lines_of, writes_of
-from treadle.store.send_lock import sending
-from treadle.store.thread_reader import LoadedThread, header_of
+from treadle.store.folders import LOCK_SUFFIX
+from treadle.store.journal import convert_os_errors, journal_has_head, sync_journal
+from treadle.store.local_store import LocalStore
+from treadle.store.record_adoption import split_journal_lines, split_writes
+from treadle.store.send_lock import hold_send_lock
+from treadle.store.thread_reader import LoadedThread, decode_header
 from treadle.thread.outputs import outputs_of
 from treadle.thread.record import Condition, Head, Record, Scan, Scanner, scan
 
@@ -120,7 +120,7 @@ class ShareableThread:
         parts: list[bytes] = []
         size, is_private = 0, False
         found, first, last = self._part(after)
-        for write in writes_of(b"".join(found.lines[first:last])):
+        for write in split_writes(b"".join(found.lines[first:last])):
             self._check()
             if parts and not is_private and size + len(write) > PIECE_SIZE:
                 yield b"".join(parts)
@@ -173,7 +173,7 @@ class ShareableThread:
             self.outputs(Mark())
         if sha256 not in self._outputs:
             raise MissingBlobError(f"thread {self._thread_id} names no output {sha256!r}")
-        return self._store.blob(self._outputs[sha256])
+        return self._store.read_blob(self._outputs[sha256])
 
     def _part(self, after: Mark) -> tuple[_Lines, int, int]:
         """What was read, and which part of that is after a mark and up to `through`."""
@@ -192,12 +192,12 @@ class ShareableThread:
 
     def _read_from(self, known: Head) -> _Lines:
         """All after a record: what is durable stays as it is, and is read and verified once."""
-        with told_as("read", self._path):
+        with convert_os_errors("read", self._path):
             data = self._store.folders.disk.read_range(
                 self._path, known.size, self.head.size - known.size
             )
         records = scan(data, Head(known.seq, known.hash, known.at, 0)).records
-        return _Lines(lines_of(data), records)
+        return _Lines(split_journal_lines(data), records)
 
     def close(self) -> None:
         """From here on nothing of it is handed out."""
@@ -232,8 +232,8 @@ def shareable(
     folders = store.folders
     with ExitStack() as held:
         family = _hold(store, thread_id, held)
-        locks = (folders.trash + LOCK, folders.path(thread_id, LOCK))
-        with told_as("read", locks[0]):
+        locks = (folders.trash + LOCK_SUFFIX, folders.path(thread_id, LOCK_SUFFIX))
+        with convert_os_errors("read", locks[0]):
             if all(folders.disk.is_locked(path) for path in locks):
                 raise StorageBusyError(
                     f"another process moves, removes or scrubs thread {thread_id}",
@@ -242,7 +242,7 @@ def shareable(
         for one in family:
             _refuse_private(store, thread_id, one)
         path, _ = folders.find(thread_id)
-        if known.seq and not stands_on(folders.disk, path, known):
+        if known.seq and not journal_has_head(folders.disk, path, known):
             known = Head()
         found = _durable(store, path, known)
         if found.condition is Condition.CORRUPT:
@@ -289,7 +289,7 @@ def _hold(store: LocalStore, thread_id: str, held: ExitStack) -> list[str]:
         if one in found:
             continue
         found[one] = None
-        held.enter_context(sending(store.folders, one, is_shared=one != thread_id))
+        held.enter_context(hold_send_lock(store.folders, one, is_shared=one != thread_id))
         todo += relatives(store, one).ids
     return list(found)
 
@@ -318,7 +318,7 @@ def relatives(store: LocalStore, thread_id: str) -> Relatives:
     first = first_record(store, path)
     if first is None:
         raise ReadOnlyThreadError(f"the first record of thread {thread_id} cannot be read")
-    header = header_of(first)
+    header = decode_header(first)
     base = "" if header.base is None else header.base.thread
     named = (base, header.parent or "")
     return Relatives(*(one if one and _is_here(store, one) else "" for one in named))
@@ -327,7 +327,7 @@ def relatives(store: LocalStore, thread_id: str) -> Relatives:
 def first_record(store: LocalStore, path: str) -> Record | None:
     """Record 1 of a journal; `None` if there is none that is intact."""
     scanner = Scanner()
-    with told_as("read", path):
+    with convert_os_errors("read", path):
         try:
             with closing(store.folders.disk.pieces(path)) as pieces:
                 for piece in pieces:
@@ -387,12 +387,12 @@ def _unreadable(thread_id: str, why: str) -> ReadOnlyThreadError:
 def _durable(store: LocalStore, path: str, known: Head) -> Scan:
     """What is durable for sure, without the records: what was there before a sync is after it."""
     disk = store.folders.disk
-    with told_as("read", path):
+    with convert_os_errors("read", path):
         status = disk.stat(path)
-    settle(disk, path)
+    sync_journal(disk, path)
     if status is None or status.size < known.size:
         return Scan([], Head())
-    with told_as("read", path):
+    with convert_os_errors("read", path):
         data = disk.read_range(path, known.size, status.size - known.size)
     found = scan(data, known)
     return Scan([], found.head, found.condition, found.reason)

@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.sync.backoff import later
 from treadle.sync.cursors import Cursors
 from treadle.sync.decision import Here, Operation, decide

@@ -11,8 +11,8 @@ from treadle.api.marks import Mark
 from treadle.api.types import ThreadHead
 from treadle.errors import DiskError, TreadleError, UnknownThreadError
 from treadle.store.disk import Disk
-from treadle.store.journal import read_journal, stands_on, told_as
-from treadle.store.local import LocalStore
+from treadle.store.journal import convert_os_errors, journal_has_head, read_journal
+from treadle.store.local_store import LocalStore
 from treadle.sync.cursors import Cursor
 from treadle.sync.decision import Facts, Here, Ours, Theirs
 from treadle.sync.send_queue import Entry
@@ -112,7 +112,7 @@ class Survey:
             theirs,
             was_sent,
             bool(cursor and cursor.is_purged),
-            self._store.holder(thread_id) is not None,
+            self._store.find_holder(thread_id) is not None,
             is_parked,
             wish.is_wanted,
             thread_id in wish.named,
@@ -170,9 +170,9 @@ class Survey:
         size = 0 if cursor is None else end.size - cursor.size
         if cursor is None or not cursor.size or not 0 < size <= TAIL_SIZE_MAX:
             return False
-        if not stands_on(self._disk, path, Head(cursor.seq, cursor.hash, "", cursor.size)):
+        if not journal_has_head(self._disk, path, Head(cursor.seq, cursor.hash, "", cursor.size)):
             return False
-        with told_as("read", path):
+        with convert_os_errors("read", path):
             data = self._disk.read_range(path, cursor.size, size)
         return not any(word in data for word in _PRIVACY_WORDS)
 
@@ -202,7 +202,7 @@ class Survey:
         if end.seq < cursor.seq:
             return Ours.BEHIND
         known = Head(cursor.seq, cursor.hash, "", cursor.size)
-        if end.seq > cursor.seq and cursor.size and stands_on(self._disk, path, known):
+        if end.seq > cursor.seq and cursor.size and journal_has_head(self._disk, path, known):
             return Ours.AHEAD
         found = read_journal(self._disk, path, Head())
         records = found.records if found is not None else []
@@ -247,7 +247,7 @@ def end_of(disk: Disk, path: str) -> Head | None:
     Raises:
         DiskError: the disk refused.
     """
-    with told_as("read", path):
+    with convert_os_errors("read", path):
         status = disk.stat(path)
         if status is None:
             return None

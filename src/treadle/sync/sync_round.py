@@ -225,7 +225,7 @@ class Round:
                 self._kit.cursors.put(thread_id, replace(seen, is_purged=False))
             except UnknownThreadError:
                 pass  # the journal was replaced meanwhile
-            if not self._may_write or self._kit.store.holder(thread_id) is not None:
+            if not self._may_write or self._kit.store.find_holder(thread_id) is not None:
                 raise StorageBusyError(_GOES_ON)
             if not self._bring(thread_id):
                 return
@@ -256,7 +256,7 @@ class Round:
                     return
                 seen = replace(cursor, seen_seq=error.seq, seen_hash=error.hash)
                 kit.cursors.put(thread_id, seen)
-                if not self._may_write or kit.store.holder(thread_id) is not None:
+                if not self._may_write or kit.store.find_holder(thread_id) is not None:
                     raise StorageBusyError(_GOES_ON) from error
                 if not self._bring(thread_id):
                     return

@@ -349,13 +349,13 @@ class Chat:
 
     async def resume(self) -> None:
         """Take up what was left unfinished in the thread at hand, if anything was."""
-        from treadle.exchange.record_text import words_of
+        from treadle.exchange.record_text import describe_record
 
         session = await self.open()
         if session is None:
             return
         for begun in session.commands_begun:
-            if (told := words_of(begun)) is not None:
+            if (told := describe_record(begun)) is not None:
                 self.notify(told.text, "warn")
         if session.is_waiting:
             if session.queued:  # it was left there

@@ -30,7 +30,7 @@ from treadle.terminal.thread_view import show_header, show_thread
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from treadle.config.load import Loaded
+    from treadle.config.loader import LoadedSettings
 
 
 def run_chat(options: ChatOptions) -> int:
@@ -61,18 +61,18 @@ def check_configured(options: ChatOptions) -> None:
         NotConfiguredError: it would not.
         UsageError: the folder is none, or there is no such model.
     """
-    from treadle.config.keys import find_key, key_needed, no_key_error
-    from treadle.config.load import load_settings
+    from treadle.config.keys import find_key, make_missing_key_error, make_no_model_error
+    from treadle.config.loader import load_settings
     from treadle.core.config import choose_model
 
     folder = _folder(options)
     if not folder.is_dir():
         raise UsageError(f"{folder} is no folder", hint="-C takes the folder the agent works in")
-    loaded: Loaded = load_settings(folder, os.environ)
+    loaded: LoadedSettings = load_settings(folder, os.environ)
     wanted = options.model or choose_model(loaded.settings.models)
     if not wanted:
         if loaded.catalog.first_with_key(os.environ) is None:
-            raise no_key_error(loaded.catalog, os.environ)
+            raise make_no_model_error(loaded.catalog, os.environ)
         return
     if wanted.partition(":")[0] in ("scripted", "recorded"):
         return
@@ -81,7 +81,7 @@ def check_configured(options: ChatOptions) -> None:
     # A command that gives the key may ask for a password: it is run once, later.
     has_command = bool(entry.key_command)
     if entry.needs_key and not has_command and find_key(entry, os.environ) is None:
-        raise key_needed(provider, entry)
+        raise make_missing_key_error(provider, entry)
 
 
 async def _run(options: ChatOptions, *, is_named: bool) -> int:

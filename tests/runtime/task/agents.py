@@ -16,8 +16,8 @@ from treadle.outputs import Output
 from treadle.runtime.builder import AgentBuilder
 from treadle.runtime.engine import AgentEngine
 from treadle.runtime.ports import Provider
-from treadle.store.local import LocalStore
-from treadle.store.replay import check
+from treadle.store.local_store import LocalStore
+from treadle.store.replay import verify_thread
 
 TASK: Final = "Weave a carpet"
 DONE: Final = "The carpet is woven, as you asked."
@@ -119,7 +119,7 @@ def collecting(into: list[Output]) -> Callable[[Output], None]:
 async def close(desk: Desk, engine: AgentEngine) -> None:
     """Close it; the thread folds from its journal to what the snapshot says."""
     await engine.close()
-    report = check(desk.store, engine.thread_id)
+    report = verify_thread(desk.store, engine.thread_id)
     assert report.is_good, report.text
 
 

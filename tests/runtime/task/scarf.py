@@ -27,7 +27,7 @@ from treadle.runtime.builder import AgentBuilder
 from treadle.runtime.engine import AgentEngine
 from treadle.runtime.ports import Provider, Store
 from treadle.store.disk import Disk, PosixDisk
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
 
 TASK: Final = "Make me a scarf"

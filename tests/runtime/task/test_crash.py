@@ -30,7 +30,7 @@ from treadle.core.task.table import State
 from treadle.errors import BudgetExceeded, UnknownThreadError
 from treadle.runtime.engine import AgentEngine
 from treadle.store.disk import PosixDisk
-from treadle.store.replay import check
+from treadle.store.replay import verify_thread
 
 DOUBTFUL: Final = {
     "before the tool": ["cut"],
@@ -138,7 +138,7 @@ async def test_the_next_process_ends_with_the_same_trace_and_no_effect_twice(
     assert imbalance(engine.memory.transcript) == ""
     no_mutating_tool_ran_twice_or_was_left_out(dead)
     await engine.close()
-    assert check(store, thread_id).is_good
+    assert verify_thread(store, thread_id).is_good
 
 
 def no_mutating_tool_ran_twice_or_was_left_out(folder: Path) -> None:

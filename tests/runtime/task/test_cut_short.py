@@ -28,7 +28,7 @@ from treadle.outputs import TurnOutcome
 from treadle.runtime.builder import AgentBuilder
 from treadle.runtime.engine import AgentEngine
 from treadle.runtime.session import Session
-from treadle.store.replay import check
+from treadle.store.replay import verify_thread
 
 SPUN = "The wool is spun and dry."
 SPIN = '{"task":"spin"}'
@@ -62,7 +62,7 @@ async def test_what_a_sub_agent_used_counts_when_time_ends_its_parent(
     assert "the sub-agent had not got to an answer (thread T-" in result
     for thread_id in desk.store.ids():
         if thread_id != engine.thread_id:
-            assert check(desk.store, thread_id).is_good
+            assert verify_thread(desk.store, thread_id).is_good
     await close(desk, engine)
 
 

@@ -13,7 +13,7 @@ from runtime.desk import Desk, imbalance
 from runtime.task.scarf import ANSWER, MUTATING, effects_in, scarf, story
 from treadle.errors import StoreError, UsageError
 from treadle.runtime.engine import AgentEngine
-from treadle.store.replay import check
+from treadle.store.replay import verify_thread
 
 WAYS: Final = {"before": lambda data: b"", "torn": lambda data: data[:-9], "whole": lambda d: d}
 """What the write leaves in the file during which the process dies."""
@@ -83,6 +83,6 @@ async def test_a_task_that_died_at_any_write_ends_as_if_it_had_not(
             assert max(runs[name] for name in MUTATING) == 1
             assert imbalance(engine.memory.transcript) == ""
             await engine.close()
-            assert check(desk.store, thread_id).is_good
+            assert verify_thread(desk.store, thread_id).is_good
         number += 1
     assert number > 12

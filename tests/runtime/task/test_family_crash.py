@@ -17,8 +17,8 @@ from runtime.task.scarf import effects_in, make_store
 from runtime.task.test_every_write import WAYS, Fault
 from treadle.errors import StoreError, UsageError
 from treadle.runtime.engine import AgentEngine
-from treadle.store.local import LocalStore
-from treadle.store.replay import check
+from treadle.store.local_store import LocalStore
+from treadle.store.replay import verify_thread
 
 
 def children_at_work(store: LocalStore, parent: str) -> list[str]:
@@ -45,7 +45,7 @@ async def whole_again(store: LocalStore, engine: AgentEngine, folder: Path) -> N
     assert runs["sew"] in (1, 2)
     await engine.close()
     for thread_id in (engine.thread_id, *children):
-        assert check(store, thread_id).is_good
+        assert verify_thread(store, thread_id).is_good
 
 
 @pytest.mark.parametrize("place", ["cut", "sew"])

@@ -402,7 +402,7 @@ async def test_a_planning_of_ones_own_replaces_the_built_in_one(desk: Desk) -> N
 READING: Final = """
 import json, sys
 from pathlib import Path
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
 folder = Path(sys.argv[1])
 places = Places(folder / "data", folder / "state", folder / "config")

@@ -19,7 +19,7 @@ from treadle.core.task.memory import AgentMemory
 from treadle.core.task.table import Event, State
 from treadle.outputs import Output, TurnOutcome
 from treadle.runtime.builder import AgentBuilder
-from treadle.store.replay import check, replay
+from treadle.store.replay import replay, verify_thread
 
 WAITING: Final = [place for place, name in enumerate(PATH) if name != "Idle"]
 
@@ -33,7 +33,7 @@ def compared(desk: Desk, thread_id: str) -> Any:
     assert whole.children == loaded.fold.children
     assert whole.machine.config == loaded.fold.machine.config
     assert whole.machine.obligations() == loaded.fold.machine.obligations()
-    report = check(desk.store, thread_id)
+    report = verify_thread(desk.store, thread_id)
     assert report.is_good, report.text
     return loaded.fold.state
 
@@ -140,10 +140,10 @@ async def test_a_snapshot_that_says_otherwise_of_a_task_is_found_out(desk: Desk)
             memory = replace(memory, trace=type(state.memory.trace)(memory.trace))
         writer.fold._machine = engine._machine.with_state(replace(state, memory=memory))
         writer.write_snapshot()  # type: ignore[attr-defined]
-        assert not check(desk.store, engine.thread_id).is_good
+        assert not verify_thread(desk.store, engine.thread_id).is_good
     writer.fold._machine = engine._machine.with_state(state)
     writer.write_snapshot()  # type: ignore[attr-defined]
-    assert check(desk.store, engine.thread_id).is_good
+    assert verify_thread(desk.store, engine.thread_id).is_good
     await engine.close()
 
 

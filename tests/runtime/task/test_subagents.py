@@ -20,7 +20,7 @@ from treadle.errors import AgentError, BudgetExceeded
 from treadle.runtime.builder import AgentBuilder
 from treadle.runtime.engine import AgentEngine
 from treadle.runtime.subagents import DEPTH_MAX
-from treadle.store.replay import check
+from treadle.store.replay import verify_thread
 from treadle.thread.facts import PrivacySet
 
 SPUN = "The wool is spun and dry."
@@ -70,7 +70,7 @@ async def test_parent_and_child_name_each_other(desk: Desk) -> None:
     assert (child.header.parent, child.header.parent_call) == (engine.thread_id, call.id)
     assert (child.header.depth, engine._writer.fold.header.depth) == (1, 0)
     assert child.machine.memory.task == "spin some wool"
-    assert check(desk.store, child.header.thread).is_good
+    assert verify_thread(desk.store, child.header.thread).is_good
     await close(desk, engine)
     assert desk.store.load(engine.thread_id).fold.children == {call.id: child.header.thread}
 
@@ -253,7 +253,7 @@ async def test_cancelling_the_parent_leaves_the_sub_agent_to_be_resumed(desk: De
         await running
     child = child_thread(engine)
     assert desk.store.load(child).fold.machine.state_name == "Acting"
-    assert check(desk.store, child).is_good
+    assert verify_thread(desk.store, child).is_good
 
     tools.tools["cut"] = mutate()
     assert await engine.run() == DONE
@@ -270,7 +270,7 @@ async def test_the_time_limit_of_the_parent_ends_its_sub_agent(desk: Desk) -> No
     with pytest.raises(BudgetExceeded, match="40 of 40 s"):
         await engine.run()
     await close(desk, engine)
-    assert check(desk.store, child_thread(engine)).is_good
+    assert verify_thread(desk.store, child_thread(engine)).is_good
 
 
 def test_a_sub_agent_is_told_to_the_model_as_an_idempotent_tool(desk: Desk) -> None:

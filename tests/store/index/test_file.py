@@ -17,7 +17,7 @@ import pytest
 from core.samples import answer, said
 from store.index.world import World, ids, kept, path_of, rebuilt, writing
 from store.shelf import Shelf, fill
-from treadle.store.index.file import NAME
+from treadle.store.index.index_file import INDEX_NAME
 from treadle.store.index.lookup import Index
 from treadle.store.index.schema import SCHEMA_VERSION
 
@@ -51,7 +51,7 @@ def test_looking_for_threads_where_there_are_none_makes_nothing(
 ) -> None:
     shelf = Shelf(tmp_path)
     index = open_index(shelf)
-    assert index.threads() == []
+    assert index.list_threads() == []
     assert list(tmp_path.iterdir()) == []
     thread = shelf.create((said("first"),))
     assert ids(index) == [thread]
@@ -61,8 +61,8 @@ def test_looking_for_threads_where_there_are_none_makes_nothing(
 
 def test_nobody_else_can_read_the_file_and_its_log(shelf: Shelf, index: Index) -> None:
     shelf.create((said("first"),))
-    index.catch_up()
-    files = list(shelf.places.data.glob(NAME + "*"))
+    index.update_all()
+    files = list(shelf.places.data.glob(INDEX_NAME + "*"))
     assert len(files) == 3
     assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
 
@@ -102,7 +102,7 @@ def test_a_damaged_index_is_made_anew_and_the_answer_is_right(
 ) -> None:
     threads = [shelf.busy() for _ in range(3)]
     first = open_index(shelf)
-    first.catch_up()
+    first.update_all()
     first.close()
     SPOILERS[name](path_of(shelf))
     index = open_index(shelf)
@@ -119,7 +119,7 @@ def test_an_index_of_a_newer_version_is_left_alone(
 ) -> None:
     thread = shelf.busy()
     first = open_index(shelf)
-    first.catch_up()
+    first.update_all()
     first.close()
     database = sqlite3.connect(path_of(shelf))
     database.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
@@ -128,7 +128,7 @@ def test_an_index_of_a_newer_version_is_left_alone(
     index = open_index(shelf)
     assert ids(index) == [thread]
     assert not index.update(thread)
-    assert not index.forget(thread)
+    assert not index.erase(thread)
     index.close()
     assert path_of(shelf).read_bytes() == before
     assert len(told) == 1
@@ -150,7 +150,7 @@ def test_an_index_that_cannot_be_written_is_copied_and_brought_up_to_date(
 ) -> None:
     shelf.create((said("old"),))
     first = open_index(shelf)
-    first.catch_up()
+    first.update_all()
     first.close()
     database = sqlite3.connect(path_of(shelf), isolation_level=None)
     database.execute("PRAGMA max_page_count = 1")
@@ -173,10 +173,10 @@ def test_a_busy_index_is_copied_too(
     monkeypatch: pytest.MonkeyPatch,
     open_index: OpenIndex,
 ) -> None:
-    monkeypatch.setattr("treadle.store.index.file.BUSY_S", 0.01)
+    monkeypatch.setattr("treadle.store.index.index_file.BUSY_S", 0.01)
     shelf.create((said("old"),))
     first = open_index(shelf)
-    first.catch_up()
+    first.update_all()
     other = sqlite3.connect(path_of(shelf), isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     thread = shelf.create((said("new"),))
@@ -184,7 +184,7 @@ def test_a_busy_index_is_copied_too(
     assert ids(index)[0] == thread
     assert "locked" in told[0]
     other.close()
-    assert first.threads()[0].id == thread
+    assert first.list_threads()[0].id == thread
 
 
 _ONE_OF_MANY = """
@@ -194,7 +194,7 @@ from store.shelf import Shelf
 from treadle.store.index.lookup import Index
 index = Index(Shelf(Path(sys.argv[1])).store)
 for _ in range(3):
-    print(len(index.threads()), len(index.search("mended")))
+    print(len(index.list_threads()), len(index.search("mended")))
 """
 
 
@@ -214,7 +214,7 @@ def test_processes_that_catch_up_at_once_agree(shelf: Shelf, index: Index) -> No
     for process in processes:
         out, _ = process.communicate(timeout=120)
         assert (process.returncode, out) == (0, "150 150\n" * 3)
-    index.catch_up()
+    index.update_all()
     assert kept(shelf) == rebuilt(shelf)
 
 
@@ -222,7 +222,7 @@ def test_processes_that_catch_up_at_once_agree(shelf: Shelf, index: Index) -> No
 
 
 def bytes_of(shelf: Shelf) -> bytes:
-    return b"".join(path.read_bytes() for path in sorted(shelf.places.data.glob(NAME + "*")))
+    return b"".join(path.read_bytes() for path in sorted(shelf.places.data.glob(INDEX_NAME + "*")))
 
 
 def grown(shelf: Shelf, secret: str) -> str:
@@ -231,7 +231,7 @@ def grown(shelf: Shelf, secret: str) -> str:
     index = Index(shelf.store)
     for number in range(30):
         shelf.create((said(f"thread {number} is about something else " * 20),))
-        index.catch_up()
+        index.update_all()
     index.close()
     assert secret.encode() in bytes_of(shelf)
     return thread
@@ -242,7 +242,7 @@ SECRET = "zqxjkvwyzqxjkvwy"
 
 def test_what_is_forgotten_is_in_no_byte_of_the_files(shelf: Shelf, index: Index) -> None:
     thread = grown(shelf, SECRET)
-    assert index.forget(thread)
+    assert index.erase(thread)
     assert SECRET.encode() not in bytes_of(shelf)
     assert SECRET[:8].encode() not in bytes_of(shelf)
     assert ids(index)[-1] == thread, "its journal is there still"
@@ -262,16 +262,16 @@ def test_what_left_the_journals_leaves_the_files_of_the_index(
 def test_a_reader_delays_the_end_of_the_traces_and_a_later_one_completes_it(
     shelf: Shelf, index: Index, told: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("treadle.store.index.freshness.PURGE_WAIT_S", 0)
+    monkeypatch.setattr("treadle.store.index.index_update.PURGE_WAIT_S", 0)
     thread = grown(shelf, SECRET)
     reader = sqlite3.connect(path_of(shelf), isolation_level=None)
     reader.execute("BEGIN")
     reader.execute("SELECT count(*) FROM threads").fetchone()
     shelf.journal(thread).unlink()
     shelf.snapshot(thread).unlink()
-    assert not index.forget(thread)
+    assert not index.erase(thread)
     assert [line.partition(" ")[0] for line in told] == ["waiting", "it"]
     assert "cleaned by whoever reads it next" in told[-1]
     reader.close()
-    index.catch_up()
+    index.update_all()
     assert SECRET.encode() not in bytes_of(shelf)

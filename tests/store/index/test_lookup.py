@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from core.samples import answer, said
 from store.index.world import World, ids, kept, rebuilt, writing
 from store.shelf import CREATOR, Shelf, fill
-from treadle.store.index.lookup import Filters, Index
+from treadle.store.index.lookup import Index, IndexFilters
 from treadle.thread.facts import Pinned, Renamed, Tagged, Trashed
 from treadle.thread.record import Head, Record, encode_batch, scan
 
@@ -57,7 +57,7 @@ def test_the_index_kept_is_the_index_made_anew(
         world.look(0)
     for happen, number in happenings:
         happen(world, number)
-    world.index.catch_up()
+    world.index.update_all()
     now = kept(world.shelf)
     fresh = rebuilt(world.shelf)
     for table in fresh:
@@ -69,7 +69,7 @@ def test_what_the_index_lists_is_what_reading_all_threads_gives(shelf: Shelf, in
     shelf.busy()
     pinned = shelf.create((said("first"), Pinned(), Tagged(("red",))))
     for _ in range(2):
-        found = index.threads()
+        found = index.list_threads()
         assert found[0].id == pinned
         assert sorted(found, key=lambda line: line.id) == sorted(
             shelf.store.list(), key=lambda line: line.id
@@ -83,15 +83,15 @@ def test_what_the_index_lists_is_what_reading_all_threads_gives(shelf: Shelf, in
 
 def test_only_what_has_grown_is_read_again(shelf: Shelf, index: Index) -> None:
     quiet, busy = shelf.create((said("quiet"),)), shelf.create((said("busy"),))
-    index.catch_up()
+    index.update_all()
     statements: list[str] = []
     index._file._open().set_trace_callback(statements.append)
-    index.catch_up()
+    index.update_all()
     assert not [text for text in statements if text.startswith(("BEGIN", "INSERT", "UPDATE"))]
     with writing(shelf, busy) as writer:
         fill(writer, (answer("loudly"),))
     statements.clear()
-    index.catch_up()
+    index.update_all()
     written = [text for text in statements if text.startswith("INSERT INTO words")]
     assert len(written) == 1
     assert "loudly" in written[0]
@@ -105,23 +105,23 @@ def test_a_torn_thread_is_not_read_again_while_its_file_stays_as_it_is(
     torn = shelf.create((said("quiet"),))
     with shelf.journal(torn).open("ab") as file:
         file.write(damage)
-    index.catch_up()
+    index.update_all()
     statements: list[str] = []
     index._file._open().set_trace_callback(statements.append)
-    index.catch_up()
+    index.update_all()
     assert not [text for text in statements if text.startswith(("BEGIN", "INSERT", "UPDATE"))]
 
 
 def test_a_known_fold_saves_reading_the_thread(shelf: Shelf, index: Index) -> None:
     thread = shelf.create((said("first"),))
-    index.catch_up()
+    index.update_all()
     writer = shelf.store.open(thread)
     fill(writer, (Renamed("The loom"),))
     shelf.snapshot(thread).write_bytes(b"not looked at")
     assert index.update(thread, writer.fold)
     writer.close()
-    assert index.threads()[0] == writer.fold.summary()
-    index.catch_up()
+    assert index.list_threads()[0] == writer.fold.summary()
+    index.update_all()
     assert kept(shelf) == rebuilt(shelf)
 
 
@@ -132,10 +132,10 @@ def test_a_fork_of_a_damaged_thread_says_so_as_soon_as_it_is_damaged(
     fork = shelf.store.fork(base, creator=CREATOR)
     fork.close()
     shelf.snapshot(fork.thread_id).unlink(missing_ok=True)
-    assert [line.problem for line in index.threads()] == ["", ""]
+    assert [line.problem for line in index.list_threads()] == ["", ""]
     shelf.journal(base).unlink()
     shelf.snapshot(base).unlink()
-    (line,) = index.threads()
+    (line,) = index.list_threads()
     assert (line.id, "gone" in line.problem) == (fork.thread_id, True)
 
 
@@ -147,10 +147,10 @@ def test_one_bad_file_has_a_line_and_stops_nothing(shelf: Shelf, index: Index) -
     (shelf.threads / "T-not-an-id.jsonl").write_bytes(b"\0" * 99)
     os.mkfifo(shelf.threads / "T-01900000-0000-7000-8000-00000000ffff.jsonl")
     shelf.journal(shelf.next_id()).write_bytes(b"")
-    lines = {line.id: line for line in index.threads()}
+    lines = {line.id: line for line in index.list_threads()}
     assert lines[good].problem == ""
     assert lines[bad].problem != ""
-    assert ids(index, Filters(state="damaged")).count(bad) == 1
+    assert ids(index, IndexFilters(state="damaged")).count(bad) == 1
 
 
 def test_the_trash_is_listed_when_it_is_asked_for_only(shelf: Shelf, index: Index) -> None:
@@ -159,8 +159,8 @@ def test_the_trash_is_listed_when_it_is_asked_for_only(shelf: Shelf, index: Inde
     world = World(shelf.places.data.parent)
     world.move(shelf.journal(away), world.trash)
     assert ids(index) == [kept_one]
-    assert {*ids(index, Filters(is_trashed=True))} == {away, marked}
-    assert all(line.is_trashed for line in index.threads(Filters(is_trashed=True)))
+    assert {*ids(index, IndexFilters(is_trashed=True))} == {away, marked}
+    assert all(line.is_trashed for line in index.list_threads(IndexFilters(is_trashed=True)))
     world.move(world.trash / f"{away}.jsonl", shelf.threads)
     assert {*ids(index)} == {kept_one, away}
 
@@ -170,7 +170,7 @@ def test_a_journal_that_was_written_anew_and_is_longer_is_read_from_its_beginnin
 ) -> None:
     """In the same file, so that only the chain tells it from one that has grown."""
     thread = shelf.create((said("before"),))
-    index.catch_up()
+    index.update_all()
     path = shelf.journal(thread)
     events = [bytes(one.event).replace(b"before", b"afterwards") for one in scan_of(path)]
     shelf.snapshot(thread).unlink()

@@ -16,9 +16,15 @@ from treadle.core.config import AgentConfig
 from treadle.core.conversation import View
 from treadle.core.events import PostToolsHookCompleted, Rewound
 from treadle.errors import UsageError
-from treadle.store.index.lookup import Filters, Index
+from treadle.store.index.lookup import Index, IndexFilters
 from treadle.store.index.schema import TABLES
-from treadle.store.index.search import MARK_END, MARK_START, TERM_COUNT_MAX, marked, parse_query
+from treadle.store.index.search import (
+    MARK_END,
+    MARK_START,
+    TERM_COUNT_MAX,
+    extract_marks,
+    parse_query,
+)
 from treadle.thread.facts import (
     Annotated,
     Configured,
@@ -202,7 +208,7 @@ def test_a_fork_is_found_by_its_own_words_and_its_base_by_those_they_share(
     fork.close()
     assert found(index, "shared") == [base]
     assert found(index, "own") == [fork.thread_id]
-    assert {line.id: line.title for line in index.threads()}[fork.thread_id] == "shared"
+    assert {line.id: line.title for line in index.list_threads()}[fork.thread_id] == "shared"
 
 
 def test_filters_choose_the_threads_that_are_listed_and_searched(
@@ -221,43 +227,43 @@ def test_filters_choose_the_threads_that_are_listed_and_searched(
         (Tagged(("red", "blue")), Pinned(), Imported("codex", "s")),
     )
     for filters in (
-        Filters(branch="feature/warp"),
-        Filters(branch="feature/*"),
-        Filters(commit="C0FF"),
-        Filters(remote="ada/loom"),
-        Filters(tags=("red",)),
-        Filters(tags=("red", "blue")),
-        Filters(state="waiting_for_user_input"),
-        Filters(state="Waiting for user-input"),
-        Filters(model="OPUS"),
-        Filters(provider="Anthropic"),
-        Filters(since="2026-03-02"),
-        Filters(is_imported=True),
+        IndexFilters(branch="feature/warp"),
+        IndexFilters(branch="feature/*"),
+        IndexFilters(commit="C0FF"),
+        IndexFilters(remote="ada/loom"),
+        IndexFilters(tags=("red",)),
+        IndexFilters(tags=("red", "blue")),
+        IndexFilters(state="waiting_for_user_input"),
+        IndexFilters(state="Waiting for user-input"),
+        IndexFilters(model="OPUS"),
+        IndexFilters(provider="Anthropic"),
+        IndexFilters(since="2026-03-02"),
+        IndexFilters(is_imported=True),
     ):
-        assert [line.id for line in index.threads(filters)] == [rich], filters
+        assert [line.id for line in index.list_threads(filters)] == [rich], filters
         assert [hit.thread.id for hit in index.search("shuttle", filters)] == [rich], filters
         assert index.count(filters) == 1
     for filters in (
-        Filters(until="2026-03-02T10:00:00.000000Z"),
-        Filters(state="unfinished"),
-        Filters(state="calling_llm"),
+        IndexFilters(until="2026-03-02T10:00:00.000000Z"),
+        IndexFilters(state="unfinished"),
+        IndexFilters(state="calling_llm"),
     ):
-        assert [line.id for line in index.threads(filters)] == [plain], filters
+        assert [line.id for line in index.list_threads(filters)] == [plain], filters
     for filters in (
-        Filters(branch="feature"),
-        Filters(commit="c0ffef"),
-        Filters(tags=("red", "green")),
-        Filters(state="waiting"),
-        Filters(state="damaged"),
-        Filters(is_trashed=True),
-        Filters(workspace="/w/src"),
-        Filters(workspace="/ww"),
+        IndexFilters(branch="feature"),
+        IndexFilters(commit="c0ffef"),
+        IndexFilters(tags=("red", "green")),
+        IndexFilters(state="waiting"),
+        IndexFilters(state="damaged"),
+        IndexFilters(is_trashed=True),
+        IndexFilters(workspace="/w/src"),
+        IndexFilters(workspace="/ww"),
     ):
-        assert index.threads(filters) == [], filters
+        assert index.list_threads(filters) == [], filters
     for folder in ("/w", "/w/", "/"):
-        assert index.count(Filters(workspace=folder)) == 2
-    assert index.page(limit=1)[1] == 2
-    assert [line.id for line in index.threads()] == [rich, plain]
+        assert index.count(IndexFilters(workspace=folder)) == 2
+    assert index.list_with_count(limit=1)[1] == 2
+    assert [line.id for line in index.list_threads()] == [rich, plain]
 
 
 def test_the_latest_and_the_unfinished_are_of_this_very_workspace(
@@ -268,10 +274,15 @@ def test_the_latest_and_the_unfinished_are_of_this_very_workspace(
     fill_later = shelf.store.open(done)
     fill(fill_later, (Annotated("later"),))
     fill_later.close()
-    assert index.latest("/w") == index.latest("/w", "chat") == done
-    assert index.latest("/w", "task") is index.latest("/w/src") is index.latest("/") is None
-    assert [line.id for line in index.unfinished("/w")] == [stopped]
-    assert index.unfinished("/") == []
+    assert index.find_latest("/w") == index.find_latest("/w", "chat") == done
+    assert (
+        index.find_latest("/w", "task")
+        is index.find_latest("/w/src")
+        is index.find_latest("/")
+        is None
+    )
+    assert [line.id for line in index.list_unfinished("/w")] == [stopped]
+    assert index.list_unfinished("/") == []
 
 
 @given(st.lists(st.text("ab \n\u200b中", max_size=5), min_size=1, max_size=7))
@@ -281,7 +292,7 @@ def test_a_snippet_without_its_marks_says_where_they_stood(pieces: list[str]) ->
         text += (MARK_START if number % 2 == 0 else MARK_END) + piece
     if len(pieces) % 2 == 0:
         text += MARK_END
-    plain, ranges = marked(text)
+    plain, ranges = extract_marks(text)
     assert not {MARK_START, MARK_END, "\u200b", "\n"} & {*plain}
     assert all(0 <= start <= end <= len(plain) for start, end in ranges)
     assert all(one[1] < other[0] for one, other in pairwise(ranges))

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from store.shelf import CREATOR, TURN, Shelf, fill
-from treadle.store.index.file import NAME, IndexFile
-from treadle.store.index.freshness import Freshness
-from treadle.store.index.lookup import Filters, Index
+from treadle.store.index.index_file import INDEX_NAME, IndexFile
+from treadle.store.index.index_update import IndexUpdater
+from treadle.store.index.lookup import Index, IndexFilters
 from treadle.store.index.schema import NUMBER_SHIFT
 from treadle.thread.codec import Entry
 from treadle.thread.facts import Annotated, GitObserved, Pinned, Renamed, Tagged, Trashed
@@ -21,7 +21,7 @@ from treadle.thread.record import Head, encode_batch, scan
 
 
 def path_of(shelf: Shelf) -> Path:
-    return shelf.places.data / NAME
+    return shelf.places.data / INDEX_NAME
 
 
 def dump(database: sqlite3.Connection) -> dict[str, Any]:
@@ -60,20 +60,20 @@ def rebuilt(shelf: Shelf) -> dict[str, Any]:
     shelf.disk.make_folder(str(shelf.places.data / "elsewhere"))
     (shelf.places.data / "elsewhere" / "not-empty").touch()
     try:
-        freshness = Freshness(shelf.store, lambda _: None)
+        freshness = IndexUpdater(shelf.store, lambda _: None)
 
         def make(database: sqlite3.Connection) -> dict[str, Any]:
-            freshness.catch_up(database)
+            freshness.update_all(database)
             return dump(database)
 
-        return file.work(make)
+        return file.run_job(make)
     finally:
         file.close()
         shutil.rmtree(shelf.places.data / "elsewhere")
 
 
-def ids(index: Index, filters: Filters = Filters()) -> list[str]:  # noqa: B008  frozen
-    return [line.id for line in index.threads(filters)]
+def ids(index: Index, filters: IndexFilters = IndexFilters()) -> list[str]:  # noqa: B008  frozen
+    return [line.id for line in index.list_threads(filters)]
 
 
 ENTRIES: tuple[Entry, ...] = (
@@ -184,7 +184,7 @@ class World:
             os.utime(path, ns=(number, number))
 
     def look(self, _: int) -> None:
-        self.index.catch_up()
+        self.index.update_all()
 
     def update(self, number: int) -> None:
         path = self.some(number)
@@ -194,19 +194,19 @@ class World:
     def forget(self, number: int) -> None:
         path = self.some(number)
         if path is not None:
-            assert self.index.forget(path.stem)
+            assert self.index.erase(path.stem)
 
     def die(self, number: int) -> None:
         """In the middle of catching up: after some threads, or in one."""
         self.index.close()
-        freshness = Freshness(self.store, lambda _: None)
+        freshness = IndexUpdater(self.store, lambda _: None)
         file = IndexFile(self.shelf.disk, str(self.shelf.places.data), lambda _: None)
-        file.work(lambda database: _cut_short(database, freshness, number % 60))
+        file.run_job(lambda database: _cut_short(database, freshness, number % 60))
         file.close()
         self.index = Index(self.store)
 
 
-def _cut_short(database: sqlite3.Connection, freshness: Freshness, count: int) -> None:
+def _cut_short(database: sqlite3.Connection, freshness: IndexUpdater, count: int) -> None:
     """Let catching up end after so many statements, and nothing be tidied up."""
     left = [count]
 
@@ -217,7 +217,7 @@ def _cut_short(database: sqlite3.Connection, freshness: Freshness, count: int) -
 
     database.set_trace_callback(watch)
     try:
-        freshness.catch_up(database)
+        freshness.update_all(database)
     except sqlite3.OperationalError as error:
         assert "interrupted" in str(error)  # noqa: PT017
     finally:
@@ -232,7 +232,7 @@ def writing(shelf: Shelf, thread_id: str) -> Iterator[Any]:
     from treadle.errors import TreadleError
 
     try:
-        writer = shelf.store.open_any(thread_id)
+        writer = shelf.store.open_including_trash(thread_id)
     except TreadleError:
         yield None
         return

@@ -9,10 +9,10 @@ from store.shelf import Shelf, fill
 from store.upkeep.test_garbage import naming
 from treadle.app.upkeep.disk_usage import measure_garbage
 from treadle.store.disk import PosixDisk
-from treadle.store.local import LocalStore
-from treadle.store.upkeep.disk_usage import room_of, room_of_thread
-from treadle.store.upkeep.garbage import Garbage, Plan
-from treadle.store.upkeep.text_scan import Remains
+from treadle.store.local_store import LocalStore
+from treadle.store.upkeep.disk_usage import measure_disk_usage, measure_thread_usage
+from treadle.store.upkeep.garbage import GarbageCollector, GarbagePlan
+from treadle.store.upkeep.text_scan import TextScanner
 from treadle.store.upkeep.trash import Trash
 
 
@@ -29,7 +29,7 @@ def test_room_counts_every_file_once(shelf: Shelf) -> None:
     (shelf.places.data / "blobs" / "tmp" / "draft").write_bytes(b"1234")
     (shelf.places.data / "index.sqlite").write_bytes(b"12345")
     (shelf.places.data / "index.sqlite-wal").write_bytes(b"123")
-    room = room_of(shelf.store, 1)
+    room = measure_disk_usage(shelf.store, 1)
     shares = {share.name: (share.count, share.size) for share in room.shares}
     assert shares["large outputs"] == (2, 5001)
     assert shares["search index"] == (2, 8)
@@ -39,17 +39,17 @@ def test_room_counts_every_file_once(shelf: Shelf) -> None:
     files = [path for path in shelf.places.data.rglob("*") if path.is_file()]
     assert room.size == sum(path.stat().st_size for path in files if path.suffix != ".lock")
     assert [thread_id for thread_id, _ in room.biggest] == [big]
-    one = room_of_thread(shelf.store, big)
+    one = measure_thread_usage(shelf.store, big)
     assert (one.blob_count, one.blob_size, one.is_in_trash) == (1, 5000, False)
     assert one.size == room.biggest[0][1] + 5000
-    assert room_of_thread(shelf.store, trashed).is_in_trash
+    assert measure_thread_usage(shelf.store, trashed).is_in_trash
 
 
 def test_room_of_nothing_is_nothing(shelf: Shelf) -> None:
-    room = room_of(shelf.store, 10)
+    room = measure_disk_usage(shelf.store, 10)
     assert room.size == 0
     assert room.biggest == ()
-    assert Garbage(shelf.store).plan() == Plan()
+    assert GarbageCollector(shelf.store).plan() == GarbagePlan()
 
 
 class ReadDisk(PosixDisk):
@@ -76,12 +76,15 @@ def test_what_is_large_and_need_not_be_read_is_not_read(shelf: Shelf) -> None:
     for path in (shelf.threads / f"{thread_id}.lock", shelf.places.data / "foreign"):
         with path.open("ab") as file:
             file.truncate(large)
-    assert Remains(store.folders, lambda text: text.replace("nowhere said", "x")).holding() == []
+    assert (
+        TextScanner(store.folders, lambda text: text.replace("nowhere said", "x")).find_files()
+        == []
+    )
     assert disk.size < 2**20
     with (shelf.threads / "T-01900000-0000-7000-8000-0000000000ff.jsonl").open("wb") as file:
         file.truncate(large)
     disk.size = 0
     problems: list[str] = []
-    assert measure_garbage(store, room_of(store, 0), problems.append) is None
+    assert measure_garbage(store, measure_disk_usage(store, 0), problems.append) is None
     assert ["treadle gc --dry-run" in problem for problem in problems] == [True]
     assert disk.size == 0

@@ -16,15 +16,15 @@ from store.power import Bench, crashes
 from store.shelf import CREATOR, TURN, Shelf, fill
 from treadle.core.tools import BlobRef
 from treadle.errors import DiskError, StorageBusyError, StoreError
-from treadle.store.blobs import ASIDE
-from treadle.store.live import live_path
-from treadle.store.local import LocalStore
-from treadle.store.upkeep.disk_usage import room_of_thread
-from treadle.store.upkeep.garbage import Choice, Garbage, Plan
-from treadle.store.upkeep.references import mentions_of
+from treadle.store.blobs import REMOVAL_SUFFIX
+from treadle.store.live_answer import live_answer_path
+from treadle.store.local_store import LocalStore
+from treadle.store.upkeep.disk_usage import measure_thread_usage
+from treadle.store.upkeep.garbage import GarbageCollector, GarbageOptions, GarbagePlan
+from treadle.store.upkeep.references import find_references
 from treadle.store.upkeep.trash import Trash, TrashedThread
 
-ALL = Choice()
+ALL = GarbageOptions()
 
 
 def gone(_: TrashedThread) -> str:
@@ -56,8 +56,8 @@ def age(shelf: Shelf) -> None:
         os.utime(path, (1, 1))
 
 
-def collect(store: LocalStore, choice: Choice = ALL) -> Plan:
-    garbage = Garbage(store)
+def collect(store: LocalStore, choice: GarbageOptions = ALL) -> GarbagePlan:
+    garbage = GarbageCollector(store)
     return garbage.remove(garbage.plan(choice), choice, gone)
 
 
@@ -73,7 +73,7 @@ def looked_up(store: LocalStore, threads: Collection[str] = ()) -> list[str]:
                 store.folders.path(thread_id, ".jsonl", in_trash=in_trash)
             )
             for name, size in re.findall(rb'"sha256":"([0-9a-f]{64})","size":(\d+)', data):
-                store.blob(BlobRef(name.decode(), int(size)))
+                store.read_blob(BlobRef(name.decode(), int(size)))
                 found.append(name.decode())
     return found
 
@@ -85,7 +85,7 @@ def test_nothing_is_removed_that_is_not_in_the_trash_or_named_by_nobody(shelf: S
     naming(shelf.store, b"one" * 50)
     age(shelf)
     before = shelf.files()
-    plan = Garbage(shelf.store).plan()
+    plan = GarbageCollector(shelf.store).plan()
     assert plan.is_empty
     assert plan.size == 0
     assert collect(shelf.store).is_empty
@@ -98,7 +98,7 @@ def test_a_trashed_thread_goes_with_the_blobs_that_only_it_named(shelf: Shelf) -
     Trash(shelf.store).put([thread_id])
     age(shelf)
     before = shelf.files()
-    plan = Garbage(shelf.store).plan()
+    plan = GarbageCollector(shelf.store).plan()
     assert [line.id for line in plan.threads] == [thread_id]
     assert [one.size for one in plan.blobs] == [len(b"only mine")]
     assert shelf.files() == before
@@ -114,7 +114,7 @@ def test_a_trashed_thread_goes_with_the_blobs_that_only_it_named(shelf: Shelf) -
 
 def test_what_a_killed_process_was_saying_goes_with_its_thread(shelf: Shelf) -> None:
     thread_id = naming(shelf.store)
-    path = live_path(shelf.places, thread_id)
+    path = live_answer_path(shelf.places, thread_id)
     path.parent.mkdir(parents=True)
     path.write_text("left")
     Trash(shelf.store).put([thread_id])
@@ -170,13 +170,13 @@ def test_a_blob_that_only_damaged_or_quarantined_bytes_name_stays(shelf: Shelf) 
     shelf.journal(spoilt).write_bytes(broken)
     shelf.snapshot(spoilt).unlink()
     age(shelf)
-    assert Garbage(shelf.store).plan().is_empty
-    with_evidence = Choice(has_quarantine=True)
-    plan = Garbage(shelf.store).plan(with_evidence)
+    assert GarbageCollector(shelf.store).plan().is_empty
+    with_evidence = GarbageOptions(has_quarantine=True)
+    plan = GarbageCollector(shelf.store).plan(with_evidence)
     assert len(plan.quarantine) == len(plan.blobs) == 1
     assert collect(shelf.store, with_evidence) == plan
     assert list(shelf.quarantine.iterdir()) == []
-    assert Garbage(shelf.store).plan().is_empty
+    assert GarbageCollector(shelf.store).plan().is_empty
 
 
 def test_what_is_young_stays_and_it_is_said(shelf: Shelf) -> None:
@@ -205,7 +205,7 @@ def test_threads_that_came_later_to_the_trash_stay_where_days_are_given(shelf: S
     shelf.clock.fixed = "2027-01-10T00:00:00.000000Z"
     trash.put([new, damaged])
     for days_min, goes in ((9.5, []), (9.0, [old]), (0.0, [old, new, damaged])):
-        plan = Garbage(shelf.store).plan(Choice(days_min))
+        plan = GarbageCollector(shelf.store).plan(GarbageOptions(days_min))
         assert {line.id for line in plan.threads} == set(goes)
         assert len(plan.kept) == 3 - len(goes)
 
@@ -213,9 +213,9 @@ def test_threads_that_came_later_to_the_trash_stay_where_days_are_given(shelf: S
 def test_a_thread_that_another_process_has_open_stays(shelf: Shelf) -> None:
     thread_id = naming(shelf.store)
     Trash(shelf.store).put([thread_id])
-    plan = Garbage(shelf.store).plan()
-    writer = shelf.store.open_any(thread_id)
-    removed = Garbage(shelf.store).remove(plan, ALL, gone)
+    plan = GarbageCollector(shelf.store).plan()
+    writer = shelf.store.open_including_trash(thread_id)
+    removed = GarbageCollector(shelf.store).remove(plan, ALL, gone)
     assert removed.is_empty
     assert removed.kept == (f"thread {thread_id}: another process has it open",)
     writer.close()
@@ -232,7 +232,7 @@ def test_a_thread_stays_where_what_else_is_kept_for_it_cannot_be_let_go_of(shelf
         asked.append(line.id)
         return "git is busy" if line.id == fork else ""
 
-    garbage = Garbage(shelf.store)
+    garbage = GarbageCollector(shelf.store)
     removed = garbage.remove(garbage.plan(), ALL, drop)
     assert removed.is_empty
     assert asked == [fork]
@@ -247,7 +247,7 @@ def test_nothing_goes_that_was_not_in_the_plan_a_person_agreed_to(shelf: Shelf) 
     one, other = naming(shelf.store, b"one"), naming(shelf.store, b"other")
     Trash(shelf.store).put([one])
     age(shelf)
-    garbage = Garbage(shelf.store)
+    garbage = GarbageCollector(shelf.store)
     plan = garbage.plan()
     Trash(shelf.store).put([other])
     age(shelf)
@@ -262,9 +262,9 @@ def test_nothing_goes_that_was_taken_back_meanwhile(shelf: Shelf) -> None:
     trash = Trash(shelf.store)
     trash.put([thread_id])
     age(shelf)
-    garbage = Garbage(shelf.store)
+    garbage = GarbageCollector(shelf.store)
     plan = garbage.plan()
-    trash.take_back([thread_id])
+    trash.restore([thread_id])
     assert garbage.remove(plan, ALL, gone).is_empty
     shelf.store.open(thread_id).close()
     assert len(looked_up(shelf.store)) == 1
@@ -273,7 +273,7 @@ def test_nothing_goes_that_was_taken_back_meanwhile(shelf: Shelf) -> None:
 def test_nothing_is_removed_while_threads_are_moved(shelf: Shelf) -> None:
     thread_id = naming(shelf.store)
     Trash(shelf.store).put([thread_id])
-    with Trash(shelf.store).held(), pytest.raises(StorageBusyError):
+    with Trash(shelf.store).hold_lock(), pytest.raises(StorageBusyError):
         collect(shelf.store)
     assert shelf.store.folders.ids(in_trash=True) == [thread_id]
 
@@ -286,7 +286,7 @@ def test_nothing_goes_while_what_has_a_journals_name_cannot_be_read(
     thread_id = naming(shelf.store, b"named")
     Trash(shelf.store).put([thread_id])
     age(shelf)
-    garbage = Garbage(shelf.store)
+    garbage = GarbageCollector(shelf.store)
     plan = garbage.plan()
     strange = shelf.places.data / folder / "T-01900000-0000-7000-8000-0000000000ff.jsonl"
     strange.mkdir() if kind == "a folder" else strange.symlink_to("/nowhere")
@@ -303,19 +303,19 @@ def test_a_name_is_seen_wherever_it_stands(shelf: Shelf, tmp_path: Path, size: i
     path = tmp_path / "T-01900000-0000-7000-8000-0000000000ff.jsonl"
     for before in (b"f" * (size - 64), b" " * (size - 64)):
         path.write_bytes(before + name.encode() + b"f")
-        assert mentions_of(shelf.disk, str(path), {name, "0" * 64}).blobs == {name}
+        assert find_references(shelf.disk, str(path), {name, "0" * 64}).blobs == {name}
         path.write_bytes(before + name[:-1].encode() + b'"')
-        assert mentions_of(shelf.disk, str(path), {name}).blobs == frozenset()
+        assert find_references(shelf.disk, str(path), {name}).blobs == frozenset()
 
 
 def test_a_folder_that_cannot_be_listed_stops_everything(shelf: Shelf) -> None:
     thread_id = naming(shelf.store, b"named")
     Trash(shelf.store).put([thread_id])
     age(shelf)
-    plan = Garbage(shelf.store).plan()
+    plan = GarbageCollector(shelf.store).plan()
     (shelf.places.data / "quarantine").write_bytes(b"not a folder")
     with pytest.raises(DiskError):
-        Garbage(shelf.store).remove(plan, ALL, gone)
+        GarbageCollector(shelf.store).remove(plan, ALL, gone)
     assert len(looked_up(shelf.store)) == 1
 
 
@@ -338,7 +338,7 @@ def garden() -> tuple[Bench, list[str]]:
 
 def test_after_every_crash_nothing_is_missed_and_the_same_again_ends_it() -> None:
     bench, kept = garden()
-    done = Garbage(bench.store).plan()
+    done = GarbageCollector(bench.store).plan()
     assert [len(done.threads), len(done.blobs)] == [3, 3]
     looked_at = 0
     for where, left in crashes(bench, lambda: collect(bench.store)):
@@ -385,8 +385,8 @@ def test_who_keeps_the_same_bytes_at_any_moment_of_it_still_finds_them() -> None
         bench.disk.on_change = None
         assert len(kept) == 1
         steps += 1
-        assert bench.store.blob(kept[0]) == data, step
-        assert not [name for name in bench.names("blobs") if name.endswith(ASIDE)]
+        assert bench.store.read_blob(kept[0]) == data, step
+        assert not [name for name in bench.names("blobs") if name.endswith(REMOVAL_SUFFIX)]
     assert steps > 15
 
 
@@ -418,7 +418,7 @@ def test_bytes_that_were_kept_meanwhile_survive_a_power_cut_too() -> None:
         bench.disk.on_change = None
         for state in left:
             looked_at += 1
-            assert Bench(state).store.blob(kept[0]) == data, step
+            assert Bench(state).store.read_blob(kept[0]) == data, step
         if not kept:
             break
     assert looked_at > 100
@@ -447,7 +447,7 @@ def test_bytes_that_go_while_somebody_keeps_them_are_there_when_it_returns() -> 
         bench.disk.on_change = interrupt
         ref = writer.keep(data)
         bench.disk.on_change = None
-        assert bench.store.blob(ref) == data, step
+        assert bench.store.read_blob(ref) == data, step
         if not done[0]:
             assert step > 1
             return
@@ -458,15 +458,15 @@ def test_a_blob_put_aside_when_the_process_died_is_read_and_put_back(shelf: Shel
     thread_id = naming(shelf.store, b"needed")
     (name,) = looked_up(shelf.store)
     path = shelf.places.data / "blobs" / name
-    path.rename(f"{path}{ASIDE}")
+    path.rename(f"{path}{REMOVAL_SUFFIX}")
     assert looked_up(shelf.store) == [name]
-    assert room_of_thread(shelf.store, thread_id).blob_count == 1
+    assert measure_thread_usage(shelf.store, thread_id).blob_count == 1
     age(shelf)
     other = naming(shelf.store)
     Trash(shelf.store).put([other])
     collect(shelf.store)
     assert path.read_bytes() == b"needed"
-    assert not Path(f"{path}{ASIDE}").exists()
+    assert not Path(f"{path}{REMOVAL_SUFFIX}").exists()
 
 
 def test_the_lock_of_a_thread_that_is_gone_goes_unless_somebody_has_it(shelf: Shelf) -> None:
@@ -492,4 +492,4 @@ def test_a_long_run_of_such_letters_is_searched_whole(shelf: Shelf, tmp_path: Pa
     path.write_bytes(b"f" * 100_000 + names[1].encode() + b"f" * 100_000)
     for count in (0, 1_000):
         others = {f"{number:063x}e" for number in range(count)}
-        assert mentions_of(shelf.disk, str(path), {*names, *others}).blobs == {names[1]}
+        assert find_references(shelf.disk, str(path), {*names, *others}).blobs == {names[1]}

@@ -11,7 +11,7 @@ from core.samples import ended, success
 from store.shelf import CREATOR, Shelf, fill
 from thread.journals import branch_record
 from treadle.store.blobs import Blobs
-from treadle.store.upkeep.garbage import Choice, Garbage
+from treadle.store.upkeep.garbage import GarbageCollector, GarbageOptions
 from treadle.store.upkeep.trash import TrashedThread
 from treadle.thread.facts import Merged
 
@@ -31,7 +31,7 @@ def test_what_only_a_merged_record_names_is_kept(shelf: Shelf) -> None:
     writer.close()
     for path in shelf.places.data.rglob("*"):
         os.utime(path, (1, 1))
-    garbage = Garbage(shelf.store)
-    removed = garbage.remove(garbage.plan(Choice()), Choice(), gone)
+    garbage = GarbageCollector(shelf.store)
+    removed = garbage.remove(garbage.plan(GarbageOptions()), GarbageOptions(), gone)
     assert [Path(one.path).name for one in removed.blobs] == [unnamed.sha256]
     assert Blobs(shelf.store.folders).read(merged) == OUTPUT

@@ -13,8 +13,8 @@ from lab.damage import damages
 from store.shelf import CREATOR, TURN, Shelf
 from thread.journals import large
 from treadle.errors import UsageError
-from treadle.store.replay import check
-from treadle.store.upkeep.salvage import records_in, salvage
+from treadle.store.replay import verify_thread
+from treadle.store.upkeep.salvage import find_records, salvage
 from treadle.thread.facts import Annotated
 from treadle.thread.record import Condition, scan
 
@@ -25,7 +25,7 @@ LINES = WHOLE.splitlines()
 def recovered(data: bytes) -> set[bytes]:
     """The lines before the damage, and those found after it."""
     found = scan(data)
-    return {*data[: found.head.size].splitlines(), *records_in(data[found.head.size :])}
+    return {*data[: found.head.size].splitlines(), *find_records(data[found.head.size :])}
 
 
 def test_after_each_of_many_damages_no_intact_record_is_missing() -> None:
@@ -58,14 +58,14 @@ def test_after_many_damages_at_once_no_intact_record_is_missing(
 @given(st.binary(max_size=400), st.lists(st.sampled_from(LINES), max_size=6))
 def test_garbage_is_no_record_and_hides_none(garbage: bytes, lines: list[bytes]) -> None:
     data = b"".join(garbage + line for line in lines) + garbage
-    assert [one for one in records_in(data) if one in LINES] == lines
+    assert [one for one in find_records(data) if one in LINES] == lines
 
 
 def test_what_a_record_holds_is_not_taken_for_its_end() -> None:
     digest = b"0" * 32
     inner = b'{"seq":1,"at":"","event":{},"hash":"' + digest + b'"}'
     line = b'{"seq":7,"at":"x","event":{"base":' + inner + b'},"hash":"' + digest + b'"}'
-    assert list(records_in(b"junk" + line + line[5:] + b"\n" + line)) == [line, inner, line]
+    assert list(find_records(b"junk" + line + line[5:] + b"\n" + line)) == [line, inner, line]
 
 
 def damaged(shelf: Shelf) -> tuple[str, list[bytes]]:
@@ -86,7 +86,7 @@ def test_a_damaged_thread_is_forked_before_the_damage_and_the_rest_is_kept(shelf
     assert Path(saved.path).read_bytes() == b"".join(lines[2:])
     assert Path(saved.path).parent == shelf.quarantine
     assert saved.fork is not None
-    assert check(shelf.store, saved.fork).is_good
+    assert verify_thread(shelf.store, saved.fork).is_good
     assert {name: shelf.files()[name] for name in before} == before
     again = salvage(shelf.store, thread, CREATOR)
     assert again.path == saved.path
@@ -130,11 +130,11 @@ def test_a_fork_of_a_thread_that_is_gone_cannot_be_forked_and_says_so(shelf: She
     writer = shelf.store.fork(base, creator=CREATOR)
     writer.close()
     fork = writer.thread_id
-    assert check(shelf.store, fork).is_good
+    assert verify_thread(shelf.store, fork).is_good
     shelf.snapshot(fork).unlink()
     for path in (shelf.journal(base), shelf.snapshot(base)):
         path.unlink()
-    report = check(shelf.store, fork)
+    report = verify_thread(shelf.store, fork)
     assert (report.condition, report.is_good) == ("unreadable", False)
     saved = salvage(shelf.store, fork, CREATOR)
     assert saved.fork is None

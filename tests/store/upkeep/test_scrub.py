@@ -23,13 +23,13 @@ from treadle.core.tools import BlobRef
 from treadle.errors import StoreError, ThreadBusyError, UsageError
 from treadle.secrets.redaction import Redactor
 from treadle.store.blobs import Blobs
-from treadle.store.branch_archive import keep_branch
-from treadle.store.drafts import replace_file
-from treadle.store.lease import Holder
-from treadle.store.local import LocalStore
-from treadle.store.record_adoption import lines_of, opened, replace_journal
+from treadle.store.branch_archive import archive_branch
+from treadle.store.file_replacement import replace_file
+from treadle.store.local_store import LocalStore
+from treadle.store.record_adoption import open_locked, replace_journal, split_journal_lines
+from treadle.store.thread_lock import Holder
 from treadle.store.upkeep.scrub import scrub
-from treadle.store.upkeep.text_scan import Remains
+from treadle.store.upkeep.text_scan import TextScanner
 from treadle.store.upkeep.trash import Trash
 from treadle.thread.codec import Entry, decode_entry
 from treadle.thread.facts import Annotated, ChildStarted, ExtraSet, Scrubbed
@@ -87,7 +87,7 @@ def test_every_form_of_the_text_leaves_every_file_of_the_thread(shelf: Shelf, fo
     outcome = scrub(shelf.store, [thread], redact)
     assert traces(shelf.places.data) == []
     assert [(done.thread, done.count) for done in outcome.threads] == [(thread, 4)]
-    assert Remains(shelf.store.folders, redact).holding() == []
+    assert TextScanner(shelf.store.folders, redact).find_files() == []
 
 
 # ---- what becomes of a thread --------------------------------------------------------------------
@@ -276,9 +276,8 @@ def test_what_other_threads_hold_is_told_and_left_to_them(shelf: Shelf) -> None:
     fill(fork, (Annotated(SECRET),))
     fork.close()
     scrub(shelf.store, [thread], redact)
-    left = {
-        Path(path).name.partition(".")[0] for path in Remains(shelf.store.folders, redact).holding()
-    }
+    found = TextScanner(shelf.store.folders, redact).find_files()
+    left = {Path(path).name.partition(".")[0] for path in found}
     assert left == {fork.thread_id}
     scrub(shelf.store, [fork.thread_id], redact)
     assert traces(shelf.places.data) == []
@@ -307,9 +306,9 @@ def test_a_kept_branch_stays_what_forks_go_on_from(shelf: Shelf) -> None:
     fork = shelf.store.fork(thread, creator=CREATOR)
     fork.close()
     data = shelf.journal(thread).read_bytes()
-    keep_branch(shelf.store.folders, thread, shelf.store.load(thread).head, data)
-    with opened(shelf.store, thread) as found:
-        replace_journal(shelf.store, found, b"".join(lines_of(data)[:2]))
+    archive_branch(shelf.store.folders, thread, shelf.store.load(thread).head, data)
+    with open_locked(shelf.store, thread) as found:
+        replace_journal(shelf.store, found, b"".join(split_journal_lines(data)[:2]))
     scrub(shelf.store, [thread], redact)
     assert traces(shelf.places.data) == []
     assert LABEL in repr(list(shelf.store.load(fork.thread_id).fold.conversation))
@@ -325,7 +324,7 @@ def test_two_names_that_a_cut_move_has_left_stay_one_thread(shelf: Shelf) -> Non
     fill(writer, (Annotated("goes on"),))
     writer.close()
     Trash(shelf.store).put([thread])
-    Trash(shelf.store).take_back([thread])
+    Trash(shelf.store).restore([thread])
     assert "goes on" in shelf.journal(thread).read_text()
     assert traces(shelf.places.data) == []
 
@@ -359,7 +358,7 @@ def test_whoever_finds_a_thread_held_by_a_scrub_is_told_by_whom(shelf: Shelf) ->
     found: list[object] = []
 
     def look(text: str) -> str:
-        found.append(shelf.store.holder(thread))
+        found.append(shelf.store.find_holder(thread))
         return redact(text)
 
     scrub(store, [thread], look)
@@ -443,7 +442,7 @@ def test_stopped_anywhere_every_thread_is_the_old_or_the_new_one_and_again_finis
             for path, data in state.files().items():
                 assert SECRET.encode() not in data, path
                 assert raw not in data, path
-            assert Remains(again.folders, redact).holding() == []
+            assert TextScanner(again.folders, redact).find_files() == []
             checked += 1
     assert checked > 200
 
@@ -493,7 +492,7 @@ def test_a_disk_that_refuses_leaves_every_thread_whole_and_again_finishes(number
         again = lab_store(disk)
         scrub(again, threads[:1], redact)
         assert {one: told(again, one) for one in threads} == truth
-        assert Remains(again.folders, redact).holding() == []
+        assert TextScanner(again.folders, redact).find_files() == []
         if at > len(faulty.operations):
             break
         assert fails or number != errno.EIO

@@ -9,7 +9,7 @@ from store.shelf import Shelf
 from treadle.secrets.redaction import Redactor
 from treadle.store.blobs import Blobs
 from treadle.store.upkeep.scrub import scrub
-from treadle.store.upkeep.text_scan import PIECE_SIZE, Remains
+from treadle.store.upkeep.text_scan import PIECE_SIZE, TextScanner
 from treadle.thread.facts import Configured
 
 SECRET = "hunter2-swordfish-9"
@@ -27,7 +27,7 @@ def test_a_long_thread_is_looked_through_piece_by_piece(shelf: Shelf) -> None:
         lengths.append(len(text))
         return redact(text)
 
-    found = Remains(shelf.store.folders, watched).holding()
+    found = TextScanner(shelf.store.folders, watched).find_files()
     assert [Path(path).name for path in found] == [kept.sha256]
     assert max(lengths) <= PIECE_SIZE
     assert shelf.snapshot(thread).stat().st_size > 2 * PIECE_SIZE

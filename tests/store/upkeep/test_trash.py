@@ -23,10 +23,10 @@ from treadle.errors import (
     UsageError,
 )
 from treadle.store.disk import PosixDisk
-from treadle.store.lease import Holder
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
-from treadle.store.upkeep.garbage import Choice, Garbage
+from treadle.store.thread_lock import Holder
+from treadle.store.upkeep.garbage import GarbageCollector, GarbageOptions
 from treadle.store.upkeep.trash import Trash
 from treadle.thread.facts import ChildStarted, Recovered, Restored, Trashed
 from treadle.thread.record import Condition
@@ -45,7 +45,7 @@ class AskingDisk(PosixDisk):
 
     def unlink(self, path: str) -> None:
         super().unlink(path)
-        holder = self.asking.holder(Path(path).name.partition(".")[0])
+        holder = self.asking.find_holder(Path(path).name.partition(".")[0])
         assert isinstance(holder, Holder)
         self.found.add((holder.pid, holder.program))
 
@@ -67,8 +67,8 @@ def test_whoever_finds_a_thread_held_that_is_moved_or_removed_is_told_by_whom(
     assert disk.found == {(os.getpid(), "treadle gc")}
     disk.found.clear()
     shelf.lock(thread).write_text("")
-    garbage = Garbage(store)
-    garbage.remove(garbage.plan(), Choice(), lambda _: "")
+    garbage = GarbageCollector(store)
+    garbage.remove(garbage.plan(), GarbageOptions(), lambda _: "")
     assert disk.found == {(os.getpid(), "treadle gc")}
     assert store.folders.ids(in_trash=True) == []
 
@@ -132,7 +132,7 @@ def test_a_thread_in_the_trash_is_listed_there_only_and_not_continued(shelf: She
     trash = Trash(shelf.store)
     assert [one.id for one in trash.put([thread_id])] == [thread_id]
     assert shelf.store.ids() == [other]
-    (line,) = trash.lines()
+    (line,) = trash.list_threads()
     assert (line.id, line.title, line.workspace_root) == (thread_id, "mend it", "/w")
     assert line.trashed_at == shelf.store.load(thread_id).fold.updated_at
     paths = [shelf.places.data / "trash" / f"{thread_id}{suffix}" for suffix in (".jsonl", ".json")]
@@ -149,12 +149,12 @@ def test_what_comes_back_is_what_went_and_two_records_tell_of_it(shelf: Shelf) -
     before = shelf.store.load(thread_id).fold
     trash = Trash(shelf.store)
     trash.put([thread_id])
-    trash.take_back([thread_id])
+    trash.restore([thread_id])
     after = shelf.store.load(thread_id).fold
     assert list(after.conversation) == list(before.conversation)
     assert after.version == before.version + 2
     assert not after.is_trashed
-    assert trash.lines() == []
+    assert trash.list_threads() == []
     assert not list((shelf.places.data / "trash").glob("T-*"))
     writer = shelf.store.open(thread_id)
     fill(writer, (said("more"),))
@@ -171,7 +171,7 @@ def test_sub_agents_threads_go_with_the_thread_they_work_for_and_come_back_with_
     assert moved.id == parent
     assert set(moved.children) == {child, grandchild}
     assert shelf.store.ids() == [other]
-    (back,) = trash.take_back([parent])
+    (back,) = trash.restore([parent])
     assert set(back.children) == {child, grandchild}
     assert set(shelf.store.ids()) == {parent, child, grandchild, other}
 
@@ -216,7 +216,7 @@ def test_nothing_moves_while_the_thread_or_a_sub_agents_is_open_elsewhere(
 def test_two_do_not_move_threads_at_the_same_time(shelf: Shelf) -> None:
     thread_id = thread_on(shelf.store)
     trash, other = Trash(shelf.store), Trash(shelf.store)
-    with trash.held(), pytest.raises(StorageBusyError):
+    with trash.hold_lock(), pytest.raises(StorageBusyError):
         other.put([thread_id])
     other.put([thread_id])
 
@@ -243,13 +243,13 @@ def test_a_damaged_thread_is_moved_as_it_is_and_back(
     assert "nothing is recorded" in moved.notes[0]
     assert (shelf.places.data / "trash" / f"{thread_id}.jsonl").read_bytes() == data
     assert not shelf.journal(thread_id).exists()
-    (line,) = trash.lines()
+    (line,) = trash.list_threads()
     assert line.id == thread_id
     assert line.trashed_at == ""
     assert line.problem
-    trash.take_back([thread_id])
+    trash.restore([thread_id])
     assert shelf.journal(thread_id).read_bytes() == data
-    assert trash.lines() == []
+    assert trash.list_threads() == []
 
 
 def test_a_thread_goes_to_the_trash_although_the_disk_is_full() -> None:
@@ -267,16 +267,16 @@ def test_a_thread_goes_to_the_trash_although_the_disk_is_full() -> None:
     assert stands(bench.store, thread_id)
     with pytest.raises(ReadOnlyThreadError):
         bench.store.open(thread_id)
-    trash.take_back([thread_id])
+    trash.restore([thread_id])
     assert not stands(bench.store, thread_id)
     bench.disk.write = write  # type: ignore[method-assign]
     trash.put([thread_id])
     bench.disk.write = full  # type: ignore[method-assign]
     with pytest.raises(DiskError):
-        trash.take_back([thread_id])
+        trash.restore([thread_id])
     assert stands(bench.store, thread_id)
     bench.disk.write = write  # type: ignore[method-assign]
-    trash.take_back([thread_id])
+    trash.restore([thread_id])
     assert not stands(bench.store, thread_id)
 
 
@@ -289,7 +289,7 @@ def test_what_is_not_there_or_not_in_the_trash_is_refused(shelf: Shelf) -> None:
         trash.put([gone])
     with pytest.raises(UsageError, match="is not in the trash"):
         trash.find(thread_id)
-    for use in (trash.find, lambda text: trash.put([text]), lambda text: trash.take_back([text])):
+    for use in (trash.find, lambda text: trash.put([text]), lambda text: trash.restore([text])):
         with pytest.raises(UnknownThreadError):
             use("T-01900000-0000-7000-8000-00000000ffff")
     assert trash.find(gone[2:]) == gone
@@ -304,18 +304,18 @@ def check_crash(where: str, left: Bench, thread_id: str, *, to_trash: bool) -> b
     was_there = stands(left.store, thread_id)
     trash = Trash(left.store)
     if was_there != to_trash:
-        (trash.put if to_trash else trash.take_back)([thread_id])
+        (trash.put if to_trash else trash.restore)([thread_id])
     else:
-        with trash.held():
-            trash.settle()
+        with trash.hold_lock():
+            trash.finish_moves()
     assert stands(left.store, thread_id) == to_trash, where
-    assert trash.unfinished() == [], where
+    assert trash.list_unfinished_moves() == [], where
     folders = ("threads", "trash") if to_trash else ("trash", "threads")
     assert not [name for name in left.names(folders[0]) if name.startswith(thread_id)], where
     names = [name for name in left.names(folders[1]) if name.startswith(thread_id)]
     assert f"{thread_id}.jsonl" in names, where
     if to_trash:
-        trash.take_back([thread_id])
+        trash.restore([thread_id])
     left.store.open(thread_id).close()
     return was_there
 
@@ -329,7 +329,7 @@ def test_after_every_crash_a_thread_is_in_one_place_and_the_same_again_ends_the_
     trash = Trash(bench.store)
     if not to_trash:
         trash.put([thread_id])
-    act = trash.put if to_trash else trash.take_back
+    act = trash.put if to_trash else trash.restore
     seen = {
         check_crash(where, left, thread_id, to_trash=to_trash)
         for where, left in crashes(bench, lambda: act([thread_id]))
@@ -346,7 +346,7 @@ def test_after_every_kill_it_is_so_where_a_file_has_one_name(to_trash: bool) -> 
     trash = Trash(bench.store)
     if not to_trash:
         trash.put([thread_id])
-    act = trash.put if to_trash else trash.take_back
+    act = trash.put if to_trash else trash.restore
     killed: list[tuple[str, ModelDisk]] = []
     bench.disk.on_change = lambda operation, path: killed.append(
         (f"{operation} {path}", bench.disk.after_kill())
@@ -360,7 +360,7 @@ def test_after_every_kill_it_is_so_where_a_file_has_one_name(to_trash: bool) -> 
         in_trash = left.store.folders.find(thread_id)[1] or loaded.fold.is_trashed
         again = Trash(left.store)
         if in_trash:
-            again.take_back([again.find(thread_id)])
+            again.restore([again.find(thread_id)])
         else:
             again.put([thread_id])
         assert stands(left.store, thread_id) != in_trash, where
@@ -379,14 +379,14 @@ def test_a_move_that_a_crash_has_cut_is_ended_by_whoever_moves_threads_next(
         fill(writer, (Trashed(),))
         writer.close()
     trash = Trash(shelf.store)
-    assert trash.unfinished() == [thread_id]
+    assert trash.list_unfinished_moves() == [thread_id]
     assert trash.ids() == [thread_id] * is_trashed
-    busy = shelf.store.open_any(thread_id)
+    busy = shelf.store.open_including_trash(thread_id)
     trash.put([other])
-    assert trash.unfinished() == [thread_id]
+    assert trash.list_unfinished_moves() == [thread_id]
     busy.close()
-    trash.take_back([other])
-    assert trash.unfinished() == []
+    trash.restore([other])
+    assert trash.list_unfinished_moves() == []
     assert shelf.journal(thread_id).exists() != is_trashed
     assert inside.exists() == is_trashed
 
@@ -412,7 +412,7 @@ def test_two_different_threads_of_one_id_are_told_and_not_touched(shelf: Shelf) 
     lines = inside.read_bytes().splitlines(keepends=True)
     shelf.journal(thread_id).write_bytes(b"".join(lines[:3]))
     before = shelf.files()
-    for use in (Trash(shelf.store).put, Trash(shelf.store).take_back):
+    for use in (Trash(shelf.store).put, Trash(shelf.store).restore):
         with pytest.raises(StoreError, match="there twice"):
             use([thread_id])
         assert shelf.files() == before
@@ -425,11 +425,11 @@ def test_a_copy_that_an_interrupted_move_left_behind_is_dropped(shelf: Shelf) ->
     lines = shelf.journal(thread_id).read_bytes().splitlines(keepends=True)
     leftover.write_bytes(b"".join(lines[:3]))
     trash = Trash(shelf.store)
-    assert trash.lines() == []
+    assert trash.list_threads() == []
     trash.put([thread_id])
     records = shelf.store.scan(thread_id).records
     assert len(records) == len(lines) + 1
-    trash.take_back([thread_id])
+    trash.restore([thread_id])
     assert not leftover.exists()
 
 
@@ -438,6 +438,6 @@ def test_the_facts_are_the_last_words_of_what_was_moved(shelf: Shelf) -> None:
 
     thread_id = thread_on(shelf.store)
     trash = Trash(shelf.store)
-    for act, fact in ((trash.put, Trashed()), (trash.take_back, Restored())):
+    for act, fact in ((trash.put, Trashed()), (trash.restore, Restored())):
         act([thread_id])
         assert decode_entry(shelf.store.scan(thread_id).records[-1].event) == fact

@@ -12,12 +12,16 @@ from store.power import Bench, crashes
 from store.shelf import CREATOR, TURN, fill
 from treadle.errors import UsageError
 from treadle.store.journal import FIRST_READ_SIZE
-from treadle.store.local import LocalStore
-from treadle.store.replay import check
+from treadle.store.local_store import LocalStore
+from treadle.store.replay import verify_thread
+from treadle.store.upkeep.interrupted_operations import (
+    finish_operations,
+    list_stopped_scrubs,
+    list_unfinished_creations,
+)
 from treadle.store.upkeep.scrub import scrub
-from treadle.store.upkeep.text_scan import Remains
+from treadle.store.upkeep.text_scan import TextScanner
 from treadle.store.upkeep.trash import Trash
-from treadle.store.upkeep.unfinished import cut_creations, settle, stopped_scrubs
 from treadle.thread.facts import Annotated
 
 SECRET = "hunter2-hunter2"
@@ -51,7 +55,7 @@ ACTS: dict[str, tuple[Callable[[LocalStore, str], object], bool]] = {
         False,
     ),
     "put": (lambda store, one: Trash(store).put([one]), False),
-    "take back": (lambda store, one: Trash(store).take_back([one]), True),
+    "take back": (lambda store, one: Trash(store).restore([one]), True),
 }
 
 
@@ -68,13 +72,15 @@ def test_after_every_crash_the_next_look_finds_every_thread_whole_and_in_one_pla
     unfinished_count = 0
     for where, left in crashes(bench, lambda: act(bench.store, thread_id)):
         store, trash = left.store, Trash(left.store)
-        unfinished_count += bool(trash.unfinished() or list(cut_creations(store)))
-        before = [check(store, one) for one in {*store.ids(), *trash.ids()}]
-        settle(store)
-        after = [check(store, one) for one in {*store.ids(), *trash.ids()}]
+        unfinished_count += bool(
+            trash.list_unfinished_moves() or list(list_unfinished_creations(store))
+        )
+        before = [verify_thread(store, one) for one in {*store.ids(), *trash.ids()}]
+        finish_operations(store)
+        after = [verify_thread(store, one) for one in {*store.ids(), *trash.ids()}]
         wrong += [f"{where}: {one.text}" for one in (*before, *after) if not one.is_good]
         wrong += [f"{where}: no record" for one in after if not one.version]
-        wrong += [f"{where}: in both folders" for _ in trash.unfinished()]
+        wrong += [f"{where}: in both folders" for _ in trash.list_unfinished_moves()]
         if thread_id not in {one.thread for one in after}:
             wrong.append(f"{where}: lost")
     assert wrong == []
@@ -91,19 +97,22 @@ def test_a_scrub_that_was_stopped_is_told_until_the_same_one_has_ended() -> None
     wrong: list[str] = []
     told_count = 0
     for where, left in crashes(bench, lambda: scrub(bench.store, [thread_id], redact, sign=sign)):
-        told = stopped_scrubs(left.store)
+        told = list_stopped_scrubs(left.store)
         told_count += bool(told)
-        is_begun, holding = files(left) != before, Remains(left.store.folders, redact).holding()
+        is_begun, holding = (
+            files(left) != before,
+            TextScanner(left.store.folders, redact).find_files(),
+        )
         if is_begun and holding and not told:
             wrong.append(f"{where}: not told")
-        if not told and any(not check(left.store, one).is_good for one in left.store.ids()):
+        if not told and any(not verify_thread(left.store, one).is_good for one in left.store.ids()):
             wrong.append(f"{where}: not told why a thread does not verify")
         if told:
             with suppress(UsageError):  # it may be refused until the first one has ended
                 scrub(left.store, left.store.ids(), lambda text: text, sign=sign_other)
-            wrong += [f"{where}: forgotten"] * (not stopped_scrubs(left.store))
+            wrong += [f"{where}: forgotten"] * (not list_stopped_scrubs(left.store))
             scrub(left.store, [thread_id], redact, sign=sign)
-        wrong += [f"{where}: told for ever"] * bool(stopped_scrubs(left.store))
+        wrong += [f"{where}: told for ever"] * bool(list_stopped_scrubs(left.store))
     assert wrong == []
     assert told_count > 10
 

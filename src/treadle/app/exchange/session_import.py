@@ -19,25 +19,35 @@ from treadle.errors import (
     UnknownThreadError,
     UsageError,
 )
-from treadle.exchange.claude_code import agents_of, first_prompt
-from treadle.exchange.identity import thread_id_of
-from treadle.exchange.journal_builder import RECORDS, Options, feed, title_of
-from treadle.exchange.journals import Part, outputs_in, part_of, split
+from treadle.exchange.claude_code import find_agent_calls, find_first_prompt
+from treadle.exchange.imported_ids import make_imported_id
+from treadle.exchange.journal_builder import (
+    RECORD_COUNT_KEY,
+    ImportOptions,
+    build_imported_thread,
+    find_session_title,
+)
+from treadle.exchange.journal_files import (
+    JournalPart,
+    make_journal_part,
+    read_outputs,
+    split_journals,
+)
 from treadle.exchange.session_files import (
     TREADLE,
-    Found,
+    SessionFile,
     default_folders,
-    look_at,
-    search,
-    sessions_of,
+    find_session_files,
+    identify_file,
+    read_sessions,
 )
-from treadle.exchange.steps import Session
+from treadle.exchange.session_steps import ImportedSession
 from treadle.runtime.defaults import own_redactor
 from treadle.store.blobs import Blobs
-from treadle.store.journal import told_as
-from treadle.store.local import LocalStore
-from treadle.store.replica_update import bring_up
-from treadle.store.thread_reader import header_of
+from treadle.store.journal import convert_os_errors
+from treadle.store.local_store import LocalStore
+from treadle.store.replica_update import update_replica
+from treadle.store.thread_reader import decode_header
 from treadle.thread.codec import decode_entry
 from treadle.thread.facts import ExtraSet
 from treadle.thread.outputs import outputs_of
@@ -93,7 +103,7 @@ def import_sessions(
     Raises:
         UsageError: nothing was named, there is nothing of that name, or it holds no session.
     """
-    options = Options(own_redactor().redact, normalise_remote, store.now(), is_private)
+    options = ImportOptions(own_redactor().redact, normalise_remote, store.now(), is_private)
     work = _SessionImporter(store, options, wants_copies=wants_copies, is_dry=is_dry)
     has_any = False
     for found in _find_files(paths, source):
@@ -104,7 +114,7 @@ def import_sessions(
         raise UsageError("there is no session to import")
 
 
-def _find_files(paths: Sequence[str], source: str) -> Iterator[Found | ImportOutcome]:
+def _find_files(paths: Sequence[str], source: str) -> Iterator[SessionFile | ImportOutcome]:
     """What was named, and what stands in folders; files there that nobody knows are left alone.
 
     Raises:
@@ -128,9 +138,9 @@ def _find_files(paths: Sequence[str], source: str) -> Iterator[Found | ImportOut
         raise UsageError(f"there is no file or folder {missing[0]}; nothing was imported")
     for path in named:
         is_folder = path.is_dir()
-        for file in search(path) if is_folder else [path]:
+        for file in find_session_files(path) if is_folder else [path]:
             try:
-                found = look_at(file)
+                found = identify_file(file)
             except (OSError, TreadleError, ValueError, RecursionError) as error:
                 yield _make_failure(str(file), error)
                 continue
@@ -143,7 +153,7 @@ class _SessionImporter:
     """Adds one file after the other; each thread whole or not at all."""
 
     def __init__(
-        self, store: LocalStore, options: Options, *, wants_copies: bool, is_dry: bool
+        self, store: LocalStore, options: ImportOptions, *, wants_copies: bool, is_dry: bool
     ) -> None:
         self._store = store
         self._options = options
@@ -151,7 +161,7 @@ class _SessionImporter:
         self._is_dry = is_dry
         self._seen: dict[tuple[str, str], tuple[str, dict[str, str]]] = {}
 
-    def add(self, found: Found, source: str) -> Iterator[ImportOutcome]:
+    def add(self, found: SessionFile, source: str) -> Iterator[ImportOutcome]:
         """What becomes of what a file holds. What is wrong with one stops no other."""
         path = clean(str(found.path))
         try:
@@ -161,7 +171,7 @@ class _SessionImporter:
             if found.source == TREADLE:
                 yield from self._add_journals(found.path)
                 return
-            sessions = sessions_of(found)
+            sessions = read_sessions(found)
         except (OSError, TreadleError, ValueError, RecursionError) as error:
             yield _make_failure(path, error)
             return
@@ -171,11 +181,11 @@ class _SessionImporter:
             except (OSError, TreadleError, ValueError, RecursionError) as error:
                 yield _make_failure(path, error)
 
-    def _link_parent(self, session: Session) -> Session:
+    def _link_parent(self, session: ImportedSession) -> ImportedSession:
         """A sub-agent's session in a file of its own belongs to one that was seen before it."""
         parent = session.parent
         if parent is None:
-            begun_at, calls = session.started_at, agents_of(session)
+            begun_at, calls = session.started_at, find_agent_calls(session)
             self._seen.setdefault((session.source, session.name), (begun_at, calls))
             return session
         if parent.started_at:
@@ -183,13 +193,13 @@ class _SessionImporter:
         found = self._seen.get((session.source, parent.name))
         if found is None:
             return replace(session, parent=None)
-        call_id = found[1].get(first_prompt(session.steps))
+        call_id = found[1].get(find_first_prompt(session.steps))
         return replace(session, parent=replace(parent, started_at=found[0], call_id=call_id))
 
-    def _add_session(self, session: Session, path: str) -> ImportOutcome:
+    def _add_session(self, session: ImportedSession, path: str) -> ImportOutcome:
         """What is here is known by its id and by how many records the session had."""
         name = session.source, session.name, session.started_at
-        thread, longer = thread_id_of(*name), thread_id_of(*name, session.record_count)
+        thread, longer = make_imported_id(*name), make_imported_id(*name, session.record_count)
         known = _read_known_count(self._store, thread)
         if known is not None:
             if session.record_count <= known:
@@ -200,7 +210,7 @@ class _SessionImporter:
                 count = session.record_count
                 reason = f"it has {count} records now, and had {known} when it was imported"
                 return self._report_known(session, path, thread, "grown", reason)
-        draft = feed(session, path, self._options, again=known is not None)
+        draft = build_imported_thread(session, path, self._options, again=known is not None)
         outcome = "would be imported" if self._is_dry else "imported"
         if not draft.message_count:
             outcome = "empty"
@@ -219,9 +229,9 @@ class _SessionImporter:
         )
 
     def _report_known(
-        self, session: Session, path: str, thread: str, outcome: str, reason: str = ""
+        self, session: ImportedSession, path: str, thread: str, outcome: str, reason: str = ""
     ) -> ImportOutcome:
-        title = self._options.redact(title_of(session))
+        title = self._options.redact(find_session_title(session))
         if not reason and self._store.folders.find(thread)[1]:
             reason = f"it is in the trash: treadle restore {thread}"
         return ImportOutcome(path, outcome, thread, session.source, title, reason=reason)
@@ -234,8 +244,8 @@ class _SessionImporter:
                 hint="leave --private out",
             )
         whole = path.read_bytes()
-        outputs = outputs_in(whole)
-        for data in split(whole):
+        outputs = read_outputs(whole)
+        for data in split_journals(whole):
             try:
                 yield self._add_journal(str(path), data, outputs)
             except TreadleError as error:
@@ -243,11 +253,11 @@ class _SessionImporter:
                 return
 
     def _add_journal(self, path: str, data: bytes, outputs: Mapping[str, bytes]) -> ImportOutcome:
-        part = part_of(data)
+        part = make_journal_part(data)
         if not part.records or part.condition is not Condition.CLEAN:
             why = part.reason or "it holds no record"
             raise UsageError(f"{path} holds no intact journal: {why}", hint="export it again")
-        thread = header_of(part.records[0]).thread
+        thread = decode_header(part.records[0]).thread
         reason = ""
         problems = self._store_outputs(part, outputs)
         if thread in (*self._store.ids(), *self._store.folders.ids(in_trash=True)):
@@ -263,7 +273,7 @@ class _SessionImporter:
             path, outcome, thread, TREADLE, title or "", count, problems=problems, reason=reason
         )
 
-    def _store_outputs(self, part: Part, outputs: Mapping[str, bytes]) -> tuple[str, ...]:
+    def _store_outputs(self, part: JournalPart, outputs: Mapping[str, bytes]) -> tuple[str, ...]:
         """Keep the large outputs that a journal names, before it is here; what is to be said."""
         blobs, missing_count = Blobs(self._store.folders), 0
         for ref in {ref.sha256: ref for _, ref in outputs_of(part.records)}.values():
@@ -280,7 +290,7 @@ class _SessionImporter:
             return ()
         return (f"large outputs that are not in the file: {missing_count}",)
 
-    def _update_thread(self, thread: str, part: Part, path: str) -> tuple[str, str]:
+    def _update_thread(self, thread: str, part: JournalPart, path: str) -> tuple[str, str]:
         """What becomes of a thread that is here, and what to say: it may have grown elsewhere.
 
         Raises:
@@ -310,7 +320,7 @@ class _SessionImporter:
             )
         if self._is_dry:
             return "would be brought up", f"from version {common} to version {len(theirs)}"
-        bring_up(self._store, part.data)
+        update_replica(self._store, part.data)
         return "brought up", f"from version {common} to version {len(theirs)}"
 
 
@@ -323,12 +333,12 @@ def _read_known_count(store: LocalStore, thread: str) -> int | None:
         path, _ = store.folders.find(thread)
     except UnknownThreadError:
         return None
-    with told_as("read", path):
+    with convert_os_errors("read", path):
         data = store.folders.disk.read_range(path, 0, _BEGINNING_SIZE)
-    for record in part_of(data).records[:3]:
+    for record in make_journal_part(data).records[:3]:
         entry = decode_entry(record.event)
-        if isinstance(entry, ExtraSet) and isinstance(entry.extra.get(RECORDS), int):
-            return int(entry.extra[RECORDS])
+        if isinstance(entry, ExtraSet) and isinstance(entry.extra.get(RECORD_COUNT_KEY), int):
+            return int(entry.extra[RECORD_COUNT_KEY])
     return 0
 
 

@@ -20,17 +20,22 @@ from treadle.errors import (
     UnknownThreadError,
     UsageError,
 )
-from treadle.exchange.journals import Part, join, output_line, part_of
-from treadle.exchange.lines import FILE_SIZE_MAX
+from treadle.exchange.html_page import to_html
+from treadle.exchange.journal_files import (
+    JournalPart,
+    join_journals,
+    make_journal_part,
+    make_output_line,
+)
+from treadle.exchange.json_lines import FILE_SIZE_MAX
 from treadle.exchange.markdown import to_markdown
-from treadle.exchange.page import to_page
-from treadle.exchange.story import tell
+from treadle.exchange.readable_thread import make_readable_thread
 from treadle.models.prices.usage_text import describe_usage
 from treadle.runtime.defaults import own_redactor
 from treadle.secrets.exit_scan import Looker
-from treadle.store.journal import told_as
-from treadle.store.local import LocalStore
-from treadle.store.thread_reader import header_of
+from treadle.store.journal import convert_os_errors
+from treadle.store.local_store import LocalStore
+from treadle.store.thread_reader import decode_header
 from treadle.thread.outputs import outputs_of
 from treadle.thread.record import Condition, Record
 from treadle.thread.safe_text import legible
@@ -89,10 +94,10 @@ def export_thread(
         _refuse_secrets(thread_id, (*(part.data for part in parts), *outputs.values()))
     problem = _describe_damage(parts[-1], on_notice)
     if form == "jsonl":
-        lines = (output_line(ref, data) for ref, data in outputs.items())
-        return ExportedThread(b"".join((join(parts), *lines)), problem)
-    story = tell(parts)
-    page_of = {"markdown": to_markdown, "html": to_page}[form]
+        lines = (make_output_line(ref, data) for ref, data in outputs.items())
+        return ExportedThread(b"".join((join_journals(parts), *lines)), problem)
+    story = make_readable_thread(parts)
+    page_of = {"markdown": to_markdown, "html": to_html}[form]
     return ExportedThread(page_of(story, describe_usage).encode(), problem or story.problem)
 
 
@@ -105,20 +110,20 @@ def _is_private(store: LocalStore, thread_id: str) -> bool:
         return b'"is_private":true' in bytes(first.event)
 
 
-def _read_parts(store: LocalStore, thread_id: str, version: int | None) -> list[Part]:
+def _read_parts(store: LocalStore, thread_id: str, version: int | None) -> list[JournalPart]:
     """The thread's journal, after those it goes on from.
 
     Raises:
         UnknownThreadError: it holds no intact record, or has not got this far.
         DamagedJournalError: what it was forked from is not what it was.
     """
-    parts: list[Part] = []
+    parts: list[JournalPart] = []
     wanted: tuple[str, int | None] | None = (thread_id, version)
     while wanted is not None:
         name, until = wanted
         path, _ = store.folders.find(name)
-        with told_as("read", path):
-            part = part_of(store.folders.disk.read(path), until)
+        with convert_os_errors("read", path):
+            part = make_journal_part(store.folders.disk.read(path), until)
         if not part.records or len(part.records) < (until or 0):
             count = len(part.records)
             raise UnknownThreadError(
@@ -126,9 +131,9 @@ def _read_parts(store: LocalStore, thread_id: str, version: int | None) -> list[
                 hint=f"treadle verify {name}",
             )
         parts.append(part)
-        header = header_of(part.records[0])
+        header = decode_header(part.records[0])
         wanted = None if header.base is None else (header.base.thread, header.base.version)
-        store.beginning(name)  # refuses a base that is not the one that was known
+        store.load_initial_fold(name)  # refuses a base that is not the one that was known
     return parts[::-1]
 
 
@@ -142,7 +147,7 @@ def _read_outputs(
         if ref in found:
             continue
         try:
-            data = store.blob(ref)
+            data = store.read_blob(ref)
         except MissingBlobError as error:
             on_notice(f"left out: record {seq}: {error.message}")
             continue
@@ -155,7 +160,7 @@ def _read_outputs(
     return found
 
 
-def _describe_damage(part: Part, on_notice: OnNotice) -> str:
+def _describe_damage(part: JournalPart, on_notice: OnNotice) -> str:
     """Why the thread's own part is not all of it; a torn end is only told of."""
     if part.condition is Condition.CORRUPT:
         return f"the thread is damaged: {part.reason}; exported up to version {part.head.seq}"

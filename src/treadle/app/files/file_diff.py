@@ -18,7 +18,7 @@ from treadle.app.files.file_history import (
     open_states,
     select_states,
 )
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.store.thread_reader import LoadedThread
 from treadle.workspace.files.entries import Touched, touched
 from treadle.workspace.files.states import FileStates
@@ -161,7 +161,7 @@ def _explain_unknown(store: LocalStore, loaded: LoadedThread) -> str:
         return f"{loaded.problem}; what the agent changed after that is not known"
     if not is_in_round(loaded.fold):
         return ""
-    if store.holder(thread_id) is not None:
+    if store.find_holder(thread_id) is not None:
         return f"a round is under way: what it changes is not known yet: treadle watch {thread_id}"
     words = "a round is unfinished: what it has changed is not known yet"
     return f"{words}: treadle resume {thread_id}"

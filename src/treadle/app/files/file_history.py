@@ -11,7 +11,7 @@ from treadle.app.files.hidden_paths import make_hidden_check
 from treadle.core.chat.states import PostToolsHook
 from treadle.core.tools import ToolExecutionStatus
 from treadle.errors import FileStateError, UsageError
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
 from treadle.thread.codec import decode_entry
 from treadle.thread.facts import FilesNotSaved, FilesSaved
@@ -33,7 +33,7 @@ def list_saved_states(store: LocalStore, thread_id: str) -> list[VersionedFileSt
 
     Raises: as `LocalStore.load`.
     """
-    begun = store.beginning(thread_id).files
+    begun = store.load_initial_fold(thread_id).files
     found = [] if begun is None else [VersionedFileState(0, begun)]
     for record in store.scan(thread_id).records:
         # Decoding the few that matter: threads are long, and later kinds of records no obstacle.

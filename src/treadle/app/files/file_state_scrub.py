@@ -12,7 +12,7 @@ import msgspec
 
 from treadle.errors import FileStateError, StoreError
 from treadle.store.disk import PosixDisk
-from treadle.store.drafts import drafts_of, replace_file
+from treadle.store.file_replacement import drafts_folder, replace_file
 from treadle.workspace.files.objects import Objects
 from treadle.workspace.files.rewrite import Rewritten, purge, rewrite_chain
 from treadle.workspace.files.states import REFS
@@ -28,7 +28,7 @@ then knows by it what is left to remove, when nothing else leads there any more.
 
 
 class FileStateRewriter:
-    """Implements `treadle.store.upkeep.scrub.FileStates`.
+    """Implements `treadle.store.upkeep.scrub.FileStateScrubber`.
 
     Args:
         change: takes the text out of the contents of a file.
@@ -118,7 +118,7 @@ def _read_list(folder: Path) -> Rewritten:
 
 def _remove_list(folder: Path) -> None:
     (folder / REMOVAL_LIST).unlink(missing_ok=True)
-    for empty in (Path(drafts_of(str(folder / REMOVAL_LIST))), (folder / REMOVAL_LIST).parent):
+    for empty in (Path(drafts_folder(str(folder / REMOVAL_LIST))), (folder / REMOVAL_LIST).parent):
         with suppress(OSError):
             empty.rmdir()
 

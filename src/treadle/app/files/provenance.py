@@ -10,7 +10,7 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import asdict
 
 from treadle.errors import TreadleError, UnknownThreadError
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.thread.codec import UnknownEntryError, decode_entry
 from treadle.thread.facts import Base, FilesSaved, ThreadCreated
 from treadle.thread.history import Numbered, Turn, turns

@@ -20,8 +20,8 @@ from treadle.core.conversation import View
 from treadle.core.events import CancelRequested, Rewound
 from treadle.errors import FileStateError, UsageError
 from treadle.runtime.defaults import own_redactor
-from treadle.store.local import LocalStore
-from treadle.store.writer import ThreadWriter
+from treadle.store.local_store import LocalStore
+from treadle.store.thread_writer import ThreadWriter
 from treadle.thread.fold import TASK, ThreadFold
 from treadle.thread.history import Rest, rest_after, rest_at
 from treadle.workspace.files.capture import Capture
@@ -158,7 +158,7 @@ def _find_target(store: LocalStore, fold: ThreadFold, request: RewindRequest) ->
         UsageError: there is no such place.
     """
     version, turn = request.version, request.turn
-    thread_id, found = fold.header.thread, store.rests(fold.header.thread)
+    thread_id, found = fold.header.thread, store.list_rests(fold.header.thread)
     if version is not None:
         if version > fold.version:
             raise UsageError(f"thread {thread_id} has versions 1 to {fold.version}, not {version}")

@@ -20,7 +20,7 @@ from treadle.core.task.machine import TaskMachine
 from treadle.core.tools import EffectClass, ToolDefinition
 from treadle.errors import UsageError
 from treadle.runtime.defaults import own_redactor
-from treadle.store.writer import ThreadWriter
+from treadle.store.thread_writer import ThreadWriter
 from treadle.thread.facts import Configured, TakenOver
 from treadle.tools.builtin import builtin_tools
 
@@ -68,7 +68,7 @@ def adopt_thread(setup: Setup) -> Setup:
         redact = own_redactor().redact
         writer.stage(Configured(config, writer.fold.provider), redact)
         writer.commit()
-        setup.store.adopted.make_own(thread, writer.head.seq)
+        setup.store.adopted.mark_own(thread, writer.head.seq)
     finally:
         writer.close()
     given_up = "what was open in it is given up, and " if was_open else ""

@@ -9,7 +9,7 @@ from msgspec import Struct
 from treadle.app.files.file_history import list_saved_states, list_steps, open_states, select_states
 from treadle.app.sessions.confined_hooks import make_hook_runner
 from treadle.app.sessions.setup import Setup
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.workspace.commit import HOOK_S_MAX
 from treadle.workspace.files.entries import touched
 from treadle.workspace.git import Absent, Repository

@@ -6,7 +6,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from treadle.config.approval import APPROVAL_MODES
+from treadle.config.approval_modes import APPROVAL_MODES
 from treadle.config.settings import ApprovalMode
 from treadle.core.approval import NeverAsk, OnlyRead, Policy
 from treadle.core.config import AgentConfig

@@ -148,7 +148,7 @@ async def _run_hook(
         return HookReply(no=text) if is_guard else HookReply(warning=text)
 
     try:
-        process = _start_process(_resolve_program(hook.words), data, folder)
+        process = _start_process(_resolve_program(hook.argv), data, folder)
     except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: no home is known
         return failed(f"cannot be run: {getattr(error, 'strerror', None) or error}")
     words = _ErrorOutput(process)

@@ -10,11 +10,11 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from treadle.config.plain_file import read_plain
+from treadle.config.plain_file import read_plain_file
 from treadle.core.llm import ModelTraits
 from treadle.errors import StoreError
 from treadle.store.disk import PosixDisk
-from treadle.store.drafts import replace_file
+from treadle.store.file_replacement import replace_file
 
 _COUNT_MAX: Final = 500
 """The models that were asked for last are kept."""
@@ -59,7 +59,7 @@ class ModelListCache:
         if self._path is None:
             return {}
         try:
-            data = read_plain(self._path, _SIZE_MAX).data
+            data = read_plain_file(self._path, _SIZE_MAX).data
             known = msgspec.json.decode(data, type=dict[str, ModelListEntry])
         except (OSError, ValueError, RecursionError):
             return {}

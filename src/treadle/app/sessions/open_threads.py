@@ -16,12 +16,12 @@ from treadle.core.config import AgentConfig as RequestSettings
 from treadle.core.llm import Usage
 from treadle.core.task.events import AgentConfig, TaskGiven
 from treadle.errors import UsageError
-from treadle.exchange.record_text import words_of
+from treadle.exchange.record_text import describe_record
 from treadle.outputs import Output
 from treadle.runtime.engine import AgentEngine
 from treadle.runtime.session import Session as Session  # which the faces hold
 from treadle.runtime.session import first_input
-from treadle.store.local import utc_now
+from treadle.store.local_store import utc_now
 from treadle.thread.facts import Configured
 from treadle.thread.fold import TASK
 from treadle.tools.builtin import builtin_tools
@@ -91,7 +91,7 @@ def open_conversation(
         on_output=on_output,
         **rest,
     )
-    told = map(words_of, session.commands_begun)
+    told = map(describe_record, session.commands_begun)
     setup.notices.extend(words.text for words in told if words is not None)
     return session
 

@@ -10,8 +10,8 @@ from typing import Any
 from msgspec import Struct
 
 from treadle.app.sessions.providers import make_provider
-from treadle.config.keys import find_key, key_needed
-from treadle.config.load import Loaded
+from treadle.config.keys import find_key, make_missing_key_error
+from treadle.config.loader import LoadedSettings
 from treadle.core.llm import LlmError
 from treadle.errors import TreadleError
 
@@ -57,7 +57,9 @@ class ProviderReachability(Struct, frozen=True):
         }
 
 
-async def check_providers(loaded: Loaded, names: Iterable[str]) -> list[ProviderReachability]:
+async def check_providers(
+    loaded: LoadedSettings, names: Iterable[str]
+) -> list[ProviderReachability]:
     """Ask these providers, all at once, what models they offer. Never fails.
 
     Of one that `local_only` excludes not even the key is looked for.
@@ -65,17 +67,19 @@ async def check_providers(loaded: Loaded, names: Iterable[str]) -> list[Provider
     return list(await asyncio.gather(*(_check_provider(loaded, name) for name in names)))
 
 
-async def _check_provider(loaded: Loaded, name: str) -> ProviderReachability:
+async def _check_provider(loaded: LoadedSettings, name: str) -> ProviderReachability:
     entry = loaded.catalog.providers[name]
     model, address, origin = entry.default_model, entry.base_url, ""
     try:
         address = entry.url(os.environ)
-        excluded = loaded.exclusion(name, os.environ)
+        excluded = loaded.find_exclusion(name, os.environ)
         if excluded is not None:
             return ProviderReachability(name, address, "", model, error=excluded, is_excluded=True)
         key = await asyncio.to_thread(find_key, entry, os.environ)
         if key is None and entry.needs_key:
-            return ProviderReachability(name, address, "", model, error=key_needed(name, entry))
+            return ProviderReachability(
+                name, address, "", model, error=make_missing_key_error(name, entry)
+            )
         origin = key.origin if key is not None else ""
         provider = make_provider(name, entry, key.value if key is not None else "", loaded)
     except TreadleError as error:

@@ -18,8 +18,8 @@ from msgspec.structs import asdict, replace
 
 from treadle.app.sessions.model_list_cache import ModelListCache, today
 from treadle.app.stores import CREATOR
-from treadle.config.keys import find_key, key_needed, no_key_error
-from treadle.config.load import Loaded
+from treadle.config.keys import find_key, make_missing_key_error, make_no_model_error
+from treadle.config.loader import LoadedSettings
 from treadle.core.config import choose_model
 from treadle.core.llm import ModelTraits, Usage
 from treadle.errors import UsageError
@@ -59,7 +59,7 @@ class Models:
     """
 
     def __init__(
-        self, loaded: Loaded, *, record: str | None = None, cache: Path | None = None
+        self, loaded: LoadedSettings, *, record: str | None = None, cache: Path | None = None
     ) -> None:
         self._loaded = loaded
         self._record = record
@@ -86,7 +86,7 @@ class Models:
         if not wanted:
             provider = self._loaded.catalog.first_with_key(os.environ)
             if provider is None:
-                raise no_key_error(self._loaded.catalog, os.environ)
+                raise make_no_model_error(self._loaded.catalog, os.environ)
             wanted = f"{provider}:"
         kind, _, rest = wanted.partition(":")
         if kind not in PLAYED_KINDS:
@@ -131,7 +131,7 @@ class Models:
         catalog = self._loaded.catalog
         ref = catalog.resolve(name)
         entry = catalog.providers[ref.provider]
-        excluded = self._loaded.exclusion(ref.provider, os.environ)
+        excluded = self._loaded.find_exclusion(ref.provider, os.environ)
         if excluded is not None:
             raise excluded
         provider = make_provider(
@@ -182,7 +182,7 @@ class Models:
         key = find_key(entry, os.environ)
         if key is None:
             if entry.needs_key:
-                raise key_needed(provider, entry)
+                raise make_missing_key_error(provider, entry)
             return ""
         self.keys[f"{provider}_api_key"] = key.value
         return key.value
@@ -203,7 +203,7 @@ class Models:
         return self._recorder
 
 
-def make_provider(name: str, entry: ProviderEntry, key: str, loaded: Loaded) -> Any:
+def make_provider(name: str, entry: ProviderEntry, key: str, loaded: LoadedSettings) -> Any:
     """The provider of an entry; nothing is sent yet."""
     module, kind, _ = _CLASSES[entry.api]
     return getattr(import_module(module), kind)(
@@ -222,7 +222,7 @@ _LISTED_TRAITS: Final[dict[str, ModelTraits]] = {}
 """What lists have told, by lasting name, for the life of the process."""
 
 
-def find_traits(loaded: Loaded, ref: ModelRef) -> ModelTraits:
+def find_traits(loaded: LoadedSettings, ref: ModelRef) -> ModelTraits:
     """What the table knows of a model, then the price data, then the provider's own list."""
     traits = loaded.catalog.traits(ref)
     if traits.context_tokens_max is None:

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from treadle.app.sync.sync_status import describe_sync
 from treadle.errors import TreadleError
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.sync.credentials import is_logged_in
 from treadle.workspace.git import observe
 

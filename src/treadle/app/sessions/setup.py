@@ -17,7 +17,7 @@ from treadle.app.sessions.hooks import Hooks
 from treadle.app.sessions.host import Host
 from treadle.app.sessions.providers import Models, is_played
 from treadle.app.sessions.tool_hooks import HookedTools
-from treadle.config.load import DEFAULT, Loaded
+from treadle.config.loader import DEFAULT_ORIGIN, LoadedSettings
 from treadle.config.settings import ApprovalMode, NetworkMode, SandboxLevel, Settings
 from treadle.core.config import AgentConfig, choose_model
 from treadle.core.llm import Usage
@@ -29,8 +29,8 @@ from treadle.runtime.defaults import own_secrets
 from treadle.runtime.ports import Provider, Tools
 from treadle.runtime.titles import Titler
 from treadle.secrets.redaction import Redactor
-from treadle.store.live import LiveText
-from treadle.store.local import LocalStore
+from treadle.store.live_answer import LiveAnswerWriter
+from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
 from treadle.thread.facts import ContextObserved
 from treadle.thread.fold import ThreadFold
@@ -111,7 +111,7 @@ class DriverParts(Struct, frozen=True):
             "workspace": self.workspace,
             "redactor": self.redactor,
             "hook_usage": self.hook_usage,
-            "live": LiveText(self.places, thread_id),
+            "live": LiveAnswerWriter(self.places, thread_id),
         }
 
 
@@ -126,7 +126,7 @@ class Setup(Struct, frozen=True):
     folder: str
     has_chosen_folder: bool
     choice: RunChoice
-    loaded: Loaded
+    loaded: LoadedSettings
     models: Models
     auto_commit: bool
     notices: list[str]
@@ -273,7 +273,7 @@ class Setup(Struct, frozen=True):
         return self.models.resolve_name(wanted or machine.model_name or None)
 
     def _is_set(self, key: str) -> bool:
-        return self.loaded.origins.get(key, DEFAULT) != DEFAULT
+        return self.loaded.origins.get(key, DEFAULT_ORIGIN) != DEFAULT_ORIGIN
 
     def _choose_approval(self) -> Approval:
         """A thread keeps its approval mode; a new one has that of the settings."""

@@ -15,9 +15,9 @@ from treadle.app.sessions.host import Host
 from treadle.app.sessions.providers import Models
 from treadle.app.sessions.setup import RunChoice, Setup
 from treadle.app.stores import open_store
-from treadle.config.load import load_settings
+from treadle.config.loader import load_settings
 from treadle.errors import DiskError, UsageError
-from treadle.store.local import UNREADABLE, LocalStore
+from treadle.store.local_store import UNREADABLE, LocalStore
 from treadle.thread.fold import CHAT, ThreadFold
 
 
@@ -124,15 +124,17 @@ def _find_thread(
         return store.resolve(target.thread)
     if not target.latest:
         return None
-    from treadle.store.index.filters import DAMAGED, Filters
+    from treadle.store.index.filters import DAMAGED, IndexFilters
     from treadle.store.index.lookup import Index
 
     index = Index(store, notices.append)
-    found = index.latest(folder, machine=CHAT)
+    found = index.find_latest(folder, machine=CHAT)
     refused = [
-        line.id for line in index.threads(Filters(state=DAMAGED)) if line.state == UNREADABLE
+        line.id
+        for line in index.list_threads(IndexFilters(state=DAMAGED))
+        if line.state == UNREADABLE
     ]
-    trashed = [] if found else index.threads(Filters(workspace=folder, is_trashed=True))
+    trashed = [] if found else index.list_threads(IndexFilters(workspace=folder, is_trashed=True))
     index.close()
     for thread_id in refused:  # what worked here last may be in one that cannot be read just now
         try:

@@ -13,8 +13,8 @@ from typing import Final
 
 from treadle.errors import TreadleError
 from treadle.store.disk import FileStat
-from treadle.store.folders import JOURNAL
-from treadle.store.local import LocalStore
+from treadle.store.folders import JOURNAL_SUFFIX
+from treadle.store.local_store import LocalStore
 from treadle.sync.backoff import pause_s
 from treadle.sync.client import HttpRemote
 from treadle.sync.context import Report
@@ -118,4 +118,4 @@ def sync_continuously(
 
 
 def _read_journal_stats(store: LocalStore) -> Mapping[str, FileStat]:
-    return store.folders.disk.stats(store.folders.threads, JOURNAL)
+    return store.folders.disk.stats(store.folders.threads, JOURNAL_SUFFIX)

@@ -11,7 +11,7 @@ from msgspec import Struct
 from treadle.app.sync.sync_cursors import open_cursors
 from treadle.app.sync.thread_descendants import list_summaries
 from treadle.errors import TreadleError
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.sync.credentials import Account
 from treadle.thread.facts import Shared
 from treadle.thread.model import ThreadSummary
@@ -91,7 +91,7 @@ def _restrict_visibility(store: LocalStore, lines: Sequence[ThreadSummary]) -> N
     for line in lines:
         if line.visibility == "private":
             continue
-        writer = store.open_any(line.id)
+        writer = store.open_including_trash(line.id)
         try:
             writer.stage(Shared("private"))
             writer.commit()

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from treadle.app.sync.sync_cursors import open_cursors
 from treadle.app.sync.thread_descendants import find_descendants
 from treadle.errors import TreadleError, UnknownThreadError, UsageError
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.store.send_lock import set_private
 from treadle.sync.credentials import find_account
 from treadle.thread.facts import Visibility

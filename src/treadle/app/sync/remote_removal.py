@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from treadle.errors import TreadleError
-from treadle.store.folders import JOURNAL
-from treadle.store.journal import told_as
-from treadle.store.local import LocalStore
+from treadle.store.folders import JOURNAL_SUFFIX
+from treadle.store.journal import convert_os_errors
+from treadle.store.local_store import LocalStore
 from treadle.store.upkeep.trash import TrashedThread
 from treadle.sync.credentials import find_account, is_logged_in
 from treadle.workspace.files.states import FileStates
@@ -137,14 +137,14 @@ class FileStateRemover:
 
         A fork that has kept none of its own has the last one of what it goes on from.
         """
-        path = self._store.folders.path(thread_id, JOURNAL, in_trash=True)
+        path = self._store.folders.path(thread_id, JOURNAL_SUFFIX, in_trash=True)
         name = b'"commit":"%b"' % commit.encode()
-        with told_as("read", path):
+        with convert_os_errors("read", path):
             try:
                 found = self._store.folders.disk.read(path)
             except FileNotFoundError:
                 found = b""
-        own_from = self._store.adopted.own_from(thread_id)
+        own_from = self._store.adopted.find_own_version(thread_id)
         if own_from is not None:  # what is before that, another copy of the thread has as well
             return any(
                 name in line and not self._store.adopted.is_foreign(thread_id, seq)

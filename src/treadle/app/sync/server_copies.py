@@ -16,7 +16,7 @@ from treadle.errors import DiskError, TreadleError
 from treadle.sync.credentials import Account, find_account, needed_account
 
 if TYPE_CHECKING:
-    from treadle.store.local import LocalStore
+    from treadle.store.local_store import LocalStore
     from treadle.sync.client import HttpRemote
     from treadle.sync.context import Problem, Report
     from treadle.sync.cursors import Cursors

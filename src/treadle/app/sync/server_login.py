@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from treadle.api.types import Me
 from treadle.errors import DiskError, NotLoggedInError, TreadleError, UsageError
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.sync.client import HttpRemote
 from treadle.sync.credentials import (
     TOKEN_LENGTH_MAX,

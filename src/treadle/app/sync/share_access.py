@@ -15,7 +15,7 @@ from treadle.errors import (
     TreadleError,
 )
 from treadle.runtime.defaults import own_redactor
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.sync.credentials import Account, needed_account
 from treadle.sync.cursors import Cursors
 from treadle.sync.engine import Engine

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.sync.credentials import Account
 from treadle.sync.cursors import Cursors
 

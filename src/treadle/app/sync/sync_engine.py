@@ -10,7 +10,7 @@ from typing import Final
 from treadle.app.sync.sync_cursors import open_cursors
 from treadle.runtime.defaults import own_redactor
 from treadle.secrets.exit_scan import Looker
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.sync.client import HttpRemote
 from treadle.sync.context import Looks, Progress
 from treadle.sync.credentials import Account

@@ -11,7 +11,7 @@ from treadle.app.sync.continuous_sync import sync_continuously
 from treadle.app.sync.first_sync import ConfirmFirstSync, NothingSent, choose_excluded_threads
 from treadle.app.sync.sync_engine import open_engine
 from treadle.store.index.lookup import Index
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.sync.context import OnConflict, Progress, Report
 from treadle.sync.credentials import Account, needed_account
 from treadle.sync.refusals import LOST_SCRUB
@@ -115,6 +115,6 @@ def _index_received(store: LocalStore, report: Report) -> None:
         return
     index = Index(store)
     try:
-        index.threads(limit=1)
+        index.list_threads(limit=1)
     finally:
         index.close()

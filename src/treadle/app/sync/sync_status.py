@@ -12,7 +12,7 @@ from treadle.sync.credentials import Account, find_account, is_logged_in, needed
 from treadle.thread.fold import ThreadFold
 
 if TYPE_CHECKING:
-    from treadle.store.local import LocalStore
+    from treadle.store.local_store import LocalStore
     from treadle.sync.send_queue import Entry
     from treadle.sync.status import Status
 

@@ -30,7 +30,7 @@ from treadle.errors import (
 from treadle.scratch_folders import scratch_folder
 from treadle.store.blobs import Blobs
 from treadle.store.index.search import Hit
-from treadle.store.local import ID_LENGTH_MIN, LocalStore
+from treadle.store.local_store import ID_LENGTH_MIN, LocalStore
 from treadle.store.paths import Places
 from treadle.sync.client import OFFSET_MAX, PAGE_MAX, HttpRemote
 from treadle.sync.credentials import needed_account

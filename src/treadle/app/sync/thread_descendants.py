@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from treadle.store.index.filters import Filters
+from treadle.store.index.filters import IndexFilters
 from treadle.store.index.lookup import Index
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.thread.model import ThreadSummary
 
 
@@ -12,7 +12,7 @@ def list_summaries(store: LocalStore) -> list[ThreadSummary]:
     """The summaries of all threads, those in the trash last."""
     index = Index(store)
     try:
-        return [*index.threads(), *index.threads(Filters(is_trashed=True))]
+        return [*index.list_threads(), *index.list_threads(IndexFilters(is_trashed=True))]
     finally:
         index.close()
 

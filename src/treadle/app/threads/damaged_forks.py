@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from treadle.errors import DamagedJournalError, UnknownThreadError
-from treadle.store.local import LocalStore
-from treadle.store.thread_reader import LoadedThread, header_of
+from treadle.store.local_store import LocalStore
+from treadle.store.thread_reader import LoadedThread, decode_header
 
 
 def load_intact_base(
@@ -28,7 +28,7 @@ def load_intact_base(
     while left is None and thread not in seen:
         seen.add(thread)
         records = store.scan(thread).records
-        base = header_of(records[0]).base if records else None
+        base = decode_header(records[0]).base if records else None
         if base is None:
             raise error
         thread = base.thread

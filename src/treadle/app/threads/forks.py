@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from treadle.app.stores import CREATOR
 from treadle.app.threads.version_selectors import find_turn_end
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.thread.facts import Base
 from treadle.thread.fold import CHAT
 
@@ -47,7 +47,7 @@ def fork_thread(
     thread_id = store.resolve(thread)
     if turn is not None:
         version = find_turn_end(store, thread_id, turn).version
-    elif version is None and store.holder(thread_id) is not None:
+    elif version is None and store.find_holder(thread_id) is not None:
         say("another process has it open: what is under way there stays there")
         version = find_last_rest(store, thread_id)
     return _fork(store, thread_id, version)
@@ -77,7 +77,7 @@ def find_last_rest(store: LocalStore, thread_id: str) -> int | None:
     Raises:
         StoreError: the thread cannot be read.
     """
-    rests = store.rests(thread_id)
+    rests = store.list_rests(thread_id)
     return rests[-1].version if rests else None
 
 

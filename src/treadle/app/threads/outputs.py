@@ -5,7 +5,7 @@ from __future__ import annotations
 from treadle.core.events import ToolCompleted
 from treadle.core.tools import ToolExecutionOutcome
 from treadle.errors import UsageError
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.thread.codec import UnknownEntryError, decode_entry
 
 
@@ -38,7 +38,7 @@ def read_output(store: LocalStore, thread_id: str, call_id: str) -> str:
         )
     outcome = ended.outcome
     if outcome.blob is not None:
-        return store.blob(outcome.blob).decode("utf-8", "replace")
+        return store.read_blob(outcome.blob).decode("utf-8", "replace")
     if isinstance(outcome, ToolExecutionOutcome.Success):
         return outcome.output
     return outcome.error.text

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from treadle.core.events import Compacted, CompactionRequested, ToolUncertain
 from treadle.core.task.events import StateCompleted, StateFailed, TimeRanOut
-from treadle.exchange.record_text import words_of
+from treadle.exchange.record_text import describe_record
 from treadle.thread.branches import ended_in
 from treadle.thread.facts import (
     ChildStarted,
@@ -58,11 +58,11 @@ def list_side_events(fold: ThreadFold, entries: Iterable[Numbered]) -> Iterator[
         is_told = not isinstance(entry, _SHOWN_ELSEWHERE)
         if isinstance(entry, CommandBegun):
             is_told = entry.id not in ended
-        words = words_of(entry, lambda call_id: names.get(call_id, call_id))  # noqa: B023  at once
+        words = describe_record(entry, lambda call_id: names.get(call_id, call_id))  # noqa: B023  at once
         joining = len(fold.merging)
         fold.apply(seq, at, entry)
         if words is not None and is_told:
-            text = words.text if isinstance(entry, CommandShown) else words.whole
+            text = words.text if isinstance(entry, CommandShown) else words.full_text
             told = SideEventLine(len(fold.conversation), seq, at, text)
             if isinstance(entry, Merged) and entry.messages:
                 joining += len(entry.messages)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from treadle.store.live import Live
+from treadle.store.live_answer import LiveAnswer
 
 _COMPARED: Final = 1000
 """Characters, the last ones shown, by which an answer is known again."""
@@ -31,7 +31,7 @@ class StreamingAnswer:
         self._end = ""
         self._is_in_line = False
 
-    def update(self, live: Live) -> None:
+    def update(self, live: LiveAnswer) -> None:
         """Show what is new of what is being said."""
         if live.after != self._after:
             self.interrupt()

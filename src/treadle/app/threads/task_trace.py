@@ -7,7 +7,7 @@ from msgspec import Struct
 from treadle.core.task.machine import TaskMachine
 from treadle.core.task.trace import Trace
 from treadle.errors import UsageError
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 
 
 class TaskTrace(Struct, frozen=True):

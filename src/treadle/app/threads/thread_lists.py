@@ -12,11 +12,11 @@ from msgspec import Struct
 from treadle.app.stores import open_store
 from treadle.core.task.table import State
 from treadle.errors import TreadleError
-from treadle.store import local
-from treadle.store.index.filters import DAMAGED, UNFINISHED, WAITING, Filters, state_of
+from treadle.store import local_store
+from treadle.store.index.filters import DAMAGED, UNFINISHED, WAITING, IndexFilters, parse_state
 from treadle.store.index.lookup import Index
 from treadle.store.index.search import Hit
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.thread.chat_state import KIND_OF_STATE, in_snake_case
 from treadle.thread.ids import PREFIX
 from treadle.thread.model import ThreadSummary
@@ -82,12 +82,12 @@ def list_threads(
         DiskError: the threads cannot be read.
     """
     filters = _make_filters(chosen)
-    is_unfiltered = filters == Filters()
+    is_unfiltered = filters == IndexFilters()
     with _open_index(store, say) as index:
         _check_state(index, filters)
-        threads, count = index.page(filters, most)
+        threads, count = index.list_with_count(filters, most)
         is_all_gone = is_unfiltered and not threads
-        trashed_count = index.count(Filters(is_trashed=True)) if is_all_gone else 0
+        trashed_count = index.count(IndexFilters(is_trashed=True)) if is_all_gone else 0
     return ThreadPage(threads, count, is_unfiltered, trashed_count)
 
 
@@ -105,7 +105,7 @@ def search_threads(
     with _open_index(store, say) as index:
         _check_state(index, filters)
         hits = [ThreadHit(hit, "", hit) for hit in index.search(query, filters, most)]
-        return hits, index.threads(Filters(state=DAMAGED))
+        return hits, index.list_threads(IndexFilters(state=DAMAGED))
 
 
 def find_pending(store: LocalStore, workspace: str, say: OnNotice) -> PendingThreads:
@@ -114,11 +114,11 @@ def find_pending(store: LocalStore, workspace: str, say: OnNotice) -> PendingThr
     Sub-agents are left out: they go on with the thread they work for.
     """
     with _open_index(store, say) as index:
-        stopped = index.unfinished(workspace)
-        waiting = index.threads(Filters(workspace=workspace, state=WAITING))
+        stopped = index.list_unfinished(workspace)
+        waiting = index.list_threads(IndexFilters(workspace=workspace, state=WAITING))
     found = {line.id: line for line in (*stopped, *waiting) if _belongs_to(line, workspace)}
     lines = sorted(found.values(), key=lambda line: (line.updated_at, line.id), reverse=True)
-    running = [line for line in lines if store.holder(line.id) is not None]
+    running = [line for line in lines if store.find_holder(line.id) is not None]
     foreign = frozenset(line.id for line in lines if store.adopted.is_foreign(line.id))
     return PendingThreads([line for line in lines if line not in running], running, foreign)
 
@@ -136,7 +136,7 @@ def complete_id(beginning: str, *, in_trash: bool) -> list[ThreadSummary]:
         return []
     try:
         with _open_index(store, lambda _: None) as index:
-            found = index.threads(Filters(is_trashed=in_trash))
+            found = index.list_threads(IndexFilters(is_trashed=in_trash))
     except (TreadleError, OSError):
         return []
     here = str(Path.cwd())
@@ -147,20 +147,23 @@ def complete_id(beginning: str, *, in_trash: bool) -> list[ThreadSummary]:
 
 def list_unreadable(threads: Sequence[ThreadSummary]) -> list[ThreadSummary]:
     """Those that the disk refused to read; they may be intact."""
-    return [line for line in threads if line.state == local.UNREADABLE and line.problem]
+    return [line for line in threads if line.state == local_store.UNREADABLE and line.problem]
 
 
 def state_name(line: ThreadSummary) -> str:
     """The state of a thread in words for people."""
     if line.problem:
-        words = {local.UNREADABLE: "cannot be read", local.UNSUPPORTED: local.UNSUPPORTED}
-        return words.get(line.state, local.DAMAGED)
+        words = {
+            local_store.UNREADABLE: "cannot be read",
+            local_store.UNSUPPORTED: local_store.UNSUPPORTED,
+        }
+        return words.get(line.state, local_store.DAMAGED)
     return "waits for approval" if line.questions else line.state.replace("_", " ")
 
 
-def _make_filters(chosen: Mapping[str, Any]) -> Filters:
+def _make_filters(chosen: Mapping[str, Any]) -> IndexFilters:
     named = {"tags" if name == "tag" else name: value for name, value in chosen.items()}
-    return Filters(**named)
+    return IndexFilters(**named)
 
 
 @contextmanager
@@ -172,15 +175,15 @@ def _open_index(store: LocalStore, say: OnNotice) -> Generator[Index, None, None
         index.close()
 
 
-def _check_state(index: Index, filters: Filters) -> None:
+def _check_state(index: Index, filters: IndexFilters) -> None:
     """Whether there is such a state: a custom graph of tasks has its own, known by its threads."""
     if filters.state is None:
         return
     states = {*KIND_OF_STATE.values(), *(in_snake_case(one) for one in State)}
     known = [UNFINISHED, WAITING, DAMAGED, *sorted(states)]
-    if state_of(filters.state) in known:
+    if parse_state(filters.state) in known:
         return
-    if not index.count(Filters(state=filters.state, is_trashed=filters.is_trashed)):
+    if not index.count(IndexFilters(state=filters.state, is_trashed=filters.is_trashed)):
         raise UnknownStateError(f"there is no state {filters.state!r}: {', '.join(known)}")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from treadle.errors import UnknownThreadError
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 
 
 def resolve_anywhere(store: LocalStore, text: str) -> str:

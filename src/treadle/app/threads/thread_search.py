@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from treadle.app.stores import open_store
-from treadle.store.index.filters import Filters
+from treadle.store.index.filters import IndexFilters
 from treadle.store.index.lookup import Index
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.thread.codec import decode_entry
 from treadle.thread.fold import CHAT
 from treadle.thread.history import Turn, beginnings
@@ -31,12 +31,12 @@ def find_conversations(folder: str, text: str) -> Sequence[ThreadSummary]:
         if text.strip():
             found = [hit.thread for hit in index.search(text, limit=ROW_COUNT_MAX)]
             known = {line.id for line in found}
-            named = index.threads(limit=ROW_COUNT_MAX) if " " not in text.strip() else []
+            named = index.list_threads(limit=ROW_COUNT_MAX) if " " not in text.strip() else []
             found += [
                 line for line in named if line.id not in known and line.id.startswith(text.strip())
             ]
         else:
-            found = index.threads(Filters(workspace=folder), limit=ROW_COUNT_MAX)
+            found = index.list_threads(IndexFilters(workspace=folder), limit=ROW_COUNT_MAX)
     finally:
         index.close()
     return [line for line in found if line.machine == CHAT and not line.problem]
@@ -48,7 +48,7 @@ def find_turns(store: LocalStore, thread_id: str) -> list[Turn]:
     Raises:
         StoreError: the thread cannot be read.
     """
-    fold = store.beginning(thread_id)
+    fold = store.load_initial_fold(thread_id)
     records = store.scan(thread_id).records
     entries = [(one.seq, one.at, decode_entry(one.event)) for one in records]
     found = list(beginnings(fold, entries))

@@ -15,7 +15,7 @@ from treadle.app.threads.version_selectors import VersionSelector, select_versio
 from treadle.core.events import ToolCompleted
 from treadle.core.llm import Usage
 from treadle.errors import DamagedJournalError, DiskError, TreadleError
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.thread.codec import decode_entry
 from treadle.thread.facts import Base, ThreadCreated
 from treadle.thread.fold import ThreadFold
@@ -163,17 +163,17 @@ def read_history(store: LocalStore, thread_id: str, version: int, used: Usage) -
     said: dict[int, list[SideEventLine]] = {}
     joined: dict[int, str] = {}
     for part, entries in reversed(parts):
-        for aside in list_side_events(store.beginning(part), entries):
+        for aside in list_side_events(store.load_initial_fold(part), entries):
             said.setdefault(aside.index, []).append(aside)
-        joined.update(joins(store.beginning(part), entries))
+        joined.update(joins(store.load_initial_fold(part), entries))
     kept = {
         call: part for part, entries in reversed(parts) for call in _list_stored_outputs(entries)
     }
-    own, beginning = parts[0][1], store.beginning(thread_id)
+    own, beginning = parts[0][1], store.load_initial_fold(thread_id)
     inherited = len(beginning.conversation)
     spent = list(spending(own))
     is_whole = sum((one.usage for one in spent), beginning.usage) == used
-    begun = dict(beginnings(store.beginning(thread_id), own))
+    begun = dict(beginnings(store.load_initial_fold(thread_id), own))
     return ThreadViewHistory(own, said, spent if is_whole else (), inherited, begun, joined, kept)
 
 

@@ -11,10 +11,10 @@ import msgspec
 from msgspec import Struct
 
 from treadle.core.events import LlmEvent
-from treadle.store.lease import Holder
-from treadle.store.live import Live, read_live
-from treadle.store.local import LocalStore
-from treadle.store.thread_follower import Change, Follower
+from treadle.store.live_answer import LiveAnswer, read_live_answer
+from treadle.store.local_store import LocalStore
+from treadle.store.thread_follower import JournalChange, ThreadFollower
+from treadle.store.thread_lock import Holder
 from treadle.thread.codec import UnknownEntryError, decode_entry
 from treadle.thread.record import Record
 
@@ -30,8 +30,8 @@ _ANSWER_ENDS: Final = frozenset(("llm_completed", "llm_error", "cancel_requested
 """After these nothing that was being said before is said any more."""
 
 _CHANGE_TEXTS: Final = {
-    Change.TRASHED: "the thread is in the trash now: `treadle restore` brings it back",
-    Change.REMOVED: "the thread is gone",
+    JournalChange.TRASHED: "the thread is in the trash now: `treadle restore` brings it back",
+    JournalChange.REMOVED: "the thread is gone",
 }
 
 
@@ -66,8 +66,8 @@ class IdleNotice(Struct, frozen=True):
     text: str
 
 
-WatchEvent: TypeAlias = WatchedRecord | Live | WatchNotice | IdleNotice
-"""What follows from a look at a thread; `Live` is what a model is saying now."""
+WatchEvent: TypeAlias = WatchedRecord | LiveAnswer | WatchNotice | IdleNotice
+"""What follows from a look at a thread; `LiveAnswer` is what a model is saying now."""
 
 
 class _RecordType(Struct):
@@ -104,7 +104,7 @@ def follow_thread(
     is_held = True
     while True:
         # Asked before it is read: what the last holder wrote is read then, all of it.
-        was_held, is_held = is_held, store.holder(thread_id) is not None
+        was_held, is_held = is_held, store.find_holder(thread_id) is not None
         yield from watched.poll_records()
         if is_held and wants_speech:
             yield from watched.poll_live()
@@ -122,11 +122,11 @@ class _ThreadWatch:
 
     def __init__(self, store: LocalStore, thread_id: str) -> None:
         self._store = store
-        self._follower = Follower(store.folders, thread_id)
+        self._follower = ThreadFollower(store.folders, thread_id)
         self._version = 0
         self._said = 0
         """The version at which an answer ended last."""
-        self._holder = store.holder(thread_id)
+        self._holder = store.find_holder(thread_id)
         self._thread_id = thread_id
 
     @property
@@ -136,7 +136,7 @@ class _ThreadWatch:
     def begin(self, since: int | None) -> Iterator[WatchEvent]:
         """What is there already."""
         if isinstance(self._holder, Holder):
-            yield WatchNotice(f"{self._thread_id} is open in {self._holder.words}")
+            yield WatchNotice(f"{self._thread_id} is open in {self._holder.description}")
         first: deque[WatchedRecord] = deque(maxlen=FIRST_RECORDS_MAX)
         count = 0
         for item in self.poll_records():
@@ -158,8 +158,8 @@ class _ThreadWatch:
 
     def poll_records(self) -> Iterator[WatchEvent]:
         """What is new."""
-        for item in self._follower.news():
-            if isinstance(item, Change):
+        for item in self._follower.read_new():
+            if isinstance(item, JournalChange):
                 self._version = self._said = 0
                 text = "records that were shown were rewritten; they follow as they stand now"
                 yield WatchNotice(_CHANGE_TEXTS.get(item, text), is_break=True)
@@ -170,12 +170,12 @@ class _ThreadWatch:
                 self._said = item.seq
             yield WatchedRecord(item, kind)
 
-    def poll_live(self) -> Iterator[Live]:
+    def poll_live(self) -> Iterator[LiveAnswer]:
         """What is being said now."""
-        live = read_live(self._store.places, self._thread_id)
+        live = read_live_answer(self._store.places, self._thread_id)
         if live is None or not self._said <= live.after <= self._version:
             return  # its record was shown, or others that stand before it were not
-        holder = self._store.holder(self._thread_id)
+        holder = self._store.find_holder(self._thread_id)
         if not isinstance(holder, Holder) or holder.pid == live.pid:
             yield live
 

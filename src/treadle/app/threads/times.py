@@ -32,9 +32,9 @@ def _parse_text(value: str, now: datetime) -> tuple[datetime, bool]:
 def utc_now() -> str:
     """The time of this machine's clock, as records have it."""
     # What only shows times does not wait for the store to be imported.
-    from treadle.store import local
+    from treadle.store import local_store
 
-    return local.utc_now()
+    return local_store.utc_now()
 
 
 def parse_moment(text: str, now: str | None = None, *, wants_end: bool = False) -> str:

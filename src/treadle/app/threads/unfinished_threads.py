@@ -12,7 +12,7 @@ from treadle.thread.model import ThreadSummary
 from treadle.thread.safe_text import legible
 
 if TYPE_CHECKING:
-    from treadle.store.local import LocalStore
+    from treadle.store.local_store import LocalStore
 
 SHOWN_MAX: Final = 9
 """Threads that are lines one by one."""

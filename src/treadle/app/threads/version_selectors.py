@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from treadle.app.threads.times import end_of_moment, local_time
 from treadle.errors import UsageError
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.thread.codec import UnknownEntryError, decode_entry
 from treadle.thread.facts import GitObserved
 from treadle.thread.history import Rest, rest_after
@@ -46,7 +46,7 @@ def find_turn_end(store: LocalStore, thread_id: str, turn: int) -> Rest:
     Raises:
         UsageError: there is no such turn, or it has not ended.
     """
-    found = store.rests(thread_id)
+    found = store.list_rests(thread_id)
     rest = rest_after(found, turn)
     if rest is None:
         turns = sorted({one.turn for one in found})

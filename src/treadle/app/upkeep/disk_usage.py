@@ -10,9 +10,15 @@ from msgspec import Struct
 from treadle.app.sizes import human_size
 from treadle.app.upkeep.state_disk_usage import FileStateUsage, measure_file_states
 from treadle.errors import StoreError, UnknownThreadError
-from treadle.store.local import LocalStore
-from treadle.store.upkeep.disk_usage import Room, Share, ThreadRoom, room_of, room_of_thread
-from treadle.store.upkeep.garbage import Garbage
+from treadle.store.local_store import LocalStore
+from treadle.store.upkeep.disk_usage import (
+    DiskUsage,
+    DiskUsageShare,
+    ThreadDiskUsage,
+    measure_disk_usage,
+    measure_thread_usage,
+)
+from treadle.store.upkeep.garbage import GarbageCollector
 from treadle.thread.safe_text import legible
 
 NAMED_COUNT_MAX: Final = 10
@@ -49,7 +55,7 @@ class StoreUsage(Struct, frozen=True):
 
     size: int
     gc_frees: int | None
-    shares: tuple[Share, ...]
+    shares: tuple[DiskUsageShare, ...]
     biggest: tuple[LargeThread, ...]
     file_states: FileStateUsage | None
 
@@ -57,7 +63,7 @@ class StoreUsage(Struct, frozen=True):
 class ThreadUsage(Struct, frozen=True):
     """What a thread takes in the store, and in its repository: `None` where nobody knows."""
 
-    room: ThreadRoom
+    room: ThreadDiskUsage
     file_states: FileStateUsage | None
 
 
@@ -68,7 +74,7 @@ def measure_store(store: LocalStore, on_problem: OnProblem) -> StoreUsage:
         DiskError: a folder cannot be read.
     """
     states = _measure_states(store, None, on_problem)
-    room = room_of(store, NAMED_COUNT_MAX)
+    room = measure_disk_usage(store, NAMED_COUNT_MAX)
     return StoreUsage(
         room.size,
         measure_garbage(store, room, on_problem),
@@ -89,11 +95,11 @@ def measure_thread(store: LocalStore, thread: str, on_problem: OnProblem) -> Thr
         thread_id = store.resolve(thread)
     except UnknownThreadError:
         thread_id = store.resolve(thread, in_trash=True)
-    room = room_of_thread(store, thread_id)
+    room = measure_thread_usage(store, thread_id)
     return ThreadUsage(room, _measure_states(store, thread_id, on_problem))
 
 
-def measure_garbage(store: LocalStore, room: Room, on_problem: OnProblem) -> int | None:
+def measure_garbage(store: LocalStore, room: DiskUsage, on_problem: OnProblem) -> int | None:
     """What gc could free, in bytes; `None` where that is not known.
 
     Such as where a file cannot be read, or so much would have to be read that sizes, which are
@@ -105,7 +111,7 @@ def measure_garbage(store: LocalStore, room: Room, on_problem: OnProblem) -> int
         on_problem(f"{text}; `treadle gc --dry-run` does")
         return None
     try:
-        return Garbage(store).plan().size
+        return GarbageCollector(store).plan().size
     except StoreError as error:
         on_problem(f"what gc can free is not known: {error.message}")
         return None

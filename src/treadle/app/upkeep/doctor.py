@@ -13,10 +13,10 @@ from treadle.app.sessions.providers import PLAYED_KINDS, Models
 from treadle.app.sessions.setup import make_policy
 from treadle.app.upkeep import checks, risk_checks
 from treadle.app.upkeep.store_checks import check_store
-from treadle.config.load import DEFAULT, load_settings
+from treadle.config.loader import DEFAULT_ORIGIN, load_settings
 from treadle.core.config import choose_model
 from treadle.errors import TreadleError
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
 
 
@@ -48,7 +48,7 @@ def _check_models(places: Places) -> Iterator[checks.Finding]:
     for notice in loaded.notices:
         yield checks.warning("settings", notice, "`treadle config show --origin` tells what holds")
     if not loaded.notices:
-        set_count = sum(origin != DEFAULT for origin in loaded.origins.values())
+        set_count = sum(origin != DEFAULT_ORIGIN for origin in loaded.origins.values())
         yield checks.ok("settings", f"{set_count} set, the rest by default")
     yield from risk_checks.check_commands(make_policy(loaded.settings, places))
     yield from risk_checks.check_settings(loaded, os.getuid())

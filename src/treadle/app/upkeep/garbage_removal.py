@@ -9,9 +9,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from treadle.app.sync.remote_removal import FileStateRemover, ThreadFileStates, make_unsynced_check
-from treadle.store.local import LocalStore
-from treadle.store.upkeep.disk_usage import Share
-from treadle.store.upkeep.garbage import Choice, Garbage, Leftover, Plan
+from treadle.store.local_store import LocalStore
+from treadle.store.upkeep.disk_usage import DiskUsageShare
+from treadle.store.upkeep.garbage import GarbageCollector, GarbageOptions, GarbagePlan, Leftover
 from treadle.store.upkeep.trash import TrashedThread
 from treadle.tools.sandbox.caches import OldCache, find_old_caches, remove_old_caches
 
@@ -22,13 +22,13 @@ class GarbageRemoval(Struct, frozen=True):
     `choice` is what a person wants removed, `at_s` the time of the plan in seconds since 1970.
     """
 
-    files: Plan
+    files: GarbagePlan
     states: tuple[ThreadFileStates, ...]
-    choice: Choice
+    choice: GarbageOptions
     at_s: float
 
     @property
-    def shares(self) -> list[Share]:
+    def shares(self) -> list[DiskUsageShare]:
         """What there is of each kind of file; kinds of which there is nothing are left out."""
         plan = self.files
         parts: tuple[tuple[str, Sequence[Leftover | TrashedThread]], ...] = (
@@ -39,7 +39,7 @@ class GarbageRemoval(Struct, frozen=True):
             ("caches", plan.caches),
         )
         return [
-            Share(name, len(found), sum(one.size for one in found))
+            DiskUsageShare(name, len(found), sum(one.size for one in found))
             for name, found in parts
             if found
         ]
@@ -58,13 +58,16 @@ class GarbageRemoval(Struct, frozen=True):
 def plan_removal(
     store: LocalStore, *, days_min: float = 0.0, has_quarantine: bool = False
 ) -> GarbageRemoval:
-    """What would be removed now: see `Choice`. Changes nothing, reads every file of every thread.
+    """What would be removed now: see `GarbageOptions`. Reads each file of a thread.
 
     Raises:
         StoreError: a file cannot be read, so that nobody knows what it names.
     """
-    choice, at_s = Choice(days_min, has_quarantine), datetime.fromisoformat(store.now()).timestamp()
-    files = Garbage(store, make_unsynced_check(store)).plan(choice)
+    choice, at_s = (
+        GarbageOptions(days_min, has_quarantine),
+        datetime.fromisoformat(store.now()).timestamp(),
+    )
+    files = GarbageCollector(store, make_unsynced_check(store)).plan(choice)
     files = replace(files, caches=_make_leftovers(find_old_caches(store.places.caches, at_s)))
     return GarbageRemoval(
         files, tuple(FileStateRemover(store).find_states(files.threads)), choice, at_s
@@ -78,7 +81,7 @@ def remove_garbage(store: LocalStore, plan: GarbageRemoval) -> GarbageRemoval:
         StoreError: what was removed so far is gone; do it again.
     """
     states = FileStateRemover(store)
-    files = Garbage(store, make_unsynced_check(store)).remove(
+    files = GarbageCollector(store, make_unsynced_check(store)).remove(
         plan.files, plan.choice, states.drop_states
     )
     paths = (one.path for one in plan.files.caches)

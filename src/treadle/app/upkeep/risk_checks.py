@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from treadle.app.sessions.provider_reachability import ProviderReachability
 from treadle.app.upkeep.checks import Finding, check_sandbox, warning
-from treadle.config.load import Loaded
+from treadle.config.loader import LoadedSettings
 from treadle.core.messages import ToolCall
 from treadle.core.tools import ToolExecutionOutcome
 from treadle.models.catalog import is_this_machine
@@ -50,7 +50,7 @@ async def _try_command(sandbox: Sandbox) -> str:
     return "" if outcome.output == "ran\n[exit code 0]" else outcome.output
 
 
-def check_settings(loaded: Loaded, user: int) -> Iterator[Finding]:
+def check_settings(loaded: LoadedSettings, user: int) -> Iterator[Finding]:
     """What was chosen that lets an agent do more than usual.
 
     Args:

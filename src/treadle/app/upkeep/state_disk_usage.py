@@ -11,8 +11,8 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from treadle.store.folders import JOURNAL
-from treadle.store.local import LocalStore
+from treadle.store.folders import JOURNAL_SUFFIX
+from treadle.store.local_store import LocalStore
 from treadle.workspace.files.states import REFS
 from treadle.workspace.git import Absence, Absent, Repository
 
@@ -73,7 +73,7 @@ def _find_folders(
         for one in store.folders.ids(in_trash=in_trash):
             if thread_id not in (None, one):
                 continue
-            path = store.folders.path(one, JOURNAL, in_trash=in_trash)
+            path = store.folders.path(one, JOURNAL_SUFFIX, in_trash=in_trash)
             try:
                 for folder in _read_workspaces(store, path):
                     found.setdefault(folder, set()).add(one)

@@ -17,17 +17,17 @@ from typing import Final
 from treadle.app.sizes import human_size
 from treadle.app.upkeep.checks import Finding, failure, ok, warning
 from treadle.errors import TreadleError
-from treadle.store.folders import JOURNAL, LOCK
-from treadle.store.index.filters import Filters
+from treadle.store.folders import JOURNAL_SUFFIX, LOCK_SUFFIX
+from treadle.store.index.filters import IndexFilters
 from treadle.store.index.lookup import Index
-from treadle.store.lease import find_holder
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
-from treadle.store.replay import check as verify
-from treadle.store.upkeep.disk_usage import Room, room_of
-from treadle.store.upkeep.foreign_files import strangers
-from treadle.store.upkeep.garbage import Garbage
-from treadle.store.upkeep.unfinished import settle, stopped_scrubs
+from treadle.store.replay import verify_thread as verify
+from treadle.store.thread_lock import find_holder
+from treadle.store.upkeep.disk_usage import DiskUsage, measure_disk_usage
+from treadle.store.upkeep.foreign_files import list_foreign_files
+from treadle.store.upkeep.garbage import GarbageCollector
+from treadle.store.upkeep.interrupted_operations import finish_operations, list_stopped_scrubs
 from treadle.thread.codec import UnknownEntryError
 from treadle.thread.model import ThreadSummary
 from treadle.thread.record import Condition
@@ -63,14 +63,14 @@ def check_store(store: LocalStore, places: Places) -> Iterator[Finding]:
             yield ok("threads", "0")
             return
         yield from check_permissions(places)
-        settle(store)
+        finish_operations(store)
         notices: list[str] = []
         index = Index(store, notices.append)
         try:
-            lines, trashed = index.threads(), index.threads(Filters(is_trashed=True))
+            lines, trashed = index.list_threads(), index.list_threads(IndexFilters(is_trashed=True))
         finally:
             index.close()
-        scrubs = stopped_scrubs(store)
+        scrubs = list_stopped_scrubs(store)
         for text, _ in scrubs:
             yield failure("scrub", text, "`treadle scrub`, as it was given before")
         concerned = {thread for _, threads in scrubs for thread in threads}
@@ -178,7 +178,7 @@ def _select_recent(store: LocalStore, lines: list[ThreadSummary]) -> Iterator[Th
     """The first few, as long as reading them does not take long."""
     left = SIZE_MAX
     for line in lines[:THREAD_COUNT_MAX]:
-        found = store.folders.disk.stat(store.folders.path(line.id, JOURNAL))
+        found = store.folders.disk.stat(store.folders.path(line.id, JOURNAL_SUFFIX))
         left -= 0 if found is None else found.size
         if left < 0:
             return
@@ -202,7 +202,7 @@ def check_unfinished(store: LocalStore, lines: list[ThreadSummary]) -> Iterator[
     alone = [
         line.id
         for line in stopped[:NAMED_COUNT_MAX]
-        if find_holder(store.folders.disk, store.folders.path(line.id, LOCK)) is None
+        if find_holder(store.folders.disk, store.folders.path(line.id, LOCK_SUFFIX)) is None
     ]
     if alone:
         more = " or more" if len(stopped) > NAMED_COUNT_MAX else ""
@@ -232,7 +232,7 @@ def check_commits(store: LocalStore, lines: list[ThreadSummary]) -> Iterator[Fin
 
 def check_leftovers(store: LocalStore, trashed: list[ThreadSummary]) -> Iterator[Finding]:
     """What takes room and is not needed, and what is not Treadle's."""
-    room = room_of(store, 0)
+    room = measure_disk_usage(store, 0)
     shares = {share.name: share for share in room.shares}
     text = f"{human_size(room.size)} in all; {len(trashed)} threads in the trash take "
     yield ok("room", f"{text}{human_size(shares['trash'].size)}; `treadle du` says more")
@@ -246,12 +246,12 @@ def check_leftovers(store: LocalStore, trashed: list[ThreadSummary]) -> Iterator
         text = f"{drafts.count} drafts, {human_size(drafts.size)}, of writes under way or cut short"
         yield warning("drafts", text, "`treadle gc` removes those that nobody writes any more")
     if shares["large outputs"].count and shares["journals"].size <= SIZE_MAX:
-        blobs = Garbage(store).plan().blobs
+        blobs = GarbageCollector(store).plan().blobs
         if blobs:
             size = human_size(sum(blob.size for blob in blobs))
             text = f"{len(blobs)} outputs that no thread names, {size}"
             yield warning("outputs", text, "`treadle gc` removes them")
-    foreign = list(strangers(store.folders))
+    foreign = list(list_foreign_files(store.folders))
     if foreign:
         text = f"{len(foreign)} files that are not Treadle's, such as {foreign[0]}"
         yield warning("strangers", text, "move them elsewhere; Treadle leaves them alone")
@@ -270,7 +270,7 @@ def check_index(store: LocalStore, notices: list[str], count: int) -> Iterator[F
         yield warning("index", notice, advice)
     if notices:
         return
-    room: Room = room_of(store, 0)
+    room: DiskUsage = measure_disk_usage(store, 0)
     sizes = {share.name: share.size for share in room.shares}
     size, journals = sizes["search index"], sizes["journals"] + sizes["trash"]
     if size > SIZE_MAX and size > INDEX_SIZE_FACTOR * journals:

@@ -20,10 +20,10 @@ from treadle.errors import TreadleError, UsageError
 from treadle.runtime.defaults import own_redactor
 from treadle.secrets.redaction import Redactor
 from treadle.store.index.lookup import Index
-from treadle.store.local import LocalStore
-from treadle.store.upkeep.scrub import Outcome, scrub
-from treadle.store.upkeep.text_scan import Redact, Remains, change_bytes
-from treadle.store.upkeep.unfinished import Sign
+from treadle.store.local_store import LocalStore
+from treadle.store.upkeep.interrupted_operations import Sign
+from treadle.store.upkeep.scrub import ScrubResult, scrub
+from treadle.store.upkeep.text_scan import Redact, TextScanner, redact_bytes
 
 LENGTH_MIN: Final = 4
 """Characters of a text that can be taken out; shorter ones stand everywhere."""
@@ -53,7 +53,7 @@ class ScrubJob(Struct, frozen=True, kw_only=True):
     replace: Callable[[LocalStore, Sequence[str]], bool]
     on_notice: Callable[[str], None]
 
-    def run(self, states: FileStateRewriter | None) -> Outcome:
+    def run(self, states: FileStateRewriter | None) -> ScrubResult:
         """Do it; without states of files, only find what would be done. Raises as `scrub` does."""
         return scrub(
             self.store,
@@ -67,11 +67,11 @@ class ScrubJob(Struct, frozen=True, kw_only=True):
 
     def find_files(self) -> tuple[str, ...]:
         """The files of this machine's store that hold it."""
-        return tuple(Remains(self.store.folders, self.redact).holding())
+        return tuple(TextScanner(self.store.folders, self.redact).find_files())
 
     def make_state_rewriter(self) -> FileStateRewriter:
         """Takes it out of states of files."""
-        return FileStateRewriter(partial(change_bytes, redact=self.redact))
+        return FileStateRewriter(partial(redact_bytes, redact=self.redact))
 
 
 class ScrubReport(Struct, frozen=True):
@@ -81,7 +81,7 @@ class ScrubReport(Struct, frozen=True):
     are states that were not reached. `has_copies` is whether a server may have copies.
     """
 
-    outcome: Outcome
+    outcome: ScrubResult
     files: tuple[str, ...]
     was_found: bool
     problems: tuple[str, ...] = ()
@@ -191,12 +191,12 @@ def _scrub_again(job: ScrubJob) -> tuple[str, ...]:
     return ()
 
 
-def _update_index(job: ScrubJob, outcome: Outcome) -> None:
+def _update_index(job: ScrubJob, outcome: ScrubResult) -> None:
     """The index forgets the threads and takes them in again, as they are now."""
     changed = {done.thread for done in outcome.threads}
     threads = outcome.looked_at if len(outcome.looked_at) <= FORGET_COUNT_MAX else changed
     with closing(Index(job.store, job.on_notice)) as index:
-        if not index.forget(*threads):
+        if not index.erase(*threads):
             return
         for thread_id in threads:
             index.update(thread_id)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from treadle.app.sizes import human_size
-from treadle.store.local import LocalStore
-from treadle.store.upkeep.trash import Moved, Trash, TrashedThread
+from treadle.store.local_store import LocalStore
+from treadle.store.upkeep.trash import ThreadMove, Trash, TrashedThread
 
 
 def list_trash(store: LocalStore) -> list[TrashedThread]:
     """The threads in the trash, last trashed first."""
-    return Trash(store).lines()
+    return Trash(store).list_threads()
 
 
-def trash_threads(store: LocalStore, threads: Sequence[str]) -> list[Moved]:
+def trash_threads(store: LocalStore, threads: Sequence[str]) -> list[ThreadMove]:
     """Move threads to the trash by the beginnings of their ids, each with its sub-agents' threads.
 
     Raises:
@@ -24,10 +24,10 @@ def trash_threads(store: LocalStore, threads: Sequence[str]) -> list[Moved]:
     return Trash(store).put([store.resolve(thread) for thread in threads])
 
 
-def restore_threads(store: LocalStore, threads: Sequence[str]) -> list[Moved]:
+def restore_threads(store: LocalStore, threads: Sequence[str]) -> list[ThreadMove]:
     """Bring threads back from the trash. Raises as `trash_threads`."""
     trash = Trash(store)
-    return trash.take_back([trash.find(thread) for thread in threads])
+    return trash.restore([trash.find(thread) for thread in threads])
 
 
 def describe_trashed_thread(line: TrashedThread) -> str:
@@ -37,7 +37,7 @@ def describe_trashed_thread(line: TrashedThread) -> str:
     return f"{line.id}  {at:<16}  {human_size(line.size):>9}  {title}"
 
 
-def describe_move(moved: Moved, what: str) -> list[str]:
+def describe_move(moved: ThreadMove, what: str) -> list[str]:
     """What was done to a thread, what went with it, and what else is to be said: lines."""
     children = (f"  with its sub-agent's thread {child}" for child in moved.children)
     return [f"{moved.id}: {what}", *children, *(f"  {note}" for note in moved.notes)]

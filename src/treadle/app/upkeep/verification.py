@@ -7,14 +7,14 @@ from contextlib import closing
 
 from treadle.app.stores import CREATOR
 from treadle.app.threads.thread_lookup import list_all_ids, resolve_anywhere
-from treadle.store.index.filters import Filters
+from treadle.store.index.filters import IndexFilters
 from treadle.store.index.lookup import Index
-from treadle.store.local import LocalStore
-from treadle.store.replay import Report, Step, check, replay
-from treadle.store.upkeep.foreign_files import strangers
-from treadle.store.upkeep.salvage import Salvaged, salvage
+from treadle.store.local_store import LocalStore
+from treadle.store.replay import ReplayStep, VerificationReport, replay, verify_thread
+from treadle.store.upkeep.foreign_files import list_foreign_files
+from treadle.store.upkeep.interrupted_operations import finish_operations, list_stopped_scrubs
+from treadle.store.upkeep.salvage import SalvageResult, salvage
 from treadle.store.upkeep.trash import Trash
-from treadle.store.upkeep.unfinished import settle, stopped_scrubs
 from treadle.thread.record import Condition
 from treadle.thread.safe_text import legible
 
@@ -25,7 +25,7 @@ def verify_threads(
     on_notice: Callable[[str], None],
     *,
     has_trash: bool = False,
-) -> Iterator[Report]:
+) -> Iterator[VerificationReport]:
     """Check a thread by the beginning of its id, or all, those in the trash if `has_trash`.
 
     Of all threads the last reports say where the index disagrees and which scrubs were stopped; a
@@ -39,23 +39,26 @@ def verify_threads(
     if thread is not None:
         ids = [resolve_anywhere(store, thread)]
     else:
-        settle(store)
+        finish_operations(store)
         ids = list_all_ids(store) if has_trash else store.ids()
-    reports: list[Report] = []
+    reports: list[VerificationReport] = []
     for thread_id in ids:
-        reports.append(check(store, thread_id))
+        reports.append(verify_thread(store, thread_id))
         yield reports[-1]
     _mark_damaged(store, reports, on_notice)
     if thread is not None:
         return
-    for path in strangers(store.folders):
+    for path in list_foreign_files(store.folders):
         on_notice(f"not Treadle's, and left alone: {legible(path)}")
     disagreeing = list(_find_disagreements(store, reports, on_notice, has_trash=has_trash))
-    scrubs = [Report("scrub", "stopped", 0, False, text) for text, _ in stopped_scrubs(store)]
+    scrubs = [
+        VerificationReport("scrub", "stopped", 0, False, text)
+        for text, _ in list_stopped_scrubs(store)
+    ]
     yield from (*disagreeing, *scrubs)
 
 
-def replay_thread(store: LocalStore, thread: str) -> Iterator[Step]:
+def replay_thread(store: LocalStore, thread: str) -> Iterator[ReplayStep]:
     """Fold the journal of a thread again from record 1; the last step has the verdict.
 
     Raises:
@@ -66,13 +69,13 @@ def replay_thread(store: LocalStore, thread: str) -> Iterator[Step]:
     return replay(store, store.resolve(thread))
 
 
-def salvage_thread(store: LocalStore, thread_id: str) -> Salvaged:
+def salvage_thread(store: LocalStore, thread_id: str) -> SalvageResult:
     """Save what is left of a damaged thread; none of its files is changed. Raises `StoreError`."""
     return salvage(store, thread_id, CREATOR)
 
 
 def _mark_damaged(
-    store: LocalStore, reports: Sequence[Report], on_notice: Callable[[str], None]
+    store: LocalStore, reports: Sequence[VerificationReport], on_notice: Callable[[str], None]
 ) -> None:
     """Lists are to show what is damaged, also where a snapshot covers it and the file looks old."""
     damaged = [one.thread for one in reports if one.condition == Condition.CORRUPT.value]
@@ -80,24 +83,27 @@ def _mark_damaged(
         return
     with closing(Index(store, on_notice)) as index:
         for thread_id in damaged:
-            index.doubt(thread_id)
+            index.mark_stale(thread_id)
 
 
 def _find_disagreements(
     store: LocalStore,
-    reports: Sequence[Report],
+    reports: Sequence[VerificationReport],
     on_notice: Callable[[str], None],
     *,
     has_trash: bool,
-) -> Iterator[Report]:
+) -> Iterator[VerificationReport]:
     """Where the index says anything else than the threads themselves."""
     with closing(Index(store, on_notice)) as index:
-        lines = index.threads()
+        lines = index.list_threads()
         if has_trash:
-            lines += index.threads(Filters(is_trashed=True))
+            lines += index.list_threads(IndexFilters(is_trashed=True))
     known = {line.id: line.version for line in lines}
     # A thread that is being moved, or made, is in no list yet.
-    between = {*Trash(store).unfinished(), *(one.thread for one in reports if not one.version)}
+    between = {
+        *Trash(store).list_unfinished_moves(),
+        *(one.thread for one in reports if not one.version),
+    }
     for report in reports:
         version = known.get(report.thread)
         if report.is_good and version != report.version and report.thread not in between:
@@ -105,4 +111,4 @@ def _find_disagreements(
             if version is not None and store.scan(report.thread).head.seq == version:
                 continue
             text = f"the index has version {version}; remove index.sqlite, it is made anew"
-            yield Report(report.thread, "index", report.version, False, text)
+            yield VerificationReport(report.thread, "index", report.version, False, text)

@@ -24,7 +24,7 @@ from treadle.server.data.failures import AgainError, told, unavailable
 from treadle.server.data.round_trips import Question
 from treadle.server.data.schema_migration import migrate, state_of
 from treadle.server.problems import Refusal
-from treadle.store.write_ahead import set_journal_mode
+from treadle.store.sqlite_journal_mode import set_journal_mode
 
 Result = TypeVar("Result")
 

@@ -21,7 +21,7 @@ from treadle.server.http.sending import Send
 from treadle.server.http.services import Services
 from treadle.server.http.settings import ServerConfig
 from treadle.server.problems import not_found
-from treadle.store.local import utc_now
+from treadle.store.local_store import utc_now
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]

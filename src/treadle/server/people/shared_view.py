@@ -17,8 +17,14 @@ from sqlalchemy import Connection, Row, select
 from treadle.api.codes import Code
 from treadle.api.marks import Mark
 from treadle.core.messages import NOTE, Message
-from treadle.exchange.page import to_page
-from treadle.exchange.story import Called, Item, Said, Story, Turn
+from treadle.exchange.html_page import to_html
+from treadle.exchange.readable_thread import (
+    ReadableCall,
+    ReadableItem,
+    ReadableMessage,
+    ReadableThread,
+    ReadableTurn,
+)
 from treadle.models.prices.usage_text import describe_usage
 from treadle.server.data import schema
 from treadle.server.data.fold_cache import FOLDS, fold_at
@@ -29,7 +35,7 @@ from treadle.thread.safe_text import legible
 _decode_thread: Final = msgspec.json.Decoder(Thread).decode
 
 
-def story_of(db: Connection, thread: Row[Any]) -> Story:
+def story_of(db: Connection, thread: Row[Any]) -> ReadableThread:
     """The conversation of a thread, as it is told to who holds a link.
 
     Args:
@@ -57,7 +63,7 @@ def story_of(db: Connection, thread: Row[Any]) -> Story:
         agent_state=AgentStateSnapshot(document.agent_state.kind),
         metadata=ThreadMetadata(document.metadata.title),
     )
-    return Story(bare, tuple(_turns_of(bare)))
+    return ReadableThread(bare, tuple(_turns_of(bare)))
 
 
 def _folded(db: Connection, key: str, mark: Mark) -> Thread:
@@ -70,7 +76,7 @@ def _folded(db: Connection, key: str, mark: Mark) -> Thread:
     return document
 
 
-def conversation_of(story: Story) -> dict[str, object]:
+def conversation_of(story: ReadableThread) -> dict[str, object]:
     """The conversation as JSON has it."""
     conversation = story.document.conversation
     messages = tuple(replace(message, native=None) for message in conversation.messages)
@@ -78,26 +84,26 @@ def conversation_of(story: Story) -> dict[str, object]:
     return told
 
 
-def page_of(story: Story) -> str:
+def page_of(story: ReadableThread) -> str:
     """The conversation as a page of HTML."""
-    return to_page(story, describe_usage)
+    return to_html(story, describe_usage)
 
 
-def _turns_of(document: Thread) -> Iterator[Turn]:
+def _turns_of(document: Thread) -> Iterator[ReadableTurn]:
     """The turns of a conversation; when they were is said for the thread as a whole."""
-    items: list[Item] = []
+    items: list[ReadableItem] = []
     number = 0
     for item in _items_of(document):
-        if isinstance(item, Said) and item.who == "user":
+        if isinstance(item, ReadableMessage) and item.who == "user":
             if items:
-                yield Turn(number, "", tuple(items))
+                yield ReadableTurn(number, "", tuple(items))
             items, number = [], number + 1
         items.append(item)
     if items:
-        yield Turn(number, "", tuple(items))
+        yield ReadableTurn(number, "", tuple(items))
 
 
-def _items_of(document: Thread) -> Iterator[Item]:
+def _items_of(document: Thread) -> Iterator[ReadableItem]:
     """Every message and call; a result stands with its call, or by itself if it has none."""
     messages = document.conversation.messages
     hidden = _hidden(document)
@@ -107,14 +113,14 @@ def _items_of(document: Thread) -> Iterator[Item]:
         is_hidden = bool(hidden[index])
         if message.role == "tool":
             if message.tool_call_id not in called:
-                yield Said("", "tool", legible(message.content), index, False, is_hidden)
+                yield ReadableMessage("", "tool", legible(message.content), index, False, is_hidden)
             continue
         if message.content or not message.tool_calls:
             who, text = _who(message), legible(message.content)
-            yield Said("", who, text, index, message.interrupted, is_hidden)
+            yield ReadableMessage("", who, text, index, message.interrupted, is_hidden)
         for call in message.tool_calls:
             result = results.get(call.id)
-            yield Called(
+            yield ReadableCall(
                 "",
                 legible(call.id),
                 legible(call.tool_name),

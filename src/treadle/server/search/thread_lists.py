@@ -13,12 +13,12 @@ from sqlalchemy import ColumnElement, Connection, and_, exists, false, func, or_
 
 from treadle.api.codes import Code
 from treadle.api.types import ListedThread, ThreadList
-from treadle.exchange.times import utc
+from treadle.exchange.times import parse_timestamp
 from treadle.server.context import Context
 from treadle.server.data.schema import organizations, repos, thread_commits, threads, users
 from treadle.server.people import access
 from treadle.server.problems import Refusal
-from treadle.store.index.filters import UNFINISHED, WAITING, state_of
+from treadle.store.index.filters import UNFINISHED, WAITING, parse_state
 from treadle.thread.facts import Visibility
 from treadle.thread.model import ThreadSummary
 
@@ -106,7 +106,7 @@ def _commit(parameter: str, value: str) -> str:
 
 
 def _time(parameter: str, value: str) -> str:
-    found = utc(value)
+    found = parse_timestamp(value)
     if not found:
         raise _bad(parameter, "a time as in RFC 3339")
     return found
@@ -297,7 +297,7 @@ def _holds(column: ColumnElement[Any], part: str) -> ColumnElement[bool]:
 
 def _in_state(given: str) -> ColumnElement[bool]:
     """The summary's JSON tells what the columns do not; what is not so is left out of it."""
-    state = state_of(given)
+    state = parse_state(given)
     waiting = _holds(threads.c.summary, '"questions":')
     if state == WAITING:
         return waiting

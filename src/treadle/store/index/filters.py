@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
 
-Condition: TypeAlias = tuple[str, tuple[object, ...]]
+SqlCondition: TypeAlias = tuple[str, tuple[object, ...]]
 """A condition on the table `threads`, and its parameters."""
 
 UNFINISHED: Final = "unfinished"
@@ -17,7 +17,7 @@ DAMAGED: Final = "damaged"
 """What may be asked for besides the states themselves."""
 
 
-class Filters(Struct, frozen=True, omit_defaults=True):
+class IndexFilters(Struct, frozen=True, omit_defaults=True):
     """All that is set must hold; nothing set is every thread outside the trash.
 
     `workspace` is a folder: threads that work in it or below it. `branch` is the one a thread was
@@ -43,9 +43,9 @@ class Filters(Struct, frozen=True, omit_defaults=True):
     is_trashed: bool = False
 
 
-def where(filters: Filters) -> Condition:
+def make_condition(filters: IndexFilters) -> SqlCondition:
     """The filters as one condition."""
-    conditions: list[Condition] = [("trashed = ?", (filters.is_trashed,))]
+    conditions: list[SqlCondition] = [("trashed = ?", (filters.is_trashed,))]
     for name, condition_of in _CONDITIONS.items():
         value = getattr(filters, name)
         if value:
@@ -54,32 +54,32 @@ def where(filters: Filters) -> Condition:
     return " AND ".join(f"({text})" for text, _ in conditions), parameters
 
 
-def _in_workspace(folder: str) -> Condition:
+def _match_workspace(folder: str) -> SqlCondition:
     # What is below a folder sorts between "folder/" and "folder0": 0 is the character after /.
     start = folder.rstrip("/") + "/"
     own = folder.rstrip("/") or "/"
     return "workspace = ? OR (workspace >= ? AND workspace < ?)", (own, start, start[:-1] + "0")
 
 
-def _with_commit(prefix: str) -> Condition:
+def _match_commit(prefix: str) -> SqlCondition:
     # A hash is hex digits: g sorts after all of them.
     prefix = prefix.lower()
     text = "number IN (SELECT number FROM commits WHERE sha >= ? AND sha < ?)"
     return text, (prefix, prefix + "g")
 
 
-def _with_tags(tags: tuple[str, ...]) -> Condition:
+def _match_tags(tags: tuple[str, ...]) -> SqlCondition:
     one = "number IN (SELECT number FROM tags WHERE tag = ?)"
     return " AND ".join([one] * len(tags)), tags
 
 
-def state_of(text: str) -> str:
+def parse_state(text: str) -> str:
     """The state that a person means, as threads have it."""
     return text.strip().lower().replace(" ", "_").replace("-", "_")
 
 
-def _in_state(text: str) -> Condition:
-    state = state_of(text)
+def _match_state(text: str) -> SqlCondition:
+    state = parse_state(text)
     found = _STATES.get(state)
     return (found, ()) if found is not None else ("state = ?", (state,))
 
@@ -92,14 +92,14 @@ _STATES: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 
-_CONDITIONS: Final[Mapping[str, Callable[[Any], Condition]]] = MappingProxyType(
+_CONDITIONS: Final[Mapping[str, Callable[[Any], SqlCondition]]] = MappingProxyType(
     {
-        "workspace": _in_workspace,
+        "workspace": _match_workspace,
         "branch": lambda value: ("branch GLOB ?", (value,)),
-        "commit": _with_commit,
+        "commit": _match_commit,
         "remote": lambda value: ("instr(lower(remote), lower(?))", (value,)),
-        "tags": _with_tags,
-        "state": _in_state,
+        "tags": _match_tags,
+        "state": _match_state,
         "model": lambda value: ("instr(lower(model), lower(?))", (value,)),
         "provider": lambda value: ("lower(provider) = lower(?)", (value,)),
         "since": lambda value: ("updated_at >= ?", (value,)),

@@ -14,30 +14,30 @@ from typing import Final
 
 import msgspec
 
-from treadle.store.index.file import IndexFile
-from treadle.store.index.filters import Filters, where
-from treadle.store.index.freshness import Freshness
-from treadle.store.index.schema import NUMBER_SHIFT, Place, weighed
+from treadle.store.index.filters import IndexFilters, make_condition
+from treadle.store.index.index_file import IndexFile
+from treadle.store.index.index_update import IndexUpdater
+from treadle.store.index.schema import NUMBER_SHIFT, TextLocation, make_weight_sql
 from treadle.store.index.search import (
     MARK_END,
     MARK_START,
     SNIPPET_WORDS,
     WEIGHTS,
     Hit,
-    Query,
-    marked,
+    IndexQuery,
+    extract_marks,
     parse_query,
 )
-from treadle.store.local import LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.thread.fold import ThreadFold
 from treadle.thread.model import ThreadSummary
 
-EVERYTHING: Final = Filters()
+ALL_THREADS: Final = IndexFilters()
 
 _decode: Final = msgspec.json.Decoder(ThreadSummary).decode
 
 
-def _tell_nobody(_: str) -> None:
+def _ignore_notice(_: str) -> None:
     pass
 
 
@@ -53,17 +53,17 @@ class Index:
         tell: gets sentences for people: that it takes long, or why it does each time.
     """
 
-    def __init__(self, store: LocalStore, tell: Callable[[str], None] = _tell_nobody) -> None:
+    def __init__(self, store: LocalStore, tell: Callable[[str], None] = _ignore_notice) -> None:
         self._file = IndexFile(store.folders.disk, str(store.places.data), tell)
-        self._freshness = Freshness(store, tell)
+        self._freshness = IndexUpdater(store, tell)
 
     def close(self) -> None:
         """Give the file back."""
         self._file.close()
 
-    def catch_up(self) -> None:
+    def update_all(self) -> None:
         """Take in all that has changed."""
-        self._file.work(self._freshness.catch_up)
+        self._file.run_job(self._freshness.update_all)
 
     def update(self, thread_id: str, fold: ThreadFold | None = None) -> bool:
         """Take in what has changed of one thread, so that the next reader need not.
@@ -80,9 +80,9 @@ class Index:
             self._freshness.update(database, thread_id, fold)
             return True
 
-        return bool(self._file.work_on_file(take))
+        return bool(self._file.run_job_on_file(take))
 
-    def doubt(self, thread_id: str) -> bool:
+    def mark_stale(self, thread_id: str) -> bool:
         """Have a thread read again from its first record by whoever reads next.
 
         A file that damage has changed in its middle may look as it did: only who reads all of it
@@ -93,12 +93,12 @@ class Index:
         """
 
         def take(database: sqlite3.Connection) -> bool:
-            self._freshness.doubt(database, thread_id)
+            self._freshness.mark_stale(database, thread_id)
             return True
 
-        return bool(self._file.work_on_file(take))
+        return bool(self._file.run_job_on_file(take))
 
-    def forget(self, *thread_ids: str) -> bool:
+    def erase(self, *thread_ids: str) -> bool:
         """Remove all that is known of threads, so that no byte of the file holds it.
 
         They are taken in again, as their journals stand then, by whoever reads next. If others read
@@ -109,41 +109,41 @@ class Index:
             written; every later reader tries it again.
         """
         return bool(
-            self._file.work_on_file(lambda database: self._freshness.forget(database, thread_ids))
+            self._file.run_job_on_file(lambda database: self._freshness.erase(database, thread_ids))
         )
 
     # ---- lists -----------------------------------------------------------------------------------
 
-    def threads(
-        self, filters: Filters = EVERYTHING, limit: int | None = None
+    def list_threads(
+        self, filters: IndexFilters = ALL_THREADS, limit: int | None = None
     ) -> list[ThreadSummary]:
         """The threads, pinned ones first, then those that changed last."""
-        return self.page(filters, limit)[0]
+        return self.list_with_count(filters, limit)[0]
 
-    def page(
-        self, filters: Filters = EVERYTHING, limit: int | None = None
+    def list_with_count(
+        self, filters: IndexFilters = ALL_THREADS, limit: int | None = None
     ) -> tuple[list[ThreadSummary], int]:
         """The first `limit` threads, and how many there are in all."""
 
         def read(database: sqlite3.Connection) -> tuple[list[ThreadSummary], int]:
-            self._freshness.catch_up(database)
-            rows = _lines(database, filters, limit)
+            self._freshness.update_all(database)
+            rows = _select_summaries(database, filters, limit)
             if limit is None or len(rows) < limit:
                 return rows, len(rows)
-            return rows, _count(database, filters)
+            return rows, _count_threads(database, filters)
 
-        return self._file.work(read)
+        return self._file.run_job(read)
 
-    def count(self, filters: Filters = EVERYTHING) -> int:
+    def count(self, filters: IndexFilters = ALL_THREADS) -> int:
         """How many threads there are."""
 
         def read(database: sqlite3.Connection) -> int:
-            self._freshness.catch_up(database)
-            return _count(database, filters)
+            self._freshness.update_all(database)
+            return _count_threads(database, filters)
 
-        return self._file.work(read)
+        return self._file.run_job(read)
 
-    def latest(self, workspace: str, machine: str | None = None) -> str | None:
+    def find_latest(self, workspace: str, machine: str | None = None) -> str | None:
         """The thread of exactly this workspace that changed last, if there is one.
 
         One in which nothing was said comes behind all others: its process died at the beginning.
@@ -154,7 +154,7 @@ class Index:
         """
 
         def read(database: sqlite3.Connection) -> str | None:
-            self._freshness.catch_up(database)
+            self._freshness.update_all(database)
             row = database.execute(
                 "SELECT id FROM threads WHERE workspace = ? AND NOT trashed AND ? IN ('', machine) "
                 "ORDER BY json_extract(summary, '$.message_count') > 0 DESC, updated_at DESC, "
@@ -163,9 +163,9 @@ class Index:
             ).fetchone()
             return None if row is None else str(row[0])
 
-        return self._file.work(read)
+        return self._file.run_job(read)
 
-    def unfinished(self, workspace: str) -> list[ThreadSummary]:
+    def list_unfinished(self, workspace: str) -> list[ThreadSummary]:
         """Threads of exactly this workspace in which work stopped in the middle, newest first.
 
         Sub-agents are not among them: they go on with the thread they work for. Whether another
@@ -173,7 +173,7 @@ class Index:
         """
 
         def read(database: sqlite3.Connection) -> list[ThreadSummary]:
-            self._freshness.catch_up(database)
+            self._freshness.update_all(database)
             rows = database.execute(
                 "SELECT summary FROM threads WHERE workspace = ? AND NOT trashed AND is_unfinished "
                 "AND parent IS NULL AND problem = '' ORDER BY updated_at DESC, id DESC",
@@ -181,12 +181,12 @@ class Index:
             )
             return [_decode(row[0]) for row in rows]
 
-        return self._file.work(read)
+        return self._file.run_job(read)
 
     # ---- search ----------------------------------------------------------------------------------
 
     def search(
-        self, text: str, filters: Filters = EVERYTHING, limit: int | None = None
+        self, text: str, filters: IndexFilters = ALL_THREADS, limit: int | None = None
     ) -> list[Hit]:
         """The threads in which something is found, best first.
 
@@ -201,19 +201,22 @@ class Index:
         query = parse_query(text)
 
         def read(database: sqlite3.Connection) -> list[Hit]:
-            self._freshness.catch_up(database)
-            hits = [*_named(database, query, filters), *_found(database, query, filters, limit)]
+            self._freshness.update_all(database)
+            hits = [
+                *_find_by_id(database, query, filters),
+                *_find_by_text(database, query, filters, limit),
+            ]
             first = {hit.thread.id: hit for hit in reversed(hits)}
             ordered = [hit for hit in hits if first[hit.thread.id] is hit]
             return ordered[:limit]
 
-        return self._file.work(read)
+        return self._file.run_job(read)
 
 
-def _lines(
-    database: sqlite3.Connection, filters: Filters, limit: int | None
+def _select_summaries(
+    database: sqlite3.Connection, filters: IndexFilters, limit: int | None
 ) -> list[ThreadSummary]:
-    condition, parameters = where(filters)
+    condition, parameters = make_condition(filters)
     rows = database.execute(
         f"SELECT summary FROM threads WHERE {condition} "  # noqa: S608  constants, no values
         "ORDER BY is_pinned DESC, updated_at DESC, id DESC LIMIT ?",
@@ -222,18 +225,20 @@ def _lines(
     return [_decode(row[0]) for row in rows]
 
 
-def _count(database: sqlite3.Connection, filters: Filters) -> int:
-    condition, parameters = where(filters)
+def _count_threads(database: sqlite3.Connection, filters: IndexFilters) -> int:
+    condition, parameters = make_condition(filters)
     text = f"SELECT count(*) FROM threads WHERE {condition}"  # noqa: S608  constants, no values
     found: int = database.execute(text, parameters).fetchone()[0]
     return found
 
 
-def _named(database: sqlite3.Connection, query: Query, filters: Filters) -> list[Hit]:
+def _find_by_id(
+    database: sqlite3.Connection, query: IndexQuery, filters: IndexFilters
+) -> list[Hit]:
     """The threads whose id begins as what is looked for."""
     if not query.thread:
         return []
-    condition, parameters = where(filters)
+    condition, parameters = make_condition(filters)
     rows = database.execute(
         f"SELECT summary FROM threads WHERE id GLOB ? AND {condition} "  # noqa: S608  constants
         "ORDER BY updated_at DESC, id DESC",
@@ -244,15 +249,15 @@ def _named(database: sqlite3.Connection, query: Query, filters: Filters) -> list
     return [Hit(line, line.version, "id", line.id, ranges, 1, 0.0) for line in lines]
 
 
-def _found(
-    database: sqlite3.Connection, query: Query, filters: Filters, limit: int | None
+def _find_by_text(
+    database: sqlite3.Connection, query: IndexQuery, filters: IndexFilters, limit: int | None
 ) -> list[Hit]:
     """The best place of each thread. `bm25` is the lower the better; equals are newest first."""
-    condition, parameters = where(filters)
+    condition, parameters = make_condition(filters)
     rows = database.execute(
         f"""
         WITH found AS MATERIALIZED (
-            SELECT rowid AS place, bm25(words) * {weighed(WEIGHTS, "rowid")} AS score
+            SELECT rowid AS place, bm25(words) * {make_weight_sql(WEIGHTS, "rowid")} AS score
             FROM words WHERE words MATCH ?
         ), best AS (
             SELECT place >> {NUMBER_SHIFT} AS found_in, place, min(score) AS score, count(*) AS hits
@@ -266,15 +271,15 @@ def _found(
     ).fetchall()
     hits: list[Hit] = []
     for summary, row, score, count in rows:
-        place = Place.of(row)
-        snippet, ranges = marked(_snippet(database, query, row))
+        place = TextLocation.from_row(row)
+        snippet, ranges = extract_marks(_read_snippet(database, query, row))
         kind = place.kind.name.lower()
         line = _decode(summary)
         hits.append(Hit(line, place.version, kind, snippet, ranges, count, -score))
     return hits
 
 
-def _snippet(database: sqlite3.Connection, query: Query, row: int) -> str:
+def _read_snippet(database: sqlite3.Connection, query: IndexQuery, row: int) -> str:
     found = database.execute(
         "SELECT snippet(words, -1, ?, ?, '…', ?) FROM words WHERE words MATCH ? AND rowid = ?",
         (MARK_START, MARK_END, SNIPPET_WORDS, query.expression, row),

@@ -82,7 +82,7 @@ _SEQ_MASK: Final = (1 << NUMBER_SHIFT - _SEQ_SHIFT) - 1
 _KIND_MASK: Final = (1 << _SEQ_SHIFT - _KIND_SHIFT) - 1
 
 
-class Place(Struct, frozen=True):
+class TextLocation(Struct, frozen=True):
     """Where a text stands: the thread's number in the index, the version, and what it is."""
 
     number: int
@@ -90,18 +90,18 @@ class Place(Struct, frozen=True):
     kind: Kind
 
     @classmethod
-    def of(cls, row: int) -> Place:
+    def from_row(cls, row: int) -> TextLocation:
         """The place that a row of `words` is about."""
         kind = Kind(row >> _KIND_SHIFT & _KIND_MASK)
         return cls(row >> NUMBER_SHIFT, row >> _SEQ_SHIFT & _SEQ_MASK, kind)
 
 
-def rows_of(number: int) -> tuple[int, int]:
+def find_row_range(number: int) -> tuple[int, int]:
     """The first row of a thread in `words`, and the last it can have."""
     return number << NUMBER_SHIFT, (number + 1 << NUMBER_SHIFT) - 1
 
 
-def weighed(weights: Iterable[tuple[Kind, float]], row: str) -> str:
+def make_weight_sql(weights: Iterable[tuple[Kind, float]], row: str) -> str:
     """SQL: the weight of the text in a row."""
     cases = " ".join(f"WHEN {kind.value} THEN {weight}" for kind, weight in weights)
     return f"CASE {row} >> {_KIND_SHIFT} & {_KIND_MASK} {cases} ELSE 1.0 END"
@@ -117,7 +117,7 @@ def add_texts(
 
     `whole` is as `texts_of` has it.
     """
-    rows = (row for record in records for row in _rows(number, record, whole))
+    rows = (row for record in records for row in _make_rows(number, record, whole))
     while some := list(islice(rows, _ROW_COUNT)):
         database.executemany("INSERT INTO words (rowid, text, sha) VALUES (?, ?, ?)", some)
         database.executemany(
@@ -126,7 +126,7 @@ def add_texts(
         )
 
 
-def _rows(
+def _make_rows(
     number: int, record: Record, whole: Callable[[BlobRef], str | None]
 ) -> Iterator[tuple[int, str, str]]:
     texts: dict[Kind, list[str]] = {}
@@ -140,9 +140,9 @@ def _rows(
         for nth, text in enumerate(of_kind):
             row = number << NUMBER_SHIFT | record.seq << _SEQ_SHIFT | kind << _KIND_SHIFT | nth
             if kind is Kind.COMMIT:
-                yield row, "", searchable(text)
+                yield row, "", make_searchable(text)
             else:
-                yield row, searchable(text), ""
+                yield row, make_searchable(text), ""
 
 
 SEPARATOR: Final = "\u200b"
@@ -161,7 +161,7 @@ _UNSPACED: Final = re.compile(UNSPACED)
 _CONTROL: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
-def searchable(text: str) -> str:
+def make_searchable(text: str) -> str:
     """The text as the index holds it: without control characters, unspaced scripts spaced."""
     text = text.encode("utf-8", "replace").decode()
     return _UNSPACED.sub(rf"{SEPARATOR}\g<0>{SEPARATOR}", _CONTROL.sub(" ", text))

@@ -9,7 +9,7 @@ from typing import Final
 from msgspec import Struct
 
 from treadle.errors import UsageError
-from treadle.store.index.schema import SEPARATOR, searchable
+from treadle.store.index.schema import SEPARATOR, make_searchable
 from treadle.thread.model import ThreadSummary
 from treadle.thread.search_texts import Kind
 
@@ -43,7 +43,7 @@ _ID: Final = re.compile(r"(T-)?([0-9a-f][0-9a-f-]*)", re.IGNORECASE | re.ASCII)
 _MARKS: Final = re.compile(f"[{MARK_START}{MARK_END}]")
 
 
-class Query(Struct, frozen=True):
+class IndexQuery(Struct, frozen=True):
     """What to look for.
 
     `expression` is in the language of FTS5; `thread` is the beginning of an id, if the text can be
@@ -72,7 +72,7 @@ class Hit(Struct, frozen=True):
     score: float
 
 
-def parse_query(text: str) -> Query:
+def parse_query(text: str) -> IndexQuery:
     """What a person typed: words, `"phrases"`, `prefix*`, `-excluded`.
 
     All words must stand in one text: a message, a title, a result. A word of at least
@@ -84,13 +84,13 @@ def parse_query(text: str) -> Query:
     wanted: list[str] = []
     unwanted: list[str] = []
     for minus, phrase, word, star in _TERM.findall(text):
-        said = searchable(phrase or word)
+        said = make_searchable(phrase or word)
         is_prefix = bool(star) or word.endswith("*")
         if not any(map(_is_word_character, said)):
             continue
-        term = _quoted(said) + (" *" if is_prefix else "")
+        term = _quote(said) + (" *" if is_prefix else "")
         if _HEX.fullmatch(word) and len(word) >= HEX_DIGITS_MIN and not minus:
-            term = f"({term} OR {{sha}} : {_quoted(word)} *)"
+            term = f"({term} OR {{sha}} : {_quote(word)} *)"
         (unwanted if minus else wanted).append(term)
     if not wanted:
         raise UsageError(
@@ -101,17 +101,17 @@ def parse_query(text: str) -> Query:
     expression = " AND ".join(wanted)
     if unwanted:
         expression = f"({expression}) NOT ({' OR '.join(unwanted)})"
-    return Query(expression, _thread_prefix(text.strip()))
+    return IndexQuery(expression, _parse_thread_prefix(text.strip()))
 
 
-def _thread_prefix(text: str) -> str:
+def _parse_thread_prefix(text: str) -> str:
     found = _ID.fullmatch(text)
     if found is None or not (found[1] or len(found[2]) >= ID_DIGITS_MIN):
         return ""
     return f"T-{found[2].lower()}"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return '"' + text.replace('"', '""') + '"'
 
 
@@ -121,7 +121,7 @@ def _is_word_character(character: str) -> bool:
     return category[0] in "LN" or category == "Co"
 
 
-def marked(text: str) -> tuple[str, tuple[tuple[int, int], ...]]:
+def extract_marks(text: str) -> tuple[str, tuple[tuple[int, int], ...]]:
     """A snippet on one line without its marks, and where they stood."""
     text = " ".join(text.replace(SEPARATOR, "").split())
     ranges: list[tuple[int, int]] = []
@@ -133,10 +133,10 @@ def marked(text: str) -> tuple[str, tuple[tuple[int, int], ...]]:
             start = length
             ranges.append((start, start + len(piece)))
         length += len(piece)
-    return "".join(pieces), _joined(ranges)
+    return "".join(pieces), _merge_ranges(ranges)
 
 
-def _joined(ranges: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+def _merge_ranges(ranges: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     """Ranges that touch are one: the characters of an unspaced script are words of their own."""
     found: list[tuple[int, int]] = []
     for start, end in ranges:

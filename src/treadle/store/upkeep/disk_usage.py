@@ -8,19 +8,19 @@ from typing import Final
 
 from msgspec import Struct
 
-from treadle.store.blobs import blob_of
+from treadle.store.blobs import parse_blob_name
 from treadle.store.disk import FileStat
-from treadle.store.drafts import drafts_of
-from treadle.store.folders import JOURNAL, LOCK, SENDING, SNAPSHOT
-from treadle.store.journal import told_as
-from treadle.store.local import LocalStore
-from treadle.store.upkeep.references import mentions_of
+from treadle.store.file_replacement import drafts_folder
+from treadle.store.folders import JOURNAL_SUFFIX, LOCK_SUFFIX, SEND_LOCK_SUFFIX, SNAPSHOT_SUFFIX
+from treadle.store.journal import convert_os_errors
+from treadle.store.local_store import LocalStore
+from treadle.store.upkeep.references import find_references
 
 _INDEX: Final = "index.sqlite"
 """How the files of the search index begin: the database, and what SQLite keeps beside it."""
 
 
-class Share(Struct, frozen=True):
+class DiskUsageShare(Struct, frozen=True):
     """What one kind of file takes: how many there are, and their size in bytes."""
 
     name: str
@@ -28,7 +28,7 @@ class Share(Struct, frozen=True):
     size: int
 
 
-class ThreadRoom(Struct, frozen=True):
+class ThreadDiskUsage(Struct, frozen=True):
     """What one thread takes, in bytes. Blobs count for every thread that names them."""
 
     id: str
@@ -44,13 +44,13 @@ class ThreadRoom(Struct, frozen=True):
         return self.journal_size + self.snapshot_size + self.blob_size
 
 
-class Room(Struct, frozen=True):
+class DiskUsage(Struct, frozen=True):
     """What everything takes.
 
     `biggest` holds threads outside the trash, the biggest first: id and bytes, without blobs.
     """
 
-    shares: tuple[Share, ...]
+    shares: tuple[DiskUsageShare, ...]
     biggest: tuple[tuple[str, int], ...]
 
     @property
@@ -59,7 +59,7 @@ class Room(Struct, frozen=True):
         return sum(share.size for share in self.shares)
 
 
-def room_of(store: LocalStore, count_max: int) -> Room:
+def measure_disk_usage(store: LocalStore, count_max: int) -> DiskUsage:
     """What the store takes.
 
     Args:
@@ -72,29 +72,29 @@ def room_of(store: LocalStore, count_max: int) -> Room:
     folders = store.folders
     data = os.path.dirname(folders.threads)
     kept = (folders.threads, folders.trash, folders.blobs)
-    threads, trash = _stats(store, folders.threads), _stats(store, folders.trash)
-    drafts = [_stats(store, drafts_of(os.path.join(folder, "_"))) for folder in kept]
-    index = {name: one for name, one in _stats(store, data).items() if name.startswith(_INDEX)}
+    threads, trash = _read_stats(store, folders.threads), _read_stats(store, folders.trash)
+    drafts = [_read_stats(store, drafts_folder(os.path.join(folder, "_"))) for folder in kept]
+    index = {name: one for name, one in _read_stats(store, data).items() if name.startswith(_INDEX)}
     shares = (
-        _share("journals", _ending(threads, JOURNAL)),
-        _share("snapshots", _ending(threads, SNAPSHOT)),
-        _share("large outputs", _stats(store, folders.blobs).values()),
-        _share("search index", index.values()),
-        _share("trash", trash.values()),
-        _share("quarantine", _stats(store, folders.quarantine).values()),
-        _share("kept branches", _stats(store, folders.branches).values()),
-        _share("drafts", [one for stats in drafts for one in stats.values()]),
+        _sum_sizes("journals", _select_by_suffix(threads, JOURNAL_SUFFIX)),
+        _sum_sizes("snapshots", _select_by_suffix(threads, SNAPSHOT_SUFFIX)),
+        _sum_sizes("large outputs", _read_stats(store, folders.blobs).values()),
+        _sum_sizes("search index", index.values()),
+        _sum_sizes("trash", trash.values()),
+        _sum_sizes("quarantine", _read_stats(store, folders.quarantine).values()),
+        _sum_sizes("kept branches", _read_stats(store, folders.branches).values()),
+        _sum_sizes("drafts", [one for stats in drafts for one in stats.values()]),
     )
     sizes: dict[str, int] = {}
     for name, one in threads.items():
-        if not name.endswith((LOCK, SENDING)):
+        if not name.endswith((LOCK_SUFFIX, SEND_LOCK_SUFFIX)):
             thread_id = name.partition(".")[0]
             sizes[thread_id] = sizes.get(thread_id, 0) + one.size
     order = sorted(sizes.items(), key=lambda pair: (-pair[1], pair[0]))
-    return Room(shares, tuple(order[:count_max]))
+    return DiskUsage(shares, tuple(order[:count_max]))
 
 
-def room_of_thread(store: LocalStore, thread_id: str) -> ThreadRoom:
+def measure_thread_usage(store: LocalStore, thread_id: str) -> ThreadDiskUsage:
     """What one thread takes, in the trash or not.
 
     Raises:
@@ -104,25 +104,25 @@ def room_of_thread(store: LocalStore, thread_id: str) -> ThreadRoom:
     folders = store.folders
     path, in_trash = folders.find(thread_id)
     sizes = []
-    for suffix in (JOURNAL, SNAPSHOT):
-        with told_as("read", path):
+    for suffix in (JOURNAL_SUFFIX, SNAPSHOT_SUFFIX):
+        with convert_os_errors("read", path):
             found = folders.disk.stat(folders.path(thread_id, suffix, in_trash=in_trash))
         sizes.append(0 if found is None else found.size)
-    blobs = {blob_of(name): one for name, one in _stats(store, folders.blobs).items()}
-    named = mentions_of(folders.disk, path, blobs.keys()).blobs
+    blobs = {parse_blob_name(name): one for name, one in _read_stats(store, folders.blobs).items()}
+    named = find_references(folders.disk, path, blobs.keys()).blobs
     size = sum(blobs[name].size for name in named)
-    return ThreadRoom(thread_id, sizes[0], sizes[1], len(named), size, in_trash)
+    return ThreadDiskUsage(thread_id, sizes[0], sizes[1], len(named), size, in_trash)
 
 
-def _stats(store: LocalStore, folder: str) -> dict[str, FileStat]:
-    with told_as("list", folder):
+def _read_stats(store: LocalStore, folder: str) -> dict[str, FileStat]:
+    with convert_os_errors("list", folder):
         return store.folders.disk.stats(folder)
 
 
-def _ending(stats: dict[str, FileStat], suffix: str) -> list[FileStat]:
+def _select_by_suffix(stats: dict[str, FileStat], suffix: str) -> list[FileStat]:
     return [one for name, one in stats.items() if name.endswith(suffix)]
 
 
-def _share(name: str, files: Iterable[FileStat]) -> Share:
+def _sum_sizes(name: str, files: Iterable[FileStat]) -> DiskUsageShare:
     sizes = [one.size for one in files]
-    return Share(name, len(sizes), sum(sizes))
+    return DiskUsageShare(name, len(sizes), sum(sizes))

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from treadle.store.folders import Folders
-from treadle.store.journal import told_as
+from treadle.store.folders import StoreFolders
+from treadle.store.journal import convert_os_errors
 from treadle.thread.ids import is_thread_id
 
 _THREADS: Final = re.compile(r"(?P<id>[^.]+)\.(?:jsonl|json|lock|adopted|sending)|tmp")
@@ -22,7 +22,7 @@ _DATA: Final = re.compile(
 )
 
 
-def strangers(folders: Folders) -> Iterator[str]:
+def list_foreign_files(folders: StoreFolders) -> Iterator[str]:
     """The paths of all that has no place where it is.
 
     Raises:
@@ -37,7 +37,7 @@ def strangers(folders: Folders) -> Iterator[str]:
         (folders.branches, _BRANCHES),
     )
     for folder, rule in rules:
-        with told_as("list", folder):
+        with convert_os_errors("list", folder):
             names = folders.disk.list(folder)
         for name in names:
             found = rule.fullmatch(name)

@@ -16,8 +16,8 @@ import msgspec
 from msgspec import Struct
 
 from treadle.store.disk import Disk
-from treadle.store.journal import told_as
-from treadle.store.thread_reader import header_of
+from treadle.store.journal import convert_os_errors
+from treadle.store.thread_reader import decode_header
 from treadle.thread.codec import UnknownEntryError
 from treadle.thread.record import scan
 
@@ -36,7 +36,7 @@ _OVERLAP: Final = 64
 """More than any name but its last byte: what the end of a piece cuts is seen whole in the next."""
 
 
-class Mentions(Struct, frozen=True):
+class FileReferences(Struct, frozen=True):
     """What a file names.
 
     `blobs` holds names of blobs. `bases` holds the threads without which it cannot be read.
@@ -46,7 +46,7 @@ class Mentions(Struct, frozen=True):
     bases: frozenset[str] = frozenset()
 
 
-def mentions_of(disk: Disk, path: str, blobs: Collection[str] = ()) -> Mentions:
+def find_references(disk: Disk, path: str, blobs: Collection[str] = ()) -> FileReferences:
     """What a file of a thread names; nothing if it has just gone.
 
     Args:
@@ -60,41 +60,43 @@ def mentions_of(disk: Disk, path: str, blobs: Collection[str] = ()) -> Mentions:
     Raises:
         DiskError: it cannot be read, so that nothing may be removed.
     """
-    with told_as("read", path):
+    with convert_os_errors("read", path):
         try:
-            bases = _base_of(disk, path)
+            bases = _read_base(disk, path)
             named: set[str] = set()
             threads: set[str] = set()
             rest = b""
             with closing(disk.pieces(path)) as pieces:
                 for piece in pieces if blobs or bases is None else ():
                     data = rest + piece
-                    named.update(_named_in(data, blobs))
+                    named.update(_find_blob_names(data, blobs))
                     if bases is None:
                         threads.update(found.decode() for found in _THREAD.findall(data))
                     rest = data[-_OVERLAP:]
         except FileNotFoundError:
-            return Mentions()
+            return FileReferences()
     own = os.path.basename(path).partition(".")[0]
-    return Mentions(frozenset(named), frozenset((threads if bases is None else bases) - {own}))
+    return FileReferences(
+        frozenset(named), frozenset((threads if bases is None else bases) - {own})
+    )
 
 
-def _base_of(disk: Disk, path: str) -> set[str] | None:
+def _read_base(disk: Disk, path: str) -> set[str] | None:
     """What record 1 says; `None` if it says nothing that can be believed."""
     line, end, _ = disk.read_range(path, 0, HEADER_SIZE_MAX).partition(b"\n")
     records = scan(line + end).records
     if not records:
         return None
     try:
-        base = header_of(records[0]).base
+        base = decode_header(records[0]).base
     except (UnknownEntryError, msgspec.MsgspecError):
         return None
     return set() if base is None else {base.thread}
 
 
-def _named_in(data: bytes, blobs: Collection[str]) -> Iterator[str]:
+def _find_blob_names(data: bytes, blobs: Collection[str]) -> Iterator[str]:
     """The blobs that are named; of a longer run of such letters every part may be a name."""
-    for run in _runs(data):
+    for run in _find_hex_runs(data):
         count = len(run) - _BLOB_SIZE + 1
         if count > len(blobs) <= _SEARCHED_COUNT_MAX:
             yield from (name for name in blobs if name in run)
@@ -103,7 +105,7 @@ def _named_in(data: bytes, blobs: Collection[str]) -> Iterator[str]:
             yield from (name for name in parts if name in blobs)
 
 
-def _runs(data: bytes) -> Iterator[str]:
+def _find_hex_runs(data: bytes) -> Iterator[str]:
     """The runs of letters that are long enough for a name.
 
     A long needle is found by steps of its length: a pattern, which looks at each byte, took

@@ -15,11 +15,11 @@ import msgspec
 from msgspec import Raw, Struct
 
 from treadle.errors import DamagedJournalError, ReadOnlyThreadError, UsageError
-from treadle.store.drafts import replace_file
-from treadle.store.folders import JOURNAL
-from treadle.store.journal import told_as
-from treadle.store.local import LocalStore
-from treadle.store.thread_reader import header_of
+from treadle.store.file_replacement import replace_file
+from treadle.store.folders import JOURNAL_SUFFIX
+from treadle.store.journal import convert_os_errors
+from treadle.store.local_store import LocalStore
+from treadle.store.thread_reader import decode_header
 from treadle.thread.codec import UnknownEntryError
 from treadle.thread.record import Condition
 
@@ -31,7 +31,7 @@ _BEGINNING: Final = re.compile(rb'\{"seq":')
 _END: Final = re.compile(rb',"hash":"[0-9a-f]{32}"\}')
 
 
-class _Line(Struct):
+class _RecordFields(Struct):
     """What every record has."""
 
     seq: int
@@ -40,10 +40,10 @@ class _Line(Struct):
     hash: str
 
 
-_decode: Final = msgspec.json.Decoder(_Line).decode
+_decode: Final = msgspec.json.Decoder(_RecordFields).decode
 
 
-class Salvaged(Struct, frozen=True):
+class SalvageResult(Struct, frozen=True):
     """What was saved.
 
     `fork` is a thread that goes on from the last intact version, `None` if there can be none, and
@@ -59,7 +59,7 @@ class Salvaged(Struct, frozen=True):
     problem: str = ""
 
 
-def records_in(data: bytes) -> Iterator[bytes]:
+def find_records(data: bytes) -> Iterator[bytes]:
     """Every well-formed record among bytes of any kind, in order, without line ends.
 
     One whose line end is gone is found too. Whether it is what was once written there only its
@@ -88,7 +88,7 @@ def _is_record(line: bytes) -> bool:
     return True
 
 
-def salvage(store: LocalStore, thread_id: str, creator: str) -> Salvaged:
+def salvage(store: LocalStore, thread_id: str, creator: str) -> SalvageResult:
     """Save what is left of a damaged thread. Changes none of its files.
 
     Args:
@@ -110,28 +110,28 @@ def salvage(store: LocalStore, thread_id: str, creator: str) -> Salvaged:
             else "`treadle fork` makes a copy to go on from",
         )
     path, _ = store.folders.find(thread_id)
-    with told_as("read", path):
-        lines = list(records_in(store.folders.disk.read(path, found.head.size)))
-    kept = _keep(store, thread_id, lines) if lines else ""
+    with convert_os_errors("read", path):
+        lines = list(find_records(store.folders.disk.read(path, found.head.size)))
+    kept = _write_to_quarantine(store, thread_id, lines) if lines else ""
     if not found.records:
-        return Salvaged(0, None, len(lines), kept, "no record before the damage is intact")
+        return SalvageResult(0, None, len(lines), kept, "no record before the damage is intact")
     try:
         writer = store.fork(thread_id, len(found.records), creator=creator)
     except (DamagedJournalError, ReadOnlyThreadError, UnknownEntryError) as error:
-        if header_of(found.records[0]).base is not None:
+        if decode_header(found.records[0]).base is not None:
             # What stands before the damage hangs on what it goes on from, and on that alone.
-            with told_as("read", path):
-                lines = list(records_in(store.folders.disk.read(path)))
-            kept = _keep(store, thread_id, lines)
-        return Salvaged(len(found.records), None, len(lines), kept, error.message)
+            with convert_os_errors("read", path):
+                lines = list(find_records(store.folders.disk.read(path)))
+            kept = _write_to_quarantine(store, thread_id, lines)
+        return SalvageResult(len(found.records), None, len(lines), kept, error.message)
     writer.close()
-    return Salvaged(len(found.records), writer.thread_id, len(lines), kept)
+    return SalvageResult(len(found.records), writer.thread_id, len(lines), kept)
 
 
 def _has_problem(store: LocalStore, thread_id: str) -> bool:
     """Whether its base is not what it was, or its snapshot knows of records that are lost."""
     try:
-        store.beginning(thread_id)  # a snapshot does without
+        store.load_initial_fold(thread_id)  # a snapshot does without
         return store.load(thread_id).condition is Condition.CORRUPT
     except DamagedJournalError:
         return True
@@ -139,12 +139,12 @@ def _has_problem(store: LocalStore, thread_id: str) -> bool:
         return False
 
 
-def _keep(store: LocalStore, thread_id: str, lines: list[bytes]) -> str:
+def _write_to_quarantine(store: LocalStore, thread_id: str, lines: list[bytes]) -> str:
     """Write the records to the quarantine; the same ones always to the same file."""
     data = b"".join(line + b"\n" for line in lines)
     folder = store.folders.quarantine
-    name = f"{thread_id}{JOURNAL}.salvaged.{sha256(data).hexdigest()[:12]}"
-    with told_as("make", folder):
+    name = f"{thread_id}{JOURNAL_SUFFIX}.salvaged.{sha256(data).hexdigest()[:12]}"
+    with convert_os_errors("make", folder):
         store.folders.disk.make_folder(folder)
     path = os.path.join(folder, name)
     replace_file(store.folders.disk, path, data)

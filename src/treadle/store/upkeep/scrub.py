@@ -20,15 +20,15 @@ from msgspec.structs import replace
 
 from treadle.errors import TreadleError, UsageError
 from treadle.store.blobs import Blobs
-from treadle.store.drafts import replace_file
-from treadle.store.folders import SNAPSHOT
-from treadle.store.journal import settle, told_as
-from treadle.store.live import forget_live
-from treadle.store.local import LocalStore
-from treadle.store.thread_reader import apply_records, header_of
-from treadle.store.upkeep.text_scan import Redact, Remains, change_bytes, change_lines
+from treadle.store.file_replacement import replace_file
+from treadle.store.folders import SNAPSHOT_SUFFIX
+from treadle.store.journal import convert_os_errors, sync_journal
+from treadle.store.live_answer import remove_live_answer
+from treadle.store.local_store import LocalStore
+from treadle.store.thread_reader import apply_records, decode_header
+from treadle.store.upkeep.interrupted_operations import Sign, end_scrub, mark_scrub
+from treadle.store.upkeep.text_scan import Redact, TextScanner, redact_bytes, redact_lines
 from treadle.store.upkeep.trash import Trash
-from treadle.store.upkeep.unfinished import Sign, end_scrub, mark_scrub
 from treadle.thread.codec import UnknownEntryError, decode_entry, encode_entry
 from treadle.thread.facts import ChildStarted, FilesSaved, Scrubbed
 from treadle.thread.fold import ThreadFold
@@ -39,7 +39,7 @@ from treadle.thread.snapshot import decode_snapshot
 _CHECKSUM: Final = b',\n  "checksum": "'
 
 
-class FileStates(Protocol):
+class FileStateScrubber(Protocol):
     """The saved states of a thread's files, kept elsewhere."""
 
     def rewrite(self, thread_id: str, workspace: str, commits: Sequence[str]) -> Mapping[str, str]:
@@ -55,7 +55,7 @@ class FileStates(Protocol):
         ...
 
 
-class Done(Struct, frozen=True):
+class ScrubbedThread(Struct, frozen=True):
     """What was done to one thread, or would be: so many of its records were changed.
 
     None were if it goes on from a thread whose history was changed, and nothing else is the case.
@@ -65,7 +65,7 @@ class Done(Struct, frozen=True):
     count: int
 
 
-class Outcome(Struct, frozen=True):
+class ScrubResult(Struct, frozen=True):
     """What a scrub did, or would do.
 
     `threads` were chained anew; `looked_at` are all that were looked at. `blob_count` and
@@ -74,7 +74,7 @@ class Outcome(Struct, frozen=True):
     taken, each with the reason.
     """
 
-    threads: tuple[Done, ...]
+    threads: tuple[ScrubbedThread, ...]
     looked_at: tuple[str, ...]
     blob_count: int = 0
     file_count: int = 0
@@ -82,7 +82,7 @@ class Outcome(Struct, frozen=True):
     refused: Mapping[str, str] = {}
 
 
-class _Plan(Struct, frozen=True):
+class _JournalPlan(Struct, frozen=True):
     """What becomes of one journal.
 
     `rest` is what stands after its intact records, without the text. `data` is the new file, `None`
@@ -105,10 +105,10 @@ def scrub(
     redact: Redact,
     *,
     is_rehearsal: bool = False,
-    states: FileStates | None = None,
+    states: FileStateScrubber | None = None,
     wants_rest: bool = False,
     sign: Sign | None = None,
-) -> Outcome:
+) -> ScrubResult:
     """Take a text out of threads and those of their sub-agents, in all forms that `redact` knows.
 
     What the threads of forks hold themselves stays; of the history they share, they know the first
@@ -131,25 +131,25 @@ def scrub(
         DiskError: what was done so far stands; do it again.
     """
     with ExitStack() as held:
-        work = _Work(store, redact, thread_ids, wants_rest=wants_rest)
+        work = _ScrubRun(store, redact, thread_ids, wants_rest=wants_rest)
         if not is_rehearsal:
-            work.hold(held)
+            work.lock_threads(held)
         work.plan({})
         if is_rehearsal:
-            return work.outcome()
+            return work.make_result()
         if sign is not None:
             mark_scrub(store, work.threads, sign)
         if states is not None:
-            work.plan(work.move_files(states))
+            work.plan(work.rewrite_file_states(states))
         work.write()
         if states is not None:
             states.remove_old()
         if sign is not None:
             end_scrub(store, work.threads, sign)
-        return work.outcome()
+        return work.make_result()
 
 
-class _Work:
+class _ScrubRun:
     """One scrub: the threads it is about, what becomes of each, and the writing of it."""
 
     def __init__(
@@ -158,16 +158,16 @@ class _Work:
         self._store = store
         self._disk = store.folders.disk
         self._redact = redact
-        self._remains = Remains(store.folders, redact)
-        self._targets = self._with_children(thread_ids)
-        self._bases = self._remains.bases()
-        self._order = self._with_forks()
+        self._remains = TextScanner(store.folders, redact)
+        self._targets = self._add_children(thread_ids)
+        self._bases = self._remains.read_bases()
+        self._order = self._order_with_forks()
         self._blobs: dict[str, bytes] = {}
         self._moved: Mapping[str, str] = {}
         self._sizes: Mapping[str, int] = {}
         self._old_blobs: list[str] = []
         self._kept_blobs: dict[str, tuple[str, ...]] = {}
-        self._plans: dict[str, _Plan] = {}
+        self._plans: dict[str, _JournalPlan] = {}
         self._file_count = 0
         self._wants_rest = wants_rest
         self._refused: dict[str, str] = {}
@@ -179,7 +179,7 @@ class _Work:
 
     # ---- which threads ---------------------------------------------------------------------
 
-    def _with_children(self, thread_ids: Iterable[str]) -> set[str]:
+    def _add_children(self, thread_ids: Iterable[str]) -> set[str]:
         """The threads and those of their sub-agents, and of theirs."""
         found: set[str] = set()
         left = list(thread_ids)
@@ -189,21 +189,21 @@ class _Work:
             if thread_id in found:
                 continue
             found.add(thread_id)
-            for record in scan(self._read(path)).records:
+            for record in scan(self._read_file(path)).records:
                 if b'"child_started"' in bytes(record.event):
-                    left += self._child_of(record)
+                    left += self._find_child(record)
         return found
 
-    def _child_of(self, record: Record) -> list[str]:
+    def _find_child(self, record: Record) -> list[str]:
         try:
             entry = decode_entry(record.event)
         except UnknownEntryError:
             return []
-        if not isinstance(entry, ChildStarted) or not self._remains.journals(entry.thread):
+        if not isinstance(entry, ChildStarted) or not self._remains.list_journals(entry.thread):
             return []
         return [entry.thread]
 
-    def _with_forks(self) -> list[str]:
+    def _order_with_forks(self) -> list[str]:
         """The threads and all that go on from them, each after what it goes on from."""
         found: dict[str, None] = {}
 
@@ -221,21 +221,21 @@ class _Work:
             add(thread_id, frozenset())
         return list(found)
 
-    def hold(self, held: ExitStack) -> None:
+    def lock_threads(self, held: ExitStack) -> None:
         """Hold the locks of all threads concerned; forks that were made meanwhile too."""
         trash = Trash(self._store)
-        held.enter_context(trash.held())
+        held.enter_context(trash.hold_lock())
         # A move that was cut has left two names of one file: written anew they were two threads.
-        trash.settle()
+        trash.finish_moves()
         locked: set[str] = set()
         while missing := set(self._order) - locked:
             for thread_id in sorted(missing):
                 held.callback(self._disk.close, self._store.lock(thread_id))
-                forget_live(self._store.places, thread_id)
+                remove_live_answer(self._store.places, thread_id)
             locked |= missing
-            self._targets = self._with_children(self._targets)
-            self._bases = self._remains.bases()
-            self._order = self._with_forks()
+            self._targets = self._add_children(self._targets)
+            self._bases = self._remains.read_bases()
+            self._order = self._order_with_forks()
 
     # ---- what becomes of them --------------------------------------------------------------
 
@@ -275,37 +275,37 @@ class _Work:
                 hint="nothing was changed",
             )
         self._plans.pop(thread_id, None)
-        for path, in_trash in self._remains.journals(thread_id):
-            plan = self._plan_of(thread_id, path, in_trash)
+        for path, in_trash in self._remains.list_journals(thread_id):
+            plan = self._plan_journal(thread_id, path, in_trash)
             self._plans.setdefault(thread_id, plan)
             self._plans[path] = plan
-        self._check(self._plans[thread_id])
+        self._check_fold(self._plans[thread_id])
 
     def _plan_blobs(self) -> None:
         """Which blobs get a new name, and which old ones nobody else names."""
-        hot = self._remains.blobs()
-        naming = self._remains.naming(hot)
+        hot = self._remains.redact_blobs()
+        naming = self._remains.find_threads_naming(hot)
         self._blobs = {name: data for name, data in hot.items() if naming[name] & self._targets}
         others = {name: sorted(naming[name] - self._targets) for name in hot}
         self._kept_blobs = {name: tuple(names) for name, names in others.items() if names}
         self._old_blobs = [name for name, names in others.items() if not names]
 
-    def _plan_of(self, thread_id: str, path: str, in_trash: bool) -> _Plan:
-        data = self._read(path)
+    def _plan_journal(self, thread_id: str, path: str, in_trash: bool) -> _JournalPlan:
+        data = self._read_file(path)
         found = scan(data)
         is_target = thread_id in self._targets
-        redact = self._redact if is_target else _unchanged
+        redact = self._redact if is_target else _return_unchanged
         change = Change(redact, self._moved, self._sizes)
         try:
             new = rechain(data, change)
         except UsageError as error:
             raise UsageError(f"{error.message} of thread {thread_id}", hint=error.hint) from error
         rest = data[found.head.size :]
-        clean_rest = change_bytes(rest, redact)
-        plan = _Plan(thread_id, path, in_trash, found, new, clean_rest)
+        clean_rest = redact_bytes(rest, redact)
+        plan = _JournalPlan(thread_id, path, in_trash, found, new, clean_rest)
         has_changed = new.data != data[: found.head.size]
         if not has_changed and clean_rest == rest:
-            return replace(plan, snapshot=self._new_snapshot(plan))
+            return replace(plan, snapshot=self._make_snapshot(plan))
         written = new.data
         if found.condition is Condition.CORRUPT:
             # What stands after damage cannot be chained: it is kept as it is, without the text.
@@ -315,16 +315,16 @@ class _Work:
             _, event = encode_entry(Scrubbed(count, found.head.hash, keeps_ids=True))
             written += encode_batch(new.head, self._store.now(), [event])[0]
         plan = replace(plan, data=written)
-        return replace(plan, snapshot=self._new_snapshot(plan))
+        return replace(plan, snapshot=self._make_snapshot(plan))
 
-    def _new_snapshot(self, plan: _Plan) -> bytes | None:
+    def _make_snapshot(self, plan: _JournalPlan) -> bytes | None:
         """What becomes of the snapshot: of an intact journal, it is a cache and can go.
 
         One that knows more than its journal is all that is left of some records, and stays.
         """
-        data = self._read(self._snapshot_path(plan))
+        data = self._read_file(self._snapshot_path(plan))
         # That of a fork holds what it has from its base.
-        changed = change_lines(data, self._redact)
+        changed = redact_lines(data, self._redact)
         if changed == data and (plan.data is None or not data):
             return None
         snapshot = decode_snapshot(data)
@@ -335,54 +335,54 @@ class _Work:
         sealed, mark, _ = changed.rpartition(_CHECKSUM)
         resealed = sealed + mark + sha256(sealed).hexdigest().encode() + b'"\n}\n'
         if decode_snapshot(resealed) is None:
-            raise _part_of_the_format(f"the snapshot of {plan.thread} could not be read without it")
+            raise _make_format_error(f"the snapshot of {plan.thread} could not be read without it")
         return resealed
 
-    def _snapshot_path(self, plan: _Plan) -> str:
-        return self._store.folders.path(plan.thread, SNAPSHOT, in_trash=plan.in_trash)
+    def _snapshot_path(self, plan: _JournalPlan) -> str:
+        return self._store.folders.path(plan.thread, SNAPSHOT_SUFFIX, in_trash=plan.in_trash)
 
-    def _check(self, plan: _Plan) -> None:
+    def _check_fold(self, plan: _JournalPlan) -> None:
         """The new records must fold to where the old ones do."""
         if not plan.new.records or plan.data is None:
             return
         try:
-            self._store.beginning(plan.thread)  # a snapshot may hide that it does not fit
+            self._store.load_initial_fold(plan.thread)  # a snapshot may hide that it does not fit
             before = self._store.load(plan.thread)
         except TreadleError:
             return  # it could not be folded, or is about to fit its base again
         if before.head.seq != plan.found.head.seq:
             return  # a snapshot stands for records that are lost
-        fold, problem = self._fold(plan.thread, plan.new.records)
+        fold, problem = self._fold_thread(plan.thread, plan.new.records)
         stands = (fold.version, fold.state_kind, len(list(fold.conversation)))
         stood = (before.fold.version, before.fold.state_kind, len(list(before.fold.conversation)))
         if (problem and not before.problem) or stands != stood:
-            raise _part_of_the_format(f"{plan.thread} could not be folded without it")
+            raise _make_format_error(f"{plan.thread} could not be folded without it")
 
-    def _fold(self, thread_id: str, records: Sequence[Record]) -> tuple[ThreadFold, str]:
-        header = header_of(records[0])
+    def _fold_thread(self, thread_id: str, records: Sequence[Record]) -> tuple[ThreadFold, str]:
+        header = decode_header(records[0])
         base = header.base
         if base is None:
             fold = ThreadFold(header)
         elif base.thread in self._plans:
             known = self._plans[base.thread].new.records[: base.version]
             if known and known[-1].is_at(base.version, base.hash):
-                fold = self._fold(base.thread, known)[0].branch(header)
+                fold = self._fold_thread(base.thread, known)[0].branch(header)
             else:  # a branch that another one has taken the place of: folded as it is still
-                fold = self._store.beginning(thread_id)
+                fold = self._store.load_initial_fold(thread_id)
         else:
-            fold = self._store.beginning(thread_id)
+            fold = self._store.load_initial_fold(thread_id)
         return fold, apply_records(fold, list(records))
 
     # ---- doing it --------------------------------------------------------------------------
 
-    def move_files(self, states: FileStates) -> dict[str, str]:
+    def rewrite_file_states(self, states: FileStateScrubber) -> dict[str, str]:
         """Rewrite the saved file states of all threads concerned: forks hold on to them too."""
         moved: dict[str, str] = {}
         for thread_id in self._order:
             plan = self._plans[thread_id]
             if not plan.found.records:
                 continue
-            workspace = header_of(plan.found.records[0]).workspace
+            workspace = decode_header(plan.found.records[0]).workspace
             commits = [
                 entry.commit
                 for record in plan.found.records
@@ -401,50 +401,53 @@ class _Work:
         for thread_id in reversed(self._order):
             if thread_id in self._targets:
                 change = Change(self._redact, self._moved, self._sizes)
-                for path, data in self._remains.quarantined(thread_id, change):
+                for path, data in self._remains.redact_quarantine(thread_id, change):
                     replace_file(self._disk, path, data)
                     self._file_count += 1
-            for path, _ in self._remains.journals(thread_id):
+            for path, _ in self._remains.list_journals(thread_id):
                 self._write_thread(self._plans[path])
             self._remains.remove_drafts(thread_id)
         for name in self._old_blobs:
             self._remains.remove_blob(name)
         if self._old_blobs:
-            with told_as("sync", folders.blobs):
+            with convert_os_errors("sync", folders.blobs):
                 self._disk.sync_folder(folders.blobs)
 
-    def _write_thread(self, plan: _Plan) -> None:
+    def _write_thread(self, plan: _JournalPlan) -> None:
         if plan.data is not None:
-            settle(self._disk, plan.path)
+            sync_journal(self._disk, plan.path)
             if plan.found.condition is Condition.TORN:
-                self._keep_tail(plan)
+                self._quarantine_tail(plan)
             replace_file(self._disk, plan.path, plan.data)
         self._write_snapshot(plan)
 
-    def _keep_tail(self, plan: _Plan) -> None:
+    def _quarantine_tail(self, plan: _JournalPlan) -> None:
         """An unfinished write is kept where opening the thread would have put it."""
         digest = sha256(plan.rest).hexdigest()[:12]
         name = f"{os.path.basename(plan.path)}.{plan.new.head.size}.{digest}"
-        with told_as("make", self._store.folders.quarantine):
+        with convert_os_errors("make", self._store.folders.quarantine):
             self._disk.make_folder(self._store.folders.quarantine)
         path = os.path.join(self._store.folders.quarantine, name)
         replace_file(self._disk, path, plan.rest)
 
-    def _write_snapshot(self, plan: _Plan) -> None:
+    def _write_snapshot(self, plan: _JournalPlan) -> None:
         path = self._snapshot_path(plan)
         if plan.snapshot:
             replace_file(self._disk, path, plan.snapshot)
         elif plan.snapshot is not None:
-            with told_as("remove", path):
+            with convert_os_errors("remove", path):
                 self._disk.unlink(path)
                 self._disk.sync_folder(os.path.dirname(path))
         self._file_count += plan.snapshot is not None
 
-    def outcome(self) -> Outcome:
+    def make_result(self) -> ScrubResult:
         """What was done, or would be."""
         done = {p.path: p for p in self._plans.values() if p.data is not None}
-        return Outcome(
-            tuple(Done(p.thread, p.new.count * (p.thread in self._targets)) for p in done.values()),
+        return ScrubResult(
+            tuple(
+                ScrubbedThread(p.thread, p.new.count * (p.thread in self._targets))
+                for p in done.values()
+            ),
             tuple(self._order),
             len(self._old_blobs) + len(self._kept_blobs.keys() & self._blobs.keys()),
             self._file_count,
@@ -452,20 +455,20 @@ class _Work:
             self._refused,
         )
 
-    def _read(self, path: str) -> bytes:
+    def _read_file(self, path: str) -> bytes:
         """The file's bytes; none if there is none."""
-        with told_as("read", path):
+        with convert_os_errors("read", path):
             try:
                 return self._disk.read(path)
             except FileNotFoundError:
                 return b""
 
 
-def _unchanged(text: str) -> str:
+def _return_unchanged(text: str) -> str:
     return text
 
 
-def _part_of_the_format(why: str) -> UsageError:
+def _make_format_error(why: str) -> UsageError:
     return UsageError(
         f"the text is a part of how threads are written: {why}",
         hint="nothing was changed; give more of the secret, if there is more of it",

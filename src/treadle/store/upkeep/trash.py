@@ -25,17 +25,17 @@ from treadle.errors import (
     UnknownThreadError,
     UsageError,
 )
-from treadle.store.folders import JOURNAL, LOCK, SNAPSHOT
-from treadle.store.journal import settle, told_as
-from treadle.store.local import LocalStore
-from treadle.store.record_adoption import whole_lines
-from treadle.store.safe_rename import add_name
-from treadle.store.writer import ThreadWriter
+from treadle.store.folders import JOURNAL_SUFFIX, LOCK_SUFFIX, SNAPSHOT_SUFFIX
+from treadle.store.journal import convert_os_errors, sync_journal
+from treadle.store.local_store import LocalStore
+from treadle.store.record_adoption import drop_unfinished_line
+from treadle.store.safe_rename import add_hard_link
+from treadle.store.thread_writer import ThreadWriter
 from treadle.thread.codec import UnknownEntryError
 from treadle.thread.facts import Restored, Trashed
 from treadle.thread.fold import ThreadFold
 
-_CANNOT_BE_CONTINUED: Final = (
+_READ_ONLY_ERRORS: Final = (
     DamagedJournalError,
     ReadOnlyThreadError,
     UnknownEntryError,
@@ -59,7 +59,7 @@ class TrashedThread(Struct, frozen=True, omit_defaults=True):
     problem: str = ""
 
 
-class Moved(Struct, frozen=True):
+class ThreadMove(Struct, frozen=True):
     """A thread that was moved, the sub-agents' threads that went with it, and what else to say."""
 
     id: str
@@ -67,7 +67,7 @@ class Moved(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-class _Held(Struct):
+class _ThreadToMove(Struct):
     """A thread under its lock; without a writer if nothing can be recorded, and why so."""
 
     id: str
@@ -88,7 +88,7 @@ class Trash:
         self._disk = store.folders.disk
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def hold_lock(self) -> Iterator[None]:
         """Keep other processes from moving and removing threads meanwhile.
 
         Raises:
@@ -96,10 +96,10 @@ class Trash:
             DiskError: there can be no lock here.
         """
         trash = self._folders.trash
-        path = trash + LOCK
-        with told_as("make", trash):
+        path = trash + LOCK_SUFFIX
+        with convert_os_errors("make", trash):
             self._disk.make_folder(trash)
-        with told_as("lock", path):
+        with convert_os_errors("lock", path):
             lock = self._disk.lock(path)
         if lock is None:
             raise StorageBusyError(
@@ -114,27 +114,27 @@ class Trash:
 
     def ids(self) -> list[str]:
         """The threads in it, newest first."""
-        between = set(self.unfinished())
+        between = set(self.list_unfinished_moves())
         return [
             thread_id
             for thread_id in self._folders.ids(in_trash=True)
             if thread_id not in between or self._is_trashed(thread_id)
         ]
 
-    def unfinished(self) -> list[str]:
+    def list_unfinished_moves(self) -> list[str]:
         """Threads whose move has not ended, newest first: they have a name in both folders."""
         outside = set(self._folders.ids())
         return [one for one in self._folders.ids(in_trash=True) if one in outside]
 
-    def lines(self) -> list[TrashedThread]:
+    def list_threads(self) -> list[TrashedThread]:
         """What is in it, last trashed first. A damaged thread says so and never stops the list."""
-        lines = [self._line(thread_id) for thread_id in self.ids()]
+        lines = [self._make_line(thread_id) for thread_id in self.ids()]
         return sorted(lines, key=lambda line: (line.trashed_at, line.id), reverse=True)
 
-    def _line(self, thread_id: str) -> TrashedThread:
+    def _make_line(self, thread_id: str) -> TrashedThread:
         size = sum(
             found.size
-            for suffix in (JOURNAL, SNAPSHOT)
+            for suffix in (JOURNAL_SUFFIX, SNAPSHOT_SUFFIX)
             if (found := self._disk.stat(self._folders.path(thread_id, suffix, in_trash=True)))
         )
         try:
@@ -164,10 +164,10 @@ class Trash:
         return thread_id
 
     def _is_trashed(self, thread_id: str) -> bool:
-        fold = self._fold_of(thread_id)
+        fold = self._load_fold(thread_id)
         return fold is not None and fold.is_trashed
 
-    def _fold_of(self, thread_id: str) -> ThreadFold | None:
+    def _load_fold(self, thread_id: str) -> ThreadFold | None:
         """The thread as far as it can be read; `None` if not at all."""
         try:
             return self._store.load(thread_id).fold
@@ -178,7 +178,7 @@ class Trash:
 
     # ---- moving --------------------------------------------------------------------------------
 
-    def put(self, thread_ids: Sequence[str]) -> list[Moved]:
+    def put(self, thread_ids: Sequence[str]) -> list[ThreadMove]:
         """Move threads to the trash, each with its sub-agents' threads.
 
         A thread that cannot be written to (damaged, or a newer program's) is moved all the same.
@@ -196,26 +196,26 @@ class Trash:
         """
         return self._move_all(thread_ids, to_trash=True)
 
-    def take_back(self, thread_ids: Sequence[str]) -> list[Moved]:
+    def restore(self, thread_ids: Sequence[str]) -> list[ThreadMove]:
         """Move threads back, each with its sub-agents' threads. Raises as `put`."""
         return self._move_all(thread_ids, to_trash=False)
 
-    def settle(self) -> list[str]:
+    def finish_moves(self) -> list[str]:
         """End the moves that a crash has cut; the lock must be held. Those that are busy wait.
 
         Returns:
             The threads that were moved.
         """
         done: list[str] = []
-        for thread_id in self.unfinished():
+        for thread_id in self.list_unfinished_moves():
             try:
                 lock = self._store.lock(thread_id)
             except ThreadBusyError:
                 continue
             try:
                 # What a failed sync has left may be read today and be gone tomorrow.
-                settle(self._disk, self._folders.find(thread_id)[0])
-                held = _Held(thread_id)
+                sync_journal(self._disk, self._folders.find(thread_id)[0])
+                held = _ThreadToMove(thread_id)
                 self._move(held, to_trash=self._is_trashed(thread_id))
                 done.append(thread_id)
             except DiskError:
@@ -226,26 +226,26 @@ class Trash:
                 self._disk.close(lock)
         return done
 
-    def _move_all(self, thread_ids: Sequence[str], *, to_trash: bool) -> list[Moved]:
-        done: dict[str, Moved] = {}
+    def _move_all(self, thread_ids: Sequence[str], *, to_trash: bool) -> list[ThreadMove]:
+        done: dict[str, ThreadMove] = {}
         gone: set[str] = set()
-        with self.held():
+        with self.hold_lock():
             for thread_id in dict.fromkeys(thread_ids):
                 if thread_id in gone:  # it went with the thread it works for
                     continue
                 _, in_trash = self._folders.find(thread_id)
                 if to_trash and in_trash:
                     raise UsageError(f"thread {thread_id} is in the trash already")
-                family = self._family(thread_id, in_trash=in_trash)
+                family = self._list_with_descendants(thread_id, in_trash=in_trash)
                 with ExitStack() as stack:
-                    everyone = [self._hold(stack, one) for one in family]
+                    everyone = [self._lock_thread(stack, one) for one in family]
                     notes = [note for one in everyone if (note := self._move(one, to_trash))]
                 gone.update(family)
-                done[thread_id] = Moved(thread_id, tuple(family[:-1]), tuple(notes))
-            self.settle()
+                done[thread_id] = ThreadMove(thread_id, tuple(family[:-1]), tuple(notes))
+            self.finish_moves()
         return list(done.values())
 
-    def _family(self, thread_id: str, *, in_trash: bool) -> list[str]:
+    def _list_with_descendants(self, thread_id: str, *, in_trash: bool) -> list[str]:
         """The thread and those of its sub-agents in the same place; who works for it before it.
 
         So it moves last: where a crash cuts the move, the same order again ends it.
@@ -255,30 +255,30 @@ class Trash:
         todo = [thread_id]
         while todo:
             found[(one := todo.pop())] = None
-            fold = self._fold_of(one)
+            fold = self._load_fold(one)
             children = fold.children.values() if fold is not None else ()
             todo += [
                 child
                 for child in children
-                if child in places and child not in found and self._works_for(child, one)
+                if child in places and child not in found and self._is_child_of(child, one)
             ]
         return list(found)[::-1]
 
-    def _works_for(self, child: str, parent: str) -> bool:
-        fold = self._fold_of(child)
+    def _is_child_of(self, child: str, parent: str) -> bool:
+        fold = self._load_fold(child)
         return fold is not None and fold.header.parent == parent
 
-    def _hold(self, stack: ExitStack, thread_id: str) -> _Held:
+    def _lock_thread(self, stack: ExitStack, thread_id: str) -> _ThreadToMove:
         try:
-            writer = self._store.open_any(thread_id)
-        except _CANNOT_BE_CONTINUED as error:
+            writer = self._store.open_including_trash(thread_id)
+        except _READ_ONLY_ERRORS as error:
             lock = self._store.lock(thread_id)
             stack.callback(self._disk.close, lock)
-            return _Held(thread_id, problem=error.message)
+            return _ThreadToMove(thread_id, problem=error.message)
         stack.callback(writer.close, wants_snapshot=False)
-        return _Held(thread_id, writer)
+        return _ThreadToMove(thread_id, writer)
 
-    def _move(self, held: _Held, to_trash: bool) -> str:
+    def _move(self, held: _ThreadToMove, to_trash: bool) -> str:
         """Give the thread its second name, record the move, take the first name.
 
         Returns:
@@ -288,20 +288,20 @@ class Trash:
         source, target = folders if to_trash else folders[::-1]
         names = [
             name
-            for suffix in (JOURNAL, SNAPSHOT)
+            for suffix in (JOURNAL_SUFFIX, SNAPSHOT_SUFFIX)
             if self._disk.stat(os.path.join(source, name := held.id + suffix)) is not None
         ]
-        with told_as("move", os.path.join(source, held.id)):
-            self._drop_leftovers(held.id)
+        with convert_os_errors("move", os.path.join(source, held.id)):
+            self._drop_duplicate(held.id)
             is_linked = self._link(names, source, target)
-            note = self._record(held, to_trash=to_trash)
+            note = self._record_move(held, to_trash=to_trash)
             if is_linked:
                 self._unlink(names, source)
             else:
                 self._rename(names, source, target)
         return note
 
-    def _record(self, held: _Held, *, to_trash: bool) -> str:
+    def _record_move(self, held: _ThreadToMove, *, to_trash: bool) -> str:
         """Say in the thread where it is.
 
         A full disk is the very reason for which threads go to the trash, so that one goes without
@@ -320,7 +320,7 @@ class Trash:
             return f"nothing is recorded in {held.id}: {error.message}"
         return ""
 
-    def _drop_leftovers(self, thread_id: str) -> None:
+    def _drop_duplicate(self, thread_id: str) -> None:
         """Where a thread has two journals and not one under two names, that of the threads counts.
 
         The other one is dropped if all of it is in there too, but for an unfinished write.
@@ -329,12 +329,13 @@ class Trash:
             StoreError: it is not; nothing was touched.
         """
         path, other = (
-            self._folders.path(thread_id, JOURNAL, in_trash=in_trash) for in_trash in (False, True)
+            self._folders.path(thread_id, JOURNAL_SUFFIX, in_trash=in_trash)
+            for in_trash in (False, True)
         )
         mine, leftover = self._disk.stat(path), self._disk.stat(other)
         if mine is None or leftover is None or mine.inode == leftover.inode:
             return
-        if not self._disk.read(path).startswith(whole_lines(self._disk.read(other))):
+        if not self._disk.read(path).startswith(drop_unfinished_line(self._disk.read(other))):
             raise StoreError(
                 f"thread {thread_id} is there twice, with different contents: {path} and {other}",
                 hint="nothing was touched; move away the one that is not wanted",
@@ -348,7 +349,9 @@ class Trash:
         The journal comes first and by itself: a snapshot without it would tell of lost records.
         """
         for name in names:
-            if not add_name(self._disk, os.path.join(source, name), os.path.join(target, name)):
+            if not add_hard_link(
+                self._disk, os.path.join(source, name), os.path.join(target, name)
+            ):
                 return False
             self._disk.sync_folder(target)
         return True

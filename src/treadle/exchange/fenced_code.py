@@ -12,7 +12,7 @@ _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})([^\n]*)")
 _TICKS: Final = re.compile("`+")
 
 
-class Piece(Struct, frozen=True):
+class MarkdownSegment(Struct, frozen=True):
     """Some lines of a text: outside code, or a block of it.
 
     `opening` is the line that begins a block, `closing` the one that ends it: that of the text, or
@@ -29,7 +29,7 @@ class Piece(Struct, frozen=True):
         return bool(self.opening)
 
 
-def pieces(text: str, *, only_flush: bool = False) -> Iterator[Piece]:
+def split_fenced_code(text: str, *, only_flush: bool = False) -> Iterator[MarkdownSegment]:
     """The text, piece by piece.
 
     Args:
@@ -43,7 +43,7 @@ def pieces(text: str, *, only_flush: bool = False) -> Iterator[Piece]:
         found = _FENCE.fullmatch(line)
         if fence:
             if found is not None and found[1].startswith(fence) and not found[2].strip():
-                yield Piece(tuple(lines), opening, line)
+                yield MarkdownSegment(tuple(lines), opening, line)
                 lines, opening, fence = [], "", ""
                 continue
         elif (
@@ -52,15 +52,15 @@ def pieces(text: str, *, only_flush: bool = False) -> Iterator[Piece]:
             and not (only_flush and line.startswith(" "))
         ):
             if lines:
-                yield Piece(tuple(lines))
+                yield MarkdownSegment(tuple(lines))
             lines, opening, fence = [], line, found[1]
             continue
         lines.append(line)
     if lines or fence:
-        yield Piece(tuple(lines), opening, fence)
+        yield MarkdownSegment(tuple(lines), opening, fence)
 
 
-def fenced(text: str, language: str = "") -> str:
+def make_code_block(text: str, language: str = "") -> str:
     """The text as a block of code: its fence is longer than any run of backticks inside."""
     longest = max(map(len, _TICKS.findall(text)), default=0)
     fence = "`" * max(3, longest + 1)

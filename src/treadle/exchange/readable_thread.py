@@ -18,8 +18,8 @@ from treadle.core.events import CompactionRequested, Steered
 from treadle.core.llm import Usage
 from treadle.core.messages import NOTE, Message, ToolCall
 from treadle.core.task.events import StateFailed
-from treadle.exchange.journals import Part
-from treadle.exchange.record_text import words_of
+from treadle.exchange.journal_files import JournalPart
+from treadle.exchange.record_text import describe_record
 from treadle.thread.branches import ended_in
 from treadle.thread.codec import Entry, UnknownEntryError, decode_entry
 from treadle.thread.facts import (
@@ -37,7 +37,7 @@ from treadle.thread.safe_text import legible
 from treadle.thread.usage import by_turn, spending
 
 
-class Said(Struct, frozen=True):
+class ReadableMessage(Struct, frozen=True):
     """A message in words. `who` is the role, or `note` for what no person wrote."""
 
     at: str
@@ -48,7 +48,7 @@ class Said(Struct, frozen=True):
     is_hidden: bool = False
 
 
-class Called(Struct, frozen=True):
+class ReadableCall(Struct, frozen=True):
     """A call and, once it has one, its result as the model read it."""
 
     at: str
@@ -60,7 +60,7 @@ class Called(Struct, frozen=True):
     is_hidden: bool = False
 
 
-class Noted(Struct, frozen=True):
+class ReadableNote(Struct, frozen=True):
     """Something else that happened; `text` is one sentence, `detail` what belongs to it."""
 
     at: str
@@ -68,27 +68,27 @@ class Noted(Struct, frozen=True):
     detail: str = ""
 
 
-Item: TypeAlias = Said | Called | Noted
+ReadableItem: TypeAlias = ReadableMessage | ReadableCall | ReadableNote
 
 
-class Turn(Struct, frozen=True):
+class ReadableTurn(Struct, frozen=True):
     """A turn: its number from 1 (0 for what came before the first), when it began, what it used."""
 
     number: int
     at: str
-    items: tuple[Item, ...]
+    items: tuple[ReadableItem, ...]
     usage: Usage | None = None
 
 
-class Story(Struct, frozen=True):
+class ReadableThread(Struct, frozen=True):
     """A thread as it is told: its document, its turns, and why it stops early, if it does."""
 
     document: Thread
-    turns: tuple[Turn, ...]
+    turns: tuple[ReadableTurn, ...]
     problem: str = ""
 
 
-def tell(parts: Sequence[Part]) -> Story:
+def make_readable_thread(parts: Sequence[JournalPart]) -> ReadableThread:
     """The story of a thread.
 
     Args:
@@ -98,20 +98,27 @@ def tell(parts: Sequence[Part]) -> Story:
     Raises:
         UnknownEntryError: not even the header can be read by this version.
     """
-    teller = _Teller()
+    teller = _ReadableThreadBuilder()
     problem = ""
     for part in parts:
         if problem:
             break
-        problem = teller.take(part)
-    return teller.story(problem)
+        problem = teller.add_journal(part)
+    return teller.build(problem)
 
 
-_UNTOLD: Final = (CompactionRequested, StateFailed, ChildStarted, Foreign, Restored, Trashed)
+_SKIPPED_ENTRIES: Final = (
+    CompactionRequested,
+    StateFailed,
+    ChildStarted,
+    Foreign,
+    Restored,
+    Trashed,
+)
 """What another record, or the page as a whole, says better."""
 
 
-def _ended(records: Iterable[Record]) -> Iterator[str]:
+def _find_ended_commands(records: Iterable[Record]) -> Iterator[str]:
     """The ids of the commands of people whose end the records hold."""
     for record in records:
         if b'"command_shown"' in bytes(record.event):
@@ -119,15 +126,15 @@ def _ended(records: Iterable[Record]) -> Iterator[str]:
                 yield from ended_in(decode_entry(record.event))
 
 
-class _Teller:
+class _ReadableThreadBuilder:
     def __init__(self) -> None:
         self._fold: ThreadFold | None = None
-        self._turns: list[tuple[str, list[Item]]] = [("", [])]
+        self._turns: list[tuple[str, list[ReadableItem]]] = [("", [])]
         self._entries: list[tuple[int, str, Entry]] = []
         self._count = 0
         self._place_of: dict[str, tuple[int, int]] = {}
 
-    def take(self, part: Part) -> str:
+    def add_journal(self, part: JournalPart) -> str:
         """Go on with a journal; returns why it stopped early, if it did."""
         header = decode_entry(part.records[0].event)
         if not isinstance(header, ThreadCreated):
@@ -136,8 +143,10 @@ class _Teller:
             self._fold = ThreadFold(header)
         else:
             self._fold = self._fold.branch(header)
-            self._add(Noted(part.records[0].at, f"forked: {header.thread} goes on from here"))
-        ended = set(_ended(part.records))
+            self._add_item(
+                ReadableNote(part.records[0].at, f"forked: {header.thread} goes on from here")
+            )
+        ended = set(_find_ended_commands(part.records))
         for record in part.records:
             try:
                 entry = decode_entry(record.event)
@@ -145,25 +154,25 @@ class _Teller:
             except UnknownEntryError as error:
                 return f"record {record.seq} cannot be read by this version: {error.message}"
             self._entries.append((record.seq, record.at, entry))
-            is_told = not isinstance(entry, _UNTOLD)
+            is_told = not isinstance(entry, _SKIPPED_ENTRIES)
             if isinstance(entry, CommandBegun):
                 is_told = entry.id not in ended
-            words = words_of(entry, self._name_of) if is_told else None
+            words = describe_record(entry, self._name_call) if is_told else None
             if words is not None:
-                self._add(Noted(record.at, legible(words.text), legible(words.detail)))
-            self._hear(record.at, is_in_turn=isinstance(entry, Steered))
+                self._add_item(ReadableNote(record.at, legible(words.text), legible(words.detail)))
+            self._add_new_messages(record.at, is_in_turn=isinstance(entry, Steered))
         return ""
 
-    def _name_of(self, call_id: str) -> str:
+    def _name_call(self, call_id: str) -> str:
         """The tool of a call, and its id as the calls are marked with."""
         turn, place = self._place_of.get(call_id, (-1, -1))
         called = self._turns[turn][1][place] if place >= 0 else None
-        return f"{called.tool_name} ({call_id})" if isinstance(called, Called) else call_id
+        return f"{called.tool_name} ({call_id})" if isinstance(called, ReadableCall) else call_id
 
-    def _add(self, item: Item) -> None:
+    def _add_item(self, item: ReadableItem) -> None:
         self._turns[-1][1].append(item)
 
-    def _hear(self, at: str, *, is_in_turn: bool) -> None:
+    def _add_new_messages(self, at: str, *, is_in_turn: bool) -> None:
         """Tell the messages that have come since; of a person's, those in a turn begin none."""
         assert self._fold is not None
         conversation = self._fold.conversation
@@ -172,48 +181,48 @@ class _Teller:
             if message.role == "user" and message.name != NOTE and not is_in_turn:
                 self._turns.append((at, []))
             if message.role == "tool":
-                self._answer(message)
+                self._set_result(message)
             else:
-                self._say(at, message)
+                self._add_message(at, message)
             self._count += 1
 
-    def _say(self, at: str, message: Message) -> None:
+    def _add_message(self, at: str, message: Message) -> None:
         who = NOTE if message.name == NOTE else message.role
         if message.content or not message.tool_calls:
             is_cut = message.interrupted
-            self._add(Said(at, who, legible(message.content), self._count, is_cut))
+            self._add_item(ReadableMessage(at, who, legible(message.content), self._count, is_cut))
         for call in message.tool_calls:
             self._place_of[call.id] = len(self._turns) - 1, len(self._turns[-1][1])
-            name, text = legible(call.tool_name), legible(_laid_out(call))
-            self._add(Called(at, legible(call.id), name, text, self._count))
+            name, text = legible(call.tool_name), legible(_format_arguments(call))
+            self._add_item(ReadableCall(at, legible(call.id), name, text, self._count))
 
-    def _answer(self, message: Message) -> None:
+    def _set_result(self, message: Message) -> None:
         turn, place = self._place_of[message.tool_call_id or ""]
         items = self._turns[turn][1]
         called = items[place]
-        assert isinstance(called, Called)
+        assert isinstance(called, ReadableCall)
         items[place] = replace(called, result=legible(message.content))
 
-    def story(self, problem: str) -> Story:
+    def build(self, problem: str) -> ReadableThread:
         """All of it; what was gone back from is marked."""
         assert self._fold is not None
         hidden = self._fold.conversation.hidden
         spent = by_turn(spending(self._entries))
         turns = []
         for number, (at, items) in enumerate(self._turns):
-            told = tuple(_marked(item, hidden) for item in items)
+            told = tuple(_mark_hidden(item, hidden) for item in items)
             if told:
-                turns.append(Turn(number, at, told, spent.get(number)))
-        return Story(self._fold.document(), tuple(turns), problem)
+                turns.append(ReadableTurn(number, at, told, spent.get(number)))
+        return ReadableThread(self._fold.document(), tuple(turns), problem)
 
 
-def _marked(item: Item, hidden: tuple[tuple[int, int], ...]) -> Item:
-    if isinstance(item, Noted):
+def _mark_hidden(item: ReadableItem, hidden: tuple[tuple[int, int], ...]) -> ReadableItem:
+    if isinstance(item, ReadableNote):
         return item
     return replace(item, is_hidden=any(start <= item.index < end for start, end in hidden))
 
 
-def _laid_out(call: ToolCall) -> str:
+def _format_arguments(call: ToolCall) -> str:
     """The arguments, laid out if they are JSON."""
     try:
         return msgspec.json.format(call.arguments_json, indent=2)
@@ -221,12 +230,14 @@ def _laid_out(call: ToolCall) -> str:
         return call.arguments_json
 
 
-def named(usage: Usage | None, describe: Callable[[Usage], str]) -> str:
+def format_usage(usage: Usage | None, describe: Callable[[Usage], str]) -> str:
     """What was used, in words; empty if nothing."""
     return "" if usage is None or not usage.total_tokens else describe(usage)
 
 
-def facts_of(story: Story, describe: Callable[[Usage], str]) -> Iterator[tuple[str, str]]:
+def list_thread_properties(
+    story: ReadableThread, describe: Callable[[Usage], str]
+) -> Iterator[tuple[str, str]]:
     """What a thread is, by name; what has no value is left out.
 
     Args:
@@ -249,7 +260,7 @@ def facts_of(story: Story, describe: Callable[[Usage], str]) -> Iterator[tuple[s
         ("branch", document.git_branch),
         ("commits", " ".join(sha[:10] for sha in document.git_commits)),
         ("model", document.model),
-        ("used", named(document.usage, describe)),
+        ("used", format_usage(document.usage, describe)),
         ("tags", ", ".join(document.metadata.tags)),
         ("private", "yes" if document.is_private else None),
         ("not told", story.problem),

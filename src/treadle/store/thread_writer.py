@@ -9,9 +9,9 @@ from treadle.core.actions import AgentAction
 from treadle.core.tools import BlobRef
 from treadle.errors import DiskError, StaleWriterError
 from treadle.store.disk import Disk
-from treadle.store.drafts import replace_file
-from treadle.store.journal import Journal, told_as
-from treadle.store.outputs import Outputs
+from treadle.store.file_replacement import replace_file
+from treadle.store.journal import Journal, convert_os_errors
+from treadle.store.thread_outputs import ThreadOutputs
 from treadle.thread.codec import Entry, encode_entry
 from treadle.thread.fold import ThreadFold
 from treadle.thread.record import Head
@@ -55,7 +55,7 @@ class ThreadWriter:
         journal: Journal,
         lock: int,
         snapshot_path: str,
-        outputs: Outputs,
+        outputs: ThreadOutputs,
     ) -> None:
         self._disk = disk
         self._outputs = outputs
@@ -122,7 +122,7 @@ class ThreadWriter:
         if not self.is_usable:
             return  # as writing will say
         try:
-            with told_as("look at the lock of", self.thread_id):
+            with convert_os_errors("look at the lock of", self.thread_id):
                 self._disk.size(self._lock)
         except DiskError as error:
             self._journal.close()
@@ -158,7 +158,7 @@ class ThreadWriter:
         """
         return self._outputs.keep(data)
 
-    def kept(self, call_id: str) -> bytes | None:
+    def read_output(self, call_id: str) -> bytes | None:
         """What was kept of a call's output, also of one in what the thread was forked from.
 
         What is staged is not looked at. Costs time in proportion to the journal.
@@ -166,7 +166,7 @@ class ThreadWriter:
         Raises:
             StoreError: the disk refused, or what is named is gone.
         """
-        return self._outputs.of_call(self.thread_id, call_id)
+        return self._outputs.read_for_call(self.thread_id, call_id)
 
     def write_snapshot(self) -> None:
         """Write the snapshot of the head: temporary file, sync, rename, sync of the folder.

@@ -15,22 +15,29 @@ import msgspec
 from msgspec import Struct
 
 from treadle import helper_programs
-from treadle.config.plain_file import check_machine, read_plain
-from treadle.config.project import (
+from treadle.config.plain_file import raise_machine_error, read_plain_file
+from treadle.config.project_file import (
     FILE_NAME,
     FILE_SIZE_MAX,
     ProjectFile,
+    find_project_faults,
     find_project_file,
-    project_faults,
-    standing,
+    find_trust_state,
 )
-from treadle.config.settings import TOP, Path, Settings, dotted, faults, leaves
-from treadle.config.toml_file import TomlFile, parse
+from treadle.config.settings import (
+    TOP_LEVEL_RULES,
+    KeyPath,
+    Settings,
+    find_faults,
+    flatten_tables,
+    format_dotted_key,
+)
+from treadle.config.toml_file import TomlFile, parse_toml
 from treadle.errors import ConfigError, NotConfiguredError, UsageError
 from treadle.models.catalog import Catalog, make_catalog, read_defaults
 from treadle.store.paths import Places
 
-DEFAULT: Final = "default"
+DEFAULT_ORIGIN: Final = "default"
 """The origin of what nobody has set."""
 
 
@@ -38,7 +45,7 @@ def _read_bool(text: str) -> bool:
     return {"true": True, "1": True, "false": False, "0": False}[text.lower()]
 
 
-ENVIRONMENT: Final[Mapping[str, tuple[Path, Callable[[str], Any]]]] = MappingProxyType(
+ENVIRONMENT: Final[Mapping[str, tuple[KeyPath, Callable[[str], Any]]]] = MappingProxyType(
     {
         "TREADLE_MODEL": (("models", "default"), str),
         "TREADLE_APPROVAL_MODE": (("approval_mode",), str),
@@ -56,13 +63,13 @@ ENVIRONMENT: Final[Mapping[str, tuple[Path, Callable[[str], Any]]]] = MappingPro
 """What each variable sets, and how its text is read."""
 
 
-_NEEDED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+_REQUIRED_KEYS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {"providers": ("api", "base_url"), "hooks": ("on", "command")}
 )
 """The keys without which an entry of a table is of no use."""
 
 
-class Loaded(Struct, frozen=True):
+class LoadedSettings(Struct, frozen=True):
     """The settings that hold, and where they come from.
 
     `values` and `origins` are by dotted key, in one order, and tell everything that holds, for
@@ -77,7 +84,9 @@ class Loaded(Struct, frozen=True):
     origins: Mapping[str, str]
     notices: tuple[str, ...] = ()
 
-    def exclusion(self, provider: str, environ: Mapping[str, str]) -> NotConfiguredError | None:
+    def find_exclusion(
+        self, provider: str, environ: Mapping[str, str]
+    ) -> NotConfiguredError | None:
         """Why `local_only` allows no request to a provider; `None` if it does.
 
         Raises:
@@ -91,17 +100,17 @@ class Loaded(Struct, frozen=True):
         )
 
 
-class _Layers:
+class _SettingLayers:
     """The tables so far, with the origin of every value."""
 
     def __init__(self) -> None:
         plain = msgspec.structs.asdict(Settings())
-        self.tables = {key: plain[key] for key in TOP if plain[key] is not None}
+        self.tables = {key: plain[key] for key in TOP_LEVEL_RULES if plain[key] is not None}
         self.tables.update(read_defaults())
-        self.origins = {path: DEFAULT for path, _ in leaves(self.tables)}
+        self.origins = {path: DEFAULT_ORIGIN for path, _ in flatten_tables(self.tables)}
 
-    def lay(self, tables: Mapping[str, Any], origin: Callable[[Path], str]) -> None:
-        for path, value in leaves(tables):
+    def add(self, tables: Mapping[str, Any], origin: Callable[[KeyPath], str]) -> None:
+        for path, value in flatten_tables(tables):
             *above, key = path
             table = self.tables
             for name in above:
@@ -109,23 +118,29 @@ class _Layers:
             table[key] = value
             self.origins[path] = origin(path)
 
-    def lay_file(self, file: TomlFile) -> None:
-        for path, problem in faults(file.tables):
-            raise file.error(path, problem)
-        self.lay(file.tables, file.place)
-        for kind, needed in _NEEDED.items():
+    def add_file(self, file: TomlFile) -> None:
+        for path, problem in find_faults(file.tables):
+            raise file.make_error(path, problem)
+        self.add(file.tables, file.format_location)
+        for kind, needed in _REQUIRED_KEYS.items():
             for name in file.tables.get(kind, {}):
                 entry = self.tables[kind].get(name, {})
                 if missing := [key for key in needed if key not in entry]:
                     path = (kind, name)
-                    raise file.error(path, f"{dotted(path)} needs {' and '.join(missing)}")
+                    raise file.make_error(
+                        path, f"{format_dotted_key(path)} needs {' and '.join(missing)}"
+                    )
 
-    def chosen(self) -> set[str]:
+    def list_chosen_keys(self) -> set[str]:
         """Top-level keys that somebody has set."""
-        return {key for key in TOP if self.origins.get((key,), DEFAULT) != DEFAULT}
+        return {
+            key
+            for key in TOP_LEVEL_RULES
+            if self.origins.get((key,), DEFAULT_ORIGIN) != DEFAULT_ORIGIN
+        }
 
 
-def load_settings(folder: str | FilePath, environ: Mapping[str, str]) -> Loaded:
+def load_settings(folder: str | FilePath, environ: Mapping[str, str]) -> LoadedSettings:
     """The settings that hold in a folder; from then on no helper program is looked for there.
 
     Args:
@@ -137,44 +152,50 @@ def load_settings(folder: str | FilePath, environ: Mapping[str, str]) -> Loaded:
         DiskError: the machine fails to read a file that may be well.
     """
     places = Places.find(environ)
-    layers = _Layers()
-    if user := _user_file(places):
-        layers.lay_file(user)
-    notices = _lay_project(layers, places, FilePath(folder))
-    for variable, path, value in _from_environment(environ):
-        _lay_one(layers, path, value, f"environment {variable}", variable)
+    layers = _SettingLayers()
+    if user := _read_user_file(places):
+        layers.add_file(user)
+    notices = _add_project(layers, places, FilePath(folder))
+    for variable, path, value in _read_environment(environ):
+        _add_value(layers, path, value, f"environment {variable}", variable)
     catalog = make_catalog(layers.tables)
-    notices += _lay_addresses(layers, catalog, environ)
+    notices += _add_addresses(layers, catalog, environ)
     chosen = {key: layers.tables[key] for key in Settings.__struct_fields__ if key in layers.tables}
-    unset = {key: None for key in TOP if key not in layers.tables}
-    told = {**unset, **{dotted(path): _told(path, value) for path, value in leaves(layers.tables)}}
-    origins = {dotted(path): origin for path, origin in layers.origins.items()}
+    unset = {key: None for key in TOP_LEVEL_RULES if key not in layers.tables}
+    told = {
+        **unset,
+        **{
+            format_dotted_key(path): _hide_secret(path, value)
+            for path, value in flatten_tables(layers.tables)
+        },
+    }
+    origins = {format_dotted_key(path): origin for path, origin in layers.origins.items()}
     settings = msgspec.convert(chosen, Settings)
     # Before a key is asked for: its command may be a name in PATH.
     helper_programs.exclude(folder, *settings.sandbox_writable)
-    return Loaded(
+    return LoadedSettings(
         settings,
         catalog,
         told,
-        {key: origins.get(key, DEFAULT) for key in told},
+        {key: origins.get(key, DEFAULT_ORIGIN) for key in told},
         tuple(notices),
     )
 
 
-def _told(path: Path, value: Any) -> Any:
+def _hide_secret(path: KeyPath, value: Any) -> Any:
     """The value, unless it may hold a secret among its words."""
     is_hidden = path[0] == "providers" and ("key_command" in path[2:] or "headers" in path[2:-1])
     return "(set, not shown)" if is_hidden else value
 
 
-def _user_file(places: Places) -> TomlFile | None:
+def _read_user_file(places: Places) -> TomlFile | None:
     path = places.config / FILE_NAME
     try:
-        return parse(read_plain(path, FILE_SIZE_MAX).data, str(path))
+        return parse_toml(read_plain_file(path, FILE_SIZE_MAX).data, str(path))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        check_machine(path, error)
+        raise_machine_error(path, error)
         raise ConfigError(f"cannot read {path}: {error.strerror or error}") from error
 
 
@@ -184,13 +205,13 @@ def check_project_file(file: ProjectFile, environ: Mapping[str, str]) -> None:
     Raises:
         ConfigError: it, or the user's file below it, is not valid; says where.
     """
-    layers = _Layers()
-    if user := _user_file(Places.find(environ)):
-        layers.lay_file(user)
-    _lay_project_file(layers, file)
+    layers = _SettingLayers()
+    if user := _read_user_file(Places.find(environ)):
+        layers.add_file(user)
+    _add_project_file(layers, file)
 
 
-def _lay_project(layers: _Layers, places: Places, folder: FilePath) -> list[str]:
+def _add_project(layers: _SettingLayers, places: Places, folder: FilePath) -> list[str]:
     """Lays the project's file, if it is trusted; else says why not."""
     try:
         file = find_project_file(folder)
@@ -198,23 +219,25 @@ def _lay_project(layers: _Layers, places: Places, folder: FilePath) -> list[str]
         return [f"{error.message}; it is not used"]
     if file is None:
         return []
-    state = standing(places, file)
+    state = find_trust_state(places, file)
     if state == "trusted":
-        _lay_project_file(layers, file)
+        _add_project_file(layers, file)
         return []
     reasons = {"new": "nobody has trusted it yet", "changed": "it changed since it was trusted"}
     return [f"{file.path} is not used: {reasons[state]}; `treadle config trust` looks at it"]
 
 
-def _lay_project_file(layers: _Layers, file: ProjectFile) -> None:
-    found = parse(file.data, str(file.path))
-    if next(faults(found.tables), None) is None:
-        for path, problem in project_faults(found.tables, layers.tables, layers.chosen()):
-            raise found.error(path, problem)
-    layers.lay_file(found)
+def _add_project_file(layers: _SettingLayers, file: ProjectFile) -> None:
+    found = parse_toml(file.data, str(file.path))
+    if next(find_faults(found.tables), None) is None:
+        for path, problem in find_project_faults(
+            found.tables, layers.tables, layers.list_chosen_keys()
+        ):
+            raise found.make_error(path, problem)
+    layers.add_file(found)
 
 
-def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, Path, Any]]:
+def _read_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, KeyPath, Any]]:
     for variable, (path, read) in ENVIRONMENT.items():
         text = environ.get(variable, "").strip()
         if not text:
@@ -226,16 +249,18 @@ def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, Path, A
         yield variable, path, value
 
 
-def _lay_one(layers: _Layers, path: Path, value: Any, origin: str, name: str) -> None:
+def _add_value(layers: _SettingLayers, path: KeyPath, value: Any, origin: str, name: str) -> None:
     tables: Any = value
     for key in reversed(path):
         tables = {key: tables}
-    for _, problem in faults(tables):
+    for _, problem in find_faults(tables):
         raise ConfigError(f"{name}: {problem}")
-    layers.lay(tables, lambda _: origin)
+    layers.add(tables, lambda _: origin)
 
 
-def _lay_addresses(layers: _Layers, catalog: Catalog, environ: Mapping[str, str]) -> Iterator[str]:
+def _add_addresses(
+    layers: _SettingLayers, catalog: Catalog, environ: Mapping[str, str]
+) -> Iterator[str]:
     """Shows the addresses that variables replace; the catalog finds them by itself."""
     for name, entry in catalog.providers.items():
         try:
@@ -244,7 +269,7 @@ def _lay_addresses(layers: _Layers, catalog: Catalog, environ: Mapping[str, str]
             yield f"the provider {name} cannot be used: {error.message}"
             continue
         if url != entry.base_url:
-            _lay_one(
+            _add_value(
                 layers,
                 ("providers", name, "base_url"),
                 url,

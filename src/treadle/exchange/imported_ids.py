@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from hashlib import sha256
 
-from treadle.exchange.times import milliseconds
+from treadle.exchange.times import to_milliseconds
 from treadle.thread.ids import PREFIX
 
 _TIME_BITS = 48
 _SEPARATOR = "\0"
 
 
-def thread_id_of(source: str, session: str, started_at: str, record_count: int = 0) -> str:
+def make_imported_id(source: str, session: str, started_at: str, record_count: int = 0) -> str:
     """An id of the form all ids have (RFC 9562, version 7): a time, and what chance is elsewhere.
 
     Args:
@@ -23,7 +23,7 @@ def thread_id_of(source: str, session: str, started_at: str, record_count: int =
     parts = [source, session, *([str(record_count)] if record_count else [])]
     digest = sha256(_SEPARATOR.join(parts).encode("utf-8", "surrogatepass")).digest()
     chance = int.from_bytes(digest[:10])
-    time = milliseconds(started_at) & ((1 << _TIME_BITS) - 1)
+    time = to_milliseconds(started_at) & ((1 << _TIME_BITS) - 1)
     number = time << 80 | 0x7 << 76 | (chance >> 62 & 0xFFF) << 64 | 0b10 << 62
     number |= chance & ((1 << 62) - 1)
     text = f"{number:032x}"

@@ -16,40 +16,40 @@ from treadle.core.tools import BlobRef
 from treadle.errors import TreadleError, UnknownThreadError
 from treadle.store.blobs import Blobs
 from treadle.store.disk import FileStat
-from treadle.store.folders import JOURNAL, Folders
-from treadle.store.index.schema import add_texts, rows_of
-from treadle.store.journal import Reading, stands_on, told_as
-from treadle.store.local import LocalStore
+from treadle.store.folders import JOURNAL_SUFFIX, StoreFolders
+from treadle.store.index.schema import add_texts, find_row_range
+from treadle.store.journal import JournalReader, convert_os_errors, journal_has_head
+from treadle.store.local_store import LocalStore
 from treadle.thread.codec import VOCABULARY
 from treadle.thread.fold import ThreadFold
 from treadle.thread.model import ThreadSummary
 from treadle.thread.record import GENESIS, Condition, Head, Record
 
-TOLD_COUNT: Final = 500
+NOTICE_COUNT: Final = 500
 """That more threads than this are read is said before: it takes seconds."""
 
-_CHUNK: Final = 100
+_CHUNK_COUNT: Final = 100
 """So many threads are taken in at a time; then others may write, and a kill loses no more."""
 
 WHOLE_SIZE_MAX: Final = 16 * 1024 * 1024
 """Of a longer output, in bytes, only what its message has is searched: beginning and end."""
 
-AGAIN: Final = 1
+STALE_SUMMARY: Final = 1
 """Stale is a thread whose summary may change though its journal does not: looked at each time."""
-ALL_AGAIN: Final = 2
+STALE_RECORDS: Final = 2
 """Stale is one whose records must be read again from the first."""
 
-_MISSING: Final = FileStat(-1, 0, 0)
+_MISSING_FILE: Final = FileStat(-1, 0, 0)
 """Of a thread that has only a snapshot."""
 
 PURGE_WAIT_S: Final = 5
 """So long a scrub waits for others that read the index."""
 
-PURGE: Final = "purge"
+PURGE_NAME: Final = "purge"
 """Set while removed texts may still be in the file."""
 
 
-class _Known(Struct, frozen=True, gc=False):
+class _KnownJournal(Struct, frozen=True, gc=False):
     """What the index knows of a journal: how its file was, and where its intact part ended."""
 
     number: int
@@ -70,7 +70,7 @@ Stamp = tuple[int, int, int, int]
 """Whether it is in the trash, size in bytes, time of the last change, inode."""
 
 
-class Freshness:
+class IndexUpdater:
     """Brings an index up to date.
 
     Args:
@@ -80,36 +80,36 @@ class Freshness:
 
     def __init__(self, store: LocalStore, tell: Callable[[str], None]) -> None:
         self._store = store
-        self._folders: Folders = store.folders
+        self._folders: StoreFolders = store.folders
         self._disk = store.folders.disk
         self._blobs = Blobs(store.folders)
         self._tell = tell
 
-    def catch_up(self, database: sqlite3.Connection) -> None:
+    def update_all(self, database: sqlite3.Connection) -> None:
         """Take in everything that has changed since, whoever changed it.
 
         Raises:
             DiskError: the folders cannot be listed.
             sqlite3.Error: the index cannot be read or written; what was committed stays.
         """
-        _heed_version(database)
-        seen = self._look()
-        known = {row[0]: row[1:] for row in database.execute(_STAMPS)}
+        _handle_new_vocabulary(database)
+        seen = self._list_stamps()
+        known = {row[0]: row[1:] for row in database.execute(_SELECT_STAMPS)}
         gone = [one for one in known if one not in seen]
         left = {one for one, stamp in seen.items() if known.get(one) != (*stamp, 0)}
-        if len(left) > TOLD_COUNT:
+        if len(left) > NOTICE_COUNT:
             self._tell(f"indexing {len(left)} threads; this is done once")
-        for some in _in_chunks(gone):
+        for some in _split_chunks(gone):
             with _transaction(database):
                 for thread_id in some:
-                    self._drop_if_gone(database, thread_id)
+                    self._delete_if_gone(database, thread_id)
         taken: set[str] = set()
         while left or (gone and not taken):
             # Bases come before their forks, because ids begin with their time.
-            for some in _in_chunks(sorted(left)):
+            for some in _split_chunks(sorted(left)):
                 with _transaction(database):
                     for thread_id in some:
-                        self._take(database, thread_id, seen[thread_id])
+                        self._index_thread(database, thread_id, seen[thread_id])
             taken |= left
             stale = {row[0] for row in database.execute("SELECT id FROM journals WHERE stale")}
             left = (stale & seen.keys()) - taken
@@ -120,24 +120,28 @@ class Freshness:
         self, database: sqlite3.Connection, thread_id: str, fold: ThreadFold | None = None
     ) -> None:
         """Take in what has changed of one thread. Raises as `catch_up`."""
-        _heed_version(database)
+        _handle_new_vocabulary(database)
         with _transaction(database):
             try:
                 path, in_trash = self._folders.find(thread_id)
             except UnknownThreadError:
-                self._drop_if_gone(database, thread_id)
+                self._delete_if_gone(database, thread_id)
             else:
-                with told_as("read", path):
+                with convert_os_errors("read", path):
                     found = self._disk.stat(path)
-                self._take(database, thread_id, _stamp(found or _MISSING, in_trash), fold)
+                self._index_thread(
+                    database, thread_id, _make_stamp(found or _MISSING_FILE, in_trash), fold
+                )
         self.purge(database)
 
-    def doubt(self, database: sqlite3.Connection, thread_id: str) -> None:
+    def mark_stale(self, database: sqlite3.Connection, thread_id: str) -> None:
         """Have a thread read again from its first record, although its file is as it was."""
         with _transaction(database):
-            database.execute("UPDATE journals SET stale = ? WHERE id = ?", (ALL_AGAIN, thread_id))
+            database.execute(
+                "UPDATE journals SET stale = ? WHERE id = ?", (STALE_RECORDS, thread_id)
+            )
 
-    def forget(self, database: sqlite3.Connection, thread_ids: Iterable[str]) -> bool:
+    def erase(self, database: sqlite3.Connection, thread_ids: Iterable[str]) -> bool:
         """Remove all that is known of threads, out of the file too.
 
         Returns:
@@ -146,10 +150,10 @@ class Freshness:
         """
         with _transaction(database):
             for thread_id in thread_ids:
-                known = _known(database, thread_id)
+                known = _read_known_journal(database, thread_id)
                 if known is not None:
-                    _drop(database, known.number)
-            _set_purge(database)
+                    _delete_thread(database, known.number)
+            _request_purge(database)
         if self.purge(database):
             return True
         self._tell(f"waiting up to {PURGE_WAIT_S} s for another process that reads the index")
@@ -165,31 +169,33 @@ class Freshness:
             database: the file.
             wait_s: how long to wait for others that read it.
         """
-        if not database.execute("SELECT 1 FROM meta WHERE name = ?", (PURGE,)).fetchone():
+        if not database.execute("SELECT 1 FROM meta WHERE name = ?", (PURGE_NAME,)).fetchone():
             return True
         # Removed words stay in the segments of a full-text index until these are merged.
         database.execute("INSERT INTO words (words) VALUES ('optimize')")
-        if not _is_log_empty(database, wait_s):
+        if not _truncate_log(database, wait_s):
             return False
-        database.execute("DELETE FROM meta WHERE name = ?", (PURGE,))
+        database.execute("DELETE FROM meta WHERE name = ?", (PURGE_NAME,))
         return True
 
     # ---- what there is -------------------------------------------------------------------------
 
-    def _look(self) -> dict[str, Stamp]:
+    def _list_stamps(self) -> dict[str, Stamp]:
         """Every thread there is, and how its journal stands; the trash comes second, as to all."""
         seen: dict[str, Stamp] = {}
         for in_trash in (True, False):
             folder = self._folders.trash if in_trash else self._folders.threads
-            with told_as("list", folder):
-                stats = self._disk.stats(folder, JOURNAL)
+            with convert_os_errors("list", folder):
+                stats = self._disk.stats(folder, JOURNAL_SUFFIX)
             for thread_id in self._folders.ids(in_trash=in_trash):
-                seen[thread_id] = _stamp(stats.get(thread_id + JOURNAL, _MISSING), in_trash)
+                seen[thread_id] = _make_stamp(
+                    stats.get(thread_id + JOURNAL_SUFFIX, _MISSING_FILE), in_trash
+                )
         return seen
 
     # ---- one thread ----------------------------------------------------------------------------
 
-    def _take(
+    def _index_thread(
         self,
         database: sqlite3.Connection,
         thread_id: str,
@@ -200,29 +206,29 @@ class Freshness:
 
         If it changes meanwhile, it is not as it was taken to be, and is read again the next time.
         """
-        known = _known(database, thread_id)
+        known = _read_known_journal(database, thread_id)
         if known is not None and (known.stamp(), known.stale) == (stamp, 0):
             return  # another process has done it
-        number = _new_number(database, thread_id) if known is None else known.number
-        after = None if known is None else self._end_of_known(thread_id, known, stamp)
+        number = _insert_journal(database, thread_id) if known is None else known.number
+        after = None if known is None else self._find_resume_point(thread_id, known, stamp)
         if after is None:
-            _drop_texts(database, number)
-        head, is_clean, has_kept_past, damage = self._read(
+            _delete_texts(database, number)
+        head, is_clean, has_kept_past, damage = self._index_texts(
             database, number, thread_id, stamp, after, known
         )
-        summary, is_settled = self._summary(thread_id, fold if is_clean else None, head)
+        summary, is_settled = self._make_summary(thread_id, fold if is_clean else None, head)
         if damage and summary is not None and not summary.problem:
             # The snapshot covers it: it can be shown as if nothing was wrong, and never continued.
             summary = replace(summary, problem=damage)
-        _put_summary(database, number, summary, in_trash=bool(stamp[0]))
+        _write_summary(database, number, summary, in_trash=bool(stamp[0]))
         if known is not None and not has_kept_past:
-            _set_purge(database)
+            _request_purge(database)
         if known is not None and not (has_kept_past and is_clean):
-            _mark_forks(database, thread_id)
-        stale = 0 if is_settled else AGAIN
+            _mark_forks_stale(database, thread_id)
+        stale = 0 if is_settled else STALE_SUMMARY
         database.execute(_PUT_JOURNAL, (*stamp, head.seq, head.hash, head.size, stale, number))
 
-    def _end_of_known(self, thread_id: str, known: _Known, stamp: Stamp) -> Head | None:
+    def _find_resume_point(self, thread_id: str, known: _KnownJournal, stamp: Stamp) -> Head | None:
         """Where to go on reading; `None` if the journal is not what it was, as far as is seen.
 
         A file that was changed without growing is read again: nothing but growth is usual.
@@ -231,19 +237,19 @@ class Freshness:
         is_other = inode != known.inode or size < known.size
         is_touched = size == known.size and mtime_ns != known.mtime_ns
         head = Head(known.seq, known.hash, "", known.head_size)
-        if known.stale == ALL_AGAIN or is_other or is_touched or not head.seq:
+        if known.stale == STALE_RECORDS or is_other or is_touched or not head.seq:
             return None
-        path = self._folders.path(thread_id, JOURNAL, in_trash=bool(in_trash))
-        return head if stands_on(self._disk, path, head) else None
+        path = self._folders.path(thread_id, JOURNAL_SUFFIX, in_trash=bool(in_trash))
+        return head if journal_has_head(self._disk, path, head) else None
 
-    def _read(
+    def _index_texts(
         self,
         database: sqlite3.Connection,
         number: int,
         thread_id: str,
         stamp: Stamp,
         after: Head | None,
-        known: _Known | None,
+        known: _KnownJournal | None,
     ) -> tuple[Head, bool, bool, str]:
         """Take in the texts after `after`.
 
@@ -251,8 +257,8 @@ class Freshness:
             The end of what is intact, whether nothing stands behind it, whether all records that
             were known are still there, and what is damaged.
         """
-        path = self._folders.path(thread_id, JOURNAL, in_trash=bool(stamp[0]))
-        reading = Reading(self._disk, path, after or Head())
+        path = self._folders.path(thread_id, JOURNAL_SUFFIX, in_trash=bool(stamp[0]))
+        reading = JournalReader(self._disk, path, after or Head())
         was = Head() if known is None else Head(known.seq, known.hash)
         has_kept_past = after is not None or not was.seq
 
@@ -263,16 +269,16 @@ class Freshness:
                 yield record
 
         try:
-            add_texts(database, number, watched(), self._whole)
+            add_texts(database, number, watched(), self._read_whole_output)
         except TreadleError:  # it cannot be read: what was read of it counts, once it is whole
-            _drop_texts(database, number)
+            _delete_texts(database, number)
             return Head(), False, has_kept_past, ""
         found = reading.found
         is_clean = found.condition is Condition.CLEAN and not reading.is_missing
         damage = found.reason if found.condition is Condition.CORRUPT else ""
         return found.head, is_clean, has_kept_past, damage
 
-    def _whole(self, ref: BlobRef) -> str | None:
+    def _read_whole_output(self, ref: BlobRef) -> str | None:
         """An output that is kept beside the thread, if it is there and not too long."""
         if ref.size > WHOLE_SIZE_MAX:
             return None
@@ -281,7 +287,7 @@ class Freshness:
         except TreadleError:
             return None
 
-    def _summary(
+    def _make_summary(
         self, thread_id: str, fold: ThreadFold | None, head: Head
     ) -> tuple[ThreadSummary | None, bool]:
         """The thread's line, and whether it stays so for as long as its journal does."""
@@ -295,24 +301,24 @@ class Freshness:
         is_problem_elsewhere = bool(loaded.problem) and loaded.fold.header.base is not None
         return summary, not is_problem_elsewhere
 
-    def _drop_if_gone(self, database: sqlite3.Connection, thread_id: str) -> None:
-        known = _known(database, thread_id)
+    def _delete_if_gone(self, database: sqlite3.Connection, thread_id: str) -> None:
+        known = _read_known_journal(database, thread_id)
         if known is None:
             return
         try:
             self._folders.find(thread_id)
         except UnknownThreadError:
-            _mark_forks(database, thread_id)
-            _drop(database, known.number)
-            _set_purge(database)
+            _mark_forks_stale(database, thread_id)
+            _delete_thread(database, known.number)
+            _request_purge(database)
 
 
-_STAMPS: Final = "SELECT id, in_trash, size, mtime_ns, inode, stale FROM journals"
+_SELECT_STAMPS: Final = "SELECT id, in_trash, size, mtime_ns, inode, stale FROM journals"
 _PUT_JOURNAL: Final = (
     "UPDATE journals SET in_trash = ?, size = ?, mtime_ns = ?, inode = ?, seq = ?, hash = ?, "
     "head_size = ?, stale = ? WHERE number = ?"
 )
-_KNOWN: Final = (
+_SELECT_JOURNAL: Final = (
     "SELECT number, in_trash, size, mtime_ns, inode, seq, hash, head_size, stale FROM journals "
     "WHERE id = ?"
 )
@@ -321,7 +327,7 @@ _PUT_THREAD: Final = (
     " remote, state, machine, model, provider, parent, base, imported_from, is_unfinished, "
     "questions, problem, summary) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
-_MARK_FORKS: Final = """
+_UPDATE_FORKS: Final = """
 WITH RECURSIVE forks (id, number) AS (
     SELECT id, number FROM threads WHERE base = ?
     UNION
@@ -343,32 +349,32 @@ def _transaction(database: sqlite3.Connection) -> Iterator[None]:
     database.execute("COMMIT")
 
 
-def _in_chunks(ids: Iterable[str]) -> Iterator[list[str]]:
+def _split_chunks(ids: Iterable[str]) -> Iterator[list[str]]:
     left = iter(ids)
-    while some := list(islice(left, _CHUNK)):
+    while some := list(islice(left, _CHUNK_COUNT)):
         yield some
 
 
-def _stamp(found: FileStat, in_trash: bool) -> Stamp:
+def _make_stamp(found: FileStat, in_trash: bool) -> Stamp:
     return int(in_trash), found.size, found.mtime_ns, found.inode
 
 
-def _known(database: sqlite3.Connection, thread_id: str) -> _Known | None:
-    row = database.execute(_KNOWN, (thread_id,)).fetchone()
-    return None if row is None else _Known(*row)
+def _read_known_journal(database: sqlite3.Connection, thread_id: str) -> _KnownJournal | None:
+    row = database.execute(_SELECT_JOURNAL, (thread_id,)).fetchone()
+    return None if row is None else _KnownJournal(*row)
 
 
-def _new_number(database: sqlite3.Connection, thread_id: str) -> int:
+def _insert_journal(database: sqlite3.Connection, thread_id: str) -> int:
     made = database.execute(
         "INSERT INTO journals (id, in_trash, size, mtime_ns, inode, seq, hash, head_size, stale) "
         "VALUES (?, 0, 0, 0, 0, 0, ?, 0, ?) RETURNING number",
-        (thread_id, GENESIS, AGAIN),
+        (thread_id, GENESIS, STALE_SUMMARY),
     ).fetchone()
     number: int = made[0]
     return number
 
 
-def _heed_version(database: sqlite3.Connection) -> None:
+def _handle_new_vocabulary(database: sqlite3.Connection) -> None:
     """What another version of the program could not read, this one may.
 
     Versions differ here by the kinds of entries that they know.
@@ -380,21 +386,21 @@ def _heed_version(database: sqlite3.Connection) -> None:
         database.execute(
             "UPDATE journals SET stale = ? WHERE number IN "
             "(SELECT number FROM threads WHERE problem != '')",
-            (ALL_AGAIN,),
+            (STALE_RECORDS,),
         )
         database.execute("INSERT OR REPLACE INTO meta VALUES ('program', ?)", (VOCABULARY,))
 
 
-def _set_purge(database: sqlite3.Connection) -> None:
-    database.execute("INSERT OR REPLACE INTO meta VALUES (?, '1')", (PURGE,))
+def _request_purge(database: sqlite3.Connection) -> None:
+    database.execute("INSERT OR REPLACE INTO meta VALUES (?, '1')", (PURGE_NAME,))
 
 
-def _mark_forks(database: sqlite3.Connection, thread_id: str) -> None:
+def _mark_forks_stale(database: sqlite3.Connection, thread_id: str) -> None:
     """Forks are folded from their base: what happened to it may have happened to them."""
-    database.execute(_MARK_FORKS, (thread_id,))
+    database.execute(_UPDATE_FORKS, (thread_id,))
 
 
-def _put_summary(
+def _write_summary(
     database: sqlite3.Connection, number: int, line: ThreadSummary | None, *, in_trash: bool
 ) -> None:
     database.execute("DELETE FROM tags WHERE number = ?", (number,))
@@ -415,18 +421,18 @@ def _put_summary(
     )
 
 
-def _drop_texts(database: sqlite3.Connection, number: int) -> None:
-    database.execute("DELETE FROM words WHERE rowid BETWEEN ? AND ?", rows_of(number))
+def _delete_texts(database: sqlite3.Connection, number: int) -> None:
+    database.execute("DELETE FROM words WHERE rowid BETWEEN ? AND ?", find_row_range(number))
     database.execute("DELETE FROM commits WHERE number = ?", (number,))
 
 
-def _drop(database: sqlite3.Connection, number: int) -> None:
-    _drop_texts(database, number)
+def _delete_thread(database: sqlite3.Connection, number: int) -> None:
+    _delete_texts(database, number)
     for table in ("tags", "threads", "journals"):
         database.execute(f"DELETE FROM {table} WHERE number = ?", (number,))  # noqa: S608  constant
 
 
-def _is_log_empty(database: sqlite3.Connection, wait_s: int) -> bool:
+def _truncate_log(database: sqlite3.Connection, wait_s: int) -> bool:
     """Put the log into the file and cut it to nothing; `False` if somebody is reading it."""
     before = database.execute("PRAGMA busy_timeout").fetchone()[0]
     database.execute(f"PRAGMA busy_timeout = {wait_s * 1000}")

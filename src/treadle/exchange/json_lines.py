@@ -23,18 +23,18 @@ FILE_SIZE_MAX: Final = 256 * 1024 * 1024
 
 Fields: TypeAlias = Mapping[str, Any]
 
-_HALF: Final = re.compile(r"\\u[dD][89a-fA-F]")
+_HALF_SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 """An escape that may be half of a pair: JavaScript writes halves alone where a text was cut."""
 
 
-class Line(Struct, frozen=True):
+class JsonLine(Struct, frozen=True):
     """A line: its text, and the JSON object in it; `None` if it holds none."""
 
     text: str
     fields: Fields | None
 
 
-def parse(text: str) -> Any:
+def parse_json(text: str) -> Any:
     """The JSON value of a text; no text in it has half a surrogate pair.
 
     Raises:
@@ -42,12 +42,12 @@ def parse(text: str) -> Any:
     """
     try:
         value = json.loads(text)
-        return clean(value) if _HALF.search(text) else value
+        return clean(value) if _HALF_SURROGATE.search(text) else value
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
 
 
-def dump(value: Any) -> str:
+def dump_json(value: Any) -> str:
     """A JSON value as text; one that JSON has no form for as Python writes it."""
     try:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
@@ -55,7 +55,7 @@ def dump(value: Any) -> str:
         return str(value)[:1000]
 
 
-def read_lines(pieces: Iterable[bytes], faults: Counter[str]) -> Iterator[Line]:
+def read_lines(pieces: Iterable[bytes], faults: Counter[str]) -> Iterator[JsonLine]:
     """The lines of a file that are not blank.
 
     Args:
@@ -74,31 +74,31 @@ def read_lines(pieces: Iterable[bytes], faults: Counter[str]) -> Iterator[Line]:
         if not text:
             continue
         try:
-            value = parse(text)
+            value = parse_json(text)
         except ValueError:
             faults["no JSON" if is_whole else "unfinished at the end of the file"] += 1
             value = None
-        yield Line(text, value if isinstance(value, dict) else None)
+        yield JsonLine(text, value if isinstance(value, dict) else None)
 
 
-def text_of(value: Any) -> str:
+def to_text(value: Any) -> str:
     """A value as text: itself if it is text, nothing if there is none, else as JSON."""
     if value is None:
         return ""
-    return value if isinstance(value, str) else dump(value)
+    return value if isinstance(value, str) else dump_json(value)
 
 
-def word(value: Any) -> str:
+def as_string(value: Any) -> str:
     """The value if it is text, else none."""
     return value if isinstance(value, str) else ""
 
 
-def fields_of(value: Any) -> Fields:
+def as_object(value: Any) -> Fields:
     """The value if it is an object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
-def items_of(value: Any) -> list[Any]:
+def as_list(value: Any) -> list[Any]:
     """The value if it is a list, else an empty one."""
     return value if isinstance(value, list) else []
 
@@ -106,13 +106,13 @@ def items_of(value: Any) -> list[Any]:
 _COUNT_MAX: Final = 2**53
 
 
-def count_of(value: Any) -> int:
+def as_count(value: Any) -> int:
     """The value if it can be a count of tokens, else 0."""
     is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _COUNT_MAX
     return value if is_count else 0
 
 
-def problems_of(faults: Counter[str]) -> tuple[str, ...]:
+def format_problems(faults: Counter[str]) -> tuple[str, ...]:
     """What was counted, in words: `records that are no JSON: 3`."""
     return tuple(
         f"records that are {what}: {count}" for what, count in sorted(faults.items()) if count

@@ -38,7 +38,7 @@ CLOSE_S_MAX: Final = 1.0
 _log = logging.getLogger("treadle.store")
 
 
-class Live(Struct, frozen=True):
+class LiveAnswer(Struct, frozen=True):
     """What is said so far of the answer that the version `after` is asked for with.
 
     `start` is how many characters of it stand before `text`; `pid` is the process that works.
@@ -51,36 +51,38 @@ class Live(Struct, frozen=True):
 
 
 _encode: Final = msgspec.json.encode
-_decode: Final = msgspec.json.Decoder(Live).decode
+_decode: Final = msgspec.json.Decoder(LiveAnswer).decode
 
 
-def live_path(places: Places, thread_id: str) -> Path:
+def live_answer_path(places: Places, thread_id: str) -> Path:
     """The file of a thread that is being worked on."""
     assert is_thread_id(thread_id), thread_id
     return places.state / "live" / thread_id
 
 
-def read_live(places: Places, thread_id: str) -> Live | None:
+def read_live_answer(places: Places, thread_id: str) -> LiveAnswer | None:
     """What is being said on a thread; `None` if nothing is, or it cannot be read.
 
     A process that was killed leaves its last words: they count only while that process works.
     """
     try:
-        found = _decode(PosixDisk().read_range(str(live_path(places, thread_id)), 0, SIZE_MAX))
+        found = _decode(
+            PosixDisk().read_range(str(live_answer_path(places, thread_id)), 0, SIZE_MAX)
+        )
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return found if found.after >= 0 and found.start >= 0 else None
 
 
-def forget_live(places: Places, thread_id: str) -> None:
+def remove_live_answer(places: Places, thread_id: str) -> None:
     """Remove what a process has left that was killed; whoever calls holds the thread's lock."""
-    path = live_path(places, thread_id)
+    path = live_answer_path(places, thread_id)
     for left in (path, path.with_suffix(_DRAFT)):
         with suppress(OSError):
             left.unlink()
 
 
-class LiveText:
+class LiveAnswerWriter:
     """Tells watchers what is being said. Never waits for the disk, and never fails.
 
     A thread of its own writes, from the first word on.
@@ -91,8 +93,8 @@ class LiveText:
     """
 
     def __init__(self, places: Places, thread_id: str) -> None:
-        self._path = live_path(places, thread_id)
-        forget_live(places, thread_id)
+        self._path = live_answer_path(places, thread_id)
+        remove_live_answer(places, thread_id)
         self._change = threading.Condition()
         self._after = 0
         self._start = 0
@@ -115,14 +117,14 @@ class LiveText:
             self._length += len(text)
             if self._length > 2 * LENGTH_MAX:
                 self._cut()
-            self._tell()
+            self._notify_writer()
 
     def end(self) -> None:
         """The answer is whole, or there is none: the records tell of it."""
         with self._change:
             self._pieces, self._length = [], 0
             if self._worker is not None:
-                self._tell()
+                self._notify_writer()
 
     def close(self) -> None:
         """Remove the file; nothing more is told."""
@@ -143,16 +145,18 @@ class LiveText:
         self._pieces, self._length = [kept], len(kept)
         return kept
 
-    def _tell(self) -> None:
+    def _notify_writer(self) -> None:
         if self._is_closed:
             return
         self._is_new = True
         if self._worker is None:
-            self._worker = threading.Thread(target=self._work, name="treadle-live", daemon=True)
+            self._worker = threading.Thread(
+                target=self._run_writer, name="treadle-live", daemon=True
+            )
             self._worker.start()
         self._change.notify()
 
-    def _work(self) -> None:
+    def _run_writer(self) -> None:
         try:
             while self._write_next():
                 with self._change:
@@ -173,15 +177,15 @@ class LiveText:
                 return False
             self._is_new = False
             text = self._cut() if self._pieces else ""
-            live = Live(self._after, self._start, text, os.getpid())
+            live = LiveAnswer(self._after, self._start, text, os.getpid())
         if text:
-            self._replace(_encode(live))
+            self._replace_file(_encode(live))
         else:
             with suppress(FileNotFoundError):
                 self._path.unlink()
         return True
 
-    def _replace(self, data: bytes) -> None:
+    def _replace_file(self, data: bytes) -> None:
         """In one step, readable by its owner only. A crash may lose it: nothing is synced."""
         disk, draft = PosixDisk(), str(self._path.with_suffix(_DRAFT))
         with suppress(FileNotFoundError):

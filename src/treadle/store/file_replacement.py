@@ -6,10 +6,10 @@ import os
 import secrets
 
 from treadle.store.disk import Disk
-from treadle.store.journal import told_as
+from treadle.store.journal import convert_os_errors
 
 
-def drafts_of(path: str) -> str:
+def drafts_folder(path: str) -> str:
     """The folder for what is to become `path`: on the same file system, out of the way of lists."""
     return os.path.join(os.path.dirname(path), "tmp")
 
@@ -23,9 +23,9 @@ def replace_file(disk: Disk, path: str, data: bytes) -> None:
         DiskError: the old contents stand.
     """
     folder, name = os.path.split(path)
-    drafts = drafts_of(path)
+    drafts = drafts_folder(path)
     draft = os.path.join(drafts, f"{name.partition('.')[0]}.{secrets.token_hex(8)}")
-    with told_as("write", path, len(data)):
+    with convert_os_errors("write", path, len(data)):
         try:
             handle = disk.create(draft)
         except FileNotFoundError:
@@ -39,12 +39,12 @@ def replace_file(disk: Disk, path: str, data: bytes) -> None:
                 disk.close(handle)
             disk.rename(draft, path)
         except BaseException:
-            _discard(disk, draft)
+            _remove_draft(disk, draft)
             raise
         disk.sync_folder(folder)
 
 
-def _discard(disk: Disk, draft: str) -> None:
+def _remove_draft(disk: Disk, draft: str) -> None:
     try:
         disk.unlink(draft)
     except OSError:
@@ -53,7 +53,7 @@ def _discard(disk: Disk, draft: str) -> None:
 
 def remove_drafts(disk: Disk, folder: str, owner: str) -> None:
     """Remove the drafts of `owner` that were being written when a process died."""
-    with told_as("clean", folder):
+    with convert_os_errors("clean", folder):
         for name in disk.list(folder):
             if name.startswith(owner):
                 disk.unlink(os.path.join(folder, name))

@@ -9,14 +9,14 @@ from msgspec import Struct
 from treadle.core.llm import Usage
 
 
-class Said(Struct, frozen=True):
+class SessionPrompt(Struct, frozen=True):
     """A person said something; `at` is a UTC string as records have it, empty if nobody knows."""
 
     at: str
     text: str
 
 
-class Call(Struct, frozen=True):
+class SessionCall(Struct, frozen=True):
     """A call in an answer; `arguments_json` is JSON text, or whatever else the model wrote."""
 
     id: str
@@ -24,17 +24,17 @@ class Call(Struct, frozen=True):
     arguments_json: str
 
 
-class Answered(Struct, frozen=True):
+class SessionAnswer(Struct, frozen=True):
     """A model's answer: `model` is its name, empty if nobody knows."""
 
     at: str
     text: str
-    calls: tuple[Call, ...] = ()
+    calls: tuple[SessionCall, ...] = ()
     model: str = ""
     usage: Usage | None = None
 
 
-class Result(Struct, frozen=True):
+class SessionCallResult(Struct, frozen=True):
     """What came of a call. `is_error` if the program said that it failed."""
 
     at: str
@@ -43,34 +43,34 @@ class Result(Struct, frozen=True):
     is_error: bool = False
 
 
-class Failed(Struct, frozen=True):
+class SessionFailure(Struct, frozen=True):
     """A request was not answered; the program said why."""
 
     at: str
     reason: str
 
 
-class Stopped(Struct, frozen=True):
+class SessionStop(Struct, frozen=True):
     """A person stopped the turn."""
 
     at: str
 
 
-class WentBack(Struct, frozen=True):
+class SessionRewind(Struct, frozen=True):
     """A person took back what one said in the step `before`, and all that came after it."""
 
     at: str
-    before: Said
+    before: SessionPrompt
 
 
-class Summed(Struct, frozen=True):
+class SessionSummary(Struct, frozen=True):
     """A summary took the place of what was said so far in what the model was shown."""
 
     at: str
     summary: str
 
 
-class Stood(Struct, frozen=True):
+class SessionGitState(Struct, frozen=True):
     """How the repository stood; `remote` is a URL as git has it, maybe with credentials."""
 
     at: str
@@ -79,7 +79,7 @@ class Stood(Struct, frozen=True):
     remote: str | None = None
 
 
-class Titled(Struct, frozen=True):
+class SessionTitle(Struct, frozen=True):
     """The session got a title, by a model unless `by_person`."""
 
     at: str
@@ -87,19 +87,28 @@ class Titled(Struct, frozen=True):
     by_person: bool = False
 
 
-class Kept(Struct, frozen=True):
+class SessionForeignRecord(Struct, frozen=True):
     """A record that has no counterpart here, as its text was."""
 
     at: str
     text: str
 
 
-Step: TypeAlias = (
-    Said | Answered | Result | Failed | Stopped | WentBack | Summed | Stood | Titled | Kept
+SessionStep: TypeAlias = (
+    SessionPrompt
+    | SessionAnswer
+    | SessionCallResult
+    | SessionFailure
+    | SessionStop
+    | SessionRewind
+    | SessionSummary
+    | SessionGitState
+    | SessionTitle
+    | SessionForeignRecord
 )
 
 
-class Parent(Struct, frozen=True):
+class SessionParent(Struct, frozen=True):
     """Of a sub-agent's session: the session and, where known, the call it worked for.
 
     `started_at` is empty where the file does not say when that session began.
@@ -110,7 +119,7 @@ class Parent(Struct, frozen=True):
     call_id: str | None = None
 
 
-class Session(Struct, frozen=True):
+class ImportedSession(Struct, frozen=True):
     """A session of another program, as its file tells it, in the order of the file.
 
     `source` is the program, `name` the session's id there, `version` the program's. `provider` is
@@ -124,7 +133,7 @@ class Session(Struct, frozen=True):
     provider: str
     folder: str | None
     started_at: str
-    steps: tuple[Step, ...]
+    steps: tuple[SessionStep, ...]
     record_count: int
     problems: tuple[str, ...] = ()
-    parent: Parent | None = None
+    parent: SessionParent | None = None

@@ -19,18 +19,18 @@ from treadle.errors import (
     UnknownThreadError,
     UsageError,
 )
-from treadle.store.adoption_marks import Adopted
+from treadle.store.adoption_marks import AdoptionMarks
 from treadle.store.blobs import Blobs
 from treadle.store.disk import Disk, PosixDisk
-from treadle.store.drafts import drafts_of, remove_drafts, replace_file
-from treadle.store.folders import JOURNAL, LOCK, SNAPSHOT, Folders
-from treadle.store.fork_bases import check_bases, still_stands
-from treadle.store.journal import Journal, cut_torn_tail, settle, told_as
-from treadle.store.lease import Holder, find_holder, take_lock, this_process
-from treadle.store.outputs import Outputs
+from treadle.store.file_replacement import drafts_folder, remove_drafts, replace_file
+from treadle.store.folders import JOURNAL_SUFFIX, LOCK_SUFFIX, SNAPSHOT_SUFFIX, StoreFolders
+from treadle.store.fork_bases import check_bases, is_base_unchanged
+from treadle.store.journal import Journal, convert_os_errors, cut_torn_tail, sync_journal
 from treadle.store.paths import Places
-from treadle.store.thread_reader import LoadedThread, Reader, header_of
-from treadle.store.writer import ThreadWriter
+from treadle.store.thread_lock import Holder, acquire_lock, find_holder, make_own_holder
+from treadle.store.thread_outputs import ThreadOutputs
+from treadle.store.thread_reader import LoadedThread, ThreadReader, decode_header
+from treadle.store.thread_writer import ThreadWriter
 from treadle.thread.codec import Entry, Event, UnknownEntryError, decode_entry, encode_entry
 from treadle.thread.facts import FORMAT_VERSION, Base, Recovered, ThreadCreated
 from treadle.thread.fold import CHAT, ThreadFold
@@ -84,9 +84,9 @@ class LocalStore:
         self._now = now
         self._new_id = new_id or _new_thread_id
         self._program = program
-        self.folders = Folders(self._disk, places)
-        self.adopted = Adopted(self.folders)
-        self._reader = Reader(self.folders)
+        self.folders = StoreFolders(self._disk, places)
+        self.adopted = AdoptionMarks(self.folders)
+        self._reader = ThreadReader(self.folders)
         self._blobs = Blobs(self.folders)
 
     # ---- writing -----------------------------------------------------------------------------
@@ -135,7 +135,7 @@ class LocalStore:
             call,
             depth,
         )
-        return self._begin(ThreadFold(header), first, redact)
+        return self._create_thread(ThreadFold(header), first, redact)
 
     def fork(
         self,
@@ -166,7 +166,7 @@ class LocalStore:
             DiskError: nothing was acknowledged.
         """
         for _ in range(FORK_TRIES):
-            writer = self._fork(thread_id, version, creator, first, redact)
+            writer = self._try_fork(thread_id, version, creator, first, redact)
             if writer is not None:
                 return writer
         raise StorageBusyError(
@@ -174,7 +174,7 @@ class LocalStore:
             hint="no fork was made; try again",
         )
 
-    def _fork(
+    def _try_fork(
         self,
         thread_id: str,
         version: int | None,
@@ -185,16 +185,18 @@ class LocalStore:
         """`fork`; `None` if the other thread was rewritten meanwhile, and nothing is left of it."""
         path, in_trash = self.folders.find(thread_id)
         if in_trash:
-            raise _trashed(thread_id)
-        settle(self._disk, path)
+            raise _make_trashed_error(thread_id)
+        sync_journal(self._disk, path)
         records = self.scan(thread_id).records
-        settle(self._disk, path)  # what another process has just written may not be durable yet
+        sync_journal(
+            self._disk, path
+        )  # what another process has just written may not be durable yet
         last = len(records) if version is None else version
         if not 1 <= last <= len(records):
             raise UnknownThreadError(
                 f"thread {thread_id} has versions 1 to {len(records)}, not {last}"
             )
-        fold, problem = self._reader.fold_of(records[:last])
+        fold, problem = self._reader.fold_records(records[:last])
         if problem:
             raise ReadOnlyThreadError(problem)
         base = Base(thread_id, last, records[last - 1].id)
@@ -211,47 +213,47 @@ class LocalStore:
         )
         if self.adopted.is_foreign(thread_id, last):
             self.adopted.mark(header.thread, is_mine=self.adopted.is_mine(thread_id))
-        writer = self._begin(fold.branch(header), first, redact)
+        writer = self._create_thread(fold.branch(header), first, redact)
         is_good = False
         try:
-            stands = still_stands(self.folders, base, records[last - 1].hash)
+            stands = is_base_unchanged(self.folders, base, records[last - 1].hash)
             if self.folders.find(thread_id)[1]:
-                raise _trashed(thread_id)
+                raise _make_trashed_error(thread_id)
             is_good = stands
         finally:
             if not is_good:
                 try:
-                    self._take_back(header.thread)
+                    self._remove_journal(header.thread)
                 finally:
                     writer.close(wants_snapshot=False)
         return writer if is_good else None
 
-    def _take_back(self, thread_id: str) -> None:
+    def _remove_journal(self, thread_id: str) -> None:
         """Remove a journal that was just made and that nobody has been told of."""
-        path = self.folders.path(thread_id, JOURNAL)
-        with told_as("remove", path):
+        path = self.folders.path(thread_id, JOURNAL_SUFFIX)
+        with convert_os_errors("remove", path):
             self._disk.unlink(path)
             self._disk.sync_folder(self.folders.threads)
 
-    def _begin(
+    def _create_thread(
         self, fold: ThreadFold, first: Sequence[Entry], redact: Callable[[str], str] | None
     ) -> ThreadWriter:
         """Create the journal of a thread of which nothing is recorded yet."""
         thread_id = fold.header.thread
-        with told_as("make", self.folders.threads):
+        with convert_os_errors("make", self.folders.threads):
             self._disk.make_folder(self.folders.threads)
         at = self._now()
         lock = self.lock(thread_id, at)
         entries = [encode_entry(fold.header), *(encode_entry(entry, redact) for entry in first)]
         try:
-            path = self.folders.path(thread_id, JOURNAL)
+            path = self.folders.path(thread_id, JOURNAL_SUFFIX)
             journal = Journal.create(self._disk, path, at, [data for _, data in entries])
         except BaseException:
             self._disk.close(lock)
             raise
         for seq, (entry, _) in enumerate(entries, 1):
             fold.apply(seq, journal.head.at, entry)
-        return self._writer(fold, journal, lock)
+        return self._make_writer(fold, journal, lock)
 
     def adopt(self, data: bytes, *, is_mine: bool = False) -> ThreadFold:
         """Take in a whole journal that another store or an import has made; all of it or nothing.
@@ -274,12 +276,12 @@ class LocalStore:
         found = scan(data)
         if not found.records or found.condition is not Condition.CLEAN:
             raise UsageError(f"this is no intact journal: {found.reason or 'it holds no record'}")
-        header = header_of(found.records[0])
+        header = decode_header(found.records[0])
         thread_id = header.thread
-        fold, _ = self._reader.fold_of(found.records)
+        fold, _ = self._reader.fold_records(found.records)
         if not is_thread_id(thread_id):
             raise UsageError(f"{thread_id!r} is no thread id")
-        with told_as("make", self.folders.threads):
+        with convert_os_errors("make", self.folders.threads):
             self._disk.make_folder(self.folders.threads)
         lock = self.lock(thread_id)
         try:
@@ -288,19 +290,19 @@ class LocalStore:
                     f"there is a thread {thread_id} already", hint="it was not changed"
                 )
             self.adopted.mark(thread_id, is_mine=is_mine)
-            replace_file(self._disk, self.folders.path(thread_id, JOURNAL), data)
+            replace_file(self._disk, self.folders.path(thread_id, JOURNAL_SUFFIX), data)
             try:
-                self._check_adopted(header)
+                self._check_adopted_base(header)
             except BaseException:
-                self._take_back(thread_id)
+                self._remove_journal(thread_id)
                 raise
         finally:
             self._disk.close(lock)
         return fold
 
-    def _check_adopted(self, header: ThreadCreated) -> None:
+    def _check_adopted_base(self, header: ThreadCreated) -> None:
         """What it goes on from may have been scrubbed or removed while it was taken in."""
-        if header.base is not None and not still_stands(self.folders, header.base):
+        if header.base is not None and not is_base_unchanged(self.folders, header.base):
             check_bases(self.folders, header)
 
     def open(self, thread_id: str) -> ThreadWriter:
@@ -315,19 +317,19 @@ class LocalStore:
             DiskError: the disk refused.
         """
         if self.folders.find(thread_id)[1]:
-            raise _trashed(thread_id)
-        writer = self.open_any(thread_id)
+            raise _make_trashed_error(thread_id)
+        writer = self.open_including_trash(thread_id)
         if writer.fold.is_trashed:
             writer.close()
-            raise _trashed(thread_id)
+            raise _make_trashed_error(thread_id)
         return writer
 
-    def open_any(self, thread_id: str) -> ThreadWriter:
+    def open_including_trash(self, thread_id: str) -> ThreadWriter:
         """`open`, for whoever keeps the trash: a thread that is in it opens too."""
         path, in_trash = self.folders.find(thread_id)
         lock = self.lock(thread_id)
         try:
-            settle(self._disk, path)
+            sync_journal(self._disk, path)
             # All of it is judged: what is written after damage that a snapshot covers would hang
             # on the snapshot alone, which is only a cache.
             loaded = self._reader.load(thread_id, is_whole=True)
@@ -342,19 +344,19 @@ class LocalStore:
                 found = Scan([], loaded.head, loaded.condition)
                 kept = cut_torn_tail(self._disk, path, found, self.folders.quarantine)
                 note = f"an unfinished write was cut off and kept in {kept}"
-            remove_drafts(self._disk, drafts_of(path), thread_id)
-            stopped = "" if loaded.fold.is_idle else self._why_stopped(thread_id)
+            remove_drafts(self._disk, drafts_folder(path), thread_id)
+            stopped = "" if loaded.fold.is_idle else self._find_stop_reason(thread_id)
             journal = Journal.open(self._disk, path, loaded.head)
         except BaseException:
             self._disk.close(lock)
             raise
-        writer = self._writer(loaded.fold, journal, lock, in_trash=in_trash)
+        writer = self._make_writer(loaded.fold, journal, lock, in_trash=in_trash)
         writer.note, writer.stopped = note, stopped
         writer.snapshot_head = loaded.snapshot_head
         writer.snapshot_size = loaded.snapshot_size
         return writer
 
-    def _why_stopped(self, thread_id: str) -> str:
+    def _find_stop_reason(self, thread_id: str) -> str:
         """Why a program left the work that is unfinished now; empty if its process died."""
         for record in reversed(self.scan(thread_id).records):
             entry = decode_entry(record.event)
@@ -364,19 +366,21 @@ class LocalStore:
                 break
         return ""
 
-    def _writer(
+    def _make_writer(
         self, fold: ThreadFold, journal: Journal, lock: int, *, in_trash: bool = False
     ) -> ThreadWriter:
-        path = self.folders.path(fold.header.thread, SNAPSHOT, in_trash=in_trash)
-        outputs = Outputs(self._reader, self._blobs)
+        path = self.folders.path(fold.header.thread, SNAPSHOT_SUFFIX, in_trash=in_trash)
+        outputs = ThreadOutputs(self._reader, self._blobs)
         return ThreadWriter(self._disk, self._now, fold, journal, lock, path, outputs)
 
     def lock(self, thread_id: str, at: str = "") -> int:
-        """Hold a thread's lock, in this process's name. Raises as `take_lock`."""
-        holder = this_process(at or self._now(), self._program)
-        return take_lock(self._disk, self.folders.path(thread_id, LOCK), thread_id, holder)
+        """Hold a thread's lock, in this process's name. Raises as `acquire_lock`."""
+        holder = make_own_holder(at or self._now(), self._program)
+        return acquire_lock(
+            self._disk, self.folders.path(thread_id, LOCK_SUFFIX), thread_id, holder
+        )
 
-    def holder(self, thread_id: str) -> Holder | str | None:
+    def find_holder(self, thread_id: str) -> Holder | str | None:
         """Who has a thread open for writing: empty if that is not known, `None` if nobody has.
 
         Takes nothing, so that it is in no writer's way; the answer may be old when it is read.
@@ -384,39 +388,39 @@ class LocalStore:
         Raises:
             DiskError: the disk refused.
         """
-        return find_holder(self._disk, self.folders.path(thread_id, LOCK))
+        return find_holder(self._disk, self.folders.path(thread_id, LOCK_SUFFIX))
 
     # ---- reading -----------------------------------------------------------------------------
 
     def load(self, thread_id: str, version: int | None = None) -> LoadedThread:
-        """The thread as it stands, or as it stood at `version`. Raises as `Reader.load`."""
+        """The thread as it stands, or as it stood at `version`. Raises as `ThreadReader.load`."""
         return self._reader.load(thread_id, version)
 
     def scan(self, thread_id: str) -> Scan:
         """All intact records of a thread's own journal, and what follows them."""
         return self._reader.scan(thread_id)
 
-    def snapshot_of(self, thread_id: str) -> tuple[bool, Snapshot | None]:
+    def read_snapshot(self, thread_id: str) -> tuple[bool, Snapshot | None]:
         """Whether there is a snapshot file, and the snapshot if it is intact."""
-        return self._reader.snapshot_of(thread_id)
+        return self._reader.read_snapshot(thread_id)
 
-    def beginning(self, thread_id: str) -> ThreadFold:
+    def load_initial_fold(self, thread_id: str) -> ThreadFold:
         """The fold before any of the thread's own records: empty, or the base's for a fork.
 
         Raises: as `load`.
         """
-        return self._reader.begun(thread_id)[0]
+        return self._reader.read_from_start(thread_id)[0]
 
-    def rests(self, thread_id: str) -> list[Rest]:
+    def list_rests(self, thread_id: str) -> list[Rest]:
         """The places in a thread's own records where nothing was open: where one can go back to.
 
         Raises: as `load`.
         """
-        fold, records = self._reader.begun(thread_id)
+        fold, records = self._reader.read_from_start(thread_id)
         entries = ((one.seq, one.at, decode_entry(one.event)) for one in records)
         return list(rests(fold, entries))
 
-    def blob(self, ref: BlobRef) -> bytes:
+    def read_blob(self, ref: BlobRef) -> bytes:
         """The whole of an output that was too large for its message. Raises as `Blobs.read`."""
         return self._blobs.read(ref)
 
@@ -483,7 +487,7 @@ class LocalStore:
         )
 
 
-def _trashed(thread_id: str) -> ReadOnlyThreadError:
+def _make_trashed_error(thread_id: str) -> ReadOnlyThreadError:
     return ReadOnlyThreadError(
         f"thread {thread_id} is in the trash", hint=f"treadle restore {thread_id}"
     )

@@ -20,21 +20,21 @@ from msgspec import Struct
 from treadle.core.tools import BlobRef
 from treadle.thread.record import Condition, Head, Record, Scan, scan
 
-_BEGINNING: Final = b'{"seq":1,'
-_OUTPUT: Final = b'{"blob":{'
+_JOURNAL_START: Final = b'{"seq":1,'
+_OUTPUT_START: Final = b'{"blob":{'
 
 
-class _Line(Struct):
+class _OutputLine(Struct):
     """A large output, as a file has it."""
 
     blob: BlobRef
     base64: str
 
 
-_decode: Final = msgspec.json.Decoder(_Line).decode
+_decode: Final = msgspec.json.Decoder(_OutputLine).decode
 
 
-class Part(Struct, frozen=True):
+class JournalPart(Struct, frozen=True):
     """A journal, or its beginning: the bytes of its intact records, the records, what follows."""
 
     data: bytes
@@ -49,7 +49,7 @@ class Part(Struct, frozen=True):
         return Head(last.seq, last.hash, last.at, len(self.data))
 
 
-def part_of(data: bytes, version: int | None = None) -> Part:
+def make_journal_part(data: bytes, version: int | None = None) -> JournalPart:
     """The intact records of a journal's bytes.
 
     Args:
@@ -60,11 +60,11 @@ def part_of(data: bytes, version: int | None = None) -> Part:
     records = found.records[:version]
     end = found.head.size
     if len(records) < len(found.records):
-        end = _end_of(data, len(records))
-    return Part(data[:end], records, found.condition, found.reason)
+        end = _find_line_end(data, len(records))
+    return JournalPart(data[:end], records, found.condition, found.reason)
 
 
-def _end_of(data: bytes, count: int) -> int:
+def _find_line_end(data: bytes, count: int) -> int:
     """Where so many lines end."""
     end = 0
     for _ in range(count):
@@ -72,33 +72,33 @@ def _end_of(data: bytes, count: int) -> int:
     return end
 
 
-def join(parts: Sequence[Part]) -> bytes:
+def join_journals(parts: Sequence[JournalPart]) -> bytes:
     """What a file of them holds."""
     return b"".join(part.data for part in parts)
 
 
-def split(data: bytes) -> list[bytes]:
+def split_journals(data: bytes) -> list[bytes]:
     """The journals in a file. Text inside records has no line breaks, so none can begin there."""
-    data = data[: _end_of_journals(data)]
+    data = data[: _find_journals_end(data)]
     starts = [0]
-    while (at := data.find(b"\n" + _BEGINNING, starts[-1])) >= 0:
+    while (at := data.find(b"\n" + _JOURNAL_START, starts[-1])) >= 0:
         starts.append(at + 1)
     return [data[start:end] for start, end in zip(starts, [*starts[1:], None], strict=True)]
 
 
-def _end_of_journals(data: bytes) -> int:
-    return data.find(b"\n" + _OUTPUT) + 1 or len(data)
+def _find_journals_end(data: bytes) -> int:
+    return data.find(b"\n" + _OUTPUT_START) + 1 or len(data)
 
 
-def output_line(ref: BlobRef, data: bytes) -> bytes:
+def make_output_line(ref: BlobRef, data: bytes) -> bytes:
     """The line of a large output."""
-    return msgspec.json.encode(_Line(ref, b64encode(data).decode())) + b"\n"
+    return msgspec.json.encode(_OutputLine(ref, b64encode(data).decode())) + b"\n"
 
 
-def outputs_in(data: bytes) -> Mapping[str, bytes]:
+def read_outputs(data: bytes) -> Mapping[str, bytes]:
     """The large outputs in a file, by their names; those that are not what they were are not."""
     found: dict[str, bytes] = {}
-    for line in data[_end_of_journals(data) :].splitlines():
+    for line in data[_find_journals_end(data) :].splitlines():
         try:
             output = b64decode(_decode(line).base64, validate=True)
         except (msgspec.MsgspecError, UnicodeDecodeError, Base64Error):

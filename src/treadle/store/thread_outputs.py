@@ -5,14 +5,14 @@ from __future__ import annotations
 from treadle.core.events import ToolCompleted
 from treadle.core.tools import BlobRef
 from treadle.store.blobs import Blobs
-from treadle.store.thread_reader import Reader, header_of
+from treadle.store.thread_reader import ThreadReader, decode_header
 from treadle.thread.branches import entries_of
 from treadle.thread.codec import UnknownEntryError, decode_entry
 from treadle.thread.facts import Merged
 from treadle.thread.record import Record
 
 
-class Outputs:
+class ThreadOutputs:
     """What is kept beside threads.
 
     Args:
@@ -20,7 +20,7 @@ class Outputs:
         blobs: where it is kept.
     """
 
-    def __init__(self, reader: Reader, blobs: Blobs) -> None:
+    def __init__(self, reader: ThreadReader, blobs: Blobs) -> None:
         self._reader = reader
         self._blobs = blobs
 
@@ -28,7 +28,7 @@ class Outputs:
         """See `Blobs.keep`."""
         return self._blobs.keep(data)
 
-    def of_call(self, thread_id: str, call_id: str) -> bytes | None:
+    def read_for_call(self, thread_id: str, call_id: str) -> bytes | None:
         """What is kept of a call of a thread, or of what it was forked from; `None`: nothing.
 
         Raises:
@@ -38,15 +38,15 @@ class Outputs:
         while True:
             records = self._reader.scan(thread_id).records[:version]
             for record in reversed(records):
-                if b'"sha256"' in bytes(record.event) and (ref := _named_in(record, call_id)):
+                if b'"sha256"' in bytes(record.event) and (ref := _find_blob_ref(record, call_id)):
                     return self._blobs.read(ref)
-            base = header_of(records[0]).base if records else None
+            base = decode_header(records[0]).base if records else None
             if base is None:
                 return None
             thread_id, version = base.thread, base.version
 
 
-def _named_in(record: Record, call_id: str) -> BlobRef | None:
+def _find_blob_ref(record: Record, call_id: str) -> BlobRef | None:
     """What a record names as the output of a call; of a merge, one of the branch's."""
     try:
         entry = decode_entry(record.event)

@@ -14,14 +14,14 @@ from typing import Any
 
 import msgspec
 
-from treadle.store.branch_archive import keep_branch, kept_branches
-from treadle.store.drafts import replace_file
-from treadle.store.folders import SNAPSHOT
-from treadle.store.journal import read_journal, told_as
-from treadle.store.live import forget_live
-from treadle.store.local import LocalStore
-from treadle.store.record_adoption import Opened, replace_journal
-from treadle.store.upkeep.text_scan import Remains
+from treadle.store.branch_archive import archive_branch, list_archived_branches
+from treadle.store.file_replacement import replace_file
+from treadle.store.folders import SNAPSHOT_SUFFIX
+from treadle.store.journal import convert_os_errors, read_journal
+from treadle.store.live_answer import remove_live_answer
+from treadle.store.local_store import LocalStore
+from treadle.store.record_adoption import LockedThread, replace_journal
+from treadle.store.upkeep.text_scan import TextScanner
 from treadle.store.upkeep.trash import Trash
 from treadle.thread.branches import branch_through, events_by_id
 from treadle.thread.facts import Base
@@ -30,7 +30,7 @@ from treadle.thread.scrubbing import rechained
 from treadle.thread.snapshot import decode_snapshot
 
 
-def replace_scrubbed(store: LocalStore, thread: Opened, data: bytes) -> None:
+def replace_scrubbed(store: LocalStore, thread: LockedThread, data: bytes) -> None:
     """Put a scrubbed journal in the place of that of a thread which is held.
 
     Args:
@@ -47,28 +47,30 @@ def replace_scrubbed(store: LocalStore, thread: Opened, data: bytes) -> None:
     records = scan(data).records
     events = events_by_id(records)
     with ExitStack() as held:
-        held.enter_context(Trash(store).held())
-        bases = Remains(store.folders, str).bases()
-        forks = _forks_of(thread.id, bases)
+        held.enter_context(Trash(store).hold_lock())
+        bases = TextScanner(store.folders, str).read_bases()
+        forks = _find_forks(thread.id, bases)
         for fork in forks:
             held.callback(store.folders.disk.close, store.lock(fork))
-        for one in kept_branches(store.folders, thread.id):
-            with told_as("read", one.path):
+        for one in list_archived_branches(store.folders, thread.id):
+            with convert_os_errors("read", one.path):
                 old = store.folders.disk.read(one.path)
-            new = _refreshed(old, events)
+            new = _refresh_branch(old, events)
             if new != old:
                 replace_file(store.folders.disk, one.path, new)
         own = [bases[fork] for fork in forks if bases[fork].thread == thread.id]
-        if any(_is_lost(base, thread.records, records) for base in own):
-            keep_branch(store.folders, thread.id, thread.head, _refreshed(thread.data, events))
+        if any(_is_base_lost(base, thread.records, records) for base in own):
+            archive_branch(
+                store.folders, thread.id, thread.head, _refresh_branch(thread.data, events)
+            )
         for fork in forks:
-            _forget_snapshot(store, fork)
+            _remove_snapshot(store, fork)
         for one_id in (thread.id, *forks):
-            forget_live(store.places, one_id)
+            remove_live_answer(store.places, one_id)
         replace_journal(store, thread, data)
 
 
-def _forks_of(thread_id: str, bases: Mapping[str, Base]) -> list[str]:
+def _find_forks(thread_id: str, bases: Mapping[str, Base]) -> list[str]:
     """All that goes on from a thread, at any depth."""
     found: dict[str, None] = {}
     todo = [thread_id]
@@ -80,12 +82,12 @@ def _forks_of(thread_id: str, bases: Mapping[str, Base]) -> list[str]:
     return [one for one in found if one != thread_id]
 
 
-def _refreshed(data: bytes, events: Mapping[str, bytes]) -> bytes:
+def _refresh_branch(data: bytes, events: Mapping[str, bytes]) -> bytes:
     """A branch with its records as they are in the scrubbed journal, as far as they are there."""
-    return rechained(data, cleaned(events)).data + data[scan(data).head.size :]
+    return rechained(data, make_record_cleaner(events)).data + data[scan(data).head.size :]
 
 
-def cleaned(events: Mapping[str, bytes]) -> Callable[[Record, bytes, bytes], bytes]:
+def make_record_cleaner(events: Mapping[str, bytes]) -> Callable[[Record, bytes, bytes], bytes]:
     """What becomes of a record, as `rechained` asks.
 
     A merge may say a record again that stands in the thread already: that one is changed too.
@@ -101,19 +103,19 @@ def cleaned(events: Mapping[str, bytes]) -> Callable[[Record, bytes, bytes], byt
         plain = msgspec.json.decode(event)
         if plain["type"] != "merged":
             return event
-        records = [_cleaned_copy(one, events) for one in plain["records"]]
+        records = [_clean_copy(one, events) for one in plain["records"]]
         is_same = records == plain["records"]
         return event if is_same else msgspec.json.encode({**plain, "records": records})
 
     return event_of
 
 
-def _cleaned_copy(copy: dict[str, Any], events: Mapping[str, bytes]) -> dict[str, Any]:
+def _clean_copy(copy: dict[str, Any], events: Mapping[str, bytes]) -> dict[str, Any]:
     event = events.get(copy["hash"])
     return copy if event is None else {**copy, "event": msgspec.json.decode(event)}
 
 
-def _is_lost(base: Base, old: list[Record], new: list[Record]) -> bool:
+def _is_base_lost(base: Base, old: list[Record], new: list[Record]) -> bool:
     """Whether a fork goes on from a record that the old journal or a merge in it has alone."""
 
     def has_it(records: list[Record]) -> bool:
@@ -123,12 +125,12 @@ def _is_lost(base: Base, old: list[Record], new: list[Record]) -> bool:
     return has_it(old) and not has_it(new)
 
 
-def _forget_snapshot(store: LocalStore, thread_id: str) -> None:
+def _remove_snapshot(store: LocalStore, thread_id: str) -> None:
     """Remove a snapshot, which is a cache; one that knows more than its journal stays."""
     path, in_trash = store.folders.find(thread_id)
-    name = store.folders.path(thread_id, SNAPSHOT, in_trash=in_trash)
+    name = store.folders.path(thread_id, SNAPSHOT_SUFFIX, in_trash=in_trash)
     disk = store.folders.disk
-    with told_as("remove", name):
+    with convert_os_errors("remove", name):
         if disk.stat(name) is None:
             return
         snapshot = decode_snapshot(disk.read(name))

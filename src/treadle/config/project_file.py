@@ -17,20 +17,20 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
-from treadle.config.approval import is_wider
-from treadle.config.plain_file import check_machine, read_plain
-from treadle.config.settings import Fault, dotted
+from treadle.config.approval_modes import is_wider
+from treadle.config.plain_file import raise_machine_error, read_plain_file
+from treadle.config.settings import Fault, format_dotted_key
 from treadle.errors import ConfigError
 from treadle.store.disk import PosixDisk
-from treadle.store.drafts import replace_file
+from treadle.store.file_replacement import replace_file
 from treadle.store.paths import Places
 
 FILE_SIZE_MAX: Final = 1024 * 1024
 FOLDER_NAME: Final = ".treadle"
 FILE_NAME: Final = "config.toml"
-TRUSTED_NAME: Final = "trusted.json"
+TRUST_FILE_NAME: Final = "trusted.json"
 
-_OF_KEYS: Final = ("base_url_env", "key_env", "key_file", "key_command")
+_KEY_SETTINGS: Final = ("base_url_env", "key_env", "key_file", "key_command")
 _BOUNDS: Final = ("max_steps", "max_tokens")
 
 
@@ -51,7 +51,7 @@ class ProjectFile(Struct, frozen=True):
         return hashlib.sha256(self.data).hexdigest()
 
 
-def project_root(folder: Path) -> Path:
+def find_project_root(folder: Path) -> Path:
     """The nearest folder, from this one upwards, with a `.git`; else this one."""
     folder = folder.resolve()
     for candidate in (folder, *folder.parents):
@@ -69,16 +69,16 @@ def find_project_file(folder: Path) -> ProjectFile | None:
             followed: what it shows is not the repository's.
         DiskError: the machine fails to read a file that may be well.
     """
-    root = project_root(folder)
+    root = find_project_root(folder)
     path = root / FOLDER_NAME / FILE_NAME
     try:
         if path.parent.is_symlink():
             raise OSError(errno.ELOOP, "", str(path.parent))
-        return ProjectFile(root, read_plain(path, FILE_SIZE_MAX, may_be_link=False).data)
+        return ProjectFile(root, read_plain_file(path, FILE_SIZE_MAX, may_be_link=False).data)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        check_machine(path, error)
+        raise_machine_error(path, error)
         reason = "a symbolic link" if error.errno == errno.ELOOP else error.strerror or str(error)
         raise ConfigError(f"cannot read {path}: {reason}") from error
 
@@ -86,56 +86,56 @@ def find_project_file(folder: Path) -> ProjectFile | None:
 # ---- who trusts it -----------------------------------------------------------------------------
 
 
-def standing(places: Places, file: ProjectFile) -> Literal["trusted", "changed", "new"]:
+def find_trust_state(places: Places, file: ProjectFile) -> Literal["trusted", "changed", "new"]:
     """Whether the user has looked at exactly these bytes, at others, or at none."""
-    known = _trusted(places).get(str(file.root))
+    known = _read_trusted(places).get(str(file.root))
     if known is None:
         return "new"
     return "trusted" if known == file.digest else "changed"
 
 
-def trust(places: Places, file: ProjectFile) -> None:
+def trust_project_file(places: Places, file: ProjectFile) -> None:
     """Remember that the user has looked at these bytes.
 
     Raises:
         StoreError: it could not be read or written; what was trusted before still is.
     """
-    _remember(places, {**_trusted(places), str(file.root): file.digest})
+    _write_trusted(places, {**_read_trusted(places), str(file.root): file.digest})
 
 
-def distrust(places: Places, folder: Path) -> bool:
+def distrust_project(places: Places, folder: Path) -> bool:
     """Forget the project that a folder belongs to; whether it was known.
 
     Raises:
         StoreError: it could not be read or written; what was trusted before still is.
     """
-    known = _trusted(places)
-    if known.pop(str(project_root(folder)), None) is None:
+    known = _read_trusted(places)
+    if known.pop(str(find_project_root(folder)), None) is None:
         return False
-    _remember(places, known)
+    _write_trusted(places, known)
     return True
 
 
-def _trusted(places: Places) -> dict[str, str]:
+def _read_trusted(places: Places) -> dict[str, str]:
     """Digests by folder. A file that cannot be read or understood trusts nobody.
 
     Raises:
         DiskError: the machine fails to read it just now; it may be well, and is left alone.
     """
-    path = places.state / TRUSTED_NAME
+    path = places.state / TRUST_FILE_NAME
     try:
-        folders = json.loads(read_plain(path, 16 * FILE_SIZE_MAX).data)["folders"]
+        folders = json.loads(read_plain_file(path, 16 * FILE_SIZE_MAX).data)["folders"]
         return {str(folder): str(digest) for folder, digest in folders.items()}
     except OSError as error:
-        check_machine(path, error)
+        raise_machine_error(path, error)
         return {}
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return {}
 
 
-def _remember(places: Places, folders: Mapping[str, str]) -> None:
+def _write_trusted(places: Places, folders: Mapping[str, str]) -> None:
     """Replace the file in one step, readable by its owner only."""
-    target = str(places.state / TRUSTED_NAME)
+    target = str(places.state / TRUST_FILE_NAME)
     data = json.dumps({"folders": folders}, indent=2, sort_keys=True).encode()
     replace_file(PosixDisk(), target, data)
 
@@ -143,7 +143,7 @@ def _remember(places: Places, folders: Mapping[str, str]) -> None:
 # ---- what it may say ---------------------------------------------------------------------------
 
 
-def project_faults(
+def find_project_faults(
     tables: Mapping[str, Any], below: Mapping[str, Any], chosen: Container[str]
 ) -> Iterator[Fault]:
     """What a project's file may not say, although it is trusted.
@@ -179,17 +179,25 @@ def project_faults(
         if key in chosen and tables.get(key, 0) > below[key]:
             yield (key,), f"a project's file may not raise {key} above its user's {below[key]}"
     for name, entry in tables.get("providers", {}).items():
-        yield from _faults_of_provider(name, entry, below["providers"])
+        yield from _find_provider_faults(name, entry, below["providers"])
 
 
-def _faults_of_provider(
+def _find_provider_faults(
     name: str, entry: Mapping[str, Any], known: Container[str]
 ) -> Iterator[Fault]:
     path = ("providers", name)
     if name in known:
-        yield path, f"a project's file may not change {dotted(path)}: its key would go elsewhere"
-    for key in _OF_KEYS:
+        yield (
+            path,
+            f"a project's file may not change {format_dotted_key(path)}: "
+            "its key would go elsewhere",
+        )
+    for key in _KEY_SETTINGS:
         if key in entry:
             yield (*path, key), f"a project's file may not set {key}: keys are its user's business"
     if entry.get("needs_key") is not False:
-        yield path, f"{dotted(path)} needs `needs_key = false` in a project's file: it gets no key"
+        yield (
+            path,
+            f"{format_dotted_key(path)} needs `needs_key = false` in a project's file: "
+            "it gets no key",
+        )

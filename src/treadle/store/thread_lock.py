@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from treadle.errors import DiskError, ThreadBusyError
 from treadle.store.disk import Disk
-from treadle.store.journal import told_as
+from treadle.store.journal import convert_os_errors
 
 NOTE_SIZE_MAX: Final = 1024
 """Bytes of a lock file that are read; what is longer was not written here."""
@@ -19,7 +19,7 @@ NOTE_SIZE_MAX: Final = 1024
 WORD_LENGTH_MAX: Final = 200
 """Characters of a host's or a program's name."""
 
-_HAS_NO_LOCKS: Final = frozenset(
+_NO_LOCK_ERRORS: Final = frozenset(
     (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EPROTONOSUPPORT)
 )
 """What file systems without locks say, those of networks above all."""
@@ -44,7 +44,7 @@ class Holder(Struct, frozen=True):
     program: str = ""
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """In words: `pid 1234 on loom, since 2026-11-21 10:15 UTC (treadle run)`."""
         since = self.since[:16].replace("T", " ")
         program = f" ({self.program})" if self.program else ""
@@ -54,12 +54,12 @@ class Holder(Struct, frozen=True):
 _decode: Final = msgspec.json.Decoder(Holder).decode
 
 
-def this_process(since: str, program: str) -> Holder:
+def make_own_holder(since: str, program: str) -> Holder:
     """This process as a holder."""
     return Holder(os.getpid(), os.uname().nodename, since, program)
 
 
-def take_lock(disk: Disk, path: str, thread_id: str, holder: Holder | None = None) -> int:
+def acquire_lock(disk: Disk, path: str, thread_id: str, holder: Holder | None = None) -> int:
     """Hold the lock, or fail at once.
 
     Args:
@@ -76,16 +76,16 @@ def take_lock(disk: Disk, path: str, thread_id: str, holder: Holder | None = Non
     try:
         lock = disk.lock(path, note)
     except OSError as error:
-        if error.errno in _HAS_NO_LOCKS:
-            _refuse_folder(path, error)
+        if error.errno in _NO_LOCK_ERRORS:
+            _raise_no_locks(path, error)
         raise DiskError("lock", path, error) from error
     if lock is None:
         found = read_holder(disk, path)
-        raise ThreadBusyError(thread_id, "" if found is None else found.words)
+        raise ThreadBusyError(thread_id, "" if found is None else found.description)
     return lock
 
 
-def _refuse_folder(path: str, cause: OSError) -> NoReturn:
+def _raise_no_locks(path: str, cause: OSError) -> NoReturn:
     """Without locks two writers could not be kept apart: nothing is opened there at all."""
     words = "its file system has no locks, without which two writers could not be kept apart"
     folder = os.path.dirname(path)
@@ -99,7 +99,7 @@ def find_holder(disk: Disk, path: str) -> Holder | str | None:
 
     Takes nothing: no writer fails because somebody asks. Raises `DiskError`.
     """
-    with told_as("read", path):
+    with convert_os_errors("read", path):
         is_locked = disk.is_locked(path)
     return (read_holder(disk, path) or "") if is_locked else None
 

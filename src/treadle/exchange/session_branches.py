@@ -8,14 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from treadle.exchange.steps import Answered, Failed, Result, Said, Step, Stopped, Summed, WentBack
+from treadle.exchange.session_steps import (
+    SessionAnswer,
+    SessionCallResult,
+    SessionFailure,
+    SessionPrompt,
+    SessionRewind,
+    SessionStep,
+    SessionStop,
+    SessionSummary,
+)
 
-_HAPPENED = Said | Answered | Failed | Result | Stopped | Summed
+_CONVERSATION_STEPS = (
+    SessionPrompt
+    | SessionAnswer
+    | SessionFailure
+    | SessionCallResult
+    | SessionStop
+    | SessionSummary
+)
 
 
-def with_returns(
-    steps: Sequence[Step], owners: Sequence[str], parents: Mapping[str, str], last: str
-) -> list[Step]:
+def add_rewinds(
+    steps: Sequence[SessionStep], owners: Sequence[str], parents: Mapping[str, str], last: str
+) -> list[SessionStep]:
     """The steps, and behind those of each branch that was left, that a person went back.
 
     Results of parallel calls branch too; only what begins with a prompt counts as left.
@@ -26,24 +42,26 @@ def with_returns(
         parents: for each record the one before it, in the order of the file.
         last: the record that the conversation ends with.
     """
-    prompts = {own for step, own in zip(steps, owners, strict=True) if isinstance(step, Said)}
-    branch_of = _branches(parents, prompts, _path(parents, last))
-    found: list[Step] = []
+    prompts = {
+        own for step, own in zip(steps, owners, strict=True) if isinstance(step, SessionPrompt)
+    }
+    branch_of = _find_branches(parents, prompts, _find_path(parents, last))
+    found: list[SessionStep] = []
     present, first = "", None
     for step, owner in zip(steps, owners, strict=True):
-        if isinstance(step, _HAPPENED):
+        if isinstance(step, _CONVERSATION_STEPS):
             branch = branch_of.get(owner, "")
             if branch != present:
                 if first is not None:
-                    found.append(WentBack(step.at, first))
+                    found.append(SessionRewind(step.at, first))
                 present, first = branch, None
-            if branch and first is None and isinstance(step, Said):
+            if branch and first is None and isinstance(step, SessionPrompt):
                 first = step
         found.append(step)
     return found
 
 
-def _path(parents: Mapping[str, str], last: str) -> set[str]:
+def _find_path(parents: Mapping[str, str], last: str) -> set[str]:
     """The records from the last one back to the first."""
     path: set[str] = set()
     while last in parents and last not in path:
@@ -52,7 +70,9 @@ def _path(parents: Mapping[str, str], last: str) -> set[str]:
     return path
 
 
-def _branches(parents: Mapping[str, str], prompts: Iterable[str], path: set[str]) -> dict[str, str]:
+def _find_branches(
+    parents: Mapping[str, str], prompts: Iterable[str], path: set[str]
+) -> dict[str, str]:
     """For each record that was left, the prompt that its branch began with.
 
     What hangs on no record of the path is left alone: nobody knows that it was taken back.

@@ -12,16 +12,16 @@ from html import escape
 from typing import Final
 
 from treadle.core.llm import Usage
-from treadle.exchange.fences import pieces
-from treadle.exchange.story import (
-    Called,
-    Item,
-    Noted,
-    Said,
-    Story,
-    Turn,
-    facts_of,
-    named,
+from treadle.exchange.fenced_code import split_fenced_code
+from treadle.exchange.readable_thread import (
+    ReadableCall,
+    ReadableItem,
+    ReadableMessage,
+    ReadableNote,
+    ReadableThread,
+    ReadableTurn,
+    format_usage,
+    list_thread_properties,
 )
 from treadle.thread.safe_text import legible
 
@@ -53,18 +53,18 @@ pre { border-radius: 0.3rem; margin: 0.3rem 0; }
 """
 
 
-def to_page(story: Story, describe: Callable[[Usage], str]) -> str:
+def to_html(story: ReadableThread, describe: Callable[[Usage], str]) -> str:
     """The whole thread as an HTML document.
 
     Args:
         story: the thread.
         describe: puts a usage into words.
     """
-    return "\n".join(_lines(story, describe)) + "\n"
+    return "\n".join(_render_lines(story, describe)) + "\n"
 
 
-def _lines(story: Story, describe: Callable[[Usage], str]) -> Iterator[str]:
-    title = _text(story.document.metadata.title or story.document.id)
+def _render_lines(story: ReadableThread, describe: Callable[[Usage], str]) -> Iterator[str]:
+    title = _escape_text(story.document.metadata.title or story.document.id)
     yield "<!doctype html>"
     yield '<html lang="en">'
     yield "<head>"
@@ -78,13 +78,13 @@ def _lines(story: Story, describe: Callable[[Usage], str]) -> Iterator[str]:
     yield "</head>"
     yield "<body>"
     yield f"<header>\n<h1><bdi>{title}</bdi></h1>\n<table>"
-    for name, value in facts_of(story, describe):
-        yield f'<tr><th scope="row">{name}</th><td><bdi>{_text(value)}</bdi></td></tr>'
+    for name, value in list_thread_properties(story, describe):
+        yield f'<tr><th scope="row">{name}</th><td><bdi>{_escape_text(value)}</bdi></td></tr>'
     yield "</table>\n</header>"
-    yield from _contents(story)
+    yield from _render_contents(story)
     yield "<main>"
     for turn in story.turns:
-        yield from _of_turn(turn, describe)
+        yield from _render_turn(turn, describe)
     yield "</main>"
     yield "</body>"
     yield "</html>"
@@ -93,74 +93,77 @@ def _lines(story: Story, describe: Callable[[Usage], str]) -> Iterator[str]:
 _HEAD_LENGTH_MAX: Final = 80
 
 
-def _head(turn: Turn) -> str:
+def _format_heading(turn: ReadableTurn) -> str:
     """The first line of a prompt."""
-    said = (item.text for item in turn.items if isinstance(item, Said) and item.who == "user")
+    said = (
+        item.text for item in turn.items if isinstance(item, ReadableMessage) and item.who == "user"
+    )
     line = next(said, "").strip().partition("\n")[0]
     cut = line if len(line) <= _HEAD_LENGTH_MAX else line[: _HEAD_LENGTH_MAX - 1] + "…"
-    return _text(cut) or "(no text)"
+    return _escape_text(cut) or "(no text)"
 
 
-def _contents(story: Story) -> Iterator[str]:
+def _render_contents(story: ReadableThread) -> Iterator[str]:
     """Where to find each turn, if there are several."""
     turns = [turn for turn in story.turns if turn.number]
     if len(turns) > 1:
         yield '<nav aria-label="Turns">\n<ol>'
         for turn in turns:
-            yield f'<li><a href="#turn-{turn.number}"><bdi>{_head(turn)}</bdi></a></li>'
+            yield f'<li><a href="#turn-{turn.number}"><bdi>{_format_heading(turn)}</bdi></a></li>'
         yield "</ol>\n</nav>"
 
 
-def _of_turn(turn: Turn, describe: Callable[[Usage], str]) -> Iterator[str]:
+def _render_turn(turn: ReadableTurn, describe: Callable[[Usage], str]) -> Iterator[str]:
     yield f'<section id="turn-{turn.number}">'
     if turn.number:
         anchor = f'<a href="#turn-{turn.number}">Turn {turn.number}</a>'
-        yield f"<h2>{anchor} <time>{_text(turn.at)}</time></h2>"
+        yield f"<h2>{anchor} <time>{_escape_text(turn.at)}</time></h2>"
     for item in turn.items:
-        yield from _of_item(item)
-    if used := named(turn.usage, describe):
-        yield f'<p class="used">{_text(used)}</p>'
+        yield from _render_item(item)
+    if used := format_usage(turn.usage, describe):
+        yield f'<p class="used">{_escape_text(used)}</p>'
     yield "</section>"
 
 
-def _of_item(item: Item) -> Iterator[str]:
-    if isinstance(item, Noted):
+def _render_item(item: ReadableItem) -> Iterator[str]:
+    if isinstance(item, ReadableNote):
         if item.detail:
-            yield f'<details class="note"><summary>{_text(item.text)}</summary>'
-            yield f"{_pre(item.detail)}</details>"
+            yield f'<details class="note"><summary>{_escape_text(item.text)}</summary>'
+            yield f"{_render_preformatted(item.detail)}</details>"
         else:
-            yield f'<p class="note">{_text(item.text)}</p>'
+            yield f'<p class="note">{_escape_text(item.text)}</p>'
         return
     gone = " gone" if item.is_hidden else ""
     told = " (gone back from)" if item.is_hidden else ""
-    if isinstance(item, Called):
+    if isinstance(item, ReadableCall):
         result = "(no result)" if item.result is None else item.result
         first = " ".join(item.arguments.split())[:_HEAD_LENGTH_MAX]
         yield f'<details class="call{gone}">'
-        yield f"<summary><b>{_text(item.tool_name)}</b> <bdi>{_text(first)}</bdi>{told}</summary>"
-        yield f"{_pre(item.arguments)}\n{_pre(result)}</details>"
+        title = f"<b>{_escape_text(item.tool_name)}</b> <bdi>{_escape_text(first)}</bdi>"
+        yield f"<summary>{title}{told}</summary>"
+        yield f"{_render_preformatted(item.arguments)}\n{_render_preformatted(result)}</details>"
         return
     cut = " (interrupted)" if item.is_cut else ""
-    yield f'<article class="{_text(item.who)}{gone}">'
-    yield f'<div class="who">{_text(item.who)}{cut}{told}</div>'
-    yield from _of_text(item.text)
+    yield f'<article class="{_escape_text(item.who)}{gone}">'
+    yield f'<div class="who">{_escape_text(item.who)}{cut}{told}</div>'
+    yield from _render_text(item.text)
     yield "</article>"
 
 
-def _of_text(text: str) -> Iterator[str]:
+def _render_text(text: str) -> Iterator[str]:
     """A text as it was written; blocks of code between fences are set apart."""
-    for piece in pieces(text):
+    for piece in split_fenced_code(text):
         told = "\n".join(piece.lines)
         if piece.is_code:
-            yield _pre(told)
+            yield _render_preformatted(told)
         elif told.strip():
-            yield f'<div class="text" dir="auto">{_text(told.strip(chr(10)))}</div>'
+            yield f'<div class="text" dir="auto">{_escape_text(told.strip(chr(10)))}</div>'
 
 
-def _pre(text: str) -> str:
+def _render_preformatted(text: str) -> str:
     """A line break behind the tag is dropped by readers of HTML, so that one stands there."""
-    return f"<pre>\n{_text(text)}</pre>"
+    return f"<pre>\n{_escape_text(text)}</pre>"
 
 
-def _text(text: str) -> str:
+def _escape_text(text: str) -> str:
     return escape(legible(text), quote=True)
