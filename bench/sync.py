@@ -231,8 +231,8 @@ def _one_more_turn(served: Served, folder: Path) -> list[Row]:
     from treadle.sync.client import HttpRemote
     from treadle.sync.credentials import Account
     from treadle.sync.cursors import Cursors
-    from treadle.sync.engine import Engine
-    from treadle.sync.send_queue import Pending
+    from treadle.sync.engine import SyncEngine
+    from treadle.sync.send_queue import PendingSyncStore
 
     home = folder / "home"
     store = LocalStore(Places(home / "data", home / "state", home / "config"))
@@ -245,11 +245,11 @@ def _one_more_turn(served: Served, folder: Path) -> list[Row]:
         account = Account(url=proxy.url, token=served.owner_token(), user="owner")
         with HttpRemote(account) as remote:
             disk = store.folders.disk
-            engine = Engine(
+            engine = SyncEngine(
                 store,
                 remote,
                 Cursors(disk, store.places, proxy.url, remote.me().user),
-                Pending(disk, store.places),
+                PendingSyncStore(disk, store.places),
                 now=store.now,
                 random=Random(1).random,
                 looks=lambda data: [],

@@ -32,7 +32,7 @@ MAY_USE: Final = {
     "exchange/times.py": {"datetime"},  # reads the times of other programs, asks no clock
     "store/upkeep/garbage.py": {"datetime"},  # compares times of files and records, asks no clock
     "sync/backoff.py": {"datetime"},  # moves times that it is given, asks no clock
-    "runtime/alarm.py": {"datetime"},  # moves times that events bring, asks no clock
+    "runtime/turn_timer.py": {"datetime"},  # moves times that events bring, asks no clock
     "runtime/performer.py": {"random"},  # the jitter that events carry
     "runtime/session.py": {"secrets"},  # the ids of commands that people run, as facts carry them
     "models/scripted/script.py": {"datetime"},  # what TOML may hold and JSON may not
@@ -57,7 +57,7 @@ MAY_USE: Final = {
     "terminal/plain_terminal.py": {"time"},  # how often is told what goes on
     "terminal/chat_startup.py": {"time"},  # the pace of the view
     "app/threads/times.py": {"datetime"},  # `7d` is counted from now, days are those of this place
-    "sync/wire.py": {"time"},  # nobody drips for ever
+    "sync/http_transport.py": {"time"},  # nobody drips for ever
     "app/sync/sync_engine.py": {"random"},  # retries are spread
     "app/sync/continuous_sync.py": {"random"},  # so are those of the stream of changes
     "cli/share_command.py": {"datetime"},  # when a link expires, counted from now

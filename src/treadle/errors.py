@@ -181,7 +181,7 @@ class RemoteRefusedError(RemoteError):
     Args:
         message: what it said.
         hint: what to do next.
-        code: the code of its answer, as `api/codes.py` has them; empty if it gave none.
+        code: the code of its answer, as `api/error_codes.py` has them; empty if it gave none.
         status: the HTTP status; 0 if there was none.
     """
 

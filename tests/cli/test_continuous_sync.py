@@ -9,7 +9,7 @@ import pytest
 from treadle import LocalStore, Places
 from treadle.app.sync.continuous_sync import RETRY_POLLS, sync_continuously
 from treadle.store.disk import FileStat, PosixDisk
-from treadle.sync.context import Problem, Report
+from treadle.sync.context import SyncProblem, SyncReport
 from treadle.sync.credentials import Account
 
 
@@ -29,13 +29,13 @@ class Watched(PosixDisk):
         return super().stats(folder, ending)
 
 
-@pytest.mark.parametrize("waiting", [(Problem("T-1", "it is open"),), ()])
+@pytest.mark.parametrize("waiting", [(SyncProblem("T-1", "it is open"),), ()])
 def test_what_waits_is_tried_again_though_nothing_is_new(
-    tmp_path: Path, waiting: tuple[Problem, ...]
+    tmp_path: Path, waiting: tuple[SyncProblem, ...]
 ) -> None:
     store = LocalStore(Places.find({"TREADLE_HOME": str(tmp_path)}), disk=Watched())
-    reports: list[Report] = []
-    report = Report(waiting=waiting, unreachable="nobody listens")
+    reports: list[SyncReport] = []
+    report = SyncReport(waiting=waiting, unreachable="nobody listens")
     account = Account("http://127.0.0.1:9", "x")
     with pytest.raises(EnoughError):
         sync_continuously(store, account, lambda: 0, lambda: report, reports.append, look_s=0.0)

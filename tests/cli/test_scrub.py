@@ -21,7 +21,7 @@ from cli.test_ask import Terminal
 from core.samples import answer, call, ended, said, success
 from store.shelf import fill
 from treadle.core.events import ToolStarted
-from treadle.runtime.calls import cut
+from treadle.runtime.calls import cut_middle
 from treadle.store.blobs import Blobs
 from treadle.store.file_replacement import replace_file
 from treadle.store.local_store import LocalStore
@@ -165,7 +165,7 @@ def test_no_piece_of_the_text_is_left_where_an_output_was_cut(
             writer,
             (said("go"),),
             (answer("", call("a", "edit")), ToolStarted("a", "")),
-            (ended("a", replace(success("a", cut("x" * shift + whole)), blob=ref)),),
+            (ended("a", replace(success("a", cut_middle("x" * shift + whole)), blob=ref)),),
         )
         writer.close()
     done = treadle("scrub", "--all-threads", "-", "--yes", stdin=secret)

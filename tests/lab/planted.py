@@ -23,8 +23,8 @@ from treadle.core.events import ToolUncertain
 from treadle.core.messages import ToolCall
 from treadle.core.tools import BlobRef, EffectClass, Status
 from treadle.runtime.driver import Driver
-from treadle.runtime.rounds import Round
 from treadle.runtime.session import Session
+from treadle.runtime.tool_round import ToolRound
 from treadle.store import journal, local_store, thread_reader
 from treadle.store.adoption_marks import AdoptionMarks
 from treadle.store.blobs import Blobs
@@ -292,12 +292,12 @@ def _lock_not_exclusive() -> Patch:
 
 
 def _approved_call_without_its_intent() -> Patch:
-    begin = Round.begin
+    begin = ToolRound.begin_call
 
-    def hasty(self: Round, call: ToolCall, status: Status, scope: Scope | None) -> bool:
+    def hasty(self: ToolRound, call: ToolCall, status: Status, scope: Scope | None) -> bool:
         return begin(self, call, status, scope) and call.tool_name != "grave"
 
-    return patch.object(Round, "begin", hasty)
+    return patch.object(ToolRound, "begin_call", hasty)
 
 
 def _output_kept_later() -> Patch:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from msgspec import Meta, Struct
 
 from treadle.errors import UsageError
-from treadle.runtime.answers import FAULTS_MAX, AnswerForm
+from treadle.runtime.answer_form import FAULTS_MAX, AnswerForm
 
 
 class Step(Struct, frozen=True, forbid_unknown_fields=True):
@@ -60,7 +60,7 @@ BOTH = [PLAN, AnswerForm.of_schema({"type": "object"})]
 
 def test_an_answer_of_a_type_is_a_value_of_it() -> None:
     text = '{"steps": [{"title": "a", "then": {"title": "b", "minutes": 1}}]}'
-    assert PLAN.fault(text) == ""
+    assert PLAN.find_fault(text) == ""
     assert PLAN.decode(text) == Plan((Step("a", then=Step("b", 1)),))
 
 
@@ -76,10 +76,10 @@ def test_a_form_of_a_type_and_one_of_its_schema_ask_for_the_same() -> None:
     by_schema = AnswerForm.of_schema(PLAN.schema)
     assert by_schema.schema == PLAN.schema
     for text in ('{"steps":[{"title":"a","then":{"title":"b"}}]}', '{"steps":[]}'):
-        assert (PLAN.fault(text), by_schema.fault(text)) == ("", "")
+        assert (PLAN.find_fault(text), by_schema.find_fault(text)) == ("", "")
     for text in ("{}", "[]", '{"steps":[{"title":"a","minutes":0}]}', '{"steps":[{"tilte":"a"}]}'):
-        assert PLAN.fault(text)
-        assert by_schema.fault(text)
+        assert PLAN.find_fault(text)
+        assert by_schema.find_fault(text)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_a_form_of_a_type_and_one_of_its_schema_ask_for_the_same() -> None:
     ],
 )
 def test_what_does_not_fit_a_type_is_told_with_its_place(text: str, told: str) -> None:
-    assert told in PLAN.fault(text)
+    assert told in PLAN.find_fault(text)
 
 
 @pytest.mark.parametrize("kind", [list[int], dict[str, bool], int, str])
@@ -116,7 +116,7 @@ def test_a_type_that_json_cannot_say_is_refused_in_one_line(kind: Any) -> None:
 def test_an_answer_of_a_schema_is_plain_data() -> None:
     form = AnswerForm.of_schema(PERSON)
     text = '{"name": "Ada", "friends": [{"name": "Bo"}], "contact": {"street": "x"}}'
-    assert form.fault(text) == ""
+    assert form.find_fault(text) == ""
     assert form.decode(text) == json.loads(text)
     assert form.schema == PERSON
 
@@ -126,7 +126,7 @@ def test_a_form_keeps_its_schema_though_the_caller_changes_theirs() -> None:
     form = AnswerForm.of_schema(schema)
     schema["type"] = "array"
     assert form.schema["type"] == "object"
-    assert form.fault("{}") == ""
+    assert form.find_fault("{}") == ""
 
 
 @pytest.mark.parametrize(
@@ -144,25 +144,25 @@ def test_a_form_keeps_its_schema_though_the_caller_changes_theirs() -> None:
     ],
 )
 def test_what_does_not_fit_a_schema_is_told_with_its_place(text: str, told: str) -> None:
-    fault = AnswerForm.of_schema(PERSON).fault(text)
+    fault = AnswerForm.of_schema(PERSON).find_fault(text)
     assert told in fault
     assert "\n" not in fault
 
 
 def test_several_faults_are_told_a_line_each_and_many_are_bounded() -> None:
     form = AnswerForm.of_schema({"items": {"type": "string"}})
-    assert form.fault("[1, 2]").splitlines() == [
+    assert form.find_fault("[1, 2]").splitlines() == [
         "1 is not of type 'string' - at `$[0]`",
         "2 is not of type 'string' - at `$[1]`",
     ]
-    many = form.fault(json.dumps(list(range(1000)))).splitlines()
+    many = form.find_fault(json.dumps(list(range(1000)))).splitlines()
     assert (len(many), many[-1]) == (FAULTS_MAX + 1, "and more")
-    exactly = form.fault(json.dumps(list(range(FAULTS_MAX)))).splitlines()
+    exactly = form.find_fault(json.dumps(list(range(FAULTS_MAX)))).splitlines()
     assert (len(exactly), exactly[-1][:1]) == (FAULTS_MAX, str(FAULTS_MAX - 1))
 
 
 def test_a_long_value_is_told_in_short_and_what_is_wrong_with_it_in_full() -> None:
-    fault = AnswerForm.of_schema({"type": "object"}).fault(json.dumps("line\n" * 10_000))
+    fault = AnswerForm.of_schema({"type": "object"}).find_fault(json.dumps("line\n" * 10_000))
     assert len(fault) < 500
     assert "is not of type 'object' - at `$`" in fault
 
@@ -225,7 +225,7 @@ def test_a_schema_of_another_draft_is_refused_with_what_to_do(draft: object) -> 
     ],
 )
 def test_schemas_that_refer_within_themselves_are_taken(schema: dict[str, Any]) -> None:
-    assert AnswerForm.of_schema(schema).fault("{}") == ""
+    assert AnswerForm.of_schema(schema).find_fault("{}") == ""
 
 
 def test_nothing_is_fetched_for_a_reference() -> None:
@@ -234,7 +234,7 @@ def test_nothing_is_fetched_for_a_reference() -> None:
         address = f"http://127.0.0.1:{server.getsockname()[1]}/schema.json"
         with pytest.raises(UsageError, match="leads nowhere"):
             AnswerForm.of_schema({"properties": {"a": {"$ref": address}}})
-        AnswerForm.of_schema({"$id": address, "type": "object"}).fault("{}")
+        AnswerForm.of_schema({"$id": address, "type": "object"}).find_fault("{}")
         with pytest.raises(BlockingIOError):
             server.accept()
 
@@ -279,8 +279,8 @@ def test_white_space_and_one_code_fence_around_a_document_are_allowed(text: str)
 @pytest.mark.parametrize("form", BOTH)
 def test_anything_else_around_a_document_is_a_fault(form: AnswerForm[Any], text: str) -> None:
     fits = '{"steps": []}'
-    assert form.fault(fits) == ""
-    fault = form.fault(text.replace("{}", fits))
+    assert form.find_fault(fits) == ""
+    fault = form.find_fault(text.replace("{}", fits))
     assert fault.startswith("not a JSON document: ")
     assert fault.endswith("Answer with one JSON document and nothing around it.")
 
@@ -313,15 +313,15 @@ def test_a_fence_within_a_document_is_part_of_it() -> None:
 def test_what_is_no_json_is_told_with_its_place(
     form: AnswerForm[Any], text: str, told: str
 ) -> None:
-    assert told in form.fault(text)
+    assert told in form.find_fault(text)
 
 
 def test_a_document_too_deep_or_a_number_too_large_to_check_is_a_fault() -> None:
     tree = AnswerForm.of_schema({"properties": {"a": {"$ref": "#"}}})
-    assert tree.fault('{"a":' * 900 + "1" + "}" * 900) == "the document is nested too deeply"
-    assert tree.fault('{"a":' * 20 + "1" + "}" * 20) == ""
+    assert tree.find_fault('{"a":' * 900 + "1" + "}" * 900) == "the document is nested too deeply"
+    assert tree.find_fault('{"a":' * 20 + "1" + "}" * 20) == ""
     half = AnswerForm.of_schema({"multipleOf": 0.5})
-    assert half.fault("1" * 400) == "a number in the document is too large"
+    assert half.find_fault("1" * 400) == "a number in the document is too large"
 
 
 def test_decoding_what_does_not_fit_is_an_error_of_the_caller() -> None:
@@ -352,7 +352,7 @@ FITTING = st.fixed_dictionaries({"steps": st.lists(STEPS, max_size=3)}) | st.tex
 def test_whatever_a_model_writes_it_is_a_value_or_has_a_fault(
     text: str, form: AnswerForm[Any]
 ) -> None:
-    fault = form.fault(text)
+    fault = form.find_fault(text)
     if fault:
         with pytest.raises(UsageError):
             form.decode(text)
@@ -365,8 +365,8 @@ def test_whatever_a_model_writes_it_is_a_value_or_has_a_fault(
 def test_the_checker_of_schemas_is_loaded_only_for_a_schema() -> None:
     program = (
         "import sys\n"
-        "from treadle.runtime.answers import AnswerForm\n"
-        "AnswerForm.of_type(int).fault('x')\n"
+        "from treadle.runtime.answer_form import AnswerForm\n"
+        "AnswerForm.of_type(int).find_fault('x')\n"
         "print('jsonschema' in sys.modules)\n"
         "AnswerForm.of_schema({})\n"
         "print('jsonschema' in sys.modules)\n"

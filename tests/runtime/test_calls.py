@@ -20,9 +20,9 @@ from treadle.runtime.calls import (
     OUTPUT_LENGTH_MAX,
     SLICE_SIZE,
     call_model,
-    cut,
-    look_at,
-    presentable,
+    cut_middle,
+    observe_workspace,
+    prepare_outcome,
     run_call,
     run_hook,
 )
@@ -196,22 +196,22 @@ async def test_a_bug_of_a_tool_names_itself() -> None:
 
 def test_an_outcome_is_shown_under_the_id_of_its_call_with_the_files_it_changed() -> None:
     outcome = Success("other", "text", ("a.py",))
-    assert presentable(outcome, "c1", str.upper) == Success("c1", "TEXT", ("a.py",))
+    assert prepare_outcome(outcome, "c1", str.upper) == Success("c1", "TEXT", ("a.py",))
     error = ToolError(ToolErrorKind.IO, "message", "output")
-    shown = presentable(Failure("other", error), "c1", str.upper)
+    shown = prepare_outcome(Failure("other", error), "c1", str.upper)
     assert shown == Failure("c1", ToolError(ToolErrorKind.IO, "MESSAGE", "OUTPUT"))
 
 
 @pytest.mark.parametrize("extra", [-1, 0])
 def test_what_fits_is_not_cut(extra: int) -> None:
     text = "é" * (OUTPUT_LENGTH_MAX + extra)
-    assert cut(text) is text
+    assert cut_middle(text) is text
 
 
 @pytest.mark.parametrize("extra", [1, 2, 3, 100_000])
 def test_what_is_cut_says_how_much(extra: int) -> None:
     text = "".join(chr(ord("a") + place % 26) for place in range(OUTPUT_LENGTH_MAX + extra))
-    head, said, tail = cut(text).split("\n")
+    head, said, tail = cut_middle(text).split("\n")
     assert said == f"[... {extra} characters left out ...]"
     assert len(head) + len(tail) + extra == len(text)
     assert text.startswith(head)
@@ -267,10 +267,10 @@ async def test_a_hook_that_is_stopped_lets_the_stop_through() -> None:
 
 async def test_a_folder_that_raises_stands_in_no_known_way() -> None:
     folder = Folder()
-    assert await look_at(folder) is not None
+    assert await observe_workspace(folder) is not None
 
     async def fail() -> None:
         raise OSError(13, "no")
 
     folder.on_look = fail
-    assert await look_at(folder) is None
+    assert await observe_workspace(folder) is None

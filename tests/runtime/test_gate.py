@@ -141,7 +141,9 @@ async def test_a_call_that_a_custom_planning_makes_does_not_run_if_its_arguments
 async def test_a_sub_agent_does_not_begin_without_the_yes_it_needs(desk: Desk) -> None:
     spin = {"tool": "spinner", "arguments": {"task": "spin"}}
     replies = ({"calls": [{"tool": "look"}, spin]}, "done")
-    sub_agents = agent(desk, DONE).sub_agent("spinner", "spins", agent(desk, DONE))._sub_agents()
+    sub_agents = (
+        agent(desk, DONE).sub_agent("spinner", "spins", agent(desk, DONE))._make_sub_agents()
+    )
     tools = Toolbox(look=read(for_ever))
     session = desk.new(Model(*replies), tools, ONE_BY_ONE, sub_agents=sub_agents)
     turn = asyncio.ensure_future(session.turn("go"))

@@ -9,7 +9,7 @@ from treadle.core.approval import NO_SCOPE, Approved, Question, Scope
 from treadle.core.messages import ToolCall
 from treadle.core.tools import RiskLevel
 from treadle.errors import UsageError
-from treadle.runtime.granting import granted_by, tool_granted
+from treadle.runtime.approvals import make_grants, make_tool_grant
 from treadle.thread.facts import Granted
 
 ALWAYS = Verdict(Approved(), always=True)
@@ -22,8 +22,8 @@ def question(scope: Scope, risk: RiskLevel = RiskLevel.HIGH) -> Question:
 @pytest.mark.parametrize("scope", [NO_SCOPE, Scope(kinds=("ls",))], ids=["unknown", "with a kind"])
 def test_a_tool_is_granted_with_a_call_like_others(scope: Scope) -> None:
     granted = Granted("bash", RiskLevel.HIGH)
-    assert granted_by(question(scope), ALWAYS) == [granted]
-    assert tool_granted("bash", [question(scope)]) == granted
+    assert make_grants(question(scope), ALWAYS) == [granted]
+    assert make_tool_grant("bash", [question(scope)]) == granted
 
 
 @pytest.mark.parametrize(
@@ -33,10 +33,10 @@ def test_a_tool_is_granted_with_a_call_like_others(scope: Scope) -> None:
 )
 def test_a_tool_is_not_granted_with_a_call_that_is_like_no_other(scope: Scope) -> None:
     with pytest.raises(UsageError, match="can only be allowed by itself"):
-        granted_by(question(scope, RiskLevel.CRITICAL), ALWAYS)
+        make_grants(question(scope, RiskLevel.CRITICAL), ALWAYS)
     with pytest.raises(UsageError, match="can only be allowed by itself"):
-        tool_granted("bash", [question(NO_SCOPE), question(scope, RiskLevel.CRITICAL)])
+        make_tool_grant("bash", [question(NO_SCOPE), question(scope, RiskLevel.CRITICAL)])
 
 
 def test_a_yes_to_a_call_like_no_other_is_one_for_once() -> None:
-    assert granted_by(question(Scope(ground="here")), Verdict(Approved())) == []
+    assert make_grants(question(Scope(ground="here")), Verdict(Approved())) == []

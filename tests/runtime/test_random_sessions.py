@@ -173,12 +173,12 @@ class Play:
             self.session.queue(text, steers=True)
             self.said.append(text)
         elif deed == "take back":
-            text = self.session.queued[-1][0] if self.session.queued else ""
-            assert (self.session.take_back() or "") == text
+            text = self.session.queued_inputs[-1][0] if self.session.queued_inputs else ""
+            assert (self.session.withdraw_input() or "") == text
             self.taken_back.append(text)
         elif deed == "run a command":
             command = f"make {len(self.shown)} at {self.moment}."
-            self.session.show_command(command, "built")
+            self.session.record_command_end(command, "built")
             self.shown.append(f"$ {command}\nbuilt")
         else:
             names = ("look",) if deed == "take tools away" else EFFECTS

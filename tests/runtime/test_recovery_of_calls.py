@@ -37,7 +37,7 @@ from treadle.core.messages import Message, ToolCall
 from treadle.core.tools import EffectClass, ToolExecutionOutcome
 from treadle.errors import StoreError
 from treadle.outputs import TurnOutcome
-from treadle.runtime.recovery import UNCERTAIN
+from treadle.runtime.recovery import UNCERTAIN_TEXT
 from treadle.runtime.session import Session
 from treadle.thread.codec import Entry
 from treadle.thread.facts import Configured
@@ -82,7 +82,7 @@ class Left(Struct, frozen=True):
         if self.runs(answer):
             return f"{self.tool} ran"
         return {
-            "nobody": f"ERROR: Uncertain: {UNCERTAIN}",
+            "nobody": f"ERROR: Uncertain: {UNCERTAIN_TEXT}",
             "failed": "ERROR: Failed: the person says that it did not succeed",
             "result": "the person saw it",
         }[answer]
@@ -183,7 +183,7 @@ async def test_a_tool_that_is_no_more_counts_as_the_worst(desk: Desk) -> None:
     session = desk.reopen(thread_id, Model("done"), tools)
     await session.resume()
     assert calls_of(session.conversation) == {
-        "look": f"ERROR: Uncertain: {UNCERTAIN}",
+        "look": f"ERROR: Uncertain: {UNCERTAIN_TEXT}",
         "put": "ERROR: Tool not found: put",
     }
 

@@ -68,7 +68,7 @@ async def test_what_steers_is_heard_after_the_round_and_what_does_not_after_the_
     assert [len(request.messages) for request in model.requests] == [1, 4, 6]
     assert [told.text for told in desk.heard.of(outputs.InputDelivered)] == ["rather this"]
     assert [told.prompt for told in desk.heard.of(outputs.TurnStarted)] == ["work", "later"]
-    assert session.queued == ()
+    assert session.queued_inputs == ()
     desk.check(session)
 
 
@@ -146,7 +146,7 @@ async def test_a_cancel_leaves_it_queued_in_sight_and_the_next_turn_delivers_it(
         Model(calls("work"), "a", "b", "c", "d"), Toolbox(work=mutate(work))
     )
     assert (await session.turn("work")).outcome is TurnOutcome.CANCELLED
-    assert session.queued == (("one", True), ("two", False), ("three", True))
+    assert session.queued_inputs == (("one", True), ("two", False), ("three", True))
     await session.turn("four")
     asked = [message.content for message in session.conversation if message.role == "user"]
     assert asked == ["work", "one", "two", "three", "four"]
@@ -170,11 +170,11 @@ async def test_what_is_queued_while_nothing_runs_waits_for_the_next_turn(
 async def test_the_newest_is_taken_back_to_be_edited_and_never_heard(desk: Desk) -> None:
     model = Model("a")
     session = desk.new(model)
-    assert session.take_back() is None
+    assert session.withdraw_input() is None
     session.queue("one")
     session.queue("twoo", steers=True)
-    assert session.take_back() == "twoo"
-    assert session.queued == (("one", False),)
+    assert session.withdraw_input() == "twoo"
+    assert session.queued_inputs == (("one", False),)
     await session.resume()
     assert heard(session) == ["one", "a"]
     desk.check(session)
@@ -184,8 +184,8 @@ async def test_it_survives_a_crash_and_a_takeover_by_the_next_process(desk: Desk
     async def work(run: Run) -> str:
         session.queue("rather this", steers=True)
         session.queue("no", steers=True)
-        session.take_back()
-        session.show_command("make", "built")
+        session.withdraw_input()
+        session.record_command_end("make", "built")
         desk.disk.kill()
         return "worked"
 
@@ -195,7 +195,7 @@ async def test_it_survives_a_crash_and_a_takeover_by_the_next_process(desk: Desk
     desk.crash()
     model = Model("done")
     again = desk.reopen(session.thread_id, model, Toolbox(work=read("worked")))
-    assert again.queued == (("rather this", True),)
+    assert again.queued_inputs == (("rather this", True),)
     await again.resume()
     told = f"rather this{COMMANDS_HEAD}\n$ make\nbuilt"
     assert heard(again) == ["work", "", "worked", told, "done"]
@@ -215,7 +215,7 @@ async def test_a_session_that_is_closed_records_nothing_more(desk: Desk) -> None
     await session.close()
     for record in (
         lambda: session.queue("one"),
-        lambda: session.show_command("make", ""),
+        lambda: session.record_command_end("make", ""),
         lambda: session.configure(replace(CONFIG, max_steps=3)),
     ):
         with pytest.raises(StoreError):
@@ -227,7 +227,7 @@ async def test_a_command_is_told_with_the_next_prompt_and_nothing_is_said_before
 ) -> None:
     model = Model("a", "b")
     session = desk.new(model)
-    session.show_command("make", "no rule\n", 2)
+    session.record_command_end("make", "no rule\n", 2)
     assert desk.kinds(session.thread_id)[-1] == "command_shown"
     assert model.requests == []
     await session.turn("why?")
@@ -248,7 +248,7 @@ async def test_of_a_command_secrets_are_replaced_and_what_is_too_long_is_cut(des
     session = desk.new(Model("a"), redactor=Redactor())
     half = OUTPUT_LENGTH_MAX // 2
     output = "x" * (half - 3) + "hunter2" + "y" * OUTPUT_LENGTH_MAX
-    session.show_command("echo hunter2", output)
+    session.record_command_end("echo hunter2", output)
     await session.turn("go")
     written = desk.journal(session.thread_id).read_text()
     assert "hunter" not in written
@@ -265,22 +265,22 @@ async def test_that_a_command_began_is_on_disk_before_it_does_and_told_if_its_en
             return text.replace("hunter2", "[REDACTED:password]")
 
     session = desk.new(Model("a"), redactor=Redactor())
-    first = session.begin_command("make", "/w")
+    first = session.record_command_start("make", "/w")
     assert desk.kinds(session.thread_id)[-1] == "command_begun"
-    session.show_command("make", "built", 0, first)
-    assert session.commands_begun == ()
-    session.begin_command("curl -u hunter2", "/w")
+    session.record_command_end("make", "built", 0, first)
+    assert session.unfinished_commands == ()
+    session.record_command_start("curl -u hunter2", "/w")
     desk.crash()
     model = Model("b", "c")
     again = desk.reopen(session.thread_id, model, redactor=Redactor())
-    assert [one.command for one in again.commands_begun] == ["curl -u [REDACTED:password]"]
+    assert [one.command for one in again.unfinished_commands] == ["curl -u [REDACTED:password]"]
     await again.turn("well?")
     told = (
         f"well?{COMMANDS_HEAD}\n$ make\nbuilt\n$ curl -u [REDACTED:password]"
         "\n[it had begun; whether and how it ended is not known]"
     )
     assert texts(model.requests[0].messages) == [told]
-    assert again.commands_begun == ()
+    assert again.unfinished_commands == ()
     await again.turn("and now?")
     assert heard(again)[-2] == "and now?"
     assert "hunter2" not in desk.journal(session.thread_id).read_text()

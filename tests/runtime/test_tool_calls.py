@@ -32,7 +32,7 @@ from runtime.desk import (
 from treadle import outputs
 from treadle.core.tools import Outcome, ToolError, ToolErrorKind, ToolProgress
 from treadle.outputs import Output, TurnOutcome
-from treadle.runtime.work import STOP_WAIT_S_MAX
+from treadle.runtime.work_group import STOP_WAIT_S_MAX
 
 QUICK = replace(CONFIG, tool_timeout_s=5.0)
 

@@ -14,7 +14,7 @@ from runtime.clock import tick
 from runtime.desk import CONFIG, Desk, Failure, Model, Run, Success, Toolbox, calls, mutate, read
 from treadle import outputs
 from treadle.core.tools import BlobRef, Outcome, ToolError, ToolErrorKind
-from treadle.runtime.calls import KEPT_LENGTH_MAX, OUTPUT_LENGTH_MAX
+from treadle.runtime.calls import OUTPUT_LENGTH_MAX, STORED_LENGTH_MAX
 
 SECRET = "sk-0123456789abcdef"  # of nobody
 
@@ -93,7 +93,7 @@ async def test_half_a_surrogate_pair_is_kept_as_a_mark(desk: Desk) -> None:
 async def test_more_than_is_kept_of_any_output_is_cut_in_the_middle(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("treadle.runtime.calls.KEPT_LENGTH_MAX", 3 * OUTPUT_LENGTH_MAX)
+    monkeypatch.setattr("treadle.runtime.calls.STORED_LENGTH_MAX", 3 * OUTPUT_LENGTH_MAX)
     await results_of(desk, Success("", "a" * 4 * OUTPUT_LENGTH_MAX))
     (completed,) = completions(desk)
     half = "a" * (3 * OUTPUT_LENGTH_MAX // 2)
@@ -102,7 +102,7 @@ async def test_more_than_is_kept_of_any_output_is_cut_in_the_middle(
 
 
 def test_what_is_kept_of_one_output_is_bounded_in_every_script() -> None:
-    assert len("\U0001f600".encode()) * KEPT_LENGTH_MAX <= 64 * 1024 * 1024
+    assert len("\U0001f600".encode()) * STORED_LENGTH_MAX <= 64 * 1024 * 1024
 
 
 async def test_secrets_are_out_of_what_is_kept_whole(desk: Desk) -> None:

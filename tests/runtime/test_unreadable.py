@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from runtime.desk import Desk, Model, Run, Toolbox, calls, read
 from treadle import outputs
-from treadle.runtime.unreadable import UNREADABLE, closed_streams
+from treadle.runtime.fail_closed_redaction import UNREADABLE_LABEL, make_fail_closed_streams
 
 ODD = "what nobody can read"
 
@@ -19,7 +19,7 @@ class Stumbling:
     def stream(self) -> Stumbling:
         return self
 
-    def take(self, piece: str) -> str:
+    def feed(self, piece: str) -> str:
         return self.redact(piece)
 
     def end(self) -> str:
@@ -33,18 +33,18 @@ async def test_a_redactor_that_fails_costs_the_text_and_not_the_turn(desk: Desk)
     model = Model(calls("work"), f"I read {ODD}")
     session = desk.new(model, Toolbox(work=read(work)), redactor=Stumbling())
     first = await session.turn(f"look at {ODD}")
-    assert first.answer == UNREADABLE
+    assert first.answer == UNREADABLE_LABEL
     told = [message.content for message in session.conversation if message.role != "assistant"]
-    assert told == [UNREADABLE, UNREADABLE]
+    assert told == [UNREADABLE_LABEL, UNREADABLE_LABEL]
     for data in [*model.sent, *(path.read_bytes() for path in desk.folder.rglob("*.jsonl"))]:
         assert ODD.encode() not in data
-    assert desk.heard.of(outputs.TextDelta)[-1].text == UNREADABLE
+    assert desk.heard.of(outputs.TextDelta)[-1].text == UNREADABLE_LABEL
     assert (await session.turn("go on")).outcome is outputs.TurnOutcome.DONE
     desk.check(session)
 
 
 def test_of_a_stream_that_fails_one_label_is_shown_and_nothing_after_it() -> None:
-    stream = closed_streams(Stumbling)()
-    told = [stream.take(piece) for piece in ("a ", f"b {ODD}", "c ")]
-    assert [*told, stream.end()] == ["a ", UNREADABLE, "", ""]
-    assert closed_streams(Stumbling)().end() == ""
+    stream = make_fail_closed_streams(Stumbling)()
+    told = [stream.feed(piece) for piece in ("a ", f"b {ODD}", "c ")]
+    assert [*told, stream.end()] == ["a ", UNREADABLE_LABEL, "", ""]
+    assert make_fail_closed_streams(Stumbling)().end() == ""

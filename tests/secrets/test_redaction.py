@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from processor_time import GROWTH_MAX, growth, slow
 from token_samples import TOKENS, dumps
-from treadle.runtime.ports import Redactor as RedactorPort
+from treadle.runtime.ports import TextRedactor as RedactorPort
 from treadle.secrets.redaction import PIECE_LENGTH_MIN, Redactor, _forms
 
 KEY = 'sk-Zx9/Rv+B4 "7\\Hq2?&ü'

@@ -22,7 +22,7 @@ REDACTOR = Redactor({"pass_phrase": KNOWN})
 
 def shown(pieces: list[str]) -> list[str]:
     stream = REDACTOR.stream()
-    return [*map(stream.take, pieces), stream.end()]
+    return [*map(stream.feed, pieces), stream.end()]
 
 
 @pytest.mark.parametrize("kind", [*TOKENS, "pass_phrase"])
@@ -77,10 +77,10 @@ def test_a_name_without_a_value_holds_nothing_back_for_long() -> None:
 def test_no_text_is_held_back_for_ever() -> None:
     stream = REDACTOR.stream()
     edge = "-" * 5
-    told = stream.take(f"{edge}BEGIN PRIVATE KEY{edge}\n")
+    told = stream.feed(f"{edge}BEGIN PRIVATE KEY{edge}\n")
     count = 0
     while not told:
-        told = stream.take("Ab3+" * 16 + "\n")
+        told = stream.feed("Ab3+" * 16 + "\n")
         count += 65
         assert count <= HELD_LENGTH_MAX + 65
     assert "Ab3+" not in told
@@ -115,7 +115,7 @@ def test_a_secret_cut_in_a_word_without_end_is_never_shown(kind: str, before: in
 
 def test_a_word_without_end_is_shown_but_for_its_last_characters() -> None:
     stream = REDACTOR.stream()
-    count = sum(len(stream.take('{"a":[1,2,3]},')) for _ in range(1000))
+    count = sum(len(stream.feed('{"a":[1,2,3]},')) for _ in range(1000))
     assert 0 <= 14 * 1000 - WORD_LENGTH_MAX - count < 256
 
 
@@ -150,6 +150,6 @@ def test_a_long_key_without_an_end_is_swallowed_and_what_follows_is_shown() -> N
 
 def test_nothing_is_shown_of_a_long_key_that_goes_on() -> None:
     stream, key = REDACTOR.stream(), long_key("")
-    assert stream.take(key[:40_000]) == "[REDACTED:private_key]"
-    assert {stream.take(key[place : place + 7]) for place in range(40_000, 41_400, 7)} == {""}
+    assert stream.feed(key[:40_000]) == "[REDACTED:private_key]"
+    assert {stream.feed(key[place : place + 7]) for place in range(40_000, 41_400, 7)} == {""}
     assert stream.end() == ""

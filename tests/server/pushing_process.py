@@ -11,7 +11,7 @@ from core.samples import said
 from server.chains import chain
 from server.people import at
 from thread.journals import write
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.api.marks import Mark
 from treadle.server.context import Context, Principal
 from treadle.server.data import schema
@@ -40,7 +40,7 @@ def race(database: Database, writer: str, count: int) -> list[int]:
         try:
             head = push(database, owner, base, data)
         except Refusal as refusal:
-            if refusal.code is not Code.CONFLICT:
+            if refusal.code is not ErrorCode.CONFLICT:
                 raise
             base = Mark(refusal.problem.server_version, refusal.problem.server_hash)  # type: ignore[arg-type]
         else:

@@ -12,7 +12,7 @@ from sqlalchemy import insert, or_, select, update
 
 from server.people import People, at
 from server.planting import MISSING, id_of, plant
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.server.context import Context, Principal, Verb
 from treadle.server.data import schema
 from treadle.server.data.database import Database
@@ -327,7 +327,7 @@ def test_a_thread_may_be_made_by_every_user_and_by_nobody_else(world: People) ->
             check_creator(world[caller])
     with pytest.raises(Refusal) as caught:
         check_creator(world["nobody"])
-    assert caught.value.code is Code.UNAUTHORIZED
+    assert caught.value.code is ErrorCode.UNAUTHORIZED
 
 
 def test_no_rule_lets_in_more_than_reads_who_is_not_of_the_organization() -> None:
@@ -359,5 +359,5 @@ def test_a_token_that_is_not_good_opens_not_even_what_is_public(
             assert tokens.identify(db, token, at(9.999999)).user == "owner"
         with pytest.raises(Refusal) as caught:
             tokens.identify(db, told, at(10))
-    assert caught.value.code is Code.UNAUTHORIZED
+    assert caught.value.code is ErrorCode.UNAUTHORIZED
     assert caught.value.headers == {"WWW-Authenticate": "Bearer"}

@@ -10,8 +10,8 @@ import pytest
 from sqlalchemy import func, select
 
 from server.people import People, at
-from treadle.api.codes import Code
-from treadle.api.types import ChangedUser, Me, NewOrganization, NewToken, NewUser
+from treadle.api.error_codes import ErrorCode
+from treadle.api.types import Me, NewOrganization, NewToken, NewUser, UserUpdate
 from treadle.server.context import Context, Principal
 from treadle.server.data import schema
 from treadle.server.data.database import Database
@@ -24,7 +24,7 @@ ADMINS_WORK: Final[dict[str, Callable[[Context], object]]] = {
     "users": accounts.users,
     "user": lambda c: accounts.user(c, "owner"),
     "make_user": lambda c: accounts.make_user(c, NewUser("ada", "acme")),
-    "change_user": lambda c: accounts.change_user(c, "owner", ChangedUser(is_support=True)),
+    "change_user": lambda c: accounts.change_user(c, "owner", UserUpdate(is_support=True)),
     "tokens_of": lambda c: accounts.tokens_of(c, "owner"),
     "all_tokens": accounts.all_tokens,
     "make_token_of": lambda c: accounts.make_token_of(c, "owner", NewToken("t")),
@@ -50,8 +50,8 @@ def test_only_admins_manage_people(people: People, work: Callable[[Context], obj
     """Of eleven kinds of work each is done by the admin and refused to all others."""
     people.token("owner")
     for name in ("owner", "member", "chief", "outsider", "support"):
-        assert _refused(people, name, work).code is Code.FORBIDDEN
-    assert _refused(people, "", work).code is Code.UNAUTHORIZED
+        assert _refused(people, name, work).code is ErrorCode.FORBIDDEN
+    assert _refused(people, "", work).code is ErrorCode.UNAUTHORIZED
     with people.writing("admin") as context:
         work(context)
 
@@ -61,7 +61,7 @@ def test_everybody_manages_his_own_tokens_and_nobody_none(
     people: People, work: Callable[[Context], object]
 ) -> None:
     people.token("member")
-    assert _refused(people, "", work).code is Code.UNAUTHORIZED
+    assert _refused(people, "", work).code is ErrorCode.UNAUTHORIZED
     with people.writing("member") as context:
         work(context)
 
@@ -112,20 +112,20 @@ def test_what_is_no_name_names_nothing(people: People, name: str) -> None:
         lambda c: accounts.make_own_token(c, NewToken(name)),
     ]
     for work in new:
-        assert _refused(people, "admin", work).code is Code.BAD_REQUEST
+        assert _refused(people, "admin", work).code is ErrorCode.BAD_REQUEST
     old: list[Callable[[Context], object]] = [
         lambda c: accounts.user(c, name),
-        lambda c: accounts.change_user(c, name, ChangedUser(is_admin=True)),
+        lambda c: accounts.change_user(c, name, UserUpdate(is_admin=True)),
         lambda c: accounts.tokens_of(c, name),
         lambda c: accounts.make_token_of(c, name, NewToken("t")),
     ]
     for work in old:
-        assert _refused(people, "admin", work).code is Code.NOT_FOUND
+        assert _refused(people, "admin", work).code is ErrorCode.NOT_FOUND
 
 
 def test_a_user_belongs_to_an_organization_that_is_there(people: People) -> None:
     work = lambda c: accounts.make_user(c, NewUser("ada", "elsewhere"))  # noqa: E731
-    assert _refused(people, "admin", work).code is Code.BAD_REQUEST
+    assert _refused(people, "admin", work).code is ErrorCode.BAD_REQUEST
     with people.reading("admin") as context:
         found = {one.name: one.user_count for one in accounts.organizations(context).organizations}
         names = [one.name for one in accounts.users(context).users]
@@ -136,7 +136,7 @@ def test_a_user_belongs_to_an_organization_that_is_there(people: People) -> None
 def test_nobody_is_called_like_who_runs_the_server(people: People) -> None:
     """The audit log would name him for what he has not done."""
     work = lambda c: accounts.make_user(c, NewUser("Operator", "acme"))  # noqa: E731
-    assert _refused(people, "admin", work).code is Code.BAD_REQUEST
+    assert _refused(people, "admin", work).code is ErrorCode.BAD_REQUEST
 
 
 def test_a_disabled_user_is_refused_with_his_next_request_and_can_be_let_in_again(
@@ -145,7 +145,7 @@ def test_a_disabled_user_is_refused_with_his_next_request_and_can_be_let_in_agai
     token = people.token("owner")
     for is_disabled in (True, False, True):
         with people.writing("admin") as context:
-            change = ChangedUser(is_disabled=is_disabled)
+            change = UserUpdate(is_disabled=is_disabled)
             assert accounts.change_user(context, "owner", change).is_disabled == is_disabled
         with database.read() as db:
             if is_disabled:
@@ -159,7 +159,7 @@ def test_a_change_is_felt_by_tokens_that_are_out(people: People, database: Datab
     token = people.token("member")
     with people.writing("admin") as context:
         accounts.change_user(
-            context, "member", ChangedUser(role="organization_admin", is_support=True)
+            context, "member", UserUpdate(role="organization_admin", is_support=True)
         )
     with database.read() as db:
         found = tokens.identify(db, token, at())
@@ -167,21 +167,21 @@ def test_a_change_is_felt_by_tokens_that_are_out(people: People, database: Datab
 
 
 def test_the_last_admin_stays_one(people: People) -> None:
-    for change in (ChangedUser(is_admin=False), ChangedUser(is_disabled=True)):
+    for change in (UserUpdate(is_admin=False), UserUpdate(is_disabled=True)):
         work = lambda c, change=change: accounts.change_user(c, "admin", change)  # noqa: E731
-        assert _refused(people, "admin", work).code is Code.FORBIDDEN
+        assert _refused(people, "admin", work).code is ErrorCode.FORBIDDEN
     with people.writing("admin") as context:
-        accounts.change_user(context, "owner", ChangedUser(is_admin=True))
-        assert accounts.change_user(context, "admin", ChangedUser(is_admin=False)).is_admin is False
-    work = lambda c: accounts.change_user(c, "owner", ChangedUser(is_disabled=True))  # noqa: E731
+        accounts.change_user(context, "owner", UserUpdate(is_admin=True))
+        assert accounts.change_user(context, "admin", UserUpdate(is_admin=False)).is_admin is False
+    work = lambda c: accounts.change_user(c, "owner", UserUpdate(is_disabled=True))  # noqa: E731
     with pytest.raises(Refusal), people.writing("owner") as context:
         work(Context(context.db, accounts.OPERATOR, at()))
 
 
 def test_a_role_is_one_of_those_there_are(people: People) -> None:
-    change: Any = ChangedUser(role="king")  # type: ignore[arg-type]
+    change: Any = UserUpdate(role="king")  # type: ignore[arg-type]
     work = lambda c: accounts.change_user(c, "owner", change)  # noqa: E731
-    assert _refused(people, "admin", work).code is Code.BAD_REQUEST
+    assert _refused(people, "admin", work).code is ErrorCode.BAD_REQUEST
 
 
 def test_the_first_start_makes_an_owner_and_no_other_start_does(database: Database) -> None:

@@ -10,7 +10,7 @@ from sqlalchemy import select
 
 from server.people import People, at
 from server.planting import THREAD, plant_records
-from treadle.api.types import AuditLine, ChangedUser, NewOrganization, NewShare, NewToken, NewUser
+from treadle.api.types import AuditLine, NewOrganization, NewShare, NewToken, NewUser, UserUpdate
 from treadle.server.context import Context
 from treadle.server.data import schema
 from treadle.server.kept import threads
@@ -24,10 +24,10 @@ ACTIONS: Final[tuple[tuple[str, audit.Action | None, Work], ...]] = (
      lambda c: accounts.make_organization(c, NewOrganization("new"))),
     ("admin", "user_made", lambda c: accounts.make_user(c, NewUser("ada", "acme"))),
     ("admin", "user_changed",
-     lambda c: accounts.change_user(c, "ada", ChangedUser(is_support=True))),
-    ("admin", None, lambda c: accounts.change_user(c, "ada", ChangedUser(is_support=True))),
+     lambda c: accounts.change_user(c, "ada", UserUpdate(is_support=True))),
+    ("admin", None, lambda c: accounts.change_user(c, "ada", UserUpdate(is_support=True))),
     ("admin", "user_changed",
-     lambda c: accounts.change_user(c, "ada", ChangedUser(is_disabled=True))),
+     lambda c: accounts.change_user(c, "ada", UserUpdate(is_disabled=True))),
     ("admin", "token_made", lambda c: accounts.make_token_of(c, "ada", NewToken("t"))),
     ("admin", "token_revoked", lambda c: accounts.revoke_token(c, 1)),
     ("admin", None, lambda c: accounts.revoke_token(c, 1)),

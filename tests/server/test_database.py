@@ -22,7 +22,7 @@ from server.databases import Postgres
 from server.people import People, at, populate
 from server.pushing_process import HEADER, race
 from server.running import PATIENCE_S
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.api.marks import Mark
 from treadle.errors import ConfigError, StoreError
 from treadle.server.data import schema
@@ -154,7 +154,7 @@ def test_a_transaction_that_others_ended_is_begun_anew(database: Database) -> No
     assert len(tries) == ATTEMPT_COUNT_MAX
     with pytest.raises(Refusal) as caught:
         database.run(lambda _: _raise(AgainError()), is_write=False)
-    assert caught.value.code is Code.UNAVAILABLE
+    assert caught.value.code is ErrorCode.UNAVAILABLE
 
 
 def test_all_attempts_together_wait_no_longer_than_one(
@@ -176,7 +176,7 @@ def test_all_attempts_together_wait_no_longer_than_one(
                         is_write=True,
                         wait_s=wait_s,
                     )
-                assert caught.value.code is Code.UNAVAILABLE
+                assert caught.value.code is ErrorCode.UNAVAILABLE
                 assert len(begun) <= 2
         with impatient.write() as db:
             db.execute(update(schema.users).values(role="member"))
@@ -235,7 +235,7 @@ def test_a_restarted_postgresql_is_used_again(
             for work in (kept, lambda people, _: push(people, chain(2))):
                 with pytest.raises(Refusal) as caught:
                     work(people, HEADER.thread)
-                assert caught.value.code is Code.UNAVAILABLE
+                assert caught.value.code is ErrorCode.UNAVAILABLE
                 assert "Retry-After" in caught.value.headers
             with pytest.raises(StoreError):
                 database.check()
@@ -265,7 +265,7 @@ def test_a_postgresql_that_loses_what_it_acknowledged_is_refused(
         postgres.do(f'ALTER DATABASE "{name}" SET {setting}')
         with pytest.raises(Refusal, match="synchronous_commit") as caught, database.read():
             raise AssertionError("a connection that loses data was handed out")
-        assert caught.value.code is Code.UNAVAILABLE
+        assert caught.value.code is ErrorCode.UNAVAILABLE
         with pytest.raises(ConfigError, match="synchronous_commit"):
             database.prepare()
     finally:
@@ -402,7 +402,7 @@ def test_a_full_sqlite_acknowledges_nothing_and_works_again(fast_place: Path) ->
         db.exec_driver_sql(f"PRAGMA max_page_count={count + 20}")
     with pytest.raises(Refusal) as caught:
         push(people, big)
-    assert caught.value.code is Code.UNAVAILABLE
+    assert caught.value.code is ErrorCode.UNAVAILABLE
     assert "full" in str(caught.value)
     assert kept(people, HEADER.thread) == HEADER.data
     database.dispose()

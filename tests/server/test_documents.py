@@ -9,7 +9,7 @@ import pytest
 
 from server.chains import chain, push, row, rows_of, thread_id
 from server.people import People
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.api.marks import SEQ_MAX, Mark
 from treadle.core.llm import Usage
 from treadle.server.data import schema
@@ -80,7 +80,7 @@ def test_every_version_is_kept_byte_for_byte(people: People) -> None:
     assert get(people, 7) == (later, second)
     with pytest.raises(Refusal) as caught:
         get(people, 2)
-    assert caught.value.code is Code.NOT_FOUND
+    assert caught.value.code is ErrorCode.NOT_FOUND
 
 
 def test_the_row_says_what_the_document_says(people: People) -> None:
@@ -114,22 +114,22 @@ def test_a_lost_answer_is_given_again(people: People) -> None:
 
 def test_who_replaces_says_what_he_replaces(people: People) -> None:
     mark, _, _ = put(people, body_of(version=3))
-    assert refused(people, body_of(version=4)).code is Code.PRECONDITION_REQUIRED
+    assert refused(people, body_of(version=4)).code is ErrorCode.PRECONDITION_REQUIRED
     for expected in (2, 4, Mark(3, "0" * 32)):
         refusal = refused(people, body_of(version=4), expected)
-        assert refusal.code is Code.CONFLICT
+        assert refusal.code is ErrorCode.CONFLICT
         assert refusal.problem.server_version == 3
         seq = expected if isinstance(expected, int) else expected.seq
         assert refusal.problem.client_version == seq
     for version in (1, 2, 3):
         same = body_of(version=version, other=1)
-        assert refused(people, same, 3).code is Code.BAD_REQUEST
+        assert refused(people, same, 3).code is ErrorCode.BAD_REQUEST
     put(people, body_of(version=4), mark)
 
 
 def test_what_is_not_here_cannot_be_replaced(people: People) -> None:
     refusal = refused(people, body_of(), 3)
-    assert (refusal.code, refusal.problem.server_version) == (Code.CONFLICT, 0)
+    assert (refusal.code, refusal.problem.server_version) == (ErrorCode.CONFLICT, 0)
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_what_is_not_here_cannot_be_replaced(people: People) -> None:
     ],
 )
 def test_what_is_no_document_is_refused(people: People, body: bytes) -> None:
-    assert refused(people, body).code is Code.BAD_REQUEST
+    assert refused(people, body).code is ErrorCode.BAD_REQUEST
 
 
 def test_the_greatest_version_of_a_client_can_still_be_made_private(people: People) -> None:
@@ -192,24 +192,24 @@ def test_the_greatest_version_of_a_client_can_still_be_made_private(people: Peop
 
 
 def test_a_private_document_is_refused(people: People) -> None:
-    assert refused(people, body_of(is_private=True)).code is Code.REFUSED_PRIVATE
+    assert refused(people, body_of(is_private=True)).code is ErrorCode.REFUSED_PRIVATE
 
 
 def test_documents_and_records_do_not_replace_each_other(people: People) -> None:
     one = chain(1)
     push(people, one)
-    assert refused(people, body_of(version=99), one.head.seq).code is Code.KEPT_AS_RECORDS
+    assert refused(people, body_of(version=99), one.head.seq).code is ErrorCode.KEPT_AS_RECORDS
     with people.writing() as context:
         threads.purge(context, ID)
     put(people, body_of())
     with pytest.raises(Refusal) as caught:
         push(people, one)
-    assert caught.value.code is Code.CONFLICT
+    assert caught.value.code is ErrorCode.CONFLICT
 
 
 def test_others_hear_what_they_would_hear_of_any_new_thread(people: People) -> None:
     put(people, body_of(visibility="private"))
-    for name, code in (("member", Code.CONFLICT), ("", Code.UNAUTHORIZED)):
+    for name, code in (("member", ErrorCode.CONFLICT), ("", ErrorCode.UNAUTHORIZED)):
         with pytest.raises(Refusal) as caught:
             put(people, body_of(version=2), 1, name)
         assert caught.value.code is code
@@ -234,7 +234,7 @@ def test_a_document_is_put_away_and_brought_back_as_it_is(people: People) -> Non
         assert threads.delete(context, ID, None).is_deleted
     with pytest.raises(Refusal) as caught:
         get(people)
-    assert caught.value.code is Code.NOT_FOUND
+    assert caught.value.code is ErrorCode.NOT_FOUND
     with people.writing() as context:
         assert not threads.restore(context, ID, 1).is_deleted
     assert get(people)[1] == body_of()

@@ -11,7 +11,7 @@ import pytest
 from core.samples import answer, said
 from server.chains import Chain, chain, document, kept, push, refused, rows_of, thread_id
 from server.people import People
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.server.data import schema
 from treadle.server.data.fold_cache import FOLDS
 from treadle.server.kept import threads
@@ -25,7 +25,7 @@ def test_a_fork_goes_on_from_what_is_here_and_stands_by_itself_afterwards(people
     base = chain(1)
     fork = chain(2, [(said("instead"),)], base=base.base(base.head.seq))
     refusal = refused(people, fork)
-    assert refusal.code is Code.UNFOLDABLE
+    assert refusal.code is ErrorCode.UNFOLDABLE
     push(people, base)
     push(people, fork)
     whole = document(people, fork.thread)
@@ -74,7 +74,7 @@ def test_a_base_that_is_another_or_hidden_is_not_there(people: People, wrong: st
     }
     name = "member" if wrong == "hidden" else "owner"
     refusal = refused(people, chain(2, [], base=bases[wrong]), name=name)
-    assert refusal.code is Code.UNFOLDABLE
+    assert refusal.code is ErrorCode.UNFOLDABLE
     if wrong == "hidden":
         absent = refused(people, chain(2, [], base=chain(7).base(2)), name=name)
         assert absent.problem == refusal.problem
@@ -109,7 +109,7 @@ def test_a_merge_in_the_thread_of_somebody_else_is_no_base(people: People) -> No
     one, base = given_way()
     push(people, one)
     refusal = refused(people, chain(2, [], base=base), name="member")
-    assert refusal.code is Code.UNFOLDABLE
+    assert refusal.code is ErrorCode.UNFOLDABLE
     push(people, chain(3, [], base=one.base(one.head.seq)), name="member")
 
 

@@ -11,7 +11,7 @@ from sqlalchemy import delete, event
 from core.samples import said
 from server.chains import chain, push, thread_id
 from server.people import People
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.core.messages import Message
 from treadle.server.data.fold_cache import FOLDS, fold_at
 from treadle.server.data.schema import records
@@ -127,4 +127,4 @@ def test_a_thread_that_is_removed_while_it_is_read_has_no_fold(people: People) -
         event.listen(db, "after_cursor_execute", remove)
         with pytest.raises(Refusal) as caught:
             fold_at(db, ID, one.mark)
-    assert caught.value.code is Code.UNFOLDABLE
+    assert caught.value.code is ErrorCode.UNFOLDABLE

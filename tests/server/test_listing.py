@@ -10,7 +10,7 @@ from sqlalchemy import insert
 
 from server.people import People, at
 from server.search.corpus import EMPTY, add, id_of
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.server.data import schema
 from treadle.server.problems import Refusal
 from treadle.server.search import thread_lists
@@ -188,7 +188,7 @@ def test_others_see_no_deleted_and_no_private_thread(shown: People) -> None:
 def test_a_value_of_another_form_is_refused(given: dict[str, list[str]]) -> None:
     with pytest.raises(Refusal) as caught:
         filters_of(given)
-    assert caught.value.code is Code.BAD_REQUEST
+    assert caught.value.code is ErrorCode.BAD_REQUEST
     assert next(iter(given)) in str(caught.value)
 
 
@@ -197,4 +197,4 @@ def test_a_page_of_a_list_has_bounds(people: People) -> None:
         for limit, offset in ((0, 0), (201, 0), (1, -1), (1, 10_001)):
             with pytest.raises(Refusal) as caught:
                 thread_lists.page(context, Filters(), limit, offset)
-            assert caught.value.code is Code.BAD_REQUEST
+            assert caught.value.code is ErrorCode.BAD_REQUEST

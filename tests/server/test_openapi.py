@@ -7,7 +7,7 @@ import re
 
 from jsonschema import Draft202012Validator
 
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.server.http.answering import OWN
 from treadle.server.http.app import ENDPOINTS
 from treadle.server.http.asking import PATTERNS
@@ -49,6 +49,6 @@ def test_every_status_that_an_endpoint_may_answer_is_told() -> None:
 
 def test_whatever_has_a_body_may_be_too_large_too_slow_and_of_the_wrong_kind() -> None:
     for one in ENDPOINTS:
-        about_bodies = {Code.TOO_LARGE, Code.TIMEOUT, Code.UNSUPPORTED_MEDIA}
+        about_bodies = {ErrorCode.TOO_LARGE, ErrorCode.TIMEOUT, ErrorCode.UNSUPPORTED_MEDIA}
         assert (one.all_codes & about_bodies == about_bodies) == (one.body is not None)
-        assert one.is_open or Code.UNAUTHORIZED in one.all_codes
+        assert one.is_open or ErrorCode.UNAUTHORIZED in one.all_codes

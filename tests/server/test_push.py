@@ -29,7 +29,7 @@ from server.chains import (
 )
 from server.people import People, at
 from thread.journals import EVERY_ENTRY, HEADER, PLAIN, fold_of, random_batches, records_of, write
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.api.marks import Mark
 from treadle.core.llm import Usage
 from treadle.server.data import schema
@@ -106,49 +106,52 @@ def test_what_does_not_follow_is_refused_with_where_the_thread_is(people: People
     push(people, one)
     for base in (one.upto(4).mark, Mark(), one.upto(1).mark):
         refusal = refused(people, other, base)
-        assert refusal.code is Code.CONFLICT
+        assert refusal.code is ErrorCode.CONFLICT
         assert refusal.problem.server_version == one.head.seq
         assert refusal.problem.server_hash == one.head.hash
         assert refusal.problem.client_version == base.seq
     longer = one.more((said("more"),))
-    assert refused(people, longer, one.upto(3).mark).code is Code.CONFLICT
+    assert refused(people, longer, one.upto(3).mark).code is ErrorCode.CONFLICT
 
 
 def test_a_thread_that_is_not_here_begins_at_its_beginning(people: People) -> None:
     one = chain()
     refusal = refused(people, one, one.upto(3).mark)
-    assert (refusal.code, refusal.problem.server_version) == (Code.CONFLICT, 0)
+    assert (refusal.code, refusal.problem.server_version) == (ErrorCode.CONFLICT, 0)
 
 
 def test_an_id_of_somebody_else_is_as_free_as_any(people: People) -> None:
     push(people, chain(1, [(Shared("private"),)]))
     for name in ("member", "outsider"):
-        assert refused(people, chain(1), chain(1).upto(2).mark, name).code is Code.CONFLICT
+        assert refused(people, chain(1), chain(1).upto(2).mark, name).code is ErrorCode.CONFLICT
         assert push(people, chain(1), name=name).thread == chain(1).thread
-    assert refused(people, chain(3), name="").code is Code.UNAUTHORIZED
+    assert refused(people, chain(3), name="").code is ErrorCode.UNAUTHORIZED
 
 
-BAD: dict[str, tuple[bytes, Code]] = {
-    "nothing": (b"", Code.BAD_REQUEST),
-    "no line": (b"{}", Code.BAD_REQUEST),
-    "an empty line": (b"\n", Code.BROKEN_CHAIN),
-    "no record": (b"{}\n", Code.BROKEN_CHAIN),
-    "another thread": (chain(9).data, Code.BAD_REQUEST),
-    "a cut line": (chain().data[:-2] + b"\n", Code.BROKEN_CHAIN),
-    "a gap": (chain().upto(3).data + chain().after(4), Code.BROKEN_CHAIN),
-    "twice the same": (chain().upto(3).data + chain().after(2), Code.BROKEN_CHAIN),
-    "no header": (write([(said("go"),)])[0], Code.UNFOLDABLE),
+BAD: dict[str, tuple[bytes, ErrorCode]] = {
+    "nothing": (b"", ErrorCode.BAD_REQUEST),
+    "no line": (b"{}", ErrorCode.BAD_REQUEST),
+    "an empty line": (b"\n", ErrorCode.BROKEN_CHAIN),
+    "no record": (b"{}\n", ErrorCode.BROKEN_CHAIN),
+    "another thread": (chain(9).data, ErrorCode.BAD_REQUEST),
+    "a cut line": (chain().data[:-2] + b"\n", ErrorCode.BROKEN_CHAIN),
+    "a gap": (chain().upto(3).data + chain().after(4), ErrorCode.BROKEN_CHAIN),
+    "twice the same": (chain().upto(3).data + chain().after(2), ErrorCode.BROKEN_CHAIN),
+    "no header": (write([(said("go"),)])[0], ErrorCode.UNFOLDABLE),
     "two headers": (
         chain(batches=[(ThreadCreated(1, ID, "chat", "x"),)]).data,
-        Code.UNFOLDABLE,
+        ErrorCode.UNFOLDABLE,
     ),
-    "a newer format": (chain(format=99).data, Code.UNFOLDABLE),
-    "another machine": (chain(machine="loom").data, Code.UNFOLDABLE),
-    "a private header": (chain(is_private=True).data, Code.REFUSED_PRIVATE),
-    "private since": (chain(batches=[(PrivacySet(is_private=True),)]).data, Code.REFUSED_PRIVATE),
+    "a newer format": (chain(format=99).data, ErrorCode.UNFOLDABLE),
+    "another machine": (chain(machine="loom").data, ErrorCode.UNFOLDABLE),
+    "a private header": (chain(is_private=True).data, ErrorCode.REFUSED_PRIVATE),
+    "private since": (
+        chain(batches=[(PrivacySet(is_private=True),)]).data,
+        ErrorCode.REFUSED_PRIVATE,
+    ),
     "more tokens than there are": (
         chain(batches=[(Renamed("x", "model", Usage(2**62, 2**62)),)] * 2).data,
-        Code.UNFOLDABLE,
+        ErrorCode.UNFOLDABLE,
     ),
 }
 
@@ -172,19 +175,24 @@ def forged(*events: bytes, moment: str = at()) -> bytes:
 @pytest.mark.parametrize(
     ("event", "code"),
     [
-        (b'{"type":"pinned","is_pinned":true,"is_pinned":true}', Code.BAD_REQUEST),
-        (b'{"type":"annotated","text":"\\ud800"}', Code.BROKEN_CHAIN),
-        (b'{"type":"extra_set","extra":{"x":1e999}}', Code.BAD_REQUEST),
-        (b'{"type":"extra_set","extra":{"x":' + b"9" * 5000 + b"}}", Code.BAD_REQUEST),
-        (b'{"type":"extra_set","extra":{"x":' + b"[" * 99 + b"]" * 99 + b"}}", Code.BAD_REQUEST),
-        (b'{"type":"extra_set","extra":[]}', Code.UNFOLDABLE),
-        (b'{"type":"of_tomorrow"}', Code.UNFOLDABLE),
-        (b'{"type":"renamed","title":"x","usage":{"cost_usd":"sNaN"}}', Code.UNFOLDABLE),
-        (b"7", Code.UNFOLDABLE),
+        (b'{"type":"pinned","is_pinned":true,"is_pinned":true}', ErrorCode.BAD_REQUEST),
+        (b'{"type":"annotated","text":"\\ud800"}', ErrorCode.BROKEN_CHAIN),
+        (b'{"type":"extra_set","extra":{"x":1e999}}', ErrorCode.BAD_REQUEST),
+        (b'{"type":"extra_set","extra":{"x":' + b"9" * 5000 + b"}}", ErrorCode.BAD_REQUEST),
+        (
+            b'{"type":"extra_set","extra":{"x":' + b"[" * 99 + b"]" * 99 + b"}}",
+            ErrorCode.BAD_REQUEST,
+        ),
+        (b'{"type":"extra_set","extra":[]}', ErrorCode.UNFOLDABLE),
+        (b'{"type":"of_tomorrow"}', ErrorCode.UNFOLDABLE),
+        (b'{"type":"renamed","title":"x","usage":{"cost_usd":"sNaN"}}', ErrorCode.UNFOLDABLE),
+        (b"7", ErrorCode.UNFOLDABLE),
     ],
     ids=lambda value: value.decode()[:40] if isinstance(value, bytes) else "",
 )
-def test_a_right_chain_of_wrong_things_is_refused(people: People, event: bytes, code: Code) -> None:
+def test_a_right_chain_of_wrong_things_is_refused(
+    people: People, event: bytes, code: ErrorCode
+) -> None:
     body = forged(event, event)  # what makes no sense may do so the second time only
     before = tables(people)
     with pytest.raises(Refusal) as caught, people.writing() as context:
@@ -198,7 +206,7 @@ def test_a_time_that_is_none_breaks_the_chain(people: People, moment: str) -> No
     body = forged(b'{"type":"pinned"}', moment=moment)
     with pytest.raises(Refusal) as caught, people.writing() as context:
         threads.push(context, ID, Mark(), body)
-    assert caught.value.code is Code.BROKEN_CHAIN
+    assert caught.value.code is ErrorCode.BROKEN_CHAIN
 
 
 def test_every_kind_of_record_is_kept_as_it_is(people: People) -> None:
@@ -213,8 +221,8 @@ def test_every_kind_of_record_is_kept_as_it_is(people: People) -> None:
         else:
             assert kept(people, one.thread) == one.data
     of_tasks = {"TaskGiven", "TaskResumed", "TimeRanOut", "StateCompleted", "StateFailed"}
-    assert {name for code, name in refusals if code is Code.UNFOLDABLE} == of_tasks
-    assert [name for code, name in refusals if code is not Code.UNFOLDABLE] == ["PrivacySet"]
+    assert {name for code, name in refusals if code is ErrorCode.UNFOLDABLE} == of_tasks
+    assert [name for code, name in refusals if code is not ErrorCode.UNFOLDABLE] == ["PrivacySet"]
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -249,7 +257,7 @@ def test_a_refused_push_leaves_the_fold_in_memory_right(people: People) -> None:
     one = chain()
     push(people, one.upto(4))
     bad = one.upto(4).more((said("x"),), (PrivacySet(is_private=True),))
-    assert refused(people, bad, one.upto(4).mark).code is Code.REFUSED_PRIVATE
+    assert refused(people, bad, one.upto(4).mark).code is ErrorCode.REFUSED_PRIVATE
     _push_and_fail(people, one)
     assert kept(people, ID) == one.upto(4).data
     other = one.upto(4).more((said("other"),))
@@ -374,7 +382,7 @@ def test_records_are_handed_out_in_pieces_from_any_place(people: People) -> None
             for limit in (0, 1000):
                 with pytest.raises(Refusal) as caught:
                     threads.records(context, ID, after, limit)
-                assert caught.value.code is Code.CONFLICT
+                assert caught.value.code is ErrorCode.CONFLICT
                 assert caught.value.problem.server_hash == one.head.hash
 
 
@@ -385,7 +393,7 @@ def test_mutated_pushes_never_harm_the_chain(people: People, seed: int) -> None:
     one = chain(1, random_plain(random))
     acknowledged = Mark()
     accepted = 0
-    refused_with: list[Code] = []
+    refused_with: list[ErrorCode] = []
     for _ in range(250):
         base = (
             one.upto(random.randint(0, one.head.seq)).mark
@@ -403,7 +411,7 @@ def test_mutated_pushes_never_harm_the_chain(people: People, seed: int) -> None:
         else:
             accepted += 1
             acknowledged = Mark(head.version, head.hash)
-    assert {*refused_with} <= {Code.BAD_REQUEST, Code.BROKEN_CHAIN, Code.CONFLICT}
+    assert {*refused_with} <= {ErrorCode.BAD_REQUEST, ErrorCode.BROKEN_CHAIN, ErrorCode.CONFLICT}
     assert len({*refused_with}) == 3
     assert accepted > 0
     data = kept(people, ID)

@@ -26,7 +26,7 @@ from treadle.server.data.round_trips import Question, execute_later, insert_late
 from treadle.server.data.round_trips import answer as answer_to
 from treadle.server.data.schema import repos
 from treadle.server.http import services
-from treadle.sync.wire import LINES_TYPE
+from treadle.sync.http_transport import LINES_TYPE
 
 ROUND_TRIPS: Final = 2
 """One asks who pushes and holds his thread, one writes and commits."""

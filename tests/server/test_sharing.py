@@ -15,7 +15,7 @@ from core.samples import CONFIG, answer, call, said
 from server.people import People, at
 from server.planting import THREAD, plant, plant_records
 from thread.journals import HEADER, OTHER_ID, PLAIN, fold_of, records_of, write
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.api.marks import Mark
 from treadle.api.types import NewShare, SharedThread
 from treadle.core.messages import Message, Native, OpaquePart
@@ -58,7 +58,9 @@ def _open(people: People, token: str, now: str = "", thread_id: str | None = Non
         seen = _tried(lambda: sharing.opened(context, token, thread_id))
         if thread_id is None:
             page = _tried(lambda: sharing.page(context, token))
-            assert page == seen if isinstance(seen, Code) else page.startswith("<!doctype html>")
+            assert (
+                page == seen if isinstance(seen, ErrorCode) else page.startswith("<!doctype html>")
+            )
     return seen
 
 
@@ -176,7 +178,7 @@ def test_a_fork_is_shown_with_what_it_goes_on_from(planted: People) -> None:
     with planted.database.write() as db:
         db.execute(delete(schema.records).where(schema.records.c.thread_id == THREAD))
     FOLDS.take(OTHER_ID, Mark(2, _hash_of(planted, OTHER_ID)))
-    assert _open(planted, token) is Code.NOT_FOUND
+    assert _open(planted, token) is ErrorCode.NOT_FOUND
 
 
 def _hash_of(people: People, thread_id: str) -> str:
@@ -189,13 +191,13 @@ def test_a_link_ends_when_it_says(planted: People) -> None:
     token = _create(planted, expires_at=at(100))
     assert isinstance(_open(planted, token, at(99.999999)), SharedThread)
     for moment in (at(100), at(101), later(at(), days=900)):
-        assert _open(planted, token, moment) is Code.GONE
+        assert _open(planted, token, moment) is ErrorCode.GONE
 
 
 def test_a_link_is_good_for_thirty_days_unless_somebody_says_how_long(planted: People) -> None:
     token = _create(planted)
     assert isinstance(_open(planted, token, later(at(), days=30, seconds=-1)), SharedThread)
-    assert _open(planted, token, later(at(), days=30)) is Code.GONE
+    assert _open(planted, token, later(at(), days=30)) is ErrorCode.GONE
 
 
 @pytest.mark.parametrize(
@@ -205,13 +207,13 @@ def test_a_link_with_a_time_that_cannot_be_is_not_made(planted: People, text: st
     kept = _create(planted)
     with pytest.raises(Refusal) as caught, planted.writing() as context:
         sharing.create(context, THREAD, NewShare(text), BASE_URL)
-    assert caught.value.code is Code.BAD_REQUEST
+    assert caught.value.code is ErrorCode.BAD_REQUEST
     assert isinstance(_open(planted, kept), SharedThread), "the one before it still works"
 
 
 def test_a_new_link_ends_the_one_before_it(planted: People) -> None:
     first, second = _create(planted), _create(planted, now=at(1))
-    assert _open(planted, first, at(2)) is Code.GONE
+    assert _open(planted, first, at(2)) is ErrorCode.GONE
     assert isinstance(_open(planted, second, at(2)), SharedThread)
     with planted.reading(now=at(2)) as context:
         found = sharing.links(context, THREAD).shares
@@ -236,7 +238,7 @@ def test_of_links_made_at_once_one_works(planted: People, database: Database) ->
         worker.join()
     opened = [_open(planted, url.rpartition("/")[2]) for url in made]
     assert sum(isinstance(seen, SharedThread) for seen in opened) == 1
-    assert opened.count(Code.GONE) == 3
+    assert opened.count(ErrorCode.GONE) == 3
 
 
 def test_a_revoked_link_is_gone_with_the_next_request(planted: People) -> None:
@@ -244,7 +246,7 @@ def test_a_revoked_link_is_gone_with_the_next_request(planted: People) -> None:
     for _ in range(2):
         with planted.writing() as context:
             sharing.revoke(context, THREAD)
-        assert _open(planted, token) is Code.GONE
+        assert _open(planted, token) is ErrorCode.GONE
 
 
 def test_a_thread_that_becomes_private_has_no_links_and_may_get_new_ones(planted: People) -> None:
@@ -257,9 +259,9 @@ def test_a_thread_that_becomes_private_has_no_links_and_may_get_new_ones(planted
             says(planted, visibility)
             assert isinstance(_open(planted, token), SharedThread)
         says(planted, "private")
-        assert _open(planted, token) is Code.GONE
+        assert _open(planted, token) is ErrorCode.GONE
         says(planted, "public")
-        assert _open(planted, token) is Code.GONE, "it does not come back"
+        assert _open(planted, token) is ErrorCode.GONE, "it does not come back"
         says(planted, "private")
         assert isinstance(_open(planted, _create(planted)), SharedThread)
 
@@ -268,7 +270,7 @@ def test_a_link_that_a_wrong_clock_took_for_expired_is_revoked_too(planted: Peop
     for end in (_unshare, _make_private):
         token = _create(planted)
         end(planted, later(at(), days=40))
-        assert _open(planted, token) is Code.GONE, "the clock was put right"
+        assert _open(planted, token) is ErrorCode.GONE, "the clock was put right"
 
 
 def _unshare(people: People, now: str) -> None:
@@ -307,7 +309,7 @@ def test_a_document_that_becomes_private_has_no_links(people: People) -> None:
         if not version:
             token = _create(people)
             assert isinstance(_open(people, token), SharedThread)
-    assert _open(people, token) is Code.GONE
+    assert _open(people, token) is ErrorCode.GONE
 
 
 @pytest.mark.parametrize("column", ["deleted_at", "purged_at"])
@@ -315,7 +317,7 @@ def test_a_link_to_a_thread_that_is_gone_leads_nowhere(planted: People, column: 
     token = _create(planted)
     with planted.database.write() as db:
         db.execute(update(schema.threads).values({column: at()}))
-    assert _open(planted, token) is Code.NOT_FOUND
+    assert _open(planted, token) is ErrorCode.NOT_FOUND
     with planted.database.write() as db:
         db.execute(update(schema.threads).values({column: None}))
     assert isinstance(_open(planted, token), SharedThread), "a restored one is shown again"
@@ -327,9 +329,9 @@ def test_a_link_to_a_thread_that_is_gone_leads_nowhere(planted: People, column: 
 def test_what_is_no_link_leads_nowhere(planted: People, text: str) -> None:
     good = _create(planted)
     for token in (text, mint(Kind.SHARE), mint(Kind.ACCESS), digest(good), good[:-1]):
-        assert _open(planted, token) is Code.NOT_FOUND
-        assert _open(planted, token, thread_id=THREAD) is Code.NOT_FOUND
-    assert _open(planted, good, thread_id=OTHER_ID) is Code.NOT_FOUND
+        assert _open(planted, token) is ErrorCode.NOT_FOUND
+        assert _open(planted, token, thread_id=THREAD) is ErrorCode.NOT_FOUND
+    assert _open(planted, good, thread_id=OTHER_ID) is ErrorCode.NOT_FOUND
 
 
 def test_a_link_is_no_token_and_its_holder_nobody(planted: People, database: Database) -> None:
@@ -353,10 +355,10 @@ def test_a_link_is_no_token_and_its_holder_nobody(planted: People, database: Dat
 def test_who_may_not_share_makes_no_link_and_ends_none(planted: People) -> None:
     token = _create(planted)
     for name, code in (
-        ("member", Code.FORBIDDEN),
-        ("chief", Code.FORBIDDEN),
-        ("outsider", Code.NOT_FOUND),
-        ("", Code.UNAUTHORIZED),
+        ("member", ErrorCode.FORBIDDEN),
+        ("chief", ErrorCode.FORBIDDEN),
+        ("outsider", ErrorCode.NOT_FOUND),
+        ("", ErrorCode.UNAUTHORIZED),
     ):
         for work in (
             lambda context: sharing.create(context, THREAD, NewShare(), BASE_URL),
@@ -371,4 +373,4 @@ def test_who_may_not_share_makes_no_link_and_ends_none(planted: People) -> None:
         assert isinstance(_open(planted, token), SharedThread)
     with planted.writing("chief") as context:
         sharing.revoke(context, THREAD)
-    assert _open(planted, token) is Code.GONE
+    assert _open(planted, token) is ErrorCode.GONE

@@ -14,7 +14,7 @@ from sqlalchemy import event
 
 from server.people import People
 from server.running import PATIENCE_S, Reply, Running, exchange, read_all, request
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.api.types import NewToken, ThreadHead
 from treadle.server.context import Principal
 from treadle.server.http import services
@@ -307,7 +307,7 @@ async def nothing_yet(after: int) -> Look:
 
 
 def test_a_look_that_fails_is_not_the_last_one() -> None:
-    failures = [ValueError("a fault"), Refusal(Code.UNAVAILABLE, "away"), None]
+    failures = [ValueError("a fault"), Refusal(ErrorCode.UNAVAILABLE, "away"), None]
 
     async def look(after: int | None, token_ids: Collection[int]) -> News:
         if (failure := failures.pop(0) if failures else None) is not None:

@@ -10,7 +10,7 @@ from sqlalchemy import insert, select
 
 from server.people import People, at
 from server.planting import id_of, plant
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.api.types import SupportAccess
 from treadle.server.context import Context, Principal, Verb
 from treadle.server.data import schema
@@ -55,7 +55,7 @@ def _reads(people: People, name: str, now: str = "") -> bool:
         try:
             find(context, THREAD, Verb.GET)
         except Refusal as refusal:
-            return refusal.code is not Code.NOT_FOUND
+            return refusal.code is not ErrorCode.NOT_FOUND
         return True
 
 
@@ -113,7 +113,7 @@ def test_ending_it_turns_out_who_is_in_and_down_who_has_asked(planted: People) -
     assert _do(planted, "second", support.status).status == "none"
     with pytest.raises(Refusal) as caught:
         _do(planted, "owner", support.approve)
-    assert caught.value.code is Code.BAD_REQUEST
+    assert caught.value.code is ErrorCode.BAD_REQUEST
     assert _do(planted, "owner", support.end).status == "none", "it can be said twice"
 
 
@@ -145,7 +145,9 @@ def test_nobody_but_the_owner_lets_support_in(planted: People) -> None:
                 continue
             with pytest.raises(Refusal) as caught:
                 _do(planted, name, work)
-            assert caught.value.code is (Code.UNAUTHORIZED if not name else Code.NOT_FOUND)
+            assert caught.value.code is (
+                ErrorCode.UNAUTHORIZED if not name else ErrorCode.NOT_FOUND
+            )
     assert _do(planted, "owner", support.status).status == "pending"
 
 
@@ -153,10 +155,10 @@ def test_nobody_but_support_asks(planted: People) -> None:
     for name in ("member", "chief", "outsider", "admin", ""):
         with pytest.raises(Refusal) as caught:
             _do(planted, name, support.request)
-        assert caught.value.code is (Code.UNAUTHORIZED if not name else Code.NOT_FOUND)
+        assert caught.value.code is (ErrorCode.UNAUTHORIZED if not name else ErrorCode.NOT_FOUND)
     with pytest.raises(Refusal) as caught:
         _do(planted, "owner", support.request)
-    assert caught.value.code is Code.FORBIDDEN
+    assert caught.value.code is ErrorCode.FORBIDDEN
 
 
 def test_what_a_record_says_about_support_is_done(planted: People) -> None:

@@ -13,7 +13,7 @@ from server.chains import GENESIS, Chain, chain, event_types, kept, push, row, r
 from server.people import People
 from server.planting import plant
 from thread.journals import write
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.api.marks import Mark
 from treadle.api.types import NewShare, ThreadHead
 from treadle.core.events import ToolCompleted
@@ -46,7 +46,7 @@ def test_visibility_is_a_record_that_clients_pull(people: People) -> None:
     assert row(people, schema.threads, id=ID).visibility == "public"
     with people.writing() as context, pytest.raises(Refusal) as caught:
         threads.set_visibility(context, ID, one.mark, "private")
-    assert caught.value.code is Code.CONFLICT
+    assert caught.value.code is ErrorCode.CONFLICT
     assert caught.value.problem.server_version == head.version
     longer = Chain(ID, data, Head(head.version, head.hash, "", len(data))).more((said("on"),))
     push(people, longer, mark_of(head))  # who pulled it goes on from there
@@ -93,7 +93,7 @@ def test_purged_means_gone_and_the_owner_may_begin_again(people: People) -> None
     for read in (threads.head, threads.document):
         with people.reading() as context, pytest.raises(Refusal) as caught:
             read(context, ID)
-        assert caught.value.code is Code.NOT_FOUND
+        assert caught.value.code is ErrorCode.NOT_FOUND
     with people.reading() as context:
         assert threads.heads(context).heads == (head,)
     with pytest.raises(Refusal) as caught:
@@ -140,7 +140,7 @@ def test_a_scrubbed_chain_takes_the_place_of_the_old_one(people: People) -> None
     push(people, new.more((said("on"),)), new.mark)
     with pytest.raises(Refusal) as caught:
         push(people, one.more((said("on"),)), one.mark)
-    assert caught.value.code is Code.CONFLICT
+    assert caught.value.code is ErrorCode.CONFLICT
 
 
 @pytest.mark.parametrize("way", ["replaced", "purged"])
@@ -173,12 +173,12 @@ def test_only_a_scrub_replaces_and_only_what_is_here(people: People) -> None:
     push(people, one)
     new = scrubbed(one)
     cases = (
-        (one.mark, chain(1, [(said("x"),)]), "owner", Code.BAD_REQUEST),
-        (one.upto(1).mark, new, "owner", Code.CONFLICT),
-        (one.mark, new, "member", Code.FORBIDDEN),
-        (one.mark, new, "chief", Code.FORBIDDEN),
-        (one.mark, new, "outsider", Code.NOT_FOUND),
-        (one.mark, scrubbed(chain(2)), "owner", Code.BAD_REQUEST),
+        (one.mark, chain(1, [(said("x"),)]), "owner", ErrorCode.BAD_REQUEST),
+        (one.upto(1).mark, new, "owner", ErrorCode.CONFLICT),
+        (one.mark, new, "member", ErrorCode.FORBIDDEN),
+        (one.mark, new, "chief", ErrorCode.FORBIDDEN),
+        (one.mark, new, "outsider", ErrorCode.NOT_FOUND),
+        (one.mark, scrubbed(chain(2)), "owner", ErrorCode.BAD_REQUEST),
     )
     for base, journal, name, code in cases:
         with people.writing(name) as context, pytest.raises(Refusal) as caught:
@@ -219,7 +219,7 @@ def test_an_output_has_the_name_of_its_bytes(people: People) -> None:
     for name in ("0" * 64, "x", "../../x", "A" * 64):
         with people.writing() as context, pytest.raises(Refusal) as caught:
             threads.put_blob(context, ID, name, b"x")
-        assert caught.value.code is Code.BAD_REQUEST
+        assert caught.value.code is ErrorCode.BAD_REQUEST
 
 
 def test_heads_are_those_of_ones_own_threads_and_each_once(people: People) -> None:
@@ -398,7 +398,7 @@ def test_numbers_out_of_bounds_are_refused(people: People, after: int, limit: in
     for read in (threads.heads, threads.changes):
         with people.reading() as context, pytest.raises(Refusal) as caught:
             read(context, after, limit)
-        assert caught.value.code is Code.BAD_REQUEST
+        assert caught.value.code is ErrorCode.BAD_REQUEST
 
 
 def test_the_fold_in_memory_follows_what_others_have_written(people: People) -> None:

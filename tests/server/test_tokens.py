@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sqlalchemy import insert, select
 
 from server.people import People, at
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.server.context import ANYBODY
 from treadle.server.data import schema
 from treadle.server.data.database import Database
@@ -93,7 +93,7 @@ def test_what_is_no_token_is_refused_like_a_wrong_one(database: Database, text: 
             tokens.identify(db, text, at())
         with pytest.raises(Refusal) as wrong:
             tokens.identify(db, mint(Kind.ACCESS), at())
-    assert garbage.value.code is Code.UNAUTHORIZED
+    assert garbage.value.code is ErrorCode.UNAUTHORIZED
     assert garbage.value.problem == wrong.value.problem
 
 
@@ -194,7 +194,7 @@ def test_a_token_made_with_a_token_does_not_outlive_it(people: People) -> None:
 def test_a_time_that_is_none_or_is_over_makes_no_token(people: People, text: str) -> None:
     with people.writing() as context, pytest.raises(Refusal) as caught:
         tokens.make(context, people["owner"].user_id or 0, "t", text)
-    assert caught.value.code is Code.BAD_REQUEST
+    assert caught.value.code is ErrorCode.BAD_REQUEST
 
 
 def test_a_time_is_kept_in_the_form_of_records_whatever_its_zone(people: People) -> None:

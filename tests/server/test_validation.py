@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.server.kept.validation import DEPTH_MAX, check_json
 from treadle.server.problems import Refusal
 
@@ -28,7 +28,7 @@ def is_refused(data: bytes) -> bool:
     try:
         check_json(data)
     except Refusal as refusal:
-        return refusal.code is Code.BAD_REQUEST
+        return refusal.code is ErrorCode.BAD_REQUEST
     return False
 
 

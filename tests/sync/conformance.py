@@ -22,9 +22,9 @@ from treadle.core.events import ToolStarted
 from treadle.errors import RemoteConflictError, RemoteRefusedError, UnknownThreadError
 from treadle.store.upkeep.scrub import scrub
 from treadle.sync import client
-from treadle.sync import shareable as sending
+from treadle.sync import shareable_thread as sending
 from treadle.sync.ports import Remote, Sendable
-from treadle.sync.shareable import ShareableThread, shareable
+from treadle.sync.shareable_thread import ShareableThread, open_shareable
 from treadle.thread.facts import Annotated, PrivacySet
 from treadle.thread.record import scan
 
@@ -36,7 +36,7 @@ BODY_SIZE_MAX: Final = 100_000
 
 
 def sent(machine: Machine, thread: str) -> AbstractContextManager[ShareableThread]:
-    return shareable(machine.store, thread)
+    return open_shareable(machine.store, thread)
 
 
 def push(remote: Remote, machine: Machine, thread: str, base: Mark | None = None) -> ThreadHead:

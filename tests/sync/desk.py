@@ -13,17 +13,17 @@ from msgspec.structs import replace
 from lab.model_disk import ModelDisk
 from lab.script import places
 from store.shelf import CREATOR, Clock
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.api.marks import Mark
-from treadle.api.types import Heads, Me, ThreadHead
+from treadle.api.types import Me, ThreadHead, ThreadHeads
 from treadle.errors import RemoteConflictError, RemoteRefusedError, RemoteUnavailableError
 from treadle.store.local_store import LocalStore
 from treadle.store.record_adoption import split_journal_lines
 from treadle.store.thread_reader import apply_records, decode_header
 from treadle.sync.cursors import Cursors
-from treadle.sync.engine import Engine
+from treadle.sync.engine import SyncEngine
 from treadle.sync.ports import Remote, Sendable
-from treadle.sync.send_queue import Pending
+from treadle.sync.send_queue import PendingSyncStore
 from treadle.thread.branches import branch_through
 from treadle.thread.codec import Entry
 from treadle.thread.facts import Scrubbed
@@ -104,7 +104,7 @@ class Desk:
             if not known or not known[-1].is_at(header.base.version, header.base.hash):
                 merged = branch_through(records_of_base, header.base.version, header.base.hash)
                 if merged is None:
-                    raise refused(Code.UNFOLDABLE)
+                    raise refused(ErrorCode.UNFOLDABLE)
                 known = merged
             fold = self._fold(known).branch(header)
         assert not apply_records(fold, records)
@@ -142,10 +142,10 @@ class DeskRemote:
                 data = (b"" if kept.is_purged else kept.data) + piece
                 found = scan(data)
                 if found.condition is not Condition.CLEAN or not found.records:
-                    raise refused(Code.BROKEN_CHAIN)
+                    raise refused(ErrorCode.BROKEN_CHAIN)
                 fold = self._desk.fold(data)
                 if fold.is_private:
-                    raise refused(Code.REFUSED_PRIVATE)
+                    raise refused(ErrorCode.REFUSED_PRIVATE)
                 if piece:
                     self._put(thread_id, replace(kept, data=data), fold)
             elif not piece or piece not in kept.data or not _follows(kept, base):
@@ -171,7 +171,7 @@ class DeskRemote:
         data = thread.blob(sha256)
         with self._asked("put_blob", thread.thread_id, data):
             if thread.thread_id not in self._desk.kept:
-                raise refused(Code.NOT_FOUND)
+                raise refused(ErrorCode.NOT_FOUND)
             self._desk.kept[thread.thread_id].outputs[sha256] = data
 
     def purge(self, thread_id: str) -> None:
@@ -179,7 +179,7 @@ class DeskRemote:
             if thread_id in self._desk.kept:
                 self._desk.keep(thread_id, Kept(is_purged=True))
 
-    def heads(self, after: int, stamp: str = "") -> Heads:
+    def heads(self, after: int, stamp: str = "") -> ThreadHeads:
         with self._asked("heads", ""):
             known = self._desk.stamps.get(after)
             is_reset = after > self._desk.change or bool(stamp and stamp != known)
@@ -189,13 +189,13 @@ class DeskRemote:
             page = tuple(found[:PAGE])
             is_last = len(found) <= PAGE
             change = self._desk.change if is_last else page[-1].change
-            return Heads(page, change, is_last, self._desk.stamps[change], is_reset)
+            return ThreadHeads(page, change, is_last, self._desk.stamps[change], is_reset)
 
     def records(self, thread_id: str, after: Mark) -> Iterator[bytes]:
         with self._asked("records", thread_id):
             kept = self._desk.kept.get(thread_id)
             if kept is None or kept.is_purged:
-                raise refused(Code.NOT_FOUND)
+                raise refused(ErrorCode.NOT_FOUND)
             if after.seq and not _follows(kept, after):
                 raise RemoteConflictError("another", seq=kept.mark.seq, hash=kept.mark.hash)
             data = b"".join(split_journal_lines(kept.data)[after.seq :])
@@ -211,7 +211,7 @@ class DeskRemote:
 
     def _measure(self, body: bytes) -> None:
         if len(body) > self._desk.body_size_max:
-            raise refused(Code.TOO_LARGE)
+            raise refused(ErrorCode.TOO_LARGE)
 
     def _head(self, thread_id: str) -> ThreadHead:
         kept = self._desk.kept[thread_id]
@@ -245,7 +245,7 @@ def _follows(kept: Kept, mark: Mark) -> bool:
     return mark.seq <= len(records) and records[mark.seq - 1].hash == mark.hash
 
 
-def refused(code: Code) -> RemoteRefusedError:
+def refused(code: ErrorCode) -> RemoteRefusedError:
     return RemoteRefusedError(f"the server says {code.value}", code=code.value, status=code.status)
 
 
@@ -269,9 +269,9 @@ class Machine:
             places("/home"), disk=self.disk, now=self.clock, new_id=self._next_id
         )
         self.cursors = Cursors(self.disk, places("/home"), URL, USER)
-        self.pending = Pending(self.disk, places("/home"))
+        self.pending = PendingSyncStore(self.disk, places("/home"))
         self.secrets: tuple[bytes, ...] = ()
-        self.engine = Engine(
+        self.engine = SyncEngine(
             self.store,
             remote,
             self.cursors,

@@ -10,9 +10,9 @@ from treadle.errors import StorageBusyError
 from treadle.store.local_store import LocalStore
 from treadle.sync.context import OnConflict
 from treadle.sync.cursors import Cursors
-from treadle.sync.engine import Engine
+from treadle.sync.engine import SyncEngine
 from treadle.sync.ports import Remote
-from treadle.sync.send_queue import Pending
+from treadle.sync.send_queue import PendingSyncStore
 
 SERVER: Final = "http://server"
 USER: Final = "owner"
@@ -31,14 +31,14 @@ def engine_of(
     host: str = "here",
     fetches_at_a_time: int = 1,
     **pending: Any,
-) -> Engine:
+) -> SyncEngine:
     """An engine over a store and a server."""
     disk = store.folders.disk
-    return Engine(
+    return SyncEngine(
         store,
         remote,
         Cursors(disk, store.places, remote.url, USER),
-        Pending(disk, store.places, **pending),
+        PendingSyncStore(disk, store.places, **pending),
         now=now or store.now,
         random=random.random,
         host=host,
@@ -75,7 +75,7 @@ def whole(
 
 def unscrubbed(store: LocalStore) -> tuple[str, ...]:
     """The threads that a person is told to scrub again."""
-    return Pending(store.folders.disk, store.places).state().unscrubbed
+    return PendingSyncStore(store.folders.disk, store.places).state().unscrubbed
 
 
 def void(_: object) -> None:

@@ -15,7 +15,7 @@ from treadle.server import search
 from treadle.server.kept import threads
 from treadle.server.problems import Refusal
 from treadle.store import record_adoption
-from treadle.sync import conflicts, shareable, sync_round
+from treadle.sync import reconciliation, shareable_thread, sync_round
 from treadle.sync.cursors import Cursors
 from treadle.thread import merge as merging
 from treadle.thread.facts import Merged
@@ -36,43 +36,43 @@ def changed(owner: Any, name: str, value: Any) -> Iterator[None]:
 
 @contextmanager
 def _merge_drops_a_record() -> Iterator[None]:
-    merge = conflicts.merge
+    merge = reconciliation.merge
 
     def shorter(*given: Any) -> Merged | None:
         found = merge(*given)
         return found and replace(found, records=found.records[:-1])
 
-    with changed(conflicts, "merge", shorter):
+    with changed(reconciliation, "merge", shorter):
         yield
 
 
 @contextmanager
 def _merge_is_forgotten() -> Iterator[None]:
-    with changed(conflicts, "merge", lambda *given: None):
+    with changed(reconciliation, "merge", lambda *given: None):
         yield
 
 
 @contextmanager
 def _branch_out_of_order() -> Iterator[None]:
-    merge = conflicts.merge
+    merge = reconciliation.merge
 
     def backwards(*given: Any) -> Merged | None:
         found = merge(*given)
         return found and replace(found, records=found.records[::-1])
 
-    with changed(conflicts, "merge", backwards):
+    with changed(reconciliation, "merge", backwards):
         yield
 
 
 @contextmanager
 def _branch_is_merged_twice() -> Iterator[None]:
-    behind = conflicts._behind
+    behind = reconciliation._append_event
 
     def twice(kit: Any, data: bytes, last: Record, event: bytes | None) -> bytes:
         once = behind(kit, data, last, event)
         return once if event is None else behind(kit, once, scan(once).records[-1], event)
 
-    with changed(conflicts, "_behind", twice):
+    with changed(reconciliation, "_append_event", twice):
         yield
 
 
@@ -82,19 +82,19 @@ def _chain_is_broken() -> Iterator[None]:
         head = Head(last.seq, GENESIS, last.at)
         return data if event is None else data + encode_batch(head, kit.now(), [event])[0]
 
-    with changed(conflicts, "_behind", beside):
+    with changed(reconciliation, "_append_event", beside):
         yield
 
 
 @contextmanager
 def _scrubbed_text_stands() -> Iterator[None]:
     """What the server has stays as it is when a scrub of ours is put behind it."""
-    rechained = conflicts.rechained
+    rechained = reconciliation.rechained
 
     def unchanged(data: bytes, _changed: Any) -> Rechained:
         return rechained(data, lambda one, _before, _after: bytes(one.event))
 
-    with changed(conflicts, "rechained", unchanged):
+    with changed(reconciliation, "rechained", unchanged):
         yield
 
 
@@ -115,8 +115,10 @@ def _result_comes_as_a_note_too() -> Iterator[None]:
 def _private_is_not_looked_at() -> Iterator[None]:
     """Whoever sends believes what was planned, and does not look under the lock."""
     with (
-        changed(shareable, "_refuse_private", lambda store, thread_id, one: None),
-        changed(sync_round.Survey, "is_private", lambda self, thread_id, is_acked=False: False),
+        changed(shareable_thread, "_refuse_private", lambda store, thread_id, one: None),
+        changed(
+            sync_round.ThreadComparer, "is_private", lambda self, thread_id, is_acked=False: False
+        ),
     ):
         yield
 
@@ -163,10 +165,10 @@ def threads_context(server: SimulatedServer, connection: Any) -> Any:
 @contextmanager
 def _cursor_ahead_of_the_acknowledgement() -> Iterator[None]:
     """The cursor says at once that all there is was acknowledged."""
-    push = sync_round.Round._ACTS
+    push = sync_round.SyncRound._ACTS
 
     def hasty(self: Any, thread_id: str, head: Any) -> None:
-        with shareable.shareable(self._kit.store, thread_id) as thread:
+        with shareable_thread.open_shareable(self._kit.store, thread_id) as thread:
             cursor = self._kit.cursors.get(thread_id) or self._kit.cursors.new()
             end = thread.head
             self._kit.cursors.put(
@@ -175,10 +177,10 @@ def _cursor_ahead_of_the_acknowledgement() -> Iterator[None]:
                         seen_hash=end.hash) if hasattr(cursor, "seen_seq")
                 else replace(cursor, seq=end.seq, hash=end.hash, size=end.size),
             )  # fmt: skip
-        push[sync_round.Operation.PUSH](self, thread_id, head)
+        push[sync_round.SyncOperation.PUSH](self, thread_id, head)
 
-    acts = {**push, sync_round.Operation.PUSH: hasty}
-    with changed(sync_round.Round, "_ACTS", acts):
+    acts = {**push, sync_round.SyncOperation.PUSH: hasty}
+    with changed(sync_round.SyncRound, "_ACTS", acts):
         yield
 
 
@@ -204,12 +206,12 @@ def _scrub_lets_ids_go() -> Iterator[None]:
 
 @contextmanager
 def _fork_loses_its_last_record() -> Iterator[None]:
-    make_thread = conflicts.make_thread
+    ensure_thread = reconciliation.ensure_thread
 
     def shorter(store: Any, fork: str, data: bytes, **how: Any) -> None:
-        make_thread(store, fork, b"".join(data.splitlines(keepends=True)[:-1]), **how)
+        ensure_thread(store, fork, b"".join(data.splitlines(keepends=True)[:-1]), **how)
 
-    with changed(conflicts, "ensure_thread", shorter):
+    with changed(reconciliation, "ensure_thread", shorter):
         yield
 
 

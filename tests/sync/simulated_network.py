@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 from msgspec import Struct
 
 from treadle.api.marks import Mark
-from treadle.api.types import Heads, Me, ThreadHead
+from treadle.api.types import Me, ThreadHead, ThreadHeads
 from treadle.errors import RemoteRefusedError, RemoteUnavailableError
 from treadle.sync.ports import Sendable
 
@@ -159,8 +159,8 @@ class Wire:
     def purge(self, thread_id: str) -> None:
         self._ask(Request("purge", thread_id))
 
-    def heads(self, after: int, stamp: str = "") -> Heads:
-        found: Heads = self._ask(Request("heads", number=after, stamp=stamp))
+    def heads(self, after: int, stamp: str = "") -> ThreadHeads:
+        found: ThreadHeads = self._ask(Request("heads", number=after, stamp=stamp))
         return found
 
     def records(self, thread_id: str, after: Mark) -> Iterator[bytes]:

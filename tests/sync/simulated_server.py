@@ -18,7 +18,7 @@ from server.chains import index_all
 from server.databases import Templates
 from server.people import at, populate
 from sync.simulated_network import Request, stopped
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.api.marks import Mark
 from treadle.errors import RemoteConflictError, RemoteRefusedError, RemoteUnavailableError
 from treadle.server import search
@@ -143,15 +143,20 @@ class SimulatedServer:
 
 
 def told(refusal: Refusal) -> Exception:
-    """What a client makes of a refusal, as `sync/wire.py` does of the answer."""
+    """What a client makes of a refusal, as `sync/http_transport.py` does of the answer."""
     problem = refusal.problem
-    if refusal.code is Code.CONFLICT:
+    if refusal.code is ErrorCode.CONFLICT:
         assert isinstance(problem.server_version, int)
         assert isinstance(problem.server_hash, str)
         return RemoteConflictError(
             problem.message, seq=problem.server_version, hash=problem.server_hash
         )
-    if refusal.code in (Code.UNAVAILABLE, Code.TOO_MANY, Code.INTERNAL, Code.TIMEOUT):
+    if refusal.code in (
+        ErrorCode.UNAVAILABLE,
+        ErrorCode.TOO_MANY,
+        ErrorCode.INTERNAL,
+        ErrorCode.TIMEOUT,
+    ):
         return RemoteUnavailableError(problem.message)
     return RemoteRefusedError(
         problem.message, hint=problem.hint, code=refusal.code.value, status=refusal.code.status

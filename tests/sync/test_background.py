@@ -12,10 +12,10 @@ from store.shelf import CREATOR, Shelf, fill
 from sync.desk import URL, USER, Desk, unreachable
 from treadle.errors import NotLoggedInError
 from treadle.store.local_store import LocalStore
-from treadle.sync.background import Background
+from treadle.sync.background_sender import BackgroundSender
 from treadle.sync.cursors import Cursors
-from treadle.sync.engine import Engine
-from treadle.sync.send_queue import Pending
+from treadle.sync.engine import SyncEngine
+from treadle.sync.send_queue import PendingSyncStore
 
 WAIT_S = 60.0
 
@@ -25,14 +25,14 @@ def shelf(tmp_path: Path) -> Shelf:
     return Shelf(tmp_path)
 
 
-def engine(shelf: Shelf, desk: Desk) -> Engine:
+def engine(shelf: Shelf, desk: Desk) -> SyncEngine:
     disk = shelf.disk
     store = LocalStore(shelf.places, disk=disk, now=shelf.clock)
-    return Engine(
+    return SyncEngine(
         store,
         desk.remote(),
         Cursors(disk, shelf.places, URL, USER),
-        Pending(disk, shelf.places),
+        PendingSyncStore(disk, shelf.places),
         now=shelf.clock,
         random=lambda: 0.5,
         host="here",
@@ -44,29 +44,29 @@ def test_what_a_session_records_arrives_while_it_is_open_and_when_it_ends(shelf:
     arrived, ended = threading.Event(), threading.Event()
     desk.after = lambda what, _: arrived.set() if what == "push" else None
     writer = shelf.store.create(CREATOR)
-    sync = Background(lambda: engine(shelf, desk), writer.thread_id, ended.set)
+    sync = BackgroundSender(lambda: engine(shelf, desk), writer.thread_id, ended.set)
     fill(writer, (said("one"),))
-    sync.poke()
+    sync.notify_change()
     assert arrived.wait(WAIT_S)
     fill(writer, (said("two"),), (said("three"),))
-    sync.poke()
-    sync.poke()
+    sync.notify_change()
+    sync.notify_change()
     assert sync.close(WAIT_S)
     assert ended.is_set()
     writer.close()
     assert desk.kept[writer.thread_id].data == shelf.journal(writer.thread_id).read_bytes()
-    sync.poke()
+    sync.notify_change()
     assert sync.close(WAIT_S)
 
 
 def test_who_was_never_poked_starts_nothing(shelf: Shelf) -> None:
     made: list[int] = []
 
-    def make() -> Engine:
+    def make() -> SyncEngine:
         made.append(1)
         raise AssertionError
 
-    assert Background(make, shelf.next_id()).close(0.0)
+    assert BackgroundSender(make, shelf.next_id()).close(0.0)
     assert made == []
 
 
@@ -80,8 +80,8 @@ def test_a_server_that_hangs_is_waited_for_no_longer_than_was_said(shelf: Shelf)
 
     desk.before = hang
     thread = shelf.create((said("one"),))
-    sync = Background(lambda: engine(shelf, desk), thread)
-    sync.poke()
+    sync = BackgroundSender(lambda: engine(shelf, desk), thread)
+    sync.notify_change()
     assert asked.wait(WAIT_S)
     assert not sync.close(0.01)
     go_on.set()
@@ -96,8 +96,8 @@ def test_no_trouble_reaches_the_session(shelf: Shelf, error: Exception) -> None:
         raise error
 
     desk.before = fail
-    sync = Background(lambda: engine(shelf, desk), shelf.create((said("one"),)))
-    sync.poke()
+    sync = BackgroundSender(lambda: engine(shelf, desk), shelf.create((said("one"),)))
+    sync.notify_change()
     assert not sync.close(WAIT_S)
     told = sync.problem or (sync.report is not None and sync.report.waiting[0].why)
     assert str(error) in str(told)
@@ -107,9 +107,9 @@ def test_what_could_not_be_sent_is_told_and_noted(shelf: Shelf) -> None:
     desk = Desk()
     desk.before = unreachable
     thread = shelf.create((said("one"),))
-    sync = Background(lambda: engine(shelf, desk), thread)
-    sync.poke()
+    sync = BackgroundSender(lambda: engine(shelf, desk), thread)
+    sync.notify_change()
     assert not sync.close(WAIT_S)
     assert sync.report is not None
     assert sync.report.unreachable == "no network"
-    assert list(Pending(shelf.disk, shelf.places).entries()) == [thread]
+    assert list(PendingSyncStore(shelf.disk, shelf.places).entries()) == [thread]

@@ -20,7 +20,7 @@ from treadle.errors import (
     TreadleError,
     UsageError,
 )
-from treadle.sync import client, wire
+from treadle.sync import client, http_transport
 from treadle.sync.client import HttpRemote
 from treadle.sync.credentials import Account
 from treadle.thread import record
@@ -376,7 +376,7 @@ STRANGERS: dict[str, Answer] = {
 def test_who_is_no_treadle_server_is_told_so(
     answer: Answer, ask: Callable[[HttpRemote], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wire, "ANSWER_SIZE_MAX", 1_000_000)
+    monkeypatch.setattr(http_transport, "ANSWER_SIZE_MAX", 1_000_000)
     with (
         WireServer(answer) as server,
         remote_of(server) as remote,
@@ -463,8 +463,8 @@ def test_where_nobody_answers_it_is_tried_again_later() -> None:
 def test_who_says_nothing_or_drips_is_not_waited_for_for_ever(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(wire, "PATIENCE_S", 0.0)
-    monkeypatch.setattr(wire, "PACE_MIN", 10**12)
+    monkeypatch.setattr(http_transport, "ANSWER_S_BASE", 0.0)
+    monkeypatch.setattr(http_transport, "BYTES_PER_S_MIN", 10**12)
     with (
         WireServer(reply(body=ME)) as server,
         remote_of(server) as remote,
@@ -478,7 +478,7 @@ def test_a_server_that_is_silent_is_given_up() -> None:
         return b""  # and the connection stays
 
     with WireServer(silent) as server:
-        asking = wire.Wire(server.url, TOKEN)
+        asking = http_transport.ServerTransport(server.url, TOKEN)
         with pytest.raises(RemoteUnavailableError, match="said nothing"):
-            asking.done("GET", "/api/me", silence_s=0.05)
+            asking.request_status("GET", "/api/me", silence_s=0.05)
         asking.close()

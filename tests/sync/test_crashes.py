@@ -17,7 +17,7 @@ from treadle.errors import PrivateThreadError
 from treadle.store.send_lock import set_private
 from treadle.store.upkeep.scrub import scrub
 from treadle.store.upkeep.trash import Trash
-from treadle.sync.shareable import shareable
+from treadle.sync.shareable_thread import open_shareable
 from treadle.thread.branches import known_in
 from treadle.thread.record import Condition, scan
 
@@ -148,7 +148,7 @@ def test_a_thread_that_is_private_on_disk_never_leaves_whatever_happens_on_the_w
         seen.add(is_private)
         if not is_private:
             continue
-        with pytest.raises(PrivateThreadError), shareable(left.store, thread):
+        with pytest.raises(PrivateThreadError), open_shareable(left.store, thread):
             pytest.fail(where)
         left.engine.sync()
         assert server.kept[thread].data == b"", where

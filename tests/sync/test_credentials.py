@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 
 from treadle.errors import ConfigError, DiskError, NotLoggedInError, UsageError
-from treadle.runtime.defaults import own_redactor
+from treadle.runtime.defaults import make_user_redactor
 from treadle.store.paths import Places
 from treadle.sync.credentials import (
     Account,
     check_token,
     find_account,
     is_logged_in,
-    needed_account,
+    parse_server_url,
     remove_account,
+    require_account,
     save_account,
-    server_url,
 )
 
 TOKEN = "trd_9fK2mQ7xW4vB8nL1pZ6c"
@@ -55,7 +55,7 @@ def test_the_text_of_an_account_does_not_tell_the_token() -> None:
 def test_another_login_replaces_the_one_before(places: Places) -> None:
     save_account(places, ACCOUNT)
     save_account(places, Account("http://127.0.0.1:8080", "another-token"))
-    found = needed_account(places, {})
+    found = require_account(places, {})
     assert (found.url, found.token, found.visibility) == (
         "http://127.0.0.1:8080",
         "another-token",
@@ -68,7 +68,7 @@ def test_it_is_forgotten_once(places: Places) -> None:
     assert remove_account(places)
     assert not remove_account(places)
     with pytest.raises(NotLoggedInError) as caught:
-        needed_account(places, {})
+        require_account(places, {})
     assert "treadle login" in caught.value.hint
 
 
@@ -129,21 +129,21 @@ def test_variables_stand_in_the_place_of_the_file(places: Places) -> None:
     save_account(places, ACCOUNT)
     environ = {"TREADLE_SERVER_URL": "https://ci.example.org/", "TREADLE_TOKEN": " ci-token\n"}
     assert is_logged_in(places, environ)
-    found = needed_account(places, environ)
+    found = require_account(places, environ)
     assert (found.url, found.token, found.origin) == (
         "https://ci.example.org",
         "ci-token",
         "environment",
     )
     assert found.visibility == "organization"
-    assert needed_account(places, {**environ, "TREADLE_VISIBILITY": "private"}).visibility == (
+    assert require_account(places, {**environ, "TREADLE_VISIBILITY": "private"}).visibility == (
         "private"
     )
 
 
 def test_a_token_without_a_server_is_never_sent_to_the_one_of_the_file(places: Places) -> None:
     save_account(places, ACCOUNT)
-    assert needed_account(places, {"TREADLE_TOKEN": "ci-token"}).token == TOKEN
+    assert require_account(places, {"TREADLE_TOKEN": "ci-token"}).token == TOKEN
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_plain_http_is_for_who_says_so(places: Places) -> None:
     with pytest.raises(ConfigError) as caught:
         find_account(places, environ)
     assert "TREADLE_SERVER_INSECURE=1" in caught.value.hint
-    found = needed_account(places, {**environ, "TREADLE_SERVER_INSECURE": "1"})
+    found = require_account(places, {**environ, "TREADLE_SERVER_INSECURE": "1"})
     assert found.url == "http://server:8080"
 
 
@@ -194,8 +194,8 @@ def test_plain_http_is_for_who_says_so(places: Places) -> None:
     ],
 )
 def test_an_address_has_one_form(text: str, url: str) -> None:
-    assert server_url(text) == url
-    assert server_url(url) == url
+    assert parse_server_url(text) == url
+    assert parse_server_url(url) == url
 
 
 @pytest.mark.parametrize(
@@ -223,12 +223,14 @@ def test_an_address_has_one_form(text: str, url: str) -> None:
 )
 def test_what_is_no_address_or_not_safe_is_refused(text: str) -> None:
     with pytest.raises(UsageError) as caught:
-        server_url(text)
+        parse_server_url(text)
     assert "secret" not in str(caught.value)
 
 
 def test_plain_http_elsewhere_is_for_who_insists() -> None:
-    assert server_url("http://192.168.1.5:8080", is_insecure=True) == "http://192.168.1.5:8080"
+    assert (
+        parse_server_url("http://192.168.1.5:8080", is_insecure=True) == "http://192.168.1.5:8080"
+    )
 
 
 @pytest.mark.parametrize("text", ["", " ", "a b", "ä", "a\x00b", "x" * 5000])
@@ -243,6 +245,6 @@ def test_the_token_of_the_file_is_a_secret_that_is_kept_out_of_records(
 ) -> None:
     monkeypatch.setenv("TREADLE_HOME", str(tmp_path))
     monkeypatch.setenv("HOME", str(tmp_path / "user"))
-    assert TOKEN in own_redactor().redact(f"it is {TOKEN}")
+    assert TOKEN in make_user_redactor().redact(f"it is {TOKEN}")
     save_account(places, ACCOUNT)
-    assert TOKEN not in own_redactor().redact(f"it is {TOKEN}")
+    assert TOKEN not in make_user_redactor().redact(f"it is {TOKEN}")

@@ -14,8 +14,8 @@ from treadle.core.tools import BlobRef, ToolExecutionOutcome
 from treadle.errors import RemoteRefusedError
 from treadle.store.send_lock import set_private
 from treadle.store.upkeep.trash import Trash
-from treadle.sync.engine import Engine
-from treadle.sync.send_queue import State
+from treadle.sync.engine import SyncEngine
+from treadle.sync.send_queue import SyncState
 from treadle.thread.branches import known_in
 from treadle.thread.facts import Annotated, PrivacySet, Renamed
 from treadle.thread.record import scan
@@ -207,7 +207,7 @@ def test_the_trash_comes_along_and_what_was_removed_from_it_here_does_not(desk: 
     for name in three.disk.list("/home/data/trash"):
         if name.startswith(thread):
             three.disk.unlink(f"/home/data/trash/{name}")
-    three.pending.change_state(lambda _: State())
+    three.pending.change_state(lambda _: SyncState())
     assert three.engine.sync().received == ()
     Trash(one.store).restore([thread])
     one.engine.sync()
@@ -463,7 +463,7 @@ def test_two_processes_of_one_home_sync_at_once_and_nothing_is_sent_twice(desk: 
     """The other one begins whenever this one has asked the server for something."""
     one, _ = machines(desk)
     threads = [one.begin(*TALK) for _ in range(3)]
-    other = Engine(
+    other = SyncEngine(
         one.store, desk.remote(), one.cursors, one.pending, now=one.clock, random=lambda: 0.5
     )
     depth = 0

@@ -27,11 +27,11 @@ from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
 from treadle.store.upkeep.trash import Trash
 from treadle.sync.client import HttpRemote
-from treadle.sync.context import Report
+from treadle.sync.context import SyncReport
 from treadle.sync.credentials import Account
 from treadle.sync.cursors import Cursors
-from treadle.sync.read_ahead import AHEAD, ReadAhead
-from treadle.sync.send_queue import Pending
+from treadle.sync.read_ahead import RESULTS_AHEAD_MAX, ReadAhead
+from treadle.sync.send_queue import PendingSyncStore
 from treadle.thread.facts import Configured
 from treadle.thread.record import scan
 
@@ -57,7 +57,7 @@ def store_in(home: Path) -> LocalStore:
     return LocalStore(Places(home / "data", home / "state", home / "config"))
 
 
-def plant(store: LocalStore, send: Callable[[], Report]) -> dict[str, bytes]:
+def plant(store: LocalStore, send: Callable[[], SyncReport]) -> dict[str, bytes]:
     """Threads, several forks of one among them, and some in the trash; and their journals."""
     base, trashed = "", list[str]()
     for number in range(THREAD_COUNT):
@@ -131,7 +131,7 @@ def test_a_first_sync_that_is_killed_again_and_again_loses_nothing_and_goes_on(
                 assert cursor is not None
                 assert thread in found, "a cursor may not say of what is missing that it is here"
                 assert cursor.hash == scan(found[thread]).head.hash
-            assert not Pending(two.folders.disk, two.places).state().change, (
+            assert not PendingSyncStore(two.folders.disk, two.places).state().change, (
                 "what the server said of threads that are not here yet would not be asked again"
             )
         assert 0 < len(here) < THREAD_COUNT, "it was killed in the middle"
@@ -188,10 +188,10 @@ def test_results_come_in_order_and_several_jobs_are_under_way() -> None:
         for name in names:
             if name == "7":
                 with pytest.raises(KeyError):
-                    ahead.take(name)
+                    ahead.get_result(name)
             else:
-                assert ahead.take(name) == job(name)
-            ahead.wait()
+                assert ahead.get_result(name) == job(name)
+            ahead.wait_for_jobs()
     assert len(workers - {get_ident()}) == 3
 
 
@@ -204,9 +204,9 @@ def test_no_more_is_begun_after_a_failure_and_what_has_begun_ends_first() -> Non
         done.append(name)
 
     with pytest.raises(RemoteUnavailableError), ReadAhead(job, map(str, range(999)), 2) as ahead:
-        ahead.take("0")
+        ahead.get_result("0")
     ended = len(done)
-    assert ended < 2 * AHEAD
+    assert ended < 2 * RESULTS_AHEAD_MAX
     assert len(done) == ended
 
 
@@ -222,7 +222,7 @@ def test_a_server_that_asks_for_a_moment_gets_it() -> None:
         return name
 
     with ReadAhead(job, ["a", "b", "long"], 2) as ahead:
-        assert (ahead.take("a"), ahead.take("b")) == ("a", "b")
+        assert (ahead.get_result("a"), ahead.get_result("b")) == ("a", "b")
         with pytest.raises(RemoteUnavailableError, match="night"):
-            ahead.take("long")
+            ahead.get_result("long")
     assert tries == {"a": 3, "b": 3, "long": 3}

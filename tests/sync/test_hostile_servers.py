@@ -12,11 +12,11 @@ from sync.test_client import THREAD, Lines, chunked, remote_of
 from sync.test_engine import MORE, TALK, machines, pair
 from sync.wire_server import Asked, WireServer
 from treadle.api.marks import Mark
-from treadle.api.types import Heads, ThreadHead
+from treadle.api.types import ThreadHead, ThreadHeads
 from treadle.errors import RemoteRefusedError
 from treadle.store.record_adoption import split_journal_lines
-from treadle.sync import client, heads, pulling
-from treadle.sync.refusals import scrubbed_there
+from treadle.sync import client, remote_heads, thread_fetch
+from treadle.sync.refusals import describe_remote_scrub
 from treadle.thread.codec import encode_entry
 from treadle.thread.facts import Scrubbed
 from treadle.thread.record import Head, encode_batch, scan
@@ -49,7 +49,7 @@ def test_a_scrub_of_the_server_is_told_to_whoever_takes_it_over(desk: Desk) -> N
     one, two, thread = pair(desk)
     scrub(one.store, [thread], lambda text: text.replace("first", "[REDACTED:x]"))
     one.engine.sync()
-    assert two.engine.sync().notes == (scrubbed_there(thread),)
+    assert two.engine.sync().notes == (describe_remote_scrub(thread),)
     assert two.said(thread) == ["one", "[REDACTED:x]"]
 
 
@@ -94,29 +94,29 @@ class EndlessHeads(DeskRemote):
         self.kind = kind
         self.count = 0
 
-    def heads(self, after: int, stamp: str = "") -> Heads:
+    def heads(self, after: int, stamp: str = "") -> ThreadHeads:
         self.count += 1
         assert self.count < 100
         found = (ThreadHead(THREAD, 1, "a" * 32, after + 1),)
         change = after if self.kind == "stands still" else after + 1
         is_reset = self.kind == "begins anew"
-        return Heads(() if self.kind == "empty" else found, change, False, "s", is_reset)
+        return ThreadHeads(() if self.kind == "empty" else found, change, False, "s", is_reset)
 
 
 @pytest.mark.parametrize("kind", ["stands still", "empty", "begins anew", "goes on"])
 def test_a_list_of_heads_without_an_end_is_given_up(
     desk: Desk, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(heads, "HEAD_COUNT_MAX", 10)
+    monkeypatch.setattr(remote_heads, "HEAD_COUNT_MAX", 10)
     with pytest.raises(RemoteRefusedError, match="no end"):
-        heads.list_heads(EndlessHeads(desk, kind))
+        remote_heads.list_heads(EndlessHeads(desk, kind))
 
 
 @pytest.mark.parametrize("depth_max", [3, 5])
 def test_forks_of_forks_are_followed_so_far_and_no_further(
     desk: Desk, depth_max: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pulling, "DEPTH_MAX", depth_max)
+    monkeypatch.setattr(thread_fetch, "DEPTH_MAX", depth_max)
     one, two = machines(desk)
     thread = one.begin(*TALK)
     for _ in range(4):

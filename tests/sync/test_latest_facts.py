@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from thread.branching import behind
 from thread.journals import HEADER, fold_of, records_of, write
-from treadle.sync.latest_facts import with_latest_facts
+from treadle.sync.latest_facts import add_latest_facts
 from treadle.thread.branches import known_in
 from treadle.thread.codec import Entry
 from treadle.thread.facts import Annotated, ExtraSet, Pinned, Renamed, Shared, Tagged
@@ -81,10 +81,10 @@ def joined(theirs: list[Record], ours: list[Record], tick: int) -> list[Record]:
     fact = merge(fold_of(COMMON), COMMON[-1], ours[common:], known_in(theirs), "loom")
     if fact is None:
         return theirs
-    whole = with_latest_facts(fact, theirs[common:])
+    whole = add_latest_facts(fact, theirs[common:])
     assert len({one.hash for one in fact.records}) == len(fact.records)
     assert whole.records[: len(fact.records)] == fact.records
     records = [*theirs, *behind(theirs, [whole], tick)]
-    nothing_more = with_latest_facts(replace(whole, records=()), records[common:])
+    nothing_more = add_latest_facts(replace(whole, records=()), records[common:])
     assert nothing_more.records == ()
     return records

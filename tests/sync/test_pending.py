@@ -14,15 +14,15 @@ from treadle.api.marks import Mark
 from treadle.errors import StorageBusyError
 from treadle.store.disk import PosixDisk
 from treadle.sync import send_queue as pending_file
-from treadle.sync.cursors import OUTPUT_COUNT_MAX, Cursor, Cursors, Missing
+from treadle.sync.cursors import OUTPUT_COUNT_MAX, Cursor, Cursors, MissingOutput
 from treadle.sync.send_queue import (
     CONFLICT_COUNT_MAX,
     ERROR_LENGTH_MAX,
     LOCK_TRIES,
-    Conflict,
-    Entry,
-    Pending,
-    State,
+    PendingSyncEntry,
+    PendingSyncStore,
+    SyncConflict,
+    SyncState,
 )
 
 THREAD = "T-01900000-0000-7000-8000-000000000001"
@@ -34,26 +34,26 @@ def shelf(tmp_path: Path) -> Shelf:
     return Shelf(tmp_path)
 
 
-def pending(shelf: Shelf) -> Pending:
-    return Pending(PosixDisk(), shelf.places)
+def pending(shelf: Shelf) -> PendingSyncStore:
+    return PendingSyncStore(PosixDisk(), shelf.places)
 
 
 def test_what_is_begun_is_there_until_it_has_ended(shelf: Shelf) -> None:
     found = pending(shelf)
     assert found.entries() == {}
-    found.begin({THREAD: "upsert", OTHER: "delete"})
+    found.add_entries({THREAD: "upsert", OTHER: "delete"})
     assert pending(shelf).entries() == {
-        THREAD: Entry(THREAD, "upsert"),
-        OTHER: Entry(OTHER, "delete"),
+        THREAD: PendingSyncEntry(THREAD, "upsert"),
+        OTHER: PendingSyncEntry(OTHER, "delete"),
     }
-    failed = Entry(THREAD, "upsert", "2026", 3, "x" * 5000, parked="held", version=4)
-    found.settle({THREAD: failed}, [])
-    found.begin({THREAD: "upsert"})
+    failed = PendingSyncEntry(THREAD, "upsert", "2026", 3, "x" * 5000, parked="held", version=4)
+    found.update_entries({THREAD: failed}, [])
+    found.add_entries({THREAD: "upsert"})
     kept = found.entries()[THREAD]
     assert (kept.retry_count, len(kept.last_error)) == (3, ERROR_LENGTH_MAX)
-    found.begin({THREAD: "delete"})
-    assert found.entries()[THREAD] == Entry(THREAD, "delete")
-    found.settle({}, [THREAD])
+    found.add_entries({THREAD: "delete"})
+    assert found.entries()[THREAD] == PendingSyncEntry(THREAD, "delete")
+    found.update_entries({}, [THREAD])
     assert list(found.entries()) == [OTHER]
     path = Path(found.folder) / "pending.json"
     assert path.stat().st_mode & 0o777 == 0o600
@@ -63,21 +63,21 @@ def test_what_is_begun_is_there_until_it_has_ended(shelf: Shelf) -> None:
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"\xff\x00", b"[" * 100_000, b'{"entries":1}'])
 def test_a_file_that_is_damaged_begins_anew(shelf: Shelf, data: bytes) -> None:
     found = pending(shelf)
-    found.begin({THREAD: "upsert"})
+    found.add_entries({THREAD: "upsert"})
     for name in ("pending.json", "state.json"):
         (Path(found.folder) / name).write_bytes(data)
     assert found.entries() == {}
-    assert found.state() == State()
-    found.begin({OTHER: "upsert"})
+    assert found.state() == SyncState()
+    found.add_entries({OTHER: "upsert"})
     assert list(found.entries()) == [OTHER]
 
 
 def test_the_newest_conflicts_are_kept_and_no_more(shelf: Shelf) -> None:
     found = pending(shelf)
     many = tuple(
-        Conflict(THREAD, "2026", "merge", number) for number in range(CONFLICT_COUNT_MAX + 5)
+        SyncConflict(THREAD, "2026", "merge", number) for number in range(CONFLICT_COUNT_MAX + 5)
     )
-    found.change_state(lambda _: State(conflicts=many))
+    found.change_state(lambda _: SyncState(conflicts=many))
     assert found.state().conflicts == many[5:]
 
 
@@ -90,7 +90,7 @@ def test_many_writers_lose_nothing_of_each_other(
     def write(share: list[str]) -> None:
         mine = pending(shelf)
         for name in share:
-            mine.begin({name: "upsert"})
+            mine.add_entries({name: "upsert"})
 
     threads = [threading.Thread(target=write, args=(names[start::4],)) for start in range(4)]
     for one in threads:
@@ -102,8 +102,8 @@ def test_many_writers_lose_nothing_of_each_other(
 
 def test_who_cannot_write_because_of_another_process_says_so(shelf: Shelf) -> None:
     pauses: list[int] = []
-    mine = Pending(PosixDisk(), shelf.places, pause=lambda: pauses.append(1))
-    mine.begin({})
+    mine = PendingSyncStore(PosixDisk(), shelf.places, pause=lambda: pauses.append(1))
+    mine.add_entries({})
     program = (
         "import fcntl, sys\n"
         f"file = open({mine.folder + '/pending.lock'!r}, 'r+')\n"
@@ -117,10 +117,10 @@ def test_who_cannot_write_because_of_another_process_says_so(shelf: Shelf) -> No
         assert other.stdout is not None
         other.stdout.readline()
         with pytest.raises(StorageBusyError, match="other processes"):
-            mine.begin({THREAD: "upsert"})
+            mine.add_entries({THREAD: "upsert"})
         other.kill()
     assert len(pauses) == LOCK_TRIES
-    mine.begin({THREAD: "upsert"})
+    mine.add_entries({THREAD: "upsert"})
 
 
 def test_a_cursor_counts_for_one_server_and_one_user(shelf: Shelf) -> None:
@@ -129,7 +129,7 @@ def test_a_cursor_counts_for_one_server_and_one_user(shelf: Shelf) -> None:
     cursor = Cursor("https://a", "ada", 3, "a" * 32, 300, 5, "b" * 32, True)
     mine.put(THREAD, cursor)
     assert mine.get(THREAD) == cursor
-    assert (cursor.acked, cursor.seen) == (Mark(3, "a" * 32), Mark(5, "b" * 32))
+    assert (cursor.acknowledged_mark, cursor.server_mark) == (Mark(3, "a" * 32), Mark(5, "b" * 32))
     for url, user in (("https://b", "ada"), ("https://a", "bob")):
         assert Cursors(PosixDisk(), shelf.places, url, user).get(THREAD) is None
     path = Path(mine.folder) / f"{THREAD}.json"
@@ -163,19 +163,19 @@ def test_what_one_server_has_is_not_forgotten_for_another(shelf: Shelf) -> None:
     mine.put(THREAD, mine.new())
     other.put(THREAD, Cursor("https://b", "ada", 3, "a" * 32))
     assert mine.get(THREAD) == mine.new()
-    assert mine.elsewhere(THREAD) == [other.get(THREAD)]
-    assert [one.url for one in other.elsewhere(THREAD)] == ["https://a"]
+    assert mine.list_other_cursors(THREAD) == [other.get(THREAD)]
+    assert [one.url for one in other.list_other_cursors(THREAD)] == ["https://a"]
     other.put(THREAD, Cursor("https://b", "ada", is_purged=True))
-    assert mine.elsewhere(THREAD) == []
+    assert mine.list_other_cursors(THREAD) == []
 
 
 def test_outputs_that_are_looked_for_again_are_kept_and_bounded(shelf: Shelf) -> None:
     mine = Cursors(PosixDisk(), shelf.places, "https://a", "ada")
-    assert mine.missing() == frozenset()
-    names = [Missing(THREAD, f"{number:064x}") for number in range(OUTPUT_COUNT_MAX + 1)]
-    mine.set_missing(names)
-    assert mine.missing() == frozenset(names[1:])
+    assert mine.missing_outputs() == frozenset()
+    names = [MissingOutput(THREAD, f"{number:064x}") for number in range(OUTPUT_COUNT_MAX + 1)]
+    mine.set_missing_outputs(names)
+    assert mine.missing_outputs() == frozenset(names[1:])
     assert mine.ids() == []
     for data in (b"", b"[1]", b'[{"thread_id":"../x","sha256":"%064d"}]' % 0):
         (Path(mine.folder) / "outputs.json").write_bytes(data)
-        assert mine.missing() == frozenset()
+        assert mine.missing_outputs() == frozenset()

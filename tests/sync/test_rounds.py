@@ -14,7 +14,7 @@ from treadle.errors import RemoteBrokenError, RemoteRefusedError, StorageBusyErr
 from treadle.store.folders import StoreFolders
 from treadle.store.local_store import LocalStore
 from treadle.store.send_lock import hold_send_lock
-from treadle.sync.sync_round import BROKEN_MAX
+from treadle.sync.sync_round import BROKEN_ANSWERS_MAX
 from treadle.thread.facts import Annotated
 
 
@@ -50,10 +50,10 @@ def test_a_failure_about_one_thread_does_not_end_the_round(desk: Desk, error: Ex
 
 def test_a_server_that_always_breaks_off_is_not_asked_for_every_thread(desk: Desk) -> None:
     one, _ = machines(desk)
-    threads = [one.begin(*TALK) for _ in range(BROKEN_MAX + 3)]
+    threads = [one.begin(*TALK) for _ in range(BROKEN_ANSWERS_MAX + 3)]
     failing(desk, threads, RemoteBrokenError("it broke off"))
     assert one.engine.sync().unreachable == "it broke off"
-    assert len(desk.calls) == 1 + BROKEN_MAX + 1
+    assert len(desk.calls) == 1 + BROKEN_ANSWERS_MAX + 1
 
 
 def test_what_was_busy_when_it_was_fetched_is_fetched_later_and_what_was_refused_is_not(

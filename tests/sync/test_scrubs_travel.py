@@ -13,9 +13,9 @@ from sync.desk import Desk, Machine, unreachable
 from sync.test_engine import machines, pair
 from treadle.store.branch_archive import list_archived_branches
 from treadle.store.upkeep.scrub import scrub
-from treadle.sync import conflicts, shareable
-from treadle.sync.journal_comparison import shown_again
-from treadle.sync.refusals import scrubbed_there, too_large_to_replace
+from treadle.sync import reconciliation, shareable_thread
+from treadle.sync.journal_comparison import find_reappeared_records
+from treadle.sync.refusals import describe_remote_scrub, describe_resend
 from treadle.thread.branches import event_of, flat
 from treadle.thread.codec import encode_entry
 from treadle.thread.facts import Annotated, Renamed
@@ -120,7 +120,7 @@ def test_what_arrived_of_a_push_before_a_scrub_is_scrubbed_too_and_not_doubled(
     desk: Desk, lost_at: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The answer to one of its requests was lost; another machine has gone on from there."""
-    monkeypatch.setattr(shareable, "PIECE_SIZE", 1)
+    monkeypatch.setattr(shareable_thread, "PIECE_SIZE", 1)
     one, two = machines(desk)
     thread = one.begin((said("first"),), (answer("the word is hunter2"),), (said("and"),))
     count = 0
@@ -150,7 +150,7 @@ def test_what_arrived_of_a_push_before_a_scrub_is_scrubbed_too_and_not_doubled(
 
 def long_and_scrubbed(desk: Desk, one: Machine, monkeypatch: pytest.MonkeyPatch) -> str:
     """A thread that the server took in pieces, and will not take at once."""
-    monkeypatch.setattr(shareable, "PIECE_SIZE", 1000)
+    monkeypatch.setattr(shareable_thread, "PIECE_SIZE", 1000)
     thread = one.begin(
         (said("the word is hunter2"),),
         *((Annotated(f"{number} " + "x" * 500),) for number in range(8)),
@@ -172,7 +172,7 @@ def test_a_scrubbed_thread_that_is_too_large_to_be_replaced_goes_in_pieces(
     assert report.replaced == (thread,)
     assert any("too large to be replaced" in note for note in report.notes)
     assert desk.kept[thread].data == one.journal(thread)
-    assert two.engine.sync().notes == (scrubbed_there(thread),)
+    assert two.engine.sync().notes == (describe_remote_scrub(thread),)
     assert two.journal(thread) == one.journal(thread)
     assert one.engine.sync().is_complete
 
@@ -218,7 +218,7 @@ def test_one_that_was_cut_while_it_was_sent_anew_is_sent_by_itself(
 
 
 def one_note(thread: str) -> str:
-    return too_large_to_replace(thread)
+    return describe_resend(thread)
 
 
 # ---- forks ---------------------------------------------------------------------------------------
@@ -302,14 +302,14 @@ def test_that_a_scrub_was_lost_is_known_before_it_is_lost(
     take_out(two, thread, "sesame")
     one.engine.sync()
     seen: list[tuple[str, ...]] = []
-    replace = conflicts.replace_scrubbed
+    replace = reconciliation.replace_scrubbed
 
     def die(*given: object) -> None:
         replace(*given)  # type: ignore[arg-type]
         seen.append(two.pending.state().unscrubbed)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(conflicts, "replace_scrubbed", die)
+    monkeypatch.setattr(reconciliation, "replace_scrubbed", die)
     with pytest.raises(KeyboardInterrupt):
         two.engine.sync()
     assert seen == [(thread,)]
@@ -421,7 +421,7 @@ def test_what_is_shown_again_is_what_only_our_label_hides() -> None:
     ]
     for ours, theirs, shows in rows:
         mine, other = (record_of(text) for text in (ours, theirs))
-        assert bool(shown_again([mine], [other])) is shows, (ours, theirs)
+        assert bool(find_reappeared_records([mine], [other])) is shows, (ours, theirs)
 
 
 def record_of(text: str) -> Record:

@@ -24,7 +24,7 @@ from treadle.store.disk import PosixDisk
 from treadle.store.journal import sync_journal
 from treadle.store.local_store import LocalStore
 from treadle.store.send_lock import WAIT_COUNT_MAX, set_private
-from treadle.sync.shareable import ShareableThread, shareable
+from treadle.sync.shareable_thread import ShareableThread, open_shareable
 from treadle.thread.facts import Annotated, PrivacySet
 from treadle.thread.record import Head, scan
 
@@ -49,7 +49,7 @@ def test_nobody_makes_one_but_who_has_looked(shelf: Shelf) -> None:
 
 def test_what_was_handed_out_is_of_no_use_afterwards(shelf: Shelf) -> None:
     thread = two_writes(shelf)
-    with shareable(shelf.store, thread) as found:
+    with open_shareable(shelf.store, thread) as found:
         lines = found.lines(Mark())
     with pytest.raises(InternalError, match="after its lock"):
         _ = found.thread_id
@@ -68,15 +68,15 @@ def test_its_lines_are_those_of_the_journal_after_any_record(shelf: Shelf) -> No
         if known:
             last = records[known - 1]
             seen = Head(last.seq, last.hash, last.at, sizes[known])
-        with shareable(shelf.store, thread, seen) as found:
+        with open_shareable(shelf.store, thread, seen) as found:
             assert (found.mark.seq, found.head.size) == (len(lines), len(whole))
             for place, record in enumerate(records, 1):
                 mark = Mark(record.seq, record.hash)
                 assert b"".join(found.lines(mark)) == b"".join(lines[place:])
-                assert found.has(mark)
+                assert found.has_mark(mark)
             assert b"".join(found.lines(Mark())) == whole
-            assert not found.has(Mark(2, "f" * 32))
-            assert not found.has(Mark(99, "f" * 32))
+            assert not found.has_mark(Mark(2, "f" * 32))
+            assert not found.has_mark(Mark(99, "f" * 32))
             with pytest.raises(UnknownThreadError, match="another one"):
                 b"".join(found.lines(Mark(1, "f" * 32)))
 
@@ -92,18 +92,18 @@ def test_a_private_thread_does_not_leave_whatever_says_so(shelf: Shelf) -> None:
     child = shelf.store.create(CREATOR, parent=(fork.thread_id, "c", 1))
     child.close()
     for thread in (by_header, by_fact, base.thread, fork.thread_id, child.thread_id):
-        with pytest.raises(PrivateThreadError), shareable(shelf.store, thread):
+        with pytest.raises(PrivateThreadError), open_shareable(shelf.store, thread):
             pytest.fail("it left")
     set_private(shelf.store, base.thread, False)
     for thread in (base.thread, fork.thread_id, child.thread_id):
-        with shareable(shelf.store, thread) as found:
+        with open_shareable(shelf.store, thread) as found:
             assert found.thread_id == thread
 
 
 def test_a_child_whose_parent_is_gone_may_leave(shelf: Shelf) -> None:
     child = shelf.store.create(CREATOR, parent=(shelf.next_id(), "c", 1))
     child.close()
-    with shareable(shelf.store, child.thread_id) as found:
+    with open_shareable(shelf.store, child.thread_id) as found:
         assert found.mark.seq == 1
 
 
@@ -112,7 +112,10 @@ def test_a_damaged_thread_does_not_leave(shelf: Shelf) -> None:
     data = bytearray(shelf.journal(thread).read_bytes())
     data[data.index(b"one")] ^= 1
     shelf.journal(thread).write_bytes(data)
-    with pytest.raises(ReadOnlyThreadError, match="cannot be read"), shareable(shelf.store, thread):
+    with (
+        pytest.raises(ReadOnlyThreadError, match="cannot be read"),
+        open_shareable(shelf.store, thread),
+    ):
         pytest.fail("it left")
 
 
@@ -120,7 +123,7 @@ def test_an_unfinished_write_is_left_behind(shelf: Shelf) -> None:
     thread = two_writes(shelf)
     whole = shelf.journal(thread).read_bytes()
     shelf.journal(thread).write_bytes(whole + b'{"seq":6,"at":"20')
-    with shareable(shelf.store, thread) as found:
+    with open_shareable(shelf.store, thread) as found:
         assert b"".join(found.lines(Mark())) == whole
 
 
@@ -139,7 +142,7 @@ def test_what_is_sent_was_durable_before(shelf: Shelf) -> None:
 
     store = LocalStore(shelf.places, disk=Watching())
     sync_journal(shelf.disk, str(shelf.journal(thread)))
-    with shareable(store, thread) as found:
+    with open_shareable(store, thread) as found:
         assert found.head.size == len(whole) == synced[0]
 
 
@@ -151,10 +154,10 @@ def test_who_sends_and_who_makes_private_are_never_at_it_at_once(shelf: Shelf) -
         nonlocal waits
         waits += 1
 
-    with shareable(shelf.store, thread):
+    with open_shareable(shelf.store, thread):
         with pytest.raises(StorageBusyError, match="being sent"):
             set_private(shelf.store, thread, pause=pause)
-        with pytest.raises(StorageBusyError), shareable(shelf.store, thread):
+        with pytest.raises(StorageBusyError), open_shareable(shelf.store, thread):
             pytest.fail("it was sent twice at once")
     assert waits == WAIT_COUNT_MAX
     assert not shelf.store.load(thread).fold.is_private
@@ -164,7 +167,7 @@ def test_what_hangs_on_a_thread_is_sent_under_its_lock_too(shelf: Shelf) -> None
     thread = two_writes(shelf)
     fork = shelf.store.fork(thread, creator=CREATOR)
     fork.close()
-    with shareable(shelf.store, fork.thread_id), pytest.raises(StorageBusyError):
+    with open_shareable(shelf.store, fork.thread_id), pytest.raises(StorageBusyError):
         set_private(shelf.store, thread, pause=lambda: None)
 
 
@@ -174,7 +177,7 @@ def test_a_session_makes_its_own_thread_private_as_soon_as_nobody_sends_it(shelf
     begun, end = threading.Event(), threading.Event()
 
     def send() -> None:
-        with shareable(shelf.store, thread):
+        with open_shareable(shelf.store, thread):
             begun.set()
             end.wait()
 
@@ -189,7 +192,7 @@ def test_a_session_makes_its_own_thread_private_as_soon_as_nobody_sends_it(shelf
     assert set_private(shelf.store, writer, pause=let_it_end)
     fill(writer, (Annotated("more"),))
     writer.close()
-    with pytest.raises(PrivateThreadError), shareable(shelf.store, thread):
+    with pytest.raises(PrivateThreadError), open_shareable(shelf.store, thread):
         pytest.fail("it left")
 
 
@@ -203,10 +206,10 @@ def test_another_process_that_sends_is_waited_for_and_its_death_frees_the_lock(
         "from pathlib import Path\n"
         "from treadle.store.local_store import LocalStore\n"
         "from treadle.store.paths import Places\n"
-        "from treadle.sync.shareable import shareable\n"
+        "from treadle.sync.shareable_thread import open_shareable\n"
         f"home = Path({str(home)!r})\n"
         "store = LocalStore(Places(home / 'data', home / 'state', home / 'config'))\n"
-        f"with shareable(store, {thread!r}) as found:\n"
+        f"with open_shareable(store, {thread!r}) as found:\n"
         "    print(found.mark.seq, flush=True)\n"
         "    sys.stdin.read()\n"
     )
@@ -216,7 +219,7 @@ def test_another_process_that_sends_is_waited_for_and_its_death_frees_the_lock(
     with other:
         assert other.stdout is not None
         assert other.stdout.readline() == b"5\n"
-        with pytest.raises(StorageBusyError), shareable(shelf.store, thread):
+        with pytest.raises(StorageBusyError), open_shareable(shelf.store, thread):
             pytest.fail("it was sent twice at once")
 
         def kill() -> None:

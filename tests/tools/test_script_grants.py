@@ -9,7 +9,7 @@ from treadle.core.approval import AlwaysAsk, Scope
 from treadle.core.config import AgentConfig
 from treadle.core.messages import ToolCall
 from treadle.core.tools import RiskLevel
-from treadle.runtime.granting import kinds_granted
+from treadle.runtime.approvals import make_kind_grants
 from treadle.thread.grants import with_grant
 from treadle.tools.builtin import builtin_tools
 from treadle.tools.files import content_of
@@ -143,7 +143,7 @@ def test_a_grant_holds_for_the_file_as_it_was_and_a_yes_too(folder: Path) -> Non
             if not first.kinds and command in RUNS_BY_OTHERS:
                 continue  # no grant is offered
             granted = config
-            for fact in kinds_granted(question, first.kinds):
+            for fact in make_kind_grants(question, first.kinds):
                 granted = with_grant(granted, fact)
             for now, is_asked in ((content, False), ("two", True), ("one", content != "one")):
                 if now is None:

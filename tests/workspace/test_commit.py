@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from treadle.core.tools import CompletedToolInfo
-from treadle.runtime.ports import HookResult as HookResultPort
+from treadle.runtime.ports import PostToolsHookResult as HookResultPort
 from treadle.runtime.ports import Workspace
 from treadle.secrets.redaction import Redactor
 from treadle.thread.facts import CHANGED_COUNT_MAX, GitObserved

@@ -22,7 +22,7 @@ RoleName: TypeAlias = Literal["member", "organization_admin"]
 
 
 class Problem(Struct, frozen=True, omit_defaults=True):
-    """Why a request was refused: `error` is a code of `api/codes.py`, `message` is for people.
+    """Why a request was refused: `error` is one of `api/error_codes.py`, `message` is for people.
 
     In a conflict `server_version` and `server_hash` say where the thread is.
     """
@@ -46,7 +46,7 @@ class ThreadHead(Struct, frozen=True):
     is_purged: bool = False
 
 
-class Heads(Struct, frozen=True):
+class ThreadHeads(Struct, frozen=True):
     """The caller's own threads that changed after a `change`, oldest change first.
 
     `is_last` says that there are no more; otherwise ask again with the last `change`. `stamp` says
@@ -178,7 +178,7 @@ class NewUser(Struct, frozen=True, forbid_unknown_fields=True):
     is_support: bool = False
 
 
-class ChangedUser(Struct, frozen=True, forbid_unknown_fields=True):
+class UserUpdate(Struct, frozen=True, forbid_unknown_fields=True):
     """What is to be changed about a user; what is left out stays."""
 
     role: RoleName | UnsetType = UNSET

@@ -39,6 +39,6 @@ def user_redactor() -> Redactor:
     Raises:
         OSError: there is no home folder, or it cannot be read.
     """
-    from treadle.runtime.defaults import own_redactor
+    from treadle.runtime.defaults import make_user_redactor
 
-    return own_redactor()
+    return make_user_redactor()

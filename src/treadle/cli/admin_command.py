@@ -231,10 +231,10 @@ def show_audit(limit: int, before: int | None, database: str | None, as_json: bo
 
 
 def _change(database: str | None, name: str, **given: Any) -> None:
-    from treadle.api.types import ChangedUser
+    from treadle.api.types import UserUpdate
     from treadle.server.people import accounts
 
-    change = ChangedUser(**given)
+    change = UserUpdate(**given)
     about = _user_named(name)
     _work(database, lambda context: accounts.change_user(context, name, change), about=about)
 
@@ -263,7 +263,7 @@ def _work(
         ConfigError: the database is not there, or not of this version.
         StoreError: it cannot be reached.
     """
-    from treadle.api.codes import Code
+    from treadle.api.error_codes import ErrorCode
     from treadle.app.threads.times import utc_now
     from treadle.errors import ConfigError, StoreError, UsageError
     from treadle.server.context import Context
@@ -282,9 +282,9 @@ def _work(
             lambda db: work(Context(db, accounts.OPERATOR, utc_now())), is_write=is_write
         )
     except Refusal as refusal:
-        kind = StoreError if refusal.code is Code.UNAVAILABLE else UsageError
+        kind = StoreError if refusal.code is ErrorCode.UNAVAILABLE else UsageError
         message, hint = refusal.problem.message, refusal.problem.hint
-        if refusal.code is Code.NOT_FOUND and all(about):
+        if refusal.code is ErrorCode.NOT_FOUND and all(about):
             what, listing = about
             message, hint = f"there is no {what}", f"`{listing}` lists those that there are"
         raise kind(message, hint=hint) from refusal

@@ -16,16 +16,16 @@ from treadle.core.task.machine import TaskMachine
 from treadle.core.tools import ToolDefinition
 from treadle.errors import BuildError
 from treadle.outputs import Output
-from treadle.runtime.ports import Provider, Redactor, Store, Workspace
-from treadle.runtime.verdict import Decider
+from treadle.runtime.approval_callback import ApprovalCallback
+from treadle.runtime.ports import Provider, Store, TextRedactor, Workspace
 
 COUNT_LIMIT: Final = 2**63
 """JSON has no larger integers that every reader agrees on, and no infinity."""
 
-_LIMITS: Final = tuple[AgentConfig, TokenBudget | None]
+_LIMIT_TYPES: Final = tuple[AgentConfig, TokenBudget | None]
 
 
-_BEGINNER: Final = "resume it with the program that began it"
+_OTHER_AGENT_HINT: Final = "resume it with the program that began it"
 
 
 class AgentKeywords(TypedDict, total=False):
@@ -50,16 +50,16 @@ class AgentKeywords(TypedDict, total=False):
     max_cost: Decimal | float | str
     time_limit: float
     approval: Policy
-    on_approval: Decider
+    on_approval: ApprovalCallback
     blacklist: Iterable[str]
     output: type[Any] | Mapping[str, Any]
     on_output: Callable[[Output], None]
     settings: RequestSettings
     workspace: Workspace
-    redactor: Redactor
+    redactor: TextRedactor
 
 
-def _rules_of(config: AgentConfig, budget: TokenBudget | None) -> Iterable[tuple[bool, str]]:
+def _list_rules(config: AgentConfig, budget: TokenBudget | None) -> Iterable[tuple[bool, str]]:
     """Each limit that can be wrong, and the sentence that says so."""
     yield config.max_steps >= 1, "max_steps must be at least 1"
     yield config.max_retries >= 0, "max_retries must not be negative"
@@ -72,11 +72,11 @@ def _rules_of(config: AgentConfig, budget: TokenBudget | None) -> Iterable[tuple
         yield is_good, f"the budget's {name} must not be negative, nor without end: {limit}"
 
 
-def refuse_limits(config: AgentConfig, budget: TokenBudget | None, policy: Policy) -> None:
+def check_limits(config: AgentConfig, budget: TokenBudget | None, policy: Policy) -> None:
     """Raise `BuildError` for the first limit that cannot be, or is not of its kind."""
     try:
-        msgspec.convert(msgspec.to_builtins([config, budget]), _LIMITS)
-        faults = [words for is_good, words in _rules_of(config, budget) if not is_good]
+        msgspec.convert(msgspec.to_builtins([config, budget]), _LIMIT_TYPES)
+        faults = [words for is_good, words in _list_rules(config, budget) if not is_good]
     except (msgspec.ValidationError, TypeError, ValueError) as error:
         raise BuildError(f"a limit is not of its kind: {error}") from None
     if faults:
@@ -85,14 +85,14 @@ def refuse_limits(config: AgentConfig, budget: TokenBudget | None, policy: Polic
         raise BuildError(f"{policy!r} is no policy", hint="AskAbove(RiskLevel.HIGH), say")
 
 
-def text_of(name: str, value: object) -> str:
+def check_text(name: str, value: object) -> str:
     """The value of an option that takes a text; `BuildError` if it is none."""
     if not isinstance(value, str):
         raise BuildError(f"{name} takes a text, not {value!r}")
     return value
 
 
-def refuse_twice(definitions: Iterable[ToolDefinition]) -> None:
+def check_unique_tools(definitions: Iterable[ToolDefinition]) -> None:
     """Raise `BuildError` if two tools have one name."""
     seen: set[str] = set()
     for one in definitions:
@@ -101,7 +101,7 @@ def refuse_twice(definitions: Iterable[ToolDefinition]) -> None:
         seen.add(one.name)
 
 
-def refuse_other(
+def check_same_agent(
     thread_id: str,
     machine: TaskMachine,
     graph: Graph,
@@ -110,7 +110,9 @@ def refuse_other(
 ) -> None:
     """Raise `BuildError` if an agent is not like the one that began this thread."""
     if (machine.memory.graph or Graph()) != graph:
-        raise BuildError(f"thread {thread_id} runs another graph than this agent", hint=_BEGINNER)
+        raise BuildError(
+            f"thread {thread_id} runs another graph than this agent", hint=_OTHER_AGENT_HINT
+        )
     if machine.is_over:
         return
     if more := blacklist - set(machine.memory.blacklisted_tools):
@@ -122,5 +124,6 @@ def refuse_other(
     if lost := {one.name for one in machine.config.tools}.difference(offered):
         names = ", ".join(sorted(lost))
         raise BuildError(
-            f"thread {thread_id} works with tools that this agent lacks: {names}", hint=_BEGINNER
+            f"thread {thread_id} works with tools that this agent lacks: {names}",
+            hint=_OTHER_AGENT_HINT,
         )

@@ -21,17 +21,17 @@ from treadle.errors import BuildError, UsageError
 from treadle.outputs import Output
 from treadle.runtime.agent_options import (
     AgentKeywords,
-    refuse_limits,
-    refuse_other,
-    refuse_twice,
-    text_of,
+    check_limits,
+    check_same_agent,
+    check_text,
+    check_unique_tools,
 )
-from treadle.runtime.answers import AnswerForm
+from treadle.runtime.answer_form import AnswerForm
+from treadle.runtime.approval_callback import ApprovalCallback, wrap_approval_callback
 from treadle.runtime.engine import AgentEngine
-from treadle.runtime.handlers import Handler, function_of
-from treadle.runtime.ports import Provider, Redactor, Store, Tools, Workspace, Writer
-from treadle.runtime.subagents import Parentage, SubAgent
-from treadle.runtime.verdict import Decider, asking
+from treadle.runtime.handlers import Handler, get_handler_function
+from treadle.runtime.ports import Provider, Store, TextRedactor, Tools, Workspace, Writer
+from treadle.runtime.subagents import ParentCall, SubAgent
 from treadle.thread.facts import Configured
 from treadle.thread.fold import TASK
 
@@ -45,11 +45,9 @@ class AgentBuilder:
 
         answer = await AgentBuilder("What is 2 + 3?").llm(provider).tool(add).build().run()
 
-    The same by keyword arguments: `AgentBuilder("...", llm=provider, tools=[add])`.
-
     Args:
         task: what the agent is to do.
-        **options: any method that takes one value, by its name.
+        **options: any method of one value, by its name: `AgentBuilder("...", llm=provider)`.
     """
 
     def __init__(self, task: str, **options: Unpack[AgentKeywords]) -> None:
@@ -66,8 +64,8 @@ class AgentBuilder:
         self._registry: Tools | None = None
         self._store: Store | None = None
         self._workspace: Workspace | None = None
-        self._redactor: Redactor | None = None
-        self._decider: Decider | None = None
+        self._redactor: TextRedactor | None = None
+        self._decider: ApprovalCallback | None = None
         self._on_output: Callable[[Output], None] | None = None
         self._form: AnswerForm[Any] | None = None
         self._graph = Graph()
@@ -82,12 +80,12 @@ class AgentBuilder:
 
     def task_type(self, name: str) -> Self:
         """The kind of task: chooses the model (`model_for`). Any name."""
-        self._task_type = text_of("task_type", name)
+        self._task_type = check_text("task_type", name)
         return self
 
     def system_prompt(self, text: str) -> Self:
         """What stands before everything in each request."""
-        self._system_prompt = text_of("system_prompt", text)
+        self._system_prompt = check_text("system_prompt", text)
         return self
 
     def config(self, config: AgentConfig) -> Self:
@@ -104,36 +102,36 @@ class AgentBuilder:
             )
         self._config = config
         if self._form is not None:
-            self._limit(output_schema=self._form.schema)
+            self._set_limits(output_schema=self._form.schema)
         return self
 
-    def _limit(self, **changes: Any) -> Self:
+    def _set_limits(self, **changes: Any) -> Self:
         self._config = replace(self._config, **changes)
         return self
 
     def max_steps(self, count: int) -> Self:
         """Requests to the model, at most; 15 if not said. At least 1."""
-        return self._limit(max_steps=count)
+        return self._set_limits(max_steps=count)
 
     def max_retries(self, count: int) -> Self:
         """Answers of low confidence that are sent back, at most; 3 if not said."""
-        return self._limit(max_retries=count)
+        return self._set_limits(max_retries=count)
 
     def confidence_threshold(self, value: float) -> Self:
         """What counts as low confidence, 0.0 to 1.0; 0.4 if not said."""
-        return self._limit(confidence_threshold=value)
+        return self._set_limits(confidence_threshold=value)
 
     def reflect_every_n_steps(self, count: int) -> Self:
         """How often older history becomes a digest; 5 if not said, 0 for never."""
-        return self._limit(reflect_every_n_steps=count)
+        return self._set_limits(reflect_every_n_steps=count)
 
     def min_answer_length(self, count: int) -> Self:
         """Characters a final answer needs; 20 if not said."""
-        return self._limit(min_answer_length=count)
+        return self._set_limits(min_answer_length=count)
 
     def parallel_tools(self, value: bool) -> Self:
         """Whether the calls of one answer run side by side; if not, one after another."""
-        return self._limit(parallel_tools=value)
+        return self._set_limits(parallel_tools=value)
 
     def budget(self, budget: TokenBudget) -> Self:
         """What the run may use."""
@@ -142,25 +140,25 @@ class AgentBuilder:
         self._budget = budget
         return self
 
-    def _bound(self, **changes: Any) -> Self:
+    def _set_budget(self, **changes: Any) -> Self:
         self._budget = replace(self._budget or TokenBudget(), **changes)
         return self
 
     def max_tokens(self, count: int) -> Self:
         """Tokens of the whole run, in and out, at most."""
-        return self._bound(max_total=count)
+        return self._set_budget(max_total=count)
 
     def max_cost(self, usd: Decimal | float | str) -> Self:
         """US dollars of the whole run, at most."""
         try:
-            return self._bound(max_cost_usd=Decimal(str(usd)))
+            return self._set_budget(max_cost_usd=Decimal(str(usd)))
         except ArithmeticError:
             raise BuildError(f"max_cost is a number of US dollars, not {usd!r}") from None
 
     def time_limit(self, seconds: float) -> Self:
         """Seconds of work, at most."""
         try:
-            return self._bound(max_time_s=float(seconds))
+            return self._set_budget(max_time_s=float(seconds))
         except ValueError:
             raise BuildError(f"time_limit is a number of seconds, not {seconds!r}") from None
 
@@ -179,11 +177,11 @@ class AgentBuilder:
 
     def model_for(self, task_type: str, name: str) -> Self:
         """The model for a kind of task."""
-        return self._limit(models={**self._config.models, task_type: name})
+        return self._set_limits(models={**self._config.models, task_type: name})
 
     def models(self, names: Mapping[str, str]) -> Self:
         """Models by kind of task; `default` serves the others."""
-        return self._limit(models={**self._config.models, **names})
+        return self._set_limits(models={**self._config.models, **names})
 
     def settings(self, settings: RequestSettings) -> Self:
         """Temperature, reasoning, time limits of requests and tools, retries of failed requests.
@@ -206,7 +204,7 @@ class AgentBuilder:
             self._form = AnswerForm.of_schema(form)
         else:
             self._form = AnswerForm.of_type(form)
-        return self._limit(output_schema=self._form.schema)
+        return self._set_limits(output_schema=self._form.schema)
 
     # ---- tools and people ----------------------------------------------------------------------
 
@@ -251,7 +249,7 @@ class AgentBuilder:
         self._policy = policy
         return self
 
-    def on_approval(self, decide: Decider) -> Self:
+    def on_approval(self, decide: ApprovalCallback) -> Self:
         """Who is asked, sync or async; says a `Decision`, or a `Verdict` that grants the tool.
 
         Without it, such a call stops the run: `ApprovalNeeded`.
@@ -271,7 +269,7 @@ class AgentBuilder:
         self._workspace = workspace
         return self
 
-    def redactor(self, redactor: Redactor) -> Self:
+    def redactor(self, redactor: TextRedactor) -> Self:
         """Who keeps known secrets out of records and requests.
 
         If not said, and the store is not either: the credentials of this user's environment and
@@ -302,7 +300,7 @@ class AgentBuilder:
         """
         if isinstance(owns, str):
             raise BuildError("owns takes names of fields, not one text", hint=f"owns=[{owns!r}]")
-        self._handlers[name] = function_of(name, handler)
+        self._handlers[name] = get_handler_function(name, handler)
         state = CustomState(name, tuple(dict.fromkeys((*owns, "error", "extra"))))
         others = (one for one in self._graph.states if one.name != name)
         self._graph = replace(self._graph, states=(*others, state))
@@ -334,7 +332,7 @@ class AgentBuilder:
                 was made.
             StoreError: the disk refused.
         """
-        return self._begin(None)
+        return self._begin_thread(None)
 
     def resume(self, thread_id: str) -> AgentEngine:
         """Go on with a thread that an agent like this one began.
@@ -343,17 +341,17 @@ class AgentBuilder:
         unless this agent has one. Raises as `build`, and `UnknownThreadError`, `ThreadBusyError`
         where there is no such thread or another has it.
         """
-        return self._reopen(thread_id, None)
+        return self._reopen_thread(thread_id, None)
 
-    def _begin(self, origin: Parentage | None) -> AgentEngine:
-        llm, tools = self._checked()
+    def _begin_thread(self, origin: ParentCall | None) -> AgentEngine:
+        llm, tools = self._check_options()
         budget = self._budget
         if origin is not None and origin.budget is not None:
             budget = origin.budget if budget is None else budget.within(origin.budget)
         for _, _, agent in self._children:
-            self._heir(agent, "any")._checked()
-        offered = self._offered(tools)
-        refuse_twice(offered)
+            self._make_child_builder(agent, "any")._check_options()
+        offered = self._list_definitions(tools)
+        check_unique_tools(offered)
         store = self._open_store()
         given = TaskGiven(
             self._task,
@@ -376,44 +374,44 @@ class AgentBuilder:
             is_private=origin is not None and origin.is_private,
             parent=None if origin is None else (origin.thread, origin.call, origin.depth),
             first=[Configured(settings, llm.name), given],
-            redact=None if (redactor := self._redacts()) is None else redactor.redact,
+            redact=None if (redactor := self._get_redactor()) is None else redactor.redact,
         )
         try:
-            return self._engine(writer, llm, tools, settings, origin, is_new=True)
+            return self._make_engine(writer, llm, tools, settings, origin, is_new=True)
         except BaseException:
             writer.close()
             raise
 
-    def _reopen(self, thread_id: str, origin: Parentage | None) -> AgentEngine:
-        llm, tools = self._checked(needs_task=False)
-        from treadle.runtime.defaults import open_own
+    def _reopen_thread(self, thread_id: str, origin: ParentCall | None) -> AgentEngine:
+        llm, tools = self._check_options(needs_task=False)
+        from treadle.runtime.defaults import open_own_thread
 
-        writer = open_own(self._open_store(), thread_id)
+        writer = open_own_thread(self._open_store(), thread_id)
         try:
             machine = writer.fold.machine
             if not isinstance(machine, TaskMachine):
                 raise UsageError(f"thread {thread_id} is a conversation, not a task")
-            offered = {one.name for one in self._offered(tools)}
-            refuse_other(thread_id, machine, self._graph, self._blacklist, offered)
+            offered = {one.name for one in self._list_definitions(tools)}
+            check_same_agent(thread_id, machine, self._graph, self._blacklist, offered)
             settings = None
             if self._policy is not None:
                 settings = replace(machine.config, approval=self._policy)
-            return self._engine(writer, llm, tools, settings, origin, is_new=False)
+            return self._make_engine(writer, llm, tools, settings, origin, is_new=False)
         except BaseException:
             writer.close()
             raise
 
-    def _engine(
+    def _make_engine(
         self,
         writer: Writer,
         llm: Provider,
         tools: Tools,
         settings: RequestSettings | None,
-        origin: Parentage | None,
+        origin: ParentCall | None,
         *,
         is_new: bool,
     ) -> AgentEngine:
-        approve = None if self._decider is None else asking(self._decider)
+        approve = None if self._decider is None else wrap_approval_callback(self._decider)
         return AgentEngine(
             writer,
             llm,
@@ -423,9 +421,9 @@ class AgentBuilder:
             form=self._form,
             is_new=is_new,
             workspace=self._workspace,
-            redactor=self._redacts(),
+            redactor=self._get_redactor(),
             approve=approve or (None if origin is None else origin.approve),
-            sub_agents=self._sub_agents(),
+            sub_agents=self._make_sub_agents(),
             on_output=self._on_output,
         )
 
@@ -434,56 +432,58 @@ class AgentBuilder:
         return self._settings.approval if self._policy is None else self._policy
 
     def _open_store(self) -> Store:
-        from treadle.runtime.defaults import own_store
+        from treadle.runtime.defaults import open_user_store
 
-        return own_store() if self._store is None else self._store
+        return open_user_store() if self._store is None else self._store
 
-    def _redacts(self) -> Redactor | None:
+    def _get_redactor(self) -> TextRedactor | None:
         if self._redactor is None and self._store is None:
-            from treadle.runtime.defaults import own_redactor
+            from treadle.runtime.defaults import make_user_redactor
 
-            self._redactor = own_redactor()
+            self._redactor = make_user_redactor()
         return self._redactor
 
-    def _sub_agents(self) -> tuple[SubAgent, ...]:
+    def _make_sub_agents(self) -> tuple[SubAgent, ...]:
         return tuple(
-            SubAgent(name, description, self._beginner(agent), self._reopener(agent))
+            SubAgent(name, description, self._make_starter(agent), self._make_reopener(agent))
             for name, description, agent in self._children
         )
 
-    def _beginner(self, agent: AgentBuilder) -> Callable[[str, Parentage], AgentEngine]:
-        def begin(task: str, origin: Parentage) -> AgentEngine:
-            return self._heir(agent, task)._begin(origin)
+    def _make_starter(self, agent: AgentBuilder) -> Callable[[str, ParentCall], AgentEngine]:
+        def begin(task: str, origin: ParentCall) -> AgentEngine:
+            return self._make_child_builder(agent, task)._begin_thread(origin)
 
         return begin
 
-    def _reopener(self, agent: AgentBuilder) -> Callable[[str, Parentage], AgentEngine]:
-        return lambda thread_id, origin: self._heir(agent, "")._reopen(thread_id, origin)
+    def _make_reopener(self, agent: AgentBuilder) -> Callable[[str, ParentCall], AgentEngine]:
+        return lambda thread_id, origin: self._make_child_builder(agent, "")._reopen_thread(
+            thread_id, origin
+        )
 
-    def _offered(self, tools: Tools) -> tuple[ToolDefinition, ...]:
-        return (*tools.definitions(), *(one.definition for one in self._sub_agents()))
+    def _list_definitions(self, tools: Tools) -> tuple[ToolDefinition, ...]:
+        return (*tools.definitions(), *(one.definition for one in self._make_sub_agents()))
 
-    def _heir(self, agent: AgentBuilder, task: str) -> AgentBuilder:
+    def _make_child_builder(self, agent: AgentBuilder, task: str) -> AgentBuilder:
         """The sub-agent's builder with this one's model, store and redactor where it has none."""
         heir = copy(agent)
         heir._task = task
         if heir._llm is None:
             heir._llm = self._llm
             if not heir._config.models:
-                heir._limit(models=self._config.models)
+                heir._set_limits(models=self._config.models)
         if heir._approval == NeverAsk() and heir._policy is None:
             heir._policy = self._approval
         heir._blacklist = heir._blacklist | self._blacklist
-        heir._redactor = heir._redactor or self._redacts()
+        heir._redactor = heir._redactor or self._get_redactor()
         heir._store = heir._store or self._open_store()
         return heir
 
-    def _checked(self, *, needs_task: bool = True) -> tuple[Provider, Tools]:
-        if needs_task and not text_of("task", self._task).strip():
+    def _check_options(self, *, needs_task: bool = True) -> tuple[Provider, Tools]:
+        if needs_task and not check_text("task", self._task).strip():
             raise BuildError("the task is empty", hint="say what the agent is to do")
         if self._llm is None:
             raise BuildError("nobody answers", hint="choose a provider: .llm(...)")
-        refuse_limits(self._config, self._budget, self._approval)
+        check_limits(self._config, self._budget, self._approval)
         check_graph(self._graph)
         if self._config.output_schema is not None:
             AnswerForm.of_schema(self._config.output_schema)

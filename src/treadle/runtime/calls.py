@@ -33,10 +33,10 @@ from treadle.thread.record import clean
 
 _log = logging.getLogger("treadle.runtime")
 
-REDACTED: Final = "[REDACTED:"
+REDACTION_PREFIX: Final = "[REDACTED:"
 """How every mark begins that stands for a secret."""
 
-_NOT_MEANT: Final = (
+_REDACTED_ARGUMENTS: Final = (
     "they hold a secret, or what looks like one, which was replaced by [REDACTED:...]. Nothing was "
     "done, because what would be written or run is not what was meant. Leave that part out, or "
     "name the variable it is in."
@@ -48,19 +48,19 @@ OUTPUT_LENGTH_MAX: Final = 32 * 1024
 SLICE_SIZE: Final = 256
 """Characters of an answer that are told at a time: the loop, which hears keys, gets a turn then."""
 
-KEPT_LENGTH_MAX: Final = 16 * 1024 * 1024
+STORED_LENGTH_MAX: Final = 16 * 1024 * 1024
 """Characters of a result that are kept beside the thread: at most 64 MiB, in any script."""
 
 
-class Kept(Struct, frozen=True):
+class StoredOutput(Struct, frozen=True):
     """Where the whole of a long output is: its blob, and how a reader of the message gets it."""
 
     blob: BlobRef
     said: str
 
 
-_Said = LlmEvent.TextDelta | LlmEvent.ThinkingDelta
-_Delta = _Said | LlmEvent.ToolCallDelta
+_ContentDelta = LlmEvent.TextDelta | LlmEvent.ThinkingDelta
+_Delta = _ContentDelta | LlmEvent.ToolCallDelta
 
 
 async def call_model(
@@ -89,10 +89,10 @@ async def call_model(
                 if isinstance(event, LlmEvent.Completed | LlmEvent.Error):
                     end = event
                     break
-                for delta in _sliced(event):
+                for delta in _slice_delta(event):
                     on_delta(delta)
                     timer.reschedule(loop.time() + silence_s_max)
-                    told_size += len(delta.content) if isinstance(delta, _Said) else 0
+                    told_size += len(delta.content) if isinstance(delta, _ContentDelta) else 0
                     if told_size >= SLICE_SIZE:
                         told_size = 0
                         await asyncio.sleep(0)  # what a network brings at once may be a megabyte
@@ -100,19 +100,19 @@ async def call_model(
         if not is_bug(error):
             raise
         if end is None and isinstance(error, TimeoutError) and timer.expired():
-            end = _failed(LlmErrorKind.TIMEOUT, f"no answer within {silence_s_max:g} s")
+            end = _make_llm_error(LlmErrorKind.TIMEOUT, f"no answer within {silence_s_max:g} s")
         elif end is None:
             _log.exception("provider %s raised", provider.name)
             why = f"the provider {provider.name} failed: {type(error).__name__}: {error}"
-            end = _failed(LlmErrorKind.INTERNAL, why)
-    return end or _failed(
+            end = _make_llm_error(LlmErrorKind.INTERNAL, why)
+    return end or _make_llm_error(
         LlmErrorKind.CUT_STREAM, "the stream ended before the answer was complete"
     )
 
 
-def _sliced(event: _Delta) -> Iterator[_Delta]:
+def _slice_delta(event: _Delta) -> Iterator[_Delta]:
     """A delta as several, if it is long."""
-    if not isinstance(event, _Said) or len(event.content) <= SLICE_SIZE:
+    if not isinstance(event, _ContentDelta) or len(event.content) <= SLICE_SIZE:
         yield event
         return
     text = clean(event.content)  # no half of a pair is left alone by this
@@ -128,7 +128,7 @@ def is_bug(error: BaseException) -> bool:
     return isinstance(error, Exception | SystemExit)
 
 
-def _failed(kind: LlmErrorKind, message: str) -> LlmEvent.Error:
+def _make_llm_error(kind: LlmErrorKind, message: str) -> LlmEvent.Error:
     return LlmEvent.Error(LlmError(kind, message))
 
 
@@ -151,13 +151,15 @@ async def run_call(
         if not is_bug(error):
             raise
         if isinstance(error, TimeoutError) and timer.expired():
-            return _error(call, ToolErrorKind.TIMEOUT, f"after {limit_s:g} s")
+            return _make_error(call, ToolErrorKind.TIMEOUT, f"after {limit_s:g} s")
         _log.exception("tool %s raised", call.tool_name)
-        return _error(call, ToolErrorKind.INTERNAL, f"{type(error).__name__}: {error}")
+        return _make_error(call, ToolErrorKind.INTERNAL, f"{type(error).__name__}: {error}")
     if not _is_outcome(outcome):
-        return _error(call, ToolErrorKind.INTERNAL, f"it returned no outcome but {outcome!r}")
+        return _make_error(call, ToolErrorKind.INTERNAL, f"it returned no outcome but {outcome!r}")
     if timer.expired() and isinstance(outcome, ToolExecutionOutcome.Error):
-        return _error(call, ToolErrorKind.TIMEOUT, f"after {limit_s:g} s", outcome.error.output)
+        return _make_error(
+            call, ToolErrorKind.TIMEOUT, f"after {limit_s:g} s", outcome.error.output
+        )
     return outcome
 
 
@@ -167,70 +169,70 @@ def _is_outcome(value: object) -> bool:
     return isinstance(value, ToolExecutionOutcome.Error) and isinstance(value.error, ToolError)
 
 
-def refusal(call: ToolCall) -> Outcome | None:
+def find_redaction_refusal(call: ToolCall) -> Outcome | None:
     """Why a call that changes things must not run, if its arguments are not what was meant.
 
     A secret in them was replaced before they were stored, or the model repeats a mark it has read:
     running it would write the mark over the secret.
     """
-    if REDACTED not in call.arguments_json:
+    if REDACTION_PREFIX not in call.arguments_json:
         return None
-    return _error(call, ToolErrorKind.INVALID_ARGUMENTS, _NOT_MEANT)
+    return _make_error(call, ToolErrorKind.INVALID_ARGUMENTS, _REDACTED_ARGUMENTS)
 
 
-PLAN_MODE: Final = (
+PLAN_MODE_REASON: Final = (
     "the thread is in plan mode: you can read, but not change files or run commands, so nothing "
     "ran. Answer with what you found and what you would do; the person can choose another mode"
 )
 """What the model reads of a call that the mode does not allow."""
 
 
-def not_allowed(question: Question) -> Outcome:
+def reject_unapproved(question: Question) -> Outcome:
     """How a call ends that is about to begin and needs a yes that nobody gave.
 
     The policy asks when a model says what it wants. This call came by another way: the policy has
     changed since, or a custom graph led here.
     """
     why = f"this call needs a person's yes and has none: {question.reason}; ask for it again"
-    return _error(question.call, ToolErrorKind.REJECTED, why)
+    return _make_error(question.call, ToolErrorKind.REJECTED, why)
 
 
-def refused_by_policy(call: ToolCall) -> Outcome:
+def reject_by_policy(call: ToolCall) -> Outcome:
     """How a call ends that may change something, where nothing may be changed."""
-    return _error(call, ToolErrorKind.REJECTED, PLAN_MODE)
+    return _make_error(call, ToolErrorKind.REJECTED, PLAN_MODE_REASON)
 
 
-def changed_since(call: ToolCall, what: str) -> Outcome:
+def reject_changed(call: ToolCall, what: str) -> Outcome:
     """How a call ends that a person has allowed, but not as things stand now."""
     why = f"a person allowed this call, but {what} has changed since; nothing ran; ask for it again"
-    return _error(call, ToolErrorKind.REJECTED, why)
+    return _make_error(call, ToolErrorKind.REJECTED, why)
 
 
-def not_again(call: ToolCall, why: str) -> Outcome:
+def reject_rerun(call: ToolCall, why: str) -> Outcome:
     """How a call ends that a person wants to run again, and that is refused as things stand."""
-    return _error(call, ToolErrorKind.REJECTED, f"it was not run again: {why}")
+    return _make_error(call, ToolErrorKind.REJECTED, f"it was not run again: {why}")
 
 
-def blacklisted(call: ToolCall) -> Outcome:
+def reject_blacklisted(call: ToolCall) -> Outcome:
     """How a call ends that a handler makes of a tool that may not be called."""
     why = f"the tool {call.tool_name!r} is blacklisted in this task"
-    return _error(call, ToolErrorKind.REJECTED, why)
+    return _make_error(call, ToolErrorKind.REJECTED, why)
 
 
-def not_begun(call: ToolCall, why: str) -> Outcome:
+def cancel_unstarted(call: ToolCall, why: str) -> Outcome:
     """How a call ends whose intent was recorded, and which then never ran."""
-    return _error(call, ToolErrorKind.CANCELLED, f"{why}; it had not started")
+    return _make_error(call, ToolErrorKind.CANCELLED, f"{why}; it had not started")
 
 
-def _error(call: ToolCall, kind: ToolErrorKind, message: str, output: str = "") -> Outcome:
+def _make_error(call: ToolCall, kind: ToolErrorKind, message: str, output: str = "") -> Outcome:
     return ToolExecutionOutcome.Error(call.id, ToolError(kind, message, output))
 
 
-def presentable(
+def prepare_outcome(
     outcome: Outcome,
     call_id: str,
     redact: Callable[[str], str],
-    keep: Callable[[str, bytes], Kept | None] = lambda call_id, data: None,
+    keep: Callable[[str, bytes], StoredOutput | None] = lambda call_id, data: None,
 ) -> Outcome:
     """The outcome as it may be stored and shown: made storable, secrets replaced, cut to size.
 
@@ -245,28 +247,28 @@ def presentable(
     """
     if isinstance(outcome, ToolExecutionOutcome.Success):
         text = redact(clean(outcome.output))
-        kept = _kept(call_id, keep, text)
+        kept = _store_output(call_id, keep, text)
         said = kept.said if kept else ""
         blob = kept.blob if kept else None
-        return replace(outcome, call_id=call_id, output=cut(text, said), blob=blob)
+        return replace(outcome, call_id=call_id, output=cut_middle(text, said), blob=blob)
     error = outcome.error
     error = ToolError(error.kind, redact(clean(error.message)), redact(clean(error.output)))
-    kept = _kept(call_id, keep, error.message, error.output, whole=error.text)
+    kept = _store_output(call_id, keep, error.message, error.output, whole=error.text)
     said = kept.said if kept else ""
-    error = ToolError(error.kind, cut(error.message, said), cut(error.output, said))
+    error = ToolError(error.kind, cut_middle(error.message, said), cut_middle(error.output, said))
     return ToolExecutionOutcome.Error(call_id, error, kept.blob if kept else None)
 
 
-def _kept(
-    call_id: str, keep: Callable[[str, bytes], Kept | None], *texts: str, whole: str = ""
-) -> Kept | None:
+def _store_output(
+    call_id: str, keep: Callable[[str, bytes], StoredOutput | None], *texts: str, whole: str = ""
+) -> StoredOutput | None:
     """Where all of it is kept, if any of the texts is too long for a message."""
     if all(len(text) <= OUTPUT_LENGTH_MAX for text in texts):
         return None
-    return keep(call_id, cut(whole or texts[0], length_max=KEPT_LENGTH_MAX).encode())
+    return keep(call_id, cut_middle(whole or texts[0], length_max=STORED_LENGTH_MAX).encode())
 
 
-def cut(text: str, said: str = "", length_max: int = OUTPUT_LENGTH_MAX) -> str:
+def cut_middle(text: str, said: str = "", length_max: int = OUTPUT_LENGTH_MAX) -> str:
     """The text, or its head and tail with the number of characters left out between them.
 
     Args:
@@ -301,7 +303,7 @@ async def run_hook(
         return PostToolsHookCompleted(False, why)
 
 
-async def look_at(workspace: Workspace) -> GitObserved | None:
+async def observe_workspace(workspace: Workspace) -> GitObserved | None:
     """How the repository stands; `None` if there is none, or if looking at it raised."""
     try:
         return await workspace.observe()

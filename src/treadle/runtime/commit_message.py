@@ -6,7 +6,7 @@ from typing import Final
 
 from treadle.core.llm import Usage
 from treadle.runtime.ports import Provider
-from treadle.runtime.side_requests import ask_briefly
+from treadle.runtime.side_requests import send_side_request
 
 SYSTEM_PROMPT: Final = """\
 Write the commit message for this diff in Conventional Commits form (feat, fix, refactor, docs,
@@ -35,7 +35,7 @@ class Composer:
 
     async def __call__(self, diff: str) -> str:
         """Ask for the message of a diff."""
-        said, usage = await ask_briefly(
+        said, usage = await send_side_request(
             self._provider,
             self._model,
             SYSTEM_PROMPT,

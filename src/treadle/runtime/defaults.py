@@ -18,12 +18,12 @@ from treadle.store.paths import Places
 SETTINGS_NAME: Final = "config.toml"
 
 
-def own_store(program: str = "") -> LocalStore:
+def open_user_store(program: str = "") -> LocalStore:
     """The threads of this user; `program` is told to whoever finds one open here."""
     return LocalStore(Places.find(), program=program)
 
 
-def open_own(store: Store, thread_id: str) -> Writer:
+def open_own_thread(store: Store, thread_id: str) -> Writer:
     """Open a thread to go on with it, if nobody else began it.
 
     Raises:
@@ -39,7 +39,7 @@ def open_own(store: Store, thread_id: str) -> Writer:
     return store.open(thread_id)
 
 
-def own_secrets(workspace: Path | None = None) -> dict[str, str]:
+def collect_user_secrets(workspace: Path | None = None) -> dict[str, str]:
     """The secrets that this machine knows of, by kind: those of this user, and of one project.
 
     They are in the environment, in the well-known files of the home folder, in the key files of all
@@ -52,16 +52,16 @@ def own_secrets(workspace: Path | None = None) -> dict[str, str]:
     if workspace is None:
         with suppress(OSError):  # the current folder may be gone
             workspace = Path.cwd()
-    files = [("remote", places.remote), *_key_files(places.config / SETTINGS_NAME)]
+    files = [("remote", places.remote), *_list_key_files(places.config / SETTINGS_NAME)]
     return collect_secrets(os.environ, Path.home(), workspace=workspace, files=files)
 
 
-def own_redactor(workspace: Path | None = None) -> Redactor:
-    """Takes the `own_secrets` out of texts, and what looks like a token."""
-    return Redactor(own_secrets(workspace))
+def make_user_redactor(workspace: Path | None = None) -> Redactor:
+    """Takes the `collect_user_secrets` out of texts, and what looks like a token."""
+    return Redactor(collect_user_secrets(workspace))
 
 
-def _key_files(settings: Path) -> Iterator[tuple[str, Path]]:
+def _list_key_files(settings: Path) -> Iterator[tuple[str, Path]]:
     """The key files that settings name, each with the kind of what is in it.
 
     Settings with a fault are passed over: who uses them reports it, and what is shown meanwhile

@@ -29,29 +29,29 @@ from treadle.core.task.machine import TaskMachine
 from treadle.core.tools import Outcome, ToolExecutionStatus
 from treadle.errors import StoreError, UsageError
 from treadle.outputs import Output, TurnFinished, TurnOutcome
-from treadle.runtime.granting import kinds_granted, tool_granted
-from treadle.runtime.inbox import Stop
+from treadle.runtime.approvals import make_kind_grants, make_tool_grant
+from treadle.runtime.fail_closed_redaction import make_fail_closed, make_fail_closed_streams
+from treadle.runtime.inbox import StopRequest
 from treadle.runtime.performer import Performer
 from treadle.runtime.ports import (
-    FileStates,
-    Live,
+    FileStateSaver,
+    LivePublisher,
     Provider,
-    Redactor,
+    TextRedactor,
     Tools,
     Workspace,
     Writer,
 )
-from treadle.runtime.recovering_loop import RecoveringLoop
+from treadle.runtime.recovery_loop import RecoveryLoop
 from treadle.runtime.subagents import (
-    Child,
-    Parentage,
+    ChildEngine,
+    ParentCall,
     SubAgent,
-    cut_short,
-    nobody,
+    cancel_sub_agent_call,
+    reject_unattended,
     run_sub_agent,
 )
-from treadle.runtime.unreadable import closed, closed_streams
-from treadle.runtime.workspace_observer import Surroundings
+from treadle.runtime.workspace_observer import WorkspaceObserver
 from treadle.runtime.writability import check_usable
 from treadle.thread.codec import Entry, Event, encode_entry
 from treadle.thread.facts import ChildStarted, Configured, ContextObserved, Revoked
@@ -59,7 +59,7 @@ from treadle.thread.grants import GrantFact, grants_of
 from treadle.thread.task_state import model_of
 
 
-class Driver(RecoveringLoop):
+class Driver(RecoveryLoop):
     """What is common to everybody who works on a thread: `Session`, `AgentEngine`.
 
     Args:
@@ -91,30 +91,30 @@ class Driver(RecoveringLoop):
         config: AgentConfig | None = None,
         *,
         workspace: Workspace | None = None,
-        files: FileStates | None = None,
+        files: FileStateSaver | None = None,
         context: ContextObserved | None = None,
-        redactor: Redactor | None = None,
+        redactor: TextRedactor | None = None,
         ask: Callable[[Question], Awaitable[Answer]] | None = None,
         approve: Callable[[Question], Awaitable[Verdict]] | None = None,
         hook_usage: Callable[[], tuple[Usage | None, str]] = lambda: (None, ""),
         fault_of: Callable[[str], str] | None = None,
         sub_agents: Sequence[SubAgent] = (),
         on_output: Callable[[Output], None] | None = None,
-        live: Live | None = None,
+        live: LivePublisher | None = None,
     ) -> None:
         self._writer = writer
         self._live = live
-        self._redact = closed(redactor.redact) if redactor is not None else None
+        self._redact = make_fail_closed(redactor.redact) if redactor is not None else None
         streams = getattr(redactor, "stream", None)
         self._sub_agents = {agent.name: agent for agent in sub_agents}
-        self._at_work: dict[str, Child] = {}
+        self._at_work: dict[str, ChildEngine] = {}
         hands = Performer(
             writer,
             provider,
             tools,
             workspace=workspace,
             redact=self._redact,
-            streams=closed_streams(streams) if streams is not None else None,
+            streams=make_fail_closed_streams(streams) if streams is not None else None,
             hook_usage=hook_usage,
             fault_of=fault_of,
             delegate=self._delegate,
@@ -124,8 +124,8 @@ class Driver(RecoveringLoop):
         super().__init__(
             writer,
             hands,
-            Surroundings(writer, workspace, files, context, self._redact, self._notify),
-            self._configured(config, provider, tools),
+            WorkspaceObserver(writer, workspace, files, context, self._redact, self._notify),
+            self._make_configuration(config, provider, tools),
             redact=self._redact,
             ask=ask,
             approve=approve,
@@ -135,7 +135,7 @@ class Driver(RecoveringLoop):
     def _notify(self, text: str) -> None:
         self._later.append(outputs.Notice(text))
 
-    def _configured(
+    def _make_configuration(
         self, config: AgentConfig | None, provider: Provider, tools: Tools
     ) -> Configured:
         """What the thread is to record of its configuration, as a record will say it."""
@@ -205,7 +205,9 @@ class Driver(RecoveringLoop):
         before = self._hands.provider, self._hands.tools
         self._hands.provider, self._hands.tools = provider, tools
         try:
-            self._wanted = self._reconfigured.to(self._configured(config, provider, tools))
+            self._wanted = self._reconfigured.apply(
+                self._make_configuration(config, provider, tools)
+            )
             if isinstance(self._due, SendLlmRequest | Summarize):
                 self._due = self._writer.fold.machine.obligations()  # as it is sent now
             self._commit_at_once()
@@ -233,7 +235,7 @@ class Driver(RecoveringLoop):
         Raises:
             StoreError: the disk refused; this session is finished, what was acknowledged is safe.
         """
-        return await (self._run() if self._running is None else self._joined())
+        return await (self._run() if self._running is None else self._wait_for_run())
 
     @property
     def grants(self) -> tuple[Grant, ...]:
@@ -256,7 +258,7 @@ class Driver(RecoveringLoop):
             what = f"{grant.tool_name}: {grant.kind}" if grant.kind else grant.tool_name
             raise UsageError(f"{what} is not allowed for good in this thread")
         check_usable(self._writer)
-        self._grant(Revoked(grant.tool_name, grant.kind))
+        self._record_grant(Revoked(grant.tool_name, grant.kind))
         self._commit_at_once()
 
     async def decide(
@@ -294,16 +296,16 @@ class Driver(RecoveringLoop):
             for call_id, decision in decisions.items()
             if isinstance(decision, Approved)
         }
-        granted: list[GrantFact] = [tool_granted(name, [*allowed.values()]) for name in grant]
+        granted: list[GrantFact] = [make_tool_grant(name, [*allowed.values()]) for name in grant]
         for call_id, named in (kinds or {}).items():
             if call_id not in allowed:
                 raise UsageError(
                     f"call {call_id!r} is not allowed here, so its kinds cannot be granted",
                     hint="grant kinds of a call together with a yes to it",
                 )
-            granted += kinds_granted(allowed[call_id], named)
+            granted += make_kind_grants(allowed[call_id], named)
         decided = [
-            self._decided(waiting[call_id], waiting[call_id], decision)
+            self._make_decision_event(waiting[call_id], waiting[call_id], decision)
             for call_id, decision in decisions.items()
         ]
         return await self._run(*granted, *decided)
@@ -311,12 +313,12 @@ class Driver(RecoveringLoop):
     def cancel(self, reason: str = "cancelled by the user") -> None:
         """End what is running; what is known is kept."""
         if self._running is not None:
-            self._inbox.put(Stop(TurnOutcome.CANCELLED, reason))
+            self._inbox.put(StopRequest(TurnOutcome.CANCELLED, reason))
 
     def interrupt(self) -> None:
         """Stop what is running where it is; it stays unfinished on disk, to be resumed."""
         if self._running is not None:
-            self._inbox.put(Stop(TurnOutcome.INTERRUPTED, "the session was closed"))
+            self._inbox.put(StopRequest(TurnOutcome.INTERRUPTED, "the session was closed"))
 
     async def close(self) -> None:
         """Stop work, record what is known, write the snapshot, free the thread.
@@ -328,7 +330,7 @@ class Driver(RecoveringLoop):
                 self.interrupt()
                 await asyncio.wait({self._running})
             if self._writer.is_usable and self._is_prepared and self.is_waiting:
-                await self._around.look()
+                await self._around.observe()
                 self._commit()
         finally:
             if self._live is not None:
@@ -337,7 +339,7 @@ class Driver(RecoveringLoop):
         if problem is not None:
             self._emit(outputs.Notice(f"no snapshot was written: {problem}"))
 
-    async def _outputs(
+    async def _stream_outputs(
         self, work: Callable[[], Coroutine[Any, Any, TurnFinished]]
     ) -> AsyncGenerator[Output, None]:
         """Work as a stream of outputs, ending with `TurnFinished`."""
@@ -354,7 +356,7 @@ class Driver(RecoveringLoop):
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    async def _joined(self) -> TurnFinished:
+    async def _wait_for_run(self) -> TurnFinished:
         """The end of what is running."""
         assert self._running is not None
         return await asyncio.shield(self._running)
@@ -377,24 +379,24 @@ class Driver(RecoveringLoop):
         if agent is None:
             return None
         fold = self._writer.fold
-        origin = Parentage(
+        origin = ParentCall(
             self.thread_id,
             call.id,
             fold.header.depth + 1,
-            self._share_of_budget(),
-            nobody if self._approve is None else self._asked,
+            self._share_budget(),
+            reject_unattended if self._approve is None else self._ask_for_verdict,
             fold.is_private,
         )
         return run_sub_agent(agent, call, origin, fold.children, self._record_child, self._at_work)
 
-    def _cut_short(self, reason: str) -> Iterable[Event]:
+    def _complete_stopped_calls(self, reason: str) -> Iterable[Event]:
         """What sub-agents used that were at work; else it would be lost with their calls."""
-        for call, child in self._open_children():
-            outcome = cut_short(call, child, reason)
-            yield ToolCompleted(call.id, outcome, self._writer.now(), child.used)
+        for call, child in self._list_open_children():
+            outcome = cancel_sub_agent_call(call, child, reason)
+            yield ToolCompleted(call.id, outcome, self._writer.now(), child.total_usage)
         self._at_work.clear()
 
-    def _open_children(self) -> list[tuple[ToolCall, Child]]:
+    def _list_open_children(self) -> list[tuple[ToolCall, ChildEngine]]:
         """The calls that are not over, with the sub-agents that were at work on them."""
         return [
             (call, self._at_work[call.id])
@@ -402,7 +404,7 @@ class Driver(RecoveringLoop):
             if call.id in self._at_work and not isinstance(status, ToolExecutionStatus.Completed)
         ]
 
-    def _share_of_budget(self) -> TokenBudget | None:
+    def _share_budget(self) -> TokenBudget | None:
         """What is left, shared by the sub-agents whose calls are open: together they stay in it."""
         left = self._budget_left()
         open_count = sum(

@@ -28,11 +28,11 @@ from treadle.errors import (
     UsageError,
 )
 from treadle.outputs import Output, TurnFinished, TurnOutcome
-from treadle.runtime.alarm import moved_on
-from treadle.runtime.answers import AnswerForm
+from treadle.runtime.answer_form import AnswerForm
 from treadle.runtime.driver import Driver
 from treadle.runtime.handlers import Handler, HandlerLlm, HandlerTools, run_handler
-from treadle.runtime.inbox import Stop
+from treadle.runtime.inbox import StopRequest
+from treadle.runtime.turn_timer import shift_time
 from treadle.thread.codec import Event
 from treadle.thread.facts import TaskEnded
 from treadle.thread.record import clean
@@ -63,7 +63,7 @@ class AgentEngine(Driver):
         is_new: bool = False,
         **rest: Any,
     ) -> None:
-        super().__init__(*args, fault_of=self._fault, **rest)
+        super().__init__(*args, fault_of=self._find_fault, **rest)
         if not isinstance(self._writer.fold.machine, TaskMachine):
             raise UsageError(f"thread {self.thread_id} is a conversation, not a task")
         if not self.memory.transcript:
@@ -101,9 +101,11 @@ class AgentEngine(Driver):
         return super().is_waiting and self._machine.gave_up is None
 
     @property
-    def used(self) -> Usage:
+    def total_usage(self) -> Usage:
         """What it has used of models, with that of sub-agents which are or were at work for it."""
-        return sum((child.used for _, child in self._open_children()), self.memory.total_usage)
+        return sum(
+            (child.total_usage for _, child in self._list_open_children()), self.memory.total_usage
+        )
 
     @property
     def state(self) -> str:
@@ -124,8 +126,8 @@ class AgentEngine(Driver):
         answer = self.memory.final_answer
         return answer if self._form is None or answer is None else self._form.decode(answer)
 
-    def _fault(self, answer: str) -> str:
-        return "" if self._form is None else self._form.fault(answer)
+    def _find_fault(self, answer: str) -> str:
+        return "" if self._form is None else self._form.find_fault(answer)
 
     async def run(self) -> str:
         """Work until the task is over, and give its final answer.
@@ -141,9 +143,9 @@ class AgentEngine(Driver):
             OwnershipViolation: a handler wrote what its state does not own.
             StoreError: the disk refused; what was acknowledged is safe.
         """
-        return self._answer_of(await self.resume())
+        return self._get_answer(await self.resume())
 
-    def _answer_of(self, finished: TurnFinished) -> str:
+    def _get_answer(self, finished: TurnFinished) -> str:
         if finished.outcome is TurnOutcome.DONE:
             return finished.answer
         if finished.outcome is TurnOutcome.LIMIT:
@@ -164,7 +166,7 @@ class AgentEngine(Driver):
     async def resume(self) -> TurnFinished:
         """`run`, whose end is a value: how the task ended, or why it stopped."""
         if self._running is not None:
-            return await self._joined()
+            return await self._wait_for_run()
         is_first = self._is_new and not self._is_prepared
         # Time counts from here on; of a task without a limit nobody asks how long it lay ready.
         is_at_rest = self._machine.is_at_rest and self._machine.gave_up is None
@@ -174,7 +176,7 @@ class AgentEngine(Driver):
 
     def stream(self) -> AsyncGenerator[Output, None]:
         """`resume` as a stream of outputs, ending with `TurnFinished`."""
-        return self._outputs(self.resume)
+        return self._stream_outputs(self.resume)
 
     # ---- what the driver asks ------------------------------------------------------------------
 
@@ -183,12 +185,12 @@ class AgentEngine(Driver):
         if not self._is_new or self._is_prepared:
             await super()._recover()
             return
-        await self._around.look()
+        await self._around.observe()
         self._due = self._machine.obligations()
         for name in self._machine.path:
             self._later.append(outputs.StateStarted(str(name)))
 
-    def _finished(self) -> TurnFinished:
+    def _make_turn_result(self) -> TurnFinished:
         fold, memory = self._writer.fold, self.memory
         outcome, error = self._end.outcome, self._end.error
         if self._machine.is_over:
@@ -210,7 +212,7 @@ class AgentEngine(Driver):
             self._failure if outcome is TurnOutcome.FAILED else None,
         )
 
-    def _ended_early(self, stop: Stop, partial_text: str) -> Event | None:
+    def _make_stop_event(self, stop: StopRequest, partial_text: str) -> Event | None:
         """A task that a person stops stays where it is; one whose time is over ends."""
         if stop.outcome is TurnOutcome.LIMIT:
             return TimeRanOut(self._writer.now())
@@ -228,13 +230,13 @@ class AgentEngine(Driver):
             return None
         return memory.budget.left(memory.total_usage, memory.elapsed_s)
 
-    def _idled(self, since: str, until: str) -> None:
+    def _record_idle_time(self, since: str, until: str) -> None:
         """Time counts from event to event: what was no work is left out by moving the clock on."""
         clock = self.memory.clock
         if clock and not self._machine.is_at_rest:
-            self._writer.stage(TaskResumed(moved_on(clock, since, until)), self._redact)
+            self._writer.stage(TaskResumed(shift_time(clock, since, until)), self._redact)
 
-    def _took(self, event: Event, action: AgentAction | None) -> None:
+    def _on_event(self, event: Event, action: AgentAction | None) -> None:
         if isinstance(event, StateFailed) and self._broken is not None:
             self._inbox.put(self._broken)
             self._broken = None
@@ -254,7 +256,7 @@ class AgentEngine(Driver):
                 else outputs.FinalAnswer(memory.final_answer or "")
             )
 
-    def _works_on(self, action: AgentAction) -> Coroutine[Any, Any, Event] | None:
+    def _make_action_work(self, action: AgentAction) -> Coroutine[Any, Any, Event] | None:
         if not isinstance(action, RunState):
             return None
         return self._run_state(action.state)

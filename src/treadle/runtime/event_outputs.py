@@ -13,7 +13,7 @@ from treadle.outputs import Output
 from treadle.thread.codec import Event
 
 
-def output_of(event: Event, round_: Sequence[tuple[ToolCall, Status]]) -> Output | None:
+def make_event_output(event: Event, round_: Sequence[tuple[ToolCall, Status]]) -> Output | None:
     """The output of an event that the machine took; `None` if there is nothing to tell.
 
     Args:
@@ -34,11 +34,11 @@ def output_of(event: Event, round_: Sequence[tuple[ToolCall, Status]]) -> Output
             f"the model is shown a summary in place of the first {event.through} messages"
         )
     if isinstance(event, LlmEvent.Completed):
-        return _about_answer(event.response)
+        return _make_answer_notice(event.response)
     return None
 
 
-def _about_answer(response: LlmResponse) -> Output | None:
+def _make_answer_notice(response: LlmResponse) -> Output | None:
     if response.finish_reason == "length":
         return outputs.Notice(
             "the answer was cut: it reached the limit of tokens for one response (max_tokens) or "

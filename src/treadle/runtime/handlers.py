@@ -36,17 +36,17 @@ from treadle.core.tools import (
     ToolExecutionOutcome,
 )
 from treadle.errors import AgentError, BuildError, OwnershipViolation
+from treadle.runtime.approvals import is_refused_by_policy
 from treadle.runtime.calls import (
-    blacklisted,
     call_model,
+    find_redaction_refusal,
     is_bug,
-    not_allowed,
-    presentable,
-    refusal,
-    refused_by_policy,
+    prepare_outcome,
+    reject_blacklisted,
+    reject_by_policy,
+    reject_unapproved,
     run_call,
 )
-from treadle.runtime.granting import is_refused
 from treadle.runtime.ports import Provider, Tools
 from treadle.thread.codec import encode_entry
 from treadle.thread.record import clean
@@ -56,8 +56,8 @@ _log = logging.getLogger("treadle.runtime")
 _INTEGER_LIMIT: Final = 2**63
 """Integers of records have 64 bits."""
 
-Result: TypeAlias = str | tuple[AgentMemory, str]
-Handler: TypeAlias = Callable[..., Result | Awaitable[Result]]
+HandlerResult: TypeAlias = str | tuple[AgentMemory, str]
+Handler: TypeAlias = Callable[..., HandlerResult | Awaitable[HandlerResult]]
 
 
 class HandlerTools:
@@ -83,37 +83,37 @@ class HandlerTools:
         self._count += 1
         key = f"{self._key}:{self._count}"
         call = ToolCall(key, tool_name, msgspec.json.encode(dict(arguments)).decode())
-        outcome = self._refusal(call)
+        outcome = self._find_refusal(call)
         if outcome is None:
             limit_s = self._settings.tool_timeout_s
             outcome = await run_call(self._tools, call, key, limit_s, lambda _: None)
-        return presentable(outcome, key, self._redact)
+        return prepare_outcome(outcome, key, self._redact)
 
-    def _refusal(self, call: ToolCall) -> Outcome | None:
+    def _find_refusal(self, call: ToolCall) -> Outcome | None:
         if call.tool_name in self._blacklist:
-            return blacklisted(call)
-        if is_refused(call, self._settings):
-            return refused_by_policy(call)
+            return reject_blacklisted(call)
+        if is_refused_by_policy(call, self._settings):
+            return reject_by_policy(call)
         if self._settings.effect_of(call.tool_name) is not EffectClass.READ:
-            refused = refusal(call)
+            refused = find_redaction_refusal(call)
             if refused is not None:
                 return refused
-        return self._not_by_itself(call)
+        return self._find_scope_refusal(call)
 
-    def _not_by_itself(self, call: ToolCall) -> Outcome | None:
+    def _find_scope_refusal(self, call: ToolCall) -> Outcome | None:
         """How a call ends that its tool refuses, or that needs a person: nobody is asked here."""
         scope = self._tools.scope_of(call)
         if scope is None:
             return None
         if scope.refused:
-            return _rejected(call, scope.refused)
+            return _reject(call, scope.refused)
         if not scope.must_ask:
             return None
         question = self._settings.question_about(call, self._tools.risk_of(call), scope)
-        return None if question is None else not_allowed(question)
+        return None if question is None else reject_unapproved(question)
 
 
-def _rejected(call: ToolCall, why: str) -> Outcome:
+def _reject(call: ToolCall, why: str) -> Outcome:
     return ToolExecutionOutcome.Error(call.id, ToolError(ToolErrorKind.REJECTED, why))
 
 
@@ -142,8 +142,8 @@ class HandlerLlm:
             AgentError: the model did not answer, or the budget is used up and it was not asked;
                 left alone, it ends the task.
         """
-        self._refuse_over_budget()
-        settings, sent = self._settings, [*map(self._redacted, messages)]
+        self._check_budget()
+        settings, sent = self._settings, [*map(self._redact_message, messages)]
         request = LlmRequest(
             model or settings.model_name,
             Conversation(sent),
@@ -155,13 +155,13 @@ class HandlerLlm:
         silence_s_max = settings.llm_timeout_s
         event = await call_model(self._provider, request, silence_s_max, lambda _: None)
         if isinstance(event, LlmEvent.Error):
-            self._count(event.error.usage)
+            self._count_usage(event.error.usage)
             raise AgentError(event.error.text, hint=event.error.advice)
         response = event.response
-        self._count(response.usage or estimate(request, response.message))
+        self._count_usage(response.usage or estimate(request, response.message))
         return response
 
-    def _refuse_over_budget(self) -> None:
+    def _check_budget(self) -> None:
         """What this handler has used counts already, though it is recorded only at its end."""
         memory = self._memory
         if memory.budget is not None:
@@ -170,7 +170,7 @@ class HandlerLlm:
             if why:
                 raise AgentError(why)
 
-    def _redacted(self, message: Message) -> Message:
+    def _redact_message(self, message: Message) -> Message:
         calls = tuple(
             replace(call, arguments_json=self._redact(clean(call.arguments_json)))
             for call in message.tool_calls
@@ -178,12 +178,12 @@ class HandlerLlm:
         content = self._redact(clean(message.content))
         return replace(message, content=content, tool_calls=calls)
 
-    def _count(self, used: Usage | None) -> None:
+    def _count_usage(self, used: Usage | None) -> None:
         if used is not None:
             self.usage = used if self.usage is None else self.usage + used
 
 
-def function_of(name: str, handler: Any) -> Handler:
+def get_handler_function(name: str, handler: Any) -> Handler:
     """The function of a handler.
 
     Raises:
@@ -217,7 +217,7 @@ async def run_handler(
         OwnershipViolation: it wrote what its state does not own; nothing was recorded.
     """
     try:
-        given = replace(memory, extra=_copy(memory.extra))
+        given = replace(memory, extra=_copy_extra(memory.extra))
         result: Any = (
             await handler(given, tools, llm, output)
             if inspect.iscoroutinefunction(handler)
@@ -226,22 +226,23 @@ async def run_handler(
         after, event = result if isinstance(result, tuple) else (given, result)
         if not isinstance(after, AgentMemory) or not isinstance(event, str):
             raise TypeError(f"it returned {result!r}, no event")
-        completed = _completed(state, memory, after, event)
+        completed = _make_completed_event(state, memory, after, event)
     except OwnershipViolation:
         raise
     except BaseException as error:
         if not is_bug(error):
             raise
         _log.exception("the handler of %s raised", state.name)
-        why = f"the handler of {state.name} failed: {type(error).__name__}{_words_of(error)}"
+        what = f"{type(error).__name__}{_describe_exception(error)}"
+        why = f"the handler of {state.name} failed: {what}"
         completed = StateCompleted(state.name, Event.FATAL_ERROR, Changes(error=why))
     return replace(completed, usage=llm.usage, at=at())
 
 
-def _completed(
+def _make_completed_event(
     state: CustomState, before: AgentMemory, after: AgentMemory, event: str
 ) -> StateCompleted:
-    notes = _notes(before, after)
+    notes = _list_notes(before, after)
     if notes:
         after = replace(after, transcript=before.transcript)
     check_ownership(state.name, before, after, frozenset(state.owns))
@@ -253,7 +254,7 @@ def _completed(
     }
     if "extra" in changed:
         changed["extra"] = dict(changed["extra"])
-        _refuse_foreign(changed["extra"], "extra")
+        _check_json_value(changed["extra"], "extra")
     new = after.trace[len(before.trace) :]
     logged = tuple(
         Logged(entry.event, entry.data, "" if entry.state == state.name else entry.state)
@@ -264,7 +265,7 @@ def _completed(
     return completed
 
 
-def _copy(extra: Mapping[str, Any]) -> dict[str, Any]:
+def _copy_extra(extra: Mapping[str, Any]) -> dict[str, Any]:
     """A copy, all the way down, that a handler may write into: what it holds came from JSON.
 
     What it changes in place is compared with the original like everything else it changes.
@@ -281,7 +282,7 @@ def _refuse_unrecordable(state: CustomState, before: AgentMemory, after: AgentMe
             raise OwnershipViolation(state.name, name, ["built-in states only"])
 
 
-def _notes(before: AgentMemory, after: AgentMemory) -> tuple[str, ...]:
+def _list_notes(before: AgentMemory, after: AgentMemory) -> tuple[str, ...]:
     """What it tells the model by `memory.tell`; nothing if it wrote the transcript otherwise."""
     if not after.transcript.begins_with(before.transcript):
         return ()
@@ -290,21 +291,21 @@ def _notes(before: AgentMemory, after: AgentMemory) -> tuple[str, ...]:
     return tuple(message.content for message in new) if is_told else ()
 
 
-def _refuse_foreign(value: object, place: str) -> None:
+def _check_json_value(value: object, place: str) -> None:
     """Raise for what would come back from the journal as something else than what went in."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             if not isinstance(key, str):
                 raise TypeError(f"memory.{place} has the key {key!r}, and JSON has only texts")
-            _refuse_foreign(item, f"{place}[{key!r}]")
+            _check_json_value(item, f"{place}[{key!r}]")
     elif isinstance(value, list | tuple):
         for index, item in enumerate(value):
-            _refuse_foreign(item, f"{place}[{index}]")
-    elif not _is_sayable(value):
+            _check_json_value(item, f"{place}[{index}]")
+    elif not _is_json_scalar(value):
         raise TypeError(f"memory.{place} is {value!r}, which JSON cannot say")
 
 
-def _is_sayable(value: object) -> bool:
+def _is_json_scalar(value: object) -> bool:
     if isinstance(value, float):
         return isfinite(value)
     if isinstance(value, int):
@@ -312,7 +313,7 @@ def _is_sayable(value: object) -> bool:
     return value is None or isinstance(value, str)
 
 
-def _words_of(error: BaseException) -> str:
+def _describe_exception(error: BaseException) -> str:
     """What an exception says of itself, which may raise as well."""
     try:
         return f": {error}"

@@ -12,11 +12,11 @@ from treadle.thread.codec import Event
 
 _T = TypeVar("_T")
 
-Item: TypeAlias = Event | BaseException
+InboxItem: TypeAlias = Event | BaseException
 """What happened; or why the turn cannot go on, to be raised in it."""
 
 
-class Stop(Exception):  # noqa: N818  an order, not an error
+class StopRequest(Exception):  # noqa: N818  an order, not an error
     """Asks the running turn to end; not an event of the machine."""
 
     def __init__(self, outcome: TurnOutcome, reason: str) -> None:
@@ -29,18 +29,18 @@ class Inbox:
     """A queue with one reader, who may wait for what comes."""
 
     def __init__(self) -> None:
-        self._items: deque[Item] = deque()
+        self._items: deque[InboxItem] = deque()
         self._wake: asyncio.Future[None] | None = None
 
     def __len__(self) -> int:
         return len(self._items)
 
-    def put(self, item: Item) -> None:
+    def put(self, item: InboxItem) -> None:
         """Add it and wake the reader."""
         self._items.append(item)
         self._wake_up()
 
-    def take(self) -> Item:
+    def pop(self) -> InboxItem:
         """The oldest; there must be one."""
         return self._items.popleft()
 
@@ -53,7 +53,7 @@ class Inbox:
         while not self._items:
             await self._sleep()
 
-    async def unless(self, work: Awaitable[_T]) -> _T:
+    async def run_unless_stopped(self, work: Awaitable[_T]) -> _T:
         """What comes of `work`, unless the turn is told to end before: then that is raised.
 
         For work without an end of its own, such as a question to a person, at a time when nothing
@@ -68,7 +68,7 @@ class Inbox:
                 return task.result()
         finally:
             task.cancel()
-        item = self.take()
+        item = self.pop()
         assert isinstance(item, BaseException), item
         raise item
 

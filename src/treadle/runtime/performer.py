@@ -36,21 +36,32 @@ from treadle.core.task.request import as_run
 from treadle.core.tools import CompletedToolInfo, EffectClass, Outcome, ToolProgress
 from treadle.errors import StoreError
 from treadle.outputs import Output
-from treadle.runtime.calls import Kept, call_model, presentable, refusal, run_call, run_hook
-from treadle.runtime.kept_outputs import pointer, read_kept, wanted_output
-from treadle.runtime.ports import Live, Provider, RedactedStream, Tools, Workspace, Writer
-from treadle.runtime.stream_redaction import Shown
+from treadle.runtime.calls import (
+    StoredOutput,
+    call_model,
+    find_redaction_refusal,
+    prepare_outcome,
+    run_call,
+    run_hook,
+)
+from treadle.runtime.ports import LivePublisher, Provider, RedactedStream, Tools, Workspace, Writer
+from treadle.runtime.stored_outputs import (
+    describe_output_location,
+    find_requested_output,
+    read_stored_output,
+)
+from treadle.runtime.stream_redaction import AnswerStreamRedactor
 from treadle.thread.facts import GitObserved
 
 Delegate: TypeAlias = Callable[[ToolCall], Coroutine[Any, Any, tuple[Outcome, Usage | None]] | None]
 """(call) -> work that ends with its outcome and what it used of models."""
 
-_NO_WORK: Final = (WaitForInput, DisplayMessage, DisplayError, RequestApproval, Shutdown)
+_PASSIVE_ACTIONS: Final = (WaitForInput, DisplayMessage, DisplayError, RequestApproval, Shutdown)
 
 
 def is_work(action: AgentAction) -> bool:
     """Whether something is to be done for it that ends with an event."""
-    return not isinstance(action, _NO_WORK)
+    return not isinstance(action, _PASSIVE_ACTIONS)
 
 
 class Performer:
@@ -83,14 +94,14 @@ class Performer:
         fault_of: Callable[[str], str] | None,
         delegate: Delegate,
         emit: Callable[[Output], None],
-        live: Live | None = None,
+        live: LivePublisher | None = None,
     ) -> None:
         self._writer = writer
         self.provider = provider
         self.tools = tools
         self.workspace = workspace
         self._redact = redact
-        self._shown = Shown(streams, emit, live)
+        self._shown = AnswerStreamRedactor(streams, emit, live)
         self._hook_usage = hook_usage
         self._fault_of = fault_of
         self._delegate = delegate
@@ -122,7 +133,7 @@ class Performer:
         response = event.response
         if response.usage is None:
             response = replace(response, usage=estimate(request, response.message))
-        calls = self._calls_as_run(response)
+        calls = self._resolve_calls(response)
         risks = tuple(map(self.tools.risk_of, calls))
         scopes = tuple(map(self.tools.scope_of, calls))
         return replace(
@@ -130,17 +141,17 @@ class Performer:
             response=response,
             at=at,
             risks=risks if any(risks) else (),
-            fault=self._fault(response),
+            fault=self._find_fault(response),
             scopes=scopes if any(scope is not None for scope in scopes) else (),
         )
 
-    def _calls_as_run(self, response: LlmResponse) -> tuple[ToolCall, ...]:
+    def _resolve_calls(self, response: LlmResponse) -> tuple[ToolCall, ...]:
         calls, machine = response.tool_calls, self._writer.fold.machine
         if isinstance(machine, TaskMachine):
             calls, _ = as_run(calls, machine.memory, machine.config)
         return calls
 
-    def _fault(self, response: LlmResponse) -> str:
+    def _find_fault(self, response: LlmResponse) -> str:
         if self._fault_of is None or response.tool_calls:
             return ""
         return self._fault_of(response.message.content)
@@ -184,22 +195,22 @@ class Performer:
         delegated = self._delegate(call)
         if delegated is not None:
             outcome, usage = await delegated
-            outcome = presentable(outcome, call.id, self._redact or str, self._keep)
+            outcome = prepare_outcome(outcome, call.id, self._redact or str, self._store_output)
             return ToolCompleted(call.id, outcome, self._writer.now(), usage)
         key = f"{self._writer.thread_id}:{call.id}"
         limit_s = self._config.tool_timeout_s
         reads = self._config.effect_of(call.tool_name) is EffectClass.READ
-        refused = None if reads else refusal(call)
-        if (wanted := wanted_output(self._config, call)) is not None:
-            outcome = read_kept(self._writer, call, wanted)
+        refused = None if reads else find_redaction_refusal(call)
+        if (wanted := find_requested_output(self._config, call)) is not None:
+            outcome = read_stored_output(self._writer, call, wanted)
         elif refused is None:
             outcome = await run_call(self.tools, call, key, limit_s, on_progress)
         else:
             outcome = refused
-        outcome = presentable(outcome, call.id, self._redact or str, self._keep)
+        outcome = prepare_outcome(outcome, call.id, self._redact or str, self._store_output)
         return ToolCompleted(call.id, outcome, self._writer.now())
 
-    def _keep(self, call_id: str, data: bytes) -> Kept | None:
+    def _store_output(self, call_id: str, data: bytes) -> StoredOutput | None:
         """Keep a long output whole, before anything is recorded that names it.
 
         Head and tail are in the message in any case, so that a full disk does not end the turn.
@@ -210,8 +221,8 @@ class Performer:
             why = f"a long output was not kept whole: {error.message}"
             self._emit(outputs.Notice(why))
             return None
-        where = pointer(self._config, self._writer.thread_id, call_id)
-        return Kept(blob, f"; the whole output is kept: {where}")
+        where = describe_output_location(self._config, self._writer.thread_id, call_id)
+        return StoredOutput(blob, f"; the whole output is kept: {where}")
 
     async def run_hook(
         self,

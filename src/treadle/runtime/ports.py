@@ -103,7 +103,7 @@ class Workspace(Protocol):
         *,
         is_whole: bool,
         trailer: str,
-    ) -> HookResult:
+    ) -> PostToolsHookResult:
         """The post-tools hook: commit what this round of tools changed, and nothing else.
 
         Args:
@@ -117,7 +117,7 @@ class Workspace(Protocol):
         ...
 
 
-class FileStates(Protocol):
+class FileStateSaver(Protocol):
     """Who keeps the workspace's files as they were, so that one can go back to them.
 
     `problem` says why they are not kept; it is empty while they are.
@@ -141,7 +141,7 @@ class FileStates(Protocol):
         ...
 
 
-class HookResult(Protocol):
+class PostToolsHookResult(Protocol):
     """What a post-tools hook did."""
 
     @property
@@ -160,7 +160,7 @@ class HookResult(Protocol):
         ...
 
 
-class Redactor(Protocol):
+class TextRedactor(Protocol):
     """Who keeps known secrets out of records and requests.
 
     One that has a method `stream`, without arguments, which returns a `RedactedStream`, also keeps
@@ -178,7 +178,7 @@ class Redactor(Protocol):
 class RedactedStream(Protocol):
     """One text that comes in pieces, of which what may be a piece of a secret is held back."""
 
-    def take(self, piece: str) -> str:
+    def feed(self, piece: str) -> str:
         """The next piece; what can be shown by now, without secrets. It may be empty."""
         ...
 
@@ -187,7 +187,7 @@ class RedactedStream(Protocol):
         ...
 
 
-class Live(Protocol):
+class LivePublisher(Protocol):
     """Who tells watchers in other processes what is being said. Never waits, never fails."""
 
     def begin(self, version: int) -> None:

@@ -10,7 +10,7 @@ from treadle.answers import Verdict
 from treadle.core.approval import Approved, Decision, OnlyRead, Question, Rejected
 from treadle.core.messages import ToolCall
 from treadle.core.tools import EffectClass, Outcome, ToolError, ToolErrorKind, ToolExecutionOutcome
-from treadle.runtime.calls import PLAN_MODE
+from treadle.runtime.calls import PLAN_MODE_REASON
 from treadle.runtime.performer import Performer
 from treadle.runtime.ports import Writer
 from treadle.thread.facts import Configured
@@ -18,20 +18,20 @@ from treadle.thread.facts import Configured
 READ: Final = EffectClass.READ
 
 
-def withdrawn(call: ToolCall) -> Outcome:
+def reject_withdrawn(call: ToolCall) -> Outcome:
     """How a call ends whose tool a person has taken away before it began."""
-    error = ToolError(ToolErrorKind.REJECTED, _words_about(call))
+    error = ToolError(ToolErrorKind.REJECTED, _explain_withdrawal(call))
     return ToolExecutionOutcome.Error(call.id, error)
 
 
-def _words_about(call: ToolCall) -> str:
+def _explain_withdrawal(call: ToolCall) -> str:
     return (
         f"a person has changed what may be used meanwhile, and {call.tool_name} is not offered any "
         "more; it was not run"
     )
 
 
-class Reconfigured:
+class Reconfiguration:
     """What becomes of the open questions and calls of a session.
 
     Args:
@@ -48,7 +48,7 @@ class Reconfigured:
         self._open: Question | None = None
         self._settled = asyncio.Event()
 
-    def to(self, wanted: Configured) -> Configured:
+    def apply(self, wanted: Configured) -> Configured:
         """Stage another configuration; a person who is asked what it settles is asked no more."""
         fold = self._writer.fold
         old = fold.machine.config
@@ -58,11 +58,11 @@ class Reconfigured:
         offered = {tool.name for tool in new.tools}
         self.withdrawn = {*self.withdrawn, *(tool.name for tool in old.tools)} - offered
         self._has_changed = True
-        if self._open is not None and self.decision_on(self._open) is not None:
+        if self._open is not None and self.find_decision(self._open) is not None:
             self._settled.set()
         return wanted
 
-    def decision_on(self, question: Question) -> Decision | None:
+    def find_decision(self, question: Question) -> Decision | None:
         """What a change says about a question that was open before it; `None`: a person is asked.
 
         A call whose tool was taken away does not run; one that needs no yes now goes on without.
@@ -71,14 +71,14 @@ class Reconfigured:
             return None
         call, tools = question.call, self._hands.tools
         if call.tool_name in self.withdrawn:
-            return Rejected(_words_about(call))
+            return Rejected(_explain_withdrawal(call))
         config = self._writer.fold.machine.config
         if isinstance(config.approval, OnlyRead) and config.effect_of(call.tool_name) is not READ:
-            return Rejected(PLAN_MODE)
+            return Rejected(PLAN_MODE_REASON)
         now = config.question_about(call, tools.risk_of(call), tools.scope_of(call))
         return Approved() if now is None else None
 
-    async def unless_settled(
+    async def wait_for_verdict(
         self, question: Question, asked: Coroutine[Any, Any, Verdict]
     ) -> Verdict | None:
         """What a person says; `None` if a change settles the question before they say it."""

@@ -19,14 +19,14 @@ from treadle.core.tools import (
     ToolErrorKind,
     ToolExecutionOutcome,
 )
-from treadle.runtime.calls import cut
+from treadle.runtime.calls import cut_middle
 from treadle.thread.recovery import Decision, Standing, decide, standing_of
 
-UNCERTAIN: Final = (
+UNCERTAIN_TEXT: Final = (
     "the process that ran this died while it was running: it may have happened, in part or in "
     "full, or not at all. It was not run again. Look before you repeat it."
 )
-STOPPED: Final = (
+STOPPED_TEXT: Final = (
     "its program stopped this while it was running ({}): it may have happened, in part or in full, "
     "or not at all. It was not run again. Look before you repeat it."
 )
@@ -44,7 +44,7 @@ class OpenCall(Struct, frozen=True):
     bound: Bound | UnsetType = UNSET
 
 
-def open_calls(
+def list_open_calls(
     round_: Sequence[tuple[ToolCall, Status]],
     effect_of: Callable[[str], EffectClass],
     *,
@@ -60,7 +60,7 @@ def open_calls(
     return found
 
 
-def completed_by(
+def complete_uncertain_call(
     answer: Answer | None, call: ToolCall, at: str, stopped: str = ""
 ) -> ToolCompleted:
     """How an uncertain call ends without running: by a person's word, or as a report.
@@ -73,17 +73,17 @@ def completed_by(
     """
     outcome: Outcome
     if answer is not None and answer.resolution is Resolution.RESULT:
-        outcome = ToolExecutionOutcome.Success(call.id, cut(answer.text))
+        outcome = ToolExecutionOutcome.Success(call.id, cut_middle(answer.text))
     elif answer is not None:
         error = ToolError(ToolErrorKind.FAILED, "the person says that it did not succeed")
         outcome = ToolExecutionOutcome.Error(call.id, error)
     else:
-        words = STOPPED.format(stopped) if stopped else UNCERTAIN
+        words = STOPPED_TEXT.format(stopped) if stopped else UNCERTAIN_TEXT
         outcome = ToolExecutionOutcome.Error(call.id, ToolError(ToolErrorKind.UNCERTAIN, words))
     return ToolCompleted(call.id, outcome, at)
 
 
-def describe(what: str, calls: list[OpenCall]) -> str:
+def describe_recovery(what: str, calls: list[OpenCall]) -> str:
     """One line for people: what had happened, what it left and what happens to that."""
     parts = [f"{one.call.tool_name} ({one.standing.value}): {one.decision.value}" for one in calls]
     return f"{what} during tool calls: " + "; ".join(parts)

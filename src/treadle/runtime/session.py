@@ -27,9 +27,9 @@ from treadle.core.llm import Usage
 from treadle.core.messages import Message
 from treadle.errors import UsageError
 from treadle.outputs import Ending, Output, TurnFinished, TurnOutcome
-from treadle.runtime.calls import cut
+from treadle.runtime.calls import cut_middle
 from treadle.runtime.driver import Driver
-from treadle.runtime.inbox import Stop
+from treadle.runtime.inbox import StopRequest
 from treadle.thread.codec import Event
 from treadle.thread.facts import CommandBegun, CommandShown, InputQueued, InputWithdrawn, Renamed
 from treadle.thread.record import clean
@@ -47,7 +47,7 @@ class Session(Driver):
         budget: what one turn may use; looked at before each request. `None` is no bound.
         titler: asked for a title when the first prompt is said; without one, or until it answers,
             the title is the first line of that prompt.
-        first_prompt: what stands as `first_input` in the first write of the thread, which this
+        first_prompt: what stands as `make_first_input` in the first write of the thread, which this
             process has just made; `resume` answers it.
         **rest: as `Driver`.
 
@@ -77,20 +77,22 @@ class Session(Driver):
             UsageError: there is nothing in the text.
             StoreError: the disk refused; this session is finished, what was acknowledged is safe.
         """
-        message = _prompt(text)
+        message = _make_prompt(text)
         if self._running is None:
             unheard = self._writer.fold.unheard
             is_free = self.is_waiting and not unheard
             told = told_with(unheard.commands, message)
-            return await self._titled(text, UserInput(told) if is_free else InputQueued(message))
+            return await self._run_titled_turn(
+                text, UserInput(told) if is_free else InputQueued(message)
+            )
         self._record_at_once(InputQueued(message))
-        return await self._joined()
+        return await self._wait_for_run()
 
     async def resume(self) -> TurnFinished:
         """See `Driver`."""
         if self._first_prompt is None or self._running is not None or self._is_prepared:
             return await super().resume()
-        return await self._titled(self._first_prompt)
+        return await self._run_titled_turn(self._first_prompt)
 
     async def _recover(self) -> None:
         """A prompt that this process has just recorded was not left by another one."""
@@ -98,8 +100,8 @@ class Session(Driver):
             await super()._recover()
             return
         self._due = self._writer.fold.machine.obligations()
-        self._said()
-        await self._around.look()
+        self._announce_turn()
+        await self._around.observe()
 
     def queue(self, text: str, *, steers: bool = False) -> None:
         """Have something heard later; it is durable when this returns.
@@ -113,14 +115,14 @@ class Session(Driver):
             UsageError: there is nothing in the text.
             StoreError: as `turn`.
         """
-        self._record_at_once(InputQueued(_prompt(text), steers))
+        self._record_at_once(InputQueued(_make_prompt(text), steers))
 
     @property
-    def queued(self) -> tuple[tuple[str, bool], ...]:
+    def queued_inputs(self) -> tuple[tuple[str, bool], ...]:
         """What waits to be heard, oldest first: the text, and whether it steers."""
         return tuple((one.message.content, one.steers) for one in self._writer.fold.unheard.waiting)
 
-    def take_back(self) -> str | None:
+    def withdraw_input(self) -> str | None:
         """Withdraw the newest that waits to be heard, and give its text; `None` if nothing waits.
 
         The model never sees it. It is durable when this returns.
@@ -128,13 +130,13 @@ class Session(Driver):
         Raises:
             StoreError: as `turn`.
         """
-        waiting = self.queued
+        waiting = self.queued_inputs
         if not waiting:
             return None
         self._record_at_once(InputWithdrawn())
         return waiting[-1][0]
 
-    def begin_command(self, command: str, folder: str) -> str:
+    def record_command_start(self, command: str, folder: str) -> str:
         """Record that the person runs a command now; gives the id that `show_command` takes.
 
         It is durable when this returns: run it then. If nothing comes behind it, the next prompt
@@ -143,12 +145,14 @@ class Session(Driver):
         Raises:
             StoreError: as `turn`; the command has not begun.
         """
-        command, folder = (cut((self._redact or str)(clean(text))) for text in (command, folder))
+        command, folder = (
+            cut_middle((self._redact or str)(clean(text))) for text in (command, folder)
+        )
         command_id = secrets.token_hex(4)
         self._record_at_once(CommandBegun(command_id, command, folder))
         return command_id
 
-    def show_command(
+    def record_command_end(
         self, command: str, output: str, exit_code: int = 0, command_id: str = ""
     ) -> None:
         """Record a command that the person ran; the model is told of it with the next prompt.
@@ -166,11 +170,11 @@ class Session(Driver):
             StoreError: as `turn`.
         """
         redact = self._redact or str
-        command, output = (cut(redact(clean(text))) for text in (command, output))
+        command, output = (cut_middle(redact(clean(text))) for text in (command, output))
         self._record_at_once(CommandShown(command, output, exit_code, command_id))
 
     @property
-    def commands_begun(self) -> tuple[CommandBegun, ...]:
+    def unfinished_commands(self) -> tuple[CommandBegun, ...]:
         """The person's commands whose end nobody knows, and of which the model was not told yet."""
         return self._writer.fold.unheard.begun
 
@@ -199,7 +203,7 @@ class Session(Driver):
         """The number of the last record."""
         return self._writer.fold.version
 
-    async def _titled(self, prompt: str, *said: UserInput | InputQueued) -> TurnFinished:
+    async def _run_titled_turn(self, prompt: str, *said: UserInput | InputQueued) -> TurnFinished:
         """Run a turn; if it is the first one, have it named meanwhile."""
         fold, naming = self._writer.fold, None
         is_first = not (said and fold.conversation)
@@ -243,7 +247,7 @@ class Session(Driver):
 
     def stream(self, text: str | None) -> AsyncGenerator[Output, None]:
         """`turn` (or `resume`, for `None`) as a stream of outputs, ending with `TurnFinished`."""
-        return self._outputs(self.resume if text is None else lambda: self.turn(text))
+        return self._stream_outputs(self.resume if text is None else lambda: self.turn(text))
 
     async def close(self) -> None:
         """Stop work, record what is known, write the snapshot, free the thread.
@@ -257,7 +261,7 @@ class Session(Driver):
 
     # ---- what the driver asks ------------------------------------------------------------------
 
-    def _finished(self) -> TurnFinished:
+    def _make_turn_result(self) -> TurnFinished:
         fold = self._writer.fold
         answer = ""
         if self._end.outcome is TurnOutcome.DONE and fold.conversation:
@@ -274,7 +278,7 @@ class Session(Driver):
             self._end.error_kind,
         )
 
-    def _refused(self, due: SendLlmRequest | Summarize) -> tuple[str, Event] | None:
+    def _refuse_request(self, due: SendLlmRequest | Summarize) -> tuple[str, Event] | None:
         fold = self._writer.fold
         limit, why, state = fold.machine.config.max_steps, "", fold.state
         # A summary that a person asks for is no step of a turn; any other is on the way to one.
@@ -300,18 +304,18 @@ class Session(Driver):
         told = told_with(unheard.commands, message)
         return Steered(told) if steering else UserInput(told, was_queued=True)
 
-    def _ended_early(self, stop: Stop, partial_text: str) -> Event | None:
+    def _make_stop_event(self, stop: StopRequest, partial_text: str) -> Event | None:
         return CancelRequested(partial_text, stop.reason, self._writer.now())
 
-    def _said(self) -> None:
+    def _announce_turn(self) -> None:
         """Tell people which prompt begins a turn."""
         prompt = words_alone(self.conversation[-1].content)
         self._later.append(outputs.TurnStarted(self.thread_id, prompt))
 
-    def _took(self, event: Event, action: AgentAction | None) -> None:
+    def _on_event(self, event: Event, action: AgentAction | None) -> None:
         if isinstance(event, UserInput):
             self._end = Ending()
-            self._said()
+            self._announce_turn()
         elif isinstance(event, Steered):
             text = words_alone(self.conversation[-1].content)
             self._later.append(outputs.InputDelivered(text))
@@ -322,16 +326,16 @@ class Session(Driver):
             self._later.append(outputs.ErrorShown(action.text))
 
 
-def first_input(text: str) -> UserInput:
+def make_first_input(text: str) -> UserInput:
     """The first prompt of a thread, to be recorded in the write that makes it.
 
     Raises:
         UsageError: there is nothing in the text.
     """
-    return UserInput(_prompt(text))
+    return UserInput(_make_prompt(text))
 
 
-def _prompt(text: str) -> Message:
+def _make_prompt(text: str) -> Message:
     if not text.strip():
         raise UsageError("the prompt is empty", hint="say what the agent is to do")
     return Message.user(clean(text))

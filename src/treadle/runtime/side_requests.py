@@ -10,7 +10,7 @@ from treadle.runtime.calls import call_model
 from treadle.runtime.ports import Provider
 
 
-async def ask_briefly(
+async def send_side_request(
     provider: Provider,
     model: str,
     system: str,

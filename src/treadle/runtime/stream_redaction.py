@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from treadle.outputs import Output, TextDelta, ThinkingDelta
-from treadle.runtime.ports import Live, RedactedStream
+from treadle.runtime.ports import LivePublisher, RedactedStream
 from treadle.thread.record import clean
 
 
-class Shown:
+class AnswerStreamRedactor:
     """The pieces of answers on their way to people.
 
     Args:
@@ -23,7 +23,7 @@ class Shown:
         self,
         streams: Callable[[], RedactedStream] | None,
         emit: Callable[[Output], None],
-        live: Live | None = None,
+        live: LivePublisher | None = None,
     ) -> None:
         self._streams = streams
         self._emit = emit
@@ -39,27 +39,27 @@ class Shown:
     def add(self, kind: type[TextDelta] | type[ThinkingDelta], piece: str) -> None:
         """The next piece of what is said or thought; the end of a secret may be waited for."""
         if kind is not self._kind:
-            self._release()
+            self._flush()
             self._kind = kind
         if self._streams is None:
-            self._tell(clean(piece))
+            self._emit_text(clean(piece))
             return
         if self._open is None:
             self._open = self._streams()
-        self._tell(self._open.take(clean(piece)))
+        self._emit_text(self._open.feed(clean(piece)))
 
     def end(self) -> None:
         """What is said is over: show what was held back."""
-        self._release()
+        self._flush()
         if self._live is not None:
             self._live.end()
 
-    def _release(self) -> None:
+    def _flush(self) -> None:
         held, self._open = self._open, None
         if held is not None:
-            self._tell(held.end())
+            self._emit_text(held.end())
 
-    def _tell(self, text: str) -> None:
+    def _emit_text(self, text: str) -> None:
         if not text:
             return
         if self._live is not None and self._kind is TextDelta:

@@ -41,7 +41,7 @@ _SCHEMA: Final = {
 }
 
 
-class Child(Protocol):
+class ChildEngine(Protocol):
     """The engine of a sub-agent."""
 
     @property
@@ -50,7 +50,7 @@ class Child(Protocol):
         ...
 
     @property
-    def used(self) -> Usage:
+    def total_usage(self) -> Usage:
         """What it and its own sub-agents have used of models."""
         ...
 
@@ -63,7 +63,7 @@ class Child(Protocol):
         ...
 
 
-class Parentage(Struct, frozen=True):
+class ParentCall(Struct, frozen=True):
     """What a sub-agent has from the call it works for. It is private if the thread of that is."""
 
     thread: str
@@ -82,8 +82,8 @@ class SubAgent(Struct, frozen=True):
 
     name: str
     description: str
-    begin: Callable[[str, Parentage], Child]
-    reopen: Callable[[str, Parentage], Child]
+    begin: Callable[[str, ParentCall], ChildEngine]
+    reopen: Callable[[str, ParentCall], ChildEngine]
 
     @property
     def definition(self) -> ToolDefinition:
@@ -93,7 +93,7 @@ class SubAgent(Struct, frozen=True):
         )
 
 
-async def nobody(_: Question) -> Verdict:
+async def reject_unattended(_: Question) -> Verdict:
     """What a sub-agent is told where no person can be asked."""
     reason = "nobody is there to be asked: a sub-agent cannot wait for a person"
     return Verdict(Rejected(reason))
@@ -102,10 +102,10 @@ async def nobody(_: Question) -> Verdict:
 async def run_sub_agent(
     agent: SubAgent,
     call: ToolCall,
-    origin: Parentage,
+    origin: ParentCall,
     children: Mapping[str, str],
     started: Callable[[str, str], None],
-    at_work: MutableMapping[str, Child],
+    at_work: MutableMapping[str, ChildEngine],
 ) -> tuple[Outcome, Usage | None]:
     """Work on one call to its outcome; and what that used of models.
 
@@ -118,12 +118,12 @@ async def run_sub_agent(
         at_work: who works on which call; one that is cut short stays there.
     """
     if origin.depth > DEPTH_MAX:
-        return _failed(call, f"sub-agents may be nested {DEPTH_MAX} deep, no deeper"), None
-    task = _task_of(call)
+        return _make_failure(call, f"sub-agents may be nested {DEPTH_MAX} deep, no deeper"), None
+    task = _parse_task(call)
     if task is None:
         why = 'it takes one argument: {"task": "what the sub-agent is to do"}'
-        return _failed(call, why, ToolErrorKind.INVALID_ARGUMENTS), None
-    child: Child | None = None
+        return _make_failure(call, why, ToolErrorKind.INVALID_ARGUMENTS), None
+    child: ChildEngine | None = None
     try:
         known = children.get(call.id)
         if known is None:
@@ -132,19 +132,19 @@ async def run_sub_agent(
         else:
             child = agent.reopen(known, origin)
         at_work[call.id] = child
-        outcome = _outcome(call, await child.resume(), child.thread_id)
+        outcome = _make_outcome(call, await child.resume(), child.thread_id)
         del at_work[call.id]
-        return outcome, child.used
+        return outcome, child.total_usage
     except TreadleError as error:
         at_work.pop(call.id, None)
-        usage = None if child is None else child.used
-        return _failed(call, f"the sub-agent failed: {error.message}"), usage
+        usage = None if child is None else child.total_usage
+        return _make_failure(call, f"the sub-agent failed: {error.message}"), usage
     finally:
         if child is not None:
             await child.close()
 
 
-def _task_of(call: ToolCall) -> str | None:
+def _parse_task(call: ToolCall) -> str | None:
     try:
         arguments = msgspec.json.decode(call.arguments_json)
     except (msgspec.DecodeError, RecursionError):
@@ -153,20 +153,20 @@ def _task_of(call: ToolCall) -> str | None:
     return task if isinstance(task, str) and task.strip() else None
 
 
-def cut_short(call: ToolCall, child: Child, reason: str) -> Outcome:
+def cancel_sub_agent_call(call: ToolCall, child: ChildEngine, reason: str) -> Outcome:
     """How a call ends whose sub-agent is stopped because its parent is."""
     why = f"{reason}; the sub-agent had not got to an answer (thread {child.thread_id})"
-    return _failed(call, why, ToolErrorKind.CANCELLED)
+    return _make_failure(call, why, ToolErrorKind.CANCELLED)
 
 
-def _outcome(call: ToolCall, finished: TurnFinished, thread: str) -> Outcome:
+def _make_outcome(call: ToolCall, finished: TurnFinished, thread: str) -> Outcome:
     if finished.outcome is TurnOutcome.DONE:
         return ToolExecutionOutcome.Success(call.id, finished.answer)
     why = finished.error or finished.outcome.value
-    return _failed(call, f"the sub-agent did not get to an answer: {why} (thread {thread})")
+    return _make_failure(call, f"the sub-agent did not get to an answer: {why} (thread {thread})")
 
 
-def _failed(
+def _make_failure(
     call: ToolCall, message: str, kind: ToolErrorKind = ToolErrorKind.FAILED
 ) -> ToolExecutionOutcome.Error:
     return ToolExecutionOutcome.Error(call.id, ToolError(kind, message))

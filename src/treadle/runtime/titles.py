@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from treadle.runtime.ports import Provider
-from treadle.runtime.side_requests import ask_briefly
+from treadle.runtime.side_requests import send_side_request
 from treadle.thread.append_list import TITLE_LENGTH_MAX
 from treadle.thread.facts import Renamed
 
@@ -46,7 +46,7 @@ class Titler:
 
         `None` if nothing came of it at all.
         """
-        said, used = await ask_briefly(
+        said, used = await send_side_request(
             self._provider,
             self._model,
             SYSTEM_PROMPT,

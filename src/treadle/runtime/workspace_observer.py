@@ -6,15 +6,15 @@ import logging
 from collections.abc import Callable
 from typing import Literal
 
-from treadle.runtime.calls import is_bug, look_at
-from treadle.runtime.ports import FileStates, Workspace, Writer
+from treadle.runtime.calls import is_bug, observe_workspace
+from treadle.runtime.ports import FileStateSaver, Workspace, Writer
 from treadle.thread.codec import encode_entry
 from treadle.thread.facts import ContextObserved, FilesNotSaved, GitObserved
 
 _log = logging.getLogger("treadle.runtime")
 
 
-class Surroundings:
+class WorkspaceObserver:
     """Looks around and stages what it sees.
 
     Args:
@@ -30,7 +30,7 @@ class Surroundings:
         self,
         writer: Writer,
         workspace: Workspace | None,
-        files: FileStates | None,
+        files: FileStateSaver | None,
         context: ContextObserved | None,
         redact: Callable[[str], str] | None,
         say: Callable[[str], None],
@@ -45,21 +45,21 @@ class Surroundings:
         """Whether it is not known how the files were before the round."""
         self._context = None if context is None else encode_entry(context, redact)[0]
 
-    def introduce(self) -> None:
+    def record_context(self) -> None:
         """Stage where and how the agent works."""
         if self._context is not None and self._context != self._writer.fold.context:
             self._writer.stage(self._context)
 
-    async def look(self) -> GitObserved | None:
+    async def observe(self) -> GitObserved | None:
         """Look at the repository, and stage how it stands."""
         if self._workspace is None:
             return None
-        seen = await look_at(self._workspace)
+        seen = await observe_workspace(self._workspace)
         if seen is not None and seen != self._writer.fold.observed:
             self._writer.stage(seen, self._redact)
         return seen
 
-    async def save(self, moment: Literal["before", "after"]) -> None:
+    async def save_files(self, moment: Literal["before", "after"]) -> None:
         """Keep the files as they are now. That this fails never stops the work, and is told once.
 
         That there is no repository to keep them in is not told: it is as people have it. Where it
@@ -76,17 +76,19 @@ class Surroundings:
             if not is_bug(error):
                 raise
             _log.exception("keeping the files raised")
-            self._miss(moment, "an error of the program", has_missed=is_unknown)
+            self._record_missed_save(moment, "an error of the program", has_missed=is_unknown)
             return
         if saved is not None:
             self._writer.stage(saved, self._redact)
         elif self._files.problem:
-            self._miss(moment, self._files.problem, has_missed=is_unknown)
+            self._record_missed_save(moment, self._files.problem, has_missed=is_unknown)
         if self._files.problem and self._writer.fold.observed and not self._has_complained:
             self._has_complained = True
             self._say(f"the files are not kept as they are: {self._files.problem}")
 
-    def _miss(self, moment: Literal["before", "after"], why: str, *, has_missed: bool) -> None:
+    def _record_missed_save(
+        self, moment: Literal["before", "after"], why: str, *, has_missed: bool
+    ) -> None:
         """Record, once for a round, that the files were not kept where they might have been."""
         self._is_unknown = moment == "before"
         fold = self._writer.fold

@@ -110,7 +110,7 @@ class Stream:
         self._held = ""
         self._is_key_told = False
 
-    def take(self, piece: str) -> str:
+    def feed(self, piece: str) -> str:
         """The next piece; what can be shown by now, without secrets. It may be empty."""
         text = self._held + piece
         first = self._openings.first(text)

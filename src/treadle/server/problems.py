@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import UNSET, UnsetType
 
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.api.marks import Mark
 from treadle.api.types import Problem
 
@@ -23,7 +23,7 @@ class Refusal(Exception):  # noqa: N818  it is an answer, not a fault of the ser
 
     def __init__(
         self,
-        code: Code,
+        code: ErrorCode,
         message: str,
         *,
         hint: str = "",
@@ -46,13 +46,13 @@ class Refusal(Exception):  # noqa: N818  it is an answer, not a fault of the ser
 
 def not_found() -> Refusal:
     """The one answer for all that is not there or may not be seen."""
-    return Refusal(Code.NOT_FOUND, "there is no such thing here, or you may not see it")
+    return Refusal(ErrorCode.NOT_FOUND, "there is no such thing here, or you may not see it")
 
 
 def unauthorized() -> Refusal:
     """The one answer to who brings no token, or one that is not valid or not valid any more."""
     return Refusal(
-        Code.UNAUTHORIZED,
+        ErrorCode.UNAUTHORIZED,
         "a valid token is needed",
         hint="`treadle login URL` takes one; an admin makes it",
         headers={"WWW-Authenticate": "Bearer"},

@@ -5,20 +5,20 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
-FIRST_S: Final = 1.0
-LONGEST_S: Final = 300.0
+FIRST_DELAY_S: Final = 1.0
+DELAY_S_MAX: Final = 300.0
 """Seconds until the first try again, and at most; doubling between."""
 
-SURE_S: Final = 30.0
+LATER_DELAY_S_MIN: Final = 30.0
 """Seconds that a later pause has at least, so that a machine asks at most twice a minute."""
 
-ASKED_S_MAX: Final = 3600.0
+SERVER_DELAY_S_MAX: Final = 3600.0
 """Seconds that a server may ask for; more is not believed."""
 
 _DOUBLINGS_MAX: Final = 16
 
 
-def pause_s(failures: int, chance: float, asked_s: float | None = None) -> float:
+def compute_delay_s(failures: int, chance: float, asked_s: float | None = None) -> float:
     """Seconds until the next try.
 
     Args:
@@ -26,13 +26,13 @@ def pause_s(failures: int, chance: float, asked_s: float | None = None) -> float
         chance: from 0 to 1; spreads those who failed together.
         asked_s: what the server asked for.
     """
-    longest = min(LONGEST_S, FIRST_S * (1 << min(max(failures - 1, 0), _DOUBLINGS_MAX)))
-    sure = min(SURE_S, longest / 2)
+    longest = min(DELAY_S_MAX, FIRST_DELAY_S * (1 << min(max(failures - 1, 0), _DOUBLINGS_MAX)))
+    sure = min(LATER_DELAY_S_MIN, longest / 2)
     spread = sure + chance * (longest - sure)
-    return max(spread, min(asked_s, ASKED_S_MAX)) if asked_s is not None else spread
+    return max(spread, min(asked_s, SERVER_DELAY_S_MAX)) if asked_s is not None else spread
 
 
-def later(now: str, seconds: float) -> str:
+def add_seconds(now: str, seconds: float) -> str:
     """A time so many seconds after another, both in the form of records."""
     at = datetime.fromisoformat(now) + timedelta(seconds=seconds)
     return at.isoformat(timespec="microseconds").replace("+00:00", "Z")
@@ -46,4 +46,4 @@ def is_due(now: str, next_try_at: str) -> bool:
         left = datetime.fromisoformat(next_try_at) - datetime.fromisoformat(now)
     except (ValueError, TypeError):
         return True
-    return left.total_seconds() > ASKED_S_MAX + 1
+    return left.total_seconds() > SERVER_DELAY_S_MAX + 1

@@ -13,10 +13,9 @@ from urllib.parse import quote
 import httpx2
 import msgspec
 
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.api.marks import Mark, parse_tag
 from treadle.api.types import (
-    Heads,
     ListedThread,
     Me,
     NewShare,
@@ -25,6 +24,7 @@ from treadle.api.types import (
     Shares,
     SupportAccess,
     ThreadHead,
+    ThreadHeads,
     ThreadList,
 )
 from treadle.errors import (
@@ -33,8 +33,8 @@ from treadle.errors import (
     UsageError,
 )
 from treadle.sync.credentials import Account
+from treadle.sync.http_transport import BYTES_TYPE, JSON_TYPE, LINES_TYPE, ServerTransport
 from treadle.sync.ports import Sendable
-from treadle.sync.wire import BYTES_TYPE, JSON_TYPE, LINES_TYPE, Wire
 from treadle.thread.ids import is_thread_id
 from treadle.thread.model import Thread
 from treadle.thread.record import Head, Scanner
@@ -42,7 +42,7 @@ from treadle.thread.record import Head, Scanner
 PUSH_SIZE: Final = 4 * 1024 * 1024
 """Bytes of records in one request; a write that is longer goes by itself."""
 
-PLAIN_SIZE_MAX: Final = 1024
+UNCOMPRESSED_SIZE_MAX: Final = 1024
 """Bytes of a body that are sent as they are; what is longer is compressed."""
 
 BLOB_SIZE_MAX: Final = 1024 * 1024 * 1024
@@ -58,10 +58,10 @@ OFFSET_MAX: Final = 10_000
 """Of lists and searches: lines of an answer, and how many can be passed over."""
 
 EVENT_SIZE_MAX: Final = 1024 * 1024
-QUIET_S_MAX: Final = 90.0
+STREAM_SILENCE_S_MAX: Final = 90.0
 """Seconds without even a heartbeat on a stream of changes, after which it counts as broken."""
 
-_SEAL: Final = re.compile(rb'\A\{"seq":(\d{1,16}),.*,"hash":"([0-9a-f]{32})"\}\Z', re.DOTALL)
+_RECORD_LINE: Final = re.compile(rb'\A\{"seq":(\d{1,16}),.*,"hash":"([0-9a-f]{32})"\}\Z', re.DOTALL)
 _HASH: Final = re.compile(r"[0-9a-f]{32}")
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 
@@ -74,7 +74,7 @@ class HttpRemote:
     """
 
     def __init__(self, account: Account) -> None:
-        self._wire = Wire(account.url, account.token)
+        self._wire = ServerTransport(account.url, account.token)
 
     def __enter__(self) -> HttpRemote:
         return self
@@ -95,7 +95,7 @@ class HttpRemote:
 
     def me(self) -> Me:
         """Who the caller is there."""
-        return self._wire.value("GET", "/api/me", Me)
+        return self._wire.request_value("GET", "/api/me", Me)
 
     def push(self, thread: Sendable, base: Mark) -> ThreadHead:
         """Send the records after `base`, in requests of `PUSH_SIZE` and more.
@@ -104,11 +104,13 @@ class HttpRemote:
         off in between begins anew at the same place. Raises as `Remote`.
         """
         head = None
-        for data in _bodies(thread.lines(base)):
-            end = _end_of(data)
-            head = self._put(thread.thread_id, "POST", base, data)
+        for data in _group_writes(thread.lines(base)):
+            end = _find_last_mark(data)
+            head = self._send_records(thread.thread_id, "POST", base, data)
             if head.version < end.seq or (head.version == end.seq and head.hash != end.hash):
-                raise self._wire.stranger("it says it has other records than those it was sent")
+                raise self._wire.make_protocol_error(
+                    "it says it has other records than those it was sent"
+                )
             base = end
         if head is not None:
             return head
@@ -116,55 +118,55 @@ class HttpRemote:
 
     def replace(self, thread: Sendable, base: Mark) -> ThreadHead:
         """Put the whole journal in the place of the server's, which stands at `base`."""
-        headers = {**_headers(base), "content-encoding": "gzip"}
-        path = f"{_path(thread.thread_id)}/records"
-        body = _compressed(thread.lines(Mark()))
-        head = self._wire.value("PUT", path, ThreadHead, body=body, headers=headers)
-        return self._checked(head, thread.thread_id)
+        headers = {**_make_headers(base), "content-encoding": "gzip"}
+        path = f"{_thread_path(thread.thread_id)}/records"
+        body = _compress(thread.lines(Mark()))
+        head = self._wire.request_value("PUT", path, ThreadHead, body=body, headers=headers)
+        return self._check_head(head, thread.thread_id)
 
     def put_blob(self, thread: Sendable, sha256: str) -> None:
         """Send a large output, unless the server has it already."""
-        path = f"{_path(thread.thread_id)}/blobs/{_name(sha256)}"
+        path = f"{_thread_path(thread.thread_id)}/blobs/{_check_digest(sha256)}"
         try:
-            self._wire.done("HEAD", path)
+            self._wire.request_status("HEAD", path)
         except RemoteRefusedError as error:
             if error.status != 404:
                 raise
-            self._wire.done(
+            self._wire.request_status(
                 "PUT", path, body=thread.blob(sha256), headers={"content-type": BYTES_TYPE}
             )
 
     def get_blob(self, thread_id: str, sha256: str) -> bytes | None:
         """A large output, its bytes checked; `None` if the server has not got it."""
-        path = f"{_path(thread_id)}/blobs/{_name(sha256)}"
+        path = f"{_thread_path(thread_id)}/blobs/{_check_digest(sha256)}"
         try:
-            with self._wire.answer("GET", path) as response:
-                self._wire.expect(response, BYTES_TYPE)
-                data = self._wire.whole(response, BLOB_SIZE_MAX)
+            with self._wire.stream_response("GET", path) as response:
+                self._wire.check_content_type(response, BYTES_TYPE)
+                data = self._wire.read_body(response, BLOB_SIZE_MAX)
         except RemoteRefusedError as error:
-            if error.code == Code.NOT_FOUND.value:
+            if error.code == ErrorCode.NOT_FOUND.value:
                 return None
             raise
-        if _digest(data) != sha256:
+        if _compute_digest(data) != sha256:
             raise RemoteRefusedError(f"{self.url} answers with another output than {sha256}")
         return data
 
     def purge(self, thread_id: str) -> None:
         """Remove all that the server has of a thread, for good; fine if it has nothing."""
         try:
-            self._wire.done("DELETE", _path(thread_id), params={"purge": "true"})
+            self._wire.request_status("DELETE", _thread_path(thread_id), params={"purge": "true"})
         except RemoteRefusedError as error:
-            if error.code != Code.NOT_FOUND.value:
+            if error.code != ErrorCode.NOT_FOUND.value:
                 raise
 
-    def heads(self, after: int, stamp: str = "") -> Heads:
+    def heads(self, after: int, stamp: str = "") -> ThreadHeads:
         """Where the caller's own threads are that changed after a change number."""
         params: dict[str, str | int] = {"after": after, "limit": HEADS_MAX}
         if stamp:
             params["stamp"] = stamp
-        found = self._wire.value("GET", "/api/heads", Heads, params=params)
-        if not all(_is_head(one) for one in found.heads):
-            raise self._wire.stranger("it names threads that cannot be")
+        found = self._wire.request_value("GET", "/api/heads", ThreadHeads, params=params)
+        if not all(_is_valid_head(one) for one in found.heads):
+            raise self._wire.make_protocol_error("it names threads that cannot be")
         return found
 
     def records(self, thread_id: str, after: Mark) -> Iterator[bytes]:
@@ -179,22 +181,26 @@ class HttpRemote:
             RemoteBrokenError: the answer ended before the record it had promised.
         """
         params = {"after": after.seq, "hash": after.hash}
-        path = f"{_path(thread_id)}/records"
-        with self._wire.answer("GET", path, params=params) as response:
-            self._wire.expect(response, LINES_TYPE)
+        path = f"{_thread_path(thread_id)}/records"
+        with self._wire.stream_response("GET", path, params=params) as response:
+            self._wire.check_content_type(response, LINES_TYPE)
             promised = parse_tag(response.headers.get("etag", ""))
             if promised is None:
-                raise self._wire.stranger("it does not say up to where its records go")
+                raise self._wire.make_protocol_error("it does not say up to where its records go")
             scanner, size = Scanner(Head(after.seq, after.hash)), 0
-            for piece in self._wire.pieces(response):
+            for piece in self._wire.read_pieces(response):
                 size += len(piece)
                 scanner.feed(piece)
                 if scanner.is_bad:
-                    raise self._wire.stranger(f"what it sends of {thread_id} is no journal")
+                    raise self._wire.make_protocol_error(
+                        f"what it sends of {thread_id} is no journal"
+                    )
                 if scanner.head.seq > promised.seq:
-                    raise self._wire.stranger(f"it sends more of {thread_id} than there is")
+                    raise self._wire.make_protocol_error(
+                        f"it sends more of {thread_id} than there is"
+                    )
                 if size > RECORDS_SIZE_MAX:
-                    raise self._wire.stranger(f"what it sends of {thread_id} has no end")
+                    raise self._wire.make_protocol_error(f"what it sends of {thread_id} has no end")
                 yield piece
         if Mark(scanner.head.seq, scanner.head.hash) != promised:
             raise RemoteBrokenError(f"{self.url} broke off in the middle of {thread_id}")
@@ -205,13 +211,13 @@ class HttpRemote:
         Ends when the server ends it, as it does when it stops; raises as `Remote`.
         """
         params, headers = {"after": after}, {"accept": "text/event-stream"}
-        with self._wire.answer(
-            "GET", "/api/changes", params=params, headers=headers, silence_s=QUIET_S_MAX
+        with self._wire.stream_response(
+            "GET", "/api/changes", params=params, headers=headers, silence_s=STREAM_SILENCE_S_MAX
         ) as response:
-            self._wire.expect(response, "text/event-stream")
+            self._wire.check_content_type(response, "text/event-stream")
             for event in httpx2.EventSource(response, max_event_size=EVENT_SIZE_MAX):
                 if event.data:
-                    yield self._head_in(event.data)
+                    yield self._parse_head(event.data)
 
     # ---- what the caller may read, of others too -------------------------------------------------
 
@@ -226,7 +232,7 @@ class HttpRemote:
             offset: how many to pass over, up to `OFFSET_MAX`.
         """
         params = {**filters, "limit": limit, "offset": offset}
-        page = self._wire.value("GET", "/api/threads", ThreadList, params=params)
+        page = self._wire.request_value("GET", "/api/threads", ThreadList, params=params)
         self._check_lines(page.threads, limit)
         return page
 
@@ -242,29 +248,29 @@ class HttpRemote:
         params: dict[str, str | int] = {"q": query, "limit": limit, "offset": offset}
         if workspace is not None:
             params["workspace"] = workspace
-        page = self._wire.value("GET", "/api/threads/search", SearchResult, params=params)
+        page = self._wire.request_value("GET", "/api/threads/search", SearchResult, params=params)
         self._check_lines([hit.thread for hit in page.hits], limit)
         return page
 
     def document(self, thread_id: str, version: int | None = None) -> Thread:
         """A thread as one document, by default its newest version."""
         params = {} if version is None else {"version": version}
-        found = self._wire.value("GET", _path(thread_id), Thread, params=params)
+        found = self._wire.request_value("GET", _thread_path(thread_id), Thread, params=params)
         if found.id != thread_id:
-            raise self._wire.stranger("its answer is about another thread")
+            raise self._wire.make_protocol_error("its answer is about another thread")
         return found
 
     def _check_lines(self, lines: Sequence[ListedThread], limit: int) -> None:
         if len(lines) > limit or not all(is_thread_id(one.summary.id) for one in lines):
-            raise self._wire.stranger("it lists what was not asked for")
+            raise self._wire.make_protocol_error("it lists what was not asked for")
 
     # ---- what people do --------------------------------------------------------------------------
 
     def share(self, thread_id: str, expires_at: str | None) -> Share:
         """Make a link; its token stands in the answer, and nowhere else ever again."""
-        return self._wire.value(
+        return self._wire.request_value(
             "POST",
-            f"{_path(thread_id)}/share",
+            f"{_thread_path(thread_id)}/share",
             Share,
             body=msgspec.json.encode(NewShare(expires_at)),
             headers={"content-type": JSON_TYPE},
@@ -272,59 +278,64 @@ class HttpRemote:
 
     def shares(self, thread_id: str) -> Shares:
         """The links of a thread, without their tokens."""
-        return self._wire.value("GET", f"{_path(thread_id)}/share", Shares)
+        return self._wire.request_value("GET", f"{_thread_path(thread_id)}/share", Shares)
 
     def unshare(self, thread_id: str) -> None:
         """Revoke all links of a thread."""
-        self._wire.done("DELETE", f"{_path(thread_id)}/share")
+        self._wire.request_status("DELETE", f"{_thread_path(thread_id)}/share")
 
     def support(self, thread_id: str) -> SupportAccess:
         """Whether support may read a thread."""
-        return self._wire.value("GET", f"{_path(thread_id)}/support-access", SupportAccess)
+        return self._wire.request_value(
+            "GET", f"{_thread_path(thread_id)}/support-access", SupportAccess
+        )
 
     def grant_support(self, thread_id: str) -> SupportAccess:
         """Let support read a thread, for as long as the server says."""
-        return self._wire.value("POST", f"{_path(thread_id)}/support-access", SupportAccess)
+        return self._wire.request_value(
+            "POST", f"{_thread_path(thread_id)}/support-access", SupportAccess
+        )
 
     def revoke_support(self, thread_id: str) -> None:
         """Let support read a thread no more."""
-        self._wire.done("DELETE", f"{_path(thread_id)}/support-access")
+        self._wire.request_status("DELETE", f"{_thread_path(thread_id)}/support-access")
 
     def revoke_own_token(self) -> None:
         """Make the token that is used here worthless, and no other one."""
         number = self.me().token_id
         if number < 1:
-            raise self._wire.stranger("it does not say which token this is")
-        self._wire.done("DELETE", f"/api/tokens/{number}")
+            raise self._wire.make_protocol_error("it does not say which token this is")
+        self._wire.request_status("DELETE", f"/api/tokens/{number}")
 
     # ---- the forms of things ---------------------------------------------------------------------
 
-    def _put(self, thread_id: str, method: str, base: Mark, data: bytes) -> ThreadHead:
-        headers = _headers(base)
-        if len(data) > PLAIN_SIZE_MAX:
+    def _send_records(self, thread_id: str, method: str, base: Mark, data: bytes) -> ThreadHead:
+        headers = _make_headers(base)
+        if len(data) > UNCOMPRESSED_SIZE_MAX:
             data = gzip.compress(data, 6, mtime=0)
             headers["content-encoding"] = "gzip"
-        path = f"{_path(thread_id)}/records"
-        return self._checked(
-            self._wire.value(method, path, ThreadHead, body=data, headers=headers), thread_id
+        path = f"{_thread_path(thread_id)}/records"
+        return self._check_head(
+            self._wire.request_value(method, path, ThreadHead, body=data, headers=headers),
+            thread_id,
         )
 
-    def _checked(self, head: ThreadHead, thread_id: str) -> ThreadHead:
-        if head.thread != thread_id or not _is_head(head):
-            raise self._wire.stranger("its answer is about another thread")
+    def _check_head(self, head: ThreadHead, thread_id: str) -> ThreadHead:
+        if head.thread != thread_id or not _is_valid_head(head):
+            raise self._wire.make_protocol_error("its answer is about another thread")
         return head
 
-    def _head_in(self, text: str) -> ThreadHead:
+    def _parse_head(self, text: str) -> ThreadHead:
         try:
             head = msgspec.json.decode(text, type=ThreadHead)
         except (msgspec.DecodeError, RecursionError):
             head = None
-        if head is None or not _is_head(head):
-            raise self._wire.stranger("it tells of changes in another form")
+        if head is None or not _is_valid_head(head):
+            raise self._wire.make_protocol_error("it tells of changes in another form")
         return head
 
 
-def _bodies(pieces: Iterator[bytes]) -> Iterator[bytes]:
+def _group_writes(pieces: Iterator[bytes]) -> Iterator[bytes]:
     """Whole writes, put together up to `PUSH_SIZE`."""
     parts: list[bytes] = []
     size = 0
@@ -339,7 +350,7 @@ def _bodies(pieces: Iterator[bytes]) -> Iterator[bytes]:
         yield b"".join(parts)
 
 
-def _compressed(pieces: Iterator[bytes]) -> Iterator[bytes]:
+def _compress(pieces: Iterator[bytes]) -> Iterator[bytes]:
     """The pieces as one gzip stream, without a time or a name in it."""
     packer = zlib.compressobj(6, zlib.DEFLATED, 16 + zlib.MAX_WBITS)
     for piece in pieces:
@@ -348,35 +359,35 @@ def _compressed(pieces: Iterator[bytes]) -> Iterator[bytes]:
     yield packer.flush()
 
 
-def _end_of(data: bytes) -> Mark:
+def _find_last_mark(data: bytes) -> Mark:
     """The last of the records in a body."""
     line = data[data.rfind(b"\n", 0, -1) + 1 : -1]
-    found = _SEAL.fullmatch(line)
+    found = _RECORD_LINE.fullmatch(line)
     if found is None:
         raise UsageError("what was to be sent is no journal")
     return Mark(int(found[1]), found[2].decode())
 
 
-def _is_head(head: ThreadHead) -> bool:
+def _is_valid_head(head: ThreadHead) -> bool:
     is_mark = _HASH.fullmatch(head.hash) is not None and head.version >= 0 and head.change >= 0
     return is_mark and is_thread_id(head.thread)
 
 
-def _headers(base: Mark) -> dict[str, str]:
+def _make_headers(base: Mark) -> dict[str, str]:
     return {"if-match": base.tag, "content-type": LINES_TYPE}
 
 
-def _path(thread_id: str) -> str:
+def _thread_path(thread_id: str) -> str:
     if not is_thread_id(thread_id):
         raise UsageError(f"{thread_id!r} is no thread id")
     return f"/api/threads/{quote(thread_id, safe='')}"
 
 
-def _name(digest: str) -> str:
+def _check_digest(digest: str) -> str:
     if not _SHA256.fullmatch(digest):
         raise UsageError(f"{digest!r} is no SHA-256")
     return digest
 
 
-def _digest(data: bytes) -> str:
+def _compute_digest(data: bytes) -> str:
     return sha256(data).hexdigest()

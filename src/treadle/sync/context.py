@@ -10,9 +10,9 @@ from msgspec import Struct
 from treadle.store.local_store import LocalStore
 from treadle.sync.cursors import Cursors
 from treadle.sync.ports import Remote
-from treadle.sync.send_queue import Conflict, Pending
+from treadle.sync.send_queue import PendingSyncStore, SyncConflict
 
-Looks: TypeAlias = Callable[[Iterable[bytes]], list[str]]
+SecretScanner: TypeAlias = Callable[[Iterable[bytes]], list[str]]
 """(what is about to leave) -> what secrets were found in it, in words that hold none of them."""
 
 Progress: TypeAlias = Callable[[int, int], None]
@@ -21,7 +21,7 @@ Progress: TypeAlias = Callable[[int, int], None]
 OnConflict: TypeAlias = Literal["merge", "fork"]
 
 
-class Kit(Struct, frozen=True):
+class SyncContext(Struct, frozen=True):
     """The parts.
 
     `now` gives UTC in the form of records, `random` a number from 0 to 1. `host` is what people
@@ -31,16 +31,16 @@ class Kit(Struct, frozen=True):
     store: LocalStore
     remote: Remote
     cursors: Cursors
-    pending: Pending
+    pending: PendingSyncStore
     now: Callable[[], str]
     random: Callable[[], float]
-    looks: Looks
+    looks: SecretScanner
     host: str = ""
     progress: Progress = lambda _done, _all: None
     fetches_at_a_time: int = 1
 
 
-class Problem(Struct, frozen=True):
+class SyncProblem(Struct, frozen=True):
     """A thread that is not synced, and why, for people. `found` names kinds of secrets."""
 
     thread_id: str
@@ -48,7 +48,7 @@ class Problem(Struct, frozen=True):
     found: tuple[str, ...] = ()
 
 
-class Report(Struct, frozen=True):
+class SyncReport(Struct, frozen=True):
     """What a sync did. Threads are named by their ids.
 
     `sent` have new records on the server, `received` have new records here. `replaced` were put in
@@ -63,10 +63,10 @@ class Report(Struct, frozen=True):
     received: tuple[str, ...] = ()
     replaced: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
-    conflicts: tuple[Conflict, ...] = ()
-    held: tuple[Problem, ...] = ()
-    refused: tuple[Problem, ...] = ()
-    waiting: tuple[Problem, ...] = ()
+    conflicts: tuple[SyncConflict, ...] = ()
+    held: tuple[SyncProblem, ...] = ()
+    refused: tuple[SyncProblem, ...] = ()
+    waiting: tuple[SyncProblem, ...] = ()
     notes: tuple[str, ...] = ()
     private_count: int = 0
     unreachable: str = ""
@@ -78,7 +78,7 @@ class Report(Struct, frozen=True):
         return not (self.held or self.refused or self.waiting or self.unreachable)
 
 
-class Told:
+class SyncReportBuilder:
     """What is being reported while it happens."""
 
     def __init__(self) -> None:
@@ -93,9 +93,9 @@ class Told:
         if what not in found:
             found.append(what)
 
-    def report(self) -> Report:
+    def build_report(self) -> SyncReport:
         """All of it."""
-        return Report(
+        return SyncReport(
             **{name: tuple(found) for name, found in self.lists.items()},
             private_count=self.private_count,
             unreachable=self.unreachable,

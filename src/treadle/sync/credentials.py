@@ -37,7 +37,7 @@ TOKEN_LENGTH_MAX: Final = 4096
 
 _HOST: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?|[0-9A-Fa-f:.]+")
 _TOKEN: Final = re.compile(r"[!-~]+")
-_HOW: Final = "`treadle login URL` says which"
+_LOGIN_HINT: Final = "`treadle login URL` says which"
 
 
 class Account(Struct, frozen=True):
@@ -78,11 +78,11 @@ def find_account(places: Places, environ: Mapping[str, str]) -> Account | None:
     """
     url, token = (environ.get(name, "").strip() for name in (URL_VARIABLE, TOKEN_VARIABLE))
     if url:
-        return _from_environment(url, token, environ)
-    return _from_file(places.remote)
+        return _read_environment(url, token, environ)
+    return _read_file(places.remote)
 
 
-def needed_account(places: Places, environ: Mapping[str, str]) -> Account:
+def require_account(places: Places, environ: Mapping[str, str]) -> Account:
     """`find_account`, for what cannot be done without one.
 
     Raises:
@@ -91,7 +91,7 @@ def needed_account(places: Places, environ: Mapping[str, str]) -> Account:
     """
     found = find_account(places, environ)
     if found is None:
-        raise NotLoggedInError("this machine syncs with no server yet", hint=_HOW)
+        raise NotLoggedInError("this machine syncs with no server yet", hint=_LOGIN_HINT)
     return found
 
 
@@ -126,7 +126,7 @@ def remove_account(places: Places, *, disk: Disk | None = None) -> bool:
     return True
 
 
-def server_url(text: str, *, is_insecure: bool = False) -> str:
+def parse_server_url(text: str, *, is_insecure: bool = False) -> str:
     """The address of a server as this program keeps it: scheme, host, and a port that is not usual.
 
     Args:
@@ -137,7 +137,7 @@ def server_url(text: str, *, is_insecure: bool = False) -> str:
         UsageError: it is no such address, or the token would go over the network in the open.
     """
     text = text.strip()
-    if "://" not in text and (host := _host_of(f"//{text}")):
+    if "://" not in text and (host := _parse_host(f"//{text}")):
         text = f"{'http' if is_this_machine(host) else 'https'}://{text}"
     hint = "it is like https://treadle.example.org or http://127.0.0.1:8080"
     try:
@@ -175,19 +175,19 @@ def check_token(text: str, origin: str) -> str:
     return token
 
 
-def _host_of(text: str) -> str:
+def _parse_host(text: str) -> str:
     try:
         return urlsplit(text).hostname or ""
     except ValueError:
         return ""
 
 
-def _from_environment(url: str, token: str, environ: Mapping[str, str]) -> Account:
+def _read_environment(url: str, token: str, environ: Mapping[str, str]) -> Account:
     if not token:
         raise ConfigError(f"{URL_VARIABLE} is set, and {TOKEN_VARIABLE} is not", hint="set both")
     is_insecure = environ.get(INSECURE_VARIABLE, "").strip().lower() in ("1", "true")
     try:
-        checked = server_url(url, is_insecure=is_insecure)
+        checked = parse_server_url(url, is_insecure=is_insecure)
     except UsageError as error:
         hint = error.hint.replace("say --insecure", f"set {INSECURE_VARIABLE}=1")
         raise ConfigError(f"{URL_VARIABLE}: {error.message}", hint=hint) from None
@@ -203,7 +203,7 @@ def _from_environment(url: str, token: str, environ: Mapping[str, str]) -> Accou
     )
 
 
-def _from_file(path: Path) -> Account | None:
+def _read_file(path: Path) -> Account | None:
     again = "`treadle login URL` makes it anew"
     try:
         file = read_plain_file(path, FILE_SIZE_MAX)
@@ -221,7 +221,7 @@ def _from_file(path: Path) -> Account | None:
         )
     try:
         account = msgspec.json.decode(file.data, type=Account)
-        url = server_url(account.url, is_insecure=account.is_insecure)
+        url = parse_server_url(account.url, is_insecure=account.is_insecure)
         token = check_token(account.token, str(path))
     except (msgspec.DecodeError, UsageError, UnicodeDecodeError):
         raise NotLoggedInError(

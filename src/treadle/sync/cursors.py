@@ -25,14 +25,14 @@ from treadle.store.paths import Places
 from treadle.thread.ids import is_thread_id
 from treadle.thread.record import GENESIS
 
-_ENDING: Final = ".json"
+_FILE_SUFFIX: Final = ".json"
 CURSOR_SIZE_MAX: Final = 4096
 """Bytes of a cursor's file that are read; what is longer was not written here."""
 
 OUTPUT_COUNT_MAX: Final = 1000
 """Large outputs that are looked for again; more are told once and not kept."""
 
-_OUTPUTS: Final = "outputs.json"
+_OUTPUTS_FILE: Final = "outputs.json"
 _OUTPUTS_SIZE_MAX: Final = 1024 * 1024
 _HASH: Final = re.compile(r"[0-9a-f]{32}")
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
@@ -64,17 +64,17 @@ class Cursor(Struct, frozen=True, omit_defaults=True):
     change: int = 0
 
     @property
-    def acked(self) -> Mark:
+    def acknowledged_mark(self) -> Mark:
         """The last record that both have."""
         return Mark(self.seq, self.hash)
 
     @property
-    def seen(self) -> Mark:
+    def server_mark(self) -> Mark:
         """Where the server was seen to be."""
-        return Mark(self.seen_seq, self.seen_hash) if self.seen_seq else self.acked
+        return Mark(self.seen_seq, self.seen_hash) if self.seen_seq else self.acknowledged_mark
 
 
-class Missing(Struct, frozen=True, order=True):
+class MissingOutput(Struct, frozen=True, order=True):
     """A large output of a thread that could not be sent or fetched: it was missing there."""
 
     thread_id: str
@@ -82,7 +82,7 @@ class Missing(Struct, frozen=True, order=True):
 
 
 _decode: Final = msgspec.json.Decoder(Cursor).decode
-_decode_missing: Final = msgspec.json.Decoder(tuple[Missing, ...]).decode
+_decode_missing: Final = msgspec.json.Decoder(tuple[MissingOutput, ...]).decode
 
 
 class Cursors:
@@ -118,7 +118,7 @@ class Cursors:
         is_own = found is not None and (found.url, found.user) == (self.url, self.user)
         return found if is_own else None
 
-    def elsewhere(self, thread_id: str) -> list[Cursor]:
+    def list_other_cursors(self, thread_id: str) -> list[Cursor]:
         """Its cursors at other servers, and of other users, that may have a copy of it still.
 
         Raises:
@@ -127,7 +127,7 @@ class Cursors:
         with convert_os_errors("list", self._root):
             folders = [f"{self._root}/{name}" for name in self._disk.list(self._root)]
         others = [one for one in folders if one != self.folder]
-        found = (self._read(f"{one}/{thread_id}{_ENDING}") for one in others)
+        found = (self._read(f"{one}/{thread_id}{_FILE_SUFFIX}") for one in others)
         return [one for one in found if one is not None and not one.is_purged]
 
     def put(self, thread_id: str, cursor: Cursor) -> None:
@@ -150,12 +150,12 @@ class Cursors:
         """The threads of which there is a file, newest first."""
         with convert_os_errors("list", self.folder):
             names = self._disk.list(self.folder)
-        found = [name.removesuffix(_ENDING) for name in names if name.endswith(_ENDING)]
+        found = [name.removesuffix(_FILE_SUFFIX) for name in names if name.endswith(_FILE_SUFFIX)]
         return sorted(filter(is_thread_id, found), reverse=True)
 
-    def missing(self) -> frozenset[Missing]:
+    def missing_outputs(self) -> frozenset[MissingOutput]:
         """The large outputs that are to be looked for again. Raises `DiskError`."""
-        path = f"{self.folder}/{_OUTPUTS}"
+        path = f"{self.folder}/{_OUTPUTS_FILE}"
         with convert_os_errors("read", path):
             try:
                 data = self._disk.read_range(path, 0, _OUTPUTS_SIZE_MAX)
@@ -169,21 +169,21 @@ class Cursors:
             one for one in found if is_thread_id(one.thread_id) and _SHA256.fullmatch(one.sha256)
         )
 
-    def add_missing(self, missing: Iterable[Missing]) -> None:
+    def add_missing_outputs(self, missing: Iterable[MissingOutput]) -> None:
         """Add to them; may be done by several threads at a time. Raises as `set_missing`."""
         with self._adding:
-            self.set_missing(self.missing() | frozenset(missing))
+            self.set_missing_outputs(self.missing_outputs() | frozenset(missing))
 
-    def set_missing(self, missing: Iterable[Missing]) -> None:
+    def set_missing_outputs(self, missing: Iterable[MissingOutput]) -> None:
         """Keep which outputs are to be looked for again: `OUTPUT_COUNT_MAX` at most, durably.
 
         Raises:
             DiskError: the old ones stand.
         """
         new = frozenset(sorted(missing)[-OUTPUT_COUNT_MAX:])
-        if new != self.missing():
+        if new != self.missing_outputs():
             data = msgspec.json.encode(sorted(new)) + b"\n"
-            replace_file(self._disk, f"{self.folder}/{_OUTPUTS}", data)
+            replace_file(self._disk, f"{self.folder}/{_OUTPUTS_FILE}", data)
 
     def _read(self, path: str) -> Cursor | None:
         """A cursor that can be one; `None` if there is none: one that cannot be is lost."""
@@ -204,4 +204,4 @@ class Cursors:
 
     def _path(self, thread_id: str) -> str:
         assert is_thread_id(thread_id), thread_id
-        return f"{self.folder}/{thread_id}{_ENDING}"
+        return f"{self.folder}/{thread_id}{_FILE_SUFFIX}"

@@ -14,25 +14,32 @@ from treadle.api.marks import Mark
 from treadle.api.types import ThreadHead
 from treadle.errors import RemoteUnavailableError
 from treadle.store.local_store import LocalStore
-from treadle.sync.backoff import is_due, later, pause_s
-from treadle.sync.context import Kit, Looks, OnConflict, Progress, Report, Told
+from treadle.sync.backoff import add_seconds, compute_delay_s, is_due
+from treadle.sync.context import (
+    OnConflict,
+    Progress,
+    SecretScanner,
+    SyncContext,
+    SyncReport,
+    SyncReportBuilder,
+)
 from treadle.sync.cursors import Cursors
-from treadle.sync.heads import news
-from treadle.sync.outputs import look_again
+from treadle.sync.output_transfer import retry_missing_outputs
 from treadle.sync.ports import Remote
-from treadle.sync.pushing import refuse_secrets
-from treadle.sync.send_queue import Pending, State
-from treadle.sync.shareable import shareable
-from treadle.sync.status import Status, all_known, standing
-from treadle.sync.survey import Survey, Wish
-from treadle.sync.sync_round import Round
+from treadle.sync.remote_heads import list_changed_heads
+from treadle.sync.send_queue import PendingSyncStore, SyncState
+from treadle.sync.shareable_thread import open_shareable
+from treadle.sync.status import StoreSyncStatus, list_known_threads, read_status
+from treadle.sync.sync_round import SyncRound
+from treadle.sync.thread_comparison import SyncRequest, ThreadComparer
+from treadle.sync.thread_push import refuse_secrets
 
 
-def _sees_nothing(_: Iterable[bytes]) -> list[str]:
+def _find_no_secrets(_: Iterable[bytes]) -> list[str]:
     return []
 
 
-class Engine:
+class SyncEngine:
     """Syncs the threads of a store with a server.
 
     Args:
@@ -54,17 +61,17 @@ class Engine:
         store: LocalStore,
         remote: Remote,
         cursors: Cursors,
-        pending: Pending,
+        pending: PendingSyncStore,
         *,
         now: Callable[[], str],
         random: Callable[[], float],
-        looks: Looks = _sees_nothing,
+        looks: SecretScanner = _find_no_secrets,
         host: str | None = None,
         progress: Progress = lambda _done, _all: None,
         fetches_at_a_time: int = 1,
     ) -> None:
         name = os.uname().nodename if host is None else host
-        self._kit = Kit(
+        self._kit = SyncContext(
             *(store, remote, cursors, pending, now, random, looks, name, progress),
             fetches_at_a_time,
         )
@@ -76,7 +83,7 @@ class Engine:
         on_conflict: OnConflict = "merge",
         is_wanted: bool = True,
         without: Collection[str] = (),
-    ) -> Report:
+    ) -> SyncReport:
         """Send and fetch all that there is, or all about some threads and what they hang on.
 
         A server that cannot be reached is no error: the report says so, and what waits is noted.
@@ -94,18 +101,18 @@ class Engine:
             DiskError: what is to be sent cannot be noted; nothing was sent.
             StorageBusyError: the same, because of other processes.
         """
-        told = Told()
+        told = SyncReportBuilder()
         if not is_wanted and self._is_too_early(told):
-            return told.report()
+            return told.build_report()
         named = frozenset(thread_ids or ())
-        work = Round(self._kit, told, Wish(is_wanted, named), on_conflict)
+        work = SyncRound(self._kit, told, SyncRequest(is_wanted, named), on_conflict)
 
         def run() -> None:
-            found = news(self._kit)
+            found = list_changed_heads(self._kit)
             if thread_ids is None:
-                look_again(self._kit)
-                work.leave(one for one in without if one not in found.heads)
-                work.run(self._all(found.heads), found.heads)
+                retry_missing_outputs(self._kit)
+                work.exclude_threads(one for one in without if one not in found.heads)
+                work.run(self._list_all_threads(found.heads), found.heads)
                 self._kit.pending.change_state(
                     lambda state: replace(
                         state,
@@ -116,37 +123,37 @@ class Engine:
                     )
                 )
             else:
-                work.run(self._families(thread_ids), found.heads)
+                work.run(self._list_with_dependencies(thread_ids), found.heads)
 
-        self._guarded(told, run, is_full=thread_ids is None)
-        return told.report()
+        self._run_guarded(told, run, is_full=thread_ids is None)
+        return told.build_report()
 
-    def save_and_sync(self, thread_id: str, *, on_conflict: OnConflict = "merge") -> Report:
+    def save_and_sync(self, thread_id: str, *, on_conflict: OnConflict = "merge") -> SyncReport:
         """Send one thread, and what it hangs on, and wait for it. Raises as `sync`.
 
         If another machine has gone on with it, that is taken in first, unless it is open.
         """
-        told = Told()
-        named = self._families([thread_id])
-        work = Round(self._kit, told, Wish(is_wanted=True), on_conflict)
-        self._guarded(told, lambda: work.run(named, {}))
-        return told.report()
+        told = SyncReportBuilder()
+        named = self._list_with_dependencies([thread_id])
+        work = SyncRound(self._kit, told, SyncRequest(is_wanted=True), on_conflict)
+        self._run_guarded(told, lambda: work.run(named, {}))
+        return told.build_report()
 
-    def send(self, thread_id: str) -> Report:
+    def send(self, thread_id: str) -> SyncReport:
         """Send one thread, beside a session that has it open; nothing here is changed.
 
         Does nothing while the server is left alone because it could not be reached. Raises as
         `sync`.
         """
-        told = Told()
+        told = SyncReportBuilder()
         if self._is_too_early(told):
-            return told.report()
-        named = self._families([thread_id])
-        work = Round(self._kit, told, Wish(), may_write=False)
-        self._guarded(told, lambda: work.run(named, {}))
-        return told.report()
+            return told.build_report()
+        named = self._list_with_dependencies([thread_id])
+        work = SyncRound(self._kit, told, SyncRequest(), may_write=False)
+        self._run_guarded(told, lambda: work.run(named, {}))
+        return told.build_report()
 
-    def look(self, thread_id: str) -> None:
+    def check_for_secrets(self, thread_id: str) -> None:
         """Look for secrets in all of a thread and of what it goes on from. Asks nobody.
 
         Raises:
@@ -154,40 +161,44 @@ class Engine:
             PrivateThreadError: it, or what it hangs on, is private.
             StoreError: it cannot be read, or is being sent at this moment.
         """
-        survey = Survey(self._kit.store)
+        survey = ThreadComparer(self._kit.store)
         one = thread_id
         while one:
-            with shareable(self._kit.store, one) as thread:
+            with open_shareable(self._kit.store, one) as thread:
                 refuse_secrets(self._kit, thread, Mark())
-            one = survey.relatives(one).base
+            one = survey.dependencies(one).base
 
-    def status(self) -> Status:
+    def status(self) -> StoreSyncStatus:
         """How this machine stands to the server. Asks nobody.
 
         Raises:
             DiskError: the disk refused.
         """
         kit = self._kit
-        return standing(kit.store, kit.cursors, kit.pending, kit.now())
+        return read_status(kit.store, kit.cursors, kit.pending, kit.now())
 
     # ---- inside --------------------------------------------------------------------------------
 
-    def _all(self, heads: Mapping[str, ThreadHead]) -> list[str]:
+    def _list_all_threads(self, heads: Mapping[str, ThreadHead]) -> list[str]:
         """Every thread that is here, on the server, or was synced once."""
-        return all_known(self._kit.store, self._kit.cursors, heads)
+        return list_known_threads(self._kit.store, self._kit.cursors, heads)
 
-    def _families(self, thread_ids: Iterable[str]) -> list[str]:
-        survey = Survey(self._kit.store)
-        return list(dict.fromkeys(one for name in thread_ids for one in survey.family(name)))
+    def _list_with_dependencies(self, thread_ids: Iterable[str]) -> list[str]:
+        survey = ThreadComparer(self._kit.store)
+        return list(
+            dict.fromkeys(one for name in thread_ids for one in survey.list_with_dependencies(name))
+        )
 
-    def _is_too_early(self, told: Told) -> bool:
+    def _is_too_early(self, told: SyncReportBuilder) -> bool:
         state = self._kit.pending.state()
         if is_due(self._kit.now(), state.next_try_at):
             return False
         told.unreachable, told.next_try_at = state.last_error, state.next_try_at
         return True
 
-    def _guarded(self, told: Told, act: Callable[[], None], *, is_full: bool = False) -> None:
+    def _run_guarded(
+        self, told: SyncReportBuilder, act: Callable[[], None], *, is_full: bool = False
+    ) -> None:
         """Do it, and note whether the server could be reached."""
         kit = self._kit
         try:
@@ -195,7 +206,7 @@ class Engine:
         except RemoteUnavailableError as error:
             asked_s, why = error.retry_after_s, error.message
 
-            def failed(state: State) -> State:
+            def failed(state: SyncState) -> SyncState:
                 count = state.failures + 1
                 now = kit.now()
                 return replace(
@@ -203,14 +214,14 @@ class Engine:
                     failures=count,
                     failed_at=now,
                     last_error=why,
-                    next_try_at=later(now, pause_s(count, kit.random(), asked_s)),
+                    next_try_at=add_seconds(now, compute_delay_s(count, kit.random(), asked_s)),
                 )
 
             state = kit.pending.change_state(failed)
             told.unreachable, told.next_try_at = why, state.next_try_at
             return
 
-        def reached(state: State) -> State:
+        def reached(state: SyncState) -> SyncState:
             new = replace(state, failures=0, failed_at="", last_error="", next_try_at="")
             new = replace(new, url=kit.cursors.url, user=kit.cursors.user)
             if (new.url, new.user) != (state.url, state.user) and not is_full:

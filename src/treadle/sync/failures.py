@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from treadle.sync.context import Kit, Problem, Told
-from treadle.sync.send_queue import Entry, Parking, Sending
+from treadle.sync.context import SyncContext, SyncProblem, SyncReportBuilder
+from treadle.sync.send_queue import ParkReason, PendingSyncEntry, SendAction
 from treadle.thread.record import Head
 
 
-class Notes:
+class RoundEntries:
     """The entries of a round. They are written before its first attempt and after its last one.
 
     Args:
@@ -19,48 +19,50 @@ class Notes:
         told: what is reported.
     """
 
-    def __init__(self, kit: Kit, told: Told) -> None:
+    def __init__(self, kit: SyncContext, told: SyncReportBuilder) -> None:
         self._kit = kit
         self._told = told
-        self._entries: dict[str, Entry] = {}
-        self._changed: dict[str, Entry] = {}
+        self._entries: dict[str, PendingSyncEntry] = {}
+        self._changed: dict[str, PendingSyncEntry] = {}
         self._done: set[str] = set()
         self.failed: set[str] = set()
         """The threads that are not as they should be."""
 
-    def begin(self, wanted: Mapping[str, Sending]) -> None:
+    def add_entries(self, wanted: Mapping[str, SendAction]) -> None:
         """What is about to be sent; durable when this returns. Raises as `Pending.begin`."""
-        self._entries = self._kit.pending.begin(wanted)
+        self._entries = self._kit.pending.add_entries(wanted)
 
-    def done(self, thread_id: str) -> None:
+    def mark_done(self, thread_id: str) -> None:
         """Nothing of a thread is left to be sent, unless something fails yet."""
         self._done.add(thread_id)
 
-    def park(
-        self, thread_id: str, how: Parking, why: str, end: Head, found: tuple[str, ...] = ()
+    def park_thread(
+        self, thread_id: str, how: ParkReason, why: str, end: Head, found: tuple[str, ...] = ()
     ) -> None:
         """Not by itself again, before somebody asks for it or it has got further than `end`."""
         self.failed.add(thread_id)
-        self._told.add("held" if how == "held" else "refused", Problem(thread_id, why, found))
-        self._note(thread_id, why, parked=how, found=found, version=end.seq, hash=end.hash)
+        self._told.add("held" if how == "held" else "refused", SyncProblem(thread_id, why, found))
+        self._record_failure(
+            thread_id, why, parked=how, found=found, version=end.seq, hash=end.hash
+        )
 
-    def wait(self, thread_id: str, why: str, *, is_failure: bool = True) -> None:
+    def mark_waiting(self, thread_id: str, why: str, *, is_failure: bool = True) -> None:
         """It is tried again with the next round. That somebody else has it is no failure."""
         self.failed.add(thread_id)
-        self._told.add("waiting", Problem(thread_id, why))
+        self._told.add("waiting", SyncProblem(thread_id, why))
         if is_failure:
-            self.fail(thread_id, why)
+            self.mark_failed(thread_id, why)
 
-    def fail(self, thread_id: str, why: str) -> None:
+    def mark_failed(self, thread_id: str, why: str) -> None:
         """Note a failure, and tell nothing of it."""
         self.failed.add(thread_id)
-        self._note(thread_id, why, parked="")
+        self._record_failure(thread_id, why, parked="")
 
-    def end(self) -> None:
+    def save_entries(self) -> None:
         """Write what was noted, at once. Raises as `Pending.begin`."""
-        self._kit.pending.settle(self._changed, self._done - self.failed)
+        self._kit.pending.update_entries(self._changed, self._done - self.failed)
 
-    def _note(self, thread_id: str, why: str, **changes: object) -> None:
+    def _record_failure(self, thread_id: str, why: str, **changes: object) -> None:
         known = self._changed.get(thread_id) or self._entries.get(thread_id)
         if known is None:
             return

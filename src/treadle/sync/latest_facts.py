@@ -26,25 +26,25 @@ from treadle.thread.facts import (
 from treadle.thread.record import Record
 
 
-def with_latest_facts(merge: Merged, theirs: Iterable[Record]) -> Merged:
+def add_latest_facts(merge: Merged, theirs: Iterable[Record]) -> Merged:
     """A merge whose last records say again what would be overwritten by something older.
 
     Args:
         merge: our branch, as it is to be recorded behind theirs.
         theirs: the server's records after the last one that both have, in order.
     """
-    again = _said_again([*flat(theirs), *merge.records])
+    again = _find_facts_to_repeat([*flat(theirs), *merge.records])
     return replace(merge, records=(*merge.records, *again)) if again else merge
 
 
-def _said_again(folded: Sequence[BranchRecord]) -> list[BranchRecord]:
+def _find_facts_to_repeat(folded: Sequence[BranchRecord]) -> list[BranchRecord]:
     """What is to follow records that are folded in this order, so that the latest hold."""
     last_place: dict[str, int] = {}
     again: list[BranchRecord] = []
     # An earlier merge may have said a record again: where it stands last is what counts.
     places = {one.hash: (one.at, place, one) for place, one in enumerate(folded)}.values()
     for _, place, record in sorted(places, key=itemgetter(0, 1)):
-        fields = _fields_of(record)
+        fields = _list_fields(record)
         if any(last_place.get(field, place) > place for field in fields):
             again.append(record)
             place = len(folded)
@@ -52,7 +52,7 @@ def _said_again(folded: Sequence[BranchRecord]) -> list[BranchRecord]:
     return again
 
 
-def _fields_of(record: BranchRecord) -> set[str]:
+def _list_fields(record: BranchRecord) -> set[str]:
     """What a record replaces. A model's title gives way to a person's at any time: no field."""
     try:
         entry = decode_entry(event_of(record))

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from treadle.api.marks import Mark
-from treadle.api.types import Heads, Me, ThreadHead
+from treadle.api.types import Me, ThreadHead, ThreadHeads
 
 
 class Sendable(Protocol):
     """A thread that may leave this machine, while nobody can make it private.
 
-    `treadle.sync.shareable` makes the only one there is. A server is handed nothing else, so that
-    no code can send a thread that was not looked at.
+    `treadle.sync.shareable_thread` makes the only one there is. A server is handed nothing else, so
+    that no code can send a thread that was not looked at.
     """
 
     @property
@@ -66,7 +66,7 @@ class Remote(Protocol):
         """Remove all that the server has of a thread, for good; fine if it has nothing."""
         ...
 
-    def heads(self, after: int, stamp: str = "") -> Heads:
+    def heads(self, after: int, stamp: str = "") -> ThreadHeads:
         """Where the caller's own threads are that changed after a change number.
 
         `stamp` is what the answer with that number had; empty if that is not known.

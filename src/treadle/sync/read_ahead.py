@@ -14,7 +14,7 @@ from treadle.errors import RemoteUnavailableError
 
 T = TypeVar("T")
 
-AHEAD: Final = 4
+RESULTS_AHEAD_MAX: Final = 4
 """So many results a worker may be ahead of who takes them: one long job keeps no other waiting."""
 
 PAUSE_S_MAX: Final = 2.0
@@ -44,13 +44,13 @@ class ReadAhead(Generic[T]):
         self._workers: list[threading.Thread] = []
         self._is_closed = threading.Event()
 
-    def take(self, name: str) -> T:
+    def get_result(self, name: str) -> T:
         """The result for a name, which is waited for. Raises what the job raised."""
-        self._send_ahead()
+        self._start_jobs()
         future = self._under_way.pop(name, None)
         return self._job(name) if future is None else future.result()
 
-    def wait(self) -> None:
+    def wait_for_jobs(self) -> None:
         """Wait until no job is under way; their results can be taken later."""
         wait(self._under_way.values())
 
@@ -73,27 +73,27 @@ class ReadAhead(Generic[T]):
             for worker in self._workers:
                 worker.join()
 
-    def _send_ahead(self) -> None:
-        while self._waiting and len(self._under_way) < AHEAD * self._worker_count:
+    def _start_jobs(self) -> None:
+        while self._waiting and len(self._under_way) < RESULTS_AHEAD_MAX * self._worker_count:
             name = self._waiting.popleft()
             self._under_way[name] = Future()
             self._queue.put((name, self._under_way[name]))
             if len(self._workers) < self._worker_count:
-                worker = threading.Thread(target=self._work, name="fetch", daemon=True)
+                worker = threading.Thread(target=self._run_worker, name="fetch", daemon=True)
                 self._workers.append(worker)
                 worker.start()
 
-    def _work(self) -> None:
+    def _run_worker(self) -> None:
         while (found := self._queue.get()) is not None:
             name, future = found
             if not future.set_running_or_notify_cancel():
                 continue
             try:
-                future.set_result(self._patiently(name))
+                future.set_result(self._run_with_retries(name))
             except BaseException as error:  # noqa: BLE001  who takes the result is to have it
                 future.set_exception(error)
 
-    def _patiently(self, name: str) -> T:
+    def _run_with_retries(self, name: str) -> T:
         for _ in range(PAUSES_MAX):
             try:
                 return self._job(name)

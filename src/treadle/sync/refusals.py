@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.errors import RemoteRefusedError
 
-LOST_SCRUB = (
+LOST_SCRUB_TEXT = (
     "another machine has scrubbed it too and was first: the text that was scrubbed here stands in "
     "it again, and nothing here knows it any more; scrub that text again"
 )
 """A scrub of ours gave way to another one: it is to be done anew."""
 
 
-def why_refused(error: RemoteRefusedError, base: str) -> str:
+def explain_refusal(error: RemoteRefusedError, base: str) -> str:
     """Why a thread is parked, and what can be done.
 
     Args:
         error: what the server said.
         base: the thread that it goes on from; empty if none.
     """
-    if error.code == Code.TOO_LARGE.value:
+    if error.code == ErrorCode.TOO_LARGE.value:
         return (
             f"{error.message}; one write of it is larger than that: whoever runs the server can "
             "raise `treadle serve --body-max`"
         )
-    if error.code == Code.UNFOLDABLE.value and base:
+    if error.code == ErrorCode.UNFOLDABLE.value and base:
         return (
             f"{error.message}; it goes on from a branch of {base} which was merged and that only "
             "this machine keeps: it stays here, whole, and `treadle export` gives it to others"
@@ -32,7 +32,7 @@ def why_refused(error: RemoteRefusedError, base: str) -> str:
     return error.message
 
 
-def too_large_to_replace(thread_id: str) -> str:
+def describe_resend(thread_id: str) -> str:
     """What is said of a scrubbed thread that went to the server in pieces."""
     return (
         f"{thread_id} is too large to be replaced on the server at once: it was removed there and "
@@ -40,7 +40,7 @@ def too_large_to_replace(thread_id: str) -> str:
     )
 
 
-def scrubbed_there(thread_id: str) -> str:
+def describe_remote_scrub(thread_id: str) -> str:
     """What is said of a thread out of which a text was taken because the server's copy lacks it."""
     return (
         f"{thread_id} was scrubbed on another machine: what was taken out there is gone here too; "
@@ -48,7 +48,7 @@ def scrubbed_there(thread_id: str) -> str:
     )
 
 
-def removed_with(thread_id: str, private: str) -> str:
+def describe_removal(thread_id: str, private: str) -> str:
     """What is said of a thread that is removed because of another one."""
     return (
         f"{thread_id} was removed from the server too: it hangs on {private}, which is private "

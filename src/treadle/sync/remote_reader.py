@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.api.marks import Mark
 from treadle.errors import RemoteRefusedError, RemoteUnavailableError
 from treadle.sync.ports import Remote
-from treadle.sync.pulling import read_journal
+from treadle.sync.thread_fetch import parse_journal
 from treadle.thread.ids import is_thread_id
 
 SIZE_MAX: Final = 256 * 1024 * 1024
@@ -18,7 +18,7 @@ JOURNALS_MAX: Final = 100
 """How many forks of forks are followed."""
 
 
-def borrow(remote: Remote, thread_id: str) -> list[bytes]:
+def read_remote_journals(remote: Remote, thread_id: str) -> list[bytes]:
     """The journal of a thread behind those it goes on from, each chain verified.
 
     Nothing is written anywhere. Whether a fork goes on from the very record it names is for
@@ -43,21 +43,21 @@ def borrow(remote: Remote, thread_id: str) -> list[bytes]:
         if wanted in found or len(found) >= JOURNALS_MAX or not is_thread_id(wanted):
             raise RemoteRefusedError(f"thread {thread_id} does not say what it goes on from")
         try:
-            data = _whole(remote, wanted, left)
+            data = _read_records(remote, wanted, left)
         except RemoteRefusedError as error:
-            if wanted == thread_id or error.code != Code.NOT_FOUND.value:
+            if wanted == thread_id or error.code != ErrorCode.NOT_FOUND.value:
                 raise
             data = b""
         if not data:
             return []
-        _, header = read_journal(wanted, data)
+        _, header = parse_journal(wanted, data)
         found[wanted] = data
         left -= len(data)
         wanted = None if header.base is None else header.base.thread
     return list(found.values())[::-1]
 
 
-def _whole(remote: Remote, thread_id: str, size_max: int) -> bytes:
+def _read_records(remote: Remote, thread_id: str, size_max: int) -> bytes:
     """All records of a thread; nothing if the server has none of it."""
     parts: list[bytes] = []
     size = 0

@@ -23,10 +23,10 @@ from treadle.store.journal import convert_os_errors
 from treadle.store.paths import Places
 from treadle.thread.record import GENESIS
 
-Sending: TypeAlias = Literal["upsert", "delete", "replace"]
+SendAction: TypeAlias = Literal["upsert", "delete", "replace"]
 """What a server is asked for: to take records, to remove all of a thread, to take it anew."""
 
-Parking: TypeAlias = Literal["", "held", "refused"]
+ParkReason: TypeAlias = Literal["", "held", "refused"]
 """Why it is not tried by itself: a secret was found in it, or the server said no."""
 
 ERROR_LENGTH_MAX: Final = 1000
@@ -34,10 +34,10 @@ ERROR_LENGTH_MAX: Final = 1000
 
 PENDING_SIZE_MAX: Final = 64 * 1024 * 1024
 LOCK_TRIES: Final = 200
-WAIT_S: Final = 0.025
+LOCK_WAIT_S: Final = 0.025
 
 
-class Entry(Struct, frozen=True, omit_defaults=True):
+class PendingSyncEntry(Struct, frozen=True, omit_defaults=True):
     """A thread that waits to be sent.
 
     `failed_at` is empty before the first failure. `parked` says why it is not tried by itself any
@@ -46,21 +46,21 @@ class Entry(Struct, frozen=True, omit_defaults=True):
     """
 
     thread_id: str
-    operation: Sending
+    operation: SendAction
     failed_at: str = ""
     retry_count: int = 0
     last_error: str = ""
-    parked: Parking = ""
+    parked: ParkReason = ""
     version: int = 0
     hash: str = GENESIS
     found: tuple[str, ...] = ()
 
 
-class _File(Struct):
-    entries: list[Entry] = []
+class _PendingFile(Struct):
+    entries: list[PendingSyncEntry] = []
 
 
-class Conflict(Struct, frozen=True):
+class SyncConflict(Struct, frozen=True):
     """Two machines had gone on with a thread: what was done about it, and when."""
 
     thread_id: str
@@ -72,7 +72,7 @@ class Conflict(Struct, frozen=True):
     note: str = ""
 
 
-class State(Struct, frozen=True, omit_defaults=True):
+class SyncState(Struct, frozen=True, omit_defaults=True):
     """What is known of the server.
 
     `change` is the last change that was looked at, `stamp` what the server calls it. `failures`
@@ -91,7 +91,7 @@ class State(Struct, frozen=True, omit_defaults=True):
     last_error: str = ""
     next_try_at: str = ""
     synced_at: str = ""
-    conflicts: tuple[Conflict, ...] = ()
+    conflicts: tuple[SyncConflict, ...] = ()
     unscrubbed: tuple[str, ...] = ()
     shown_again: dict[str, dict[str, str]] = {}
 
@@ -99,7 +99,7 @@ class State(Struct, frozen=True, omit_defaults=True):
 CONFLICT_COUNT_MAX: Final = 100
 
 
-def with_conflict(state: State, conflict: Conflict, is_again: bool) -> State:
+def add_conflict(state: SyncState, conflict: SyncConflict, is_again: bool) -> SyncState:
     """With one more conflict, the last.
 
     Args:
@@ -117,16 +117,16 @@ def with_conflict(state: State, conflict: Conflict, is_again: bool) -> State:
     return replace(state, conflicts=(*others, conflict))
 
 
-_decode: Final = msgspec.json.Decoder(_File).decode
-_decode_state: Final = msgspec.json.Decoder(State).decode
+_decode: Final = msgspec.json.Decoder(_PendingFile).decode
+_decode_state: Final = msgspec.json.Decoder(SyncState).decode
 _encode: Final = msgspec.json.Encoder().encode
 
 
 def _pause() -> None:
-    threading.Event().wait(WAIT_S)
+    threading.Event().wait(LOCK_WAIT_S)
 
 
-class Pending:
+class PendingSyncStore:
     """The file, shared by all processes of a home, and what is known of the server beside it.
 
     Args:
@@ -142,7 +142,7 @@ class Pending:
         self._path = f"{self.folder}/pending.json"
         self._state_path = f"{self.folder}/state.json"
 
-    def entries(self) -> dict[str, Entry]:
+    def entries(self) -> dict[str, PendingSyncEntry]:
         """All entries, by thread. None if there is no file, or none that can be read.
 
         Raises:
@@ -154,7 +154,7 @@ class Pending:
             return {}
         return {entry.thread_id: entry for entry in found.entries}
 
-    def begin(self, wanted: Mapping[str, Sending]) -> dict[str, Entry]:
+    def add_entries(self, wanted: Mapping[str, SendAction]) -> dict[str, PendingSyncEntry]:
         """Note, durably and before the first attempt, what is about to be sent.
 
         What is known of failures stays, if the same is to be done.
@@ -166,16 +166,16 @@ class Pending:
             StorageBusyError: other processes write all the time; nothing was noted.
             DiskError: nothing was noted.
         """
-        with self._held():
+        with self._hold_lock():
             entries = self.entries()
             for thread_id, operation in wanted.items():
                 known = entries.get(thread_id)
                 if known is None or known.operation != operation:
-                    entries[thread_id] = Entry(thread_id, operation)
+                    entries[thread_id] = PendingSyncEntry(thread_id, operation)
             self._write(entries)
         return entries
 
-    def settle(self, changed: Mapping[str, Entry], done: Iterable[str]) -> None:
+    def update_entries(self, changed: Mapping[str, PendingSyncEntry], done: Iterable[str]) -> None:
         """Note what became of entries, of many at once.
 
         Args:
@@ -187,26 +187,26 @@ class Pending:
         gone = set(done)
         if not (gone | changed.keys()) & self.entries().keys():
             return
-        with self._held():
+        with self._hold_lock():
             left = {one: entry for one, entry in self.entries().items() if one not in gone}
             for one, entry in changed.items():
                 if one in left:
                     left[one] = replace(entry, last_error=entry.last_error[:ERROR_LENGTH_MAX])
             self._write(left)
 
-    def state(self) -> State:
+    def state(self) -> SyncState:
         """What is known of the server. Raises `DiskError`."""
         try:
             return _decode_state(self._read(self._state_path))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return State()
+            return SyncState()
 
-    def change_state(self, change: Callable[[State], State]) -> State:
+    def change_state(self, change: Callable[[SyncState], SyncState]) -> SyncState:
         """Change what is known of the server; nothing is written if that is the same.
 
         Raises: as `begin`.
         """
-        with self._held():
+        with self._hold_lock():
             old = self.state()
             new = change(old)
             new = replace(new, conflicts=new.conflicts[-CONFLICT_COUNT_MAX:])
@@ -214,11 +214,11 @@ class Pending:
                 replace_file(self._disk, self._state_path, _encode(new) + b"\n")
         return new
 
-    def _write(self, entries: dict[str, Entry]) -> None:
+    def _write(self, entries: dict[str, PendingSyncEntry]) -> None:
         if entries == self.entries() and self._disk.stat(self._path) is not None:
             return
         remove_drafts(self._disk, drafts_folder(self._path), "pending")
-        replace_file(self._disk, self._path, _encode(_File(list(entries.values()))) + b"\n")
+        replace_file(self._disk, self._path, _encode(_PendingFile(list(entries.values()))) + b"\n")
 
     def _read(self, path: str) -> bytes:
         with convert_os_errors("read", path):
@@ -228,7 +228,7 @@ class Pending:
                 return b""
 
     @contextmanager
-    def _held(self) -> Iterator[None]:
+    def _hold_lock(self) -> Iterator[None]:
         path = f"{self.folder}/pending.lock"
         with convert_os_errors("make", self.folder):
             self._disk.make_folder(self.folder)

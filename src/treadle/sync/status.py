@@ -9,23 +9,25 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from treadle.store.local_store import LocalStore
-from treadle.sync.backoff import later
+from treadle.sync.backoff import add_seconds
 from treadle.sync.cursors import Cursors
-from treadle.sync.decision import Here, Operation, decide
-from treadle.sync.refusals import LOST_SCRUB
-from treadle.sync.send_queue import Conflict, Entry, Pending
-from treadle.sync.survey import Survey
+from treadle.sync.operations import LocalAvailability, SyncOperation, choose_operation
+from treadle.sync.refusals import LOST_SCRUB_TEXT
+from treadle.sync.send_queue import PendingSyncEntry, PendingSyncStore, SyncConflict
+from treadle.sync.thread_comparison import ThreadComparer
 
-CONFLICT_TOLD_S: Final = 7 * 86_400
+CONFLICT_NOTICE_S: Final = 7 * 86_400
 """Seconds for which a conflict is told of; the thread itself tells of it for ever."""
 
-_SENDS: Final = frozenset(
-    (Operation.PUSH, Operation.REPLACE, Operation.MERGE, Operation.PARKED),
+_SENDING_OPERATIONS: Final = frozenset(
+    (SyncOperation.PUSH, SyncOperation.REPLACE, SyncOperation.MERGE, SyncOperation.PARKED),
 )
-_FETCHES: Final = frozenset((Operation.FETCH, Operation.PULL, Operation.MERGE))
+_FETCHING_OPERATIONS: Final = frozenset(
+    (SyncOperation.FETCH, SyncOperation.PULL, SyncOperation.MERGE)
+)
 
 
-class Status(Struct, frozen=True):
+class StoreSyncStatus(Struct, frozen=True):
     """How a home stands to its server.
 
     `pending` are the entries of what waits, with what went wrong; `unsent` the threads that have
@@ -39,14 +41,16 @@ class Status(Struct, frozen=True):
     failed_at: str
     last_error: str
     next_try_at: str
-    pending: tuple[Entry, ...]
+    pending: tuple[PendingSyncEntry, ...]
     unsent: tuple[str, ...]
     unfetched: tuple[str, ...]
     private_count: int
-    conflicts: tuple[Conflict, ...]
+    conflicts: tuple[SyncConflict, ...]
 
 
-def standing(store: LocalStore, cursors: Cursors, pending: Pending, now: str) -> Status:
+def read_status(
+    store: LocalStore, cursors: Cursors, pending: PendingSyncStore, now: str
+) -> StoreSyncStatus:
     """How things stand now, from the files of this machine.
 
     Args:
@@ -58,44 +62,50 @@ def standing(store: LocalStore, cursors: Cursors, pending: Pending, now: str) ->
     Raises:
         DiskError: the disk refused.
     """
-    state, survey = pending.state(), Survey(store)
+    state, survey = pending.state(), ThreadComparer(store)
     unsent: list[str] = []
     unfetched: list[str] = []
     private_count = 0
-    for thread_id in all_known(store, cursors):
-        facts = survey.facts(thread_id, cursors.get(thread_id))
-        private_count += facts.here is Here.PRIVATE
-        operation = decide(replace(facts, is_busy=False))
-        if operation in _SENDS:
+    for thread_id in list_known_threads(store, cursors):
+        facts = survey.compare_thread(thread_id, cursors.get(thread_id))
+        private_count += facts.here is LocalAvailability.PRIVATE
+        operation = choose_operation(replace(facts, is_busy=False))
+        if operation in _SENDING_OPERATIONS:
             unsent.append(thread_id)
-        if operation in _FETCHES:
+        if operation in _FETCHING_OPERATIONS:
             unfetched.append(thread_id)
-    return Status(
+    return StoreSyncStatus(
         cursors.url,
         cursors.user,
         state.synced_at,
         state.failed_at,
         state.last_error,
         state.next_try_at,
-        _waiting(pending.entries(), state.unscrubbed),
+        _list_waiting(pending.entries(), state.unscrubbed),
         tuple(unsent),
         tuple(unfetched),
         private_count,
-        tuple(one for one in state.conflicts if one.at >= later(now, -CONFLICT_TOLD_S)),
+        tuple(one for one in state.conflicts if one.at >= add_seconds(now, -CONFLICT_NOTICE_S)),
     )
 
 
-def all_known(store: LocalStore, cursors: Cursors, others: Iterable[str] = ()) -> list[str]:
+def list_known_threads(
+    store: LocalStore, cursors: Cursors, others: Iterable[str] = ()
+) -> list[str]:
     """Every thread that is here or was synced once, and others; each once."""
     folders = store.folders
     found = (*folders.ids(), *folders.ids(in_trash=True), *cursors.ids(), *others)
     return list(dict.fromkeys(found))
 
 
-def _waiting(entries: Mapping[str, Entry], unscrubbed: Iterable[str]) -> tuple[Entry, ...]:
+def _list_waiting(
+    entries: Mapping[str, PendingSyncEntry], unscrubbed: Iterable[str]
+) -> tuple[PendingSyncEntry, ...]:
     """What waits, what waits for a person to scrub it again among it."""
     again = {
-        one: Entry(one, "replace", parked="held", last_error=LOST_SCRUB, found=(LOST_SCRUB,))
+        one: PendingSyncEntry(
+            one, "replace", parked="held", last_error=LOST_SCRUB_TEXT, found=(LOST_SCRUB_TEXT,)
+        )
         for one in unscrubbed
     }
     return tuple({**entries, **again}.values())

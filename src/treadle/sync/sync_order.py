@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from treadle.sync.decision import Operation
-from treadle.sync.survey import Survey
+from treadle.sync.operations import SyncOperation
+from treadle.sync.thread_comparison import ThreadComparer
 
-_COMES = (Operation.PULL, Operation.MERGE)
+_PULL_OPERATIONS = (SyncOperation.PULL, SyncOperation.MERGE)
 
 
-def in_order(plan: Mapping[str, Operation], here: set[str], survey: Survey) -> Iterator[str]:
+def order_threads(
+    plan: Mapping[str, SyncOperation], here: set[str], survey: ThreadComparer
+) -> Iterator[str]:
     """First what must go from the server, then what comes, then what is told and sent.
 
     What has grown comes before what is new: a new fork may go on from what has been merged into it.
@@ -22,22 +24,22 @@ def in_order(plan: Mapping[str, Operation], here: set[str], survey: Survey) -> I
         here: the threads that are here.
         survey: what they hang on.
     """
-    depth = {one: len(survey.family(one)) for one in plan if one in here}
-    first = [one for one, what in plan.items() if what is Operation.PURGE]
-    fetched = [one for one, what in plan.items() if what is Operation.FETCH]
-    pulled = [one for one, what in plan.items() if what in _COMES]
+    depth = {one: len(survey.list_with_dependencies(one)) for one in plan if one in here}
+    first = [one for one, what in plan.items() if what is SyncOperation.PURGE]
+    fetched = [one for one, what in plan.items() if what is SyncOperation.FETCH]
+    pulled = [one for one, what in plan.items() if what in _PULL_OPERATIONS]
     earlier = {*first, *fetched, *pulled}
     rest = [one for one in plan if one not in earlier]
     yield from sorted(first)
-    yield from _families(pulled, survey)
+    yield from _sort_by_dependency(pulled, survey)
     yield from sorted(fetched)
     yield from sorted(rest, key=lambda one: (depth.get(one, 0), one))
 
 
-def _families(thread_ids: list[str], survey: Survey) -> Iterator[str]:
+def _sort_by_dependency(thread_ids: list[str], survey: ThreadComparer) -> Iterator[str]:
     """Each after what it goes on from, and before whom it works for."""
     wanted, done = sorted(thread_ids), dict[str, None]()
-    above = {one: survey.relatives(one) for one in wanted}
+    above = {one: survey.dependencies(one) for one in wanted}
     below: dict[str, list[str]] = {}
     for one in wanted:
         below.setdefault(above[one].parent, []).append(one)

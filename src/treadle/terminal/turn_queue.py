@@ -120,7 +120,7 @@ class TurnQueue:
             chat.interrupt()
         elif session is not None:
             try:
-                text = session.take_back()
+                text = session.withdraw_input()
             except StoreError as error:
                 chat.show_error(error)
                 return
@@ -132,7 +132,7 @@ class TurnQueue:
         """Show what waits: what the session has, and what it has not."""
         chat = self._chat
         session = chat.sessions.session
-        kept = () if session is None else session.queued
+        kept = () if session is None else session.queued_inputs
         # A plain terminal has said it when it was typed; it is told of what has to wait alone.
         in_hand = None if chat.terminal.is_plain else self._in_hand
         ours = [typed for typed in (in_hand, self._fed, *self._waiting) if typed is not None]
@@ -153,7 +153,7 @@ class TurnQueue:
         if chat.is_at_work or chat.is_leaving:
             return
         session = chat.sessions.session
-        has_kept = session is not None and bool(session.queued)
+        has_kept = session is not None and bool(session.queued_inputs)
         if self._is_held:
             if (self._waiting or has_kept) and not self._is_hold_told:
                 self._is_hold_told = True
@@ -223,14 +223,14 @@ class TurnQueue:
                 session = chat.sessions.session
                 if self._in_hand is not None:
                     await self._run_current_prompt()
-                elif session is not None and session.queued:
+                elif session is not None and session.queued_inputs:
                     await self.run_turn(session, session.resume())
                 else:
                     return
                 if self._is_held:
                     return
                 session = chat.sessions.session
-                if self._has_prompt and not (session is not None and session.queued):
+                if self._has_prompt and not (session is not None and session.queued_inputs):
                     self._in_hand = self._waiting.pop(0)
         except AgentError:
             raise  # a hook was against one prompt: the next ones may be said
@@ -250,10 +250,10 @@ class TurnQueue:
             return
         assert chat.sessions.setup is not None
         while self._shown:
-            session.show_command(*self._shown[0])
+            session.record_command_end(*self._shown[0])
             self._shown.pop(0)
         text = await chat.sessions.setup.hooks.check_prompt(self._in_hand.text)
-        if session.is_waiting and not session.queued:
+        if session.is_waiting and not session.queued_inputs:
             await self.run_turn(session, session.turn(text))
             return
         session.queue(text, steers=False)
@@ -313,7 +313,7 @@ class TurnQueue:
         if self._chat.sessions.thread_id is None:
             return ""
         session = await self._chat.open()
-        return None if session is None else session.begin_command(command, self._chat.folder)
+        return None if session is None else session.record_command_start(command, self._chat.folder)
 
     async def record_command_end(
         self, command: str, command_id: str, output: str, exit_code: int
@@ -322,4 +322,4 @@ class TurnQueue:
         if self._chat.sessions.thread_id is None:
             self._shown.append((command, output, exit_code))
         elif (session := await self._chat.open()) is not None:
-            session.show_command(command, output, exit_code, command_id)
+            session.record_command_end(command, output, exit_code, command_id)

@@ -16,7 +16,7 @@ from core.samples import answer, call, ended, said, success
 from server.people import People, at
 from server.search.corpus import EMPTY, add, id_of, put_row
 from thread.journals import records_of, write
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.api.types import SearchHit
 from treadle.core.messages import Message
 from treadle.server import search
@@ -101,13 +101,13 @@ def test_a_query_finds_what_its_words_say(people: People) -> None:
 
 def test_nothing_to_look_for_is_refused(people: People) -> None:
     for query in ("", "  ", '""', "*", "-", "-fox", "...", "\U0001f98a", "\0", "_"):
-        assert refused(people, query).code is Code.BAD_REQUEST, query
+        assert refused(people, query).code is ErrorCode.BAD_REQUEST, query
 
 
 def test_too_much_to_look_for_is_refused(people: People) -> None:
     phrase = '"' + "a " * 65 + '"'
     for query in ("word " * 10_000, "a " * 65, "x" * (TEXT_LENGTH_MAX + 1), phrase):
-        assert refused(people, query).code is Code.BAD_REQUEST
+        assert refused(people, query).code is ErrorCode.BAD_REQUEST
 
 
 def test_no_text_is_an_error_of_a_database(people: People) -> None:
@@ -121,12 +121,12 @@ def test_no_text_is_an_error_of_a_database(people: People) -> None:
         try:
             hits(people, query)
         except Refusal as refusal:
-            assert refusal.code is Code.BAD_REQUEST  # noqa: PT017
+            assert refusal.code is ErrorCode.BAD_REQUEST  # noqa: PT017
 
 
 def test_a_page_has_bounds(people: People) -> None:
     for limit, offset in ((0, 0), (201, 0), (-1, 0), (1, -1), (1, 10_001)):
-        assert refused(people, "x", limit=limit, offset=offset).code is Code.BAD_REQUEST
+        assert refused(people, "x", limit=limit, offset=offset).code is ErrorCode.BAD_REQUEST
 
 
 def test_a_search_for_too_much_ends_and_says_so(
@@ -139,7 +139,7 @@ def test_a_search_for_too_much_ends_and_says_so(
     words = " ".join(f"w{number}" for number in range(2000))
     add(people, 1, [said(words) for _ in range(60)])
     many = " ".join(["w* -x*"] * 32)
-    assert refused(people, many).code is Code.BAD_REQUEST
+    assert refused(people, many).code is ErrorCode.BAD_REQUEST
     monkeypatch.undo()
     assert found(people, many) == [id_of(1)]
 

@@ -12,7 +12,7 @@ from treadle.core.approval import NeverAsk, OnlyRead, Scope
 from treadle.core.config import AgentConfig
 from treadle.core.messages import ToolCall
 from treadle.core.tools import Outcome, ToolExecutionOutcome
-from treadle.runtime.granting import is_refused
+from treadle.runtime.approvals import is_refused_by_policy
 from treadle.tools.builtin import builtin_tools
 from treadle.tools.danger.settings import settings_written
 from treadle.tools.registry import Registry
@@ -214,9 +214,9 @@ async def test_where_nobody_can_be_asked_it_is_refused_with_what_to_do(
     # In plan mode no command runs at all; where nothing is shut, or all is, nobody is asked.
     definitions = tuple(tool.definition for tool in builtin_tools())
     config = AgentConfig("m", tools=definitions, approval=NeverAsk())
-    assert not is_refused(call_of(command), config)
+    assert not is_refused_by_policy(call_of(command), config)
     planned = AgentConfig("m", tools=definitions, approval=OnlyRead())
-    assert is_refused(call_of(command), planned)
+    assert is_refused_by_policy(call_of(command), planned)
     for level in (Level.OFF, Level.READ_ONLY):
         free = tools(repository, backend, Policy(level=level, may_ask=False))
         assert not scope_of(free, command).refused

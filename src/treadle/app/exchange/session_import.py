@@ -42,7 +42,7 @@ from treadle.exchange.session_files import (
     read_sessions,
 )
 from treadle.exchange.session_steps import ImportedSession
-from treadle.runtime.defaults import own_redactor
+from treadle.runtime.defaults import make_user_redactor
 from treadle.store.blobs import Blobs
 from treadle.store.journal import convert_os_errors
 from treadle.store.local_store import LocalStore
@@ -103,7 +103,7 @@ def import_sessions(
     Raises:
         UsageError: nothing was named, there is nothing of that name, or it holds no session.
     """
-    options = ImportOptions(own_redactor().redact, normalise_remote, store.now(), is_private)
+    options = ImportOptions(make_user_redactor().redact, normalise_remote, store.now(), is_private)
     work = _SessionImporter(store, options, wants_copies=wants_copies, is_dry=is_dry)
     has_any = False
     for found in _find_files(paths, source):

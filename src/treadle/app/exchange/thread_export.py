@@ -31,7 +31,7 @@ from treadle.exchange.json_lines import FILE_SIZE_MAX
 from treadle.exchange.markdown import to_markdown
 from treadle.exchange.readable_thread import make_readable_thread
 from treadle.models.prices.usage_text import describe_usage
-from treadle.runtime.defaults import own_redactor
+from treadle.runtime.defaults import make_user_redactor
 from treadle.secrets.exit_scan import Looker
 from treadle.store.journal import convert_os_errors
 from treadle.store.local_store import LocalStore
@@ -182,7 +182,7 @@ def _guard_privacy(thread_id: str, on_notice: OnNotice, *, is_private: bool, for
 
 def _refuse_secrets(thread_id: str, texts: Iterable[bytes]) -> None:
     """The third look, with what is known today: records are kept as they are, or kept back."""
-    found = Looker(own_redactor()).look(texts)
+    found = Looker(make_user_redactor()).look(texts)
     if found:
         raise HeldBackError(
             f"secrets stand in thread {thread_id}: {'; '.join(found)}; nothing was exported",

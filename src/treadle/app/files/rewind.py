@@ -19,7 +19,7 @@ from treadle.app.files.name_text import list_names
 from treadle.core.conversation import View
 from treadle.core.events import CancelRequested, Rewound
 from treadle.errors import FileStateError, UsageError
-from treadle.runtime.defaults import own_redactor
+from treadle.runtime.defaults import make_user_redactor
 from treadle.store.local_store import LocalStore
 from treadle.store.thread_writer import ThreadWriter
 from treadle.thread.fold import TASK, ThreadFold
@@ -209,7 +209,7 @@ async def _plan_undo(
     try:
         if not known and fold.imported_from:
             raise FileStateError(explain_missing_states(fold))
-        states = open_states(fold, request.folder, own_redactor().redact)
+        states = open_states(fold, request.folder, make_user_redactor().redact)
         steps = await states.steps(saved)
         present = await (states.look_aside() if request.dry_run else states.look())
         if fold.files is not None and is_cut_short:

@@ -19,7 +19,7 @@ from treadle.core.events import CancelRequested, Rewound
 from treadle.core.task.machine import TaskMachine
 from treadle.core.tools import EffectClass, ToolDefinition
 from treadle.errors import UsageError
-from treadle.runtime.defaults import own_redactor
+from treadle.runtime.defaults import make_user_redactor
 from treadle.store.thread_writer import ThreadWriter
 from treadle.thread.facts import Configured, TakenOver
 from treadle.tools.builtin import builtin_tools
@@ -65,7 +65,7 @@ def adopt_thread(setup: Setup) -> Setup:
     writer = setup.store.open(thread)
     try:
         was_open = _take_over(writer) if is_mine else _abandon_open_work(writer)
-        redact = own_redactor().redact
+        redact = make_user_redactor().redact
         writer.stage(Configured(config, writer.fold.provider), redact)
         writer.commit()
         setup.store.adopted.mark_own(thread, writer.head.seq)

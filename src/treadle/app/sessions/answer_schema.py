@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from treadle.errors import UsageError
-from treadle.runtime.answers import AnswerForm
+from treadle.runtime.answer_form import AnswerForm
 
 
 def read_answer_schema(path: str) -> dict[str, Any]:

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from treadle.app.notices import Notify
     from treadle.app.sessions.open_threads import OpenThread
     from treadle.app.sessions.setup import Setup
-    from treadle.sync.background import Background
-    from treadle.sync.context import Report
+    from treadle.sync.background_sender import BackgroundSender
+    from treadle.sync.context import SyncReport
     from treadle.sync.cursors import Cursors
-    from treadle.sync.engine import Engine
+    from treadle.sync.engine import SyncEngine
     from treadle.thread.fold import ThreadFold
 
 CLOSE_S_MAX: Final = 3.0
@@ -39,7 +39,7 @@ class BackgroundSync:
     def __init__(self, setup: Setup, notify: Notify) -> None:
         self._setup = setup
         self._notify = notify
-        self._background: Background | None = None
+        self._background: BackgroundSender | None = None
 
     def begin(self, opened: OpenThread) -> None:
         """From here on what is recorded is sent. That it cannot be is told, and stops nothing."""
@@ -54,7 +54,7 @@ class BackgroundSync:
             self._notify(f"nothing is synced: {error.message}")
 
     def _begin(self, account: Account, opened: OpenThread) -> None:
-        from treadle.sync.background import Background
+        from treadle.sync.background_sender import BackgroundSender
         from treadle.sync.cursors import Cursors
 
         store = self._setup.store
@@ -65,15 +65,15 @@ class BackgroundSync:
             return
         held = ExitStack()
 
-        def make_engine() -> Engine:
+        def make_engine() -> SyncEngine:
             from treadle.app.sync.sync_engine import open_engine
 
             return held.enter_context(open_engine(store, account))[0]
 
-        background = Background(make_engine, opened.thread_id, held.close)
+        background = BackgroundSender(make_engine, opened.thread_id, held.close)
         self._background = background
-        opened.listen(lambda _: background.poke())
-        background.poke()
+        opened.add_listener(lambda _: background.notify_change())
+        background.notify_change()
 
     def _may_send_unasked(self, fold: ThreadFold, account: Account, cursors: Cursors) -> bool:
         """Whether it was begun since the login, or was sent before; so too what it goes on from."""
@@ -94,7 +94,7 @@ class BackgroundSync:
         if background is None:
             return
         # What was recorded last may have been told to nobody.
-        background.poke()
+        background.notify_change()
         is_done = await asyncio.to_thread(background.close, CLOSE_S_MAX)
         told = "" if background.report is None else _describe_report(background.report)
         if not told and background.problem:
@@ -105,7 +105,7 @@ class BackgroundSync:
             self._notify(told)
 
 
-def _describe_report(report: Report) -> str:
+def _describe_report(report: SyncReport) -> str:
     """The one line; empty when all is well."""
     for problem in report.held:
         what = "; ".join(problem.found) or "a secret"

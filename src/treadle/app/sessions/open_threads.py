@@ -20,7 +20,7 @@ from treadle.exchange.record_text import describe_record
 from treadle.outputs import Output
 from treadle.runtime.engine import AgentEngine
 from treadle.runtime.session import Session as Session  # which the faces hold
-from treadle.runtime.session import first_input
+from treadle.runtime.session import make_first_input
 from treadle.store.local_store import utc_now
 from treadle.thread.facts import Configured
 from treadle.thread.fold import TASK
@@ -75,7 +75,7 @@ def open_conversation(
             first=[
                 *find_initial_visibility(setup.store.places, is_private=is_private),
                 _make_configuration(parts, parts.config),
-                *([] if prompt is None else [first_input(prompt)]),
+                *([] if prompt is None else [make_first_input(prompt)]),
             ],
             redact=parts.redactor.redact,
         )
@@ -91,7 +91,7 @@ def open_conversation(
         on_output=on_output,
         **rest,
     )
-    told = map(describe_record, session.commands_begun)
+    told = map(describe_record, session.unfinished_commands)
     setup.notices.extend(words.text for words in told if words is not None)
     return session
 

@@ -23,9 +23,9 @@ from treadle.core.config import AgentConfig, choose_model
 from treadle.core.llm import Usage
 from treadle.core.task.machine import TaskMachine
 from treadle.errors import UsageError
-from treadle.runtime.calls import PLAN_MODE
+from treadle.runtime.calls import PLAN_MODE_REASON
 from treadle.runtime.commit_message import Composer
-from treadle.runtime.defaults import own_secrets
+from treadle.runtime.defaults import collect_user_secrets
 from treadle.runtime.ports import Provider, Tools
 from treadle.runtime.titles import Titler
 from treadle.secrets.redaction import Redactor
@@ -158,7 +158,7 @@ class Setup(Struct, frozen=True):
             self.notices.append(unknown)
         commits = self.auto_commit and (self.choice.may_change or not approval.only_reads)
         composer = self._make_composer(config) if commits else None
-        redactor = Redactor({**self.models.keys, **own_secrets(Path(folder))})
+        redactor = Redactor({**self.models.keys, **collect_user_secrets(Path(folder))})
         self.models.redact = self.hooks.redact = redactor.redact
         sandbox = self.make_sandbox(folder)
         tools = Registry(self._select_tools(), workspace=folder, sandbox=sandbox)
@@ -167,7 +167,7 @@ class Setup(Struct, frozen=True):
             if not approval.only_reads:
                 self.notices.append(READ_ONLY_NOTICE)
         if approval.only_reads:
-            tools = tools.refusing(PLAN_MODE)
+            tools = tools.refusing(PLAN_MODE_REASON)
         if approval.notice:
             self.notices.append(approval.notice)
         is_hooked = self.hooks.has("before_tool", "after_tool")

@@ -15,9 +15,9 @@ from treadle.errors import TreadleError
 from treadle.store.disk import FileStat
 from treadle.store.folders import JOURNAL_SUFFIX
 from treadle.store.local_store import LocalStore
-from treadle.sync.backoff import pause_s
+from treadle.sync.backoff import compute_delay_s
 from treadle.sync.client import HttpRemote
-from treadle.sync.context import Report
+from treadle.sync.context import SyncReport
 from treadle.sync.credentials import Account
 
 POLL_S: Final = 1.0
@@ -67,15 +67,15 @@ class RemoteChangeListener:
             except TreadleError:
                 pass  # the sync itself says what is wrong
             failures += 1
-            self._is_over.wait(pause_s(failures, random.random()))  # noqa: S311  a pause
+            self._is_over.wait(compute_delay_s(failures, random.random()))  # noqa: S311  a pause
 
 
 def sync_continuously(
     store: LocalStore,
     account: Account,
     after: Callable[[], int],
-    sync: Callable[[], Report],
-    tell: Callable[[Report], None],
+    sync: Callable[[], SyncReport],
+    tell: Callable[[SyncReport], None],
     *,
     news: threading.Event | None = None,
     look_s: float = POLL_S,

@@ -26,7 +26,7 @@ def make_unsynced_check(store: LocalStore) -> Callable[[str], str]:
     if not is_logged_in(store.places, os.environ):
         return lambda _: ""
     from treadle.app.sync.sync_cursors import open_cursors
-    from treadle.sync.survey import end_of
+    from treadle.sync.thread_comparison import read_journal_end
 
     try:
         account = find_account(store.places, os.environ)
@@ -41,7 +41,7 @@ def make_unsynced_check(store: LocalStore) -> Callable[[str], str]:
         cursor = cursors.get(thread_id)
         if cursor is None or cursor.is_purged:
             return ""
-        end = end_of(store.folders.disk, store.folders.find(thread_id)[0])
+        end = read_journal_end(store.folders.disk, store.folders.find(thread_id)[0])
         is_known = end is None or (end.seq, end.hash) == (cursor.seq, cursor.hash)
         return "" if is_known else f"{account.url} does not know yet: `treadle sync` first"
 

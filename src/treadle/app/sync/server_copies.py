@@ -13,12 +13,12 @@ from msgspec.structs import replace
 from treadle.app.sync.sync_cursors import open_cursors
 from treadle.app.sync.thread_descendants import find_descendants
 from treadle.errors import DiskError, TreadleError
-from treadle.sync.credentials import Account, find_account, needed_account
+from treadle.sync.credentials import Account, find_account, require_account
 
 if TYPE_CHECKING:
     from treadle.store.local_store import LocalStore
     from treadle.sync.client import HttpRemote
-    from treadle.sync.context import Problem, Report
+    from treadle.sync.context import SyncProblem, SyncReport
     from treadle.sync.cursors import Cursors
 
 _SCRUB_FINDING: Final = "a text that is being scrubbed"
@@ -50,7 +50,7 @@ def find_copies(store: LocalStore, thread_ids: Sequence[str]) -> ServerCopies:
     cursors = open_cursors(store, account)
     elsewhere: Counter[str] = Counter()
     for one in thread_ids:
-        others = cursors.elsewhere(one)
+        others = cursors.list_other_cursors(one)
         elsewhere.update(f"{it.url} as {it.user}" if it.user else it.url for it in others)
     if account is None:
         return ServerCopies("", (), elsewhere)
@@ -94,11 +94,13 @@ def remove_copies(store: LocalStore, thread_ids: Sequence[str]) -> CopyRemoval:
         TreadleError: the disk refused, or another process syncs.
     """
     from treadle.app.sync.sync_engine import open_engine
-    from treadle.sync.send_queue import Pending
+    from treadle.sync.send_queue import PendingSyncStore
 
-    account = needed_account(store.places, os.environ)
+    account = require_account(store.places, os.environ)
     # Noted before the first attempt, so that it is known to wait whatever becomes of that.
-    Pending(store.folders.disk, store.places).begin(dict.fromkeys(thread_ids, "delete"))
+    PendingSyncStore(store.folders.disk, store.places).add_entries(
+        dict.fromkeys(thread_ids, "delete")
+    )
     with open_engine(store, account) as (engine, cursors, _):
         report = engine.sync(thread_ids)
         left = _select_sent(cursors, thread_ids)
@@ -206,7 +208,7 @@ def replace_copies(store: LocalStore, thread_ids: Sequence[str]) -> CopyReplacem
     )
 
 
-def _list_problems(report: Report, problems: Sequence[Problem]) -> tuple[str, ...]:
+def _list_problems(report: SyncReport, problems: Sequence[SyncProblem]) -> tuple[str, ...]:
     lines = [f"thread {one.thread_id}: {one.why}" for one in problems]
     return (*lines, report.unreachable) if report.unreachable else tuple(lines)
 

@@ -16,9 +16,9 @@ from treadle.sync.credentials import (
     Account,
     check_token,
     find_account,
+    parse_server_url,
     remove_account,
     save_account,
-    server_url,
 )
 from treadle.thread.facts import Visibility
 
@@ -42,7 +42,7 @@ def plan_login(store: LocalStore, url: str, *, is_insecure: bool) -> LoginPlan:
             environment says which server this machine syncs with.
         ConfigError, DiskError: the present account cannot be read.
     """
-    checked = server_url(url, is_insecure=is_insecure)
+    checked = parse_server_url(url, is_insecure=is_insecure)
     try:
         before = find_account(store.places, os.environ)
     except NotLoggedInError:

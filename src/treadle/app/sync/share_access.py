@@ -14,13 +14,13 @@ from treadle.errors import (
     RemoteUnavailableError,
     TreadleError,
 )
-from treadle.runtime.defaults import own_redactor
+from treadle.runtime.defaults import make_user_redactor
 from treadle.store.local_store import LocalStore
-from treadle.sync.credentials import Account, needed_account
+from treadle.sync.credentials import Account, require_account
 from treadle.sync.cursors import Cursors
-from treadle.sync.engine import Engine
-from treadle.sync.shareable import spoken_of
-from treadle.sync.survey import Survey
+from treadle.sync.engine import SyncEngine
+from treadle.sync.shareable_thread import hold_for_request
+from treadle.sync.thread_comparison import ThreadComparer
 from treadle.thread.facts import Shared, Visibility
 from treadle.thread.fold import ThreadFold
 
@@ -51,10 +51,10 @@ def find_share_target(store: LocalStore, text: str) -> ShareTarget:
             not even the question whether it may.
     """
     thread_id = store.resolve(text)
-    account = needed_account(store.places, os.environ)
-    survey = Survey(store)
+    account = require_account(store.places, os.environ)
+    survey = ThreadComparer(store)
     if survey.is_private(thread_id):
-        above = survey.private_above(thread_id)
+        above = survey.find_private_dependency(thread_id)
         why = "" if above is None else f", as {above} is, which it hangs on"
         raise PrivateThreadError(
             f"thread {thread_id} is private{why}: it never leaves this machine; nothing was sent",
@@ -96,11 +96,11 @@ def share_thread(
     thread_id = target.thread_id
     with open_engine(store, target.account) as (engine, cursors, remote):
         # What was sent before is looked at as well: more is known today.
-        engine.look(thread_id)
+        engine.check_for_secrets(thread_id)
         if visibility is not None or with_support:
             _record_fact(store, thread_id, Shared(visibility, with_support or None))
         _send_thread(engine, cursors, thread_id)
-        with spoken_of(store, thread_id):
+        with hold_for_request(store, thread_id):
             if visibility is not None:
                 return SharedAddress(target.url)
             if with_support:
@@ -129,7 +129,7 @@ def end_access(
     """
     count, problem = None, ""
     with open_engine(store, target.account) as (engine, _, remote):
-        with spoken_of(store, target.thread_id):
+        with hold_for_request(store, target.thread_id):
             if ends_links:
                 count = sum(one.is_active for one in remote.shares(target.thread_id).shares)
                 remote.unshare(target.thread_id)
@@ -140,7 +140,7 @@ def end_access(
     return EndedAccess(count, problem)
 
 
-def _record_support_end(engine: Engine, store: LocalStore, thread_id: str) -> str:
+def _record_support_end(engine: SyncEngine, store: LocalStore, thread_id: str) -> str:
     """Say in the thread too that support cannot read it, if the server has not said it there.
 
     It has ended it already. Why it could not be recorded; empty if it is.
@@ -162,14 +162,14 @@ def _record_fact(store: LocalStore, thread_id: str, fact: Shared) -> ThreadFold:
         fold = writer.fold
         is_seen_so = fact.visibility in (None, fold.visibility)
         if not (is_seen_so and fact.with_support in (None, fold.is_shared_with_support)):
-            writer.stage(fact, own_redactor().redact)
+            writer.stage(fact, make_user_redactor().redact)
             writer.commit()
         return writer.fold
     finally:
         writer.close()
 
 
-def _send_thread(engine: Engine, cursors: Cursors, thread_id: str) -> None:
+def _send_thread(engine: SyncEngine, cursors: Cursors, thread_id: str) -> None:
     """Bring the thread to the server, and wait for it.
 
     Raises:

@@ -8,15 +8,15 @@ from contextlib import contextmanager
 from typing import Final
 
 from treadle.app.sync.sync_cursors import open_cursors
-from treadle.runtime.defaults import own_redactor
+from treadle.runtime.defaults import make_user_redactor
 from treadle.secrets.exit_scan import Looker
 from treadle.store.local_store import LocalStore
 from treadle.sync.client import HttpRemote
-from treadle.sync.context import Looks, Progress
+from treadle.sync.context import Progress, SecretScanner
 from treadle.sync.credentials import Account
 from treadle.sync.cursors import Cursors
-from treadle.sync.engine import Engine
-from treadle.sync.send_queue import Pending
+from treadle.sync.engine import SyncEngine
+from treadle.sync.send_queue import PendingSyncStore
 
 FETCHES_AT_A_TIME: Final = 8
 """As many as there are connections: most of a fetch is waiting for the disk and the network."""
@@ -28,8 +28,8 @@ def open_engine(
     account: Account,
     *,
     progress: Progress = lambda _done, _all: None,
-    looks: Looks | None = None,
-) -> Generator[tuple[Engine, Cursors, HttpRemote], None, None]:
+    looks: SecretScanner | None = None,
+) -> Generator[tuple[SyncEngine, Cursors, HttpRemote], None, None]:
     """The engine of this user, how far each thread is synced, and the server.
 
     Nothing is sent by opening it. All that is to be sent is looked at once more for secrets that
@@ -44,14 +44,14 @@ def open_engine(
     disk = store.folders.disk
     cursors = open_cursors(store, account)
     with HttpRemote(account) as remote:
-        engine = Engine(
+        engine = SyncEngine(
             store,
             remote,
             cursors,
-            Pending(disk, store.places),
+            PendingSyncStore(disk, store.places),
             now=store.now,
             random=random.random,
-            looks=looks or Looker(own_redactor()).look,
+            looks=looks or Looker(make_user_redactor()).look,
             progress=progress,
             fetches_at_a_time=FETCHES_AT_A_TIME,
         )

@@ -12,10 +12,10 @@ from treadle.app.sync.first_sync import ConfirmFirstSync, NothingSent, choose_ex
 from treadle.app.sync.sync_engine import open_engine
 from treadle.store.index.lookup import Index
 from treadle.store.local_store import LocalStore
-from treadle.sync.context import OnConflict, Progress, Report
-from treadle.sync.credentials import Account, needed_account
-from treadle.sync.refusals import LOST_SCRUB
-from treadle.sync.send_queue import Pending
+from treadle.sync.context import OnConflict, Progress, SyncReport
+from treadle.sync.credentials import Account, require_account
+from treadle.sync.refusals import LOST_SCRUB_TEXT
+from treadle.sync.send_queue import PendingSyncStore
 
 
 class SyncRunRequest(Struct, frozen=True):
@@ -32,7 +32,7 @@ class SyncRunRequest(Struct, frozen=True):
 class SyncOutcome(Struct, frozen=True):
     """What a sync did, and the threads that it left, as nobody could be asked about them."""
 
-    report: Report
+    report: SyncReport
     left: tuple[str, ...] = ()
 
 
@@ -46,7 +46,7 @@ def synchronize(
     Raises:
         NotLoggedInError: there is no server, or it does not know this user.
     """
-    account = needed_account(store.places, os.environ)
+    account = require_account(store.places, os.environ)
     left = _choose_excluded(store, account, wish)
     if isinstance(left, NothingSent):
         return left
@@ -72,14 +72,14 @@ def keep_synchronized(
     Raises:
         NotLoggedInError: as `synchronize`.
     """
-    account = needed_account(store.places, os.environ)
+    account = require_account(store.places, os.environ)
     left = _choose_excluded(store, account, wish)
     if isinstance(left, NothingSent):
         return left
-    pending = Pending(store.folders.disk, store.places)
+    pending = PendingSyncStore(store.folders.disk, store.places)
     with open_engine(store, account) as (engine, cursors, _):
 
-        def sync() -> Report:
+        def sync() -> SyncReport:
             # What has been named since is sent like all others.
             still = [one for one in left if cursors.get(one) is None]
             return engine.sync(
@@ -89,7 +89,7 @@ def keep_synchronized(
                 without=still,
             )
 
-        def report_outcome(report: Report) -> None:
+        def report_outcome(report: SyncReport) -> None:
             _index_received(store, report)
             on_outcome(SyncOutcome(report))
 
@@ -100,7 +100,7 @@ def keep_synchronized(
 
 def is_scrub_lost(found: tuple[str, ...]) -> bool:
     """Whether what was found in a thread is a text that nobody here knows any more."""
-    return LOST_SCRUB in found
+    return LOST_SCRUB_TEXT in found
 
 
 def _choose_excluded(
@@ -109,7 +109,7 @@ def _choose_excluded(
     return () if wish.thread_ids else choose_excluded_threads(store, account, wish.ask)
 
 
-def _index_received(store: LocalStore, report: Report) -> None:
+def _index_received(store: LocalStore, report: SyncReport) -> None:
     """Have the index look at what came: what another machine has scrubbed leaves it at once."""
     if not report.received:
         return

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from treadle.errors import TreadleError
-from treadle.sync.credentials import Account, find_account, is_logged_in, needed_account
+from treadle.sync.credentials import Account, find_account, is_logged_in, require_account
 from treadle.thread.fold import ThreadFold
 
 if TYPE_CHECKING:
     from treadle.store.local_store import LocalStore
-    from treadle.sync.send_queue import Entry
-    from treadle.sync.status import Status
+    from treadle.sync.send_queue import PendingSyncEntry
+    from treadle.sync.status import StoreSyncStatus
 
 
 class SyncStatus(Struct, frozen=True):
@@ -27,7 +27,7 @@ class SyncStatus(Struct, frozen=True):
     url: str
     user: str
     organization: str
-    status: Status
+    status: StoreSyncStatus
     unasked: tuple[str, ...]
 
 
@@ -42,12 +42,14 @@ def read_sync_status(store: LocalStore) -> SyncStatus:
 
     from treadle.app.sync.first_sync import find_unsent
     from treadle.app.sync.sync_cursors import open_cursors
-    from treadle.sync.send_queue import Pending
-    from treadle.sync.status import standing
+    from treadle.sync.send_queue import PendingSyncStore
+    from treadle.sync.status import read_status
 
-    account = needed_account(store.places, os.environ)
+    account = require_account(store.places, os.environ)
     cursors = open_cursors(store, account)
-    status = standing(store, cursors, Pending(store.folders.disk, store.places), store.now())
+    status = read_status(
+        store, cursors, PendingSyncStore(store.folders.disk, store.places), store.now()
+    )
     unasked = {one.id for one in find_unsent(store, account).lines} & set(status.unsent)
     unsent = tuple(one for one in status.unsent if one not in unasked)
     return SyncStatus(
@@ -75,11 +77,11 @@ def describe_sync(store: LocalStore, fold: ThreadFold) -> str:
 
 def _describe_cursor(store: LocalStore, account: Account, fold: ThreadFold) -> str:
     from treadle.app.sync.sync_cursors import open_cursors
-    from treadle.sync.send_queue import Pending
+    from treadle.sync.send_queue import PendingSyncStore
 
     thread_id = fold.header.thread
     cursor = open_cursors(store, account).get(thread_id)
-    pending = Pending(store.folders.disk, store.places)
+    pending = PendingSyncStore(store.folders.disk, store.places)
     entry = pending.entries().get(thread_id)
     version = 0 if cursor is None else cursor.seq
     told = f"version {version} at {account.url}" if version else f"not yet at {account.url}"
@@ -95,7 +97,7 @@ def _describe_cursor(store: LocalStore, account: Account, fold: ThreadFold) -> s
     return told
 
 
-def _explain_entry(entry: Entry) -> str:
+def _explain_entry(entry: PendingSyncEntry) -> str:
     if entry.parked == "held":
         return (
             f"held back: a secret was found in it ({'; '.join(entry.found)}); "

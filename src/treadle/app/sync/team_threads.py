@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.api.types import ListedThread, SearchHit
 from treadle.app.stores import open_store
 from treadle.core.events import ToolCompleted
@@ -33,9 +33,9 @@ from treadle.store.index.search import Hit
 from treadle.store.local_store import ID_LENGTH_MIN, LocalStore
 from treadle.store.paths import Places
 from treadle.sync.client import OFFSET_MAX, PAGE_MAX, HttpRemote
-from treadle.sync.credentials import needed_account
-from treadle.sync.remote_reader import borrow
-from treadle.sync.shareable import spoken_of
+from treadle.sync.credentials import require_account
+from treadle.sync.remote_reader import read_remote_journals
+from treadle.sync.shareable_thread import hold_for_request
 from treadle.thread.codec import UnknownEntryError, decode_entry
 from treadle.thread.ids import PREFIX, is_thread_id
 from treadle.thread.model import Thread, ThreadSummary
@@ -160,7 +160,7 @@ def open_team_thread(text: str, call: str | None) -> Generator[TeamThread, None,
         store = LocalStore(Places(root / "data", root / "state", root / "config"))
         with _open_remote() as remote, _guard_private_id(text), _translate_unknown(remote, text):
             thread_id = _resolve_id(remote, text)
-            journals = borrow(remote, thread_id)
+            journals = read_remote_journals(remote, thread_id)
             for journal in journals:
                 store.adopt(journal)
             if journals and call is not None:
@@ -181,12 +181,12 @@ def fetch_document(thread_id: str, version: int | None) -> Thread:
 @contextmanager
 def _open_remote() -> Generator[HttpRemote, None, None]:
     """The server; what it calls a bad request was typed by the user."""
-    account = needed_account(open_store().places, os.environ)
+    account = require_account(open_store().places, os.environ)
     try:
         with HttpRemote(account) as remote:
             yield remote
     except RemoteRefusedError as error:
-        if error.code != Code.BAD_REQUEST.value:
+        if error.code != ErrorCode.BAD_REQUEST.value:
             raise
         raise UsageError(error.message, hint=error.hint) from error
 
@@ -196,7 +196,7 @@ def _translate_unknown(remote: HttpRemote, text: str) -> Generator[None, None, N
     try:
         yield
     except RemoteRefusedError as error:
-        if error.code != Code.NOT_FOUND.value:
+        if error.code != ErrorCode.NOT_FOUND.value:
             raise
         raise _make_unknown_error(remote, text) from error
 
@@ -219,7 +219,7 @@ def _guard_private_id(text: str) -> AbstractContextManager[None]:
     store = open_store()
     ids = {*store.folders.ids(), *store.folders.ids(in_trash=True)}
     mine = [one for one in ids if one.startswith(prefix)]
-    return spoken_of(store, mine[0]) if len(mine) == 1 else nullcontext()
+    return hold_for_request(store, mine[0]) if len(mine) == 1 else nullcontext()
 
 
 def _add_prefix(text: str) -> str:

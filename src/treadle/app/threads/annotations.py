@@ -7,7 +7,7 @@ from typing import Final
 
 from treadle.app.stores import open_store
 from treadle.errors import UsageError
-from treadle.runtime.defaults import own_redactor
+from treadle.runtime.defaults import make_user_redactor
 from treadle.thread.append_list import TITLE_LENGTH_MAX
 from treadle.thread.facts import Annotated, Fact, Pinned, Renamed, Tagged
 from treadle.thread.fold import ThreadFold
@@ -35,7 +35,7 @@ def annotate(thread: str, facts_for: Callable[[ThreadFold], Fact | None]) -> Thr
     try:
         fact = facts_for(writer.fold)
         if fact is not None:
-            writer.stage(fact, own_redactor().redact)
+            writer.stage(fact, make_user_redactor().redact)
             writer.commit()
         return writer.fold
     finally:

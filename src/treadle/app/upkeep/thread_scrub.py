@@ -17,7 +17,7 @@ from msgspec import Struct
 from treadle.app.files.file_history import list_saved_states
 from treadle.app.files.file_state_scrub import FileStateRewriter
 from treadle.errors import TreadleError, UsageError
-from treadle.runtime.defaults import own_redactor
+from treadle.runtime.defaults import make_user_redactor
 from treadle.secrets.redaction import Redactor
 from treadle.store.index.lookup import Index
 from treadle.store.local_store import LocalStore
@@ -107,7 +107,7 @@ def make_redaction(text: str | None, kind: str | None) -> tuple[Redact, Sign]:
     """
     sign = partial(sign_text, f"{kind or ''}\n{text or ''}")
     if text is None:
-        return own_redactor().redact, sign
+        return make_user_redactor().redact, sign
     if len(text) < LENGTH_MIN:
         raise UsageError(f"a text of less than {LENGTH_MIN} characters cannot be taken out")
     words = {kind or "scrubbed": text}

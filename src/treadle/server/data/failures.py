@@ -11,7 +11,7 @@ from psycopg import Error as PostgresError
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.errors import ConfigError
 from treadle.server.problems import Refusal
 
@@ -50,7 +50,7 @@ class AgainError(Refusal):
 
     def __init__(self) -> None:
         super().__init__(
-            Code.UNAVAILABLE,
+            ErrorCode.UNAVAILABLE,
             "too many change this at the same time",
             hint="try again",
             headers={"Retry-After": str(RETRY_AFTER_S)},
@@ -60,7 +60,7 @@ class AgainError(Refusal):
 def unavailable(why: str) -> Refusal:
     """The answer when the database cannot do its part now; nothing was acknowledged."""
     return Refusal(
-        Code.UNAVAILABLE,
+        ErrorCode.UNAVAILABLE,
         why,
         hint="nothing was acknowledged; try again",
         headers={"Retry-After": str(RETRY_AFTER_S)},

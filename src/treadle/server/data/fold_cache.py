@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, or_, select
 
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.api.marks import SEQ_MAX, Mark
 from treadle.server.data.schema import changes, documents, records, threads
 from treadle.server.problems import Refusal
@@ -414,7 +414,7 @@ def record_of(line: bytes) -> Record:
 def base_is_missing() -> Refusal:
     """What is said of a base that is not here, is another one, or may not be seen."""
     return Refusal(
-        Code.UNFOLDABLE,
+        ErrorCode.UNFOLDABLE,
         "what this thread was forked from is not here as the fork knew it",
         hint="send that thread first; its owner can",
     )
@@ -423,7 +423,7 @@ def base_is_missing() -> Refusal:
 def unfoldable(seq: int, why: str) -> Refusal:
     """What is said of a record that this version cannot take in."""
     return Refusal(
-        Code.UNFOLDABLE,
+        ErrorCode.UNFOLDABLE,
         f"record {seq} cannot be folded: {why}",
         hint="nothing was taken; the server may be older than the client",
     )

@@ -11,7 +11,7 @@ from anyio import move_on_after
 from sqlalchemy import Connection
 
 from treadle import __version__
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.api.types import Health
 from treadle.errors import TreadleError
 from treadle.server.context import Context, Principal
@@ -61,7 +61,7 @@ class Resource:
             if seen.has_begun:
                 raise
             seen.code = refusal.code
-            if refusal.code is Code.UNAVAILABLE:
+            if refusal.code is ErrorCode.UNAVAILABLE:
                 seen.why = str(refusal)  # of the database and the server: nothing of what was sent
             is_left = not seen.has_read and asking.has_body(scope)
             await sending.refusal(send, refusal, is_last=is_left)
@@ -74,7 +74,9 @@ class Resource:
             await sending.whole(send, 204, "", b"", self._allow)
             return
         if endpoint is None:
-            raise Refusal(Code.METHOD_NOT_ALLOWED, "that cannot be done here", headers=self._allow)
+            raise Refusal(
+                ErrorCode.METHOD_NOT_ALLOWED, "that cannot be done here", headers=self._allow
+            )
         seen.route, seen.name = endpoint.path, endpoint.name
         head = asking.read_head(scope, self._services.config)
         if endpoint.name in OWN:
@@ -96,7 +98,7 @@ class Resource:
                     seen.has_read, seen.body_size = True, len(body)
                 context, answer = await request.ask(scope, body)
         except Refusal as refusal:
-            if refusal.code is Code.UNAUTHORIZED:
+            if refusal.code is ErrorCode.UNAUTHORIZED:
                 self._services.rates.disprove(digest)
             raise
         caller = context.caller

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 import msgspec
 from msgspec import Struct
 
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.api.marks import SEQ_MAX, Mark, parse_tag, parse_version
 from treadle.server.http.endpoints import Base, Endpoint
 from treadle.server.http.limits import address_of
@@ -75,7 +75,7 @@ def read_head(scope: Mapping[str, Any], config: ServerConfig) -> Head:
         if name not in headers:
             headers[name] = value
         elif name in ONCE:
-            raise Refusal(Code.BAD_REQUEST, f"the header {name} stands twice")
+            raise Refusal(ErrorCode.BAD_REQUEST, f"the header {name} stands twice")
         else:
             headers[name] += f", {value}"
     client = scope.get("client")
@@ -114,7 +114,7 @@ def _bearer(told: str | None) -> str | None:
         return None
     scheme, _, token = told.partition(" ")
     if scheme.lower() != "bearer" or not re.fullmatch(r"[\x21-\x7e]{1,500}", token.strip()):
-        raise Refusal(Code.UNAUTHORIZED, "`Authorization` holds no bearer token")
+        raise Refusal(ErrorCode.UNAUTHORIZED, "`Authorization` holds no bearer token")
     return token.strip()
 
 
@@ -155,7 +155,7 @@ def read_query(raw: bytes, kind: type[Struct] | None) -> Any:
             max_num_fields=QUERY_FIELDS_MAX,
         )
     except (UnicodeError, ValueError):
-        raise Refusal(Code.BAD_REQUEST, "what stands behind the `?` cannot be read") from None
+        raise Refusal(ErrorCode.BAD_REQUEST, "what stands behind the `?` cannot be read") from None
     fields = () if kind is None else msgspec.structs.fields(kind)
     known = {one.encode_name: one.default == () for one in fields}
     found: dict[str, Any] = {}
@@ -166,18 +166,18 @@ def read_query(raw: bytes, kind: type[Struct] | None) -> Any:
             found[name] = value
         else:
             raise Refusal(
-                Code.BAD_REQUEST,
+                ErrorCode.BAD_REQUEST,
                 "behind the `?` a name stands twice, or is not known here",
                 hint=f"known are: {', '.join(sorted(known)) or 'none'}",
             )
     if any("\0" in value for _, value in pairs):
-        raise Refusal(Code.BAD_REQUEST, "what stands behind the `?` holds NUL")
+        raise Refusal(ErrorCode.BAD_REQUEST, "what stands behind the `?` holds NUL")
     if kind is None:
         return None
     try:
         return msgspec.convert(found, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise Refusal(Code.BAD_REQUEST, f"what stands behind the `?`: {error}") from None
+        raise Refusal(ErrorCode.BAD_REQUEST, f"what stands behind the `?`: {error}") from None
 
 
 def read_base(endpoint: Endpoint, headers: Mapping[str, str]) -> Mark | int | None:
@@ -191,13 +191,13 @@ def read_base(endpoint: Endpoint, headers: Mapping[str, str]) -> Mark | int | No
         return None
     if told is None:
         raise Refusal(
-            Code.PRECONDITION_REQUIRED,
+            ErrorCode.PRECONDITION_REQUIRED,
             "`If-Match` is missing: a change must say what it changes",
             hint='it is the `ETag` of what you have; of a thread that is not there yet, "0-000..."',
         )
     found = parse_tag(told) or parse_version(told)
     if found is None:
-        raise Refusal(Code.BAD_REQUEST, "`If-Match` names no version")
+        raise Refusal(ErrorCode.BAD_REQUEST, "`If-Match` names no version")
     return found
 
 
@@ -219,7 +219,7 @@ def check_media(endpoint: Endpoint, headers: Mapping[str, str]) -> None:
         return
     if media.strip().lower() != endpoint.body_media or rest.strip().lower() not in _CHARSETS:
         raise Refusal(
-            Code.UNSUPPORTED_MEDIA,
+            ErrorCode.UNSUPPORTED_MEDIA,
             "the body is not of the kind that is taken here",
             hint=f"Content-Type: {endpoint.body_media}",
             headers={"accept": endpoint.body_media},
@@ -241,7 +241,7 @@ def read_body(endpoint: Endpoint, body: bytes) -> Any:
         return msgspec.json.decode(body, type=endpoint.body)
     except msgspec.ValidationError as error:
         # What the library says names the place and the expected type, and nothing of the body.
-        raise Refusal(Code.BAD_REQUEST, f"the body is not what is expected: {error}") from None
+        raise Refusal(ErrorCode.BAD_REQUEST, f"the body is not what is expected: {error}") from None
 
 
 def last_event(headers: Mapping[str, str]) -> int | None:
@@ -254,5 +254,5 @@ def last_event(headers: Mapping[str, str]) -> int | None:
     if not told:
         return None
     if not re.fullmatch(r"[0-9]{1,16}", told) or int(told) > SEQ_MAX:
-        raise Refusal(Code.BAD_REQUEST, "`Last-Event-ID` names no change")
+        raise Refusal(ErrorCode.BAD_REQUEST, "`Last-Event-ID` names no change")
     return int(told)

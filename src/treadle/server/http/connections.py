@@ -16,7 +16,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.api.types import Problem
 from treadle.server.http.settings import ServerConfig
 
@@ -55,7 +55,7 @@ class Connection(HttpToolsProtocol):
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._refusal: Code = Code.BAD_REQUEST
+        self._refusal: ErrorCode = ErrorCode.BAD_REQUEST
         self._is_in_headers = True
         self._is_lingering = False
         self._received_size = 0
@@ -68,7 +68,7 @@ class Connection(HttpToolsProtocol):
         if len(self.connections) > self.limits.connection_count_max:
             oldest = next(iter(self.waiting), None)
             if oldest is None:
-                self._refuse(Code.UNAVAILABLE)
+                self._refuse(ErrorCode.UNAVAILABLE)
                 return
             oldest._abort()
         self._wait_for_headers()
@@ -101,10 +101,10 @@ class Connection(HttpToolsProtocol):
         if self._is_in_headers:
             # What came of headers that have no end yet is held by the parser.
             if self._received_size > limit:
-                self._refuse(Code.HEADERS_TOO_LARGE)
+                self._refuse(ErrorCode.HEADERS_TOO_LARGE)
         elif self._received_size > limit * 2 + self._body_size * _FRAMING_PER_BYTE:
             # Headers after a body in pieces are held by the parser too.
-            self._refuse(Code.BAD_REQUEST)
+            self._refuse(ErrorCode.BAD_REQUEST)
 
     def on_message_begin(self) -> None:
         """A request begins."""
@@ -116,7 +116,7 @@ class Connection(HttpToolsProtocol):
         """Keep a piece of the address."""
         super().on_url(url)
         if len(self.url) > self.limits.url_size_max:
-            self._refusal = Code.HEADERS_TOO_LARGE
+            self._refusal = ErrorCode.HEADERS_TOO_LARGE
             raise _Refused
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -129,7 +129,7 @@ class Connection(HttpToolsProtocol):
             len(self.headers) > self.limits.header_count_max
             or self._header_size + len(self.url) > self.limits.header_size_max
         ):
-            self._refusal = Code.HEADERS_TOO_LARGE
+            self._refusal = ErrorCode.HEADERS_TOO_LARGE
             raise _Refused
 
     def on_headers_complete(self) -> None:
@@ -232,11 +232,11 @@ class Connection(HttpToolsProtocol):
     def _time_out(self) -> None:
         """Headers did not come. Who has said nothing at all is told nothing."""
         if self._received_size:
-            self._refuse(Code.TIMEOUT)
+            self._refuse(ErrorCode.TIMEOUT)
         else:
             self._abort()
 
-    def _refuse(self, code: Code) -> None:
+    def _refuse(self, code: ErrorCode) -> None:
         """Answer without the application, and end the connection.
 
         Once an answer is under way, there is no place to say it. An application that still reads
@@ -249,7 +249,7 @@ class Connection(HttpToolsProtocol):
             self.cycle.disconnected = self.cycle.response_complete = True
             self.cycle.message_event.set()
         body = msgspec.json.encode(Problem(code.value, _WORDS[code]))
-        more = "retry-after: 1\r\n" if code is Code.UNAVAILABLE else ""
+        more = "retry-after: 1\r\n" if code is ErrorCode.UNAVAILABLE else ""
         head = (
             f"HTTP/1.1 {code.status} {HTTPStatus(code.status).phrase}\r\n"
             f"content-type: application/json\r\ncontent-length: {len(body)}\r\n"
@@ -275,10 +275,10 @@ class Connection(HttpToolsProtocol):
 
 
 _WORDS: Final = {
-    Code.BAD_REQUEST: "this is no HTTP request that is understood here",
-    Code.TIMEOUT: "the headers of the request took too long to arrive",
-    Code.HEADERS_TOO_LARGE: "the address or the headers of the request are too large",
-    Code.UNAVAILABLE: "too many connections; come back in a moment",
+    ErrorCode.BAD_REQUEST: "this is no HTTP request that is understood here",
+    ErrorCode.TIMEOUT: "the headers of the request took too long to arrive",
+    ErrorCode.HEADERS_TOO_LARGE: "the address or the headers of the request are too large",
+    ErrorCode.UNAVAILABLE: "too many connections; come back in a moment",
 }
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
 
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.api.marks import Mark
 from treadle.server.context import Context
 
@@ -117,7 +117,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     more_statuses: tuple[int, ...] = ()
     answer: Any = None
     has_tag: bool = False
-    codes: tuple[Code, ...] = ()
+    codes: tuple[ErrorCode, ...] = ()
 
     @property
     def body_media(self) -> str:
@@ -135,16 +135,21 @@ class Endpoint(Struct, frozen=True, kw_only=True):
         return bool(self.answer == EVENTS)
 
     @property
-    def all_codes(self) -> frozenset[Code]:
+    def all_codes(self) -> frozenset[ErrorCode]:
         """Every way in which it may refuse."""
         rules = {
-            Code.BAD_REQUEST: bool(self.query or self.body or self.base is not Base.NONE),
-            Code.UNAUTHORIZED: not self.is_open,
-            Code.NOT_FOUND: "{" in self.path,
-            Code.TIMEOUT: self.body is not None,
-            Code.TOO_LARGE: self.body is not None,
-            Code.UNSUPPORTED_MEDIA: self.body is not None,
-            Code.PRECONDITION_REQUIRED: self.base is Base.MUST,
+            ErrorCode.BAD_REQUEST: bool(self.query or self.body or self.base is not Base.NONE),
+            ErrorCode.UNAUTHORIZED: not self.is_open,
+            ErrorCode.NOT_FOUND: "{" in self.path,
+            ErrorCode.TIMEOUT: self.body is not None,
+            ErrorCode.TOO_LARGE: self.body is not None,
+            ErrorCode.UNSUPPORTED_MEDIA: self.body is not None,
+            ErrorCode.PRECONDITION_REQUIRED: self.base is Base.MUST,
         }
-        always = {Code.TOO_MANY, Code.HEADERS_TOO_LARGE, Code.INTERNAL, Code.UNAVAILABLE}
+        always = {
+            ErrorCode.TOO_MANY,
+            ErrorCode.HEADERS_TOO_LARGE,
+            ErrorCode.INTERNAL,
+            ErrorCode.UNAVAILABLE,
+        }
         return frozenset(always | {code for code, holds in rules.items() if holds} | {*self.codes})

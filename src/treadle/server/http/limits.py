@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.server.http.settings import ServerConfig
 from treadle.server.problems import Refusal
 
@@ -49,7 +49,7 @@ class Room:
         """
         if size > self.free or self._held[user_id] + size > self._size_max_of_one:
             raise Refusal(
-                Code.UNAVAILABLE,
+                ErrorCode.UNAVAILABLE,
                 "too much is being sent at this moment",
                 hint="send it again in a moment",
                 headers={"retry-after": "1"},
@@ -144,7 +144,7 @@ class BodyReader:
                 return await self._receive()
         except TimeoutError:
             raise Refusal(
-                Code.TIMEOUT,
+                ErrorCode.TIMEOUT,
                 f"the body was not there after {time_s:g} seconds",
                 headers={"connection": "close"},
             ) from None
@@ -177,7 +177,7 @@ def _gunzip(encoding: str) -> Any:
     if named in ("gzip", "x-gzip"):
         return zlib.decompressobj(_GZIP)
     raise Refusal(
-        Code.UNSUPPORTED_MEDIA,
+        ErrorCode.UNSUPPORTED_MEDIA,
         "the body is packed in a way that is not understood here",
         hint="send it plain, or as gzip",
         headers={"accept-encoding": "gzip"},
@@ -186,7 +186,7 @@ def _gunzip(encoding: str) -> Any:
 
 def _too_large(limit: int) -> Refusal:
     return Refusal(
-        Code.TOO_LARGE,
+        ErrorCode.TOO_LARGE,
         f"the body is larger than the {limit} bytes that are taken here",
         hint="send less at a time",
         headers={"connection": "close"},
@@ -194,7 +194,7 @@ def _too_large(limit: int) -> Refusal:
 
 
 def _no_gzip() -> Refusal:
-    return Refusal(Code.BAD_REQUEST, "the body is no whole gzip stream, or has bytes after it")
+    return Refusal(ErrorCode.BAD_REQUEST, "the body is no whole gzip stream, or has bytes after it")
 
 
 class Rates:
@@ -242,7 +242,7 @@ class Rates:
             self._put(who, level, now)
             wait_s = max(1, round((1 - level) / self._rate + 0.5))
             raise Refusal(
-                Code.TOO_MANY,
+                ErrorCode.TOO_MANY,
                 "too many requests",
                 hint=f"come back in {wait_s} s",
                 headers={"retry-after": str(wait_s)},

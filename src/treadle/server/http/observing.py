@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
 
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.server.http import logs, sending
 from treadle.server.http.limits import Disconnected
 from treadle.server.http.metrics import Metrics
@@ -32,7 +32,7 @@ class Seen:
         self.route = NOWHERE
         self.name = NOWHERE
         self.user_id: int | None = None
-        self.code: Code | None = None
+        self.code: ErrorCode | None = None
         self.why: str | None = None
         self.status = 0
         self.has_read = False
@@ -90,7 +90,7 @@ async def observed(
         )
         if seen.has_begun:
             raise
-        seen.code = Code.INTERNAL
+        seen.code = ErrorCode.INTERNAL
         await sending.failure(sent, seen.request_id)
     finally:
         _note(seen, metrics, scope["method"], time.perf_counter() - began)
@@ -105,7 +105,7 @@ def _note(seen: Seen, metrics: Metrics, method: str, time_s: float) -> None:
         metrics.refused.labels(seen.code.value).inc()
         if seen.code.status == 409:
             metrics.conflicts.inc()
-        if seen.code is Code.UNAVAILABLE:
+        if seen.code is ErrorCode.UNAVAILABLE:
             metrics.database_errors.inc()
     logs.say(
         "request",

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from treadle import __version__
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.api.types import Problem
 from treadle.server.http.asking import PATTERNS
 from treadle.server.http.endpoints import JSON, Base, Endpoint
@@ -89,7 +89,9 @@ def _operation(
             "content": {endpoint.body_media: {"schema": schema} if schema else {}},
         }
     if endpoint.is_open:
-        told["security"] = [{}, {"token": []}] if Code.UNAUTHORIZED in endpoint.all_codes else []
+        told["security"] = (
+            [{}, {"token": []}] if ErrorCode.UNAUTHORIZED in endpoint.all_codes else []
+        )
     return told
 
 

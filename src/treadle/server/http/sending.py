@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.api.types import Problem
 from treadle.server.http.endpoints import HTML, JSON
 from treadle.server.problems import Refusal
@@ -71,7 +71,7 @@ async def refusal(send: Send, why: Refusal, *, is_last: bool = False) -> None:
         is_last: whether the connection ends with it, because what was sent was not read to its end.
     """
     headers = why.headers
-    if why.code is Code.UNAUTHORIZED:
+    if why.code is ErrorCode.UNAUTHORIZED:
         headers = {"www-authenticate": "Bearer", **headers}
     if is_last:
         headers = {**headers, "connection": "close"}
@@ -81,11 +81,11 @@ async def refusal(send: Send, why: Refusal, *, is_last: bool = False) -> None:
 async def failure(send: Send, request_id: str) -> None:
     """Say that the server has a fault, and nothing about it."""
     problem = Problem(
-        Code.INTERNAL.value,
+        ErrorCode.INTERNAL.value,
         "the server has a fault; it is in its log",
         f"give this to who runs it: {request_id}",
     )
-    await whole(send, Code.INTERNAL.status, JSON, msgspec.json.encode(problem))
+    await whole(send, ErrorCode.INTERNAL.status, JSON, msgspec.json.encode(problem))
 
 
 def _pieces(data: bytes) -> Iterator[bytes]:

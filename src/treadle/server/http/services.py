@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, TypeVar
 from anyio import CapacityLimiter, to_thread
 from sqlalchemy import Connection, text
 
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.server import search
 from treadle.server.context import ANYBODY, Context
 from treadle.server.data.database import Database
@@ -102,7 +102,7 @@ class Services:
         limiter = self._writers if is_write else self._readers
         if limiter.statistics().tasks_waiting >= self.config.queue_max:
             raise Refusal(
-                Code.UNAVAILABLE,
+                ErrorCode.UNAVAILABLE,
                 "too much is asked at this moment",
                 hint="come back in a moment",
                 headers={"retry-after": "1"},
@@ -115,7 +115,7 @@ class Services:
                 limiter=limiter,
             )
         except Refusal as refusal:
-            self.has_failed_to_write |= is_write and refusal.code is Code.UNAVAILABLE
+            self.has_failed_to_write |= is_write and refusal.code is ErrorCode.UNAVAILABLE
             raise
         if is_write:
             self.has_failed_to_write = False

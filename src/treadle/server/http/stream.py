@@ -23,7 +23,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.api.types import ThreadHead
 from treadle.server.context import Principal
 from treadle.server.http import logs
@@ -131,16 +131,16 @@ class Changes:
         """
         config, user_id = self._config, caller.user_id
         if self.is_stopping:
-            raise Refusal(Code.UNAVAILABLE, "the server is stopping", headers=_LATER)
+            raise Refusal(ErrorCode.UNAVAILABLE, "the server is stopping", headers=_LATER)
         if self._per_user[user_id] >= config.stream_count_max_per_user:
             raise Refusal(
-                Code.TOO_MANY,
+                ErrorCode.TOO_MANY,
                 "too many streams of this user are open",
                 hint="close one of them",
                 headers=_LATER,
             )
         if self.count >= config.stream_count_max:
-            raise Refusal(Code.UNAVAILABLE, "too many streams are open", headers=_LATER)
+            raise Refusal(ErrorCode.UNAVAILABLE, "too many streams are open", headers=_LATER)
         listener = Listener(caller)
         self._listeners.add(listener)
         self._per_user[user_id] += 1
@@ -259,7 +259,7 @@ class Changes:
                 try:
                     found = await look(after)
                 except Refusal as refusal:
-                    if refusal.code is not Code.UNAVAILABLE:
+                    if refusal.code is not ErrorCode.UNAVAILABLE:
                         return
                     found, wait_s = Look((), after), self._config.poll_time_s
                 else:

@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 from sqlalchemy import Row, delete, insert, select, update
 
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.api.marks import SEQ_MAX, Mark
 from treadle.api.types import ThreadHead
 from treadle.server import search
@@ -67,7 +67,7 @@ def put_document(
         return mark, body, True
     if row.kind != DOCUMENT:
         raise Refusal(
-            Code.KEPT_AS_RECORDS,
+            ErrorCode.KEPT_AS_RECORDS,
             "this thread is kept as records; a document cannot replace them",
             hint="push records, or make a new thread",
             stands_at=Mark(row.version, row.hash),
@@ -78,7 +78,7 @@ def put_document(
     check_expected(row, expected)
     if document.version <= row.version:
         raise Refusal(
-            Code.BAD_REQUEST,
+            ErrorCode.BAD_REQUEST,
             f"the document says version {document.version}; the next one is greater than "
             f"{row.version}",
         )
@@ -94,7 +94,7 @@ def check_expected(row: Row[Any], expected: Mark | int | None) -> None:
     """
     if expected is None:
         raise Refusal(
-            Code.PRECONDITION_REQUIRED,
+            ErrorCode.PRECONDITION_REQUIRED,
             "say which version this is to replace",
             hint="send its ETag, or the version, as If-Match",
         )
@@ -137,16 +137,16 @@ def _read(thread_id: str, body: bytes) -> tuple[Thread, Mark]:
     try:
         document = _decode(body)
     except msgspec.ValidationError as error:
-        raise Refusal(Code.BAD_REQUEST, f"that is no document of a thread: {error}") from None
+        raise Refusal(ErrorCode.BAD_REQUEST, f"that is no document of a thread: {error}") from None
     except (ArithmeticError, ValueError, RecursionError):
-        raise Refusal(Code.BAD_REQUEST, "that is no document of a thread") from None
+        raise Refusal(ErrorCode.BAD_REQUEST, "that is no document of a thread") from None
     if document.id != thread_id:
-        raise Refusal(Code.BAD_REQUEST, "the document is that of another thread")
+        raise Refusal(ErrorCode.BAD_REQUEST, "the document is that of another thread")
     if not 1 <= document.version <= SEQ_MAX:
-        raise Refusal(Code.BAD_REQUEST, f"a version is a number from 1 to {SEQ_MAX}")
+        raise Refusal(ErrorCode.BAD_REQUEST, f"a version is a number from 1 to {SEQ_MAX}")
     if document.is_private:
         raise Refusal(
-            Code.REFUSED_PRIVATE,
+            ErrorCode.REFUSED_PRIVATE,
             "this document says that it is private; nothing of it was kept",
             hint="it should not have left its machine: look at what has sent it",
         )
@@ -156,20 +156,22 @@ def _read(thread_id: str, body: bytes) -> tuple[Thread, Mark]:
 def _check(document: Thread) -> None:
     """What a document of a client must hold to besides; what the server has made does already."""
     if document.version > VERSION_MAX:
-        raise Refusal(Code.BAD_REQUEST, f"a version is a number from 1 to {VERSION_MAX}")
+        raise Refusal(ErrorCode.BAD_REQUEST, f"a version is a number from 1 to {VERSION_MAX}")
     edges = [0]
     for start, end in document.conversation.hidden:
         edges += (start, end)
     edges.append(len(document.conversation.messages))
     if any(map(gt, edges, edges[1:])) or any(map(eq, edges[1:-1:2], edges[2:-1:2])):
-        raise Refusal(Code.BAD_REQUEST, "the hidden spans are not those of its messages, in order")
+        raise Refusal(
+            ErrorCode.BAD_REQUEST, "the hidden spans are not those of its messages, in order"
+        )
     used = document.usage
     counts = (
         *(used.input_tokens, used.output_tokens, used.unpriced_tokens, used.reasoning_tokens),
         *(used.cache_read_tokens, used.cache_write_tokens, document.conversation.tokens),
     )
     if not all(0 <= count <= TOKENS_MAX for count in counts):
-        raise Refusal(Code.BAD_REQUEST, f"a number of tokens is one from 0 to {TOKENS_MAX}")
+        raise Refusal(ErrorCode.BAD_REQUEST, f"a number of tokens is one from 0 to {TOKENS_MAX}")
 
 
 def _create(
@@ -229,7 +231,7 @@ def _values(context: Context, document: Thread, mark: Mark) -> dict[str, Any]:
         )
     except Refusal:
         raise Refusal(
-            Code.BAD_REQUEST,
+            ErrorCode.BAD_REQUEST,
             "a time of the document is none",
             hint="times are like 2026-11-21T08:15:30Z",
         ) from None

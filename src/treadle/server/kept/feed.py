@@ -13,9 +13,9 @@ from typing import Any, Final, Literal, TypeAlias
 
 from sqlalchemy import Row, and_, bindparam, insert, or_, select, update
 
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.api.marks import Mark
-from treadle.api.types import Heads, ThreadHead
+from treadle.api.types import ThreadHead, ThreadHeads
 from treadle.server.context import Context, Verb
 from treadle.server.data.round_trips import commit_with
 from treadle.server.data.schema import changes as rows
@@ -92,7 +92,7 @@ def head_of(row: Row[Any]) -> ThreadHead:
     return ThreadHead(row.id, row.version, row.hash, row.change, is_deleted, is_purged)
 
 
-def heads(context: Context, after: int = 0, limit: int = LIMIT_MAX, stamp: str = "") -> Heads:
+def heads(context: Context, after: int = 0, limit: int = LIMIT_MAX, stamp: str = "") -> ThreadHeads:
     """The caller's own threads of records that changed after a change, each as it is now.
 
     Deleted and purged ones are among them, so that other machines learn of it.
@@ -125,7 +125,7 @@ def heads(context: Context, after: int = 0, limit: int = LIMIT_MAX, stamp: str =
     found = context.db.execute(query).all()
     listed = tuple(map(head_of, found[:limit]))
     last = listed[-1].change if listed else after
-    return Heads(listed, last, len(found) <= limit, _stamp_of(context, last), is_reset)
+    return ThreadHeads(listed, last, len(found) <= limit, _stamp_of(context, last), is_reset)
 
 
 def _stamp_of(context: Context, change: int) -> str:
@@ -181,4 +181,4 @@ def newest_change(context: Context) -> int:
 
 def _check(after: int, limit: int) -> None:
     if not 0 <= after < 2**63 or not 1 <= limit <= LIMIT_MAX:
-        raise Refusal(Code.BAD_REQUEST, f"limit is a number from 1 to {LIMIT_MAX}")
+        raise Refusal(ErrorCode.BAD_REQUEST, f"limit is a number from 1 to {LIMIT_MAX}")

@@ -8,7 +8,7 @@ from typing import Final
 
 from sqlalchemy import select
 
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.server.context import Context, Verb
 from treadle.server.data.schema import blobs
 from treadle.server.kept.commits import insert_if_absent
@@ -32,7 +32,7 @@ def put_blob(context: Context, thread_id: str, sha256: str, body: bytes) -> bool
     if row.purged_at is not None:
         raise not_found()
     if sha256_of(body).hexdigest() != sha256:
-        raise Refusal(Code.BAD_REQUEST, "the bytes are not those that the name says")
+        raise Refusal(ErrorCode.BAD_REQUEST, "the bytes are not those that the name says")
     values = {"thread_id": row.key, "sha256": sha256, "size": len(body), "body": body}
     return insert_if_absent(context.db, blobs, values)
 
@@ -64,4 +64,6 @@ def has_blob(context: Context, thread_id: str, sha256: str) -> int | None:
 
 def _check(sha256: str) -> None:
     if not _NAME.fullmatch(sha256):
-        raise Refusal(Code.BAD_REQUEST, "an output is named by the SHA-256 of its bytes in hex")
+        raise Refusal(
+            ErrorCode.BAD_REQUEST, "an output is named by the SHA-256 of its bytes in hex"
+        )

@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.api.marks import Mark
 from treadle.server.kept.validation import check_json
 from treadle.server.problems import Refusal
@@ -46,7 +46,7 @@ def read_batch(base: Mark, body: bytes) -> Batch:
             broken chain, if a number, a time or a hash is not what must follow the base.
     """
     if not body.endswith(b"\n"):
-        raise Refusal(Code.BAD_REQUEST, "the body holds no whole lines of a journal")
+        raise Refusal(ErrorCode.BAD_REQUEST, "the body holds no whole lines of a journal")
     scanner = Scanner(Head(base.seq, base.hash))
     records = scanner.feed(body)
     if scanner.end().condition is not Condition.CLEAN:
@@ -61,7 +61,7 @@ def read_batch(base: Mark, body: bytes) -> Batch:
 
 def _broken(seq: int, why: str) -> Refusal:
     return Refusal(
-        Code.BROKEN_CHAIN,
+        ErrorCode.BROKEN_CHAIN,
         f"record {seq} cannot be taken: {why}",
         hint="nothing was taken; `treadle verify` says whether the journal is intact",
     )

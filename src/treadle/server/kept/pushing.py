@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from sqlalchemy import Row, bindparam, insert, or_, select, update
 
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.api.marks import Mark
 from treadle.api.types import ThreadHead
 from treadle.server import search
@@ -247,7 +247,7 @@ def take_all(folded: Folded, batch: Batch) -> list[Entry]:
     ]
     if folded.fold.is_private:
         raise Refusal(
-            Code.REFUSED_PRIVATE,
+            ErrorCode.REFUSED_PRIVATE,
             "this thread says that it is private; nothing of it was kept",
             hint="it should not have left its machine: look at what has sent it",
         )
@@ -326,7 +326,7 @@ def check_header(
     """
     header = header_of(batch.records[0])
     if header.thread != thread_id:
-        raise Refusal(Code.BAD_REQUEST, "the records are those of another thread")
+        raise Refusal(ErrorCode.BAD_REQUEST, "the records are those of another thread")
     if header.base is None:
         return header, None
     is_own = threads.c.owner_id == context.caller.user_id
@@ -345,13 +345,13 @@ def check_id(thread_id: str) -> None:
         Refusal: it cannot.
     """
     if not is_thread_id(thread_id):
-        raise Refusal(Code.BAD_REQUEST, "that is no id of a thread")
+        raise Refusal(ErrorCode.BAD_REQUEST, "that is no id of a thread")
 
 
 def conflict(stands_at: Mark, base: Mark | int) -> Refusal:
     """The answer to who takes the thread to be where it is not."""
     return Refusal(
-        Code.CONFLICT,
+        ErrorCode.CONFLICT,
         f"the thread is at version {stands_at.seq}",
         hint="fetch what is new, merge, and try again",
         stands_at=stands_at,

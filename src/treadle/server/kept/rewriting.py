@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Table, delete, select, update
 
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.api.marks import SEQ_MAX, Mark
 from treadle.api.types import ThreadHead
 from treadle.server import search
@@ -81,7 +81,7 @@ def replace_all(context: Context, thread_id: str, base: Mark, body: bytes) -> Th
     before = Before(folded.fold)  # an old word lets nobody in again: it was ended, or is over
     if not any(isinstance(entry, Scrubbed) for entry in entries):
         raise Refusal(
-            Code.BAD_REQUEST,
+            ErrorCode.BAD_REQUEST,
             "the new records do not say that anything was scrubbed",
             hint="what is here is replaced by `treadle scrub` only",
         )

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.server.problems import Refusal
 
 DEPTH_MAX: Final = 64
@@ -82,4 +82,4 @@ def _is_too_deep(bare: bytes) -> bool:
 
 
 def _refused(why: str) -> Refusal:
-    return Refusal(Code.BAD_REQUEST, f"the JSON cannot be kept: {why}")
+    return Refusal(ErrorCode.BAD_REQUEST, f"the JSON cannot be kept: {why}")

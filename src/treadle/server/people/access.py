@@ -17,7 +17,7 @@ from typing import Any, Final
 from msgspec import Struct
 from sqlalchemy import ColumnElement, Row, and_, exists, false, or_, select, true
 
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.server.context import Context, Principal, Verb
 from treadle.server.data import round_trips, schema
 from treadle.server.problems import Refusal, not_found, unauthorized
@@ -131,7 +131,7 @@ def refusal(caller: Principal, may: frozenset[Verb], verb: Verb) -> Refusal | No
     if caller.user_id is None:
         return unauthorized()
     if Verb.PULL in may and verb not in READING:
-        return Refusal(Code.FORBIDDEN, "you may read this thread, but not do this with it")
+        return Refusal(ErrorCode.FORBIDDEN, "you may read this thread, but not do this with it")
     return not_found()
 
 
@@ -165,7 +165,7 @@ def find(context: Context, thread_id: str, verb: Verb, *, for_update: bool = Fal
     if len(chosen) > 1:
         names = ", ".join(sorted(f"{row.id}@{row.owner}" for row in chosen))
         raise Refusal(
-            Code.BAD_REQUEST,
+            ErrorCode.BAD_REQUEST,
             "several people have a thread of this id",
             hint=f"say whose: {names}",
         )

@@ -14,9 +14,8 @@ from msgspec import UNSET
 from sqlalchemy import Connection, Row, Select, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.api.types import (
-    ChangedUser,
     Me,
     NewOrganization,
     NewToken,
@@ -28,6 +27,7 @@ from treadle.api.types import (
     Tokens,
     User,
     Users,
+    UserUpdate,
 )
 from treadle.server.context import Context, Principal
 from treadle.server.data import schema
@@ -173,12 +173,12 @@ def make_user(context: Context, new: NewUser) -> User:
     _check_admin(context)
     name, organization = _checked(new.name), _checked(new.organization)
     if name == audit.OPERATOR:
-        raise Refusal(Code.BAD_REQUEST, "that name stands for who runs the server")
+        raise Refusal(ErrorCode.BAD_REQUEST, "that name stands for who runs the server")
     query = select(schema.organizations.c.id).where(schema.organizations.c.name == organization)
     organization_id = context.db.execute(query).scalar_one_or_none()
     if organization_id is None:
         raise Refusal(
-            Code.BAD_REQUEST,
+            ErrorCode.BAD_REQUEST,
             f"there is no organization {organization!r}",
             hint=f"`treadle admin organizations add {organization}` makes it",
         )
@@ -196,7 +196,7 @@ def make_user(context: Context, new: NewUser) -> User:
     return made
 
 
-def change_user(context: Context, name: str, change: ChangedUser) -> User:
+def change_user(context: Context, name: str, change: UserUpdate) -> User:
     """Change what a user is, or disable or enable him; his tokens feel it with their next request.
 
     The last admin stays one: nobody could make another over HTTP.
@@ -223,7 +223,7 @@ def change_user(context: Context, name: str, change: ChangedUser) -> User:
         return after
     if _is_managing(before) and not _is_managing(after) and not _has_admins(context.db):
         raise Refusal(
-            Code.FORBIDDEN,
+            ErrorCode.FORBIDDEN,
             "this is the last admin of the server",
             hint="make another one first",
         )
@@ -285,14 +285,14 @@ def _check_admin(context: Context) -> None:
         return
     if context.caller.user_id is None:
         raise unauthorized()
-    raise Refusal(Code.FORBIDDEN, "only admins of this server may do this")
+    raise Refusal(ErrorCode.FORBIDDEN, "only admins of this server may do this")
 
 
 def _checked(name: str) -> str:
     """A name as it is kept."""
     if _NAME.fullmatch(name) is None:
         raise Refusal(
-            Code.BAD_REQUEST,
+            ErrorCode.BAD_REQUEST,
             "that is no name",
             hint="a name is 1 to 100 letters, digits and . _ @ -; a letter or a digit is first",
         )
@@ -301,7 +301,7 @@ def _checked(name: str) -> str:
 
 def _role(role: str) -> str:
     if role not in get_args(RoleName):
-        raise Refusal(Code.BAD_REQUEST, f"a role is one of {', '.join(get_args(RoleName))}")
+        raise Refusal(ErrorCode.BAD_REQUEST, f"a role is one of {', '.join(get_args(RoleName))}")
     return role
 
 
@@ -310,7 +310,7 @@ def _insert(db: Connection, statement: Any) -> None:
         with db.begin_nested():
             db.execute(statement)
     except IntegrityError:
-        raise Refusal(Code.BAD_REQUEST, "that name is taken") from None
+        raise Refusal(ErrorCode.BAD_REQUEST, "that name is taken") from None
 
 
 def _select_users() -> Select[Any]:

@@ -6,7 +6,7 @@ from typing import Final, Literal, TypeAlias
 
 from sqlalchemy import insert, select
 
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.api.types import Audit, AuditLine
 from treadle.server.context import Context
 from treadle.server.data import schema
@@ -73,7 +73,7 @@ def lines(context: Context, limit: int = 100, before: int | None = None) -> Audi
     if not context.caller.is_admin:
         raise _refusal(context)
     if not 1 <= limit <= LINE_COUNT_MAX:
-        raise Refusal(Code.BAD_REQUEST, f"limit is a number from 1 to {LINE_COUNT_MAX}")
+        raise Refusal(ErrorCode.BAD_REQUEST, f"limit is a number from 1 to {LINE_COUNT_MAX}")
     log, users = schema.audit.c, schema.users.c
     query = (
         select(log.id, log.at, users.name, log.action, log.thread_id, log.detail)
@@ -94,4 +94,4 @@ def lines(context: Context, limit: int = 100, before: int | None = None) -> Audi
 def _refusal(context: Context) -> Refusal:
     if context.caller.user_id is None:
         return unauthorized()
-    return Refusal(Code.FORBIDDEN, "only admins of this server may do this")
+    return Refusal(ErrorCode.FORBIDDEN, "only admins of this server may do this")

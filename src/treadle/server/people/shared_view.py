@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 from sqlalchemy import Connection, Row, select
 
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.api.marks import Mark
 from treadle.core.messages import NOTE, Message
 from treadle.exchange.html_page import to_html
@@ -70,7 +70,7 @@ def _folded(db: Connection, key: str, mark: Mark) -> Thread:
     try:
         folded = fold_at(db, key, mark)
     except Refusal as refusal:
-        raise (not_found() if refusal.code is Code.UNFOLDABLE else refusal) from None
+        raise (not_found() if refusal.code is ErrorCode.UNFOLDABLE else refusal) from None
     document = folded.fold.document()
     FOLDS.put(folded)
     return document

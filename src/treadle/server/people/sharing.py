@@ -13,7 +13,7 @@ from typing import Final
 
 from sqlalchemy import Row, insert, select, update
 
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.api.types import NewShare, Share, SharedThread, ShareLine, Shares
 from treadle.server.context import Context, Verb
 from treadle.server.data import schema
@@ -46,7 +46,8 @@ def create(context: Context, thread_id: str, new: NewShare, base_url: str) -> Sh
     until = later(context.now, days=DAYS) if new.expires_at is None else parse_time(new.expires_at)
     if not context.now < until <= later(context.now, days=DAYS_MAX):
         raise Refusal(
-            Code.BAD_REQUEST, f"a link is good for {DAYS_MAX} days at most, and not for no time"
+            ErrorCode.BAD_REQUEST,
+            f"a link is good for {DAYS_MAX} days at most, and not for no time",
         )
     withdraw(context, key)
     token = mint(Kind.SHARE)
@@ -167,7 +168,7 @@ def _followed(context: Context, token: str, thread_id: str | None) -> Row[tuple[
         raise not_found()
     if _is_over(link, context.now):
         raise Refusal(
-            Code.GONE,
+            ErrorCode.GONE,
             "this link does not work any more",
             hint="ask who gave it to you for another one",
         )

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from sqlalchemy import Row, insert, select, update
 
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.api.types import SupportAccess
 from treadle.server.context import Context, Verb
 from treadle.server.data import schema
@@ -58,7 +58,7 @@ def approve(context: Context, thread_id: str) -> SupportAccess:
         .where(grants.approved_at.is_(None), grants.revoked_at.is_(None))
     )
     if not context.db.execute(waiting.values(**_approval(context))).rowcount:
-        raise Refusal(Code.BAD_REQUEST, "support has not asked to read this thread")
+        raise Refusal(ErrorCode.BAD_REQUEST, "support has not asked to read this thread")
     _mark(context, row.key, is_shared=True)
     audit.note(context, "support_granted", row.key, f"as asked, {DAYS} days")
     return _told(context, row.id, _newest(context, row.key))

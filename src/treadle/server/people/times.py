@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.server.problems import Refusal
 
 
@@ -21,7 +21,7 @@ def parse_time(text: str) -> str:
         return _told(found.astimezone(UTC))
     except (ValueError, OverflowError):
         raise Refusal(
-            Code.BAD_REQUEST,
+            ErrorCode.BAD_REQUEST,
             "that is no time",
             hint="times are like 2026-11-21T08:15:30Z",
         ) from None

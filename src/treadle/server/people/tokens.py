@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Row, Select, bindparam, func, insert, or_, select, update
 
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.api.types import Token, TokenLine, Tokens
 from treadle.server.context import ANYBODY, Context, Principal
 from treadle.server.data import round_trips, schema
@@ -221,10 +221,10 @@ def make(context: Context, user_id: int, name: str, expires_at: str | None = Non
     """
     until = None if expires_at is None else parse_time(expires_at)
     if until is not None and until <= context.now:
-        raise Refusal(Code.BAD_REQUEST, "that time is over: the token would never be good")
+        raise Refusal(ErrorCode.BAD_REQUEST, "that time is over: the token would never be good")
     if _live_count(context, user_id) >= LIVE_COUNT_MAX:
         raise Refusal(
-            Code.BAD_REQUEST,
+            ErrorCode.BAD_REQUEST,
             f"this user has {LIVE_COUNT_MAX} tokens that are good",
             hint="revoke one that is not used any more",
         )

@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.server.problems import Refusal
 from treadle.server.search.tokenizer import COMMIT_SIGN, cleaned, words_of
 from treadle.store.index.search import HEX_DIGITS_MIN, ID_DIGITS_MIN, TERM_COUNT_MAX
@@ -59,13 +59,13 @@ def parse(text: str) -> Query:
         Refusal: `bad_request`; there is nothing to look for, or too much.
     """
     if len(text) > TEXT_LENGTH_MAX:
-        raise Refusal(Code.BAD_REQUEST, f"a search takes at most {TEXT_LENGTH_MAX} characters")
+        raise Refusal(ErrorCode.BAD_REQUEST, f"a search takes at most {TEXT_LENGTH_MAX} characters")
     wanted: list[Term] = []
     unwanted: list[Term] = []
     for minus, phrase, word, star in _TERM.findall(cleaned(text)):
         said = tuple(found for found, _, _ in words_of(phrase or word))
         if len(said) > PHRASE_LENGTH_MAX:
-            raise Refusal(Code.BAD_REQUEST, f"a phrase has at most {PHRASE_LENGTH_MAX} words")
+            raise Refusal(ErrorCode.BAD_REQUEST, f"a phrase has at most {PHRASE_LENGTH_MAX} words")
         if not said:
             continue
         phrases = [Phrase(said, bool(star) or word.endswith("*"))]
@@ -74,12 +74,12 @@ def parse(text: str) -> Query:
         (unwanted if minus else wanted).append(Term(tuple(phrases)))
     if not wanted:
         raise Refusal(
-            Code.BAD_REQUEST,
+            ErrorCode.BAD_REQUEST,
             "there is no word to look for",
             hint="words are letters and digits of any language",
         )
     if len(wanted) + len(unwanted) > TERM_COUNT_MAX:
-        raise Refusal(Code.BAD_REQUEST, f"a search takes at most {TERM_COUNT_MAX} words")
+        raise Refusal(ErrorCode.BAD_REQUEST, f"a search takes at most {TERM_COUNT_MAX} words")
     return Query(tuple(wanted), tuple(unwanted), _thread_prefix(text.strip()))
 
 

@@ -27,7 +27,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import DBAPIError
 
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.api.types import SearchHit, SearchResult
 from treadle.server.context import Context, Verb
 from treadle.server.data.schema import threads
@@ -127,7 +127,7 @@ def _found(
         if not _was_stopped(error):
             raise
         raise Refusal(
-            Code.BAD_REQUEST,
+            ErrorCode.BAD_REQUEST,
             "too much fits: the search took too long",
             hint="use rarer words, longer beginnings of words, or a workspace",
         ) from error

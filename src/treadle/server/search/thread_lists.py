@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 from sqlalchemy import ColumnElement, Connection, and_, exists, false, func, or_, select, true
 
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.api.types import ListedThread, ThreadList
 from treadle.exchange.times import parse_timestamp
 from treadle.server.context import Context
@@ -89,7 +89,7 @@ def filters_of(given: Mapping[str, Sequence[str]]) -> Filters:
 
 
 def _bad(parameter: str, wanted: str) -> Refusal:
-    return Refusal(Code.BAD_REQUEST, f"the parameter `{parameter}` must be {wanted}")
+    return Refusal(ErrorCode.BAD_REQUEST, f"the parameter `{parameter}` must be {wanted}")
 
 
 def _text(parameter: str, value: str) -> str:

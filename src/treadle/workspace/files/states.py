@@ -76,7 +76,7 @@ class FileStates:
     async def save(
         self, moment: Literal["before", "after"], previous: FilesSaved | None
     ) -> FilesSaved | None:
-        """See `treadle.runtime.ports.FileStates`. Never raises; `problem` says why nothing is kept.
+        """See `treadle.runtime.ports.FileStateSaver`. Never raises: `problem` says why.
 
         Cancelled in between, it leaves objects that git collects some day. What is remembered of
         earlier looks may be out of date (a scrub of another thread removes contents): after an

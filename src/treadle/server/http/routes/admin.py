@@ -6,11 +6,10 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.api.marks import SEQ_MAX
 from treadle.api.types import (
     Audit,
-    ChangedUser,
     NewOrganization,
     NewToken,
     NewUser,
@@ -20,11 +19,12 @@ from treadle.api.types import (
     Tokens,
     User,
     Users,
+    UserUpdate,
 )
 from treadle.server.http.endpoints import Answer, Asked, Endpoint
 from treadle.server.people import accounts, audit
 
-_CODES: Final = (Code.FORBIDDEN,)
+_CODES: Final = (ErrorCode.FORBIDDEN,)
 
 
 class AuditQuery(Struct, frozen=True, forbid_unknown_fields=True):
@@ -138,7 +138,7 @@ ENDPOINTS: Final = (
         about="Change what a user is, or disable or enable it.",
         do=_change_user,
         is_write=True,
-        body=ChangedUser,
+        body=UserUpdate,
         answer=User,
         codes=_CODES,
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.api.types import Health
 from treadle.server.http.endpoints import JSON, Answer, Asked, Endpoint
 
@@ -47,7 +47,7 @@ ENDPOINTS: Final = (
         do=_nothing,
         is_open=True,
         answer=TEXT,
-        codes=(Code.UNAUTHORIZED, Code.NOT_FOUND),
+        codes=(ErrorCode.UNAUTHORIZED, ErrorCode.NOT_FOUND),
     ),
     Endpoint(
         method="GET",

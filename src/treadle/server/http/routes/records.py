@@ -7,9 +7,9 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.api.marks import SEQ_MAX, Mark
-from treadle.api.types import Heads, ThreadHead
+from treadle.api.types import ThreadHead, ThreadHeads
 from treadle.server.context import Context
 from treadle.server.http.endpoints import BYTES, EVENTS, LINES, Answer, Asked, Base, Endpoint
 from treadle.server.kept import threads
@@ -66,7 +66,9 @@ def _replace(asked: Asked) -> Answer:
 def _place(asked: Asked) -> Mark:
     """Records go on from a record, not from a number."""
     if not isinstance(asked.base, Mark):
-        raise Refusal(Code.BAD_REQUEST, "`If-Match` must name the record: its number and its hash")
+        raise Refusal(
+            ErrorCode.BAD_REQUEST, "`If-Match` must name the record: its number and its hash"
+        )
     return asked.base
 
 
@@ -118,11 +120,11 @@ def _get_blob(asked: Asked) -> Answer:
 
 
 _PUSH_CODES: Final = (
-    Code.FORBIDDEN,
-    Code.CONFLICT,
-    Code.BROKEN_CHAIN,
-    Code.UNFOLDABLE,
-    Code.REFUSED_PRIVATE,
+    ErrorCode.FORBIDDEN,
+    ErrorCode.CONFLICT,
+    ErrorCode.BROKEN_CHAIN,
+    ErrorCode.UNFOLDABLE,
+    ErrorCode.REFUSED_PRIVATE,
 )
 
 ENDPOINTS: Final = (
@@ -162,7 +164,7 @@ ENDPOINTS: Final = (
         query=AfterQuery,
         answer=LINES,
         has_tag=True,
-        codes=(Code.UNAUTHORIZED, Code.CONFLICT),
+        codes=(ErrorCode.UNAUTHORIZED, ErrorCode.CONFLICT),
     ),
     Endpoint(
         method="GET",
@@ -171,7 +173,7 @@ ENDPOINTS: Final = (
         about="Where the caller's own threads are that changed after a change.",
         do=_heads,
         query=HeadsQuery,
-        answer=Heads,
+        answer=ThreadHeads,
     ),
     Endpoint(
         method="GET",
@@ -191,7 +193,7 @@ ENDPOINTS: Final = (
         is_write=True,
         body=BYTES,
         status=204,
-        codes=(Code.FORBIDDEN,),
+        codes=(ErrorCode.FORBIDDEN,),
     ),
     Endpoint(
         method="GET",
@@ -201,6 +203,6 @@ ENDPOINTS: Final = (
         do=_get_blob,
         is_open=True,
         answer=BYTES,
-        codes=(Code.UNAUTHORIZED,),
+        codes=(ErrorCode.UNAUTHORIZED,),
     ),
 )

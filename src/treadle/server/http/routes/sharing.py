@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.api.types import NewShare, Share, SharedThread, Shares, SupportAccess
 from treadle.server.http.endpoints import HTML, Answer, Asked, Endpoint
 from treadle.server.kept import threads
@@ -67,7 +67,7 @@ ENDPOINTS: Final = (
         is_body_optional=True,
         status=201,
         answer=Share,
-        codes=(Code.FORBIDDEN,),
+        codes=(ErrorCode.FORBIDDEN,),
     ),
     Endpoint(
         method="GET",
@@ -76,7 +76,7 @@ ENDPOINTS: Final = (
         about="The links that were made, without what opens them.",
         do=_shares,
         answer=Shares,
-        codes=(Code.FORBIDDEN,),
+        codes=(ErrorCode.FORBIDDEN,),
     ),
     Endpoint(
         method="DELETE",
@@ -86,7 +86,7 @@ ENDPOINTS: Final = (
         do=_unshare,
         is_write=True,
         status=204,
-        codes=(Code.FORBIDDEN,),
+        codes=(ErrorCode.FORBIDDEN,),
     ),
     Endpoint(
         method="GET",
@@ -96,7 +96,7 @@ ENDPOINTS: Final = (
         do=_opened,
         is_open=True,
         answer=SharedThread,
-        codes=(Code.UNAUTHORIZED, Code.GONE),
+        codes=(ErrorCode.UNAUTHORIZED, ErrorCode.GONE),
     ),
     Endpoint(
         method="GET",
@@ -106,7 +106,7 @@ ENDPOINTS: Final = (
         do=_page,
         is_open=True,
         answer=HTML,
-        codes=(Code.UNAUTHORIZED, Code.GONE),
+        codes=(ErrorCode.UNAUTHORIZED, ErrorCode.GONE),
     ),
     Endpoint(
         method="GET",
@@ -115,7 +115,7 @@ ENDPOINTS: Final = (
         about="Whether support may read the thread.",
         do=_status,
         answer=SupportAccess,
-        codes=(Code.FORBIDDEN,),
+        codes=(ErrorCode.FORBIDDEN,),
     ),
     Endpoint(
         method="POST",
@@ -126,7 +126,7 @@ ENDPOINTS: Final = (
         is_write=True,
         status=201,
         answer=SupportAccess,
-        codes=(Code.FORBIDDEN,),
+        codes=(ErrorCode.FORBIDDEN,),
     ),
     Endpoint(
         method="DELETE",
@@ -136,7 +136,7 @@ ENDPOINTS: Final = (
         do=_end,
         is_write=True,
         answer=SupportAccess,
-        codes=(Code.FORBIDDEN,),
+        codes=(ErrorCode.FORBIDDEN,),
     ),
     Endpoint(
         method="POST",
@@ -147,7 +147,7 @@ ENDPOINTS: Final = (
         is_write=True,
         status=201,
         answer=SupportAccess,
-        codes=(Code.FORBIDDEN,),
+        codes=(ErrorCode.FORBIDDEN,),
     ),
     Endpoint(
         method="POST",
@@ -157,6 +157,6 @@ ENDPOINTS: Final = (
         do=_approve,
         is_write=True,
         answer=SupportAccess,
-        codes=(Code.FORBIDDEN, Code.BAD_REQUEST),
+        codes=(ErrorCode.FORBIDDEN, ErrorCode.BAD_REQUEST),
     ),
 )

@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, structs
 
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.api.marks import SEQ_MAX, Mark
 from treadle.api.types import (
     SearchResult,
@@ -138,7 +138,7 @@ ENDPOINTS: Final = (
         is_open=True,
         query=ListQuery,
         answer=ThreadList,
-        codes=(Code.UNAUTHORIZED,),
+        codes=(ErrorCode.UNAUTHORIZED,),
     ),
     Endpoint(
         method="GET",
@@ -149,7 +149,7 @@ ENDPOINTS: Final = (
         is_open=True,
         query=SearchQuery,
         answer=SearchResult,
-        codes=(Code.UNAUTHORIZED,),
+        codes=(ErrorCode.UNAUTHORIZED,),
     ),
     Endpoint(
         method="GET",
@@ -162,7 +162,7 @@ ENDPOINTS: Final = (
         more_statuses=(304,),
         answer=Thread,
         has_tag=True,
-        codes=(Code.UNAUTHORIZED,),
+        codes=(ErrorCode.UNAUTHORIZED,),
     ),
     Endpoint(
         method="PUT",
@@ -177,11 +177,11 @@ ENDPOINTS: Final = (
         answer=Thread,
         has_tag=True,
         codes=(
-            Code.FORBIDDEN,
-            Code.CONFLICT,
-            Code.KEPT_AS_RECORDS,
-            Code.REFUSED_PRIVATE,
-            Code.PRECONDITION_REQUIRED,
+            ErrorCode.FORBIDDEN,
+            ErrorCode.CONFLICT,
+            ErrorCode.KEPT_AS_RECORDS,
+            ErrorCode.REFUSED_PRIVATE,
+            ErrorCode.PRECONDITION_REQUIRED,
         ),
     ),
     Endpoint(
@@ -194,7 +194,7 @@ ENDPOINTS: Final = (
         query=DeleteQuery,
         base=Base.MAY,
         status=204,
-        codes=(Code.FORBIDDEN, Code.CONFLICT),
+        codes=(ErrorCode.FORBIDDEN, ErrorCode.CONFLICT),
     ),
     Endpoint(
         method="POST",
@@ -206,7 +206,7 @@ ENDPOINTS: Final = (
         base=Base.MAY,
         answer=ThreadHead,
         has_tag=True,
-        codes=(Code.FORBIDDEN, Code.CONFLICT),
+        codes=(ErrorCode.FORBIDDEN, ErrorCode.CONFLICT),
     ),
     Endpoint(
         method="POST",
@@ -219,6 +219,6 @@ ENDPOINTS: Final = (
         base=Base.MAY,
         answer=ThreadHead,
         has_tag=True,
-        codes=(Code.FORBIDDEN, Code.CONFLICT),
+        codes=(ErrorCode.FORBIDDEN, ErrorCode.CONFLICT),
     ),
 )

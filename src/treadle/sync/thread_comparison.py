@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from treadle.api.marks import Mark
 from treadle.api.types import ThreadHead
@@ -14,15 +15,22 @@ from treadle.store.disk import Disk
 from treadle.store.journal import convert_os_errors, journal_has_head, read_journal
 from treadle.store.local_store import LocalStore
 from treadle.sync.cursors import Cursor
-from treadle.sync.decision import Facts, Here, Ours, Theirs
-from treadle.sync.send_queue import Entry
-from treadle.sync.shareable import Relatives, relatives
+from treadle.sync.operations import (
+    LocalAvailability,
+    LocalPosition,
+    ServerPosition,
+    ThreadComparison,
+)
+from treadle.sync.send_queue import PendingSyncEntry
+from treadle.sync.shareable_thread import ThreadDependencies, read_dependencies
 from treadle.thread.codec import UnknownEntryError, decode_entry
 from treadle.thread.facts import Scrubbed
 from treadle.thread.record import Condition, Head, Record
 
-_WINDOW: Final = 64 * 1024
-_LAST: Final = re.compile(rb'\{"seq":(\d{1,16}),"at":"([^"]{0,64})".*,"hash":"([0-9a-f]{32})"\}')
+_WINDOW_SIZE: Final = 64 * 1024
+_LAST_LINE: Final = re.compile(
+    rb'\{"seq":(\d{1,16}),"at":"([^"]{0,64})".*,"hash":"([0-9a-f]{32})"\}'
+)
 
 
 TAIL_SIZE_MAX: Final = 1024 * 1024
@@ -32,14 +40,14 @@ _PRIVACY_WORDS: Final = (b'"privacy_set"', b'"merged"')
 """A branch that was merged may have become private."""
 
 
-class Wish(Struct, frozen=True):
+class SyncRequest(Struct, frozen=True):
     """How a sync was asked for: by a person, and for which threads by name."""
 
     is_wanted: bool = False
     named: frozenset[str] = frozenset()
 
 
-class Survey:
+class ThreadComparer:
     """One look at the threads of a store. What it has seen it does not look at again.
 
     Args:
@@ -49,17 +57,17 @@ class Survey:
     def __init__(self, store: LocalStore) -> None:
         self._store = store
         self._disk = store.folders.disk
-        self._relatives: dict[str, Relatives] = {}
+        self._relatives: dict[str, ThreadDependencies] = {}
         self._own_privacy: dict[str, bool] = {}
 
-    def facts(
+    def compare_thread(
         self,
         thread_id: str,
         cursor: Cursor | None,
         head: ThreadHead | None = None,
-        entry: Entry | None = None,
-        wish: Wish = Wish(),  # noqa: B008  frozen
-    ) -> Facts:
+        entry: PendingSyncEntry | None = None,
+        wish: SyncRequest = SyncRequest(),  # noqa: B008  frozen
+    ) -> ThreadComparison:
         """What is known of a thread.
 
         Args:
@@ -72,7 +80,7 @@ class Survey:
         Raises:
             DiskError: the disk refused.
         """
-        theirs = _theirs(cursor, head)
+        theirs = _compare_server(cursor, head)
         is_deleted = head.is_deleted if head is not None else bool(cursor and cursor.is_deleted)
         # A cursor that was lost says nothing; what the server says that it has was sent.
         has_copy = head is not None and not head.is_purged
@@ -80,35 +88,37 @@ class Survey:
         try:
             path, in_trash = self._store.folders.find(thread_id)
         except UnknownThreadError:
-            was_here = cursor is not None and cursor.seq > 0
-            return Facts(Here.MISSING, theirs=theirs, was_sent=was_here, is_deleted=is_deleted)
-        end = end_of(self._disk, path)
-        acked = Mark() if cursor is None else cursor.acked
+            gone = ThreadComparison(LocalAvailability.MISSING, theirs=theirs, is_deleted=is_deleted)
+            return replace(gone, was_sent=cursor is not None and cursor.seq > 0)
+        end = read_journal_end(self._disk, path)
+        acked = Mark() if cursor is None else cursor.acknowledged_mark
+        unread = ThreadComparison(LocalAvailability.UNREADABLE, theirs=theirs, was_sent=was_sent)
         try:
             is_acked = end is not None and (
-                _mark(end) == acked or self._is_plain(path, end, cursor)
+                _mark_of(end) == acked or self._is_privacy_unchanged(path, end, cursor)
             )
             if self.is_private(thread_id, is_acked=is_acked):
-                return Facts(Here.PRIVATE, theirs=theirs, was_sent=was_sent)
+                return ThreadComparison(LocalAvailability.PRIVATE, theirs=theirs, was_sent=was_sent)
             if end is None:
-                return Facts(Here.UNREADABLE, theirs=theirs, was_sent=was_sent)
+                return unread
         except DiskError:
             raise
         except UnknownThreadError:
-            return Facts(Here.MISSING)  # it was being made when its process died
+            # It was being made when its process died.
+            return ThreadComparison(LocalAvailability.MISSING)
         except TreadleError:
             # A journal that has lost its end can be had from the server, whatever its snapshot
             # makes of it; that it is not private is seen again before anything is sent.
             if end is None or not 0 < end.seq < acked.seq:
-                return Facts(Here.UNREADABLE, theirs=theirs, was_sent=was_sent)
+                return unread
         is_parked = (
             entry is not None
             and entry.parked != ""
             and (entry.version, entry.hash) == (end.seq, end.hash)
         )
-        return Facts(
-            Here.THERE,
-            self._ours(path, end, cursor),
+        return ThreadComparison(
+            LocalAvailability.THERE,
+            self._compare_local(path, end, cursor),
             theirs,
             was_sent,
             bool(cursor and cursor.is_purged),
@@ -120,18 +130,18 @@ class Survey:
             in_trash,
         )
 
-    def relatives(self, thread_id: str) -> Relatives:
+    def dependencies(self, thread_id: str) -> ThreadDependencies:
         """What a thread hangs on, as far as that is here."""
         if thread_id not in self._relatives:
             try:
-                self._relatives[thread_id] = relatives(self._store, thread_id)
+                self._relatives[thread_id] = read_dependencies(self._store, thread_id)
             except DiskError:
                 raise
             except TreadleError:
-                self._relatives[thread_id] = Relatives()
+                self._relatives[thread_id] = ThreadDependencies()
         return self._relatives[thread_id]
 
-    def family(self, thread_id: str) -> list[str]:
+    def list_with_dependencies(self, thread_id: str) -> list[str]:
         """The thread and all that it hangs on, at any depth; itself last."""
         found: dict[str, None] = {}
         todo = [thread_id]
@@ -139,7 +149,7 @@ class Survey:
             one = todo.pop()
             if one not in found:
                 found[one] = None
-                todo += self.relatives(one).ids
+                todo += self.dependencies(one).ids
         return list(found)[::-1]
 
     def is_private(self, thread_id: str, *, is_acked: bool = False) -> bool:
@@ -154,7 +164,7 @@ class Survey:
         Raises:
             TreadleError: the thread cannot be read.
         """
-        family = self.family(thread_id)
+        family = self.list_with_dependencies(thread_id)
         for one in family[:-1]:
             try:
                 if self._is_private(one):
@@ -165,7 +175,7 @@ class Survey:
                 continue  # it is looked at again, and refused, before anything is sent
         return False if is_acked else self._is_private(thread_id)
 
-    def _is_plain(self, path: str, end: Head, cursor: Cursor | None) -> bool:
+    def _is_privacy_unchanged(self, path: str, end: Head, cursor: Cursor | None) -> bool:
         """Whether what follows the last acknowledged record is short and no word about privacy."""
         size = 0 if cursor is None else end.size - cursor.size
         if cursor is None or not cursor.size or not 0 < size <= TAIL_SIZE_MAX:
@@ -176,9 +186,9 @@ class Survey:
             data = self._disk.read_range(path, cursor.size, size)
         return not any(word in data for word in _PRIVACY_WORDS)
 
-    def private_above(self, thread_id: str) -> str | None:
+    def find_private_dependency(self, thread_id: str) -> str | None:
         """What a thread hangs on that is private, if the thread is not so by itself."""
-        *above, own = self.family(thread_id)
+        *above, own = self.list_with_dependencies(thread_id)
         for one in (own, *above[::-1]):
             try:
                 if self._is_private(one):
@@ -194,40 +204,46 @@ class Survey:
             self._own_privacy[thread_id] = self._store.load(thread_id).fold.is_private
         return self._own_privacy[thread_id]
 
-    def _ours(self, path: str, end: Head, cursor: Cursor | None) -> Ours:
+    def _compare_local(self, path: str, end: Head, cursor: Cursor | None) -> LocalPosition:
         if cursor is None or not cursor.seq:
-            return Ours.NEVER
-        if _mark(end) == cursor.acked:
-            return Ours.SAME
+            return LocalPosition.NEVER
+        if _mark_of(end) == cursor.acknowledged_mark:
+            return LocalPosition.SAME
         if end.seq < cursor.seq:
-            return Ours.BEHIND
+            return LocalPosition.BEHIND
         known = Head(cursor.seq, cursor.hash, "", cursor.size)
         if end.seq > cursor.seq and cursor.size and journal_has_head(self._disk, path, known):
-            return Ours.AHEAD
+            return LocalPosition.AHEAD
         found = read_journal(self._disk, path, Head())
         records = found.records if found is not None else []
         if len(records) > cursor.seq and records[cursor.seq - 1].hash == cursor.hash:
-            return Ours.AHEAD
-        is_scrubbed = any(scrubbed(one) is not None for one in records[cursor.seq :])
-        return Ours.SCRUBBED if is_scrubbed else Ours.OFF
+            return LocalPosition.AHEAD
+        is_scrubbed = any(decode_scrub(one) is not None for one in records[cursor.seq :])
+        return LocalPosition.SCRUBBED if is_scrubbed else LocalPosition.OFF
 
 
-def _theirs(cursor: Cursor | None, head: ThreadHead | None) -> Theirs:
+def _compare_server(cursor: Cursor | None, head: ThreadHead | None) -> ServerPosition:
     if head is not None:
         if head.is_purged:
-            return Theirs.UNKNOWN if cursor is not None and cursor.is_anew else Theirs.PURGED
-        acked = Mark() if cursor is None else cursor.acked
-        return Theirs.SAME if Mark(head.version, head.hash) == acked else Theirs.MOVED
+            return (
+                ServerPosition.UNKNOWN
+                if cursor is not None and cursor.is_anew
+                else ServerPosition.PURGED
+            )
+        acked = Mark() if cursor is None else cursor.acknowledged_mark
+        return (
+            ServerPosition.SAME if Mark(head.version, head.hash) == acked else ServerPosition.MOVED
+        )
     if cursor is None:
-        return Theirs.UNKNOWN
+        return ServerPosition.UNKNOWN
     if cursor.is_purged:
-        return Theirs.UNKNOWN if cursor.is_anew else Theirs.PURGED
-    if cursor.seen != cursor.acked:
-        return Theirs.MOVED
-    return Theirs.SAME if cursor.seq else Theirs.UNKNOWN
+        return ServerPosition.UNKNOWN if cursor.is_anew else ServerPosition.PURGED
+    if cursor.server_mark != cursor.acknowledged_mark:
+        return ServerPosition.MOVED
+    return ServerPosition.SAME if cursor.seq else ServerPosition.UNKNOWN
 
 
-def scrubbed(record: Record) -> Scrubbed | None:
+def decode_scrub(record: Record) -> Scrubbed | None:
     """What a record says of a scrub; `None` if it says something else."""
     if b'"scrubbed"' not in bytes(record.event):
         return None
@@ -238,7 +254,7 @@ def scrubbed(record: Record) -> Scrubbed | None:
     return entry if isinstance(entry, Scrubbed) else None
 
 
-def end_of(disk: Disk, path: str) -> Head | None:
+def read_journal_end(disk: Disk, path: str) -> Head | None:
     """Where a journal ends, by its last line; `None` if it is damaged or holds no record.
 
     An unfinished write at the end is left out. That the records before the last one are intact is
@@ -251,14 +267,14 @@ def end_of(disk: Disk, path: str) -> Head | None:
         status = disk.stat(path)
         if status is None:
             return None
-        window = _WINDOW
+        window = _WINDOW_SIZE
         while True:
             start = max(0, status.size - window)
             data = disk.read_range(path, start, status.size - start)
             lines = data.split(b"\n")
             # The first line may have lost its beginning, the last one lacks its end.
             if data.endswith(b"\n") and len(lines) > (2 if start else 1):
-                found = _LAST.fullmatch(lines[-2])
+                found = _LAST_LINE.fullmatch(lines[-2])
                 if found is not None:
                     digest, at = found[3].decode(), found[2].decode("utf-8", "replace")
                     return Head(int(found[1]), digest, at, start + len(data))
@@ -272,5 +288,5 @@ def end_of(disk: Disk, path: str) -> Head | None:
     return found_all.head
 
 
-def _mark(head: Head) -> Mark:
+def _mark_of(head: Head) -> Mark:
     return Mark(head.seq, head.hash)

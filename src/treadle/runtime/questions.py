@@ -13,15 +13,15 @@ from treadle.core.config import AgentConfig
 from treadle.core.events import ApprovalDecided
 from treadle.core.messages import ToolCall
 from treadle.core.tools import Bound, RiskLevel, Status
-from treadle.runtime.granting import as_left, what_changed
+from treadle.runtime.approvals import apply_round_writes, describe_change
 from treadle.runtime.ports import Tools
 
-IN_DOUBT: Final = (
+UNCERTAIN_REASON: Final = (
     "the process died, or was stopped, while this was running: it may or may not have happened"
 )
 
 
-def as_it_stands(question: Question, config: AgentConfig, tools: Tools) -> Question:
+def refresh_question(question: Question, config: AgentConfig, tools: Tools) -> Question:
     """A question that may have been recorded under another sandbox, or about another file.
 
     It has what a yes would cover now; what has changed since stands first among its reasons. One
@@ -33,14 +33,14 @@ def as_it_stands(question: Question, config: AgentConfig, tools: Tools) -> Quest
     scope = tools.scope_of(question.call) or NO_SCOPE
     if scope == question.scope:
         return question
-    changed = what_changed(question.scope.bound, scope.bound)
+    changed = describe_change(question.scope.bound, scope.bound)
     words = [f"{changed} has changed since the agent asked for this"] if changed else []
-    words += _in_the_way(question.call, config, scope)
+    words += _list_obstacles(question.call, config, scope)
     risk = max(question.risk, tools.risk_of(question.call) or question.risk)
-    return replace(question, risk=risk, scope=_with_words(scope, words))
+    return replace(question, risk=risk, scope=_add_reasons(scope, words))
 
 
-def in_doubt(
+def make_uncertain_question(
     call: ToolCall,
     was: Bound | UnsetType,
     beside: Iterable[Status],
@@ -57,17 +57,17 @@ def in_doubt(
         tools: who would run it.
     """
     scope = tools.scope_of(call) or NO_SCOPE
-    left = UNSET if was is UNSET else as_left(was, scope.file, beside)
-    changed = "" if left is UNSET else what_changed(left, scope.bound)
+    left = UNSET if was is UNSET else apply_round_writes(was, scope.file, beside)
+    changed = "" if left is UNSET else describe_change(left, scope.bound)
     words = [f"{changed} has changed since a person allowed this"] if changed else []
-    words += _in_the_way(call, config, scope)
+    words += _list_obstacles(call, config, scope)
     tool = config.definition_of(call.tool_name)
     declared = RiskLevel.CRITICAL if tool is None else tool.risk
     risk = max(declared, tools.risk_of(call) or declared)
-    return Question(call, risk, IN_DOUBT, _with_words(scope, words))
+    return Question(call, risk, UNCERTAIN_REASON, _add_reasons(scope, words))
 
 
-def _in_the_way(call: ToolCall, config: AgentConfig, scope: Scope) -> Iterator[str]:
+def _list_obstacles(call: ToolCall, config: AgentConfig, scope: Scope) -> Iterator[str]:
     """Why the call would not run even with a yes."""
     if config.definition_of(call.tool_name) is None:
         yield f"it would not run: {call.tool_name} is not offered now"
@@ -75,11 +75,11 @@ def _in_the_way(call: ToolCall, config: AgentConfig, scope: Scope) -> Iterator[s
         yield f"it would not run: {scope.refused}"
 
 
-def _with_words(scope: Scope, words: list[str]) -> Scope:
+def _add_reasons(scope: Scope, words: list[str]) -> Scope:
     return replace(scope, reasons=(*words, *scope.reasons))
 
 
-def decided(
+def make_decision_event(
     asked: Question, shown: Question, decision: Decision, tools: Tools, at: str
 ) -> ApprovalDecided:
     """A person's word, as it is recorded.

@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.api.marks import Mark
 from treadle.errors import (
     DiskError,
@@ -18,11 +18,11 @@ from treadle.errors import (
     UnknownThreadError,
 )
 from treadle.store.thread_reader import decode_header
-from treadle.sync.conflicts import settle_place
-from treadle.sync.context import Kit
+from treadle.sync.context import SyncContext
 from treadle.sync.cursors import Cursor
-from treadle.sync.outputs import fetch_outputs
-from treadle.sync.survey import Survey
+from treadle.sync.output_transfer import fetch_outputs
+from treadle.sync.reconciliation import apply_trash_state
+from treadle.sync.thread_comparison import ThreadComparer
 from treadle.thread.codec import UnknownEntryError
 from treadle.thread.facts import ThreadCreated
 from treadle.thread.ids import is_thread_id
@@ -35,7 +35,7 @@ SIZE_MAX: Final = 512 * 1024 * 1024
 """Bytes of them before the last one."""
 
 
-class _Fetched(Struct, frozen=True):
+class _FetchedJournal(Struct, frozen=True):
     """A journal as the server has it."""
 
     data: bytes
@@ -43,10 +43,11 @@ class _Fetched(Struct, frozen=True):
     header: ThreadCreated
 
 
-class Taken(Struct, frozen=True):
+class FetchedThread(Struct, frozen=True):
     """A thread that was taken in: how far it is synced, and what is to be told of it.
 
-    One that `is_trashed` is among the threads still, and its cursor is not kept: see `put_away`.
+    One that `is_trashed` is among the threads still, and its cursor is not kept: see
+    `trash_fetched_thread`.
     """
 
     thread_id: str
@@ -55,7 +56,7 @@ class Taken(Struct, frozen=True):
     notes: tuple[str, ...]
 
 
-def take_in(kit: Kit, locks: dict[str, Lock], thread_id: str) -> list[Taken]:
+def fetch_thread(kit: SyncContext, locks: dict[str, Lock], thread_id: str) -> list[FetchedThread]:
     """Take in a thread of the server, and what it goes on from, if that is not here.
 
     May be done for several threads at a time. A process that dies at any moment leaves whole
@@ -82,11 +83,11 @@ def take_in(kit: Kit, locks: dict[str, Lock], thread_id: str) -> list[Taken]:
         StoreError: as `LocalStore.adopt`; what it goes on from may have been taken in.
         UsageError: the same.
     """
-    taken: list[Taken] = []
-    for journal in reversed(_fetched(kit, thread_id)):
+    taken: list[FetchedThread] = []
+    for journal in reversed(_fetch_journals(kit, thread_id)):
         one = journal.header.thread
         with locks.setdefault(one, Lock()):
-            if _is_here(kit, one):
+            if _is_local(kit, one):
                 continue  # it, or what it goes on from, has come meanwhile, or was made here
             notes = fetch_outputs(kit, one, journal.found.records)
             fold = kit.store.adopt(journal.data, is_mine=True)
@@ -94,40 +95,40 @@ def take_in(kit: Kit, locks: dict[str, Lock], thread_id: str) -> list[Taken]:
             cursor = replace(kit.cursors.new(), seq=last.seq, hash=last.hash, size=last.size)
             if not fold.is_trashed:
                 kit.cursors.put(one, cursor)
-            taken.append(Taken(one, cursor, fold.is_trashed, notes))
+            taken.append(FetchedThread(one, cursor, fold.is_trashed, notes))
     return taken
 
 
-def put_away(kit: Kit, taken: Taken) -> None:
+def trash_fetched_thread(kit: SyncContext, taken: FetchedThread) -> None:
     """Move a thread to the trash, whose last word is that; then its cursor is kept.
 
     It takes its sub-agents' threads with it, so nobody may be taking in any thread meanwhile.
-    Raises as `settle_place`, and `Cursors.put`.
+    Raises as `apply_trash_state`, and `Cursors.put`.
     """
-    settle_place(kit, taken.thread_id)
+    apply_trash_state(kit, taken.thread_id)
     kit.cursors.put(taken.thread_id, taken.cursor)
 
 
-def _fetched(kit: Kit, thread_id: str) -> list[_Fetched]:
+def _fetch_journals(kit: SyncContext, thread_id: str) -> list[_FetchedJournal]:
     """A thread, then what it goes on from, up to what is here.
 
     What is here is never asked for, private or not: so no id of a private thread leaves, and that
     it was not asked for says no more than that it is here.
     """
-    found: list[_Fetched] = []
+    found: list[_FetchedJournal] = []
     seen: set[str] = set()
     hangs_on: set[str] = set()
     size, wanted = 0, thread_id
     while wanted:
         if wanted in seen or len(found) >= DEPTH_MAX or size > SIZE_MAX:
-            raise _no_journal(thread_id, "it goes on from too many others")
+            raise _make_journal_error(thread_id, "it goes on from too many others")
         seen.add(wanted)
         try:
             data = b"".join(kit.remote.records(wanted, Mark()))
         except RemoteConflictError as error:
             raise RemoteRefusedError(error.message, code=error.code, status=error.status) from error
         except RemoteRefusedError as error:
-            if wanted == thread_id or error.code != Code.NOT_FOUND.value:
+            if wanted == thread_id or error.code != ErrorCode.NOT_FOUND.value:
                 raise
             # A purge leaves forks on the server, which nobody can fold without what was purged.
             raise RemoteRefusedError(
@@ -137,14 +138,14 @@ def _fetched(kit: Kit, thread_id: str) -> list[_Fetched]:
                 status=error.status,
             ) from error
         size += len(data)
-        scanned, header = read_journal(wanted, data)
-        found.append(_Fetched(data, scanned, header))
+        scanned, header = parse_journal(wanted, data)
+        found.append(_FetchedJournal(data, scanned, header))
         base = "" if header.base is None else header.base.thread
         hangs_on |= {base, header.parent or ""}
-        wanted = base if is_thread_id(base) and not _is_here(kit, base) else ""
-    survey = Survey(kit.store)
+        wanted = base if is_thread_id(base) and not _is_local(kit, base) else ""
+    survey = ThreadComparer(kit.store)
     for one in filter(is_thread_id, hangs_on):
-        if _is_here(kit, one) and _may_be_private(survey, one):
+        if _is_local(kit, one) and _may_be_private(survey, one):
             raise RemoteRefusedError(
                 f"thread {thread_id} of the server hangs on {one}, which is private here: "
                 f"`treadle private {thread_id}` on the machine that made it removes it from the "
@@ -153,7 +154,7 @@ def _fetched(kit: Kit, thread_id: str) -> list[_Fetched]:
     return found
 
 
-def _may_be_private(survey: Survey, thread_id: str) -> bool:
+def _may_be_private(survey: ThreadComparer, thread_id: str) -> bool:
     try:
         return survey.is_private(thread_id)
     except DiskError:
@@ -162,7 +163,7 @@ def _may_be_private(survey: Survey, thread_id: str) -> bool:
         return True
 
 
-def read_journal(thread_id: str, data: bytes) -> tuple[Scan, ThreadCreated]:
+def parse_journal(thread_id: str, data: bytes) -> tuple[Scan, ThreadCreated]:
     """What a server has sent as the journal of a thread: its records, the chain verified.
 
     Raises:
@@ -170,17 +171,17 @@ def read_journal(thread_id: str, data: bytes) -> tuple[Scan, ThreadCreated]:
     """
     found = scan(data)
     if found.condition is not Condition.CLEAN or not found.records:
-        raise _no_journal(thread_id, found.reason or "it holds no record")
+        raise _make_journal_error(thread_id, found.reason or "it holds no record")
     try:
         header = decode_header(found.records[0])
     except UnknownEntryError as error:
-        raise _no_journal(thread_id, error.message) from error
+        raise _make_journal_error(thread_id, error.message) from error
     if header.thread != thread_id:
-        raise _no_journal(thread_id, "it is another thread's")
+        raise _make_journal_error(thread_id, "it is another thread's")
     return found, header
 
 
-def _is_here(kit: Kit, thread_id: str) -> bool:
+def _is_local(kit: SyncContext, thread_id: str) -> bool:
     try:
         kit.store.folders.find(thread_id)
     except UnknownThreadError:
@@ -188,7 +189,7 @@ def _is_here(kit: Kit, thread_id: str) -> bool:
     return True
 
 
-def _no_journal(thread_id: str, why: str) -> RemoteRefusedError:
+def _make_journal_error(thread_id: str, why: str) -> RemoteRefusedError:
     return RemoteRefusedError(
         f"what the server has of thread {thread_id} is no intact journal: {why}",
         hint="nothing was taken in",

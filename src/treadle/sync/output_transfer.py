@@ -22,14 +22,14 @@ from treadle.errors import (
     UnknownThreadError,
 )
 from treadle.store.blobs import Blobs
-from treadle.sync.context import Kit
-from treadle.sync.cursors import Missing
-from treadle.sync.shareable import ShareableThread, shareable, spoken_of
+from treadle.sync.context import SyncContext
+from treadle.sync.cursors import MissingOutput
+from treadle.sync.shareable_thread import ShareableThread, hold_for_request, open_shareable
 from treadle.thread.outputs import outputs_of
 from treadle.thread.record import Record
 
 
-def fetch_outputs(kit: Kit, thread_id: str, records: Iterable[Record]) -> tuple[str, ...]:
+def fetch_outputs(kit: SyncContext, thread_id: str, records: Iterable[Record]) -> tuple[str, ...]:
     """Fetch what these records name and is not here; durable when this returns.
 
     Returns:
@@ -65,12 +65,12 @@ def fetch_outputs(kit: Kit, thread_id: str, records: Iterable[Record]) -> tuple[
             lacking.append(ref.sha256)
             continue
         blobs.keep(data)
-    _note_missing(kit, thread_id, lacking)
+    _record_missing(kit, thread_id, lacking)
     return tuple(notes)
 
 
 def send_outputs(
-    kit: Kit, thread: ShareableThread, names: Iterable[tuple[int, str]]
+    kit: SyncContext, thread: ShareableThread, names: Iterable[tuple[int, str]]
 ) -> tuple[str, ...]:
     """Send large outputs; what is missing here is told.
 
@@ -92,11 +92,11 @@ def send_outputs(
             lacking.append(name)
             continue
         kit.remote.put_blob(thread, name)
-    _note_missing(kit, thread.thread_id, lacking)
+    _record_missing(kit, thread.thread_id, lacking)
     return tuple(notes)
 
 
-def look_again(kit: Kit) -> None:
+def retry_missing_outputs(kit: SyncContext) -> None:
     """Look again for the outputs that were missing when they were to be sent or fetched.
 
     What is found is sent, or fetched; what is private by now, or gone, is looked for no more.
@@ -106,10 +106,10 @@ def look_again(kit: Kit) -> None:
         NotLoggedInError: the same.
         DiskError: the disk refused.
     """
-    missing = kit.cursors.missing()
+    missing = kit.cursors.missing_outputs()
     for one in sorted(missing):
         try:
-            is_over = _has_both(kit, one)
+            is_over = _transfer_missing(kit, one)
         except (RemoteUnavailableError, NotLoggedInError, DiskError):
             raise
         except (PrivateThreadError, UnknownThreadError):
@@ -118,12 +118,12 @@ def look_again(kit: Kit) -> None:
             continue
         if is_over:
             missing -= {one}
-            kit.cursors.set_missing(missing)
+            kit.cursors.set_missing_outputs(missing)
 
 
-def _has_both(kit: Kit, one: Missing) -> bool:
+def _transfer_missing(kit: SyncContext, one: MissingOutput) -> bool:
     """Whether this machine and the server have the output now; what one has the other is given."""
-    with shareable(kit.store, one.thread_id) as thread:
+    with open_shareable(kit.store, one.thread_id) as thread:
         ref = {ref.sha256: ref for _, ref in thread.outputs(Mark())}.get(one.sha256)
         if ref is None:
             return True
@@ -136,7 +136,7 @@ def _has_both(kit: Kit, one: Missing) -> bool:
                 return False
             kit.remote.put_blob(thread, one.sha256)
             return True
-    with spoken_of(kit.store, one.thread_id):
+    with hold_for_request(kit.store, one.thread_id):
         found = kit.remote.get_blob(one.thread_id, one.sha256)
     if found is None or sha256(found).hexdigest() != one.sha256:
         return False
@@ -144,6 +144,6 @@ def _has_both(kit: Kit, one: Missing) -> bool:
     return True
 
 
-def _note_missing(kit: Kit, thread_id: str, names: Iterable[str]) -> None:
-    if new := {Missing(thread_id, name) for name in names}:
-        kit.cursors.add_missing(new)
+def _record_missing(kit: SyncContext, thread_id: str, names: Iterable[str]) -> None:
+    if new := {MissingOutput(thread_id, name) for name in names}:
+        kit.cursors.add_missing_outputs(new)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 
-class Code(Enum):
+class ErrorCode(Enum):
     """What is wrong with a request. The value is what stands in the answer as `error`."""
 
     BAD_REQUEST = "bad_request"
@@ -50,24 +50,24 @@ class Code(Enum):
 
 
 _STATUS = {
-    Code.BAD_REQUEST: 400,
-    Code.UNAUTHORIZED: 401,
-    Code.FORBIDDEN: 403,
-    Code.NOT_FOUND: 404,
-    Code.METHOD_NOT_ALLOWED: 405,
-    Code.NOT_ACCEPTABLE: 406,
-    Code.TIMEOUT: 408,
-    Code.CONFLICT: 409,
-    Code.KEPT_AS_RECORDS: 409,
-    Code.GONE: 410,
-    Code.TOO_LARGE: 413,
-    Code.UNSUPPORTED_MEDIA: 415,
-    Code.BROKEN_CHAIN: 422,
-    Code.UNFOLDABLE: 422,
-    Code.REFUSED_PRIVATE: 422,
-    Code.PRECONDITION_REQUIRED: 428,
-    Code.TOO_MANY: 429,
-    Code.HEADERS_TOO_LARGE: 431,
-    Code.INTERNAL: 500,
-    Code.UNAVAILABLE: 503,
+    ErrorCode.BAD_REQUEST: 400,
+    ErrorCode.UNAUTHORIZED: 401,
+    ErrorCode.FORBIDDEN: 403,
+    ErrorCode.NOT_FOUND: 404,
+    ErrorCode.METHOD_NOT_ALLOWED: 405,
+    ErrorCode.NOT_ACCEPTABLE: 406,
+    ErrorCode.TIMEOUT: 408,
+    ErrorCode.CONFLICT: 409,
+    ErrorCode.KEPT_AS_RECORDS: 409,
+    ErrorCode.GONE: 410,
+    ErrorCode.TOO_LARGE: 413,
+    ErrorCode.UNSUPPORTED_MEDIA: 415,
+    ErrorCode.BROKEN_CHAIN: 422,
+    ErrorCode.UNFOLDABLE: 422,
+    ErrorCode.REFUSED_PRIVATE: 422,
+    ErrorCode.PRECONDITION_REQUIRED: 428,
+    ErrorCode.TOO_MANY: 429,
+    ErrorCode.HEADERS_TOO_LARGE: 431,
+    ErrorCode.INTERNAL: 500,
+    ErrorCode.UNAVAILABLE: 503,
 }

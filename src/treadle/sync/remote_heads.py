@@ -10,14 +10,14 @@ from msgspec.structs import replace
 
 from treadle.api.types import ThreadHead
 from treadle.errors import RemoteRefusedError
-from treadle.sync.context import Kit
+from treadle.sync.context import SyncContext
 from treadle.sync.ports import Remote
 
 HEAD_COUNT_MAX: Final = 1_000_000
 """Heads in one listing; nobody has so many threads."""
 
 
-class Listing(Struct, frozen=True):
+class HeadListing(Struct, frozen=True):
     """The heads, the change they go up to, and its stamp.
 
     `is_reset` says that they are all there are: an older backup was put back on the server.
@@ -29,7 +29,7 @@ class Listing(Struct, frozen=True):
     is_reset: bool
 
 
-def list_heads(remote: Remote, after: int = 0, stamp: str = "") -> Listing:
+def list_heads(remote: Remote, after: int = 0, stamp: str = "") -> HeadListing:
     """Where the threads are that have changed after a change.
 
     Args:
@@ -47,21 +47,21 @@ def list_heads(remote: Remote, after: int = 0, stamp: str = "") -> Listing:
         page = remote.heads(after, stamp)
         if page.is_reset:
             if is_reset:
-                raise _endless(remote)
+                raise _make_endless_error(remote)
             is_reset, after = True, 0
             found.clear()
         count += len(page.heads)
         found.update((head.thread, head) for head in page.heads)
         if count > HEAD_COUNT_MAX or (not page.is_last and page.change <= after):
-            raise _endless(remote)
+            raise _make_endless_error(remote)
         if page.is_last:
-            return Listing(found, page.change, page.stamp, is_reset)
+            return HeadListing(found, page.change, page.stamp, is_reset)
         if not page.heads:
-            raise _endless(remote)
+            raise _make_endless_error(remote)
         after, stamp = page.change, page.stamp
 
 
-def news(kit: Kit) -> Listing:
+def list_changed_heads(kit: SyncContext) -> HeadListing:
     """Where the threads are that have changed since a sync of all of them. Raises as `list_heads`.
 
     What an older backup has not got is forgotten: the next push begins anew.
@@ -71,20 +71,20 @@ def news(kit: Kit) -> Listing:
     # Without cursors nobody knows what was looked at.
     after, stamp = (state.change, state.stamp) if is_known and kit.cursors.ids() else (0, "")
     found = list_heads(kit.remote, after, stamp)
-    if not found.is_reset and _has_lost(kit, after, found.heads):
+    if not found.is_reset and _has_server_lost_changes(kit, after, found.heads):
         found = replace(list_heads(kit.remote), is_reset=True)
     if found.is_reset:
-        _forget_what_is_gone(kit, found.heads)
+        _reset_missing_cursors(kit, found.heads)
     return found
 
 
-def is_purged(kit: Kit, thread_id: str) -> bool:
+def is_purged(kit: SyncContext, thread_id: str) -> bool:
     """Whether the server says that a thread was removed there for good; it may have lost it."""
     found = list_heads(kit.remote).heads.get(thread_id)
     return found is not None and found.is_purged
 
 
-def _has_lost(kit: Kit, after: int, heads: Mapping[str, ThreadHead]) -> bool:
+def _has_server_lost_changes(kit: SyncContext, after: int, heads: Mapping[str, ThreadHead]) -> bool:
     """Whether the server took something from here, after that change, and does not list it."""
     for thread_id in kit.cursors.ids():
         cursor = kit.cursors.get(thread_id)
@@ -95,14 +95,14 @@ def _has_lost(kit: Kit, after: int, heads: Mapping[str, ThreadHead]) -> bool:
     return False
 
 
-def _forget_what_is_gone(kit: Kit, heads: Mapping[str, ThreadHead]) -> None:
+def _reset_missing_cursors(kit: SyncContext, heads: Mapping[str, ThreadHead]) -> None:
     for thread_id in kit.cursors.ids():
         cursor = kit.cursors.get(thread_id)
         if cursor is not None and thread_id not in heads and not cursor.is_purged:
             kit.cursors.put(thread_id, kit.cursors.new())
 
 
-def _endless(remote: Remote) -> RemoteRefusedError:
+def _make_endless_error(remote: Remote) -> RemoteRefusedError:
     return RemoteRefusedError(
         f"{remote.url} does not look like a Treadle server: its list of threads has no end",
         hint="look at the address, and at what stands between; `treadle login URL` changes it",

@@ -19,7 +19,7 @@ import httpx2
 import msgspec
 
 from treadle import __version__
-from treadle.api.codes import Code
+from treadle.api.error_codes import ErrorCode
 from treadle.api.types import Problem
 from treadle.errors import (
     NotLoggedInError,
@@ -36,9 +36,9 @@ CONNECT_S_MAX: Final = 5.0
 SILENCE_S_MAX: Final = 30.0
 """Seconds in which nothing is sent or received."""
 
-PATIENCE_S: Final = 60.0
-PACE_MIN: Final = 1024
-"""Bytes a second. An answer may take `PATIENCE_S` and a second for each so many bytes of it: who
+ANSWER_S_BASE: Final = 60.0
+BYTES_PER_S_MIN: Final = 1024
+"""Bytes a second. An answer may take `ANSWER_S_BASE` and a second for each so many bytes of it: who
 drips a byte now and then holds nobody for ever."""
 
 ANSWER_SIZE_MAX: Final = 16 * 1024 * 1024
@@ -51,13 +51,13 @@ LINES_TYPE: Final = "application/x-ndjson"
 BYTES_TYPE: Final = "application/octet-stream"
 
 _MESSAGE_LENGTH_MAX: Final = 500
-_CAN_PASS: Final = frozenset((408, 425, 429))
+_RETRYABLE_STATUSES: Final = frozenset((408, 425, 429))
 
 T = TypeVar("T")
-Body = bytes | Iterable[bytes] | None
+RequestBody = bytes | Iterable[bytes] | None
 
 
-class Wire:
+class ServerTransport:
     """Requests to one server.
 
     Args:
@@ -87,12 +87,12 @@ class Wire:
         self._client.close()
 
     @contextmanager
-    def answer(
+    def stream_response(
         self,
         method: str,
         path: str,
         *,
-        body: Body = None,
+        body: RequestBody = None,
         headers: Mapping[str, str] | None = None,
         params: Mapping[str, Any] | None = None,
         silence_s: float = SILENCE_S_MAX,
@@ -110,56 +110,56 @@ class Wire:
                 method, path, content=body, headers=headers, params=params, timeout=timeout
             ) as response:
                 if not response.is_success:
-                    raise self._refusal(response)
+                    raise self._make_status_error(response)
                 encoding = response.headers.get("content-encoding", "identity")
                 if encoding.lower() != "identity":
-                    raise self.stranger("it compresses what nobody asked it to compress")
+                    raise self.make_protocol_error("it compresses what nobody asked it to compress")
                 has_begun = True
                 yield response
         except (httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL, ssl.SSLError) as error:
-            failure = self._failure(error)
+            failure = self._make_transport_error(error)
             if has_begun and isinstance(failure, RemoteUnavailableError):
                 raise RemoteBrokenError(failure.message, hint=failure.hint) from error
             raise failure from error
 
-    def value(self, method: str, path: str, kind: type[T], **how: Any) -> T:
+    def request_value(self, method: str, path: str, kind: type[T], **how: Any) -> T:
         """What an answer holds: one JSON document of a type. Raises as `answer`."""
-        with self.answer(method, path, **how) as response:
-            if not _is_type(response, JSON_TYPE):
-                raise self.stranger(f"it answers with {_kind_of(response)}")
-            return self._decoded(self.whole(response, ANSWER_SIZE_MAX), kind)
+        with self.stream_response(method, path, **how) as response:
+            if not _has_content_type(response, JSON_TYPE):
+                raise self.make_protocol_error(f"it answers with {_content_type(response)}")
+            return self._decode(self.read_body(response, ANSWER_SIZE_MAX), kind)
 
-    def done(self, method: str, path: str, **how: Any) -> int:
+    def request_status(self, method: str, path: str, **how: Any) -> int:
         """The status of an answer in which nothing stands. Raises as `answer`."""
-        with self.answer(method, path, **how) as response:
-            self.whole(response, REFUSAL_SIZE_MAX)
+        with self.stream_response(method, path, **how) as response:
+            self.read_body(response, REFUSAL_SIZE_MAX)
             return response.status_code
 
-    def pieces(self, response: httpx2.Response) -> Iterator[bytes]:
-        """The body as it comes; it may not come slower than `PACE_MIN`."""
+    def read_pieces(self, response: httpx2.Response) -> Iterator[bytes]:
+        """The body as it comes; it may not come slower than `BYTES_PER_S_MIN`."""
         began, size = time.monotonic(), 0
         for piece in response.iter_raw():
             size += len(piece)
-            if time.monotonic() - began > PATIENCE_S + size / PACE_MIN:
+            if time.monotonic() - began > ANSWER_S_BASE + size / BYTES_PER_S_MIN:
                 raise RemoteUnavailableError(f"{self.url} answers too slowly to be waited for")
             yield piece
 
-    def whole(self, response: httpx2.Response, size_max: int) -> bytes:
+    def read_body(self, response: httpx2.Response, size_max: int) -> bytes:
         """The body, which is refused if it is longer than `size_max` bytes."""
         parts, size = [], 0
-        for piece in self.pieces(response):
+        for piece in self.read_pieces(response):
             size += len(piece)
             if size > size_max:
-                raise self.stranger(f"its answer is longer than {size_max} bytes")
+                raise self.make_protocol_error(f"its answer is longer than {size_max} bytes")
             parts.append(piece)
         return b"".join(parts)
 
-    def expect(self, response: httpx2.Response, kind: str) -> None:
+    def check_content_type(self, response: httpx2.Response, kind: str) -> None:
         """Refuse an answer of another content type."""
-        if not _is_type(response, kind):
-            raise self.stranger(f"it answers with {_kind_of(response)}")
+        if not _has_content_type(response, kind):
+            raise self.make_protocol_error(f"it answers with {_content_type(response)}")
 
-    def stranger(self, why: str, status: int = 0) -> RemoteRefusedError:
+    def make_protocol_error(self, why: str, status: int = 0) -> RemoteRefusedError:
         """The error for who does not speak as the API says."""
         return RemoteRefusedError(
             f"{self.url} does not look like a Treadle server: {why}",
@@ -167,21 +167,25 @@ class Wire:
             status=status,
         )
 
-    def _decoded(self, data: bytes, kind: type[T]) -> T:
+    def _decode(self, data: bytes, kind: type[T]) -> T:
         try:
             return msgspec.json.decode(data, type=kind)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            raise self.stranger("its answer says something else than what was asked") from None
+            raise self.make_protocol_error(
+                "its answer says something else than what was asked"
+            ) from None
 
-    def _refusal(self, response: httpx2.Response) -> TreadleError:
+    def _make_status_error(self, response: httpx2.Response) -> TreadleError:
         """What a status that is no success means."""
         status = response.status_code
         if response.has_redirect_location or 300 <= status < 400:
-            where = _line(response.headers.get("location", "nowhere"))
-            return self.stranger(f"it sends who asks elsewhere, to {where}", status)
-        problem = self._problem(response)
-        said = _line(problem.message) if problem else f"{status} {_phrase(status)}"
-        if status in _CAN_PASS or status >= 500:
+            where = _to_printable_line(response.headers.get("location", "nowhere"))
+            return self.make_protocol_error(f"it sends who asks elsewhere, to {where}", status)
+        problem = self._read_problem(response)
+        said = (
+            _to_printable_line(problem.message) if problem else f"{status} {_status_phrase(status)}"
+        )
+        if status in _RETRYABLE_STATUSES or status >= 500:
             wait_s = retry_after_s(dict(response.headers))
             return RemoteUnavailableError(
                 f"{self.url} cannot answer now: {said}", retry_after_s=wait_s
@@ -192,40 +196,43 @@ class Wire:
                 hint=f"ask whoever runs the server for one; `treadle login {self.url}` takes it",
             )
         if problem is None:
-            return self.stranger(f"it answers {status} {_phrase(status)}", status)
+            return self.make_protocol_error(f"it answers {status} {_status_phrase(status)}", status)
         text = f"{self.url} refuses: {said}"
-        if problem.error == Code.CONFLICT.value:
+        if problem.error == ErrorCode.CONFLICT.value:
             seq, found = problem.server_version, problem.server_hash
             if isinstance(seq, int) and seq >= 0 and isinstance(found, str):
                 return RemoteConflictError(text, seq=seq, hash=found)
             seq = seq if isinstance(seq, int) else 0
         return RemoteRefusedError(
-            text, hint=_line(problem.hint), code=_line(problem.error), status=status
+            text,
+            hint=_to_printable_line(problem.hint),
+            code=_to_printable_line(problem.error),
+            status=status,
         )
 
-    def _problem(self, response: httpx2.Response) -> Problem | None:
+    def _read_problem(self, response: httpx2.Response) -> Problem | None:
         """What the server says is wrong; `None` if it is not a Treadle server that says it."""
-        if not _is_type(response, JSON_TYPE):
+        if not _has_content_type(response, JSON_TYPE):
             return None
         try:
-            return msgspec.json.decode(self.whole(response, REFUSAL_SIZE_MAX), type=Problem)
+            return msgspec.json.decode(self.read_body(response, REFUSAL_SIZE_MAX), type=Problem)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, RemoteRefusedError):
             return None
 
-    def _failure(self, error: Exception) -> TreadleError:
+    def _make_transport_error(self, error: Exception) -> TreadleError:
         """What has gone wrong on the way. All of it can pass, but a request that cannot be sent."""
         if isinstance(error, httpx2.UnsupportedProtocol | httpx2.InvalidURL):
             return RemoteRefusedError(f"{self.url} is no address of a server")
         if "CERTIFICATE_VERIFY_FAILED" in str(error):
             return RemoteUnavailableError(
-                f"{self.url} cannot prove that it is itself: {_line(str(error))}",
+                f"{self.url} cannot prove that it is itself: {_to_printable_line(str(error))}",
                 hint="its certificate must be one that this machine trusts",
             )
-        why = next((text for kind, text in _FAILURES if isinstance(error, kind)), "it failed")
+        why = next((text for kind, text in _FAILURE_TEXTS if isinstance(error, kind)), "it failed")
         return RemoteUnavailableError(f"{self.url} cannot be reached: {why}")
 
 
-_FAILURES: Final[tuple[tuple[type[Exception], str], ...]] = (
+_FAILURE_TEXTS: Final[tuple[tuple[type[Exception], str], ...]] = (
     (httpx2.ConnectTimeout, f"no answer in {CONNECT_S_MAX:.0f} seconds"),
     (httpx2.PoolTimeout, "too many requests are under way"),
     (httpx2.TimeoutException, "it said nothing for too long"),
@@ -237,22 +244,22 @@ _FAILURES: Final[tuple[tuple[type[Exception], str], ...]] = (
 )
 
 
-def _is_type(response: httpx2.Response, kind: str) -> bool:
-    return _kind_of(response) == kind
+def _has_content_type(response: httpx2.Response, kind: str) -> bool:
+    return _content_type(response) == kind
 
 
-def _kind_of(response: httpx2.Response) -> str:
+def _content_type(response: httpx2.Response) -> str:
     kind: str = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-    return _line(kind) or "nothing"
+    return _to_printable_line(kind) or "nothing"
 
 
-def _line(text: str) -> str:
+def _to_printable_line(text: str) -> str:
     """A short printable line of what a stranger has written."""
     shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
     return shown[:_MESSAGE_LENGTH_MAX].strip()
 
 
-def _phrase(status: int) -> str:
+def _status_phrase(status: int) -> str:
     try:
         return HTTPStatus(status).phrase
     except ValueError:

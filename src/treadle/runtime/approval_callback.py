@@ -10,11 +10,11 @@ from treadle.answers import Verdict
 from treadle.core.approval import Decision, Question
 from treadle.errors import UsageError
 
-Said: TypeAlias = Decision | Verdict
-Decider: TypeAlias = Callable[[Question], Said | Awaitable[Said]]
+ApprovalReply: TypeAlias = Decision | Verdict
+ApprovalCallback: TypeAlias = Callable[[Question], ApprovalReply | Awaitable[ApprovalReply]]
 
 
-def asking(decide: Decider) -> Callable[[Question], Awaitable[Verdict]]:
+def wrap_approval_callback(decide: ApprovalCallback) -> Callable[[Question], Awaitable[Verdict]]:
     """A function, sync or async, as the runtime asks it.
 
     What is no decision raises `UsageError`, and the call waits on: a `True` may mean many things.

@@ -37,10 +37,10 @@ from treadle.thread.record import Condition, Head, Record, Scan, Scanner, scan
 PIECE_SIZE: Final = 4 * 1024 * 1024
 """Bytes of lines that are handed out at a time; a write that is longer goes by itself."""
 
-_KEY: Final = object()
+_CONSTRUCTION_KEY: Final = object()
 
 
-class _Lines(Struct, frozen=True):
+class _JournalLines(Struct, frozen=True):
     """Lines of a journal, and the records that they are."""
 
     lines: list[bytes]
@@ -82,14 +82,14 @@ class ShareableThread:
         known: Head,
         head: Head,
     ) -> None:
-        if key is not _KEY:
+        if key is not _CONSTRUCTION_KEY:
             raise InternalError("only `shareable` says that a thread may leave this machine")
         self._store = store
         self._thread_id = thread_id
         self._path = path
         self._is_open = True
         self._known = known
-        self._read: dict[int, _Lines] = {}
+        self._read: dict[int, _JournalLines] = {}
         self._outputs: dict[str, BlobRef] = {}
         self.head = head
         """Where the thread ends, as far as it is sent."""
@@ -99,7 +99,7 @@ class ShareableThread:
     @property
     def thread_id(self) -> str:
         """The thread."""
-        self._check()
+        self._check_open()
         return self._thread_id
 
     @property
@@ -119,30 +119,30 @@ class ShareableThread:
         """
         parts: list[bytes] = []
         size, is_private = 0, False
-        found, first, last = self._part(after)
+        found, first, last = self._select_lines(after)
         for write in split_writes(b"".join(found.lines[first:last])):
-            self._check()
+            self._check_open()
             if parts and not is_private and size + len(write) > PIECE_SIZE:
                 yield b"".join(parts)
                 parts, size = [], 0
             parts.append(write)
             size += len(write)
-            is_private = privacy_after(write, is_private)
+            is_private = is_private_after(write, is_private)
         if parts:
             yield b"".join(parts)
 
-    def public_from(self, seq: int) -> int:
+    def find_public_seq(self, seq: int) -> int:
         """The first record from `seq` on after which the thread is not private."""
         is_private = False
         for record in self.records(Mark()):
-            is_private = privacy_after(record.event, is_private)
+            is_private = is_private_after(record.event, is_private)
             if record.seq >= seq and not is_private:
                 return record.seq
         return self.head.seq
 
     def records(self, after: Mark) -> list[Record]:
         """The same as records. Raises as `lines`."""
-        lines, first, last = self._part(after)
+        lines, first, last = self._select_lines(after)
         return lines.records[first:last]
 
     def outputs(self, after: Mark) -> list[tuple[int, BlobRef]]:
@@ -153,10 +153,10 @@ class ShareableThread:
             self._outputs[ref.sha256] = ref
         return list(found.values())
 
-    def has(self, mark: Mark) -> bool:
+    def has_mark(self, mark: Mark) -> bool:
         """Whether a mark is in this chain."""
         try:
-            self._part(mark)
+            self._select_lines(mark)
         except UnknownThreadError:
             return False
         return True
@@ -168,20 +168,20 @@ class ShareableThread:
             MissingBlobError: it is gone, damaged, or none of this thread's.
             DiskError: the disk refused.
         """
-        self._check()
+        self._check_open()
         if sha256 not in self._outputs:
             self.outputs(Mark())
         if sha256 not in self._outputs:
             raise MissingBlobError(f"thread {self._thread_id} names no output {sha256!r}")
         return self._store.read_blob(self._outputs[sha256])
 
-    def _part(self, after: Mark) -> tuple[_Lines, int, int]:
+    def _select_lines(self, after: Mark) -> tuple[_JournalLines, int, int]:
         """What was read, and which part of that is after a mark and up to `through`."""
-        self._check()
+        self._check_open()
         known = self._known if after.seq >= self._known.seq else Head()
         found = self._read.get(known.size)
         if found is None:
-            found = self._read[known.size] = self._read_from(known)
+            found = self._read[known.size] = self._read_lines(known)
         records, place = found.records, after.seq - known.seq
         end = known.hash if place == 0 else records[place - 1].hash if place <= len(records) else ""
         if end != after.hash:
@@ -190,26 +190,26 @@ class ShareableThread:
             )
         return found, place, min(self.through - known.seq, len(records))
 
-    def _read_from(self, known: Head) -> _Lines:
+    def _read_lines(self, known: Head) -> _JournalLines:
         """All after a record: what is durable stays as it is, and is read and verified once."""
         with convert_os_errors("read", self._path):
             data = self._store.folders.disk.read_range(
                 self._path, known.size, self.head.size - known.size
             )
         records = scan(data, Head(known.seq, known.hash, known.at, 0)).records
-        return _Lines(split_journal_lines(data), records)
+        return _JournalLines(split_journal_lines(data), records)
 
     def close(self) -> None:
         """From here on nothing of it is handed out."""
         self._is_open = False
 
-    def _check(self) -> None:
+    def _check_open(self) -> None:
         if not self._is_open:
             raise InternalError(f"thread {self._thread_id} is sent after its lock was given back")
 
 
 @contextmanager
-def shareable(
+def open_shareable(
     store: LocalStore,
     thread_id: str,
     known: Head = Head(),  # noqa: B008  frozen
@@ -231,7 +231,7 @@ def shareable(
     """
     folders = store.folders
     with ExitStack() as held:
-        family = _hold(store, thread_id, held)
+        family = _hold_locks(store, thread_id, held)
         locks = (folders.trash + LOCK_SUFFIX, folders.path(thread_id, LOCK_SUFFIX))
         with convert_os_errors("read", locks[0]):
             if all(folders.disk.is_locked(path) for path in locks):
@@ -244,19 +244,19 @@ def shareable(
         path, _ = folders.find(thread_id)
         if known.seq and not journal_has_head(folders.disk, path, known):
             known = Head()
-        found = _durable(store, path, known)
+        found = _scan_durable(store, path, known)
         if found.condition is Condition.CORRUPT:
-            raise _unreadable(thread_id, found.reason)
+            raise _make_unreadable_error(thread_id, found.reason)
         head = found.head
         if not head.seq:
             raise UnknownThreadError(f"thread {thread_id} holds no intact record")
-        thread = ShareableThread(_KEY, store, thread_id, path, known, head)
+        thread = ShareableThread(_CONSTRUCTION_KEY, store, thread_id, path, known, head)
         held.callback(thread.close)
         yield thread
 
 
 @contextmanager
-def spoken_of(store: LocalStore, thread_id: str) -> Iterator[None]:
+def hold_for_request(store: LocalStore, thread_id: str) -> Iterator[None]:
     """A server may be asked about a thread, as long as this is not left: its id is named there.
 
     A thread that has lost its end may be asked for: what is left of it does not say that it is
@@ -269,7 +269,7 @@ def spoken_of(store: LocalStore, thread_id: str) -> Iterator[None]:
         DiskError: the disk refused.
     """
     with ExitStack() as held:
-        for one in _hold(store, thread_id, held):
+        for one in _hold_locks(store, thread_id, held):
             try:
                 _refuse_private(store, thread_id, one)
             except (DamagedJournalError, ReadOnlyThreadError):
@@ -277,7 +277,7 @@ def spoken_of(store: LocalStore, thread_id: str) -> Iterator[None]:
         yield
 
 
-def _hold(store: LocalStore, thread_id: str, held: ExitStack) -> list[str]:
+def _hold_locks(store: LocalStore, thread_id: str, held: ExitStack) -> list[str]:
     """Hold the locks of a thread and of all that it hangs on, which are here; their ids.
 
     What it hangs on, others hold too who send what hangs on the same.
@@ -290,11 +290,11 @@ def _hold(store: LocalStore, thread_id: str, held: ExitStack) -> list[str]:
             continue
         found[one] = None
         held.enter_context(hold_send_lock(store.folders, one, is_shared=one != thread_id))
-        todo += relatives(store, one).ids
+        todo += read_dependencies(store, one).ids
     return list(found)
 
 
-class Relatives(Struct, frozen=True):
+class ThreadDependencies(Struct, frozen=True):
     """What a thread hangs on: what it goes on from, and whom it works for; empty if nothing."""
 
     base: str = ""
@@ -306,7 +306,7 @@ class Relatives(Struct, frozen=True):
         return tuple(filter(None, (self.base, self.parent)))
 
 
-def relatives(store: LocalStore, thread_id: str) -> Relatives:
+def read_dependencies(store: LocalStore, thread_id: str) -> ThreadDependencies:
     """What a thread hangs on, as far as that is here.
 
     Raises:
@@ -315,16 +315,16 @@ def relatives(store: LocalStore, thread_id: str) -> Relatives:
         DiskError: the disk refused.
     """
     path, _ = store.folders.find(thread_id)
-    first = first_record(store, path)
+    first = read_first_record(store, path)
     if first is None:
         raise ReadOnlyThreadError(f"the first record of thread {thread_id} cannot be read")
     header = decode_header(first)
     base = "" if header.base is None else header.base.thread
     named = (base, header.parent or "")
-    return Relatives(*(one if one and _is_here(store, one) else "" for one in named))
+    return ThreadDependencies(*(one if one and _is_local(store, one) else "" for one in named))
 
 
-def first_record(store: LocalStore, path: str) -> Record | None:
+def read_first_record(store: LocalStore, path: str) -> Record | None:
     """Record 1 of a journal; `None` if there is none that is intact."""
     scanner = Scanner()
     with convert_os_errors("read", path):
@@ -341,7 +341,7 @@ def first_record(store: LocalStore, path: str) -> Record | None:
     return None
 
 
-def _is_here(store: LocalStore, thread_id: str) -> bool:
+def _is_local(store: LocalStore, thread_id: str) -> bool:
     try:
         store.folders.find(thread_id)
     except UnknownThreadError:
@@ -359,10 +359,10 @@ def _refuse_private(store: LocalStore, thread_id: str, one: str) -> None:
         )
     # What cannot be read may be where it says that it is private.
     if loaded.problem or loaded.condition is Condition.CORRUPT:
-        raise _unreadable(one, loaded.problem)
+        raise _make_unreadable_error(one, loaded.problem)
 
 
-_PRIVACY: Final = re.compile(
+_PRIVACY_RECORD: Final = re.compile(
     rb'^(?:\{"seq":[^{]*"event":)?\{"type":"(?:thread_created|privacy_set)"'
     rb'(?:[^\n]*?"is_private":(true|false))?',
     re.MULTILINE,
@@ -370,21 +370,21 @@ _PRIVACY: Final = re.compile(
 """A record, or its event alone. What a merged branch has said about itself does not count."""
 
 
-def privacy_after(data: bytes | Raw, is_private: bool) -> bool:
+def is_private_after(data: bytes | Raw, is_private: bool) -> bool:
     """Whether a thread is private after records, by what they say of it, if they say anything."""
-    for found in _PRIVACY.finditer(bytes(data)):
+    for found in _PRIVACY_RECORD.finditer(bytes(data)):
         is_private = found[1] == b"true"
     return is_private
 
 
-def _unreadable(thread_id: str, why: str) -> ReadOnlyThreadError:
+def _make_unreadable_error(thread_id: str, why: str) -> ReadOnlyThreadError:
     return ReadOnlyThreadError(
         f"thread {thread_id} cannot be read whole: {why}",
         hint=f"nothing of it was sent; `treadle verify {thread_id}` says more",
     )
 
 
-def _durable(store: LocalStore, path: str, known: Head) -> Scan:
+def _scan_durable(store: LocalStore, path: str, known: Head) -> Scan:
     """What is durable for sure, without the records: what was there before a sync is after it."""
     disk = store.folders.disk
     with convert_os_errors("read", path):

@@ -13,14 +13,14 @@ from treadle.core.config import AgentConfig
 from treadle.core.messages import ToolCall
 from treadle.core.tools import Bound, EffectClass, Outcome, RiskLevel, Status
 from treadle.errors import UsageError
-from treadle.runtime.calls import changed_since, not_again, not_allowed, refused_by_policy
-from treadle.runtime.reconfiguration import withdrawn
+from treadle.runtime.calls import reject_by_policy, reject_changed, reject_rerun, reject_unapproved
+from treadle.runtime.reconfiguration import reject_withdrawn
 from treadle.thread.facts import Granted, KindGranted
 
-_NOT_GRANTED: Final = "grant a tool together with a yes to one of its calls"
+_GRANT_HINT: Final = "grant a tool together with a yes to one of its calls"
 
 
-def granted_by(question: Question, verdict: Verdict) -> list[Granted | KindGranted]:
+def make_grants(question: Question, verdict: Verdict) -> list[Granted | KindGranted]:
     """The grants that a person's word about one call gives; a changed call is another matter.
 
     Raises:
@@ -32,10 +32,10 @@ def granted_by(question: Question, verdict: Verdict) -> list[Granted | KindGrant
     if not verdict.kinds:
         _check_grantable(question)
         return [Granted(question.call.tool_name, question.risk)]
-    return kinds_granted(question, verdict.kinds)
+    return make_kind_grants(question, verdict.kinds)
 
 
-def kinds_granted(question: Question, kinds: Iterable[str]) -> list[Granted | KindGranted]:
+def make_kind_grants(question: Question, kinds: Iterable[str]) -> list[Granted | KindGranted]:
     """The grants of kinds of this call, up to its risk and on its ground.
 
     Raises:
@@ -61,7 +61,7 @@ def _check_grantable(question: Question) -> None:
         )
 
 
-def tool_granted(tool_name: str, allowed: Sequence[Question]) -> Granted:
+def make_tool_grant(tool_name: str, allowed: Sequence[Question]) -> Granted:
     """The grant of a tool, for calls as risky as those of it that a person has allowed.
 
     Raises:
@@ -74,19 +74,19 @@ def tool_granted(tool_name: str, allowed: Sequence[Question]) -> Granted:
     if not risks:
         raise UsageError(
             f"no call of {tool_name} is allowed here, so the tool cannot be granted",
-            hint=_NOT_GRANTED,
+            hint=_GRANT_HINT,
         )
     return Granted(tool_name, max(risks))
 
 
-def is_refused(call: ToolCall, config: AgentConfig) -> bool:
+def is_refused_by_policy(call: ToolCall, config: AgentConfig) -> bool:
     """Whether the policy lets a call not run, whoever says yes to it."""
     is_known = config.definition_of(call.tool_name) is not None
     only_reads = isinstance(config.approval, OnlyRead)
     return is_known and only_reads and config.effect_of(call.tool_name) is not EffectClass.READ
 
 
-def why_not_now(
+def find_start_refusal(
     call: ToolCall,
     status: Status,
     config: AgentConfig,
@@ -104,20 +104,20 @@ def why_not_now(
         scope: what a yes to it would cover now.
         beside: how the calls of its round stand, in request order.
     """
-    if is_refused(call, config):
-        return refused_by_policy(call)
+    if is_refused_by_policy(call, config):
+        return reject_by_policy(call)
     if getattr(status, "approved", UNSET) is not True:
         question = config.question_about(call, risk, scope)
-        return None if question is None else not_allowed(question)
+        return None if question is None else reject_unapproved(question)
     was = getattr(status, "bound", UNSET)
     if was is UNSET:
         return None
     now = NO_SCOPE if scope is None else scope
-    what = what_changed(as_left(was, now.file, beside), now.bound)
-    return changed_since(call, what) if what else None
+    what = describe_change(apply_round_writes(was, now.file, beside), now.bound)
+    return reject_changed(call, what) if what else None
 
 
-def as_left(was: Bound, file: str, beside: Iterable[Status]) -> Bound:
+def apply_round_writes(was: Bound, file: str, beside: Iterable[Status]) -> Bound:
     """What a yes stands on, after what the calls of its round have made of the file it is for.
 
     A person has said yes to all of them before the first one began. What they wrote must follow
@@ -135,7 +135,7 @@ def as_left(was: Bound, file: str, beside: Iterable[Status]) -> Bound:
     return Bound(was.ground, content)
 
 
-def why_not_again(
+def find_rerun_refusal(
     call: ToolCall, was: Bound | UnsetType, config: AgentConfig, scope: Scope | None
 ) -> Outcome | None:
     """How a call ends that a person wants to run again, and that must not; `None` if it may.
@@ -147,17 +147,17 @@ def why_not_again(
         scope: what it would be bound to now.
     """
     now = NO_SCOPE if scope is None else scope
-    if is_refused(call, config):
-        return refused_by_policy(call)
+    if is_refused_by_policy(call, config):
+        return reject_by_policy(call)
     if config.definition_of(call.tool_name) is None:
-        return withdrawn(call)
+        return reject_withdrawn(call)
     if now.refused:
-        return not_again(call, now.refused)
-    what = what_changed(was, now.bound)
-    return changed_since(call, what) if what else None
+        return reject_rerun(call, now.refused)
+    what = describe_change(was, now.bound)
+    return reject_changed(call, what) if what else None
 
 
-def what_changed(was: Bound | UnsetType, now: Bound | UnsetType) -> str:
+def describe_change(was: Bound | UnsetType, now: Bound | UnsetType) -> str:
     """What is not any more as it was when somebody looked at a call; empty if all is."""
     if was == now:
         return ""

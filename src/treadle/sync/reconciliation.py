@@ -35,15 +35,21 @@ from treadle.store.thread_reader import ThreadReader, apply_records
 from treadle.store.upkeep.scrub_adoption import make_record_cleaner, replace_scrubbed
 from treadle.store.upkeep.text_scan import TextScanner
 from treadle.store.upkeep.trash import Trash
-from treadle.sync.context import Kit, OnConflict
+from treadle.sync.context import OnConflict, SyncContext
 from treadle.sync.cursors import Cursor
-from treadle.sync.journal_comparison import Compared, Relation, compare, digest, shown_again
-from treadle.sync.latest_facts import with_latest_facts
-from treadle.sync.outputs import fetch_outputs
-from treadle.sync.refusals import scrubbed_there
-from treadle.sync.send_queue import Conflict, State
-from treadle.sync.shareable import spoken_of
-from treadle.sync.survey import scrubbed
+from treadle.sync.journal_comparison import (
+    JournalComparison,
+    JournalRelation,
+    compare_journals,
+    compute_event_digest,
+    find_reappeared_records,
+)
+from treadle.sync.latest_facts import add_latest_facts
+from treadle.sync.output_transfer import fetch_outputs
+from treadle.sync.refusals import describe_remote_scrub
+from treadle.sync.send_queue import SyncConflict, SyncState
+from treadle.sync.shareable_thread import hold_for_request
+from treadle.sync.thread_comparison import decode_scrub
 from treadle.thread.branches import events_by_id, known_in
 from treadle.thread.codec import Entry, UnknownEntryError, decode_entry, encode_entry
 from treadle.thread.facts import FORMAT_VERSION, Base, Merged, Scrubbed
@@ -53,11 +59,11 @@ from treadle.thread.merge import merge
 from treadle.thread.record import Condition, Head, Record, encode_batch, scan
 from treadle.thread.scrubbing import rechained
 
-_PLACE_LENGTH: Final = 15
+_ID_PREFIX_LENGTH: Final = 15
 """`T-` and the time in an id, which a fork takes over."""
 
 
-class Together(Struct, frozen=True):
+class Reconciliation(Struct, frozen=True):
     """How a thread stands after it was brought together with the server's.
 
     `server` is where the server is, and `size` how many bytes of our journal end there: 0 where
@@ -67,37 +73,39 @@ class Together(Struct, frozen=True):
     again: that is one conflict.
     """
 
-    relation: Relation
+    relation: JournalRelation
     server: Mark
     size: int
     received_count: int = 0
-    conflict: Conflict | None = None
+    conflict: SyncConflict | None = None
     notes: tuple[str, ...] = ()
     has_lost_scrub: bool = False
     is_again: bool = False
 
 
-class Fetched(Struct, frozen=True):
+class FetchedRecords(Struct, frozen=True):
     """The server's lines after a mark."""
 
     after: Mark
     data: bytes
 
 
-def fetch(kit: Kit, thread_id: str, marks: tuple[Mark, ...]) -> Fetched:
+def fetch_records(kit: SyncContext, thread_id: str, marks: tuple[Mark, ...]) -> FetchedRecords:
     """The server's records after the first of the marks that it has; after none if it has none.
 
     Raises: as `Remote.records`.
     """
     for mark in marks:
         try:
-            return Fetched(mark, b"".join(kit.remote.records(thread_id, mark)))
+            return FetchedRecords(mark, b"".join(kit.remote.records(thread_id, mark)))
         except RemoteConflictError:
             continue
-    return Fetched(Mark(), b"".join(kit.remote.records(thread_id, Mark())))
+    return FetchedRecords(Mark(), b"".join(kit.remote.records(thread_id, Mark())))
 
 
-def bring_together(kit: Kit, thread_id: str, cursor: Cursor, how: OnConflict = "merge") -> Together:
+def reconcile_thread(
+    kit: SyncContext, thread_id: str, cursor: Cursor, how: OnConflict = "merge"
+) -> Reconciliation:
     """Take in what the server has of a thread, and keep what is ours.
 
     Args:
@@ -115,18 +123,18 @@ def bring_together(kit: Kit, thread_id: str, cursor: Cursor, how: OnConflict = "
         StoreError: it is as it was, or as it is to be.
     """
     with open_locked(kit.store, thread_id) as mine:
-        known = _marks(mine, cursor)
+        known = _list_candidate_marks(mine, cursor)
     # The network is not waited for while the thread is held. Who makes it private waits.
-    with spoken_of(kit.store, thread_id):
-        fetched = fetch(kit, thread_id, known)
-        notes = fetch_outputs(kit, thread_id, scan(fetched.data, _head(fetched.after)).records)
+    with hold_for_request(kit.store, thread_id):
+        fetched = fetch_records(kit, thread_id, known)
+        notes = fetch_outputs(kit, thread_id, scan(fetched.data, _make_head(fetched.after)).records)
     with open_locked(kit.store, thread_id) as mine:
-        together = _join(kit, mine, cursor, fetched, how)
-    settle_place(kit, thread_id)
+        together = _reconcile(kit, mine, cursor, fetched, how)
+    apply_trash_state(kit, thread_id)
     return replace(together, notes=(*together.notes, *notes))
 
 
-def settle_place(kit: Kit, thread_id: str) -> None:
+def apply_trash_state(kit: SyncContext, thread_id: str) -> None:
     """Move a thread to the trash, or out of it, as its last word says.
 
     Raises:
@@ -142,21 +150,21 @@ def settle_place(kit: Kit, thread_id: str) -> None:
         Trash(kit.store).restore([thread_id])
 
 
-def _marks(mine: LockedThread, cursor: Cursor) -> tuple[Mark, ...]:
+def _list_candidate_marks(mine: LockedThread, cursor: Cursor) -> tuple[Mark, ...]:
     """The records of ours that the server may have, the most likely first."""
     if not cursor.seq:
         return ()
     if cursor.seq > mine.head.seq:
         return (Mark(mine.head.seq, mine.head.hash),)
     is_ours = mine.records[cursor.seq - 1].hash == cursor.hash
-    return (cursor.acked,) if is_ours else ()
+    return (cursor.acknowledged_mark,) if is_ours else ()
 
 
-def _join(
-    kit: Kit, mine: LockedThread, cursor: Cursor, fetched: Fetched, how: OnConflict
-) -> Together:
+def _reconcile(
+    kit: SyncContext, mine: LockedThread, cursor: Cursor, fetched: FetchedRecords, how: OnConflict
+) -> Reconciliation:
     after = fetched.after
-    if after.seq and not _has(mine.records, after):
+    if after.seq and not _has_mark(mine.records, after):
         raise StorageBusyError(f"thread {mine.id} was changed meanwhile", hint="it is tried again")
     theirs_data = b"".join(split_journal_lines(mine.data)[: after.seq]) + fetched.data
     found = scan(theirs_data)
@@ -166,29 +174,31 @@ def _join(
             f"the server's records of thread {mine.id} are no intact journal: {found.reason}",
             hint="nothing was taken in; the thread here is as it was",
         )
-    compared = compare(mine.records, theirs, cursor.acked)
+    compared = compare_journals(mine.records, theirs, cursor.acknowledged_mark)
     server = Mark(theirs[-1].seq, theirs[-1].hash)
-    together = Together(compared.relation, server, len(theirs_data), len(theirs) - compared.count)
+    together = Reconciliation(
+        compared.relation, server, len(theirs_data), len(theirs) - compared.count
+    )
     match compared.relation:
-        case Relation.SAME | Relation.AHEAD:
+        case JournalRelation.SAME | JournalRelation.AHEAD:
             return replace(together, received_count=0)
-        case Relation.BEHIND:
+        case JournalRelation.BEHIND:
             append_records(kit.store, mine, theirs_data[len(mine.data) :])
             return together
-        case Relation.SCRUBBED_HERE:
-            return _keep_ours(kit, mine, theirs, theirs_data, compared, together)
-        case Relation.SCRUBBED_THERE:
-            return _take_scrubbed(kit, mine, theirs, theirs_data, compared, together)
-        case Relation.DIVERGED:
-            return _diverged(kit, mine, theirs, theirs_data, compared, together, how)
+        case JournalRelation.SCRUBBED_HERE:
+            return _keep_own_scrub(kit, mine, theirs, theirs_data, compared, together)
+        case JournalRelation.SCRUBBED_THERE:
+            return _adopt_scrubbed(kit, mine, theirs, theirs_data, compared, together)
+        case JournalRelation.DIVERGED:
+            return _merge_diverged(kit, mine, theirs, theirs_data, compared, together, how)
     raise UsageError(
         f"the server has another thread of the id {mine.id}",
         hint="nothing was changed; `treadle fork` makes one of yours with an id of its own",
     )
 
 
-def _merged(
-    kit: Kit, ground: list[Record], count: int, ours: list[Record], theirs: list[Record]
+def _make_merge_event(
+    kit: SyncContext, ground: list[Record], count: int, ours: list[Record], theirs: list[Record]
 ) -> bytes | None:
     """The event that says what one branch lacks; `None` if it lacks nothing.
 
@@ -206,39 +216,39 @@ def _merged(
     fact = merge(common, ground[count - 1], ours, known_in(theirs), kit.host)
     if fact is None:
         return None
-    if len(ours) == 1 and isinstance(old := _entry_of(ours[0]), Merged):
+    if len(ours) == 1 and isinstance(old := _try_decode_entry(ours[0]), Merged):
         # It was merged before, and not sent. It left the others where it did then: forks of the
         # branch are found by that.
         fact = replace(fact, version=old.version, hash=old.hash)
-    return encode_entry(with_latest_facts(fact, theirs[count:]))[1]
+    return encode_entry(add_latest_facts(fact, theirs[count:]))[1]
 
 
-def _entry_of(record: Record) -> Entry | None:
+def _try_decode_entry(record: Record) -> Entry | None:
     try:
         return decode_entry(record.event)
     except UnknownEntryError:
         return None
 
 
-def _behind(kit: Kit, data: bytes, last: Record, event: bytes | None) -> bytes:
+def _append_event(kit: SyncContext, data: bytes, last: Record, event: bytes | None) -> bytes:
     """A journal with one more record."""
     if event is None:
         return data
     return data + encode_batch(Head(last.seq, last.hash, last.at), kit.now(), [event])[0]
 
 
-def _diverged(
-    kit: Kit,
+def _merge_diverged(
+    kit: SyncContext,
     mine: LockedThread,
     theirs: list[Record],
     data: bytes,
-    compared: Compared,
-    together: Together,
+    compared: JournalComparison,
+    together: Reconciliation,
     how: OnConflict,
-) -> Together:
+) -> Reconciliation:
     count, note, fork = compared.count, "", ""
     if how == "fork":
-        made = as_fork(kit, mine, count)
+        made = make_branch_fork(kit, mine, count)
         if made is None:
             note = "it could not become a thread of its own, so it was merged"
         else:
@@ -246,28 +256,28 @@ def _diverged(
             ensure_thread(
                 kit.store, fork, made[1], is_own=not kit.store.adopted.is_foreign(mine.id)
             )
-            settle_place(kit, fork)
-    event = None if fork else _merged(kit, theirs, count, mine.records[count:], theirs)
-    new = _behind(kit, data, theirs[-1], event)
+            apply_trash_state(kit, fork)
+    event = None if fork else _make_merge_event(kit, theirs, count, mine.records[count:], theirs)
+    new = _append_event(kit, data, theirs[-1], event)
     kept = archive_branch(kit.store.folders, mine.id, mine.head, mine.data)
     replace_journal(kit.store, mine, new)
     done: OnConflict = "fork" if fork else "merge"
-    conflict = Conflict(mine.id, kit.now(), done, mine.head.seq, kept, fork, note)
+    conflict = SyncConflict(mine.id, kit.now(), done, mine.head.seq, kept, fork, note)
     return replace(together, conflict=conflict, is_again=_has_merge(mine.records[count:]))
 
 
 def _has_merge(records: list[Record]) -> bool:
-    return any(isinstance(_entry_of(one), Merged) for one in records)
+    return any(isinstance(_try_decode_entry(one), Merged) for one in records)
 
 
-def _take_scrubbed(
-    kit: Kit,
+def _adopt_scrubbed(
+    kit: SyncContext,
     mine: LockedThread,
     theirs: list[Record],
     data: bytes,
-    compared: Compared,
-    together: Together,
-) -> Together:
+    compared: JournalComparison,
+    together: Reconciliation,
+) -> Reconciliation:
     """Take the server's journal, out of which another machine has taken a text.
 
     What we have scrubbed ourselves comes back with it; nobody here knows any more what that was.
@@ -275,30 +285,32 @@ def _take_scrubbed(
     """
     count = compared.count
     event = None
-    has_lost = any(scrubbed(one) for one in mine.records[count:])
+    has_lost = any(decode_scrub(one) for one in mine.records[count:])
     if mine.head.seq > count:
-        event = _merged(kit, theirs, count, mine.records[count:], theirs)
+        event = _make_merge_event(kit, theirs, count, mine.records[count:], theirs)
     if has_lost:
-        note_lost_scrub(kit, mine.id, shown_again(mine.records[:count], theirs[:count]))
-    replace_scrubbed(kit.store, mine, _behind(kit, data, theirs[-1], event))
+        record_lost_scrub(
+            kit, mine.id, find_reappeared_records(mine.records[:count], theirs[:count])
+        )
+    replace_scrubbed(kit.store, mine, _append_event(kit, data, theirs[-1], event))
     conflict = None
     if event is not None:
         why = "it was scrubbed on another machine meanwhile"
-        conflict = Conflict(mine.id, kit.now(), "merge", mine.head.seq, note=why)
-    together = replace(together, notes=(scrubbed_there(mine.id),), has_lost_scrub=has_lost)
+        conflict = SyncConflict(mine.id, kit.now(), "merge", mine.head.seq, note=why)
+    together = replace(together, notes=(describe_remote_scrub(mine.id),), has_lost_scrub=has_lost)
     return replace(together, conflict=conflict, is_again=_has_merge(mine.records[count:]))
 
 
-def note_lost_scrub(kit: Kit, thread_id: str, shown: Mapping[str, str]) -> None:
+def record_lost_scrub(kit: SyncContext, thread_id: str, shown: Mapping[str, str]) -> None:
     """What was scrubbed here is to be scrubbed again: kept until no such record says it any more.
 
     Args:
         kit: the parts.
         thread_id: the thread.
-        shown: the records in which it stands again (`comparing.shown_again`).
+        shown: the records in which it stands again (`comparing.find_reappeared_records`).
     """
 
-    def noted(state: State) -> State:
+    def noted(state: SyncState) -> SyncState:
         others = tuple(one for one in state.unscrubbed if one != thread_id)
         all_shown = {**state.shown_again.get(thread_id, {}), **shown}
         again = {**state.shown_again, thread_id: all_shown}
@@ -307,21 +319,21 @@ def note_lost_scrub(kit: Kit, thread_id: str, shown: Mapping[str, str]) -> None:
     kit.pending.change_state(noted)
 
 
-def note_scrubbed(kit: Kit, thread_id: str) -> None:
+def confirm_scrub(kit: SyncContext, thread_id: str) -> None:
     """The server has what a scrub has left here. Another text may have been meant by that."""
     state = kit.pending.state()
     if thread_id not in state.unscrubbed:
         return
     lost = state.shown_again.get(thread_id, {})
     events = events_by_id(kit.store.scan(thread_id).records) if lost else {}
-    if not any(digest(events.get(one, b"")) == shown for one, shown in lost.items()):
+    if not any(compute_event_digest(events.get(one, b"")) == shown for one, shown in lost.items()):
         forget_scrub(kit, thread_id)
 
 
-def forget_scrub(kit: Kit, thread_id: str) -> None:
+def forget_scrub(kit: SyncContext, thread_id: str) -> None:
     """Nothing of a thread has to be scrubbed again."""
 
-    def noted(state: State) -> State:
+    def noted(state: SyncState) -> SyncState:
         others = tuple(one for one in state.unscrubbed if one != thread_id)
         again = {one: shown for one, shown in state.shown_again.items() if one != thread_id}
         return replace(state, unscrubbed=others, shown_again=again)
@@ -330,14 +342,14 @@ def forget_scrub(kit: Kit, thread_id: str) -> None:
         kit.pending.change_state(noted)
 
 
-def _keep_ours(
-    kit: Kit,
+def _keep_own_scrub(
+    kit: SyncContext,
     mine: LockedThread,
     theirs: list[Record],
     data: bytes,
-    compared: Compared,
-    together: Together,
-) -> Together:
+    compared: JournalComparison,
+    together: Reconciliation,
+) -> Reconciliation:
     """We have scrubbed: what both have is as we have it, and replaces what the server has.
 
     What the server has got since stays where it stands: forks on other machines go on from it.
@@ -354,8 +366,8 @@ def _keep_ours(
     # What a scrub has left says nothing that is not there; but forks may go on from that record.
     bases = TextScanner(kit.store.folders, str).read_bases().values()
     has_forks = any(one.thread == mine.id and one.version > count for one in bases)
-    if has_forks or not all(map(scrubbed, own)):
-        merged = _merged(kit, new.records, count, own, new.records)
+    if has_forks or not all(map(decode_scrub, own)):
+        merged = _make_merge_event(kit, new.records, count, own, new.records)
     if merged is not None:
         archive_branch(kit.store.folders, mine.id, mine.head, mine.data)
         events.append(merged)
@@ -368,7 +380,7 @@ def _keep_ours(
     return replace(together, notes=(*together.notes, note))
 
 
-def as_fork(kit: Kit, mine: LockedThread, count: int) -> tuple[str, bytes] | None:
+def make_branch_fork(kit: SyncContext, mine: LockedThread, count: int) -> tuple[str, bytes] | None:
     """Our branch as a thread of its own, which goes on from the last rest both have.
 
     Its id is made of the branch, so that doing it again makes the same.
@@ -391,7 +403,7 @@ def as_fork(kit: Kit, mine: LockedThread, count: int) -> tuple[str, bytes] | Non
         whole, _ = reader.fold_records(records)
         ground, _ = reader.fold_records(records[: rest.version])
         name = sha256(f"{mine.id}@{mine.head.hash}".encode()).hexdigest()
-        fork = f"{mine.id[:_PLACE_LENGTH]}-7{name[:3]}-8{name[3:6]}-{name[6:18]}"
+        fork = f"{mine.id[:_ID_PREFIX_LENGTH]}-7{name[:3]}-8{name[3:6]}-{name[6:18]}"
         header = replace(
             ground.header,
             format=FORMAT_VERSION,
@@ -424,9 +436,9 @@ def as_fork(kit: Kit, mine: LockedThread, count: int) -> tuple[str, bytes] | Non
     return (fork, data) if is_same else None
 
 
-def _has(records: list[Record], mark: Mark) -> bool:
+def _has_mark(records: list[Record], mark: Mark) -> bool:
     return mark.seq <= len(records) and records[mark.seq - 1].hash == mark.hash
 
 
-def _head(mark: Mark) -> Head:
+def _make_head(mark: Mark) -> Head:
     return Head(mark.seq, mark.hash)

@@ -7,7 +7,7 @@ from enum import Enum
 from msgspec import Struct
 
 
-class Here(Enum):
+class LocalAvailability(Enum):
     """What this machine has of a thread."""
 
     MISSING = "missing"
@@ -18,7 +18,7 @@ class Here(Enum):
     THERE = "there"
 
 
-class Ours(Enum):
+class LocalPosition(Enum):
     """Where this machine's journal stands to the last record that both had."""
 
     NEVER = "never"
@@ -33,7 +33,7 @@ class Ours(Enum):
     """That record is another one here."""
 
 
-class Theirs(Enum):
+class ServerPosition(Enum):
     """Where the server stands to that record."""
 
     UNKNOWN = "unknown"
@@ -45,7 +45,7 @@ class Theirs(Enum):
     """All of it was removed for good."""
 
 
-class Operation(Enum):
+class SyncOperation(Enum):
     """What is to be done."""
 
     NOTHING = "nothing"
@@ -69,7 +69,7 @@ class Operation(Enum):
     """It was held back or refused as it is, and nobody has asked for another try."""
 
 
-class Facts(Struct, frozen=True):
+class ThreadComparison(Struct, frozen=True):
     """What is known of a thread.
 
     `was_sent` says that something of it may be on the server. `is_told` says that a purge was told
@@ -77,9 +77,9 @@ class Facts(Struct, frozen=True):
     thread, `is_deleted` that the server has it in the trash, `is_trashed` that this machine has.
     """
 
-    here: Here
-    ours: Ours = Ours.NEVER
-    theirs: Theirs = Theirs.UNKNOWN
+    here: LocalAvailability
+    ours: LocalPosition = LocalPosition.NEVER
+    theirs: ServerPosition = ServerPosition.UNKNOWN
     was_sent: bool = False
     is_told: bool = False
     is_busy: bool = False
@@ -90,54 +90,54 @@ class Facts(Struct, frozen=True):
     is_trashed: bool = False
 
 
-_MOVES = {
-    (Ours.NEVER, Theirs.UNKNOWN): Operation.PUSH,
-    (Ours.NEVER, Theirs.SAME): Operation.PUSH,
-    (Ours.NEVER, Theirs.MOVED): Operation.MERGE,
-    (Ours.SAME, Theirs.UNKNOWN): Operation.NOTHING,
-    (Ours.SAME, Theirs.SAME): Operation.NOTHING,
-    (Ours.SAME, Theirs.MOVED): Operation.PULL,
-    (Ours.AHEAD, Theirs.UNKNOWN): Operation.PUSH,
-    (Ours.AHEAD, Theirs.SAME): Operation.PUSH,
-    (Ours.AHEAD, Theirs.MOVED): Operation.MERGE,
-    (Ours.BEHIND, Theirs.UNKNOWN): Operation.PULL,
-    (Ours.BEHIND, Theirs.SAME): Operation.PULL,
-    (Ours.BEHIND, Theirs.MOVED): Operation.PULL,
-    (Ours.SCRUBBED, Theirs.UNKNOWN): Operation.REPLACE,
-    (Ours.SCRUBBED, Theirs.SAME): Operation.REPLACE,
-    (Ours.SCRUBBED, Theirs.MOVED): Operation.MERGE,
-    (Ours.OFF, Theirs.UNKNOWN): Operation.MERGE,
-    (Ours.OFF, Theirs.SAME): Operation.MERGE,
-    (Ours.OFF, Theirs.MOVED): Operation.MERGE,
+_OPERATIONS = {
+    (LocalPosition.NEVER, ServerPosition.UNKNOWN): SyncOperation.PUSH,
+    (LocalPosition.NEVER, ServerPosition.SAME): SyncOperation.PUSH,
+    (LocalPosition.NEVER, ServerPosition.MOVED): SyncOperation.MERGE,
+    (LocalPosition.SAME, ServerPosition.UNKNOWN): SyncOperation.NOTHING,
+    (LocalPosition.SAME, ServerPosition.SAME): SyncOperation.NOTHING,
+    (LocalPosition.SAME, ServerPosition.MOVED): SyncOperation.PULL,
+    (LocalPosition.AHEAD, ServerPosition.UNKNOWN): SyncOperation.PUSH,
+    (LocalPosition.AHEAD, ServerPosition.SAME): SyncOperation.PUSH,
+    (LocalPosition.AHEAD, ServerPosition.MOVED): SyncOperation.MERGE,
+    (LocalPosition.BEHIND, ServerPosition.UNKNOWN): SyncOperation.PULL,
+    (LocalPosition.BEHIND, ServerPosition.SAME): SyncOperation.PULL,
+    (LocalPosition.BEHIND, ServerPosition.MOVED): SyncOperation.PULL,
+    (LocalPosition.SCRUBBED, ServerPosition.UNKNOWN): SyncOperation.REPLACE,
+    (LocalPosition.SCRUBBED, ServerPosition.SAME): SyncOperation.REPLACE,
+    (LocalPosition.SCRUBBED, ServerPosition.MOVED): SyncOperation.MERGE,
+    (LocalPosition.OFF, ServerPosition.UNKNOWN): SyncOperation.MERGE,
+    (LocalPosition.OFF, ServerPosition.SAME): SyncOperation.MERGE,
+    (LocalPosition.OFF, ServerPosition.MOVED): SyncOperation.MERGE,
 }
 """Of a thread that is here and may leave: where the two stand, and what follows."""
 
-WRITES = frozenset((Operation.PULL, Operation.MERGE))
+WRITING_OPERATIONS = frozenset((SyncOperation.PULL, SyncOperation.MERGE))
 """What changes the thread here, and so waits until nobody has it open."""
 
-SENDS = frozenset((Operation.PUSH, Operation.REPLACE))
+SENDING_OPERATIONS = frozenset((SyncOperation.PUSH, SyncOperation.REPLACE))
 
 
-def decide(facts: Facts) -> Operation:
+def choose_operation(facts: ThreadComparison) -> SyncOperation:
     """What is to be done about a thread."""
-    if facts.here is Here.PRIVATE:
-        return Operation.PURGE if facts.was_sent else Operation.NOTHING
-    if facts.here is Here.MISSING:
+    if facts.here is LocalAvailability.PRIVATE:
+        return SyncOperation.PURGE if facts.was_sent else SyncOperation.NOTHING
+    if facts.here is LocalAvailability.MISSING:
         # What lies in the trash there and was here once was removed from the trash here.
         is_unwanted = facts.is_deleted and facts.was_sent
-        has_it = facts.theirs in (Theirs.SAME, Theirs.MOVED) and not is_unwanted
-        return Operation.FETCH if has_it else Operation.NOTHING
-    if facts.here is Here.UNREADABLE:
-        return Operation.TELL_UNREADABLE
-    if facts.theirs is Theirs.PURGED:
+        has_it = facts.theirs in (ServerPosition.SAME, ServerPosition.MOVED) and not is_unwanted
+        return SyncOperation.FETCH if has_it else SyncOperation.NOTHING
+    if facts.here is LocalAvailability.UNREADABLE:
+        return SyncOperation.TELL_UNREADABLE
+    if facts.theirs is ServerPosition.PURGED:
         if facts.is_named and facts.is_told:
-            return Operation.PUSH
-        return Operation.NOTHING if facts.is_told else Operation.TELL_PURGED
-    if facts.is_trashed and not facts.was_sent and facts.theirs is Theirs.UNKNOWN:
-        return Operation.NOTHING
-    operation = _MOVES[facts.ours, facts.theirs]
-    if operation in WRITES and facts.is_busy:
-        return Operation.WAIT
-    if operation in SENDS and facts.is_parked and not facts.is_wanted:
-        return Operation.PARKED
+            return SyncOperation.PUSH
+        return SyncOperation.NOTHING if facts.is_told else SyncOperation.TELL_PURGED
+    if facts.is_trashed and not facts.was_sent and facts.theirs is ServerPosition.UNKNOWN:
+        return SyncOperation.NOTHING
+    operation = _OPERATIONS[facts.ours, facts.theirs]
+    if operation in WRITING_OPERATIONS and facts.is_busy:
+        return SyncOperation.WAIT
+    if operation in SENDING_OPERATIONS and facts.is_parked and not facts.is_wanted:
+        return SyncOperation.PARKED
     return operation

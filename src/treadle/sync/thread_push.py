@@ -14,15 +14,15 @@ from treadle.errors import (
     RemoteRefusedError,
     SecretFoundError,
 )
-from treadle.sync.context import Kit
+from treadle.sync.context import SyncContext
 from treadle.sync.cursors import Cursor
-from treadle.sync.outputs import send_outputs
-from treadle.sync.refusals import too_large_to_replace
-from treadle.sync.shareable import ShareableThread
+from treadle.sync.output_transfer import send_outputs
+from treadle.sync.refusals import describe_resend
+from treadle.sync.shareable_thread import ShareableThread
 from treadle.thread.record import Head, scan
 
 
-def refuse_secrets(kit: Kit, thread: ShareableThread, after: Mark) -> None:
+def refuse_secrets(kit: SyncContext, thread: ShareableThread, after: Mark) -> None:
     """Look once more for secrets in what is about to leave, with the rules of today.
 
     Raises:
@@ -46,7 +46,7 @@ def refuse_secrets(kit: Kit, thread: ShareableThread, after: Mark) -> None:
         )
 
 
-def push_all(kit: Kit, thread: ShareableThread, cursor: Cursor) -> tuple[str, ...]:
+def push_thread(kit: SyncContext, thread: ShareableThread, cursor: Cursor) -> tuple[str, ...]:
     """Send what the server lacks, and note that it has it.
 
     That something may be there is noted before anything is: what is sent without an answer may
@@ -65,12 +65,12 @@ def push_all(kit: Kit, thread: ShareableThread, cursor: Cursor) -> tuple[str, ..
         RemoteError: the same.
         UnknownThreadError: the journal was replaced meanwhile.
     """
-    acked = cursor.acked
+    acked = cursor.acknowledged_mark
     outputs = [(seq, ref.sha256) for seq, ref in thread.outputs(acked)]
     kit.cursors.put(thread.thread_id, replace(cursor, is_purged=False))
     if outputs and not acked.seq:
         # A server keeps outputs with the thread that they are of: it must have that first.
-        thread.through = thread.public_from(max(1, outputs[0][0] - 1))
+        thread.through = thread.find_public_seq(max(1, outputs[0][0] - 1))
         acked = mark_of(kit.remote.push(thread, acked))
         thread.through = thread.head.seq
     notes = send_outputs(kit, thread, outputs)
@@ -82,27 +82,27 @@ def push_all(kit: Kit, thread: ShareableThread, cursor: Cursor) -> tuple[str, ..
             raise RemoteRefusedError(f"the server takes no records of thread {thread.thread_id}")
         if acked.seq >= thread.mark.seq:
             break
-    _note(kit, thread, cursor, acked, change)
+    _save_cursor(kit, thread, cursor, acked, change)
     return notes
 
 
-def replace_all(kit: Kit, thread: ShareableThread, cursor: Cursor) -> tuple[str, ...]:
-    """Put the whole journal in the place of the server's, and note that. Raises as `push_all`."""
+def replace_thread(kit: SyncContext, thread: ShareableThread, cursor: Cursor) -> tuple[str, ...]:
+    """Put the whole journal in the place of the server's; note that. Raises as `push_thread`."""
     outputs = [(seq, ref.sha256) for seq, ref in thread.outputs(Mark())]
     notes = send_outputs(kit, thread, outputs)
-    answer = kit.remote.replace(thread, cursor.seen)
-    _note(kit, thread, cursor, mark_of(answer), answer.change)
+    answer = kit.remote.replace(thread, cursor.server_mark)
+    _save_cursor(kit, thread, cursor, mark_of(answer), answer.change)
     return notes
 
 
-def send_anew(kit: Kit, thread: ShareableThread, cursor: Cursor) -> tuple[str, ...]:
+def resend_thread(kit: SyncContext, thread: ShareableThread, cursor: Cursor) -> tuple[str, ...]:
     """Remove the server's copy for good and send ours from its beginning, in pieces.
 
     For a scrubbed journal that is too large for one request: what was scrubbed has to go. That
     the thread is to be sent again is noted first, so that a round which is cut in between goes on
-    with that, and does not take the removal for somebody's wish. Raises as `push_all`.
+    with that, and does not take the removal for somebody's wish. Raises as `push_thread`.
     """
-    thread_id, seen = thread.thread_id, cursor.seen
+    thread_id, seen = thread.thread_id, cursor.server_mark
     more = scan(b"".join(kit.remote.records(thread_id, seen)), Head(seen.seq, seen.hash))
     if more.records:
         raise RemoteConflictError(
@@ -111,8 +111,8 @@ def send_anew(kit: Kit, thread: ShareableThread, cursor: Cursor) -> tuple[str, .
     anew = replace(kit.cursors.new(), is_anew=True, is_deleted=cursor.is_deleted)
     kit.cursors.put(thread_id, anew)
     kit.remote.purge(thread_id)
-    notes = push_all(kit, thread, anew)
-    return (*notes, too_large_to_replace(thread_id))
+    notes = push_thread(kit, thread, anew)
+    return (*notes, describe_resend(thread_id))
 
 
 def mark_of(head: ThreadHead) -> Mark:
@@ -120,7 +120,9 @@ def mark_of(head: ThreadHead) -> Mark:
     return Mark(head.version, head.hash)
 
 
-def _note(kit: Kit, thread: ShareableThread, cursor: Cursor, server: Mark, change: int) -> None:
+def _save_cursor(
+    kit: SyncContext, thread: ShareableThread, cursor: Cursor, server: Mark, change: int
+) -> None:
     """All of ours is acknowledged. The server may have more: another machine was quick."""
     head = thread.head
     new = replace(

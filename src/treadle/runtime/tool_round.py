@@ -22,7 +22,7 @@ from treadle.core.tools import (
 from treadle.thread.facts import GitObserved
 
 
-class Round:
+class ToolRound:
     """The calls in flight, at most so many at a time as the machine allows.
 
     Calls that write one file begin one after the other, in request order, so that each is judged by
@@ -47,24 +47,24 @@ class Round:
         """The calls in doubt of which a person said that they are to run again, each with what it
         was bound to when they were asked."""
 
-    def begins(self, machine: Machine[Any]) -> bool:
+    def is_at_start(self, machine: Machine[Any]) -> bool:
         """Whether nothing of the machine's round has run yet."""
         begins = all(_has_not_run(status) for _, status in machine.round)
         self.is_whole = self.is_whole or begins
         return begins
 
-    def may_change(
+    def has_mutating_calls(
         self, calls: Sequence[ToolCall], effect_of: Callable[[str], EffectClass]
     ) -> bool:
         """Whether one of the calls may change something."""
         return any(effect_of(call.tool_name) is not EffectClass.READ for call in calls)
 
-    def plan(self, calls: Sequence[ToolCall]) -> None:
+    def plan_calls(self, calls: Sequence[ToolCall]) -> None:
         """These are to run, in this order."""
         self._waiting = deque(calls)
         self._held.clear()
 
-    def startable(
+    def startable_calls(
         self, machine: Machine[Any], scope_of: Callable[[ToolCall], Scope | None]
     ) -> Iterator[tuple[ToolCall, Status, Scope | None]]:
         """The calls that may `begin` now, each with where it stands, and its scope of now.
@@ -92,25 +92,25 @@ class Round:
     def _is_being_written(self, file: str) -> bool:
         return file != "" and file in self._running.values()
 
-    def begin(self, call: ToolCall, status: Status, scope: Scope | None) -> bool:
+    def begin_call(self, call: ToolCall, status: Status, scope: Scope | None) -> bool:
         """This one begins; returns whether its intent must be recorded first."""
         self._running[call.id] = "" if scope is None else scope.file
         self._started.append((call, status))
         is_running = isinstance(status, ToolExecutionStatus.Running)
         return not is_running or getattr(status, "uncertain", False)
 
-    def take_started(self) -> list[ToolCall]:
+    def pop_started_calls(self) -> list[ToolCall]:
         """The calls whose intent is on disk, to be run now."""
         started, self._started = self._started, []
         return [call for call, _ in started]
 
-    def take_unrun(self) -> list[ToolCall]:
+    def pop_unrun_calls(self) -> list[ToolCall]:
         """The calls whose intent is recorded, of which this process knows that they never ran."""
         started, self._started = self._started, []
         is_pending = ToolExecutionStatus.Pending
         return [call for call, status in started if isinstance(status, is_pending)]
 
-    def ended(self, call_id: str) -> None:
+    def end_call(self, call_id: str) -> None:
         """A call is over: another one may begin."""
         self._running.pop(call_id, None)
 

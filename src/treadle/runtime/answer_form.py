@@ -53,7 +53,7 @@ class AnswerForm(Generic[T]):
             UsageError: JSON cannot say a value of this type; the message says why.
         """
         try:
-            schema = _plain(msgspec.json.schema(kind))
+            schema = _to_plain_json(msgspec.json.schema(kind))
             decoder: msgspec.json.Decoder[V] = msgspec.json.Decoder(kind)
         except (TypeError, ValueError, RecursionError) as error:
             name = getattr(kind, "__name__", repr(kind))
@@ -64,7 +64,7 @@ class AnswerForm(Generic[T]):
             try:
                 return decoder.decode(document)
             except msgspec.DecodeError as error:
-                _refuse(document, error)
+                _raise_mismatch(document, error)
 
         return AnswerForm(schema, read)
 
@@ -79,37 +79,38 @@ class AnswerForm(Generic[T]):
             UsageError: the schema is not valid, or one of its `$ref`s leads nowhere or in a circle;
                 the message says what is wrong and where.
         """
-        plain, validator = _compile(schema)
+        plain, validator = _compile_schema(schema)
 
         def read(document: bytes) -> Any:
             try:
                 value = msgspec.json.decode(document)
             except msgspec.DecodeError as error:
-                _refuse(document, error)
+                _raise_mismatch(document, error)
             try:
                 # One more than is told, to know whether there are more.
                 faults = [
-                    _told(one) for one in islice(validator.iter_errors(value), FAULTS_MAX + 1)
+                    _describe_fault(one)
+                    for one in islice(validator.iter_errors(value), FAULTS_MAX + 1)
                 ]
             except OverflowError:
-                raise _UnfitError("a number in the document is too large") from None
+                raise _FormMismatchError("a number in the document is too large") from None
             if len(faults) > FAULTS_MAX:
                 faults[FAULTS_MAX:] = ["and more"]
             if faults:
-                raise _UnfitError("\n".join(faults))
+                raise _FormMismatchError("\n".join(faults))
             return value
 
         return AnswerForm(plain, read)
 
-    def fault(self, text: str) -> str:
+    def find_fault(self, text: str) -> str:
         """What is wrong with an answer and where, for who mends it; empty if nothing.
 
         Args:
             text: the whole answer.
         """
         try:
-            self._value(text)
-        except _UnfitError as unfit:
+            self._parse(text)
+        except _FormMismatchError as unfit:
             return str(unfit)
         return ""
 
@@ -123,24 +124,24 @@ class AnswerForm(Generic[T]):
             UsageError: it does not have the form; `fault` tells so without raising.
         """
         try:
-            return self._value(text)
-        except _UnfitError as unfit:
+            return self._parse(text)
+        except _FormMismatchError as unfit:
             raise UsageError(f"the answer does not have the form asked for: {unfit}") from None
 
-    def _value(self, text: str) -> T:
+    def _parse(self, text: str) -> T:
         try:
-            return self._read(_unfenced(text).encode())
+            return self._read(_strip_fence(text).encode())
         except UnicodeEncodeError:
-            raise _UnfitError("the text contains half of a surrogate pair") from None
+            raise _FormMismatchError("the text contains half of a surrogate pair") from None
         except RecursionError:
-            raise _UnfitError(_TOO_DEEP) from None
+            raise _FormMismatchError(_TOO_DEEP) from None
 
 
-class _UnfitError(ValueError):
+class _FormMismatchError(ValueError):
     """The answer does not have the form; the text says why."""
 
 
-def _unfenced(text: str) -> str:
+def _strip_fence(text: str) -> str:
     document = text.strip()
     if len(document) < 2 * len(_FENCE) or not document.startswith(_FENCE):
         return document
@@ -151,17 +152,17 @@ def _unfenced(text: str) -> str:
     return (document[4:] if has_name else document).strip()
 
 
-def _refuse(document: bytes, error: msgspec.DecodeError) -> NoReturn:
+def _raise_mismatch(document: bytes, error: msgspec.DecodeError) -> NoReturn:
     """Says why `msgspec` does not take a document: its place and reason, or that it is no JSON."""
     if isinstance(error, msgspec.ValidationError):
-        raise _UnfitError(str(error)) from None
-    reason = "the answer is empty" if not document else _syntax_fault(document) or str(error)
-    raise _UnfitError(
+        raise _FormMismatchError(str(error)) from None
+    reason = "the answer is empty" if not document else _find_syntax_fault(document) or str(error)
+    raise _FormMismatchError(
         f"not a JSON document: {reason}\nAnswer with one JSON document and nothing around it."
     ) from None
 
 
-def _syntax_fault(document: bytes) -> str:
+def _find_syntax_fault(document: bytes) -> str:
     """What the standard parser finds: it tells line and column. It takes more than `msgspec`."""
 
     def refuse(name: str) -> NoReturn:
@@ -174,26 +175,26 @@ def _syntax_fault(document: bytes) -> str:
     return ""
 
 
-def _plain(schema: Mapping[str, Any]) -> dict[str, Any]:
+def _to_plain_json(schema: Mapping[str, Any]) -> dict[str, Any]:
     """A copy made of nothing but JSON, as it will be recorded."""
     return msgspec.json.decode(msgspec.json.encode(schema), type=dict[str, Any])
 
 
-def _told(error: ValidationError) -> str:
+def _describe_fault(error: ValidationError) -> str:
     """One fault in a line, with the fault below it that is the most telling."""
     from jsonschema.exceptions import best_match
 
     nearest = best_match([error])
     if nearest is None or nearest is error:
-        return _placed(error)
-    return f"{_placed(error)}; nearest: {_placed(nearest)}"
+        return _format_fault(error)
+    return f"{_format_fault(error)}; nearest: {_format_fault(nearest)}"
 
 
-def _placed(error: ValidationError | SchemaError) -> str:
-    return f"{_short(error.message)} - at `{_short(error.json_path)}`"
+def _format_fault(error: ValidationError | SchemaError) -> str:
+    return f"{_shorten(error.message)} - at `{_shorten(error.json_path)}`"
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     """The text without its middle, if it is long: what is wrong stands behind the value."""
     text = text.replace("\n", " ")
     half = _TEXT_LENGTH_MAX // 2
@@ -203,12 +204,12 @@ def _short(text: str) -> str:
 # ---- the schema itself -------------------------------------------------------------------------
 
 
-def _compile(schema: Mapping[str, Any]) -> tuple[dict[str, Any], Draft202012Validator]:
+def _compile_schema(schema: Mapping[str, Any]) -> tuple[dict[str, Any], Draft202012Validator]:
     from jsonschema import Draft202012Validator, SchemaError
     from referencing.jsonschema import EMPTY_REGISTRY
 
     try:
-        plain = _plain(schema)
+        plain = _to_plain_json(schema)
         draft = plain.get("$schema", DRAFT)
         if str(draft).rstrip("#") != DRAFT:
             raise UsageError(
@@ -216,21 +217,21 @@ def _compile(schema: Mapping[str, Any]) -> tuple[dict[str, Any], Draft202012Vali
                 hint="most schemas are valid in that draft too: change or leave out `$schema`",
             )
         Draft202012Validator.check_schema(plain)
-        _References().check(plain)
+        _ReferenceChecker().check(plain)
     except SchemaError as error:
-        raise _schema_error(_placed(error)) from error
+        raise _make_schema_error(_format_fault(error)) from error
     except (TypeError, ValueError) as error:
-        raise _schema_error(str(error)) from error
+        raise _make_schema_error(str(error)) from error
     except RecursionError as error:
-        raise _schema_error("it is nested too deeply") from error
+        raise _make_schema_error("it is nested too deeply") from error
     return plain, Draft202012Validator(plain, registry=EMPTY_REGISTRY)
 
 
-def _schema_error(reason: str) -> UsageError:
+def _make_schema_error(reason: str) -> UsageError:
     return UsageError(f"the JSON schema is not valid: {reason}")
 
 
-class _References:
+class _ReferenceChecker:
     """Follows the references of a schema, so that a bad one is told before a model is asked.
 
     One that leads nowhere would stop the check of the first answer that gets there; a circle of
@@ -250,30 +251,32 @@ class _References:
         from referencing.jsonschema import DRAFT202012, EMPTY_REGISTRY
 
         root = DRAFT202012.create_resource(schema)
-        self._follow(schema, EMPTY_REGISTRY.resolver_with_root(root))
+        self._follow_schema(schema, EMPTY_REGISTRY.resolver_with_root(root))
         try:
             TopologicalSorter(self._same_value).prepare()
         except CycleError:
-            raise _schema_error("a $ref leads back to itself, without end") from None
+            raise _make_schema_error("a $ref leads back to itself, without end") from None
 
-    def _follow(self, schema: object, resolver: Resolver[Any]) -> None:
+    def _follow_schema(self, schema: object, resolver: Resolver[Any]) -> None:
         from referencing.jsonschema import DRAFT202012
 
         if not isinstance(schema, dict) or id(schema) in self._same_value:
             return
-        beside = self._same_value[id(schema)] = [id(one) for one in self._beside(schema)]
+        beside = self._same_value[id(schema)] = [
+            id(one) for one in self._list_in_place_schemas(schema)
+        ]
         references = [schema[key] for key in ("$ref", "$dynamicRef") if key in schema]
-        beside.extend(self._enter(reference, resolver) for reference in references)
+        beside.extend(self._follow_reference(reference, resolver) for reference in references)
         for below in DRAFT202012.create_resource(schema).subresources():
-            self._follow(below.contents, resolver.in_subresource(below))
+            self._follow_schema(below.contents, resolver.in_subresource(below))
 
-    def _beside(self, schema: dict[str, Any]) -> Iterator[object]:
+    def _list_in_place_schemas(self, schema: dict[str, Any]) -> Iterator[object]:
         for key in self._LISTS:
             yield from schema.get(key, ())
         yield from (schema[key] for key in self._SINGLE if key in schema)
         yield from schema.get("dependentSchemas", {}).values()
 
-    def _enter(self, reference: str, resolver: Resolver[Any]) -> int:
+    def _follow_reference(self, reference: str, resolver: Resolver[Any]) -> int:
         """Follow one reference; the `id` of where it leads."""
         from jsonschema import Draft202012Validator, SchemaError
         from referencing.exceptions import Unresolvable
@@ -283,10 +286,10 @@ class _References:
             # It may lead to a place that is no schema to whoever checked the whole.
             Draft202012Validator.check_schema(found.contents)
         except Unresolvable:
-            raise _schema_error(f"the $ref {reference} leads nowhere within it") from None
+            raise _make_schema_error(f"the $ref {reference} leads nowhere within it") from None
         except SchemaError as error:
-            raise _schema_error(
-                f"the $ref {reference} leads to no schema: {_placed(error)}"
+            raise _make_schema_error(
+                f"the $ref {reference} leads to no schema: {_format_fault(error)}"
             ) from error
-        self._follow(found.contents, found.resolver)
+        self._follow_schema(found.contents, found.resolver)
         return id(found.contents)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from datetime import datetime
 
 
-class Alarm:
+class TurnTimer:
     """Rings once the time is over; the time in which it is held does not count.
 
     Args:
@@ -23,41 +23,41 @@ class Alarm:
         self._held_count = 0
         self.is_over = False
         """Whether the turn has ended; then it never rings."""
-        self._go_on()
+        self._start_timer()
 
-    def _go_on(self) -> None:
+    def _start_timer(self) -> None:
         if self._left_s is not None:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(self._left_s, self._ring)
 
-    def _stand_still(self) -> None:
+    def _pause_timer(self) -> None:
         timer, self._timer = self._timer, None
         if timer is not None:
             timer.cancel()
             self._left_s = max(0.0, timer.when() - asyncio.get_running_loop().time())
 
-    def hold(self) -> bool:
+    def pause(self) -> bool:
         """No time passes from here on; several may hold it. Tells whether this is the first."""
         self._held_count += 1
         if self._held_count == 1:
-            self._stand_still()
+            self._pause_timer()
         return self._held_count == 1
 
-    def let_go(self) -> bool:
+    def resume(self) -> bool:
         """One holds it no more; tells whether that was the last and time passes again."""
         self._held_count -= 1
         goes_on = not self._held_count and not self.is_over
         if goes_on:
-            self._go_on()
+            self._start_timer()
         return goes_on
 
-    def end(self) -> None:
+    def stop(self) -> None:
         """The turn is over."""
         self.is_over = True
-        self._stand_still()
+        self._pause_timer()
 
 
-class Wait:
+class PersonWait:
     """For how long a person has been waited for.
 
     Args:
@@ -72,29 +72,29 @@ class Wait:
         self._since = ""
 
     @contextmanager
-    def on(self, alarm: Alarm) -> Iterator[None]:
+    def measure(self, alarm: TurnTimer) -> Iterator[None]:
         """Inside a person is waited for, in the turn of this alarm."""
-        if alarm.hold():
+        if alarm.pause():
             self._since = self._now()
         try:
             yield
         finally:
-            if alarm.let_go():
-                self.forget(self._now())
+            if alarm.resume():
+                self.report_idle_time(self._now())
                 self._since = ""
 
-    def forget(self, until: str) -> None:
+    def report_idle_time(self, until: str) -> None:
         """What has passed until then was no work, if a person is being waited for."""
         if self._since and until > self._since:
             since, self._since = self._since, until
             self._idled(since, until)
 
-    def end(self) -> None:
+    def stop(self) -> None:
         """The turn is over; who still waits does so for nothing."""
         self._since = ""
 
 
-def moved_on(time: str, since: str, until: str) -> str:
+def shift_time(time: str, since: str, until: str) -> str:
     """A time as records hold it, later by what passed between the two others."""
     passed = datetime.fromisoformat(until) - datetime.fromisoformat(since)
     moved = datetime.fromisoformat(time) + passed

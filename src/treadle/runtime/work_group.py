@@ -12,7 +12,7 @@ STOP_WAIT_S_MAX: Final = 10.0
 """How long stopped work may take to end before the session goes on without it."""
 
 
-class Work:
+class WorkGroup:
     """Tasks and one timer, ended together.
 
     Args:
@@ -29,9 +29,9 @@ class Work:
         """Run it beside everything else."""
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._on_done)
 
-    def _ended(self, task: asyncio.Task[Event]) -> None:
+    def _on_done(self, task: asyncio.Task[Event]) -> None:
         if not task.cancelled():
             what = task.exception() or task.result()
             if task in self._tasks:
@@ -52,7 +52,7 @@ class Work:
 
         self._timer = asyncio.get_running_loop().call_later(delay_s, fired)
 
-    async def end(self) -> None:
+    async def cancel_all(self) -> None:
         """Cancel all and wait until it has ended; what it still had to say has been said then.
 
         What does not end in time is given up: nobody is told what comes of it.

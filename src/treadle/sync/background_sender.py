@@ -7,20 +7,20 @@ from collections.abc import Callable
 from typing import Final
 
 from treadle.errors import TreadleError
-from treadle.sync.context import Report
-from treadle.sync.engine import Engine
+from treadle.sync.context import SyncReport
+from treadle.sync.engine import SyncEngine
 
-QUIET_S: Final = 0.5
+DEBOUNCE_S: Final = 0.5
 """Seconds without news after which it is sent."""
 
-LOOKS_MAX: Final = 10
+DEBOUNCE_COUNT_MAX: Final = 10
 """So many times in a row news may put it off: while turns go on, it is sent every five seconds."""
 
-AGAIN_S: Final = 15.0
+RETRY_S: Final = 15.0
 """Seconds until what could not be sent is looked at again; the engine keeps its own pace."""
 
 
-class Background:
+class BackgroundSender:
     """Sends one thread whenever there is news of it, from a thread of its own.
 
     What goes wrong is kept for whoever asks; the session is told nothing. What another machine has
@@ -34,7 +34,7 @@ class Background:
 
     def __init__(
         self,
-        make_engine: Callable[[], Engine],
+        make_engine: Callable[[], SyncEngine],
         thread_id: str,
         let_go: Callable[[], object] | None = None,
     ) -> None:
@@ -45,12 +45,12 @@ class Background:
         self._has_news = False
         self._is_closing = False
         self._thread: threading.Thread | None = None
-        self.report: Report | None = None
+        self.report: SyncReport | None = None
         """What the last attempt did; `None` before the first has ended, and after a problem."""
         self.problem = ""
         """Why the last attempt failed, for people; empty if it did not."""
 
-    def poke(self) -> None:
+    def notify_change(self) -> None:
         """There is news. Returns at once, and raises nothing."""
         with self._changed:
             if self._is_closing:
@@ -80,9 +80,9 @@ class Background:
         return is_over and not self.problem and (self.report is None or self.report.is_complete)
 
     def _run(self) -> None:
-        engine: Engine | None = None
+        engine: SyncEngine | None = None
         try:
-            while self._wait_for_news():
+            while self._wait_for_changes():
                 try:
                     engine = engine or self._make_engine()
                     self.report = engine.send(self._thread_id)
@@ -95,18 +95,18 @@ class Background:
             if self._let_go is not None:
                 self._let_go()
 
-    def _wait_for_news(self) -> bool:
+    def _wait_for_changes(self) -> bool:
         """Whether there is something to be sent; false when it is over."""
         with self._changed:
             is_behind = bool(self.problem) or not (self.report is None or self.report.is_complete)
             while not self._has_news and not self._is_closing:
-                if not self._changed.wait(AGAIN_S if is_behind else None):
+                if not self._changed.wait(RETRY_S if is_behind else None):
                     return True
-            for _ in range(LOOKS_MAX):
+            for _ in range(DEBOUNCE_COUNT_MAX):
                 if self._is_closing or not self._has_news:
                     break
                 self._has_news = False
-                self._changed.wait(QUIET_S)
+                self._changed.wait(DEBOUNCE_S)
                 if not self._has_news:
                     return True
             has_news, self._has_news = self._has_news, False

@@ -15,33 +15,33 @@ from treadle.core.tools import Outcome, ToolError, ToolErrorKind, ToolExecutionO
 from treadle.errors import StoreError
 from treadle.runtime.ports import Writer
 
-READER: Final = "read_file"
-PREFIX: Final = "output:"
+READ_TOOL: Final = "read_file"
+OUTPUT_PREFIX: Final = "output:"
 
 
-def pointer(config: AgentConfig, thread_id: str, call_id: str) -> str:
+def describe_output_location(config: AgentConfig, thread_id: str, call_id: str) -> str:
     """Where all of an output is found, for the model if it has the tool, else for people."""
-    if config.definition_of(READER) is not None:
-        return f"{READER} has it as {json.dumps(PREFIX + call_id, ensure_ascii=False)}"
+    if config.definition_of(READ_TOOL) is not None:
+        return f"{READ_TOOL} has it as {json.dumps(OUTPUT_PREFIX + call_id, ensure_ascii=False)}"
     from shlex import quote
 
     return f"treadle show {thread_id} --output {quote(call_id)}"
 
 
-def wanted_output(config: AgentConfig, call: ToolCall) -> str | None:
+def find_requested_output(config: AgentConfig, call: ToolCall) -> str | None:
     """The call whose output this one is to read; `None` if it is to read a file, or none."""
-    if call.tool_name != READER or config.definition_of(READER) is None:
+    if call.tool_name != READ_TOOL or config.definition_of(READ_TOOL) is None:
         return None
     try:
         path = json.loads(call.arguments_json)["path"]
     except (ValueError, RecursionError, LookupError, TypeError):
         return None
-    if not isinstance(path, str) or not path.startswith(PREFIX):
+    if not isinstance(path, str) or not path.startswith(OUTPUT_PREFIX):
         return None
-    return path.removeprefix(PREFIX)
+    return path.removeprefix(OUTPUT_PREFIX)
 
 
-def read_kept(writer: Writer, call: ToolCall, wanted: str) -> Outcome:
+def read_stored_output(writer: Writer, call: ToolCall, wanted: str) -> Outcome:
     """The lines of an output that a call asks for; never raises for anything the call does."""
     from treadle.tools.failure import ToolFailure
     from treadle.tools.read_file import read_file, read_output
@@ -50,7 +50,7 @@ def read_kept(writer: Writer, call: ToolCall, wanted: str) -> Outcome:
         arguments = read_file.signature.parse(call.arguments_json)
         data = writer.read_output(wanted)
         if data is None:
-            why = f"{PREFIX}{wanted}: no output of this thread is kept under this name"
+            why = f"{OUTPUT_PREFIX}{wanted}: no output of this thread is kept under this name"
             raise ToolFailure(ToolErrorKind.NOT_FOUND, why)
         lines = arguments.get("start_line", 1), arguments.get("end_line")
         return ToolExecutionOutcome.Success(call.id, read_output(data, *lines))
