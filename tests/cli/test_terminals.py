@@ -71,6 +71,14 @@ def test_a_list_has_one_row_of_the_terminal_for_each_thread(
     assert treadle("list").stdout.startswith(f"{thread}  ")
 
 
+def test_what_takes_no_place_takes_none_from_the_title(
+    treadle: Run, seen: Seen, thread: str
+) -> None:
+    title = "e\N{COMBINING ACUTE ACCENT}" * 20
+    treadle("rename", thread, title)
+    assert title in seen("list", columns=80)
+
+
 @pytest.mark.parametrize("extra", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
 def test_who_wants_no_colours_gets_none(seen: Seen, thread: str, extra: dict[str, str]) -> None:
     for arguments in (("show", thread), ("doctor",), ("search", "title"), ("watch", thread)):

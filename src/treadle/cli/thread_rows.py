@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Final
-from unicodedata import east_asian_width
 
 import click
 
@@ -63,20 +62,10 @@ def _width(columns: Sequence[Sequence[str]]) -> int:
 
 
 def _cut(text: str, width: int) -> str:
-    """What fits; some characters take two places."""
-    if sum(map(_places, text)) <= width:
-        return text
-    taken, kept = 1, list[str]()  # one for the mark
-    for character in text:
-        taken += _places(character)
-        if taken > width:
-            break
-        kept.append(character)
-    return "".join(kept) + "…"
+    """What fits; some characters take two places, and some none."""
+    from rich.cells import cell_len, chop_cells
 
-
-def _places(character: str) -> int:
-    return 2 if east_asian_width(character) in ("W", "F") else 1
+    return text if cell_len(text) <= width else chop_cells(text, max(1, width - 1))[0] + "…"
 
 
 def _kind(line: ThreadSummary) -> str:

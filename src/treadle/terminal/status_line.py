@@ -98,6 +98,6 @@ def text_width(text: str) -> int:
     """The columns that a text takes."""
     if text.isascii():
         return len(text)
-    from wcwidth import wcswidth  # its tables take 50 ms to load
+    from rich.cells import cell_len  # most texts need no tables
 
-    return max(int(wcswidth(text)), 0)
+    return cell_len(text)
