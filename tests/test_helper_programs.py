@@ -19,9 +19,9 @@ STARTS: Final = {
         ("run_cli_command", "subprocess.Popen(words, cwd=folder)"),
     },
     "src/treadle/cli/demo_command.py": {
-        ("_start", "env=self._environment"),  # Treadle again
-        ("_output", "env=self._environment"),
-        ("_path_line", "shutil.which('treadle')"),  # only told, not started
+        ("_start_treadle", "env=self._environment"),  # Treadle again
+        ("_read_output", "env=self._environment"),
+        ("_make_path_line", "shutil.which('treadle')"),  # only told, not started
     },
     "src/treadle/config/command.py": {("run_bounded", "env=dict(environ)")},
     "src/treadle/helper_programs.py": {

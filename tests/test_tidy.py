@@ -61,7 +61,7 @@ MAY_USE: Final = {
     "app/sync/sync_engine.py": {"random"},  # retries are spread
     "app/sync/continuous_sync.py": {"random"},  # so are those of the stream of changes
     "cli/share_command.py": {"datetime"},  # when a link expires, counted from now
-    "cli/render.py": {"time"},  # the pace of a terminal
+    "cli/renderers.py": {"time"},  # the pace of a terminal
     "server/http/logs.py": {"datetime"},  # the times of lines, which the log has taken
     "server/http/observing.py": {"secrets", "time"},  # numbers of requests, how long they take
     "server/http/process.py": {"time"},  # how long a worker has lived

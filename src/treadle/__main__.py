@@ -1,6 +1,6 @@
 """`python -m treadle` is the command `treadle`."""
 
-from treadle.cli.start import main
+from treadle.cli.entry_point import main
 
 if __name__ == "__main__":
     main()

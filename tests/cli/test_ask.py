@@ -19,7 +19,7 @@ import pytest
 from cli.conftest import Run
 from cli.test_signals import Script, Turn
 from treadle.answers import Verdict
-from treadle.cli.ask import SHOWN_LENGTH_MAX
+from treadle.cli.question_dialog import SHOWN_LENGTH_MAX
 from treadle.core.approval import Approved, Modified, Question, Rejected, Scope
 from treadle.core.messages import ToolCall
 from treadle.core.tools import RiskLevel
@@ -173,13 +173,13 @@ def test_a_question_that_is_not_answered_is_asked_again(
 DECIDING = """
 import asyncio, signal, sys
 import msgspec
-from treadle.cli.ask import decide
+from treadle.cli.question_dialog import ask_for_approval
 from treadle.core.approval import Question
 
 async def main():
     answer = lambda: print("<the loop goes on>", file=sys.stderr)
     asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, answer)
-    verdict = await decide(msgspec.json.decode(sys.argv[1], type=Question))
+    verdict = await ask_for_approval(msgspec.json.decode(sys.argv[1], type=Question))
     print(f"<{msgspec.json.encode(verdict).decode()}>")
 
 if sys.argv[2:]:

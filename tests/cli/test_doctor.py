@@ -476,7 +476,7 @@ def test_a_network_file_system_is_told(
     mounts = tmp_path / "mounts"
     line = f"36 35 98:0 / {tmp_path} rw - nfs4 server:/x rw\n35 1 8:1 / / rw - ext4 /dev/sda rw\n"
     mounts.write_text(line + "garbage\n")
-    monkeypatch.setattr(store_checks, "MOUNTS", mounts)
+    monkeypatch.setattr(store_checks, "MOUNT_INFO_FILE", mounts)
     found = examined(store)["file system"]
     assert (found.status, "nfs4" in found.text) == ("warning", True)
     assert "local disk" in found.advice

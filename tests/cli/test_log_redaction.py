@@ -8,7 +8,7 @@ import random
 import pytest
 
 from token_samples import TOKENS, secret_of
-from treadle.cli.log_redaction import begin_log, tell_bug, unsaid
+from treadle.cli.log_redaction import configure_logging, redact_for_log, report_exception
 
 TOKEN = TOKENS["github_token"](random.Random(4))
 MARK = "[REDACTED:github_token]"
@@ -21,7 +21,7 @@ def test_lines_of_the_log_and_their_tracebacks_hold_none(
     monkeypatch.setattr(root, "handlers", [])
     level = root.level
     try:
-        begin_log(logging.INFO)
+        configure_logging(logging.INFO)
         logging.getLogger("treadle.x").info("it is %s", TOKEN)
         try:
             raise ValueError(f"no {TOKEN}")
@@ -44,11 +44,11 @@ def test_the_last_words_hold_none(capsys: pytest.CaptureFixture[str]) -> None:
     try:
         raise RuntimeError(f"{TOKEN} \x1b[2J")
     except RuntimeError as error:
-        tell_bug(RuntimeError, error, error.__traceback__)
+        report_exception(RuntimeError, error, error.__traceback__)
     told = capsys.readouterr().err
     assert told.splitlines()[-1] == f"RuntimeError: {MARK} �[2J"
     assert secret_of(TOKEN) not in told
 
 
 def test_a_text_without_secrets_is_said_as_it_is() -> None:
-    assert unsaid("no thread 0190\n") == "no thread 0190\n"
+    assert redact_for_log("no thread 0190\n") == "no thread 0190\n"

@@ -31,10 +31,10 @@ IN_SEVERAL_LINES: Final = "private_key"
 
 LOGGING: Final = """
 import logging, sys
-from treadle.cli.log_redaction import begin_log, tell_bug
+from treadle.cli.log_redaction import configure_logging, report_exception
 word = sys.stdin.read()
-begin_log(logging.INFO)
-sys.excepthook = tell_bug
+configure_logging(logging.INFO)
+sys.excepthook = report_exception
 logging.getLogger("treadle.runtime").info("it said %s", word)
 try:
     raise ValueError(word)

@@ -8,7 +8,7 @@ import pytest
 
 from cli.teams import Machine, Team
 from sync.wire_server import WireServer, reply
-from treadle.cli.share_command import expiry
+from treadle.cli.share_command import parse_expiry
 
 NOW = "2026-11-21T08:15:30.123456Z"
 
@@ -115,7 +115,7 @@ def test_one_way_of_sharing_is_named(laptop: Machine, options: tuple[str, ...]) 
     ],
 )
 def test_an_expiry_is_counted_from_now_on(text: str, at: str) -> None:
-    assert expiry(text, NOW) == at
+    assert parse_expiry(text, NOW) == at
 
 
 @pytest.mark.parametrize("text", ["yesterday", "2020-01-01", "0d", "soon", "", "-1d", "99999d"])
@@ -123,4 +123,4 @@ def test_an_expiry_that_has_passed_or_is_none_is_a_mistake(text: str) -> None:
     import click
 
     with pytest.raises(click.BadParameter):
-        expiry(text, NOW)
+        parse_expiry(text, NOW)

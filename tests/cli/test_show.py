@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cli.conftest import Run
-from treadle.app.threads.times import end_of_moment, local_time
+from treadle.app.threads.times import local_time, parse_moment_end
 
 Script = Callable[[str], str]
 
@@ -210,4 +210,4 @@ def test_a_minute_or_a_day_means_its_end(treadle: Run, thread: str) -> None:
     ],
 )
 def test_the_end_of_a_moment_is_that_of_its_last_unit(text: str, end: str) -> None:
-    assert end_of_moment(text, "2026-11-21T12:34:56.000000Z") == end
+    assert parse_moment_end(text, "2026-11-21T12:34:56.000000Z") == end

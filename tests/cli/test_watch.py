@@ -23,7 +23,7 @@ from models.loopback import Answer, Loopback, sse
 from store.shelf import CREATOR, fill
 from thread.journals import EVERY_ENTRY
 from treadle.app.threads.thread_watch import FIRST_RECORDS_MAX
-from treadle.cli.record_narration import Line, Narrator
+from treadle.cli.watch_text import WatchFormatter, WatchLine
 from treadle.core.events import LlmEvent, ToolCompleted, UserInput
 from treadle.core.llm import LlmResponse
 from treadle.core.messages import Message, ToolCall
@@ -358,7 +358,8 @@ def _record(entry: Entry) -> Record:
 
 def test_every_kind_of_record_can_be_told() -> None:
     told = {
-        type(entry).__qualname__: list(Narrator().tell(_record(entry))) for entry in EVERY_ENTRY
+        type(entry).__qualname__: list(WatchFormatter().format_record(_record(entry)))
+        for entry in EVERY_ENTRY
     }
     silent = {name for name, lines in told.items() if not lines}
     assert silent <= {
@@ -370,37 +371,39 @@ def test_every_kind_of_record_can_be_told() -> None:
 
 def test_a_record_of_a_newer_program_is_told_as_such() -> None:
     data, _ = encode_batch(scan(b"").head, "2026", [b'{"type":"of tomorrow"}'])
-    (line,) = Narrator().tell(scan(data).records[0])
-    assert line == Line("aside", "record 1 was written by a newer Treadle")
+    (line,) = WatchFormatter().format_record(scan(data).records[0])
+    assert line == WatchLine("aside", "record 1 was written by a newer Treadle")
 
 
 def test_of_several_calls_each_result_names_its_own() -> None:
     calls = [ToolCall(name, "bash", json.dumps({"command": f"run {name}"})) for name in "ab"]
-    narrator = Narrator()
-    assert [line.text for line in narrator.tell(_record(_said("", *calls)))] == [
+    narrator = WatchFormatter()
+    assert [line.text for line in narrator.format_record(_record(_said("", *calls)))] == [
         "$ run a",
         "$ run b",
     ]
     for name in "ba":
         outcome = ToolExecutionOutcome.Success(name, f"output of {name}")
-        assert [line.text for line in narrator.tell(_record(ToolCompleted(name, outcome)))] == [
+        assert [
+            line.text for line in narrator.format_record(_record(ToolCompleted(name, outcome)))
+        ] == [
             f"$ run {name}:",
             f"output of {name}",
         ]
 
 
 def test_of_commands_that_began_those_are_told_whose_end_and_telling_did_not_come() -> None:
-    narrator = Narrator()
+    narrator = WatchFormatter()
     begun = [CommandBegun(name, f"make {name}", "/w") for name in "abc"]
     ended = CommandShown("make b", "", 0, "b")
-    lines = [line for entry in begun[:2] for line in narrator.tell(_record(entry))]
+    lines = [line for entry in begun[:2] for line in narrator.format_record(_record(entry))]
     assert [line.text for line in lines] == ["a person runs $ make a", "a person runs $ make b"]
-    assert len(list(narrator.tell(_record(ended)))) == 2
-    assert [words.partition(":")[0] for words in narrator.unended] == [
+    assert len(list(narrator.format_record(_record(ended)))) == 2
+    assert [words.partition(":")[0] for words in narrator.unfinished_commands] == [
         "a person began $ make a in /w"
     ]
     for entry in (UserInput(Message.user("go")), begun[2]):
-        list(narrator.tell(_record(entry)))
-    assert [words.partition(":")[0] for words in narrator.unended] == [
+        list(narrator.format_record(_record(entry)))
+    assert [words.partition(":")[0] for words in narrator.unfinished_commands] == [
         "a person began $ make c in /w"
     ]

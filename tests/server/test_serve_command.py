@@ -154,7 +154,7 @@ def test_workers_that_are_told_to_stop_while_they_are_forked_stop(tmp_path: Path
         "import os, signal, sys\n"
         "os.register_at_fork(after_in_parent=lambda: os.kill(os.getpid(), signal.SIGTERM))\n"
         "sys.argv = ['treadle', 'serve', '--port', '0', '--workers', '2']\n"
-        "from treadle.cli.start import main; main()"
+        "from treadle.cli.entry_point import main; main()"
     )
     found = subprocess.run(
         [sys.executable, "-c", program],
@@ -182,7 +182,7 @@ def test_without_its_libraries_it_says_how_to_install_them(
     program = (
         f"import sys; sys.modules['{library}'] = None\n"
         f"sys.argv = ['treadle', {command}]\n"
-        "from treadle.cli.start import main; main()"
+        "from treadle.cli.entry_point import main; main()"
     )
     found = subprocess.run(
         [sys.executable, "-c", program],

@@ -12,20 +12,24 @@ from typing import Final
 
 from treadle.thread.safe_text import legible
 
-_OTHER: Final = re.compile("[^\n\x20-\x7e]")
+_SPECIAL_CHARACTERS: Final = re.compile("[^\n\x20-\x7e]")
 
 
 def escape_json(text: str) -> str:
     """JSON that reads the same, without characters that steer a terminal or are not seen."""
-    return text if text.isascii() and "\x7f" not in text else _OTHER.sub(_escape_match, text)
+    return (
+        text
+        if text.isascii() and "\x7f" not in text
+        else _SPECIAL_CHARACTERS.sub(_escape_match, text)
+    )
 
 
 def _escape_match(found: re.Match[str]) -> str:
-    return _escape(found[0])
+    return _escape_character(found[0])
 
 
 @cache
-def _escape(character: str) -> str:
+def _escape_character(character: str) -> str:
     if character.isprintable() and legible(character) == character:
         return character
     units = character.encode("utf-16-be", "surrogatepass")

@@ -38,9 +38,9 @@ def command() -> None:
     treadle admin tokens add ada --expires 90d      prints the token, this once
     treadle admin users disable ada                 her tokens stop working at once
     """  # noqa: D301  click reads the backspace
-    from treadle.cli.server_extra import need_server
+    from treadle.cli.server_extra import require_server_extra
 
-    need_server()
+    require_server_extra()
 
 
 @command.group("organizations")
@@ -55,9 +55,9 @@ def list_organizations(database: str | None, as_json: bool) -> None:
     """List all organizations."""
     from treadle.server.people import accounts
 
-    found = _work(database, accounts.organizations, is_write=False)
-    rows = [(one.name, _count(one.user_count, "user")) for one in found.organizations]
-    _show(found, rows, as_json=as_json)
+    found = _run_as_operator(database, accounts.organizations, is_write=False)
+    rows = [(one.name, _format_count(one.user_count, "user")) for one in found.organizations]
+    _print_answer(found, rows, as_json=as_json)
 
 
 @organizations.command("add")
@@ -69,7 +69,7 @@ def add_organization(name: str, database: str | None) -> None:
     from treadle.server.people import accounts
 
     new = NewOrganization(name)
-    made = _work(database, lambda context: accounts.make_organization(context, new))
+    made = _run_as_operator(database, lambda context: accounts.make_organization(context, new))
     click.echo(f"made the organization {made.name}", err=True)
 
 
@@ -85,13 +85,13 @@ def list_users(database: str | None, as_json: bool) -> None:
     """List all users."""
     from treadle.server.people import accounts
 
-    found = _work(database, accounts.users, is_write=False)
+    found = _run_as_operator(database, accounts.users, is_write=False)
     rows = []
     for one in found.users:
         marks = {"admin": one.is_admin, "support": one.is_support, "disabled": one.is_disabled}
         told = [one.role.replace("_", " "), *(word for word, is_set in marks.items() if is_set)]
         rows.append((one.name, one.organization, ", ".join(told)))
-    _show(found, rows, as_json=as_json)
+    _print_answer(found, rows, as_json=as_json)
 
 
 @users.command("add")
@@ -107,7 +107,7 @@ def add_user(database: str | None, **chosen: Any) -> None:
     from treadle.server.people import accounts
 
     new = NewUser(**chosen)
-    made = _work(database, lambda context: accounts.make_user(context, new))
+    made = _run_as_operator(database, lambda context: accounts.make_user(context, new))
     click.echo(f"made the user {made.name}; next: treadle admin tokens add {made.name}", err=True)
 
 
@@ -122,7 +122,7 @@ def change_user(name: str, database: str | None, **chosen: Any) -> None:
     given = {key: value for key, value in chosen.items() if value is not None}
     if not given:
         raise click.UsageError("say what is to change: --role, --admin or --support")
-    _change(database, name, **given)
+    _update_user(database, name, **given)
     click.echo(f"changed the user {name}", err=True)
 
 
@@ -131,7 +131,7 @@ def change_user(name: str, database: str | None, **chosen: Any) -> None:
 @_DATABASE
 def disable_user(name: str, database: str | None) -> None:
     """Let a user do nothing any more, from the next request on; his threads stay."""
-    _change(database, name, is_disabled=True)
+    _update_user(database, name, is_disabled=True)
     click.echo(f"disabled the user {name}; `treadle admin users enable` takes it back", err=True)
 
 
@@ -140,7 +140,7 @@ def disable_user(name: str, database: str | None) -> None:
 @_DATABASE
 def enable_user(name: str, database: str | None) -> None:
     """Let a user who was disabled in again, with the tokens he has."""
-    _change(database, name, is_disabled=False)
+    _update_user(database, name, is_disabled=False)
     click.echo(f"enabled the user {name}", err=True)
 
 
@@ -157,25 +157,25 @@ def list_tokens(user: str | None, database: str | None, as_json: bool) -> None:
     """List tokens: what they are called and when they were used, never the tokens themselves."""
     from treadle.server.people import accounts
 
-    found = _work(
+    found = _run_as_operator(
         database,
         lambda context: (
             accounts.all_tokens(context) if user is None else accounts.tokens_of(context, user)
         ),
         is_write=False,
-        about=_user_named(user or ""),
+        about=_describe_user(user or ""),
     )
     rows = [
         (
             str(one.id),
             one.user,
             one.name,
-            "revoked" if one.is_revoked else f"until {_day(one.expires_at, 'revoked')}",
-            f"used {_day(one.last_used_at, 'never')}",
+            "revoked" if one.is_revoked else f"until {_format_day(one.expires_at, 'revoked')}",
+            f"used {_format_day(one.last_used_at, 'never')}",
         )
         for one in found.tokens
     ]
-    _show(found, rows, as_json=as_json)
+    _print_answer(found, rows, as_json=as_json)
 
 
 @tokens.command("add")
@@ -188,15 +188,15 @@ def add_token(user: str, name: str, expires: str | None, database: str | None) -
     from treadle.api.types import NewToken
     from treadle.server.people import accounts
 
-    until = None if expires is None else _moment_of(expires)
+    until = None if expires is None else _parse_expiry(expires)
     new = NewToken(name, until)
 
     def make(context: Context) -> Token:
         return accounts.make_token_of(context, user, new)
 
-    made = _work(database, make, about=_user_named(user))
+    made = _run_as_operator(database, make, about=_describe_user(user))
     click.echo(made.token)
-    until_day = _day(made.expires_at, "somebody revokes it")
+    until_day = _format_day(made.expires_at, "somebody revokes it")
     click.echo(f"token {made.id} of {user}, good until {until_day}; keep it, it is not shown again",
                err=True)  # fmt: skip
 
@@ -209,7 +209,9 @@ def revoke_token(token_id: int, database: str | None) -> None:
     from treadle.server.people import accounts
 
     about = f"token {token_id}", "treadle admin tokens list"
-    _work(database, lambda context: accounts.revoke_token(context, token_id), about=about)
+    _run_as_operator(
+        database, lambda context: accounts.revoke_token(context, token_id), about=about
+    )
     click.echo(f"revoked token {token_id}", err=True)
 
 
@@ -222,28 +224,32 @@ def show_audit(limit: int, before: int | None, database: str | None, as_json: bo
     """Show who changed what about who may see or do something, newest first."""
     from treadle.server.people import audit
 
-    found = _work(database, lambda context: audit.lines(context, limit, before), is_write=False)
+    found = _run_as_operator(
+        database, lambda context: audit.lines(context, limit, before), is_write=False
+    )
     rows = [
         (str(one.id), one.at[:19] + "Z", one.actor, one.action, one.thread or "-", one.detail)
         for one in found.lines
     ]
-    _show(found, rows, as_json=as_json)
+    _print_answer(found, rows, as_json=as_json)
 
 
-def _change(database: str | None, name: str, **given: Any) -> None:
+def _update_user(database: str | None, name: str, **given: Any) -> None:
     from treadle.api.types import UserUpdate
     from treadle.server.people import accounts
 
     change = UserUpdate(**given)
-    about = _user_named(name)
-    _work(database, lambda context: accounts.change_user(context, name, change), about=about)
+    about = _describe_user(name)
+    _run_as_operator(
+        database, lambda context: accounts.change_user(context, name, change), about=about
+    )
 
 
-def _user_named(name: str) -> tuple[str, str]:
+def _describe_user(name: str) -> tuple[str, str]:
     return f"user {name!r}", "treadle admin users list"
 
 
-def _work(
+def _run_as_operator(
     url: str | None,
     work: Callable[[Context], Result],
     *,
@@ -271,7 +277,7 @@ def _work(
     from treadle.server.people import accounts
     from treadle.server.problems import Refusal
 
-    database = Database(_existing(url), pool_size=1)
+    database = Database(_find_database_url(url), pool_size=1)
     try:
         if not database.is_current():
             raise ConfigError(
@@ -292,7 +298,7 @@ def _work(
         database.dispose()
 
 
-def _existing(url: str | None) -> str:
+def _find_database_url(url: str | None) -> str:
     """The URL of a database; a file that is not there is not made by looking for it."""
     from pathlib import Path
 
@@ -316,7 +322,7 @@ def _existing(url: str | None) -> str:
     return url
 
 
-def _moment_of(text: str) -> str:
+def _parse_expiry(text: str) -> str:
     """A time in the future that a person means."""
     import re
 
@@ -330,15 +336,15 @@ def _moment_of(text: str) -> str:
     return parse_moment(text, utc_now(), wants_end=True)
 
 
-def _day(at: str | None, otherwise: str) -> str:
+def _format_day(at: str | None, otherwise: str) -> str:
     return otherwise if at is None else at[:10]
 
 
-def _count(count: int, what: str) -> str:
+def _format_count(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
-def _show(answer: object, rows: Iterable[Sequence[str]], *, as_json: bool) -> None:
+def _print_answer(answer: object, rows: Iterable[Sequence[str]], *, as_json: bool) -> None:
     """The answer as JSON, or its rows in columns."""
     from treadle.thread.safe_text import legible
 

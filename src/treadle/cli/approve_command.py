@@ -31,7 +31,7 @@ from treadle.cli.json_output import print_json
 @options.folder_option
 @options.mode_option("Go on with another mode: plan, ask, auto-edit, auto. Default: as before.")
 @options.format_option
-@options.limit_options("the rest of this turn")
+@options.budget_options("the rest of this turn")
 @options.run_options
 @click.pass_context
 def command(ctx: click.Context, /, thread: str, call: str | None, **given: Any) -> None:
@@ -54,7 +54,7 @@ def command(ctx: click.Context, /, thread: str, call: str | None, **given: Any) 
     """  # noqa: D301  click reads the backspace
     answers = [name for name in ("yes", "reason", "arguments") if given[name] not in (None, False)]
     if given["grants"] or given["revoke"] is not None:
-        _grants(thread, call, answers, **given)
+        _handle_grants(thread, call, answers, **given)
         return
     if len(answers) > 1:
         raise click.UsageError("--yes, --no and --args answer differently: give one of them")
@@ -63,12 +63,12 @@ def command(ctx: click.Context, /, thread: str, call: str | None, **given: Any) 
     if given["as_json"] and answers:
         raise click.UsageError("--json shows what waits; --output-format is for what follows")
     if not answers:
-        _show(thread, call, as_json=given["as_json"])
+        _show_waiting_calls(thread, call, as_json=given["as_json"])
         return
-    ctx.exit(_answer(thread, call, **given))
+    ctx.exit(_answer_calls(thread, call, **given))
 
 
-def _grants(thread: str, call: str | None, answers: Sequence[str], **given: Any) -> None:
+def _handle_grants(thread: str, call: str | None, answers: Sequence[str], **given: Any) -> None:
     """Show what is allowed for the rest of the thread, or take some of it back."""
     if call is not None or answers or given["always"] or (given["grants"] and given["revoke"]):
         raise click.UsageError("--grants and --revoke answer nothing: give one of them, by itself")
@@ -106,22 +106,22 @@ def _show_grants(thread: str, *, as_json: bool) -> None:
     click.echo(text, err=True)
 
 
-def _show(thread: str, call: str | None, *, as_json: bool) -> None:
+def _show_waiting_calls(thread: str, call: str | None, *, as_json: bool) -> None:
     from treadle.app.sessions.approvals import read_waiting_calls
-    from treadle.cli.host import command_host
-    from treadle.cli.questions import show_waiting
+    from treadle.cli.host import make_host
+    from treadle.cli.question_output import show_pending_questions
 
-    found = read_waiting_calls(thread, call, command_host())
+    found = read_waiting_calls(thread, call, make_host())
     if as_json:
         print_json(found.questions)
         return
-    show_waiting(found.thread, found.questions, err=False)
+    show_pending_questions(found.thread, found.questions, err=False)
     if found.refused_tool:
         mode = f"the mode here, {found.mode}, leaves {found.refused_tool} out"
         click.echo(f"a yes needs --approval-mode ask: {mode}")
 
 
-def _answer(thread: str, call: str | None, **given: Any) -> int:
+def _answer_calls(thread: str, call: str | None, **given: Any) -> int:
     from treadle.app.sessions.approvals import (
         ApprovalAnswer,
         answer_calls,
@@ -131,10 +131,10 @@ def _answer(thread: str, call: str | None, **given: Any) -> int:
     from treadle.app.sessions.open_threads import reopen_thread
     from treadle.app.sessions.setup import RunChoice
     from treadle.app.sessions.thread_setup import ThreadTarget, make_setup
-    from treadle.cli.busy_threads import or_watch
-    from treadle.cli.host import command_host
-    from treadle.cli.render import make_renderer
-    from treadle.cli.work_loop import drive
+    from treadle.cli.busy_threads import run_or_watch
+    from treadle.cli.host import make_host
+    from treadle.cli.renderers import make_renderer
+    from treadle.cli.thread_runner import run_thread
 
     setup = make_setup(
         RunChoice(
@@ -145,7 +145,7 @@ def _answer(thread: str, call: str | None, **given: Any) -> int:
             network=given["network"],
         ),
         ThreadTarget(given["cwd"], thread),
-        command_host(),
+        make_host(),
         no_commit=given["no_commit"],
         before_owning=None if given["reason"] is not None else check_mode,
     )
@@ -155,9 +155,9 @@ def _answer(thread: str, call: str | None, **given: Any) -> int:
     answer = ApprovalAnswer(given["reason"], given["arguments"], given["always"])
     calls = decide_calls(setup, call, answer)
     renderer = make_renderer(given["output_format"])
-    return or_watch(
+    return run_or_watch(
         setup.store,
-        lambda: drive(
+        lambda: run_thread(
             setup,
             renderer,
             lambda: reopen_thread(setup, renderer.show, budget=budget),

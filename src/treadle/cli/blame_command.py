@@ -17,7 +17,7 @@ from treadle.thread.safe_text import legible
 if TYPE_CHECKING:
     from treadle.app.files.provenance import FileOrigin, RunOrigin
 
-_LINES = re.compile(r"(.+):([0-9]{1,9})(?:-([0-9]{1,9}))?\Z", re.DOTALL)
+_LINE_RANGE = re.compile(r"(.+):([0-9]{1,9})(?:-([0-9]{1,9}))?\Z", re.DOTALL)
 
 _HASH_LENGTH = 7
 _DATE_LENGTH = 10
@@ -43,7 +43,7 @@ def command(what: str, as_json: bool, cwd: str | None) -> None:
     from treadle.app.files.provenance import find_line_origins
     from treadle.app.stores import open_store
 
-    file, first, last = _parse(Path(cwd or "."), what)
+    file, first, last = _parse_line_range(Path(cwd or "."), what)
     found = asyncio.run(find_line_origins(open_store(), file, first, last))
     if as_json:
         print_json(found.to_dict())
@@ -54,9 +54,9 @@ def command(what: str, as_json: bool, cwd: str | None) -> None:
     show(found)
 
 
-def _parse(folder: Path, what: str) -> tuple[Path, int, int | None]:
+def _parse_line_range(folder: Path, what: str) -> tuple[Path, int, int | None]:
     """The file and the lines; a file whose whole name it is comes first."""
-    split = _LINES.match(what)
+    split = _LINE_RANGE.match(what)
     if split is None or (folder / what).exists():
         return folder / what, 1, None
     first = int(split[2])
@@ -70,10 +70,12 @@ def _show_line(found: FileOrigin) -> None:
     facts = [(f"line {run.first}", found.blamed.text[0].removesuffix("\r"))]
     commit = run.commit
     if commit is None:
-        facts.append(("commit", _uncommitted(found)))
+        facts.append(("commit", _describe_uncommitted(found)))
     else:
         facts.append(("commit", f"{commit.hash[:_HASH_LENGTH]} {commit.subject}"))
-        facts.append(("", f"{commit.at[:_DATE_LENGTH]} by {commit.author}{_older(origin)}"))
+        facts.append(
+            ("", f"{commit.at[:_DATE_LENGTH]} by {commit.author}{_describe_shallow_clone(origin)}")
+        )
     if run.name:
         facts.append(("file", f"{run.name}, as it was called then"))
     for one in origin.threads:
@@ -90,18 +92,18 @@ def _show_line(found: FileOrigin) -> None:
 
 def _show_runs(found: FileOrigin) -> None:
     """A line for lines in a row that came the same way."""
-    rows = [_row(one, _uncommitted(found)) for one in found.runs]
+    rows = [_make_row(one, _describe_uncommitted(found)) for one in found.runs]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
     for row in rows:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
         click.echo(legible("  ".join([*cells, row[-1]]).rstrip()))
 
 
-def _uncommitted(found: FileOrigin) -> str:
+def _describe_uncommitted(found: FileOrigin) -> str:
     return "not committed" if found.blamed.is_tracked else "not committed (untracked)"
 
 
-def _row(origin: RunOrigin, uncommitted: str) -> tuple[str, str, str, str]:
+def _make_row(origin: RunOrigin, uncommitted: str) -> tuple[str, str, str, str]:
     """Lines, commit and date, who, what for."""
     run, behind = origin.run, origin.threads
     lines = str(run.first) if run.first == run.last else f"{run.first}-{run.last}"
@@ -113,12 +115,12 @@ def _row(origin: RunOrigin, uncommitted: str) -> tuple[str, str, str, str]:
             lines,
             when,
             behind[-1].thread[:_ID_LENGTH],
-            behind[-1].summary + more + _older(origin),
+            behind[-1].summary + more + _describe_shallow_clone(origin),
         )
     if commit is None:
         return lines, when, "", ""
-    return lines, when, commit.author, commit.subject + _older(origin)
+    return lines, when, commit.author, commit.subject + _describe_shallow_clone(origin)
 
 
-def _older(origin: RunOrigin) -> str:
+def _describe_shallow_clone(origin: RunOrigin) -> str:
     return " (or older: the clone is shallow)" if origin.run.is_oldest else ""

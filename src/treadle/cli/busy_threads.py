@@ -10,8 +10,8 @@ import click
 from treadle import exit_codes
 from treadle.app.stores import Store
 from treadle.app.threads.forks import can_fork, fork_at_rest
-from treadle.cli.ask import is_somebody_there
-from treadle.cli.thread_watch import watch
+from treadle.cli.question_dialog import is_interactive
+from treadle.cli.thread_watch import watch_thread
 from treadle.errors import ThreadBusyError
 from treadle.thread.safe_text import legible
 
@@ -19,14 +19,14 @@ _WATCH: Final = "watch"
 _FORK: Final = "fork"
 _QUIT: Final = "quit"
 
-_WORDS: Final = {
+_CHOICE_TEXTS: Final = {
     _WATCH: "[w]atch it",
     _FORK: "[f]ork it and go on there",
     _QUIT: "[q]uit",
 }
 
 
-def go_elsewhere(store: Store, busy: ThreadBusyError, *, has_prompt: bool) -> str | None:
+def handle_busy_thread(store: Store, busy: ThreadBusyError, *, has_prompt: bool) -> str | None:
     """Ask what to do about a busy thread, and do it.
 
     Args:
@@ -42,20 +42,20 @@ def go_elsewhere(store: Store, busy: ThreadBusyError, *, has_prompt: bool) -> st
         click.Abort: nobody answers any more.
         StoreError: the thread cannot be read.
     """
-    if not is_somebody_there():
+    if not is_interactive():
         raise busy
     choices = [_WATCH, *([_FORK] if has_prompt and can_fork(store, busy.thread_id) else []), _QUIT]
     click.echo(f"treadle: {legible(busy.message)}", err=True)
-    choice = _ask(choices)
+    choice = _ask_for_choice(choices)
     if choice == _QUIT:
         raise busy
     if choice == _WATCH:
-        watch(store, busy.thread_id)
+        watch_thread(store, busy.thread_id)
         return None
-    return fork_and_tell(store, busy.thread_id)
+    return fork_and_report(store, busy.thread_id)
 
 
-def or_watch(store: Store, work: Callable[[], int]) -> int:
+def run_or_watch(store: Store, work: Callable[[], int]) -> int:
     """Work on a thread; where another process has it open, a person may watch it instead.
 
     Args:
@@ -63,25 +63,25 @@ def or_watch(store: Store, work: Callable[[], int]) -> int:
         work: opens it, works on it, and gives the exit code.
 
     Raises:
-        ThreadBusyError: as `go_elsewhere`.
+        ThreadBusyError: as `handle_busy_thread`.
     """
     try:
         return work()
     except ThreadBusyError as busy:
-        go_elsewhere(store, busy, has_prompt=False)
+        handle_busy_thread(store, busy, has_prompt=False)
         return exit_codes.DONE
 
 
-def _ask(choices: list[str]) -> str:
+def _ask_for_choice(choices: list[str]) -> str:
     words = {word: choice for choice in choices for word in (choice, choice[0])}
-    question = ", ".join(_WORDS[choice] for choice in choices)
+    question = ", ".join(_CHOICE_TEXTS[choice] for choice in choices)
     while True:
         answer = click.prompt(question, err=True).strip().lower()
         if answer in words:
             return words[answer]
 
 
-def fork_and_tell(store: Store, thread_id: str) -> str:
+def fork_and_report(store: Store, thread_id: str) -> str:
     """A fork of a thread at its last rest; it is told of on standard error.
 
     Raises:

@@ -25,25 +25,25 @@ def command(ctx: click.Context, /, thread: str, **given: Any) -> None:
     themselves when they get near what the model can read. What the thread's last process left
     unfinished is finished first.
     """  # noqa: D301  click reads the backspace
-    ctx.exit(_compact(thread, **given))
+    ctx.exit(_compact_thread(thread, **given))
 
 
-def _compact(thread: str, *, focus: str, model: str | None) -> int:
+def _compact_thread(thread: str, *, focus: str, model: str | None) -> int:
     from treadle.app.sessions.compaction import check_compaction, compact
     from treadle.app.sessions.open_threads import open_conversation
     from treadle.app.sessions.setup import RunChoice
     from treadle.app.sessions.thread_setup import ThreadTarget, make_setup
-    from treadle.cli.busy_threads import or_watch
-    from treadle.cli.host import command_host
-    from treadle.cli.render import TextRenderer
-    from treadle.cli.work_loop import drive
+    from treadle.cli.busy_threads import run_or_watch
+    from treadle.cli.host import make_host
+    from treadle.cli.renderers import TextRenderer
+    from treadle.cli.thread_runner import run_thread
 
-    setup = make_setup(RunChoice(model), ThreadTarget(thread=thread), command_host())
+    setup = make_setup(RunChoice(model), ThreadTarget(thread=thread), make_host())
     check_compaction(setup)
     renderer = TextRenderer()
-    return or_watch(
+    return run_or_watch(
         setup.store,
-        lambda: drive(
+        lambda: run_thread(
             setup,
             renderer,
             lambda: open_conversation(setup, renderer.show),

@@ -7,7 +7,7 @@ from typing import Final
 import click
 
 SHELLS: Final = ("bash", "zsh", "fish")
-VARIABLE: Final = "_TREADLE_COMPLETE"
+COMPLETION_VARIABLE: Final = "_TREADLE_COMPLETE"
 """Set by the shell when it asks what could stand at the cursor."""
 
 
@@ -31,4 +31,4 @@ def command(shell: str) -> None:
     kind = get_completion_class(shell)
     assert kind is not None
     # That of bash asks the first `bash` in PATH for its version: a command may have put it there.
-    click.echo(ShellComplete.source(kind(cli, {}, "treadle", VARIABLE)))
+    click.echo(ShellComplete.source(kind(cli, {}, "treadle", COMPLETION_VARIABLE)))

@@ -9,7 +9,7 @@ from treadle.app.threads.thread_lists import complete_id
 from treadle.thread.safe_text import legible
 
 
-class ThreadIds(click.ParamType[str]):
+class ThreadIdType(click.ParamType[str]):
     """The id of a thread: taken as it is, completed from the threads of this machine.
 
     Args:
@@ -32,9 +32,9 @@ class ThreadIds(click.ParamType[str]):
         ]
 
 
-def complete_ids(command: click.Command) -> None:
+def enable_id_completion(command: click.Command) -> None:
     """Have the arguments and options of a command that take a thread complete one."""
     for param in command.params:
         metavar = getattr(param, "metavar", None) or ""
         if metavar.strip("[]").startswith("ID"):
-            param.type = ThreadIds(in_trash=command.name == "restore")
+            param.type = ThreadIdType(in_trash=command.name == "restore")

@@ -40,12 +40,12 @@ def show(origin: bool, as_json: bool, folder: str) -> None:
     import json
     import os
 
-    from treadle.cli.render import printable
+    from treadle.cli.renderers import make_printable
     from treadle.config.loader import load_settings
 
-    loaded = load_settings(_existing(folder), os.environ)
+    loaded = load_settings(_find_folder(folder), os.environ)
     for notice in loaded.notices:
-        click.echo(f"treadle: {printable(notice)}", err=True)
+        click.echo(f"treadle: {make_printable(notice)}", err=True)
     if as_json:
         rows = {
             key: {"value": value, "origin": loaded.origins[key]}
@@ -57,7 +57,7 @@ def show(origin: bool, as_json: bool, folder: str) -> None:
         return
     for key, value in loaded.values.items():
         told = "(not set)" if value is None else json.dumps(value)
-        where = f"    # {printable(loaded.origins[key])}" if origin else ""
+        where = f"    # {make_printable(loaded.origins[key])}" if origin else ""
         click.echo(f"{key} = {told}{where}")
 
 
@@ -74,25 +74,25 @@ def trust(folder: str, yes: bool, remove: bool) -> None:
     import os
 
     from treadle.app.stores import user_folders
-    from treadle.cli.ask import is_somebody_there
+    from treadle.cli.question_dialog import is_interactive
     from treadle.config import project_file
     from treadle.config.loader import check_project_file
     from treadle.errors import UsageError
 
     places = user_folders()
     if remove:
-        was_known = project_file.distrust_project(places, _existing(folder))
+        was_known = project_file.distrust_project(places, _find_folder(folder))
         click.echo("trusted no longer" if was_known else "it was not trusted", err=True)
         return
-    file = project_file.find_project_file(_existing(folder))
+    file = project_file.find_project_file(_find_folder(folder))
     if file is None:
-        root = project_file.find_project_root(_existing(folder))
+        root = project_file.find_project_root(_find_folder(folder))
         raise UsageError(f"{root} has no {project_file.FOLDER_NAME}/{project_file.FILE_NAME}")
-    click.echo(f"{_visible(str(file.path))}:\n", err=True)
-    click.echo(_visible(file.data.decode("utf-8", "replace")))
+    click.echo(f"{_mark_invisible(str(file.path))}:\n", err=True)
+    click.echo(_mark_invisible(file.data.decode("utf-8", "replace")))
     check_project_file(file, os.environ)
     if not yes:
-        if not is_somebody_there():
+        if not is_interactive():
             raise UsageError(
                 "nobody is there to say whether these settings are trusted",
                 hint="look at them, then run `treadle config trust --yes`",
@@ -103,7 +103,7 @@ def trust(folder: str, yes: bool, remove: bool) -> None:
     click.echo("trusted; `treadle config trust --remove` takes it back", err=True)
 
 
-def _existing(folder: str) -> Path:
+def _find_folder(folder: str) -> Path:
     from treadle.errors import UsageError
 
     path = Path(folder).expanduser()
@@ -112,7 +112,7 @@ def _existing(folder: str) -> Path:
     return path
 
 
-def _visible(text: str) -> str:
+def _mark_invisible(text: str) -> str:
     """The text with a mark for each character that would hide or rearrange others."""
     mark = "\N{REPLACEMENT CHARACTER}"
     return "".join(c if c.isprintable() or c in "\n\t" else mark for c in text)

@@ -52,7 +52,7 @@ def command(
         if as_json:
             await _print_json(found)
         else:
-            await _show(found, wants_stat=wants_stat, color=color)
+            await _show_diff(found, wants_stat=wants_stat, color=color)
 
     try:
         asyncio.run(show())
@@ -69,9 +69,9 @@ async def _print_json(found: FileDiff) -> None:
         print_notice(found.notice)
 
 
-async def _show(found: FileDiff, *, wants_stat: bool, color: bool | None) -> None:
+async def _show_diff(found: FileDiff, *, wants_stat: bool, color: bool | None) -> None:
     """The differences on stdout; what else there is to know beside them."""
-    from treadle.app.files.name_text import list_names
+    from treadle.app.files.name_text import format_names
 
     if found.notice:
         print_notice(found.notice)
@@ -86,28 +86,30 @@ async def _show(found: FileDiff, *, wants_stat: bool, color: bool | None) -> Non
     is_colored = color
     if is_colored is None:
         is_colored = is_seen and click.get_current_context().color is not False
-    shown = _fit_for_terminal(out, is_colored=is_colored) if is_seen or is_colored else out
+    shown = _format_for_terminal(out, is_colored=is_colored) if is_seen or is_colored else out
     click.echo(shown, nl=False, color=True)
     if found.shared_names:
-        names = list_names(found.shared_names)
+        names = format_names(found.shared_names)
         print_notice(f"others changed these between the agent's changes, or later: {names}")
     if found.unsaved_names:
-        print_notice(f"not shown, their contents were not saved: {list_names(found.unsaved_names)}")
+        print_notice(
+            f"not shown, their contents were not saved: {format_names(found.unsaved_names)}"
+        )
 
 
-def _fit_for_terminal(out: bytes, *, is_colored: bool) -> str:
+def _format_for_terminal(out: bytes, *, is_colored: bool) -> str:
     """Colored by us, if at all: what steers a terminal is taken out of the text first."""
     lines = [legible(line) for line in out.decode("utf-8", "replace").split("\n")[:-1]]
     if is_colored:
-        lines = [click.style(line, **_style_of(line)) for line in lines]
+        lines = [click.style(line, **_find_line_style(line)) for line in lines]
     return "".join(f"{line}\n" for line in lines)
 
 
-def _style_of(line: str) -> dict[str, Any]:
-    return next((style for head, style in _STYLES if line.startswith(head)), {})
+def _find_line_style(line: str) -> dict[str, Any]:
+    return next((style for head, style in _LINE_STYLES if line.startswith(head)), {})
 
 
-_STYLES: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
+_LINE_STYLES: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("diff ", {"bold": True}),
     ("index ", {"bold": True}),
     ("--- ", {"bold": True}),

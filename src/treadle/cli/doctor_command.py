@@ -33,17 +33,17 @@ def command(ctx: click.Context, /, as_json: bool) -> None:
     for finding in run_checks(open_store()):
         findings.append(finding)
         if not as_json:
-            _show(finding)
+            _show_finding(finding)
     if as_json:
         print_json(findings)
     ctx.exit(1 if worst_status(findings) == "failure" else 0)
 
 
-def _show(finding: Finding) -> None:
-    from treadle.cli.render import printable
+def _show_finding(finding: Finding) -> None:
+    from treadle.cli.renderers import make_printable
 
     color = {"ok": "green", "warning": "yellow", "failure": "red"}[finding.status]
     status = click.style(f"{finding.status:<7}", fg=color)
-    click.echo(f"{status}  {finding.name:<12}  {printable(finding.text)}")
+    click.echo(f"{status}  {finding.name:<12}  {make_printable(finding.text)}")
     if finding.advice:
-        click.echo(f"{'':<23}{click.style(printable(finding.advice), dim=True)}")
+        click.echo(f"{'':<23}{click.style(make_printable(finding.advice), dim=True)}")

@@ -28,40 +28,40 @@ def command(thread: str | None, as_json: bool) -> None:
     from treadle.app.upkeep.disk_usage import measure_store, measure_thread
 
     if thread is None:
-        _show_all(measure_store(open_store(), _warn), as_json=as_json)
+        _show_store(measure_store(open_store(), _warn), as_json=as_json)
     else:
-        _show_one(measure_thread(open_store(), thread, _warn), as_json=as_json)
+        _show_thread(measure_thread(open_store(), thread, _warn), as_json=as_json)
 
 
 def _warn(problem: str) -> None:
     click.echo(f"treadle: {problem}", err=True)
 
 
-def _show_all(usage: StoreUsage, *, as_json: bool) -> None:
+def _show_store(usage: StoreUsage, *, as_json: bool) -> None:
     import msgspec
 
     from treadle.app.sizes import human_size
     from treadle.cli.json_output import print_json
-    from treadle.cli.render import printable
+    from treadle.cli.renderers import make_printable
 
     if as_json:
         shares = {one.name: {"count": one.count, "size": one.size} for one in usage.shares}
         print_json({**msgspec.structs.asdict(usage), "shares": shares})
         return
     for share in usage.shares:
-        _show_line(share.name, share.size, share.count)
-    _show_line("in all", usage.size)
-    _show_states(usage.file_states)
+        _show_size(share.name, share.size, share.count)
+    _show_size("in all", usage.size)
+    _show_file_states(usage.file_states)
     if usage.biggest:
         click.echo("\nthe biggest threads")
     for one in usage.biggest:
         untitled = "(nothing said yet)" if one.is_read else "(not read: it is large)"
-        click.echo(printable(f"{one.id}  {human_size(one.size):>9}  {one.title or untitled}"))
+        click.echo(make_printable(f"{one.id}  {human_size(one.size):>9}  {one.title or untitled}"))
     if usage.gc_frees:
         click.echo(f"`treadle gc` can free {human_size(usage.gc_frees)}", err=True)
 
 
-def _show_one(usage: ThreadUsage, *, as_json: bool) -> None:
+def _show_thread(usage: ThreadUsage, *, as_json: bool) -> None:
     import msgspec
 
     from treadle.cli.json_output import print_json
@@ -72,20 +72,20 @@ def _show_one(usage: ThreadUsage, *, as_json: bool) -> None:
         print_json({**fields, "file_states": usage.file_states})
         return
     click.echo(f"{room.id}{' (in the trash)' if room.is_in_trash else ''}")
-    _show_line("journal", room.journal_size)
-    _show_line("snapshot", room.snapshot_size)
-    _show_line("large outputs", room.blob_size, room.blob_count)
-    _show_line("in all", room.size)
-    _show_states(usage.file_states)
+    _show_size("journal", room.journal_size)
+    _show_size("snapshot", room.snapshot_size)
+    _show_size("large outputs", room.blob_size, room.blob_count)
+    _show_size("in all", room.size)
+    _show_file_states(usage.file_states)
 
 
-def _show_line(name: str, size: int, count: int | None = None) -> None:
+def _show_size(name: str, size: int, count: int | None = None) -> None:
     from treadle.app.sizes import human_size
 
     click.echo(f"{name:<16}  {'' if count is None else count:>6}  {human_size(size):>9}")
 
 
-def _show_states(states: FileStateUsage | None) -> None:
+def _show_file_states(states: FileStateUsage | None) -> None:
     from treadle.app.sizes import human_size
 
     if states is not None:

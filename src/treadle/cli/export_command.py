@@ -51,7 +51,7 @@ def command(
     from treadle.app.exchange import thread_export
     from treadle.app.json_text import escape_json
     from treadle.app.stores import open_store
-    from treadle.cli.render import printable
+    from treadle.cli.renderers import make_printable
 
     def warn(text: str) -> None:
         click.echo(f"treadle: {text}", err=True)
@@ -70,7 +70,7 @@ def command(
         sys.stdout.buffer.flush()
     else:
         thread_export.write_file(target, data, force=force)
-        click.echo(f"{len(data)} bytes in {printable(str(target))}", err=True)
+        click.echo(f"{len(data)} bytes in {make_printable(str(target))}", err=True)
     if export.problem:
-        warn(printable(export.problem))
+        warn(make_printable(export.problem))
         ctx.exit(1)

@@ -53,17 +53,17 @@ def command(
     from treadle.app.sizes import human_size
     from treadle.app.stores import open_store
     from treadle.app.upkeep.garbage_removal import plan_removal, remove_garbage
-    from treadle.cli.ask import is_somebody_there
+    from treadle.cli.question_dialog import is_interactive
     from treadle.errors import UsageError
 
     store = open_store("treadle gc")
     plan = plan_removal(store, days_min=days_min, has_quarantine=has_quarantine)
     if dry_run or plan.files.is_empty:
-        _show(plan, "would be removed", as_json=as_json)
+        _print_removal(plan, "would be removed", as_json=as_json)
         return
     if not yes:
-        _print(plan, "would be removed", err=True)
-        if as_json or not is_somebody_there():
+        _print_as_text(plan, "would be removed", err=True)
+        if as_json or not is_interactive():
             raise UsageError(
                 "nothing was removed: nobody is here to be asked",
                 hint="--yes removes what was listed; --dry-run lists it only",
@@ -72,12 +72,12 @@ def command(
         if not click.confirm(question, err=True):
             click.echo("nothing was removed", err=True)
             ctx.exit(1)
-    _show(remove_garbage(store, plan), "removed", as_json=as_json)
+    _print_removal(remove_garbage(store, plan), "removed", as_json=as_json)
 
 
-def _show(found: GarbageRemoval, what: str, *, as_json: bool) -> None:
+def _print_removal(found: GarbageRemoval, what: str, *, as_json: bool) -> None:
     if not as_json:
-        _print(found, what, err=False)
+        _print_as_text(found, what, err=False)
         return
     import msgspec
 
@@ -91,20 +91,20 @@ def _show(found: GarbageRemoval, what: str, *, as_json: bool) -> None:
     print_json(fields)
 
 
-def _print(found: GarbageRemoval, what: str, *, err: bool) -> None:
+def _print_as_text(found: GarbageRemoval, what: str, *, err: bool) -> None:
     from treadle.app.sizes import human_size
     from treadle.app.upkeep.trash import describe_trashed_thread
-    from treadle.cli.render import printable
+    from treadle.cli.renderers import make_printable
 
     for line in found.files.threads:
-        click.echo(printable(describe_trashed_thread(line)), err=err)
+        click.echo(make_printable(describe_trashed_thread(line)), err=err)
     for one in found.shares:
         click.echo(f"{one.name:<16}  {one.count:>6}  {human_size(one.size):>9}", err=err)
     for states in found.dropped_states:
         text = f"file states       of {states.thread} in {states.folder}"
-        click.echo(printable(text), err=err)
+        click.echo(make_printable(text), err=err)
     for why in found.reasons_to_keep:
-        click.echo(printable(f"kept: {why}"), err=True)
+        click.echo(make_printable(f"kept: {why}"), err=True)
     if found.files.is_empty:
         click.echo("nothing to remove" if what != "removed" else "nothing was removed", err=True)
     else:

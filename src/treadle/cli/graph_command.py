@@ -75,9 +75,9 @@ def _draw_custom(custom: str) -> str:
         raise UsageError(f"{custom} does not say which graph", hint="give FILE.py:NAME")
     if not Path(file).is_file():
         raise UsageError(f"{file} is not a file", hint="give FILE.py:NAME")
-    with _running(Path(file), shown=file):
+    with _script_environment(Path(file), shown=file):
         values = vars(_run_file(Path(file)))
-        table = _table_of(values[name]) if name in values else None
+        table = _resolve_table(values[name]) if name in values else None
     if name not in values:
         names = [other for other in values if not other.startswith("__")]
         raise UsageError(f"{file} has no {name}{nearest(name, names)}")
@@ -90,7 +90,7 @@ def _draw_custom(custom: str) -> str:
     return draw_task(table)
 
 
-def _table_of(found: object) -> TransitionTable | None:
+def _resolve_table(found: object) -> TransitionTable | None:
     """The table that somebody's object stands for; `None` if it stands for none.
 
     Raises:
@@ -127,7 +127,7 @@ def _run_file(path: Path) -> ModuleType:
 
 
 @contextmanager
-def _running(path: Path, shown: str) -> Iterator[None]:
+def _script_environment(path: Path, shown: str) -> Iterator[None]:
     """Somebody's file runs in here as Python would run it, and leaves nothing behind.
 
     What it prints goes to stderr: stdout is for the diagram. What it raises is told by its line.
@@ -147,7 +147,7 @@ def _running(path: Path, shown: str) -> Iterator[None]:
         with redirect_stdout(sys.stderr):
             yield
     except (Exception, SystemExit) as error:
-        line = _line_in(path, error)
+        line = _find_error_line(path, error)
         if line is None and isinstance(error, BuildError):
             raise  # it is about the graph, which nothing in the file checks
         where = f"{shown}, line {line}" if line is not None else shown
@@ -162,7 +162,7 @@ def _running(path: Path, shown: str) -> Iterator[None]:
         sys.modules.pop(MODULE_NAME, None)
 
 
-def _line_in(path: Path, error: BaseException) -> int | None:
+def _find_error_line(path: Path, error: BaseException) -> int | None:
     """The innermost line of the file that led to the error."""
     from traceback import walk_tb
 

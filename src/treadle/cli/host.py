@@ -5,13 +5,15 @@ from __future__ import annotations
 import click
 
 from treadle.app.sessions.host import Host, PersonCallbacks
-from treadle.cli.ask import ask, decide, is_somebody_there
+from treadle.cli.question_dialog import ask_about_uncertain_call, ask_for_approval, is_interactive
 from treadle.thread.safe_text import legible
 
 
-def command_host() -> Host:
+def make_host() -> Host:
     """The host of the command that runs; somebody can be asked if both ends are a terminal."""
-    people = PersonCallbacks(ask, decide) if is_somebody_there() else None
+    people = (
+        PersonCallbacks(ask_about_uncertain_call, ask_for_approval) if is_interactive() else None
+    )
     return Host(program_name(), people, notify)
 
 

@@ -53,7 +53,7 @@ def command(
     from treadle.app.exchange.session_import import import_sessions
     from treadle.app.stores import open_store
     from treadle.cli.json_output import print_json
-    from treadle.cli.render import printable
+    from treadle.cli.renderers import make_printable
     from treadle.exit_codes import DONE, FAILED, TRY_LATER
 
     outcomes: list[ImportOutcome] = []
@@ -62,14 +62,14 @@ def command(
     ):
         outcomes.append(outcome)
         if not as_json:
-            click.echo(printable(_in_words(outcome)), err=outcome.outcome == "failed")
+            click.echo(make_printable(_describe_outcome(outcome)), err=outcome.outcome == "failed")
     if as_json:
         print_json(outcomes)
     failed = [one.is_for_later for one in outcomes if one.outcome == "failed"]
     ctx.exit(DONE if not failed else TRY_LATER if all(failed) else FAILED)
 
 
-def _in_words(one: ImportOutcome) -> str:
+def _describe_outcome(one: ImportOutcome) -> str:
     if one.outcome == "failed":
         return f"treadle: {one.reason}"
     counts = [f"{one.messages} messages"] if one.messages else []

@@ -12,8 +12,13 @@ import click
 
 from treadle.cli.json_output import print_json
 from treadle.cli.login_command import VISIBILITIES
-from treadle.cli.thread_filters import bad_parameters, filter_options, limit_of, limit_options
-from treadle.cli.thread_rows import tell_unreadable, thread_rows
+from treadle.cli.thread_filters import (
+    choose_limit,
+    convert_to_bad_parameter,
+    filter_options,
+    limit_options,
+)
+from treadle.cli.thread_rows import format_rows, report_unreadable
 
 if TYPE_CHECKING:
     from treadle.thread.model import ThreadSummary
@@ -56,7 +61,7 @@ def command(
     last stand first, --remote is the whole host/path, and --trashed lists your own.
     Exit codes: 0, or 75 if the disk refused to read a thread.
     """  # noqa: D301  click reads the backspace
-    most = limit_of(limit, LIMIT, wants_all=wants_all, as_json=as_json)
+    most = choose_limit(limit, LIMIT, wants_all=wants_all, as_json=as_json)
     if wants_team:
         _list_team({**chosen, "owner": owner, "visibility": visibility}, most, as_json=as_json)
         return
@@ -65,23 +70,23 @@ def command(
     from treadle.app.stores import open_store
     from treadle.app.threads.thread_lists import UnknownStateError, list_threads
 
-    with bad_parameters(UnknownStateError):
+    with convert_to_bad_parameter(UnknownStateError):
         found = list_threads(open_store(), chosen, most, partial(click.echo, err=True))
     if as_json:
         print_json(found.threads)
-        ctx.exit(tell_unreadable(found.threads))
+        ctx.exit(report_unreadable(found.threads))
     _show_rows(found.threads)
     if not found.threads:
-        words = _nothing(found.is_unfiltered, found.trashed_count, chosen["is_trashed"])
+        words = _explain_empty_list(found.is_unfiltered, found.trashed_count, chosen["is_trashed"])
         click.echo(words, err=True)
     elif found.count > len(found.threads):
         click.echo(f"{found.count - len(found.threads)} more; --all shows them", err=True)
-    ctx.exit(tell_unreadable(found.threads))
+    ctx.exit(report_unreadable(found.threads))
 
 
 def _show_rows(threads: Sequence[ThreadSummary], owners: Sequence[str] | None = None) -> None:
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    for row in thread_rows(threads, width, owners):
+    for row in format_rows(threads, width, owners):
         click.echo(row)
 
 
@@ -100,7 +105,7 @@ def _list_team(chosen: dict[str, Any], most: int | None, *, as_json: bool) -> No
         click.echo(f"{count - len(lines)} more; {how}", err=True)
 
 
-def _nothing(is_unfiltered: bool, trashed_count: int, is_trashed: bool) -> str:
+def _explain_empty_list(is_unfiltered: bool, trashed_count: int, is_trashed: bool) -> str:
     if trashed_count:
         words = "1 thread is" if trashed_count == 1 else f"all {trashed_count} threads are"
         return f"{words} in the trash: `treadle trash` lists what is there"

@@ -54,14 +54,14 @@ def command(span: str | None, limit: int | None, as_json: bool, cwd: str | None)
     if as_json:
         print_json([one.to_dict() for one in commits])
     else:
-        _show(commits)
+        _show_commits(commits)
     if not commits:
         click.echo("no commits", err=True)
     if has_more:
         click.echo(f"these are the newest {count_max}; --limit COUNT lists more", err=True)
 
 
-def _show(listed: Sequence[CommitOrigin]) -> None:
+def _show_commits(listed: Sequence[CommitOrigin]) -> None:
     for one in listed:
         commit = one.commit
         merge = " (merge)" if len(commit.parents) > 1 else ""
@@ -72,22 +72,22 @@ def _show(listed: Sequence[CommitOrigin]) -> None:
         if not one.threads:
             click.echo("    (no trailer)")
     if listed:
-        click.echo("\n" + legible(_summary(listed)))
+        click.echo("\n" + legible(_describe_totals(listed)))
 
 
-def _summary(listed: Sequence[CommitOrigin]) -> str:
+def _describe_totals(listed: Sequence[CommitOrigin]) -> str:
     """How many commits of how many threads, and which, the newest first."""
     counts = dict[str, int]()
     for one in listed:
         for thread in dict.fromkeys(behind.thread for behind in one.threads):
             counts[thread] = counts.get(thread, 0) + 1
     threadless_count = sum(not one.threads for one in listed)
-    lines = [f"{_count(len(listed), 'commit')} by {_count(len(counts), 'thread')}"]
+    lines = [f"{_format_count(len(listed), 'commit')} by {_format_count(len(counts), 'thread')}"]
     if threadless_count:
         lines[0] += f", {threadless_count} without a trailer"
-    lines += [f"    {thread}  {_count(count, 'commit')}" for thread, count in counts.items()]
+    lines += [f"    {thread}  {_format_count(count, 'commit')}" for thread, count in counts.items()]
     return "\n".join(lines)
 
 
-def _count(count: int, what: str) -> str:
+def _format_count(count: int, what: str) -> str:
     return f"{count} {what}" if count == 1 else f"{count} {what}s"

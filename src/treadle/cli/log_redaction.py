@@ -24,7 +24,7 @@ def _redactor() -> Redactor:
     return user_redactor()
 
 
-def unsaid(text: str) -> str:
+def redact_for_log(text: str) -> str:
     """The text without secrets: those that this machine knows, and what looks like one."""
     try:
         return _redactor().redact(text)
@@ -39,17 +39,19 @@ class _Formatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
-        return unsaid(super().format(record))
+        return redact_for_log(super().format(record))
 
 
-def begin_log(level: int) -> None:
+def configure_logging(level: int) -> None:
     """Log to stderr from this level on."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Formatter("%(name)s: %(message)s"))
     logging.basicConfig(level=level, handlers=[handler])
 
 
-def tell_bug(kind: type[BaseException], error: BaseException, at: TracebackType | None) -> None:
+def report_exception(
+    kind: type[BaseException], error: BaseException, at: TracebackType | None
+) -> None:
     """The last words of a program that failed for a reason nobody thought of: `sys.excepthook`."""
-    text = unsaid("".join(format_exception(kind, error, at)))
+    text = redact_for_log("".join(format_exception(kind, error, at)))
     click.echo("\n".join(map(legible, text.splitlines())), err=True)

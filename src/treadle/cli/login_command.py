@@ -42,7 +42,7 @@ def command(
     from treadle.app.stores import open_store
     from treadle.app.sync.first_sync import find_unsent
     from treadle.app.sync.server_login import log_in, plan_login
-    from treadle.cli.render import printable
+    from treadle.cli.renderers import make_printable
 
     store = open_store()
     plan = plan_login(store, url, is_insecure=insecure)
@@ -53,11 +53,11 @@ def command(
 
         print_json(me)
     else:
-        click.echo(printable(f"{me.user} of {me.organization} at {plan.url}"))
+        click.echo(make_printable(f"{me.user} of {me.organization} at {plan.url}"))
     if plan.previous_url:
-        click.echo(printable(f"this machine synced with {plan.previous_url} before"), err=True)
+        click.echo(make_printable(f"this machine synced with {plan.previous_url} before"), err=True)
     if me.token_expires_at is not None:
-        click.echo(printable(f"the token expires at {me.token_expires_at}"), err=True)
+        click.echo(make_printable(f"the token expires at {me.token_expires_at}"), err=True)
     found = find_unsent(store, account)
     if count := len(found.lines):
         threads = "one thread is" if count == 1 else f"{count} threads are"
@@ -65,26 +65,26 @@ def command(
             f"{threads} here already; nothing of that is sent before `treadle sync`", err=True
         )
     if found.private_count:
-        from treadle.cli.sync_report import private_words
+        from treadle.cli.sync_report import describe_private_count
 
-        click.echo(f"{private_words(found.private_count)} on this machine", err=True)
-    click.echo(f"who may see new threads there: {_WHO[visibility]}", err=True)
+        click.echo(f"{describe_private_count(found.private_count)} on this machine", err=True)
+    click.echo(f"who may see new threads there: {_VISIBILITY_TEXTS[visibility]}", err=True)
 
 
 def _read_token(url: str, *, from_stdin: bool) -> tuple[str, str]:
     """The token, and where it was read; it stands in no command line: others could see it there."""
     from treadle.app.sync.server_login import TOKEN_LINE_LENGTH_MAX
-    from treadle.cli.ask import is_somebody_there
+    from treadle.cli.question_dialog import is_interactive
     from treadle.errors import UsageError
 
     if from_stdin:
         return sys.stdin.readline(TOKEN_LINE_LENGTH_MAX), "standard input"
-    if not is_somebody_there():
+    if not is_interactive():
         raise UsageError("nobody can be asked for the token", hint="add --token-stdin")
     return str(click.prompt(f"Token for {url}", hide_input=True, err=True)), "the terminal"
 
 
-_WHO = {
+_VISIBILITY_TEXTS = {
     "organization": "everybody in your organization",
     "private": "you alone",
     "public": "everybody",

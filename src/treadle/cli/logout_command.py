@@ -20,22 +20,22 @@ def command(ctx: click.Context, keep_token: bool) -> None:
     from treadle import exit_codes
     from treadle.app.stores import open_store
     from treadle.app.sync.server_login import log_out
-    from treadle.cli.render import printable
+    from treadle.cli.renderers import make_printable
 
     done = log_out(open_store(), keeps_token=keep_token)
     words = {
         "revoked": f"the token is worthless now at {done.url}",
         "expired": f"the token was no longer valid at {done.url}",
         "left": f"the token stays valid at {done.url}",
-        "not revoked": f"the token stays valid: {done.problem}; {_ELSEWHERE}",
-        "unreadable": f"the token could not be read, and stays valid: {_ELSEWHERE}",
+        "not revoked": f"the token stays valid: {done.problem}; {_REVOCATION_HINT}",
+        "unreadable": f"the token could not be read, and stays valid: {_REVOCATION_HINT}",
     }
-    click.echo(printable(f"logged out; {words[done.token]}"), err=True)
+    click.echo(make_printable(f"logged out; {words[done.token]}"), err=True)
     is_failed = done.token in ("not revoked", "unreadable") and not keep_token
     ctx.exit(exit_codes.FAILED if is_failed else exit_codes.DONE)
 
 
-_ELSEWHERE = (
+_REVOCATION_HINT = (
     "whoever runs the server can revoke it: `treadle admin tokens list --user NAME`, then "
     "`treadle admin tokens revoke NUMBER`"
 )

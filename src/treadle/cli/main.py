@@ -75,11 +75,11 @@ Treadle: a coding agent that never loses a stitch.
 """
 
 
-PIPE_S: Final = 0.2
+PIPE_WAIT_S_MAX: Final = 0.2
 """How long a pipe may take to say something, where nothing is asked of it."""
 
 
-class _Lazy(click.Group):
+class _LazyGroup(click.Group):
     """Lists its commands without importing them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -90,7 +90,7 @@ class _Lazy(click.Group):
             return None
         command = import_module(f"treadle.cli.{cmd_name}_command").command
         assert isinstance(command, click.Command)
-        _complete_ids(command)
+        _enable_id_completion(command)
         return command
 
     def resolve_command(
@@ -98,7 +98,7 @@ class _Lazy(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The command that is named. A prompt in its place is told where prompts go."""
         if args and args[0] not in COMMANDS and not ctx.resilient_parsing:
-            raise _no_command(args[0])
+            raise _make_unknown_command_error(args[0])
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -114,7 +114,7 @@ class _Lazy(click.Group):
             return UNREAD
 
 
-def _no_command(name: str) -> click.UsageError:
+def _make_unknown_command_error(name: str) -> click.UsageError:
     from treadle.models.catalog import nearest
 
     return click.UsageError(
@@ -123,12 +123,12 @@ def _no_command(name: str) -> click.UsageError:
     )
 
 
-def _complete_ids(command: click.Command) -> None:
+def _enable_id_completion(command: click.Command) -> None:
     """Have a command complete ids of threads, when a shell asks what could stand at its cursor."""
     if "_TREADLE_COMPLETE" in os.environ:
-        from treadle.cli.completion_values import complete_ids
+        from treadle.cli.completion_values import enable_id_completion
 
-        complete_ids(command)
+        enable_id_completion(command)
 
 
 def _wants_no_color() -> bool:
@@ -137,7 +137,7 @@ def _wants_no_color() -> bool:
 
 
 @click.group(
-    cls=_Lazy,
+    cls=_LazyGroup,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
@@ -173,7 +173,7 @@ def _wants_no_color() -> bool:
     type=click.IntRange(min=1),
     help="Model requests this turn may make.",
 )
-@options.limit_options("this turn")
+@options.budget_options("this turn")
 @options.run_options
 @click.option("--private", is_flag=True, help="A new thread never leaves this machine.")
 @click.option("--plain", is_flag=True, help="The chat as lines of text, as for a screen reader.")
@@ -193,9 +193,9 @@ def cli(ctx: click.Context, /, verbose: int, **given: Any) -> None:
     if verbose:
         import logging
 
-        from treadle.cli.log_redaction import begin_log
+        from treadle.cli.log_redaction import configure_logging
 
-        begin_log(logging.DEBUG if verbose > 1 else logging.INFO)
+        configure_logging(logging.DEBUG if verbose > 1 else logging.INFO)
     if ctx.invoked_subcommand is not None:
         if any(value not in (None, False, "text") for value in given.values()):
             raise click.UsageError(
@@ -204,7 +204,7 @@ def cli(ctx: click.Context, /, verbose: int, **given: Any) -> None:
             )
         return
     if given["prompt"] is None:
-        ctx.exit(_without_prompt(given))
+        ctx.exit(_run_without_prompt(given))
     if given.pop("plain"):
         raise click.UsageError("--plain is about the chat: it goes without -p")
     if given["thread"] == "":
@@ -214,22 +214,22 @@ def cli(ctx: click.Context, /, verbose: int, **given: Any) -> None:
     ctx.exit(run_turn(TurnOptions(**given)))
 
 
-def _without_prompt(given: dict[str, Any]) -> int:
+def _run_without_prompt(given: dict[str, Any]) -> int:
     """The chat; where there is no terminal, a welcome that says what else can be done."""
     if sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty():
-        return _chat(given)
+        return _start_chat(given)
     if given["latest"] or given["thread"] is not None or given["fork"]:
         raise click.UsageError("this is no terminal, where one could talk: add -p PROMPT")
-    if _is_told_something():
+    if _has_piped_input():
         raise click.UsageError(
             'nobody reads what stands on standard input: use `treadle -p "PROMPT"`, which does'
         )
     click.echo(WELCOME, nl=False)
-    _tell_unfinished(given["cwd"])
+    _show_unfinished_work(given["cwd"])
     return 0
 
 
-def _is_told_something() -> bool:
+def _has_piped_input() -> bool:
     """Whether there is something on a standard input that is no terminal; waits only a moment."""
     if sys.stdin is None or sys.stdin.isatty():
         return False
@@ -243,13 +243,15 @@ def _is_told_something() -> bool:
             return found.st_size > os.lseek(file, 0, os.SEEK_CUR)
         is_pipe = stat.S_ISFIFO(found.st_mode) or stat.S_ISSOCK(found.st_mode)
         return (
-            is_pipe and bool(select.select([file], [], [], PIPE_S)[0]) and os.read(file, 1) != b""
+            is_pipe
+            and bool(select.select([file], [], [], PIPE_WAIT_S_MAX)[0])
+            and os.read(file, 1) != b""
         )
     except (OSError, ValueError):
         return False
 
 
-def _chat(given: dict[str, Any]) -> int:
+def _start_chat(given: dict[str, Any]) -> int:
     from treadle.terminal.chat_session import ChatOptions
     from treadle.terminal.chat_startup import run_chat
 
@@ -261,7 +263,7 @@ def _chat(given: dict[str, Any]) -> int:
     return run_chat(ChatOptions(**given))
 
 
-def _tell_unfinished(folder: str | None) -> None:
+def _show_unfinished_work(folder: str | None) -> None:
     """What was left unfinished in this folder, on standard error.
 
     Who has no threads yet waits for nothing to be imported. That threads cannot be read does not
@@ -284,7 +286,7 @@ def _tell_unfinished(folder: str | None) -> None:
 
 def main() -> None:
     """The console script: errors become one line on stderr and an exit code."""
-    _complete_ids(cli)
+    _enable_id_completion(cli)
     try:
         code = cli.main(standalone_mode=False, complete_var="_TREADLE_COMPLETE")
     except click.exceptions.Abort:
@@ -292,26 +294,26 @@ def main() -> None:
     except click.ClickException as error:
         said = StringIO()
         error.show(said)
-        from treadle.cli.log_redaction import unsaid
+        from treadle.cli.log_redaction import redact_for_log
 
-        click.echo(legible(unsaid(said.getvalue())), nl=False, err=True)
+        click.echo(legible(redact_for_log(said.getvalue())), nl=False, err=True)
         code = error.exit_code
     except TreadleError as error:
-        from treadle.cli.log_redaction import unsaid
+        from treadle.cli.log_redaction import redact_for_log
         from treadle.exit_codes import code_of
 
-        click.echo(f"treadle: {legible(unsaid(error.message))}", err=True)
+        click.echo(f"treadle: {legible(redact_for_log(error.message))}", err=True)
         if error.hint:
-            click.echo(f"         {legible(unsaid(error.hint))}", err=True)
+            click.echo(f"         {legible(redact_for_log(error.hint))}", err=True)
         code = code_of(error)
     except OSError as error:
-        from treadle.cli.log_redaction import unsaid
+        from treadle.cli.log_redaction import redact_for_log
 
-        click.echo(f"treadle: {legible(unsaid(str(error)))}", err=True)
+        click.echo(f"treadle: {legible(redact_for_log(str(error)))}", err=True)
         code = 1
     except Exception:
-        from treadle.cli.log_redaction import tell_bug
+        from treadle.cli.log_redaction import report_exception
 
-        sys.excepthook = tell_bug
+        sys.excepthook = report_exception
         raise
     sys.exit(code if isinstance(code, int) else 0)

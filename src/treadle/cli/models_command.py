@@ -44,25 +44,25 @@ def command(ctx: click.Context, /, provider: str | None, as_json: bool) -> None:
 
         print_json(rows)
     elif provider is None:
-        _show_all(loaded, found)
+        _show_providers(loaded, found)
     else:
-        _show_one(found[0])
+        _show_models(found[0])
     if provider is not None:
         ctx.exit(_code_of(found[0]))
 
 
-def _show_one(one: ProviderReachability) -> None:
-    from treadle.cli.render import printable
+def _show_models(one: ProviderReachability) -> None:
+    from treadle.cli.renderers import make_printable
 
     for model in one.models or ():
-        click.echo(f"{one.provider}:{printable(model)}")
+        click.echo(f"{one.provider}:{make_printable(model)}")
     if one.error is not None:
         from treadle.core.llm import LlmError
 
         advice = one.error.advice if isinstance(one.error, LlmError) else one.error.hint
-        click.echo(f"treadle: {one.provider}: {printable(one.problem)}", err=True)
+        click.echo(f"treadle: {one.provider}: {make_printable(one.problem)}", err=True)
         if advice:
-            click.echo(f"         {printable(advice)}", err=True)
+            click.echo(f"         {make_printable(advice)}", err=True)
 
 
 def _code_of(one: ProviderReachability) -> int:
@@ -76,9 +76,9 @@ def _code_of(one: ProviderReachability) -> int:
     return exit_codes.code_of_kind(one.error.kind)
 
 
-def _show_all(loaded: LoadedSettings, found: list[ProviderReachability]) -> None:
+def _show_providers(loaded: LoadedSettings, found: list[ProviderReachability]) -> None:
     from treadle.app.sessions.providers import Models
-    from treadle.cli.render import printable
+    from treadle.cli.renderers import make_printable
     from treadle.errors import TreadleError
 
     width = max(len(one.provider) for one in found)
@@ -88,9 +88,9 @@ def _show_all(loaded: LoadedSettings, found: list[ProviderReachability]) -> None
         mark = click.style("✓", fg="green") if not one.problem else click.style("-", dim=True)
         key = f"; key from {one.key}" if one.key else ""
         text = f"{one.provider:<{width}}  {one.address}  {state}{default}{key}"
-        click.echo(f"{mark} {printable(text)}")
+        click.echo(f"{mark} {make_printable(text)}")
     click.echo(f"\naliases: {', '.join(loaded.catalog.aliases)}")
     try:
         click.echo(f"new threads use {Models(loaded).resolve_name(None)}")
     except TreadleError as error:
-        click.echo(printable(error.message))
+        click.echo(make_printable(error.message))

@@ -12,8 +12,8 @@ import click
 from treadle.app.sessions.limits import MODES
 from treadle.app.sessions.limits import make_budget as make_budget
 
-LEVELS: Final = ("read-only", "workspace-write", "off")
-NETWORK: Final = ("off", "ask", "on")
+SANDBOX_LEVELS: Final = ("read-only", "workspace-write", "off")
+NETWORK_MODES: Final = ("off", "ask", "on")
 """Both as `tools/sandbox/policy.py` has them."""
 
 STEPS_MAX: Final = 50
@@ -26,7 +26,7 @@ _UNIT_S: Final = {"": 1, "s": 1, "m": 60, "h": 3600}
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _seconds(_: click.Context, __: click.Parameter, value: str | None) -> float | None:
+def _parse_seconds(_: click.Context, __: click.Parameter, value: str | None) -> float | None:
     """`90`, `90s`, `10m`, `1.5h`."""
     if value is None:
         return None
@@ -37,7 +37,7 @@ def _seconds(_: click.Context, __: click.Parameter, value: str | None) -> float 
     return time_s
 
 
-def _dollars(_: click.Context, __: click.Parameter, value: str | None) -> Decimal | None:
+def _parse_dollars(_: click.Context, __: click.Parameter, value: str | None) -> Decimal | None:
     """An amount of US dollars above zero."""
     if value is None:
         return None
@@ -75,20 +75,20 @@ def format_option(command: F) -> F:
     )(command)
 
 
-def limit_options(of: str) -> Callable[[F], F]:
+def budget_options(of: str) -> Callable[[F], F]:
     """`--max-tokens`, `--max-cost`, `--time-limit`; `of` says of what."""
 
     def add(command: F) -> F:
         command = click.option(
             "--time-limit",
             metavar="TIME",
-            callback=_seconds,
+            callback=_parse_seconds,
             help=f"Time {of} may take: 90, 90s, 10m, 1h.",
         )(command)
         command = click.option(
             "--max-cost",
             metavar="USD",
-            callback=_dollars,
+            callback=_parse_dollars,
             help=f"US dollars {of} may cost, as far as prices are known.",
         )(command)
         return click.option(
@@ -105,13 +105,13 @@ def run_options(command: F) -> F:
     """`--sandbox`, `--network`, `--record` and `--no-commit`."""
     command = click.option(
         "--network",
-        type=click.Choice(NETWORK),
+        type=click.Choice(NETWORK_MODES),
         help="Whether commands reach the network. ask: each that says it needs it is asked about. "
         "Default: what the settings say, else ask.",
     )(command)
     command = click.option(
         "--sandbox",
-        type=click.Choice(LEVELS),
+        type=click.Choice(SANDBOX_LEVELS),
         help="What commands may change: nothing, the workspace, or (off) whatever you may. "
         "Default: what the settings say, else workspace-write.",
     )(command)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from treadle.app.sync.server_copies import CopyRemoval, ServerCopies
     from treadle.thread.facts import Visibility
 
-_COULD_SEE: Final = {
+_VISIBILITY_TEXTS: Final = {
     "organization": "everybody in your organization could read it",
     "private": "you alone could read it",
     "public": "everybody could read it",
@@ -42,7 +42,7 @@ def print_copies(copies: ServerCopies, visibility: Visibility) -> int:
     if copies.problem:
         click.echo(f"treadle: whether {copies.problem}", err=True)
     if copies.here:
-        could = _COULD_SEE[visibility]
+        could = _VISIBILITY_TEXTS[visibility]
         click.echo(
             f"copies had been sent to {copies.url}: {could}, and may have copied it", err=True
         )
@@ -68,7 +68,7 @@ def print_removal(removal: CopyRemoval) -> int:
 def print_release(plan: ReleasePlan) -> None:
     """Say what would be sent, where, and who could see it."""
     where = plan.url or "a server, once this machine is logged in to one"
-    who = _COULD_SEE[plan.visibility].replace("could", "can then")
+    who = _VISIBILITY_TEXTS[plan.visibility].replace("could", "can then")
     when = f"`treadle sync {plan.thread_id}`" if plan.needs_word else "the next sync"
     click.echo(
         f"with {when} all of it goes to {where}: {plan.message_count} messages, all commands and "

@@ -42,7 +42,7 @@ def command(ctx: click.Context, thread: str, off: bool, yes: bool) -> None:
     thread_id = resolve_anywhere(store, thread)
     if off:
         plan = plan_release(store, thread_id)
-        code = _ask_for_release(plan, yes=yes)
+        code = _confirm_release(plan, yes=yes)
         if code is None:
             release(store, plan)
             click.echo(f"{thread_id}: may leave this machine")
@@ -61,14 +61,14 @@ def command(ctx: click.Context, thread: str, off: bool, yes: bool) -> None:
     ctx.exit(code)
 
 
-def _ask_for_release(plan: ReleasePlan, *, yes: bool) -> int | None:
+def _confirm_release(plan: ReleasePlan, *, yes: bool) -> int | None:
     """Say what would be sent, and ask; the exit code, or `None` if it is to be done.
 
     Raises:
         UsageError: nobody can be asked.
     """
-    from treadle.cli.ask import is_somebody_there
     from treadle.cli.privacy_report import print_release
+    from treadle.cli.question_dialog import is_interactive
     from treadle.errors import UsageError
 
     if not plan.is_private:
@@ -77,7 +77,7 @@ def _ask_for_release(plan: ReleasePlan, *, yes: bool) -> int | None:
     print_release(plan)
     if yes:
         return None
-    if not is_somebody_there():
+    if not is_interactive():
         raise UsageError("nobody can be asked whether this is meant", hint="add --yes")
     if not click.confirm("May it leave this machine?", err=True):
         click.echo("it stays private", err=True)

@@ -23,7 +23,7 @@ def read_prompt(written: str) -> str:
     Raises:
         UsageError: there is nothing in it, or too much in the pipe.
     """
-    piped = _piped()
+    piped = _read_piped_input()
     prompt = "" if written == "-" else written
     if piped.strip():
         prompt = f"{prompt}\n\n{piped}" if prompt else piped
@@ -32,7 +32,7 @@ def read_prompt(written: str) -> str:
     return prompt
 
 
-def _piped() -> str:
+def _read_piped_input() -> str:
     stdin = sys.stdin
     if stdin is None or stdin.closed or stdin.isatty():
         return ""

@@ -20,8 +20,8 @@ def command(threads: Sequence[str]) -> None:
     """  # noqa: D301  click reads the backspace
     from treadle.app.stores import open_store
     from treadle.app.upkeep.trash import describe_move, restore_threads
-    from treadle.cli.render import printable
+    from treadle.cli.renderers import make_printable
 
     for one in restore_threads(open_store("treadle restore"), threads):
         for line in describe_move(one, "restored"):
-            click.echo(printable(line), err=True)
+            click.echo(make_printable(line), err=True)

@@ -25,7 +25,7 @@ from treadle.cli import options
     type=click.IntRange(min=1),
     help="Model requests this turn may make.",
 )
-@options.limit_options("this turn")
+@options.budget_options("this turn")
 @options.run_options
 @click.pass_context
 def command(ctx: click.Context, /, **given: Any) -> None:

@@ -60,19 +60,19 @@ def command(
         raise click.UsageError("--force goes with --files")
     if cwd is not None and not wants_files:
         raise click.UsageError("-C goes with --files: it says where they are now")
-    from treadle.app.files.rewind import RewindRequest, rewind
+    from treadle.app.files.rewind import RewindRequest, rewind_thread
     from treadle.app.stores import open_store
 
     request = RewindRequest(version, turn, wants_files, force, dry_run, cwd)
-    done = asyncio.run(rewind(open_store(), thread, request, print_notice))
+    done = asyncio.run(rewind_thread(open_store(), thread, request, print_notice))
     if as_json:
         print_json(done)
     else:
-        _show(done, wants_files=wants_files)
+        _show_result(done, wants_files=wants_files)
 
 
-def _show(done: RewindResult, *, wants_files: bool) -> None:
-    from treadle.app.files.name_text import list_names, plain_name
+def _show_result(done: RewindResult, *, wants_files: bool) -> None:
+    from treadle.app.files.name_text import format_name, format_names
 
     place = f"the end of turn {done.turn}" if done.turn else "before the first prompt"
     verb = "would go" if done.dry_run else "went"
@@ -84,15 +84,15 @@ def _show(done: RewindResult, *, wants_files: bool) -> None:
         if count:
             click.echo(f"{count} message{'s' if count > 1 else ''} {words}")
     for one in done.files:
-        click.echo(f"{one.what}: {plain_name(one.path)}")
+        click.echo(f"{one.what}: {format_name(one.path)}")
     if wants_files and not done.files:
         print_notice("no file had to be put back")
     if done.dry_run and done.conflicts:
-        print_notice(f"changed by others too, so --force is needed: {list_names(done.conflicts)}")
+        print_notice(f"changed by others too, so --force is needed: {format_names(done.conflicts)}")
     if done.gap:
         print_notice(done.gap + ("; so --force is needed" if done.dry_run else ""))
     if done.left:
-        left = list_names(done.left)
+        left = format_names(done.left)
         print_notice(f"left as they are (ignored, not kept, or in the way): {left}")
     if done.back:
         more = " --files" if wants_files else ""

@@ -31,7 +31,7 @@ from treadle.cli import options
     type=click.IntRange(min=1),
     help=f"Requests to the model. Default: what the settings say, else {options.STEPS_MAX}.",
 )
-@options.limit_options("the whole task")
+@options.budget_options("the whole task")
 @click.option(
     "--output-schema",
     metavar="FILE",
@@ -56,10 +56,10 @@ def command(ctx: click.Context, /, task: str, **given: Any) -> None:
     goes on. What is stopped or killed goes on with `treadle resume`. Exit codes: 0 done, 1 failed,
     3 stopped by a limit, 4 a call waits for approval, 5 not configured, 75 try again later.
     """  # noqa: D301  click reads the backspace
-    ctx.exit(_run(task, **given))
+    ctx.exit(_run_task(task, **given))
 
 
-def _run(text: str, **given: Any) -> int:
+def _run_task(text: str, **given: Any) -> int:
     import asyncio
 
     from treadle.app.sessions.answer_schema import read_answer_schema
@@ -67,10 +67,10 @@ def _run(text: str, **given: Any) -> int:
     from treadle.app.sessions.setup import RunChoice
     from treadle.app.sessions.thread_setup import ThreadTarget, make_setup
     from treadle.app.sessions.thread_work import finish_task
-    from treadle.cli.host import command_host
+    from treadle.cli.host import make_host
     from treadle.cli.prompt import read_prompt
-    from treadle.cli.render import make_renderer
-    from treadle.cli.work_loop import drive
+    from treadle.cli.renderers import make_renderer
+    from treadle.cli.thread_runner import run_thread
 
     path = given["output_schema"]
     schema = None if path is None else read_answer_schema(path)
@@ -86,7 +86,7 @@ def _run(text: str, **given: Any) -> int:
             network=given["network"],
         ),
         ThreadTarget(given["cwd"]),
-        command_host(),
+        make_host(),
         no_commit=given["no_commit"],
     )
     task = TaskRequest(
@@ -101,4 +101,4 @@ def _run(text: str, **given: Any) -> int:
         return begin_task(setup, task, renderer.show, is_private=given["private"])
 
     asyncio.run(setup.hooks.check_prompt(text))
-    return drive(setup, renderer, begin, finish_task, wants_trace=given["wants_trace"])
+    return run_thread(setup, renderer, begin, finish_task, wants_trace=given["wants_trace"])

@@ -54,9 +54,9 @@ def command(
     from treadle.app.stores import open_store
     from treadle.app.threads.thread_lookup import list_all_ids, resolve_anywhere
     from treadle.app.upkeep.thread_scrub import ScrubJob, make_redaction
-    from treadle.cli.ask import is_somebody_there
-    from treadle.cli.scrub_report import carry_out, show_plan
-    from treadle.cli.server_replacement import fetch_first, replace_on_server
+    from treadle.cli.question_dialog import is_interactive
+    from treadle.cli.scrub_report import run_scrub, show_plan
+    from treadle.cli.server_copies import fetch_from_server, replace_on_server
     from treadle.errors import UsageError
 
     if all_threads and text is None:
@@ -68,33 +68,33 @@ def command(
         )
     if thread is None and not all_threads:
         raise UsageError("which thread?", hint="give an ID, or --all-threads")
-    if not dry_run and not yes and (text == "-" or not is_somebody_there()):
+    if not dry_run and not yes and (text == "-" or not is_interactive()):
         raise UsageError(
             "nobody can be asked whether this is meant", hint="add --yes, or --dry-run to look"
         )
     store = open_store("treadle scrub")
     ids = list_all_ids(store) if all_threads else [resolve_anywhere(store, thread or "")]
-    redact, sign = make_redaction(None if found else _read(text), kind)
+    redact, sign = make_redaction(None if found else _read_text(text), kind)
     job = ScrubJob(
         store=store,
         threads=ids,
         redact=redact,
         sign=sign,
         has_rest=all_threads,
-        fetch=fetch_first,
+        fetch=fetch_from_server,
         replace=replace_on_server,
         on_notice=partial(click.echo, err=True),
     )
-    ctx.exit(show_plan(job) if dry_run else carry_out(job, is_agreed=yes))
+    ctx.exit(show_plan(job) if dry_run else run_scrub(job, is_agreed=yes))
 
 
-def _read(text: str | None) -> str:
+def _read_text(text: str | None) -> str:
     """The text, from wherever it is to come."""
-    from treadle.cli.ask import is_somebody_there
+    from treadle.cli.question_dialog import is_interactive
     from treadle.errors import UsageError
 
     if text is None:
-        if not is_somebody_there():
+        if not is_interactive():
             raise UsageError("there is no text", hint="TEXT - reads it from stdin")
         text = str(click.prompt("Text to take out", hide_input=True, err=True))
     elif text == "-":

@@ -14,27 +14,27 @@ from treadle.app.upkeep.thread_scrub import (
     replace_server_copies,
     scrub_threads,
 )
-from treadle.cli.render import printable
+from treadle.cli.renderers import make_printable
 from treadle.errors import UsageError
 from treadle.exit_codes import DONE, FAILED, TRY_LATER, USAGE
 
-BEYOND: Final = """\
+LIMITATIONS_NOTICE: Final = """\
 This cannot reach what the model's provider has been sent, commits on branches, files in the
 workspace, copies of threads elsewhere (exports, other machines, backups) and blocks that the disk
 has not overwritten. Change the secret."""
 
-NOWHERE: Final = "the text was found nowhere"
+NOT_FOUND_NOTICE: Final = "the text was found nowhere"
 
 
 def show_plan(job: ScrubJob) -> int:
     """Say what would be done; the exit code."""
     plan = plan_scrub(job)
-    _print(plan, is_done=False)
-    click.echo(BEYOND if plan.was_found else NOWHERE, err=True)
+    _print_report(plan, is_done=False)
+    click.echo(LIMITATIONS_NOTICE if plan.was_found else NOT_FOUND_NOTICE, err=True)
     return FAILED if not plan.was_found else USAGE if plan.outcome.refused else DONE
 
 
-def carry_out(job: ScrubJob, *, is_agreed: bool) -> int:
+def run_scrub(job: ScrubJob, *, is_agreed: bool) -> int:
     """Do it, if somebody agrees or has, and say what was done; the exit code.
 
     Raises:
@@ -42,20 +42,20 @@ def carry_out(job: ScrubJob, *, is_agreed: bool) -> int:
     """
     plan = None if is_agreed else plan_scrub(job)
     if plan is not None:
-        _print(plan, is_done=False)
+        _print_report(plan, is_done=False)
         question = "Take it out? This cannot be undone."
         if not plan.was_found:
             if not has_states(job, plan):
-                click.echo(NOWHERE, err=True)
+                click.echo(NOT_FOUND_NOTICE, err=True)
                 return FAILED
             click.echo("no record and no output of these threads holds the text", err=True)
             question = "Look through the saved states of their files, and take it out there?"
         if not click.confirm(question, err=True):
             raise UsageError("not agreed; nothing was changed")
     done = scrub_threads(job, plan)
-    _print(done, is_done=True)
+    _print_report(done, is_done=True)
     if not done.was_found:
-        click.echo(NOWHERE, err=True)
+        click.echo(NOT_FOUND_NOTICE, err=True)
         return FAILED
     server = replace_server_copies(job, done)
     for thread_id in server.came_back:
@@ -64,13 +64,13 @@ def carry_out(job: ScrubJob, *, is_agreed: bool) -> int:
             "time; scrub it again when they have ended",
             err=True,
         )
-    click.echo(BEYOND, err=True)
+    click.echo(LIMITATIONS_NOTICE, err=True)
     if done.outcome.refused:
         return USAGE
     return DONE if server.is_gone and not server.came_back else TRY_LATER
 
 
-def _print(report: ScrubReport, *, is_done: bool) -> None:
+def _print_report(report: ScrubReport, *, is_done: bool) -> None:
     """What was done, or would be, on stdout; what holds the text, on stderr."""
     outcome, files = report.outcome, report.files
     for done in outcome.threads:
@@ -92,4 +92,4 @@ def _print(report: ScrubReport, *, is_done: bool) -> None:
     elif is_done and files:
         click.echo("scrub those threads too, or use --all-threads", err=True)
     for problem in report.problems:
-        click.echo(f"not reached: {printable(problem)}", err=True)
+        click.echo(f"not reached: {make_printable(problem)}", err=True)

@@ -9,8 +9,13 @@ import click
 
 from treadle.app.threads.times import local_time
 from treadle.cli.json_output import print_json
-from treadle.cli.thread_filters import bad_parameters, filter_options, limit_of, limit_options
-from treadle.cli.thread_rows import tell_unreadable, title_of
+from treadle.cli.thread_filters import (
+    choose_limit,
+    convert_to_bad_parameter,
+    filter_options,
+    limit_options,
+)
+from treadle.cli.thread_rows import format_title, report_unreadable
 from treadle.thread.safe_text import legible
 
 if TYPE_CHECKING:
@@ -20,14 +25,14 @@ if TYPE_CHECKING:
 LIMIT: Final = 20
 
 # Words may begin with a minus, `-h` among them.
-_SETTINGS: Final = {
+_CONTEXT_SETTINGS: Final = {
     "ignore_unknown_options": True,
     "help_option_names": ["--help"],
     "max_content_width": 100,
 }
 
 
-@click.command("search", context_settings=_SETTINGS)
+@click.command("search", context_settings=_CONTEXT_SETTINGS)
 @click.argument("query", nargs=-1, required=True)
 @filter_options
 @limit_options(LIMIT)
@@ -63,7 +68,7 @@ def command(
             raise UsageError(
                 f"there is no option {word}", hint=f"to look for it, quote it twice: '\"{word}\"'"
             )
-    most = limit_of(limit, LIMIT, wants_all=wants_all, as_json=as_json)
+    most = choose_limit(limit, LIMIT, wants_all=wants_all, as_json=as_json)
     # One more than is shown tells whether there are more.
     asked = None if most is None else most + 1
     hits, unreadable = _search(" ".join(query), chosen, asked, wants_team=wants_team)
@@ -72,8 +77,8 @@ def command(
         print_json([one.plain for one in shown])
     else:
         for one in shown:
-            _show(one)
-    code = tell_unreadable(unreadable)
+            _show_hit(one)
+    code = report_unreadable(unreadable)
     if not shown:
         click.echo("nothing was found", err=True)
         raise SystemExit(code or FAILED)
@@ -99,19 +104,19 @@ def _search(
 
         found = search_team_threads(query, chosen, most)
         return [ThreadHit(one.hit, one.line.owner, one.to_dict()) for one in found], []
-    with bad_parameters(UnknownStateError):
+    with convert_to_bad_parameter(UnknownStateError):
         return search_threads(open_store(), query, chosen, most, partial(click.echo, err=True))
 
 
-def _show(found: ThreadHit) -> None:
+def _show_hit(found: ThreadHit) -> None:
     hit, line = found.hit, found.hit.thread
     whose = f"{found.owner}  " if found.owner else ""
     more = f" ({hit.count} places)" if hit.count > 1 else ""
-    click.echo(f"{line.id}  {local_time(line.updated_at)}  {whose}{title_of(line)}{more}")
-    click.echo(f"    {f'version {hit.version}':<13} {hit.kind:<7} {_highlighted(found)}")
+    click.echo(f"{line.id}  {local_time(line.updated_at)}  {whose}{format_title(line)}{more}")
+    click.echo(f"    {f'version {hit.version}':<13} {hit.kind:<7} {_highlight_snippet(found)}")
 
 
-def _highlighted(found: ThreadHit) -> str:
+def _highlight_snippet(found: ThreadHit) -> str:
     """The snippet, on a terminal with what was looked for in bold."""
     text, shown, end = found.hit.snippet, "", 0
     for start, stop in found.hit.ranges:

@@ -83,13 +83,13 @@ def command(**given: Any) -> None:
     treadle serve --database postgresql://treadle@db/treadle --workers 4 --behind-proxy \\
         --host 0.0.0.0 --base-url https://treadle.example.com
     """  # noqa: D301  click reads the backspace
-    from treadle.cli.server_extra import need_server
+    from treadle.cli.server_extra import require_server_extra
 
-    _check_reach(given)
-    need_server()
+    _check_transport_security(given)
+    require_server_extra()
     with ExitStack() as stack:
         if given["workers"] > 1:
-            _share_numbers(stack)
+            _share_metrics_folder(stack)
         from treadle.server.http.process import listen
 
         listening = stack.enter_context(listen(given["host"], given["port"]))
@@ -104,7 +104,7 @@ def _serve(given: dict[str, Any], listening: socket.socket) -> int:
     from treadle.server.http.settings import ServerConfig
     from treadle.server.people import accounts
 
-    url = given["database"] or _own_database()
+    url = given["database"] or _make_default_database_url()
     database = Database(url)
     try:
         database.prepare(is_migrating=given["migrate"])
@@ -134,11 +134,11 @@ def _serve(given: dict[str, Any], listening: socket.socket) -> int:
         key=given["key"] or "",
     )
     scheme = "https" if given["certificate"] else "http"
-    where = f"{scheme}://{_shown(given['host'])}:{listening.getsockname()[1]}"
+    where = f"{scheme}://{_format_host(given['host'])}:{listening.getsockname()[1]}"
     return serve(start, listening, lambda: click.echo(f"listening on {where}", err=True))
 
 
-def _check_reach(given: dict[str, Any]) -> None:
+def _check_transport_security(given: dict[str, Any]) -> None:
     """A token that goes over a network in the clear is everybody's on the way.
 
     Raises:
@@ -165,7 +165,7 @@ def _check_reach(given: dict[str, Any]) -> None:
     )
 
 
-def _own_database() -> str:
+def _make_default_database_url() -> str:
     """A file of this user, in a folder that nobody else may open."""
     from treadle.app.stores import user_folders
 
@@ -174,7 +174,7 @@ def _own_database() -> str:
     return f"sqlite:///{file}"
 
 
-def _share_numbers(stack: ExitStack) -> None:
+def _share_metrics_folder(stack: ExitStack) -> None:
     """Where processes keep what they count; set before the library that looks for it is loaded."""
     from treadle.scratch_folders import scratch_folder
 
@@ -182,5 +182,5 @@ def _share_numbers(stack: ExitStack) -> None:
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
 
 
-def _shown(host: str) -> str:
+def _format_host(host: str) -> str:
     return f"[{host}]" if ":" in host else host

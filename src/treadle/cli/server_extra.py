@@ -8,7 +8,7 @@ LIBRARIES: Final = ("sqlalchemy", "alembic", "starlette", "uvicorn", "httptools"
 """Those of the extra `server` without which nothing of it works."""
 
 
-def need_server() -> None:
+def require_server_extra() -> None:
     """Go on only if the team server is installed.
 
     Raises:

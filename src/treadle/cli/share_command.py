@@ -12,7 +12,7 @@ from treadle.cli.login_command import VISIBILITIES
 if TYPE_CHECKING:
     from treadle.thread.facts import Visibility
 
-_WHO: Final = {
+_VISIBILITY_TEXTS: Final = {
     "organization": "everybody in your organization can read it: {}",
     "private": "you alone can read it",
     "public": "everybody can read it, at this address without an account: with one, {}",
@@ -60,17 +60,17 @@ def command(
         raise UsageError("--expires is about a link", hint="add --link")
     store = open_store("treadle share")
     target = find_share_target(store, thread)
-    expires_at = None if expires is None else expiry(expires, store.now())
+    expires_at = None if expires is None else parse_expiry(expires, store.now())
     done = share_thread(
         store, target, visibility=visibility, with_support=support, expires_at=expires_at
     )
     shown: dict[str, str | None] = {"thread": target.thread_id, "url": done.url}
     if visibility is not None:
         shown["visibility"] = visibility
-        words = _WHO[visibility].format(f"`treadle show {target.thread_id} --team`")
+        words = _VISIBILITY_TEXTS[visibility].format(f"`treadle show {target.thread_id} --team`")
     else:
         shown["expires_at"] = done.expires_at
-        words = _until(done.expires_at or "", with_support=support)
+        words = _describe_expiry(done.expires_at or "", with_support=support)
     if as_json:
         print_json({**shown, "told": words})
         return
@@ -78,7 +78,7 @@ def command(
     click.echo(words, err=True)
 
 
-def _until(expires_at: str, *, with_support: bool) -> str:
+def _describe_expiry(expires_at: str, *, with_support: bool) -> str:
     from treadle.app.threads.times import local_time
 
     end = local_time(expires_at)
@@ -90,7 +90,7 @@ def _until(expires_at: str, *, with_support: bool) -> str:
     )
 
 
-def expiry(text: str, now: str) -> str:
+def parse_expiry(text: str, now: str) -> str:
     """The moment a person means by `7d`, `12h`, `2w` from now, or by a date or time.
 
     Raises:
@@ -99,7 +99,7 @@ def expiry(text: str, now: str) -> str:
     import re
     from datetime import datetime, timedelta
 
-    from treadle.cli.thread_filters import end_of_moment
+    from treadle.cli.thread_filters import parse_moment_end
 
     found = re.fullmatch(r"(\d{1,4})\s*([hdw])", text.strip().lower(), re.ASCII)
     if found is not None:
@@ -107,7 +107,7 @@ def expiry(text: str, now: str) -> str:
         then = datetime.fromisoformat(now) + timedelta(**{unit: int(found[1])})
         at = then.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
     else:
-        at = end_of_moment(text, now)
+        at = parse_moment_end(text, now)
     if at <= now:
         raise click.BadParameter(f"{text!r} has passed: write 12h, 7d, 2w or a date to come")
     return at

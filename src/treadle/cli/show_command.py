@@ -10,7 +10,7 @@ import click
 from treadle.app.threads.times import TimeTextError
 from treadle.cli.json_output import print_json
 from treadle.cli.notices import print_notice
-from treadle.cli.thread_filters import bad_parameters
+from treadle.cli.thread_filters import convert_to_bad_parameter
 from treadle.errors import UsageError
 from treadle.thread.safe_text import legible
 
@@ -71,15 +71,15 @@ def command(
     selector = VersionSelector(version, turn, moment, commit)
     request = ViewRequest(selector, call, wants_usage, as_json)
     if wants_team:
-        _show_of_team(thread, request)
+        _show_team_thread(thread, request)
         return
     store = open_store()
-    with bad_parameters(TimeTextError):
+    with convert_to_bad_parameter(TimeTextError):
         found = read_thread(store, resolve_to_show(store, thread), request, print_notice)
-    _show(found, request)
+    _show_thread(found, request)
 
 
-def _show_of_team(thread: str, request: ViewRequest) -> None:
+def _show_team_thread(thread: str, request: ViewRequest) -> None:
     """Show a thread that the server has: meanwhile no file of it is left here.
 
     Raises:
@@ -87,15 +87,15 @@ def _show_of_team(thread: str, request: ViewRequest) -> None:
     """
     from treadle.app.sync.team_threads import fetch_document
     from treadle.app.threads.thread_view import read_thread
-    from treadle.cli.team_threads import open_from_team, print_document
+    from treadle.cli.team_threads import open_server_thread, print_document
 
     found = None
-    with open_from_team(thread, request.call) as (store, thread_id):
+    with open_server_thread(thread, request.call) as (store, thread_id):
         if store is not None:
-            with bad_parameters(TimeTextError):
+            with convert_to_bad_parameter(TimeTextError):
                 found = read_thread(store, thread_id, request, print_notice, is_here=False)
     if found is not None:
-        _show(found, request)
+        _show_thread(found, request)
         return
     if request.needs_records:
         raise UsageError(
@@ -106,7 +106,7 @@ def _show_of_team(thread: str, request: ViewRequest) -> None:
     show(fetch_document(thread_id, request.selector.version))
 
 
-def _show(found: ThreadView | str, request: ViewRequest) -> None:
+def _show_thread(found: ThreadView | str, request: ViewRequest) -> None:
     if isinstance(found, str):
         click.echo(legible(found) if sys.stdout.isatty() else found, nl=False)
     elif request.as_json:

@@ -68,29 +68,29 @@ def command(
     if wants_status:
         ctx.exit(report.print_status(read_sync_status(store), as_json=as_json))
     ids = tuple(store.resolve(thread) for thread in threads)
-    wish = SyncRunRequest(ids, on_conflict, partial(_ask, is_sure=yes))
+    wish = SyncRunRequest(ids, on_conflict, partial(_confirm_first_sync, is_sure=yes))
     if wants_watch:
-        on_outcome = report.news_printer(as_json=as_json)
+        on_outcome = report.make_outcome_printer(as_json=as_json)
         ended = keep_synchronized(
             store, wish, on_start=report.print_watch_start, on_outcome=on_outcome
         )
         ctx.exit(exit_codes.DONE if ended is None else _print_problem(ended))
-    done = synchronize(store, wish, on_start=report.print_start, progress=report.print_count)
+    done = synchronize(store, wish, on_start=report.print_start, progress=report.print_thread_count)
     if isinstance(done, NothingSent):
         ctx.exit(_print_problem(done))
     report.print_outcome(done, as_json=as_json)
     ctx.exit(report.code_of_outcome(done))
 
 
-def _ask(plan: FirstSync, *, is_sure: bool) -> bool | None:
+def _confirm_first_sync(plan: FirstSync, *, is_sure: bool) -> bool | None:
     """Say what would be sent for the first time, and ask; `None` if nobody is there."""
-    from treadle.cli.ask import is_somebody_there
+    from treadle.cli.question_dialog import is_interactive
     from treadle.cli.sync_report import print_first_sync
 
     print_first_sync(plan)
     if is_sure:
         return True
-    if not is_somebody_there():
+    if not is_interactive():
         return None
     if click.confirm(f"Send {'it' if plan.count == 1 else 'them'}?", err=True):
         return True

@@ -17,13 +17,13 @@ from treadle.app.threads.times import local_time
 from treadle.cli.json_output import print_json
 from treadle.thread.safe_text import legible
 
-COUNTED_MIN: Final = 50
+PROGRESS_COUNT_MIN: Final = 50
 """Threads from which on it is told how far a sync is; in a log, so many between two lines."""
 
-NAMED_MAX: Final = 20
+NAMED_COUNT_MAX: Final = 20
 """Threads that are named one by one."""
 
-_WHO: Final = {
+_VISIBILITY_TEXTS: Final = {
     "organization": "everybody in your organization",
     "private": "you alone",
     "public": "everybody, with or without an account",
@@ -40,35 +40,35 @@ def print_first_sync(plan: FirstSync) -> None:
         err=True,
     )
     for visibility, number in sorted(plan.readers.items()):
-        click.echo(f"  {number:>6}  {_WHO[visibility]}", err=True)
+        click.echo(f"  {number:>6}  {_VISIBILITY_TEXTS[visibility]}", err=True)
     if plan.private_count:
-        click.echo(f"{private_words(plan.private_count)} on this machine.", err=True)
+        click.echo(f"{describe_private_count(plan.private_count)} on this machine.", err=True)
 
 
 def print_start(url: str) -> None:
     """Say that a sync begins."""
-    _print_progress(f"syncing with {url} ...")
+    _print_if_interactive(f"syncing with {url} ...")
 
 
 def print_watch_start(url: str, left: Sequence[str]) -> None:
     """Say that it is synced from now on, and what is left out."""
-    for line in _left_lines(left):
+    for line in _describe_unsent(left):
         click.echo(legible(line), err=True)
-    _print_progress(f"syncing with {url}; Ctrl-C ends it")
+    _print_if_interactive(f"syncing with {url}; Ctrl-C ends it")
 
 
-def print_count(done: int, count: int) -> None:
+def print_thread_count(done: int, count: int) -> None:
     """How far a long sync is: in a terminal as it goes, in a log now and then."""
-    if count < COUNTED_MIN:
+    if count < PROGRESS_COUNT_MIN:
         return
     is_last = done == count
     if sys.stderr.isatty():
         click.echo(f"\r{done} of {count} threads", err=True, nl=is_last)
-    elif is_last or done % COUNTED_MIN == 0:
+    elif is_last or done % PROGRESS_COUNT_MIN == 0:
         click.echo(f"{done} of {count} threads", err=True)
 
 
-def _print_progress(text: str) -> None:
+def _print_if_interactive(text: str) -> None:
     """A line that is for whoever looks on, and for nobody else."""
     if sys.stderr.isatty():
         click.echo(legible(text), err=True)
@@ -77,16 +77,16 @@ def _print_progress(text: str) -> None:
 # ---- what was done -------------------------------------------------------------------------------
 
 
-def news_printer(*, as_json: bool) -> Callable[[SyncOutcome], None]:
+def make_outcome_printer(*, as_json: bool) -> Callable[[SyncOutcome], None]:
     """What prints the syncs of a watch, JSON in one line; what is as it was is not told again."""
     before: list[str] = []
 
     def print_news(outcome: SyncOutcome) -> None:
         nonlocal before
-        lines = list(_news(outcome))
+        lines = list(_describe_outcome(outcome))
         if lines and lines != before:
             if as_json:
-                print_json(_plain(outcome), is_one_line=True)
+                print_json(_to_dict(outcome), is_one_line=True)
             else:
                 _print_lines(lines)
         before = lines
@@ -97,12 +97,12 @@ def news_printer(*, as_json: bool) -> Callable[[SyncOutcome], None]:
 def print_outcome(outcome: SyncOutcome, *, as_json: bool) -> None:
     """Print what a sync did, and what it left."""
     if as_json:
-        print_json(_plain(outcome))
+        print_json(_to_dict(outcome))
         return
-    lines = list(_news(outcome))
-    lines = [*(lines or ["nothing new"] * (not outcome.left)), *_left_lines(outcome.left)]
+    lines = list(_describe_outcome(outcome))
+    lines = [*(lines or ["nothing new"] * (not outcome.left)), *_describe_unsent(outcome.left)]
     if outcome.report.private_count:
-        lines.append(f"{private_words(outcome.report.private_count)} here")
+        lines.append(f"{describe_private_count(outcome.report.private_count)} here")
     _print_lines(lines)
 
 
@@ -114,7 +114,7 @@ def code_of_outcome(outcome: SyncOutcome) -> int:
     return exit_codes.TRY_LATER if report.unreachable or report.waiting else exit_codes.DONE
 
 
-def private_words(count: int) -> str:
+def describe_private_count(count: int) -> str:
     """So many private threads stay."""
     return "one private thread stays" if count == 1 else f"{count} private threads stay"
 
@@ -124,23 +124,23 @@ def _print_lines(lines: Sequence[str]) -> None:
         click.echo(legible(line))
 
 
-def _plain(outcome: SyncOutcome) -> dict[str, Any]:
+def _to_dict(outcome: SyncOutcome) -> dict[str, Any]:
     """For programs."""
     plain: dict[str, Any] = msgspec.to_builtins(outcome.report)
     is_complete = outcome.report.is_complete and not outcome.left
     return {"is_complete": is_complete, **plain, "unasked": outcome.left}
 
 
-def _left_lines(left: Sequence[str]) -> Iterator[str]:
+def _describe_unsent(left: Sequence[str]) -> Iterator[str]:
     how = "nobody could be asked whether it may be sent"
-    for one in left[:NAMED_MAX]:
+    for one in left[:NAMED_COUNT_MAX]:
         yield f"{one}  not sent: {how}: `treadle sync {one}` sends it"
     if left:
-        more = len(left) - NAMED_MAX
+        more = len(left) - NAMED_COUNT_MAX
         yield (f"{more} more like these; " if more > 0 else "") + "`treadle sync --yes` sends all"
 
 
-def _news(outcome: SyncOutcome) -> Iterator[str]:
+def _describe_outcome(outcome: SyncOutcome) -> Iterator[str]:
     report = outcome.report
     counted = (
         (len(report.sent), "sent"),
@@ -152,10 +152,10 @@ def _news(outcome: SyncOutcome) -> Iterator[str]:
     if done:
         yield ", ".join(done)
     for conflict in report.conflicts:
-        yield _conflict_line(conflict.thread_id, conflict.fork, conflict.note)
+        yield _describe_conflict(conflict.thread_id, conflict.fork, conflict.note)
     yield from report.notes
     for one in report.held:
-        yield f"{one.thread_id}  {_held_words(one.thread_id, one.found, one.why)}"
+        yield f"{one.thread_id}  {_describe_held(one.thread_id, one.found, one.why)}"
     for one in report.refused:
         yield f"{one.thread_id}  refused: {one.why}"
     for one in report.waiting:
@@ -165,14 +165,14 @@ def _news(outcome: SyncOutcome) -> Iterator[str]:
         yield f"not all is synced: {report.unreachable}" + (again if report.next_try_at else "")
 
 
-def _held_words(thread_id: str, found: tuple[str, ...], why: str) -> str:
+def _describe_held(thread_id: str, found: tuple[str, ...], why: str) -> str:
     what = "; ".join(found) or why
     if is_scrub_lost(found):  # nobody here knows the text: `--found` would find nothing
         return f"held back: {what}"
     return f"held back: {what}; to take it out: treadle scrub {thread_id} --found"
 
 
-def _conflict_line(thread_id: str, fork: str, note: str) -> str:
+def _describe_conflict(thread_id: str, fork: str, note: str) -> str:
     how = f"the other branch is thread {fork}" if fork else "both were merged"
     note = f" ({note})" if note else ""
     return f"{thread_id}  two machines had gone on with it: {how}{note}"
@@ -186,7 +186,7 @@ def print_status(found: SyncStatus, *, as_json: bool) -> int:
     if as_json:
         print_json({**msgspec.to_builtins(found.status), "unasked": found.unasked})
     else:
-        _print_lines([*_status_lines(found)])
+        _print_lines([*_describe_status(found)])
     status = found.status
     if any(one.parked for one in status.pending):
         return exit_codes.FAILED
@@ -194,7 +194,7 @@ def print_status(found: SyncStatus, *, as_json: bool) -> int:
     return exit_codes.TRY_LATER if is_waiting else exit_codes.DONE
 
 
-def _status_lines(found: SyncStatus) -> Iterator[str]:
+def _describe_status(found: SyncStatus) -> Iterator[str]:
     status = found.status
     who = f" as {found.user} of {found.organization}" if found.user else ""
     yield f"{found.url}{who}"
@@ -203,7 +203,7 @@ def _status_lines(found: SyncStatus) -> Iterator[str]:
         yield f"not reached at {local_time(status.failed_at)}: {status.last_error}"
     if status.next_try_at:
         yield f"asked again from {local_time(status.next_try_at)} on"
-    yield from _entry_lines(found)
+    yield from _describe_pending(found)
     told = {one.thread_id for one in status.pending}
     counted = (
         (len(set(status.unsent) - told), "to be sent"),
@@ -213,18 +213,18 @@ def _status_lines(found: SyncStatus) -> Iterator[str]:
     )
     yield from (f"{count:>6}  {what}" for count, what in counted if count)
     for one in status.conflicts:
-        line = _conflict_line(one.thread_id, one.fork, one.note)
+        line = _describe_conflict(one.thread_id, one.fork, one.note)
         kept = f"; what was here before: {one.kept}" if one.kept else ""
         yield f"{line}; {local_time(one.at)}; `treadle show {one.thread_id}`{kept}"
     if not (status.pending or status.unsent or status.unfetched):
         yield "nothing waits"
 
 
-def _entry_lines(found: SyncStatus) -> Iterator[str]:
+def _describe_pending(found: SyncStatus) -> Iterator[str]:
     doing = {"upsert": "waits to be sent", "delete": "waits to be removed from the server"}
     for one in found.status.pending:
         if one.parked == "held":
-            words = _held_words(one.thread_id, one.found, one.last_error)
+            words = _describe_held(one.thread_id, one.found, one.last_error)
         elif one.parked:
             words = f"refused: {one.last_error}; `treadle sync` tries it again"
         else:

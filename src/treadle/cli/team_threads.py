@@ -10,7 +10,7 @@ import click
 
 from treadle.app.sync.team_threads import open_team_thread
 from treadle.app.threads.times import local_time
-from treadle.cli.render import printable
+from treadle.cli.renderers import make_printable
 from treadle.cli.transcript import show_message
 from treadle.thread.model import Thread
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def open_from_team(
+def open_server_thread(
     text: str, call: str | None
 ) -> Generator[tuple[LocalStore | None, str], None, None]:
     """A thread of the server, as `open_team_thread` has it; says where it is from."""
@@ -43,7 +43,7 @@ def print_document(document: Thread) -> None:
         ("model", document.model),
     ):
         if value:
-            click.echo(f"{name:<8} {printable(value)}")
+            click.echo(f"{name:<8} {make_printable(value)}")
     for message in document.conversation.messages:
         click.echo()
         show_message(message, message.role, {})

@@ -16,7 +16,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 @contextmanager
-def bad_parameters(kind: type[ValueError]) -> Generator[None, None, None]:
+def convert_to_bad_parameter(kind: type[ValueError]) -> Generator[None, None, None]:
     """Of an error of this kind: raise `click.BadParameter` instead, with the same text."""
     try:
         yield
@@ -26,27 +26,27 @@ def bad_parameters(kind: type[ValueError]) -> Generator[None, None, None]:
 
 def parse_moment(text: str, now: str | None = None, *, wants_end: bool = False) -> str:
     """As `times.parse_moment`; raises `click.BadParameter` if it is no time."""
-    with bad_parameters(times.TimeTextError):
+    with convert_to_bad_parameter(times.TimeTextError):
         return times.parse_moment(text, now, wants_end=wants_end)
 
 
-def end_of_moment(text: str, now: str) -> str:
-    """As `times.end_of_moment`; raises `click.BadParameter` if it is no time."""
-    with bad_parameters(times.TimeTextError):
-        return times.end_of_moment(text, now)
+def parse_moment_end(text: str, now: str) -> str:
+    """As `times.parse_moment_end`; raises `click.BadParameter` if it is no time."""
+    with convert_to_bad_parameter(times.TimeTextError):
+        return times.parse_moment_end(text, now)
 
 
-def _time(_: click.Context, param: click.Parameter, value: str | None) -> str | None:
+def _parse_time(_: click.Context, param: click.Parameter, value: str | None) -> str | None:
     return None if value is None else parse_moment(value, wants_end=param.name == "until")
 
 
-def _commit(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+def _check_commit(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
     if value is not None and not re.fullmatch(r"[0-9a-fA-F]{4,64}", value):
         raise click.BadParameter(f"{value!r} is no beginning of a commit: 4 hex digits or more")
     return value
 
 
-def _folder(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+def _resolve_folder(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
     """As threads record it: without links."""
     return None if value is None else str(Path(value).expanduser().resolve())
 
@@ -57,12 +57,15 @@ _OPTIONS: Final = (
         metavar="[FOLDER]",
         is_flag=False,
         flag_value=".",
-        callback=_folder,
+        callback=_resolve_folder,
         help="Threads that work in FOLDER or below it; without FOLDER, here.",
     ),
     click.option("--branch", metavar="NAME", help="Last on this branch; * stands for anything."),
     click.option(
-        "--commit", metavar="SHA", callback=_commit, help="Saw or made the commit that begins so."
+        "--commit",
+        metavar="SHA",
+        callback=_check_commit,
+        help="Saw or made the commit that begins so.",
     ),
     click.option("--remote", metavar="TEXT", help="The remote (host/path) has TEXT in it."),
     click.option("--tag", metavar="TAG", multiple=True, help="Has the tag; repeat for several."),
@@ -76,11 +79,14 @@ _OPTIONS: Final = (
     click.option(
         "--since",
         metavar="TIME",
-        callback=_time,
+        callback=_parse_time,
         help="Changed since: 2026-11-21, 2026-11-21T15:30, today, yesterday, 12h, 7d, 2w.",
     ),
     click.option(
-        "--until", metavar="TIME", callback=_time, help="Last changed before; a day is included."
+        "--until",
+        metavar="TIME",
+        callback=_parse_time,
+        help="Last changed before; a day is included.",
     ),
     click.option(
         "--imported", "is_imported", is_flag=True, help="Recorded by other programs and imported."
@@ -113,7 +119,7 @@ def limit_options(default: int) -> Callable[[F], F]:
     return add
 
 
-def limit_of(limit: int | None, default: int, *, wants_all: bool, as_json: bool) -> int | None:
+def choose_limit(limit: int | None, default: int, *, wants_all: bool, as_json: bool) -> int | None:
     """How many to show; `None` for all. Programs get all unless they say otherwise."""
     if wants_all:
         return None

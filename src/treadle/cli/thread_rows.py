@@ -18,7 +18,7 @@ ID_LENGTH: Final = 15
 _TITLE_WIDTH_MIN: Final = 20
 
 
-def thread_rows(
+def format_rows(
     threads: Sequence[ThreadSummary], width: int | None, owners: Sequence[str] | None = None
 ) -> Iterator[str]:
     """A line for each; no wider than a terminal of that width, if there is one.
@@ -33,10 +33,10 @@ def thread_rows(
             line.id,
             local_time(line.updated_at),
             f"{line.message_count:>4} messages",
-            f"{_kind(line):<9}",
+            f"{_describe_kind(line):<9}",
             f"{state_name(line):<22}",
             *owner,
-            title_of(line),
+            format_title(line),
         )
         for line, owner in zip(threads, whose, strict=True)
     ]
@@ -46,36 +46,36 @@ def thread_rows(
     columns = [[cell.rstrip() for cell in column] for column in zip(*rows, strict=True)]
     columns = [column for column in columns if any(column)]
     room = _TITLE_WIDTH_MIN
-    if _width(columns[:-1]) + room > width:
+    if _measure_columns(columns[:-1]) + room > width:
         columns[0] = [cell[:ID_LENGTH] for cell in columns[0]]
-    if _width(columns[:-1]) + room > width:
+    if _measure_columns(columns[:-1]) + room > width:
         del columns[2]
     widths = [max(map(len, column)) for column in columns[:-1]]
     for row in zip(*columns, strict=True):
         cells = [cell.ljust(size) for cell, size in zip(row, widths, strict=False)]
-        yield _cut("  ".join([*cells, row[-1]]).rstrip(), width)
+        yield _truncate("  ".join([*cells, row[-1]]).rstrip(), width)
 
 
-def _width(columns: Sequence[Sequence[str]]) -> int:
+def _measure_columns(columns: Sequence[Sequence[str]]) -> int:
     """Of these columns, with the space behind each."""
     return sum(max(map(len, column)) + 2 for column in columns)
 
 
-def _cut(text: str, width: int) -> str:
+def _truncate(text: str, width: int) -> str:
     """What fits; some characters take two places, and some none."""
     from rich.cells import cell_len, chop_cells
 
     return text if cell_len(text) <= width else chop_cells(text, max(1, width - 1))[0] + "…"
 
 
-def _kind(line: ThreadSummary) -> str:
+def _describe_kind(line: ThreadSummary) -> str:
     if line.parent is not None:
         return "sub-agent"
     words = ("task" if line.machine == "task" else "", "fork" if line.forked_from else "")
     return " ".join(word for word in words if word)
 
 
-def title_of(line: ThreadSummary, length_max: int = 50) -> str:
+def format_title(line: ThreadSummary, length_max: int = 50) -> str:
     """The title in one line, with the mark of a pin before it, and tags behind."""
     title = " ".join((line.title or "(nothing said yet)").split())
     if len(title) > length_max:
@@ -86,7 +86,7 @@ def title_of(line: ThreadSummary, length_max: int = 50) -> str:
     return legible(f"{pin}{title}{private}{tags}")
 
 
-def tell_unreadable(threads: Sequence[ThreadSummary]) -> int:
+def report_unreadable(threads: Sequence[ThreadSummary]) -> int:
     """Say which threads the disk refused to read, and why; the exit code."""
     from treadle.app.threads.thread_lists import list_unreadable
 

@@ -15,13 +15,13 @@ from treadle.app.threads.thread_watch import (
     follow_thread,
 )
 from treadle.cli.json_output import print_json
-from treadle.cli.record_narration import Line, Narrator
+from treadle.cli.watch_text import WatchFormatter, WatchLine
 from treadle.thread.safe_text import legible
 
 if TYPE_CHECKING:
     from treadle.app.stores import Store
 
-_STYLES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
+_LINE_STYLES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "who": ("", {"bold": True}),
     "said": ("", {}),
     "call": ("● ", {"fg": "cyan"}),
@@ -32,7 +32,7 @@ _STYLES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
 """What stands before each line of a kind, and how it looks."""
 
 
-def watch(
+def watch_thread(
     store: Store,
     thread_id: str,
     *,
@@ -45,18 +45,18 @@ def watch(
     Raises: as `follow_thread`.
     """
     speaks = not as_json
-    screen = _Screen(as_json=as_json)
+    screen = _WatchOutput(as_json=as_json)
     for event in follow_thread(store, thread_id, since, is_kept=is_kept, wants_speech=speaks):
         screen.show(event)
 
 
-class _Screen:
+class _WatchOutput:
     """What was shown of a thread."""
 
     def __init__(self, *, as_json: bool) -> None:
-        who = Line("who", "assistant:")
-        self._growing = StreamingAnswer(lambda: self._show_lines([who]), _write)
-        self._narrator = Narrator()
+        who = WatchLine("who", "assistant:")
+        self._growing = StreamingAnswer(lambda: self._show_lines([who]), _write_text)
+        self._narrator = WatchFormatter()
         self._as_json = as_json
 
     def show(self, event: WatchEvent) -> None:
@@ -64,12 +64,12 @@ class _Screen:
         if isinstance(event, WatchedRecord):
             self._show_record(event)
         elif isinstance(event, IdleNotice):
-            for text in (*self._narrator.unended, event.text):
-                _say(text)
+            for text in (*self._narrator.unfinished_commands, event.text):
+                _print_notice(text)
         elif isinstance(event, WatchNotice):
             if event.is_break:
                 self._growing.interrupt()
-            _say(event.text)
+            _print_notice(event.text)
         else:
             self._growing.update(event)
 
@@ -79,25 +79,25 @@ class _Screen:
             line = {"seq": record.seq, "at": record.at, "type": watched.kind}
             print_json({**line, "event": record.event}, is_one_line=True)
             return
-        lines = list(self._narrator.tell(record))
+        lines = list(self._narrator.format_record(record))
         if watched.kind == "llm_completed" and self._growing.finish(watched.answer):
             lines = [line for line in lines if line.kind == "call"]
         if lines:
             self._growing.interrupt()
         self._show_lines(lines)
 
-    def _show_lines(self, lines: list[Line]) -> None:
+    def _show_lines(self, lines: list[WatchLine]) -> None:
         for piece in lines:
-            mark, style = _STYLES[piece.kind]
+            mark, style = _LINE_STYLES[piece.kind]
             blank = " " * len(mark)
             for number, text in enumerate(legible(piece.text).splitlines()):
                 before = blank if number and piece.kind == "call" else mark
                 click.echo(click.style(before + text, **style))
 
 
-def _write(text: str) -> None:
+def _write_text(text: str) -> None:
     click.echo(legible(text), nl=False)
 
 
-def _say(text: str) -> None:
+def _print_notice(text: str) -> None:
     click.echo(click.style(legible(text), dim=True), err=True)

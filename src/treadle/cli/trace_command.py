@@ -20,10 +20,10 @@ def command(thread: str, as_json: bool) -> None:
     from treadle.app.json_text import escape_json
     from treadle.app.stores import open_store
     from treadle.app.threads.task_trace import read_trace
-    from treadle.cli.render import printable
+    from treadle.cli.renderers import make_printable
 
     found = read_trace(open_store(), thread)
     if found.problem:
         click.echo(f"treadle: {found.problem}", err=True)
     trace = found.trace
-    click.echo(escape_json(trace.to_json()) if as_json else printable(trace.to_table()))
+    click.echo(escape_json(trace.to_json()) if as_json else make_printable(trace.to_table()))

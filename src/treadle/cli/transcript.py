@@ -10,7 +10,7 @@ from treadle.app.threads.call_text import describe_call, first_lines
 from treadle.app.threads.thread_commits import list_thread_commits
 from treadle.app.threads.thread_view import ThreadView, ThreadViewHistory
 from treadle.app.threads.times import local_time
-from treadle.cli.questions import show_question, show_waiting
+from treadle.cli.question_output import show_pending_questions, show_question
 from treadle.core.budget import TokenBudget
 from treadle.core.llm import Usage
 from treadle.core.messages import Message
@@ -26,7 +26,7 @@ from treadle.thread.usage import by_turn
 def print_thread(view: ThreadView) -> None:
     """Print a thread."""
     fold, document, past = view.fold, view.document, view.past
-    for name, value in (*_facts(fold, document, past.entries), ("synced", view.synced)):
+    for name, value in (*_list_fields(fold, document, past.entries), ("synced", view.synced)):
         if value:
             click.echo(f"{name:<8} {legible(value)}")
     _show_messages(fold, past)
@@ -37,7 +37,7 @@ def print_thread(view: ThreadView) -> None:
             click.echo(f"\nnot finished: {legible(call.tool_name)} ({legible(call.call_id)})")
     if questions and view.is_here:
         click.echo()
-        show_waiting(document.id, questions, err=False)
+        show_pending_questions(document.id, questions, err=False)
     elif questions:
         click.echo()
         for question in questions:
@@ -52,7 +52,7 @@ def print_usage(view: ThreadView) -> None:
     click.echo(f"in all: {describe_usage(view.document.usage)}")
 
 
-def _facts(
+def _list_fields(
     fold: ThreadFold, document: Thread, entries: Sequence[Numbered]
 ) -> list[tuple[str, str | None]]:
     """What a thread is, by name; what has no value is not shown."""
@@ -60,39 +60,39 @@ def _facts(
     state = document.agent_state.kind.replace("_", " ")
     return [
         ("thread", f"{document.id} at version {document.version}"),
-        *_task_facts(fold),
+        *_list_task_fields(fold),
         ("title", document.metadata.title),
         ("tags", " ".join(document.metadata.tags)),
         ("state", "waits for approval" if fold.machine.questions else state),
-        ("pending", _pending(fold, document)),
+        ("pending", _describe_pending(fold, document)),
         ("trash", "yes: `treadle restore` brings it back" if document.is_trashed else None),
         ("pinned", "yes" if document.metadata.is_pinned else None),
         ("fork of", None if base is None else f"{base.thread} at version {base.version}"),
         ("from", document.imported_from),
         ("parent", None if header.parent is None else f"{header.parent} ({header.parent_call})"),
         ("children", ", ".join(f"{thread} ({call})" for call, thread in fold.children.items())),
-        ("changed", _changed(document)),
+        ("changed", _describe_times(document)),
         ("folder", document.workspace_root),
         ("project", document.project_name),
         ("remote", document.git_remote_url),
         ("branch", document.git_branch),
         ("seen", " ".join(sha[:10] for sha in document.git_commits)),
-        *(("commit", _commit(*made)) for made in list_thread_commits(entries)),
+        *(("commit", _describe_commit(*made)) for made in list_thread_commits(entries)),
         ("model", document.model),
         ("used", describe_usage(document.usage)),
         ("private", "yes: never leaves this machine" if document.is_private else None),
     ]
 
 
-def _changed(document: Thread) -> str:
+def _describe_times(document: Thread) -> str:
     return f"{local_time(document.updated_at)} (created {local_time(document.created_at)})"
 
 
-def _commit(sha: str, version: int, subject: str) -> str:
+def _describe_commit(sha: str, version: int, subject: str) -> str:
     return f"{sha[:10]} at version {version}: {subject}"
 
 
-def _pending(fold: ThreadFold, document: Thread) -> str | None:
+def _describe_pending(fold: ThreadFold, document: Thread) -> str | None:
     """How much is not done, in words."""
     counted = [
         (len(fold.machine.questions), "waiting for a yes"),
@@ -102,7 +102,7 @@ def _pending(fold: ThreadFold, document: Thread) -> str | None:
     return ", ".join(f"{count} {what}" for count, what in counted if count > 0) or None
 
 
-def _task_facts(fold: ThreadFold) -> list[tuple[str, str | None]]:
+def _list_task_fields(fold: ThreadFold) -> list[tuple[str, str | None]]:
     """What only a task has."""
     machine = fold.machine
     if not isinstance(machine, TaskMachine):
@@ -112,13 +112,13 @@ def _task_facts(fold: ThreadFold) -> list[tuple[str, str | None]]:
     return [
         ("task", f"{fold.title() or ''}{kind}"),
         ("step", f"{memory.step} of {memory.config.max_steps}"),
-        ("limits", _limits(memory.budget)),
+        ("limits", _describe_limits(memory.budget)),
         ("stopped", f"by its limit of {memory.exceeded}" if memory.exceeded else None),
         ("error", memory.error if machine.gave_up is None else machine.gave_up.text),
     ]
 
 
-def _limits(budget: TokenBudget | None) -> str | None:
+def _describe_limits(budget: TokenBudget | None) -> str | None:
     if budget is None:
         return None
     named = [
@@ -143,32 +143,32 @@ def _show_messages(fold: ThreadFold, past: ThreadViewHistory) -> None:
         if compaction is not None and index == compaction.through:
             _show_compaction(index)
         if index and index == past.inherited:
-            _show_aside("here the fork begins")
+            _show_remark("here the fork begins")
         if (turn := past.begun.get(index)) is not None:
-            _show_turn(number, turns)
+            _show_turn_usage(number, turns)
             number = turn.number
-            _show_head(turn)
+            _show_turn_heading(turn)
         if (host := past.joined.get(index)) is not None:
-            _show_turn(number, turns)
+            _show_turn_usage(number, turns)
             number = 0  # what joined was said in turns of another machine
-            _show_rule(f"from {host}, joined here")
+            _show_heading(f"from {host}, joined here")
         for aside in past.said.get(index, ()):
-            _show_aside(aside.text)
+            _show_remark(aside.text)
         if index in hidden:
-            _show_aside(f"the next {hidden[index] - index} messages are out of the model's view")
+            _show_remark(f"the next {hidden[index] - index} messages are out of the model's view")
         click.echo()
         who = "answer" if is_done and index == last else message.role
         show_message(message, who, past.kept)
     if compaction is not None and compaction.through > last:
         _show_compaction(last + 1)
     if 0 <= last < past.inherited:
-        _show_aside("here the fork begins")
-    _show_turn(number, turns)
+        _show_remark("here the fork begins")
+    _show_turn_usage(number, turns)
     for aside in past.said.get(last + 1, ()):
-        _show_aside(aside.text)
+        _show_remark(aside.text)
 
 
-def _show_aside(text: str) -> None:
+def _show_remark(text: str) -> None:
     for line in text.splitlines():
         click.echo(click.style(f"  · {legible(line)}", dim=True))
 
@@ -178,16 +178,16 @@ def _show_compaction(count: int) -> None:
     click.echo(click.style(f"\n  {words}", dim=True))
 
 
-def _show_head(turn: Turn) -> None:
+def _show_turn_heading(turn: Turn) -> None:
     """The numbers that other commands ask for."""
-    _show_rule(f"turn {turn.number}, version {turn.version}, {local_time(turn.at)}")
+    _show_heading(f"turn {turn.number}, version {turn.version}, {local_time(turn.at)}")
 
 
-def _show_rule(words: str) -> None:
+def _show_heading(words: str) -> None:
     click.echo(click.style(f"\n── {legible(words)}", dim=True))
 
 
-def _show_turn(turn: int, turns: Mapping[int, Usage]) -> None:
+def _show_turn_usage(turn: int, turns: Mapping[int, Usage]) -> None:
     if turn in turns:  # a turn that used nothing has none
         click.echo(click.style(f"  (turn {turn}: {describe_usage(turns[turn])})", dim=True))
 

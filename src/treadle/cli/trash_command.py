@@ -22,26 +22,26 @@ def command(threads: Sequence[str], as_json: bool) -> None:
     """  # noqa: D301  click reads the backspace
     from treadle.app.stores import open_store
     from treadle.app.upkeep.trash import describe_move, trash_threads
-    from treadle.cli.render import printable
+    from treadle.cli.renderers import make_printable
 
     if threads and as_json:
         raise click.UsageError("--json lists the trash; it goes without an ID")
     if not threads:
-        _show(as_json=as_json)
+        _show_trash(as_json=as_json)
         return
     moved = trash_threads(open_store("treadle trash"), threads)
     for one in moved:
         for line in describe_move(one, "moved to the trash"):
-            click.echo(printable(line), err=True)
+            click.echo(make_printable(line), err=True)
     ids = " ".join(one.id for one in moved)
     click.echo(f"to bring it back: treadle restore {ids}", err=True)
 
 
-def _show(*, as_json: bool) -> None:
+def _show_trash(*, as_json: bool) -> None:
     from treadle.app.stores import open_store
     from treadle.app.upkeep.trash import describe_trashed_thread, list_trash
     from treadle.cli.json_output import print_json
-    from treadle.cli.render import printable
+    from treadle.cli.renderers import make_printable
 
     lines = list_trash(open_store("treadle trash"))
     if as_json:
@@ -51,5 +51,5 @@ def _show(*, as_json: bool) -> None:
         click.echo("the trash is empty", err=True)
         return
     for line in lines:
-        click.echo(printable(describe_trashed_thread(line)))
+        click.echo(make_printable(describe_trashed_thread(line)))
     click.echo("`treadle restore ID` brings one back, `treadle gc` removes them", err=True)

@@ -13,12 +13,12 @@ from treadle.app.sessions.setup import RunChoice, Setup
 from treadle.app.sessions.thread_setup import ThreadTarget, make_setup
 from treadle.app.sessions.turns import TurnRequest, check_turn, finish_turn, open_turn
 from treadle.app.threads.unfinished_threads import make_pending_notice
-from treadle.cli.busy_threads import fork_and_tell, go_elsewhere
-from treadle.cli.host import command_host, notify
+from treadle.cli.busy_threads import fork_and_report, handle_busy_thread
+from treadle.cli.host import make_host, notify
 from treadle.cli.options import make_budget
 from treadle.cli.prompt import read_prompt
-from treadle.cli.render import make_renderer
-from treadle.cli.work_loop import drive
+from treadle.cli.renderers import make_renderer
+from treadle.cli.thread_runner import run_thread
 from treadle.config.settings import ApprovalMode, NetworkMode, SandboxLevel
 from treadle.errors import ThreadBusyError, UsageError
 
@@ -60,19 +60,19 @@ def run_turn(options: TurnOptions) -> int:
         options.private,
     )
     if options.fork:
-        options = _fork(options, request)
+        options = _fork_first(options, request)
     while True:
         setup = _make_setup(options)
         try:
-            return _run(setup, options, request)
+            return _run_once(setup, options, request)
         except ThreadBusyError as busy:
-            fork = go_elsewhere(setup.store, busy, has_prompt=prompt is not None)
+            fork = handle_busy_thread(setup.store, busy, has_prompt=prompt is not None)
         if fork is None:
             return exit_codes.DONE
         options = replace(options, thread=fork, latest=False)
 
 
-def _fork(options: TurnOptions, request: TurnRequest) -> TurnOptions:
+def _fork_first(options: TurnOptions, request: TurnRequest) -> TurnOptions:
     """The same, on a fork of the thread that is named."""
     if not (options.latest or options.thread):
         raise UsageError("--fork needs a thread to go on from", hint="name one with -r ID, or -c")
@@ -80,7 +80,7 @@ def _fork(options: TurnOptions, request: TurnRequest) -> TurnOptions:
     assert setup.thread_id is not None
     if setup.is_task:
         check_turn(setup, request)
-    fork = fork_and_tell(setup.store, setup.thread_id)
+    fork = fork_and_report(setup.store, setup.thread_id)
     return replace(options, thread=fork, latest=False, fork=False)
 
 
@@ -95,19 +95,19 @@ def _make_setup(options: TurnOptions) -> Setup:
             network=options.network,
         ),
         ThreadTarget(options.cwd, options.thread, options.latest, options.fork),
-        command_host(),
+        make_host(),
         no_commit=options.no_commit,
     )
 
 
-def _run(setup: Setup, options: TurnOptions, request: TurnRequest) -> int:
+def _run_once(setup: Setup, options: TurnOptions, request: TurnRequest) -> int:
     check_turn(setup, request)
     if setup.thread is None and (text := make_pending_notice(setup.store, setup.folder, notify)):
         setup.notices.append(text)
     renderer = make_renderer(options.output_format)
     if setup.thread is None and request.prompt is not None:
         request = replace(request, prompt=asyncio.run(setup.hooks.check_prompt(request.prompt)))
-    return drive(
+    return run_thread(
         setup,
         renderer,
         lambda: open_turn(setup, request, renderer.show),

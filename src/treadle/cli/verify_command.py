@@ -35,7 +35,7 @@ def command(
     from treadle.app.stores import open_store
     from treadle.app.upkeep.verification import verify_threads
     from treadle.cli.json_output import print_json
-    from treadle.cli.render import printable
+    from treadle.cli.renderers import make_printable
     from treadle.errors import UsageError
 
     store, say = open_store(), partial(click.echo, err=True)
@@ -44,12 +44,12 @@ def command(
     if salvage:
         if thread is None:
             raise UsageError("which thread is to be salvaged?", hint="`treadle verify` finds it")
-        ctx.exit(_salvage(thread, as_json=as_json))
+        ctx.exit(_salvage_thread(thread, as_json=as_json))
     reports = []
     for report in verify_threads(store, thread, say, has_trash=everything):
         reports.append(report)
         if not as_json:
-            click.echo(f"{report.thread}  {report.condition:<8} {printable(report.text)}")
+            click.echo(f"{report.thread}  {report.condition:<8} {make_printable(report.text)}")
     if as_json:
         print_json(reports)
     elif not reports:
@@ -57,12 +57,12 @@ def command(
     ctx.exit(0 if all(report.is_good for report in reports) else 1)
 
 
-def _salvage(thread: str, *, as_json: bool) -> int:
+def _salvage_thread(thread: str, *, as_json: bool) -> int:
     from treadle.app.stores import open_store
     from treadle.app.threads.thread_lookup import resolve_anywhere
     from treadle.app.upkeep.verification import salvage_thread
     from treadle.cli.json_output import print_json
-    from treadle.cli.render import printable
+    from treadle.cli.renderers import make_printable
 
     store = open_store()
     thread_id = resolve_anywhere(store, thread)
@@ -76,10 +76,10 @@ def _salvage(thread: str, *, as_json: bool) -> int:
             f"goes on from {thread_id} at version {saved.version}, the last intact", err=True
         )
     else:
-        click.echo(f"nothing to go on from: {printable(saved.problem)}", err=True)
+        click.echo(f"nothing to go on from: {make_printable(saved.problem)}", err=True)
     if saved.count:
         text = f"{saved.count} records stand after the damage; they are kept in {saved.path}"
-        click.echo(printable(text), err=True)
+        click.echo(make_printable(text), err=True)
     else:
         click.echo("no record stands after the damage", err=True)
     return 0 if saved.fork else 1

@@ -31,7 +31,7 @@ def command(thread: str, since: int | None, is_kept: bool, as_json: bool) -> Non
     at once.
     """  # noqa: D301  click reads the backspace
     from treadle.app.stores import open_store
-    from treadle.cli.thread_watch import watch
+    from treadle.cli.thread_watch import watch_thread
 
     store = open_store()
-    watch(store, store.resolve(thread), since=since, as_json=as_json, is_kept=is_kept)
+    watch_thread(store, store.resolve(thread), since=since, as_json=as_json, is_kept=is_kept)

@@ -18,6 +18,7 @@ from treadle.terminal.turn_queue import TurnQueue, TurnQueueEntry
 
 if TYPE_CHECKING:
     from treadle.answers import Answer, Verdict
+    from treadle.app.sessions.open_threads import Session
     from treadle.app.sessions.session_status import SessionStatus
     from treadle.core.approval import Question
     from treadle.outputs import Output
@@ -325,14 +326,14 @@ class Chat:
 
     # ---- threads -------------------------------------------------------------------------------
 
-    async def open(self) -> Any:
+    async def open(self) -> Session | None:
         """The session; `None` if another process has the thread, and the person left it there."""
         try:
             return await self.sessions.open()
         except ThreadBusyError as busy:
             return await self._handle_busy_thread(busy)
 
-    async def _handle_busy_thread(self, busy: ThreadBusyError) -> Any:
+    async def _handle_busy_thread(self, busy: ThreadBusyError) -> Session | None:
         """What a person does about a thread that another process has open."""
         choices = [
             DialogChoice("w", "watch it"),
@@ -354,11 +355,11 @@ class Chat:
         session = await self.open()
         if session is None:
             return
-        for begun in session.commands_begun:
+        for begun in session.unfinished_commands:
             if (told := describe_record(begun)) is not None:
                 self.notify(told.text, "warn")
         if session.is_waiting:
-            if session.queued:  # it was left there
+            if session.queued_inputs:  # it was left there
                 self.turns.pause()
             return
         self.notify("going on with what was left unfinished")

@@ -203,13 +203,13 @@ class _SessionImporter:
         known = _read_known_count(self._store, thread)
         if known is not None:
             if session.record_count <= known:
-                return self._report_known(session, path, thread, "already here")
+                return self._make_known_outcome(session, path, thread, "already here")
             if _read_known_count(self._store, longer) is not None:
-                return self._report_known(session, path, longer, "already here")
+                return self._make_known_outcome(session, path, longer, "already here")
             if not self._wants_copies:
                 count = session.record_count
                 reason = f"it has {count} records now, and had {known} when it was imported"
-                return self._report_known(session, path, thread, "grown", reason)
+                return self._make_known_outcome(session, path, thread, "grown", reason)
         draft = build_imported_thread(session, path, self._options, again=known is not None)
         outcome = "would be imported" if self._is_dry else "imported"
         if not draft.message_count:
@@ -228,7 +228,7 @@ class _SessionImporter:
             draft.problems,
         )
 
-    def _report_known(
+    def _make_known_outcome(
         self, session: ImportedSession, path: str, thread: str, outcome: str, reason: str = ""
     ) -> ImportOutcome:
         title = self._options.redact(find_session_title(session))

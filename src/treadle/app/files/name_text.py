@@ -11,13 +11,13 @@ NAMES_COUNT_MAX: Final = 20
 """Names that are shown of a list."""
 
 
-def list_names(names: Sequence[str]) -> str:
+def format_names(names: Sequence[str]) -> str:
     """The first names, each in one line, and how many more there are."""
     more = len(names) - NAMES_COUNT_MAX
-    shown = ", ".join(plain_name(name) for name in names[:NAMES_COUNT_MAX])
+    shown = ", ".join(format_name(name) for name in names[:NAMES_COUNT_MAX])
     return f"{shown} and {more} more" if more > 0 else shown
 
 
-def plain_name(name: str) -> str:
+def format_name(name: str) -> str:
     """A name as a terminal may get it, in one line."""
     return legible(name).replace("\n", "⏎")

@@ -15,7 +15,7 @@ from treadle.app.files.file_history import (
     open_states,
     select_states,
 )
-from treadle.app.files.name_text import list_names
+from treadle.app.files.name_text import format_names
 from treadle.core.conversation import View
 from treadle.core.events import CancelRequested, Rewound
 from treadle.errors import FileStateError, UsageError
@@ -89,7 +89,7 @@ class _FileUndo(NamedTuple):
     gap: str
 
 
-async def rewind(
+async def rewind_thread(
     store: LocalStore, thread: str, request: RewindRequest, say: Callable[[str], None]
 ) -> RewindResult:
     """Go back in a conversation.
@@ -235,7 +235,7 @@ def _refuse_conflicts(plan: Plan, thread_id: str) -> None:
     if plan.conflicts:
         raise UsageError(
             f"nothing was changed, because others than the agent of {thread_id} have changed "
-            f"files that it changed: {list_names([one.name for one in plan.conflicts])}",
+            f"files that it changed: {format_names([one.name for one in plan.conflicts])}",
             hint="--force puts these back too; how they are now is kept in the thread",
         )
 

@@ -50,7 +50,7 @@ def fork_thread(
     elif version is None and store.find_holder(thread_id) is not None:
         say("another process has it open: what is under way there stays there")
         version = find_last_rest(store, thread_id)
-    return _fork(store, thread_id, version)
+    return _make_fork(store, thread_id, version)
 
 
 def fork_at_rest(store: LocalStore, thread_id: str) -> ThreadFork:
@@ -62,7 +62,7 @@ def fork_at_rest(store: LocalStore, thread_id: str) -> ThreadFork:
     Raises:
         StoreError: the thread cannot be read, or the disk refused.
     """
-    return _fork(store, thread_id, find_last_rest(store, thread_id))
+    return _make_fork(store, thread_id, find_last_rest(store, thread_id))
 
 
 def can_fork(store: LocalStore, thread_id: str) -> bool:
@@ -81,7 +81,7 @@ def find_last_rest(store: LocalStore, thread_id: str) -> int | None:
     return rests[-1].version if rests else None
 
 
-def _fork(store: LocalStore, thread_id: str, version: int | None) -> ThreadFork:
+def _make_fork(store: LocalStore, thread_id: str, version: int | None) -> ThreadFork:
     writer = store.fork(thread_id, version, creator=CREATOR)
     try:
         base = writer.fold.header.base

@@ -18,7 +18,7 @@ from treadle.store.thread_lock import Holder
 from treadle.thread.codec import UnknownEntryError, decode_entry
 from treadle.thread.record import Record
 
-INTERVAL_S: Final = 0.2
+POLL_S: Final = 0.2
 """Between two looks at the journal. A look that finds nothing reads less than a hundred bytes."""
 
 FIRST_RECORDS_MAX: Final = 200
@@ -99,7 +99,7 @@ def follow_thread(
         DiskError: the disk refused.
     """
     watched = _ThreadWatch(store, thread_id)
-    yield from watched.begin(since)
+    yield from watched.read_first_events(since)
     waiting = Event()
     is_held = True
     while True:
@@ -114,7 +114,7 @@ def follow_thread(
             yield IdleNotice(_describe_idle_thread(store, thread_id))
         if not is_held and not is_kept:
             return
-        waiting.wait(INTERVAL_S)
+        waiting.wait(POLL_S)
 
 
 class _ThreadWatch:
@@ -133,7 +133,7 @@ class _ThreadWatch:
     def is_over(self) -> bool:
         return self._follower.is_over
 
-    def begin(self, since: int | None) -> Iterator[WatchEvent]:
+    def read_first_events(self, since: int | None) -> Iterator[WatchEvent]:
         """What is there already."""
         if isinstance(self._holder, Holder):
             yield WatchNotice(f"{self._thread_id} is open in {self._holder.description}")

@@ -6,10 +6,10 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-_AGO: Final = re.compile(r"(\d{1,5})\s*([hdw])", re.ASCII | re.IGNORECASE)
+_AGO_PATTERN: Final = re.compile(r"(\d{1,5})\s*([hdw])", re.ASCII | re.IGNORECASE)
 _UNITS: Final = {"h": "hours", "d": "days", "w": "weeks"}
 _DAYS_AGO: Final = {"today": 0, "yesterday": 1}
-_TIMES: Final = "write 2026-11-21, 2026-11-21T15:30, today, yesterday, 12h, 7d or 2w"
+_TIME_HINT: Final = "write 2026-11-21, 2026-11-21T15:30, today, yesterday, 12h, 7d or 2w"
 
 
 class TimeTextError(ValueError):
@@ -19,7 +19,7 @@ class TimeTextError(ValueError):
 def _parse_text(value: str, now: datetime) -> tuple[datetime, bool]:
     """The moment that a text means, and whether it is a whole day, of which it is the start."""
     text = value.strip().lower()
-    found = _AGO.fullmatch(text)
+    found = _AGO_PATTERN.fullmatch(text)
     if found is not None:
         return now - timedelta(**{_UNITS[found[2]]: int(found[1])}), False
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None)
@@ -55,11 +55,11 @@ def parse_moment(text: str, now: str | None = None, *, wants_end: bool = False) 
             moment = (moment.replace(tzinfo=None) + timedelta(days=1)).astimezone()
         at = moment.astimezone(UTC)
     except (ValueError, OverflowError, OSError) as error:
-        raise TimeTextError(f"{text!r} is no time: {_TIMES}") from error
+        raise TimeTextError(f"{text!r} is no time: {_TIME_HINT}") from error
     return at.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
-def end_of_moment(text: str, now: str) -> str:
+def parse_moment_end(text: str, now: str) -> str:
     """The last moment of what a person wrote: of a day, a minute or a second its end.
 
     Args:

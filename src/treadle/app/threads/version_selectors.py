@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from treadle.app.threads.times import end_of_moment, local_time
+from treadle.app.threads.times import local_time, parse_moment_end
 from treadle.errors import UsageError
 from treadle.store.local_store import LocalStore
 from treadle.thread.codec import UnknownEntryError, decode_entry
@@ -34,7 +34,7 @@ def select_version(store: LocalStore, thread_id: str, wanted: VersionSelector) -
     if wanted.turn is not None:
         return find_turn_end(store, thread_id, wanted.turn).version
     if wanted.moment is not None:
-        return find_version_at_time(store, thread_id, end_of_moment(wanted.moment, store.now()))
+        return find_version_at_time(store, thread_id, parse_moment_end(wanted.moment, store.now()))
     if wanted.commit is not None:
         return find_version_at_commit(store, thread_id, wanted.commit)
     return wanted.version

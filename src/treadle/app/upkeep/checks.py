@@ -30,7 +30,7 @@ from treadle.app.sessions.provider_reachability import ProviderReachability
 from treadle.store.paths import Places
 
 FREE_BYTES_MIN: Final = 64 * 2**20
-FREE_BYTES_FEW: Final = 2**30
+FREE_BYTES_LOW: Final = 2**30
 SYNC_MS_SLOW: Final = 25.0
 SYNC_COUNT: Final = 15
 COMMAND_S_MAX: Final = 10.0
@@ -180,7 +180,7 @@ def check_disk(places: Places) -> Iterator[Finding]:
     text = f"{free / 2**30:,.1f} GiB free at {place}"
     if free < FREE_BYTES_MIN:
         yield failure("disk", text, "make room: threads are written before anything is done")
-    elif free < FREE_BYTES_FEW:
+    elif free < FREE_BYTES_LOW:
         yield warning("disk", text, "make room soon")
     else:
         yield ok("disk", text)

@@ -44,7 +44,7 @@ NAMED_COUNT_MAX: Final = 10
 INDEX_SIZE_FACTOR: Final = 4
 """An index that takes so many times what the journals take has grown out of bounds."""
 
-NETWORKS: Final = frozenset(
+NETWORK_FILE_SYSTEMS: Final = frozenset(
     (
         *("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "lustre", "glusterfs"),
         *("fuse.sshfs", "fuse.glusterfs"),
@@ -52,12 +52,12 @@ NETWORKS: Final = frozenset(
 )
 """Types of file systems whose files other machines see."""
 
-MOUNTS: Final = Path("/proc/self/mountinfo")
+MOUNT_INFO_FILE: Final = Path("/proc/self/mountinfo")
 
 
 def check_store(store: LocalStore, places: Places) -> Iterator[Finding]:
     """All that is said of a data folder, if there is one."""
-    yield from check_network(places)
+    yield from check_file_system(places)
     try:
         if not any(Path(one).is_dir() for one in (store.folders.threads, store.folders.trash)):
             yield ok("threads", "0")
@@ -83,10 +83,10 @@ def check_store(store: LocalStore, places: Places) -> Iterator[Finding]:
         yield failure("threads", str(error), getattr(error, "hint", "") or "see `treadle verify`")
 
 
-def check_network(places: Places) -> Iterator[Finding]:
+def check_file_system(places: Places) -> Iterator[Finding]:
     """Whether other machines see the same files: locks may not keep them out."""
-    kind = _file_system(places.data)
-    if kind in NETWORKS:
+    kind = _find_file_system_type(places.data)
+    if kind in NETWORK_FILE_SYSTEMS:
         yield warning(
             "file system",
             f"{places.data} is on a network ({kind})",
@@ -95,10 +95,10 @@ def check_network(places: Places) -> Iterator[Finding]:
         )
 
 
-def _file_system(path: Path) -> str:
+def _find_file_system_type(path: Path) -> str:
     """The type of the file system that holds a path; empty where that cannot be known."""
     try:
-        lines = MOUNTS.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = MOUNT_INFO_FILE.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return ""
     real = os.path.realpath(path)

@@ -28,7 +28,7 @@ from treadle.store.upkeep.text_scan import Redact, TextScanner, redact_bytes
 LENGTH_MIN: Final = 4
 """Characters of a text that can be taken out; shorter ones stand everywhere."""
 
-AGAIN_COUNT_MAX: Final = 3
+RETRY_COUNT_MAX: Final = 3
 """So often it is taken out again if the server has it again."""
 
 FORGET_COUNT_MAX: Final = 100
@@ -88,7 +88,7 @@ class ScrubReport(Struct, frozen=True):
     has_copies: bool = False
 
 
-class ServerReport(Struct, frozen=True):
+class ServerScrubReport(Struct, frozen=True):
     """Whether no server is known to hold the text; the threads that hold it again here."""
 
     is_gone: bool
@@ -170,18 +170,18 @@ def scrub_threads(job: ScrubJob, plan: ScrubReport | None = None) -> ScrubReport
     return ScrubReport(outcome, job.find_files(), was_found, tuple(states.problems), has_copies)
 
 
-def replace_server_copies(job: ScrubJob, done: ScrubReport) -> ServerReport:
+def replace_server_copies(job: ScrubJob, done: ScrubReport) -> ServerScrubReport:
     """Have the server's copies replaced, and take out here what came from there meanwhile.
 
     Another machine may have gone on with a thread meanwhile, and said it again. Raises as
     `scrub_threads`.
     """
     is_gone = job.replace(job.store, [one.thread for one in done.outcome.threads])
-    return ServerReport(is_gone, _scrub_again(job) if done.has_copies else ())
+    return ServerScrubReport(is_gone, _repeat_scrub(job) if done.has_copies else ())
 
 
-def _scrub_again(job: ScrubJob) -> tuple[str, ...]:
-    for is_last in (*[False] * AGAIN_COUNT_MAX, True):
+def _repeat_scrub(job: ScrubJob) -> tuple[str, ...]:
+    for is_last in (*[False] * RETRY_COUNT_MAX, True):
         found = tuple(one.thread for one in job.run(None).threads if one.count)
         if is_last or not found:
             return found

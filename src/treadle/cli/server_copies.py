@@ -13,10 +13,10 @@ from treadle.thread.safe_text import legible
 if TYPE_CHECKING:
     from treadle import LocalStore
 
-_LATER: Final = "the server's copy may hold it still; `treadle sync` replaces it"
+_RETRY_HINT: Final = "the server's copy may hold it still; `treadle sync` replaces it"
 
 
-def fetch_first(store: LocalStore, thread_ids: Sequence[str]) -> bool:
+def fetch_from_server(store: LocalStore, thread_ids: Sequence[str]) -> bool:
     """Take in what other machines have sent of these threads, and say what failed.
 
     Returns:
@@ -38,13 +38,13 @@ def replace_on_server(store: LocalStore, thread_ids: Sequence[str]) -> bool:
     for base in dict.fromkeys(one.base for one in done.forks):
         _print_forks([one for one in done.forks if one.base == base])
     if done.failure:
-        _warn(f"{done.failure}: {_LATER}")
+        _warn(f"{done.failure}: {_RETRY_HINT}")
     for thread_id in done.replaced:
         click.echo(f"{thread_id}  the server's copy is replaced")
     for line in done.problems:
         _warn(line)
     if done.left:
-        _warn(f"of {', '.join(done.left)}: {_LATER}")
+        _warn(f"of {', '.join(done.left)}: {_RETRY_HINT}")
     return done.is_complete
 
 

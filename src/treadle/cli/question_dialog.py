@@ -23,13 +23,13 @@ from treadle.app.threads.question_text import (
     mark_unseen,
     read_object,
 )
-from treadle.cli.questions import say_behind_bar, show_circumstances, show_question
+from treadle.cli.question_output import print_with_bar, show_question, show_risk_details
 from treadle.core.approval import Approved, Modified, Question, Rejected
 
 _LINE_SIZE_MAX: Final = 4096
 """Bytes a terminal gives as one line."""
 
-_MEANING: Final = {
+_RESOLUTIONS: Final = {
     "r": Resolution.RUN_AGAIN,
     "f": Resolution.FAILED,
     "e": Resolution.RESULT,
@@ -41,12 +41,12 @@ _CHOICES: Final[Mapping[str, str]] = MappingProxyType(
 """Whole words only: who types `abort` does not mean `always`."""
 
 
-def is_somebody_there() -> bool:
+def is_interactive() -> bool:
     """Whether a question would be seen and could be answered."""
     return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
 
 
-async def ask(question: Question) -> Answer:
+async def ask_about_uncertain_call(question: Question) -> Answer:
     """What to do with the call. The event loop goes on meanwhile, so that Ctrl-C is heard."""
     click.echo(
         "The process died while this was running. It may or may not have happened:", err=True
@@ -54,17 +54,17 @@ async def ask(question: Question) -> Answer:
     click.secho(f"  {mark_unseen(describe_call(question.call))}", fg="cyan", err=True)
     risk = question.risk.name.lower()
     click.secho(f"  to run it again has a risk that is {risk}", dim=True, err=True)
-    show_circumstances(question)
+    show_risk_details(question)
     word = ""
-    while word not in _MEANING:
-        word = (await _line("Run it again (r), count it as failed (f), or enter its result (e)"))[
-            :1
-        ]
-    text = await _line("Its result, in a line") if word == "e" else ""
-    return Answer(_MEANING[word], text)
+    while word not in _RESOLUTIONS:
+        word = (
+            await _read_line("Run it again (r), count it as failed (f), or enter its result (e)")
+        )[:1]
+    text = await _read_line("Its result, in a line") if word == "e" else ""
+    return Answer(_RESOLUTIONS[word], text)
 
 
-async def decide(question: Question) -> Verdict:
+async def ask_for_approval(question: Question) -> Verdict:
     """What a person says of a call that needs a yes. The event loop goes on meanwhile.
 
     Lines that were typed before the question was shown are not taken for its answer.
@@ -74,44 +74,46 @@ async def decide(question: Question) -> Verdict:
     """
     call, general = question.call, describe_possible_grant(question)
     is_cut = bool(describe_cut(call.arguments_json))
-    _show_anew(question)
+    _show_and_discard_input(question)
     always = f", always {general} in this thread (a)" if general else ""
     choices = f"yes (y){always}, edit its arguments (e), {'see all of it (v), ' * is_cut}no (n)"
     while True:
-        choice = _CHOICES.get((await _line(f"Run it? {choices}")).lower())
+        choice = _CHOICES.get((await _read_line(f"Run it? {choices}")).lower())
         if choice == "y":
             return Verdict(Approved())
         if choice == "a" and general:
             return Verdict(Approved(), always=True, kinds=question.scope.kinds)
         if choice == "v" and is_cut:
-            _show_anew(question, is_whole=True)
+            _show_and_discard_input(question, is_whole=True)
         if choice == "n":
-            return Verdict(Rejected(await _line("Why not? A line for the agent, may be empty")))
-        if choice == "e" and (arguments_json := await _other_arguments(call.arguments_json)):
+            return Verdict(
+                Rejected(await _read_line("Why not? A line for the agent, may be empty"))
+            )
+        if choice == "e" and (arguments_json := await _read_arguments(call.arguments_json)):
             return Verdict(Modified(arguments_json))
 
 
-def _show_anew(question: Question, *, is_whole: bool = False) -> None:
+def _show_and_discard_input(question: Question, *, is_whole: bool = False) -> None:
     show_question(question, is_whole=is_whole)
     with suppress(termios.error):  # it is no terminal, or it is gone, as reading will tell
         termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
 
 
-async def _other_arguments(before: str) -> str:
+async def _read_arguments(before: str) -> str:
     """What the person puts in the place of the arguments; empty if they think better of it."""
     arguments = read_object(before)
     if arguments is not None and len(before) <= SHOWN_LENGTH_MAX:
         text = json.dumps(arguments, ensure_ascii=False)
         # To be copied and changed: what cannot be seen stands there as JSON escapes it.
-        say_behind_bar("".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text))
+        print_with_bar("".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text))
     while True:
-        line = await _line("Its arguments as a JSON object in a line; an empty line goes back")
+        line = await _read_line("Its arguments as a JSON object in a line; an empty line goes back")
         if not line or read_object(line) is not None:
             return line
         click.secho("That is no JSON object.", fg="yellow", err=True)
 
 
-async def _line(question: str) -> str:
+async def _read_line(question: str) -> str:
     """A line from the terminal; the end of input means that nobody answers."""
     click.echo(f"{question}: ", nl=False, err=True)
     loop = asyncio.get_running_loop()

@@ -13,10 +13,10 @@ from treadle import exit_codes
 from treadle.app.sessions.open_threads import OpenThread
 from treadle.app.sessions.setup import Setup
 from treadle.app.sessions.thread_work import ThreadWork, cancel_turn, work_on_thread
-from treadle.cli.render import Renderer, printable
+from treadle.cli.renderers import Renderer, make_printable
 from treadle.outputs import Notice, TurnFinished, TurnOutcome
 
-_CODE_OF_OUTCOME: Final = {
+_EXIT_CODES: Final = {
     TurnOutcome.DONE: exit_codes.DONE,
     TurnOutcome.FAILED: exit_codes.FAILED,
     TurnOutcome.LIMIT: exit_codes.LIMIT,
@@ -26,7 +26,7 @@ _CODE_OF_OUTCOME: Final = {
 }
 
 
-def drive(
+def run_thread(
     setup: Setup,
     renderer: Renderer,
     open_thread: Callable[[], OpenThread],
@@ -48,7 +48,7 @@ def drive(
     def begin(opened: OpenThread) -> None:
         renderer.begin(opened.thread_id, opened.model_name, setup.notices)
         setup.hooks.tell = lambda text: renderer.show(Notice(text))
-        _listen(opened, signalled)
+        _install_signal_handlers(opened, signalled)
 
     async def watched(opened: OpenThread) -> TurnFinished:
         try:
@@ -59,7 +59,7 @@ def drive(
 
     result = asyncio.run(work_on_thread(setup, open_thread, watched, on_open=begin, notify=_warn))
     if wants_trace and result.trace:
-        click.echo(printable(result.trace), err=True)
+        click.echo(make_printable(result.trace), err=True)
     renderer.end(result.turn, result.questions, is_over=result.is_over)
     return signalled.get("code", _code_of(result.turn))
 
@@ -67,10 +67,10 @@ def drive(
 def _code_of(finished: TurnFinished) -> int:
     if finished.error_kind is not None:
         return exit_codes.code_of_kind(finished.error_kind)
-    return _CODE_OF_OUTCOME[finished.outcome]
+    return _EXIT_CODES[finished.outcome]
 
 
-def _listen(opened: OpenThread, signalled: dict[str, int]) -> None:
+def _install_signal_handlers(opened: OpenThread, signalled: dict[str, int]) -> None:
     """Ctrl-C cancels a turn; being told to end settles the thread so that it can be resumed.
 
     A task that is stopped can always be resumed.
@@ -91,4 +91,4 @@ def _listen(opened: OpenThread, signalled: dict[str, int]) -> None:
 
 
 def _warn(line: str) -> None:
-    click.echo(f"treadle: {printable(line)}", err=True)
+    click.echo(f"treadle: {make_printable(line)}", err=True)

@@ -20,51 +20,53 @@ from treadle.thread.facts import CommandBegun, CommandShown, ThreadCreated
 from treadle.thread.record import Record
 
 
-class Line(Struct, frozen=True):
+class WatchLine(Struct, frozen=True):
     """A piece of text, and what it is: `who` (who speaks), `said`, `call`, `result` or `aside`."""
 
     kind: str
     text: str
 
 
-Calls: TypeAlias = dict[str, ToolCall]
+CallsById: TypeAlias = dict[str, ToolCall]
 
 
-class Narrator:
+class WatchFormatter:
     """Tells records. Remembers the calls of the last answer only."""
 
     def __init__(self) -> None:
-        self._calls: Calls = {}
+        self._calls: CallsById = {}
         self._begun: dict[str, CommandBegun] = {}
         """The commands of people whose end was not told, nor told of to the model."""
 
     @property
-    def unended(self) -> list[str]:
+    def unfinished_commands(self) -> list[str]:
         """What is to be said of commands whose end was not told, when nobody works any more."""
         told = map(describe_record, self._begun.values())
         return [words.text for words in told if words is not None]
 
-    def tell(self, record: Record) -> Iterator[Line]:
+    def format_record(self, record: Record) -> Iterator[WatchLine]:
         """What a person should read of a record; nothing if it says nothing to people."""
         try:
             entry = decode_entry(record.event)
         except UnknownEntryError:
-            yield Line("aside", f"record {record.seq} was written by a newer Treadle")
+            yield WatchLine("aside", f"record {record.seq} was written by a newer Treadle")
             return
         if isinstance(entry, LlmEvent.Completed):
             self._calls = {call.id: call for call in entry.response.tool_calls}
-        self._follow(entry)
-        tell = _WORDS.get(type(entry))
+        self._track_commands(entry)
+        tell = _FORMATTERS.get(type(entry))
         if tell is not None:
             yield from tell(self._calls, entry)
         elif isinstance(entry, ThreadCreated) and entry.workspace:
-            yield Line("aside", f"thread begun in {entry.workspace}")
+            yield WatchLine("aside", f"thread begun in {entry.workspace}")
         elif (
-            words := describe_record(entry, lambda call_id: _name(self._calls, call_id))
+            words := describe_record(entry, lambda call_id: _describe_call_id(self._calls, call_id))
         ) is not None:
-            yield Line("aside", words.text if isinstance(entry, Compacted) else words.full_text)
+            yield WatchLine(
+                "aside", words.text if isinstance(entry, Compacted) else words.full_text
+            )
 
-    def _follow(self, entry: Entry) -> None:
+    def _track_commands(self, entry: Entry) -> None:
         if isinstance(entry, CommandBegun):
             self._begun[entry.id] = entry
         elif isinstance(entry, UserInput | Steered):
@@ -73,27 +75,27 @@ class Narrator:
             self._begun.pop(command_id, None)
 
 
-def _says(who: str, text: str) -> Iterator[Line]:
-    yield Line("who", f"{who}:")
-    yield Line("said", text)
+def _format_message(who: str, text: str) -> Iterator[WatchLine]:
+    yield WatchLine("who", f"{who}:")
+    yield WatchLine("said", text)
 
 
-def _prompt(_: Calls, entry: UserInput | Steered) -> Iterator[Line]:
-    return _says(entry.message.name or entry.message.role, entry.message.content)
+def _format_prompt(_: CallsById, entry: UserInput | Steered) -> Iterator[WatchLine]:
+    return _format_message(entry.message.name or entry.message.role, entry.message.content)
 
 
-def _answer(_: Calls, entry: LlmEvent.Completed) -> Iterator[Line]:
+def _format_answer(_: CallsById, entry: LlmEvent.Completed) -> Iterator[WatchLine]:
     message = entry.response.message
     if message.content:
-        yield from _says(message.role, message.content)
+        yield from _format_message(message.role, message.content)
     for call in message.tool_calls:
-        yield Line("call", describe_call(call))
+        yield WatchLine("call", describe_call(call))
 
 
-def _result(calls: Calls, entry: ToolCompleted) -> Iterator[Line]:
+def _format_result(calls: CallsById, entry: ToolCompleted) -> Iterator[WatchLine]:
     outcome = entry.outcome
     if len(calls) > 1 or entry.call_id not in calls:
-        yield Line("aside", f"{_name(calls, entry.call_id)}:")
+        yield WatchLine("aside", f"{_describe_call_id(calls, entry.call_id)}:")
     is_good = isinstance(outcome, ToolExecutionOutcome.Success)
     text = (
         outcome.output
@@ -101,29 +103,31 @@ def _result(calls: Calls, entry: ToolCompleted) -> Iterator[Line]:
         else f"ERROR: {outcome.error.text}"
     )
     shown = first_lines(text, is_whole=outcome.blob is None) or "(no output)"
-    yield Line("result" if is_good else "failure", shown)
+    yield WatchLine("result" if is_good else "failure", shown)
 
 
-def _command(_: Calls, entry: CommandShown) -> Iterator[Line]:
-    yield Line("aside", words.text if (words := describe_record(entry)) is not None else "")
-    yield Line(
+def _format_command(_: CallsById, entry: CommandShown) -> Iterator[WatchLine]:
+    yield WatchLine("aside", words.text if (words := describe_record(entry)) is not None else "")
+    yield WatchLine(
         "failure" if entry.exit_code else "result", first_lines(entry.output) or "(no output)"
     )
 
 
-def _name(calls: Calls, call_id: str) -> str:
+def _describe_call_id(calls: CallsById, call_id: str) -> str:
     return describe_call(calls[call_id]) if call_id in calls else call_id
 
 
-_WORDS: Final[Mapping[type, Callable[[Calls, Any], Iterable[Line]]]] = MappingProxyType(
-    {
-        UserInput: _prompt,
-        Steered: _prompt,
-        TaskGiven: lambda _, entry: _says("task", entry.task),
-        LlmEvent.Completed: _answer,
-        ToolCompleted: _result,
-        CommandBegun: lambda _, entry: [Line("aside", f"a person runs $ {entry.command}")],
-        CommandShown: _command,
-    }
+_FORMATTERS: Final[Mapping[type, Callable[[CallsById, Any], Iterable[WatchLine]]]] = (
+    MappingProxyType(
+        {
+            UserInput: _format_prompt,
+            Steered: _format_prompt,
+            TaskGiven: lambda _, entry: _format_message("task", entry.task),
+            LlmEvent.Completed: _format_answer,
+            ToolCompleted: _format_result,
+            CommandBegun: lambda _, entry: [WatchLine("aside", f"a person runs $ {entry.command}")],
+            CommandShown: _format_command,
+        }
+    )
 )
 """What is said, called and answered; of all else `describe_record` tells."""

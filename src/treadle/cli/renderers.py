@@ -15,7 +15,7 @@ import msgspec
 from treadle import outputs
 from treadle.app.json_text import escape_json
 from treadle.app.threads.call_text import describe_call, first_lines
-from treadle.cli.questions import show_waiting
+from treadle.cli.question_output import show_pending_questions
 from treadle.core.approval import Question
 from treadle.core.messages import ToolCall
 from treadle.core.task.table import State
@@ -70,59 +70,61 @@ class TextRenderer:
 
     def begin(self, thread_id: str, model: str, notices: Sequence[str]) -> None:
         """See `Renderer`."""
-        _say(f"thread {thread_id}, {model}", dim=True)
+        _print_activity(f"thread {thread_id}, {model}", dim=True)
         for notice in notices:
-            _say(notice, dim=True)
+            _print_activity(notice, dim=True)
 
     def show(self, output: Output) -> None:
         """See `Renderer`."""
         if isinstance(output, outputs.TextDelta):
             self._text.append(output.text)
         elif isinstance(output, outputs.TurnStarted):
-            self._flush()  # the answer of a turn that was left unfinished, and is finished now
+            self._flush_text()  # the answer of a turn that was left unfinished, and is finished now
         elif isinstance(output, outputs.ToolStarted):
-            self._flush()
+            self._flush_text()
             if self._open_count == 0:
                 self._calls.clear()
             self._open_count += 1
             self._calls[output.call.id] = output.call
-            _say(f"● {describe_call(output.call)}", fg="cyan")
+            _print_activity(f"● {describe_call(output.call)}", fg="cyan")
         elif isinstance(output, outputs.ToolFinished):
             call = self._calls.get(output.call_id)
             self._open_count -= call is not None
             if call is None or len(self._calls) > 1:
                 name = output.tool_name if call is None else describe_call(call)
-                _say(f"  {name}:", dim=True)
-            _say_result(output)
+                _print_activity(f"  {name}:", dim=True)
+            _print_tool_result(output)
         elif isinstance(output, outputs.HookFinished) and output.note:
-            _say(f"  {output.note}", fg="green" if output.action_taken else "yellow")
+            _print_activity(f"  {output.note}", fg="green" if output.action_taken else "yellow")
         elif isinstance(output, outputs.Retrying):
             self._text.clear()
-            _say(f"  {output.error.text}; trying again in {output.delay_s:.1f} s", fg="yellow")
+            _print_activity(
+                f"  {output.error.text}; trying again in {output.delay_s:.1f} s", fg="yellow"
+            )
         elif isinstance(output, outputs.Notice):
-            _say(f"! {output.text}", fg="yellow")
+            _print_activity(f"! {output.text}", fg="yellow")
         elif isinstance(output, outputs.ApprovalRequested):
-            self._flush()  # who is asked wants to know what it is for
+            self._flush_text()  # who is asked wants to know what it is for
         elif isinstance(output, outputs.StateStarted):
-            self._enter(output.state)
+            self._show_state(output.state)
 
-    def _enter(self, state: str) -> None:
+    def _show_state(self, state: str) -> None:
         """Of a task's states only those are told that nothing else tells of."""
         if state == State.DONE:
             self._text.clear()  # that was the answer
         else:
-            self._flush()
+            self._flush_text()
         if state == State.REFLECTING:
-            _say("· reflecting: what is older becomes a digest", dim=True)
+            _print_activity("· reflecting: what is older becomes a digest", dim=True)
         elif state not in set(State):
-            _say(f"· {state}", dim=True)
+            _print_activity(f"· {state}", dim=True)
 
-    def _flush(self) -> None:
+    def _flush_text(self) -> None:
         """Text before tool calls is activity, not the answer."""
         text = "".join(self._text).strip()
         self._text.clear()
         if text:
-            _say(text)
+            _print_activity(text)
 
     def end(
         self, finished: TurnFinished, questions: Sequence[Question] = (), *, is_over: bool = False
@@ -130,21 +132,21 @@ class TextRenderer:
         """See `Renderer`."""
         if finished.answer:
             is_seen = sys.stdout is not None and sys.stdout.isatty()
-            click.echo(printable(finished.answer) if is_seen else finished.answer, color=True)
+            click.echo(make_printable(finished.answer) if is_seen else finished.answer, color=True)
         if finished.outcome is TurnOutcome.INTERRUPTED:
-            _say("stopped before it was finished; it is safe on disk", fg="yellow")
+            _print_activity("stopped before it was finished; it is safe on disk", fg="yellow")
         elif finished.outcome not in (TurnOutcome.DONE, TurnOutcome.APPROVAL):
-            _say(f"treadle: {finished.error}", fg="red")
+            _print_activity(f"treadle: {finished.error}", fg="red")
         used = describe_usage(finished.turn_usage)
         if finished.usage != finished.turn_usage:
             used += f" (whole thread: {describe_usage(finished.usage)})"
-        _say(used, dim=True)
+        _print_activity(used, dim=True)
         if finished.outcome is TurnOutcome.APPROVAL:
-            show_waiting(finished.thread, questions)
+            show_pending_questions(finished.thread, questions)
         elif is_over:
-            _say(f"to look at it: treadle show {finished.thread}", dim=True)
+            _print_activity(f"to look at it: treadle show {finished.thread}", dim=True)
         else:
-            _say(f"to go on: treadle resume {finished.thread}", dim=True)
+            _print_activity(f"to go on: treadle resume {finished.thread}", dim=True)
 
 
 class JsonRenderer:
@@ -163,9 +165,9 @@ class JsonRenderer:
         self, finished: TurnFinished, questions: Sequence[Question] = (), *, is_over: bool = False
     ) -> None:
         """See `Renderer`."""
-        _print_json(self.result(finished, questions))
+        _print_json(self.make_result(finished, questions))
 
-    def result(self, finished: TurnFinished, questions: Sequence[Question]) -> dict[str, Any]:
+    def make_result(self, finished: TurnFinished, questions: Sequence[Question]) -> dict[str, Any]:
         """The last record of every format for programs."""
         fields: dict[str, Any] = msgspec.to_builtins(finished)
         if questions:
@@ -213,16 +215,16 @@ def _print_json(value: object) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _say(text: str, **style: Any) -> None:
-    click.echo(click.style(printable(text), **style), err=True)
+def _print_activity(text: str, **style: Any) -> None:
+    click.echo(click.style(make_printable(text), **style), err=True)
 
 
-def printable(text: str) -> str:
+def make_printable(text: str) -> str:
     """The text as a terminal may get it. See `treadle.thread.safe_text`."""
     return legible(text)
 
 
-def _say_result(output: outputs.ToolFinished) -> None:
+def _print_tool_result(output: outputs.ToolFinished) -> None:
     outcome = output.outcome
     is_good = isinstance(outcome, ToolExecutionOutcome.Success)
     text = (
@@ -231,4 +233,4 @@ def _say_result(output: outputs.ToolFinished) -> None:
         else f"ERROR: {outcome.error.text}"
     )
     for line in first_lines(text, is_whole=outcome.blob is None).splitlines() or ["(no output)"]:
-        _say(f"  {line}", fg=None if is_good else "red", dim=is_good)
+        _print_activity(f"  {line}", fg=None if is_good else "red", dim=is_good)

@@ -37,11 +37,11 @@ def show_question(question: Question, *, err: bool = True, is_whole: bool = Fals
     name = escape_name(question.call.tool_name)
     risk = question.risk.name.lower()
     click.secho(f"{name} needs your approval; its risk is {risk}:", fg="yellow", err=err)
-    show_circumstances(question, question.reason, err=err)
+    show_risk_details(question, question.reason, err=err)
     told = [collapse_gaps(text) for text in list_argument_texts(question.call.arguments_json)]
     for text in told:
         shown = text if is_whole else text[:SHOWN_LENGTH_MAX]
-        say_behind_bar(mark_unseen(shown), err=err)
+        print_with_bar(mark_unseen(shown), err=err)
         if more := len(text) - len(shown):
             click.secho(f"  ... {more} more characters", fg="yellow", err=err)
     cut = "" if is_whole else describe_cut(question.call.arguments_json)
@@ -49,7 +49,7 @@ def show_question(question: Question, *, err: bool = True, is_whole: bool = Fals
         click.secho(f"  careful: {words}", fg="red", err=err)
 
 
-def show_circumstances(question: Question, reason: str = "", *, err: bool = True) -> None:
+def show_risk_details(question: Question, reason: str = "", *, err: bool = True) -> None:
     """What is dangerous about a call, a reason to ask, and what would hold it."""
     for why in question.scope.reasons:
         click.secho(f"  careful: {mark_unseen(why)}", fg="red", err=err)
@@ -60,13 +60,13 @@ def show_circumstances(question: Question, reason: str = "", *, err: bool = True
         click.secho(f"  {words}", dim=True, err=err)
 
 
-def say_behind_bar(text: str, *, err: bool = True) -> None:
+def print_with_bar(text: str, *, err: bool = True) -> None:
     """The text, every line of it behind a bar."""
     for line in text.split("\n"):
         click.secho(f"{_BAR}{line}", fg="cyan", err=err)
 
 
-def show_waiting(thread: str, questions: Sequence[Question], *, err: bool = True) -> None:
+def show_pending_questions(thread: str, questions: Sequence[Question], *, err: bool = True) -> None:
     """What a thread waits for, and the commands that answer."""
     for question in questions:
         show_question(question, err=err)
