@@ -18,7 +18,7 @@ STARTS: Final = {
         # Treadle again, with the whole environment, which it gives to the commands of its agents.
         ("run_cli_command", "subprocess.Popen(words, cwd=folder)"),
     },
-    "src/treadle/cli/demo_command.py": {
+    "src/treadle/cli/demo/demonstration.py": {
         ("_start_treadle", "env=self._environment"),  # Treadle again
         ("_read_output", "env=self._environment"),
         ("_make_path_line", "shutil.which('treadle')"),  # only told, not started

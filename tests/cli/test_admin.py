@@ -210,7 +210,7 @@ def test_importing_the_command_loads_nothing_of_the_server() -> None:
 
 def test_an_error_of_the_command_is_one_of_ours() -> None:
     """What a `Refusal` says reaches the console script as an error it knows."""
-    from treadle.cli.admin_command import _run_as_operator
+    from treadle.app.server_operator import run_as_operator
 
     with pytest.raises(TreadleError):
-        _run_as_operator("nonsense", lambda context: None)
+        run_as_operator("nonsense", lambda context: None)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from treadle.cli import options
-from treadle.cli.json_output import print_json
 
 
 @click.command("approve")
@@ -54,7 +52,9 @@ def command(ctx: click.Context, /, thread: str, call: str | None, **given: Any) 
     """  # noqa: D301  click reads the backspace
     answers = [name for name in ("yes", "reason", "arguments") if given[name] not in (None, False)]
     if given["grants"] or given["revoke"] is not None:
-        _handle_grants(thread, call, answers, **given)
+        from treadle.cli.grant_output import handle_grants
+
+        handle_grants(thread, call, answers, **given)
         return
     if len(answers) > 1:
         raise click.UsageError("--yes, --no and --args answer differently: give one of them")
@@ -63,62 +63,11 @@ def command(ctx: click.Context, /, thread: str, call: str | None, **given: Any) 
     if given["as_json"] and answers:
         raise click.UsageError("--json shows what waits; --output-format is for what follows")
     if not answers:
-        _show_waiting_calls(thread, call, as_json=given["as_json"])
+        from treadle.cli.question_output import show_waiting_calls
+
+        show_waiting_calls(thread, call, as_json=given["as_json"])
         return
     ctx.exit(_answer_calls(thread, call, **given))
-
-
-def _handle_grants(thread: str, call: str | None, answers: Sequence[str], **given: Any) -> None:
-    """Show what is allowed for the rest of the thread, or take some of it back."""
-    if call is not None or answers or given["always"] or (given["grants"] and given["revoke"]):
-        raise click.UsageError("--grants and --revoke answer nothing: give one of them, by itself")
-    if given["revoke"] is None:
-        _show_grants(thread, as_json=given["as_json"])
-        return
-    if given["as_json"]:
-        raise click.UsageError("--json goes with --grants, not with --revoke")
-    from treadle.app.threads.grants import revoke_grant
-
-    what = given["revoke"]
-    fold = revoke_grant(thread, what)
-    click.echo(f"{what} is not allowed unasked in {fold.header.thread} any more", err=True)
-
-
-def _show_grants(thread: str, *, as_json: bool) -> None:
-    """Each grant that holds here in a line: the tool, the kind, the highest risk it is for.
-
-    What was allowed in a thread that was made elsewhere does not hold: it has a line of its own.
-    """
-    from treadle.app.threads.grants import grant_name, read_grants
-
-    found = read_grants(thread)
-    if found.elsewhere:
-        names = ", ".join(map(grant_name, found.elsewhere))
-        click.echo(f"allowed elsewhere, and not here, where nobody has said so: {names}", err=True)
-    if as_json:
-        print_json(found.grants)
-        return
-    for grant in found.grants:
-        click.echo(f"{grant_name(grant)}, up to {grant.risk.name.lower()} risk")
-    text = "nothing is allowed for the rest of this thread"
-    if found.grants:
-        text = f"to take one back: treadle approve {found.thread} --revoke WHAT"
-    click.echo(text, err=True)
-
-
-def _show_waiting_calls(thread: str, call: str | None, *, as_json: bool) -> None:
-    from treadle.app.sessions.approvals import read_waiting_calls
-    from treadle.cli.host import make_host
-    from treadle.cli.question_output import show_pending_questions
-
-    found = read_waiting_calls(thread, call, make_host())
-    if as_json:
-        print_json(found.questions)
-        return
-    show_pending_questions(found.thread, found.questions, err=False)
-    if found.refused_tool:
-        mode = f"the mode here, {found.mode}, leaves {found.refused_tool} out"
-        click.echo(f"a yes needs --approval-mode ask: {mode}")
 
 
 def _answer_calls(thread: str, call: str | None, **given: Any) -> int:

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
 _LINE_RANGE = re.compile(r"(.+):([0-9]{1,9})(?:-([0-9]{1,9}))?\Z", re.DOTALL)
 
-_HASH_LENGTH = 7
-_DATE_LENGTH = 10
+_HASH_LENGTH, _DATE_LENGTH = 7, 10
 _ID_LENGTH = 15
 """Of a thread: up to its millisecond. Commands take that much of an id."""
 
@@ -72,10 +71,9 @@ def _show_line(found: FileOrigin) -> None:
     if commit is None:
         facts.append(("commit", _describe_uncommitted(found)))
     else:
+        author = f"{commit.author}{_describe_shallow_clone(origin)}"
         facts.append(("commit", f"{commit.hash[:_HASH_LENGTH]} {commit.subject}"))
-        facts.append(
-            ("", f"{commit.at[:_DATE_LENGTH]} by {commit.author}{_describe_shallow_clone(origin)}")
-        )
+        facts.append(("", f"{commit.at[:_DATE_LENGTH]} by {author}"))
     if run.name:
         facts.append(("file", f"{run.name}, as it was called then"))
     for one in origin.threads:
@@ -111,12 +109,8 @@ def _make_row(origin: RunOrigin, uncommitted: str) -> tuple[str, str, str, str]:
     when = (commit and f"{commit.hash[:_HASH_LENGTH]} {commit.at[:_DATE_LENGTH]}") or uncommitted
     if behind:
         more = f" (and {len(behind) - 1} more)" if len(behind) > 1 else ""
-        return (
-            lines,
-            when,
-            behind[-1].thread[:_ID_LENGTH],
-            behind[-1].summary + more + _describe_shallow_clone(origin),
-        )
+        words = behind[-1].summary + more + _describe_shallow_clone(origin)
+        return lines, when, behind[-1].thread[:_ID_LENGTH], words
     if commit is None:
         return lines, when, "", ""
     return lines, when, commit.author, commit.subject + _describe_shallow_clone(origin)

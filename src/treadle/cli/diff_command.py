@@ -92,9 +92,8 @@ async def _show_diff(found: FileDiff, *, wants_stat: bool, color: bool | None) -
         names = format_names(found.shared_names)
         print_notice(f"others changed these between the agent's changes, or later: {names}")
     if found.unsaved_names:
-        print_notice(
-            f"not shown, their contents were not saved: {format_names(found.unsaved_names)}"
-        )
+        names = format_names(found.unsaved_names)
+        print_notice(f"not shown, their contents were not saved: {names}")
 
 
 def _format_for_terminal(out: bytes, *, is_colored: bool) -> str:

@@ -15,8 +15,7 @@ from treadle.cli.thread_filters import (
     filter_options,
     limit_options,
 )
-from treadle.cli.thread_rows import format_title, report_unreadable
-from treadle.thread.safe_text import legible
+from treadle.cli.thread_rows import format_title, highlight_snippet, report_unreadable
 
 if TYPE_CHECKING:
     from treadle.app.threads.thread_lists import ThreadHit
@@ -113,13 +112,4 @@ def _show_hit(found: ThreadHit) -> None:
     whose = f"{found.owner}  " if found.owner else ""
     more = f" ({hit.count} places)" if hit.count > 1 else ""
     click.echo(f"{line.id}  {local_time(line.updated_at)}  {whose}{format_title(line)}{more}")
-    click.echo(f"    {f'version {hit.version}':<13} {hit.kind:<7} {_highlight_snippet(found)}")
-
-
-def _highlight_snippet(found: ThreadHit) -> str:
-    """The snippet, on a terminal with what was looked for in bold."""
-    text, shown, end = found.hit.snippet, "", 0
-    for start, stop in found.hit.ranges:
-        shown += legible(text[end:start]) + click.style(legible(text[start:stop]), bold=True)
-        end = stop
-    return shown + legible(text[end:])
+    click.echo(f"    {f'version {hit.version}':<13} {hit.kind:<7} {highlight_snippet(found)}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -11,6 +11,9 @@ from treadle import exit_codes
 from treadle.app.threads.times import local_time
 from treadle.thread.model import ThreadSummary
 from treadle.thread.safe_text import legible
+
+if TYPE_CHECKING:
+    from treadle.app.threads.thread_lists import ThreadHit
 
 ID_LENGTH: Final = 15
 """Of a thread, where a terminal is narrow: up to its millisecond."""
@@ -94,3 +97,12 @@ def report_unreadable(threads: Sequence[ThreadSummary]) -> int:
     for line in refused:
         click.echo(f"thread {line.id} may be intact: {legible(line.problem)}", err=True)
     return exit_codes.TRY_LATER if refused else exit_codes.DONE
+
+
+def highlight_snippet(found: ThreadHit) -> str:
+    """The snippet, on a terminal with what was looked for in bold."""
+    text, shown, end = found.hit.snippet, "", 0
+    for start, stop in found.hit.ranges:
+        shown += legible(text[end:start]) + click.style(legible(text[start:stop]), bold=True)
+        end = stop
+    return shown + legible(text[end:])

@@ -1,0 +1,134 @@
+"""Starts a team server: its database, its first admin, its processes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import ExitStack
+
+from msgspec import Struct
+
+from treadle.app.notices import Notify
+from treadle.app.stores import user_folders
+from treadle.app.threads.times import utc_now
+from treadle.errors import UsageError
+from treadle.models.catalog import is_this_machine
+from treadle.scratch_folders import scratch_folder
+
+ShowToken = Callable[[str, str], None]
+"""Takes who was made, in words, and the token, which is not shown again."""
+
+
+class ServerOptions(Struct, frozen=True, kw_only=True):
+    """How a server runs.
+
+    `host` and `port` are what it listens on (port 0: any that is free), `database` its URL (`None`:
+    a file of this user), `migrate` brings tables of an older Treadle up to date. `workers` counts
+    processes, `body_max` bytes of a request, `rate` requests per second and user (0: any number).
+    """
+
+    host: str
+    port: int
+    database: str | None = None
+    migrate: bool = False
+    workers: int = 1
+    base_url: str = ""
+    body_max: int
+    rate: float
+    certificate: str | None = None
+    key: str | None = None
+    behind_proxy: bool = False
+    plain_http: bool = False
+    public_metrics: bool = False
+
+
+def check_transport_security(options: ServerOptions) -> str:
+    """A token that goes over a network in the clear is everybody's on the way.
+
+    Returns:
+        A warning; empty if there is nothing to warn of.
+
+    Raises:
+        UsageError: what was said does not go together.
+    """
+    if bool(options.certificate) != bool(options.key):
+        raise UsageError("--certificate and --key belong together")
+    if is_this_machine(options.host) or options.certificate or options.behind_proxy:
+        return ""
+    if not options.plain_http:
+        raise UsageError(
+            f"{options.host} can be reached from other machines, and plain HTTP shows tokens and "
+            "threads to everybody on the way",
+            hint="give --certificate and --key, or --behind-proxy if a proxy speaks HTTPS; "
+            "--plain-http does it all the same",
+        )
+    return "plain HTTP beyond this machine: everybody on the way can read tokens and threads"
+
+
+def run_server(options: ServerOptions, show_token: ShowToken, notify: Notify) -> int:
+    """Serve until a signal says to stop; gives the exit code.
+
+    Args:
+        options: how.
+        show_token: takes the token of the first admin, if this start has made one.
+        notify: takes where it listens, once it does.
+
+    Raises:
+        ConfigError: the database is of another version, or cannot be used.
+        StoreError: it cannot be reached.
+        UsageError: it cannot listen there.
+    """
+    with ExitStack() as stack:
+        if options.workers > 1:
+            # Processes keep what they count there; set before the library that looks is loaded.
+            os.environ["PROMETHEUS_MULTIPROC_DIR"] = stack.enter_context(scratch_folder())
+        from treadle.server.http.process import Start, listen, serve
+        from treadle.server.http.settings import ServerConfig
+
+        listening = stack.enter_context(listen(options.host, options.port))
+        url = options.database or _make_default_database_url()
+        _prepare_database(url, show_token, is_migrating=options.migrate)
+        config = ServerConfig(
+            base_url=options.base_url,
+            has_public_metrics=options.public_metrics,
+            is_behind_proxy=options.behind_proxy,
+            body_size_max=options.body_max,
+            rate=options.rate,
+            burst=max(1, round(options.rate * 10)),
+        )
+        start = Start(
+            config=config,
+            database=url,
+            workers=options.workers,
+            certificate=options.certificate or "",
+            key=options.key or "",
+        )
+        scheme = "https" if options.certificate else "http"
+        where = f"{scheme}://{_format_host(options.host)}:{listening.getsockname()[1]}"
+        return serve(start, listening, lambda: notify(f"listening on {where}"))
+
+
+def _prepare_database(url: str, show_token: ShowToken, *, is_migrating: bool) -> None:
+    from treadle.server.data.database import Database
+    from treadle.server.people import accounts
+
+    database = Database(url)
+    try:
+        database.prepare(is_migrating=is_migrating)
+        token = database.run(lambda db: accounts.make_owner(db, utc_now()), is_write=True)
+    finally:
+        database.dispose()
+    if token is not None:
+        organization = accounts.FIRST_ORGANIZATION
+        show_token(f"Made the user {accounts.FIRST_USER} of the organization {organization}", token)
+
+
+def _make_default_database_url() -> str:
+    """A file of this user, in a folder that nobody else may open."""
+    file = user_folders().server
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return f"sqlite:///{file}"
+
+
+def _format_host(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
