@@ -52,7 +52,7 @@ def command(ctx: click.Context, /, thread: str, call: str | None, **given: Any) 
     """  # noqa: D301  click reads the backspace
     answers = [name for name in ("yes", "reason", "arguments") if given[name] not in (None, False)]
     if given["grants"] or given["revoke"] is not None:
-        from treadle.cli.grant_output import handle_grants
+        from treadle.cli.approval_output import handle_grants
 
         handle_grants(thread, call, answers, **given)
         return
@@ -63,7 +63,7 @@ def command(ctx: click.Context, /, thread: str, call: str | None, **given: Any) 
     if given["as_json"] and answers:
         raise click.UsageError("--json shows what waits; --output-format is for what follows")
     if not answers:
-        from treadle.cli.question_output import show_waiting_calls
+        from treadle.cli.approval_output import show_waiting_calls
 
         show_waiting_calls(thread, call, as_json=given["as_json"])
         return

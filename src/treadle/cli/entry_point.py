@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Final
+
+_ON_WINDOWS: Final = (
+    "Windows itself is not supported; in WSL (`wsl --install`) it works as on Linux"
+)
+_NOT_CONFIGURED: Final = 5
+"""As `treadle.exit_codes` has it, which imports more than there may be."""
 
 
 def main() -> None:
     """The console script."""
+    if sys.platform == "win32":
+        # Nearly all that follows imports what Windows has not: locks, process groups, signals.
+        sys.stderr.write(f"treadle: {_ON_WINDOWS}\n")
+        sys.exit(_NOT_CONFIGURED)
     if sys.argv[1:] == ["--version"]:
         from treadle import __version__
 

@@ -78,19 +78,3 @@ def show_pending_questions(thread: str, questions: Sequence[Question], *, err: b
     click.echo(f"to answer {what}:", err=err)
     for answer in ("--yes", "--no REASON", "--args JSON" if is_one else "CALL --args JSON"):
         click.echo(f"  treadle approve {thread} {answer}", err=err)
-
-
-def show_waiting_calls(thread: str, call: str | None, *, as_json: bool) -> None:
-    """What a thread waits for, and how to answer; changes nothing."""
-    from treadle.app.sessions.approvals import read_waiting_calls
-    from treadle.cli.host import make_host
-    from treadle.cli.json_output import print_json
-
-    found = read_waiting_calls(thread, call, make_host())
-    if as_json:
-        print_json(found.questions)
-        return
-    show_pending_questions(found.thread, found.questions, err=False)
-    if found.refused_tool:
-        mode = f"the mode here, {found.mode}, leaves {found.refused_tool} out"
-        click.echo(f"a yes needs --approval-mode ask: {mode}")

@@ -121,7 +121,7 @@ class AnswerForm(Generic[T]):
             text: the whole answer.
 
         Raises:
-            UsageError: it does not have the form; `fault` tells so without raising.
+            UsageError: it does not have the form; `find_fault` tells so without raising.
         """
         try:
             return self._parse(text)

@@ -1,6 +1,6 @@
 """The loop: one thread, its machine, and the world. The same for every machine.
 
-The way of an event: it arrives in the inbox; `_take` folds it and puts it into the batch;
+The way of an event: it arrives in the inbox; `_fold_event` folds it and puts it into the batch;
 `_commit` makes the batch durable; `_perform` does what the machine asked for; what comes of that
 arrives in the inbox. Nothing is performed, and nothing shown as done, before the batch it follows
 from is on disk.

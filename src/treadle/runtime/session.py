@@ -137,7 +137,7 @@ class Session(Driver):
         return waiting[-1][0]
 
     def record_command_start(self, command: str, folder: str) -> str:
-        """Record that the person runs a command now; gives the id that `show_command` takes.
+        """Record that the person runs a command now; gives the id that `record_command_end` takes.
 
         It is durable when this returns: run it then. If nothing comes behind it, the next prompt
         tells the model that it had begun, and that its end is not known.
@@ -164,7 +164,7 @@ class Session(Driver):
             command: the command.
             output: what it printed.
             exit_code: how it ended.
-            command_id: what `begin_command` gave, if its beginning was recorded.
+            command_id: what `record_command_start` gave, if its beginning was recorded.
 
         Raises:
             StoreError: as `turn`.

@@ -18,6 +18,8 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
+from treadle.platform.file_sync import sync_file
+
 FILE_MODE: Final = 0o600
 FOLDER_MODE: Final = 0o700
 
@@ -196,7 +198,7 @@ class PosixDisk:
 
     def sync(self, handle: int) -> None:
         """See `Disk`."""
-        os.fdatasync(handle)
+        sync_file(handle)
 
     def sync_folder(self, path: str) -> None:
         """See `Disk`."""

@@ -170,7 +170,7 @@ class Cursors:
         )
 
     def add_missing_outputs(self, missing: Iterable[MissingOutput]) -> None:
-        """Add to them; may be done by several threads at a time. Raises as `set_missing`."""
+        """Add to them; several threads may do it at a time. Raises as `set_missing_outputs`."""
         with self._adding:
             self.set_missing_outputs(self.missing_outputs() | frozenset(missing))
 

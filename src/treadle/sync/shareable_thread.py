@@ -1,8 +1,8 @@
 """The one way in which a thread can leave this machine, and the look at whether it may.
 
-A `ShareableThread` is made by `shareable` and by nothing else. That holds the locks under which a
-thread is sent, its own and those of all that it hangs on, and sees under them that none of these is
-private. Whoever makes one of them private takes the same lock first.
+A `ShareableThread` is made by `open_shareable` and by nothing else. That holds the locks under
+which a thread is sent, its own and those of all that it hangs on, and sees under them that none of
+these is private. Whoever makes one of them private takes the same lock first.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class _JournalLines(Struct, frozen=True):
 class ShareableThread:
     """A thread that may leave this machine: its records up to where they were durable.
 
-    Only `shareable` makes one, and it can be used only within that.
+    Only `open_shareable` makes one, and it can be used only within that.
 
     Args:
         key: known to this module alone.
@@ -83,7 +83,7 @@ class ShareableThread:
         head: Head,
     ) -> None:
         if key is not _CONSTRUCTION_KEY:
-            raise InternalError("only `shareable` says that a thread may leave this machine")
+            raise InternalError("only `open_shareable` says that a thread may leave this machine")
         self._store = store
         self._thread_id = thread_id
         self._path = path

@@ -27,6 +27,7 @@ from msgspec import Struct
 
 from treadle import __version__, helper_programs
 from treadle.app.sessions.provider_reachability import ProviderReachability
+from treadle.platform.file_sync import sync_file
 from treadle.store.paths import Places
 
 FREE_BYTES_MIN: Final = 64 * 2**20
@@ -199,7 +200,7 @@ def _measure_sync(place: Path) -> Iterator[Finding]:
         for _ in range(SYNC_COUNT):
             began_s = time.perf_counter()
             os.write(file.fileno(), bytes(2048))
-            os.fdatasync(file.fileno())
+            sync_file(file.fileno())
             took_ms.append(1000 * (time.perf_counter() - began_s))
         text = f"{statistics.median(took_ms):.2f} ms to make a record durable (median)"
         if statistics.median(took_ms) > SYNC_MS_SLOW:

@@ -1,4 +1,4 @@
-"""What is allowed for the rest of a thread: shown, or taken back."""
+"""What a thread waits for, and what is allowed for the rest of it: shown, or taken back."""
 
 from __future__ import annotations
 
@@ -46,3 +46,19 @@ def _show_grants(thread: str, *, as_json: bool) -> None:
     if found.grants:
         text = f"to take one back: treadle approve {found.thread} --revoke WHAT"
     click.echo(text, err=True)
+
+
+def show_waiting_calls(thread: str, call: str | None, *, as_json: bool) -> None:
+    """What a thread waits for, and how to answer; changes nothing."""
+    from treadle.app.sessions.approvals import read_waiting_calls
+    from treadle.cli.host import make_host
+    from treadle.cli.question_output import show_pending_questions
+
+    found = read_waiting_calls(thread, call, make_host())
+    if as_json:
+        print_json(found.questions)
+        return
+    show_pending_questions(found.thread, found.questions, err=False)
+    if found.refused_tool:
+        mode = f"the mode here, {found.mode}, leaves {found.refused_tool} out"
+        click.echo(f"a yes needs --approval-mode ask: {mode}")
