@@ -12,6 +12,7 @@ import pytest
 
 from cli.conftest import desktop as desktop
 from cli.conftest import environment as environment
+from cli.conftest import fresh_treadle as fresh_treadle
 from cli.conftest import laptop as laptop
 from cli.conftest import patient as patient
 from cli.conftest import repository as repository
