@@ -34,7 +34,13 @@ BANNED_MODULES: Final = re.compile(
     r"|bereft|unsaid|unheard|asides|words|texts|legible|kit|brief|usable|looks|uncovered|kept"
     r"|people|reconfigured|surroundings|verdict|written|bases|places|second_names)"
 )
-NOUNS: Final = frozenset({"settings", "pricing", "routing", "serving", "string", "warning", "log"})
+NOUNS: Final = frozenset(
+    (
+        *("settings", "pricing", "routing", "serving", "string", "warning", "log"),
+        *("recording", "ranking"),  # what is recorded; the order of what is found
+        *("planning", "acting", "observing"),  # states of the task machine
+    )
+)
 """Words of the field that the pattern would take for a participle."""
 
 

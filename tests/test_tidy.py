@@ -43,8 +43,8 @@ MAY_USE: Final = {
     "tools/sandbox/put_back.py": {"secrets"},  # names of what is put aside
     "models/failures.py": {"time"},  # a server may name the moment to come back
     "config/command.py": {"time"},  # the deadline of a key command
-    "server/people/times.py": {"datetime"},  # reads the times of requests, asks no clock
-    "server/people/tokens.py": {"secrets"},  # nobody can guess them
+    "server/accounts/times.py": {"datetime"},  # reads the times of requests, asks no clock
+    "server/accounts/tokens.py": {"secrets"},  # nobody can guess them
     "app/upkeep/garbage_removal.py": {"datetime"},  # reads the time of the store, asks no clock
     "app/upkeep/checks.py": {"time"},  # how long a sync takes
     "terminal/chat.py": {"time"},  # the second of two signals
@@ -63,7 +63,10 @@ MAY_USE: Final = {
     "cli/share_command.py": {"datetime"},  # when a link expires, counted from now
     "cli/renderers.py": {"time"},  # the pace of a terminal
     "server/http/logs.py": {"datetime"},  # the times of lines, which the log has taken
-    "server/http/observing.py": {"secrets", "time"},  # numbers of requests, how long they take
+    "server/http/request_monitor.py": {
+        "secrets",
+        "time",
+    },  # numbers of requests, how long they take
     "server/http/process.py": {"time"},  # how long a worker has lived
     "server/data/database.py": {"time"},  # how long a transaction has waited for others
     "server/http/services.py": {"time"},  # how fast a caller asks

@@ -5,7 +5,7 @@ The public names are loaded when they are first used; importing the package cost
 
 from __future__ import annotations
 
-__version__ = "0.1.0"
+from treadle.version import __version__
 
 TYPE_CHECKING = False  # importing `typing` for its own would cost as much as all the rest
 if TYPE_CHECKING:

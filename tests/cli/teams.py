@@ -17,8 +17,8 @@ from msgspec import Struct
 
 from server.running import Running
 from treadle.cli.main import main
+from treadle.server.accounts import accounts
 from treadle.server.data.database import Database
-from treadle.server.people import accounts
 from treadle.store.local_store import utc_now
 
 SCRIPT: Final = """

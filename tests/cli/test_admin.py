@@ -16,10 +16,10 @@ from sqlalchemy import select
 from server.databases import Templates
 from treadle.cli.main import main
 from treadle.errors import TreadleError
+from treadle.server.accounts import tokens
 from treadle.server.context import Principal
 from treadle.server.data import schema
 from treadle.server.data.database import Database
-from treadle.server.people import tokens
 from treadle.server.problems import Refusal
 from treadle.store.local_store import utc_now
 

@@ -36,7 +36,7 @@ from treadle.store.upkeep.trash import Trash
 from treadle.thread import record, recovery
 from treadle.thread.facts import InputQueued
 from treadle.thread.record import Head, Record, Scan
-from treadle.thread.recovery import RECOVERY_CASES, Decision, Standing
+from treadle.thread.recovery import RECOVERY_CASES, CallProgress, Decision
 from treadle.thread.snapshot import Snapshot, encode_snapshot
 
 Patch = AbstractContextManager[Any]
@@ -198,7 +198,7 @@ def _snapshot_ahead_of_journal() -> Patch:
 def _mutating_tool_run_again() -> Patch:
     cases = tuple(
         replace(case, decision=Decision.RUN_AGAIN)
-        if case.standing is Standing.STARTED and case.effect is EffectClass.MUTATE
+        if case.standing is CallProgress.STARTED and case.effect is EffectClass.MUTATE
         else case
         for case in RECOVERY_CASES
     )

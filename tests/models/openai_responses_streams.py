@@ -321,7 +321,7 @@ def heard(data: bytes | Events) -> list[Any]:
     assembler = fresh()
     events: list[Any] = []
     for event in SseDecoder().feed(data if isinstance(data, bytes) else wire(data)):
-        events += assembler.take(event)
+        events += assembler.add_event(event)
     return [*events, *assembler.end()]
 
 

@@ -45,7 +45,7 @@ def assemble(data: bytes) -> list[Any]:
     events: list[Any] = []
     try:
         for event in SseDecoder().feed(data):
-            events += assembler.take(event)
+            events += assembler.add_event(event)
             if assembler.is_done:
                 break
         events += assembler.end()
@@ -329,10 +329,10 @@ def test_events_after_the_end_are_refused() -> None:
     assembler = AnthropicAssembler(ME, 0, 0)
     *whole, late = SseDecoder().feed(STREAMS["text"] + sse(*text(1, "more")[:1]))
     for event in whole:
-        list(assembler.take(event))
-    assert list(assembler.take(SseDecoder().feed(sse(PING))[0])) == [LlmEvent.ThinkingDelta()]
+        list(assembler.add_event(event))
+    assert list(assembler.add_event(SseDecoder().feed(sse(PING))[0])) == [LlmEvent.ThinkingDelta()]
     with pytest.raises(WireError, match="after the end"):
-        list(assembler.take(late))
+        list(assembler.add_event(late))
 
 
 def test_bytes_that_are_no_utf8_are_an_invalid_response() -> None:

@@ -146,7 +146,7 @@ def test_an_error_ends_a_stream_of_every_format_in_whatever_form_it_comes() -> N
             ChatAssembler(LlmRequest("x:m", ()), "x:m"),
         ):
             try:
-                list(assembler.take(SseEvent("message", json.dumps(body).encode())))
+                list(assembler.add_event(SseEvent("message", json.dumps(body).encode())))
                 misses.append((type(assembler).__name__, body, "passed over"))
             except StreamError as error:
                 failure = failure_in(error.body, "x")
@@ -154,7 +154,11 @@ def test_an_error_ends_a_stream_of_every_format_in_whatever_form_it_comes() -> N
                     misses.append((type(assembler).__name__, body, failure.message))
     assert misses == []
     well = {"choices": None, "usage": {}, "base_resp": {"status_code": 0, "status_msg": ""}}
-    list(ChatAssembler(LlmRequest("x:m", ()), "x:m").take(SseEvent("", json.dumps(well).encode())))
+    list(
+        ChatAssembler(LlmRequest("x:m", ()), "x:m").add_event(
+            SseEvent("", json.dumps(well).encode())
+        )
+    )
 
 
 @pytest.mark.parametrize(

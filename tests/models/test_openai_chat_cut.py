@@ -42,7 +42,7 @@ def test_done_without_a_reason_makes_no_arguments_for_the_last_call() -> None:
 def cut_usage(*chunks: Any) -> Usage | None:
     assembler = ChatAssembler(make_request("hi"), SOURCE)
     for event in SseDecoder().feed(sse(*chunks)):
-        list(assembler.take(event))
+        list(assembler.add_event(event))
     return assembler.usage
 
 

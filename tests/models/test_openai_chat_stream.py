@@ -27,7 +27,7 @@ def play(data: bytes) -> list[Any]:
     events: list[Any] = []
     try:
         for event in SseDecoder().feed(data):
-            events += assembler.take(event)
+            events += assembler.add_event(event)
             if assembler.is_done:
                 break
         events += assembler.end()

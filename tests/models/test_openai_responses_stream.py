@@ -51,9 +51,9 @@ def test_a_stream_cut_at_any_byte_is_no_answer(name):
         for event in decoder.feed(data[at : at + 1]):
             if name in FAILURES and at == len(data) - 1:
                 with pytest.raises(StreamError):
-                    list(assembler.take(event))
+                    list(assembler.add_event(event))
                 return
-            list(assembler.take(event))
+            list(assembler.add_event(event))
     assert isinstance([*assembler.end()][-1], LlmEvent.Completed)
 
 
@@ -114,7 +114,7 @@ def test_what_a_filtered_answer_used_is_known():
     assembler = fresh()
     events = SseDecoder().feed(FAILURES["filter"])
     with pytest.raises(StreamError):
-        [[*assembler.take(event)] for event in events]
+        [[*assembler.add_event(event)] for event in events]
     assert assembler.usage == Usage(120, 40)
 
 
@@ -171,7 +171,7 @@ def test_plain_reasoning_text_is_shown():
 def test_an_event_that_brings_nothing_is_a_sign_of_life():
     data = sse(("keepalive", {"type": "keepalive"}), {"type": "response.in_progress"})
     assembler = fresh()
-    events = [one for event in SseDecoder().feed(data) for one in assembler.take(event)]
+    events = [one for event in SseDecoder().feed(data) for one in assembler.add_event(event)]
     assert events == [LlmEvent.ThinkingDelta(), LlmEvent.ThinkingDelta()]
 
 
@@ -335,7 +335,7 @@ def test_what_was_streamed_before_a_cut_is_estimated() -> None:
     assert assembler.usage is None
     *events, _ = SseDecoder().feed(wire(events_of(text("x" * 40))))
     for event in events:
-        list(assembler.take(event))
+        list(assembler.add_event(event))
     assert assembler.usage == Usage(10, 10, estimated=True)
 
 

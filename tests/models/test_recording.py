@@ -30,7 +30,7 @@ from treadle.core.llm import LlmErrorKind, LlmRequest, LlmResponse, Usage
 from treadle.core.messages import Message, Native, OpaquePart, ToolCall
 from treadle.core.tools import ToolDefinition
 from treadle.errors import DiskError, InternalError, UsageError
-from treadle.models.recording.file import ExchangeLine, Header, Settings, load_recording
+from treadle.models.recording.file import ExchangeLine, Header, RecordedSettings, load_recording
 from treadle.models.recording.recorder import RecordingProvider
 from treadle.models.scripted.provider import ScriptedModel
 from treadle.secrets.redaction import Redactor
@@ -399,6 +399,6 @@ class TestThePage:
             exec(compile(program, "recordings.md", "exec"), {})
 
     def test_every_key_of_a_line_is_on_it(self):
-        keys = (*ExchangeLine.__struct_fields__, *Settings.__struct_fields__)
+        keys = (*ExchangeLine.__struct_fields__, *RecordedSettings.__struct_fields__)
         assert [key for key in keys if f"`{key}`" not in PAGE] == []
         assert [key for key in Header.__struct_fields__ if f'"{key}"' not in PAGE] == []

@@ -10,11 +10,11 @@ import pytest
 from treadle.core.llm import LlmErrorKind
 from treadle.errors import ScriptError
 from treadle.models.scripted.script import (
-    Call,
     Failure,
     Reply,
     Script,
-    Tokens,
+    ScriptedCall,
+    ScriptedUsage,
     When,
     conditions,
     load_script,
@@ -30,13 +30,13 @@ EVERYTHING = Script(
             ),
             text="hello",
             calls=(
-                Call("read_file", {"path": "x", "lines": [1, 2.5, None, True]}, id="mine"),
-                Call("bash", arguments_text="{"),
+                ScriptedCall("read_file", {"path": "x", "lines": [1, 2.5, None, True]}, id="mine"),
+                ScriptedCall("bash", arguments_text="{"),
             ),
             chunk_size=0,
             delay_s=0.5,
             first_delay_s=2.0,
-            usage=Tokens(3, 4),
+            usage=ScriptedUsage(3, 4),
             finish_reason="length",
         ),
         Reply(
@@ -123,8 +123,8 @@ class TestWhatIsAccepted:
 
     def test_tables_structs_and_both_mean_the_same(self):
         plain = {"when": {"user": "x"}, "calls": [{"tool": "t", "arguments": {"a": 1}}]}
-        mixed = {"when": When(user="x"), "calls": [Call("t", {"a": 1})]}
-        struct = Reply(when=When(user="x"), calls=(Call("t", {"a": 1}),))
+        mixed = {"when": When(user="x"), "calls": [ScriptedCall("t", {"a": 1})]}
+        struct = Reply(when=When(user="x"), calls=(ScriptedCall("t", {"a": 1}),))
         scripts = [make_script({"replies": [reply]}) for reply in (plain, mixed, struct)]
         assert scripts[0] == scripts[1] == scripts[2]
 

@@ -37,7 +37,15 @@ def test_every_program_on_the_page_runs_from_top_to_bottom(tmp_path, monkeypatch
 
 
 @pytest.mark.parametrize(
-    "struct", [script.Script, script.Reply, script.When, script.Call, script.Tokens, script.Failure]
+    "struct",
+    [
+        script.Script,
+        script.Reply,
+        script.When,
+        script.ScriptedCall,
+        script.ScriptedUsage,
+        script.Failure,
+    ],
 )
 def test_every_key_of_a_script_is_on_the_page(struct):
     missing = [

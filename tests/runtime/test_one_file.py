@@ -25,7 +25,7 @@ from treadle.core.tools import EffectClass, Outcome
 from treadle.runtime.session import Session
 from treadle.tools.files import rewrite
 from treadle.tools.registry import Registry, ToolContext, ToolReturn, tool
-from treadle.tools.write_scope import scope_of_writing, told
+from treadle.tools.write_scope import make_write_result, scope_of_writing
 
 REFUSED = "but the file has changed since"
 
@@ -34,7 +34,7 @@ REFUSED = "but the file has changed since"
 async def add(context: ToolContext, path: str, text: str) -> ToolReturn:
     """Add a text to a file."""
     written = rewrite(context.workspace, path, lambda old: (old or b"") + text.encode())
-    return told(written, f"added {text}")
+    return make_write_result(written, f"added {text}")
 
 
 class Desktop(Registry):

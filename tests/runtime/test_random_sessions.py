@@ -38,7 +38,7 @@ from treadle.outputs import TurnOutcome
 from treadle.runtime.session import Session
 from treadle.thread.fold import ThreadFold
 from treadle.thread.record import scan
-from treadle.thread.recovery import Standing, standing_of
+from treadle.thread.recovery import CallProgress, standing_of
 from treadle.thread.undelivered_input import words_alone
 
 EFFECTS = {"look": EffectClass.READ, "put": EffectClass.IDEMPOTENT, "edit": EffectClass.MUTATE}
@@ -239,7 +239,7 @@ class Play:
         if not isinstance(state, ExecutingTools):
             self.problems.append("a call runs that is not durable")
         elif not any(
-            one.call_id == run.call.id and standing_of(one) is Standing.STARTED
+            one.call_id == run.call.id and standing_of(one) is CallProgress.STARTED
             for one in state.executions
         ):
             self.problems.append("a call runs whose start is not durable")

@@ -21,7 +21,7 @@ from processor_time import slow
 from token_samples import ALNUM, TOKENS, WORDY, secret_of
 from treadle.secrets.redaction import Redactor
 from treadle.secrets.token_formats import find_shapes
-from treadle.secrets.token_rules import RULES, Rule
+from treadle.secrets.token_rules import RULES, TokenRule
 
 EACH: Final = 12
 """Tokens of each kind."""
@@ -228,7 +228,7 @@ HOSTILE: Final = 2**15
 """Characters of a hostile text: what grows faster than the text shows by then."""
 
 
-def hostile_texts(rule: Rule) -> Iterator[str]:
+def hostile_texts(rule: TokenRule) -> Iterator[str]:
     literal = rule.literals[0]
     for text in (literal, f"{literal}-", f"{literal}\n", f"\\n{literal}a1", f"{literal}aB3-"):
         yield text * (HOSTILE // len(text))

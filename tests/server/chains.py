@@ -20,8 +20,8 @@ from treadle.server import search
 from treadle.server.context import Context
 from treadle.server.data.database import Database
 from treadle.server.data.schema import metadata, records
-from treadle.server.kept import threads
 from treadle.server.problems import Refusal
+from treadle.server.threads import threads
 from treadle.thread.codec import Entry
 from treadle.thread.facts import Base
 from treadle.thread.record import Head, Record, scan

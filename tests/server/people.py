@@ -57,7 +57,7 @@ class People(Struct, frozen=True):
 
     def token(self, name: str, **rest: Any) -> str:
         """A new token of this person."""
-        from treadle.server.people import tokens
+        from treadle.server.accounts import tokens
 
         with self.writing(name) as context:
             made = tokens.make(context, self[name].user_id, "test", **rest)

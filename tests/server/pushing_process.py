@@ -16,8 +16,8 @@ from treadle.api.marks import Mark
 from treadle.server.context import Context, Principal
 from treadle.server.data import schema
 from treadle.server.data.database import Database
-from treadle.server.kept import threads
 from treadle.server.problems import Refusal
+from treadle.server.threads import threads
 from treadle.thread.record import Head
 
 HEADER: Final = chain(1, [])

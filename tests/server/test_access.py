@@ -13,11 +13,8 @@ from sqlalchemy import insert, or_, select, update
 from server.people import People, at
 from server.planting import MISSING, id_of, plant
 from treadle.api.error_codes import ErrorCode
-from treadle.server.context import Context, Principal, Verb
-from treadle.server.data import schema
-from treadle.server.data.database import Database
-from treadle.server.people import tokens
-from treadle.server.people.access import (
+from treadle.server.accounts import tokens
+from treadle.server.accounts.access import (
     READING,
     RULES,
     Life,
@@ -28,7 +25,10 @@ from treadle.server.people.access import (
     life_of,
     visible,
 )
-from treadle.server.people.times import later
+from treadle.server.accounts.times import later
+from treadle.server.context import Context, Principal, Verb
+from treadle.server.data import schema
+from treadle.server.data.database import Database
 from treadle.server.problems import Refusal
 
 VERBS: Final = (
@@ -353,7 +353,9 @@ def test_a_token_that_is_not_good_opens_not_even_what_is_public(
             db.execute(update(schema.tokens).values(revoked_at=at()))
         if fate == "disabled":
             db.execute(update(schema.users).values(disabled_at=at()))
-    told = {"unknown": tokens.mint(tokens.Kind.ACCESS), "malformed": token[:-1]}.get(fate, token)
+    told = {"unknown": tokens.mint(tokens.TokenKind.ACCESS), "malformed": token[:-1]}.get(
+        fate, token
+    )
     with database.read() as db:
         if fate == "expired":
             assert tokens.identify(db, token, at(9.999999)).user == "owner"

@@ -18,10 +18,10 @@ from server.running import PATIENCE_S, Running
 from server.test_access import CELLS, PLACES, THREADS, Cell
 from thread.journals import HEADER, write
 from treadle.api.marks import Mark
+from treadle.server.accounts import support
+from treadle.server.accounts.access import READING, Life
 from treadle.server.context import Context, Verb
-from treadle.server.kept import threads
-from treadle.server.people import support
-from treadle.server.people.access import READING, Life
+from treadle.server.threads import threads
 from treadle.store.local_store import utc_now
 from treadle.thread.facts import Shared
 
@@ -216,7 +216,7 @@ def test_live_changes_tell_of_the_threads_that_may_be_pulled(world: World, peopl
 def test_a_revoked_token_is_refused_on_a_connection_that_stays(
     world: World, people: People
 ) -> None:
-    from treadle.server.people import accounts
+    from treadle.server.accounts import accounts
 
     assert world.ask("member", "GET", "/api/me", None).status == 200
     with people.writing("admin", at()) as context:

@@ -12,10 +12,10 @@ from sqlalchemy import func, select
 from server.people import People, at
 from treadle.api.error_codes import ErrorCode
 from treadle.api.types import Me, NewOrganization, NewToken, NewUser, UserUpdate
+from treadle.server.accounts import accounts, audit, tokens
 from treadle.server.context import Context, Principal
 from treadle.server.data import schema
 from treadle.server.data.database import Database
-from treadle.server.people import accounts, audit, tokens
 from treadle.server.problems import Refusal
 
 ADMINS_WORK: Final[dict[str, Callable[[Context], object]]] = {

@@ -11,11 +11,11 @@ from sqlalchemy import select
 from server.people import People, at
 from server.planting import THREAD, plant_records
 from treadle.api.types import AuditLine, NewOrganization, NewShare, NewToken, NewUser, UserUpdate
+from treadle.server.accounts import accounts, audit, share_links, support
 from treadle.server.context import Context
 from treadle.server.data import schema
-from treadle.server.kept import threads
-from treadle.server.people import accounts, audit, sharing, support
 from treadle.server.problems import Refusal
+from treadle.server.threads import threads
 
 Work = Callable[[Context], object]
 
@@ -33,9 +33,9 @@ ACTIONS: Final[tuple[tuple[str, audit.Action | None, Work], ...]] = (
     ("admin", None, lambda c: accounts.revoke_token(c, 1)),
     ("owner", "token_made", lambda c: accounts.make_own_token(c, NewToken("t"))),
     ("owner", "token_revoked", lambda c: accounts.revoke_own_token(c, 2)),
-    ("owner", "share_made", lambda c: sharing.create(c, THREAD, NewShare(), "")),
-    ("owner", "share_revoked", lambda c: sharing.revoke(c, THREAD)),
-    ("owner", None, lambda c: sharing.revoke(c, THREAD)),
+    ("owner", "share_made", lambda c: share_links.create(c, THREAD, NewShare(), "")),
+    ("owner", "share_revoked", lambda c: share_links.revoke(c, THREAD)),
+    ("owner", None, lambda c: share_links.revoke(c, THREAD)),
     ("support", "support_requested", lambda c: support.request(c, THREAD)),
     ("support", None, lambda c: support.request(c, THREAD)),
     ("owner", "support_granted", lambda c: support.approve(c, THREAD)),

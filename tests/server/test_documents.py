@@ -13,8 +13,8 @@ from treadle.api.error_codes import ErrorCode
 from treadle.api.marks import SEQ_MAX, Mark
 from treadle.core.llm import Usage
 from treadle.server.data import schema
-from treadle.server.kept import threads
 from treadle.server.problems import Refusal
+from treadle.server.threads import threads
 
 ID = thread_id(1)
 

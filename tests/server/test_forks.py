@@ -14,11 +14,11 @@ from server.people import People
 from treadle.api.error_codes import ErrorCode
 from treadle.server.data import schema
 from treadle.server.data.fold_cache import FOLDS
-from treadle.server.kept import threads
+from treadle.server.threads import threads
 from treadle.thread.branches import flat
 from treadle.thread.facts import Base, Merged, Renamed, Scrubbed, Shared
 from treadle.thread.record import scan
-from treadle.thread.scrubbing import Change, rechain
+from treadle.thread.scrub import RecordChange, rechain
 
 
 def test_a_fork_goes_on_from_what_is_here_and_stands_by_itself_afterwards(people: People) -> None:
@@ -118,7 +118,7 @@ WORD: Final = "hunter2-is-no-password"
 
 def without_the_word(one: Chain) -> Chain:
     """What a scrub makes of a journal."""
-    new = rechain(one.data, Change(lambda text: text.replace(WORD, "[REDACTED:x]")))
+    new = rechain(one.data, RecordChange(lambda text: text.replace(WORD, "[REDACTED:x]")))
     return Chain(one.thread, new.data, new.head).more((Scrubbed(1, one.head.hash, True),))
 
 

@@ -13,12 +13,12 @@ from server.chains import chain, push, thread_id
 from server.people import People
 from treadle.api.error_codes import ErrorCode
 from treadle.core.messages import Message
+from treadle.server.accounts import shared_view
 from treadle.server.data.fold_cache import FOLDS, fold_at
 from treadle.server.data.schema import records
-from treadle.server.kept import threads
-from treadle.server.people import shared_view
 from treadle.server.problems import Refusal
 from treadle.server.search import thread_lists
+from treadle.server.threads import threads
 from treadle.thread.facts import GitObserved, Renamed, Tagged
 from treadle.thread.model import AgentStateSnapshot, ConversationSnapshot, Thread
 
@@ -102,13 +102,13 @@ def test_an_earlier_version_is_folded_once_and_forgotten_with_its_thread(people:
     for _ in range(2):
         with people.reading() as context:
             assert threads.document(context, ID, 2)[0] == earlier
-        held = FOLDS.take(ID, earlier)
+        held = FOLDS.pop(ID, earlier)
         assert held is not None
         FOLDS.put(held)
     with people.writing() as context:
         threads.purge(context, ID)
-    assert FOLDS.take(ID, earlier) is None
-    assert FOLDS.take(ID, one.mark) is None
+    assert FOLDS.pop(ID, earlier) is None
+    assert FOLDS.pop(ID, one.mark) is None
 
 
 def test_a_thread_that_is_removed_while_it_is_read_has_no_fold(people: People) -> None:

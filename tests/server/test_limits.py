@@ -30,9 +30,9 @@ from server.running import (
     request,
 )
 from server.serving import Served
+from treadle.server.accounts.tokens import TokenKind, mint
 from treadle.server.data.database import Database
 from treadle.server.http.limits import Rates, Room, address_of
-from treadle.server.people.tokens import Kind, mint
 from treadle.server.problems import Refusal
 
 MIB = 1024 * 1024
@@ -316,31 +316,31 @@ def test_no_caller_gets_more_than_its_burst_and_its_rate(
     for step in steps:
         now += step
         with suppress(Refusal):
-            rates.take("address")
+            rates.count_request("address")
             taken += 1
         assert taken <= burst + rate * now + 1e-6
 
 
 def test_tokens_that_nobody_has_proved_share_the_bucket_of_their_address() -> None:
     rates = Rates(1, 3, lambda: 0.0)
-    assert {rates.take("here", f"token{n}") for n in range(3)} == {"here"}
+    assert {rates.count_request("here", f"token{n}") for n in range(3)} == {"here"}
     with pytest.raises(Refusal):
-        rates.take("here", "token9")
+        rates.count_request("here", "token9")
     rates.prove("token9", 7)
-    assert rates.take("here", "token9") == "user 7"
+    assert rates.count_request("here", "token9") == "user 7"
     rates.disprove("token9")
     with pytest.raises(Refusal):
-        rates.take("here", "token9")
+        rates.count_request("here", "token9")
 
 
 def test_all_tokens_of_a_user_share_one_bucket() -> None:
     rates = Rates(1, 3, lambda: 0.0)
     for number in range(3):
         rates.prove(f"token{number}", 7)
-        assert rates.take("here", f"token{number}") == "user 7"
+        assert rates.count_request("here", f"token{number}") == "user 7"
     rates.prove("token3", 7)
     with pytest.raises(Refusal):
-        rates.take("here", "token3")
+        rates.count_request("here", "token3")
 
 
 def test_one_user_fills_a_part_of_the_room_for_bodies_and_no_more() -> None:
@@ -357,7 +357,9 @@ def test_one_user_fills_a_part_of_the_room_for_bodies_and_no_more() -> None:
         again.add(4)
 
 
-@pytest.mark.parametrize("bearer", ["nonsense", mint(Kind.ACCESS)], ids=["nonsense", "well-formed"])
+@pytest.mark.parametrize(
+    "bearer", ["nonsense", mint(TokenKind.ACCESS)], ids=["nonsense", "well-formed"]
+)
 def test_no_body_is_read_for_a_token_that_is_none(server: Running, bearer: str) -> None:
     with server.connect() as connection:
         headers = {"content_type": "application/json", "content_length": str(MIB)}

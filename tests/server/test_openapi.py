@@ -8,10 +8,10 @@ import re
 from jsonschema import Draft202012Validator
 
 from treadle.api.error_codes import ErrorCode
-from treadle.server.http.answering import OWN
 from treadle.server.http.app import ENDPOINTS
-from treadle.server.http.asking import PATTERNS
+from treadle.server.http.endpoint_calls import OWN
 from treadle.server.http.openapi import document
+from treadle.server.http.request_reader import PATTERNS
 
 FOUND = json.loads(json.dumps(document(ENDPOINTS)))
 

@@ -34,8 +34,8 @@ from treadle.api.marks import Mark
 from treadle.core.llm import Usage
 from treadle.server.data import schema
 from treadle.server.data.fold_cache import FOLDS
-from treadle.server.kept import threads
 from treadle.server.problems import Refusal
+from treadle.server.threads import threads
 from treadle.thread.facts import (
     GitObserved,
     PrivacySet,

@@ -22,7 +22,7 @@ from server.people import populate
 from server.running import PATIENCE_S, Running
 from treadle.api.marks import Mark
 from treadle.server.data.database import Database
-from treadle.server.data.round_trips import Question, execute_later, insert_later
+from treadle.server.data.round_trips import PreliminaryQuery, execute_later, insert_later
 from treadle.server.data.round_trips import answer as answer_to
 from treadle.server.data.schema import repos
 from treadle.server.http import services
@@ -139,7 +139,7 @@ def test_what_is_sent_later_is_in_its_place_kept_with_a_plain_commit_and_gone_wi
     into, places = "repos (slug, created_at)", "(%(slug)s, %(at)s)"
     slugs = select(repos.c.slug).order_by(repos.c.id)
     rename = "UPDATE repos SET slug = %(new)s WHERE slug = %(old)s"
-    question = Question(
+    question = PreliminaryQuery(
         "repos", "all", "SELECT slug FROM repos WHERE slug <> %(no)s ORDER BY id", {"no": "'"}
     )
     rows = [{"slug": one, "at": "now"} for one in ("it's; a", "50% \\ b")]

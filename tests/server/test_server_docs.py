@@ -12,11 +12,11 @@ from server.chains import chain
 from server.people import People
 from server.running import Running
 from server.test_documents import body_of
+from treadle.server.accounts.access import RULES, Life, Relation
 from treadle.server.context import Verb
 from treadle.server.data.database import Database
 from treadle.server.http.app import ENDPOINTS
 from treadle.server.http.settings import MIB, ServerConfig
-from treadle.server.people.access import RULES, Life, Relation
 
 TEXT: Final = (Path(__file__).parents[2] / "docs" / "server.md").read_text()
 

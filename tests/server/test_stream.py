@@ -16,14 +16,14 @@ from server.people import People
 from server.running import PATIENCE_S, Reply, Running, exchange, read_all, request
 from treadle.api.error_codes import ErrorCode
 from treadle.api.types import NewToken, ThreadHead
+from treadle.server.accounts import accounts, tokens
+from treadle.server.accounts.access import Life, Place
 from treadle.server.context import Principal
 from treadle.server.http import services
 from treadle.server.http.settings import ServerConfig
-from treadle.server.http.stream import Changes, Look
-from treadle.server.kept.news import News, Told
-from treadle.server.people import accounts, tokens
-from treadle.server.people.access import Life, Place
+from treadle.server.http.stream import ChangeListeners, Look
 from treadle.server.problems import Refusal
+from treadle.server.threads.news import News, Told
 
 THREAD = "T-0199aa00-0000-7000-8000-00000000000{}"
 
@@ -292,7 +292,7 @@ CALLER = Principal(user_id=1, user="owner", organization_id=1, token_id=1)
 PUBLIC = Place(2, 2, "public", Life.LIVE)
 
 
-async def first_event(changes: Changes, read: Callable[[int], Awaitable[Look]]) -> bytes:
+async def first_event(changes: ChangeListeners, read: Callable[[int], Awaitable[Look]]) -> bytes:
     """What a listener hears first that is no sign of life."""
     gone = asyncio.get_running_loop().create_future()
     with changes.listener(CALLER) as listener:
@@ -315,7 +315,7 @@ def test_a_look_that_fails_is_not_the_last_one() -> None:
         told = () if after is None else (Told(HEAD, HEAD.thread, PUBLIC),)
         return News(len(told), told, 0, frozenset(token_ids), {1: CALLER})
 
-    changes = Changes(ServerConfig(poll_time_s=0.01), look)
+    changes = ChangeListeners(ServerConfig(poll_time_s=0.01), look)
     assert b"id: 1" in asyncio.run(first_event(changes, nothing_yet))
 
 
@@ -331,6 +331,6 @@ def test_who_is_behind_what_is_kept_reads_it_from_the_database() -> None:
         asked.append(after)
         return Look((HEAD,) if len(asked) == 2 else (), after)
 
-    changes = Changes(ServerConfig(poll_time_s=0.01), look)
+    changes = ChangeListeners(ServerConfig(poll_time_s=0.01), look)
     assert b"id: 1" in asyncio.run(first_event(changes, read))
     assert asked == [0, 0]

@@ -12,11 +12,11 @@ from server.people import People, at
 from server.planting import id_of, plant
 from treadle.api.error_codes import ErrorCode
 from treadle.api.types import SupportAccess
+from treadle.server.accounts import support
+from treadle.server.accounts.access import find
+from treadle.server.accounts.times import later
 from treadle.server.context import Context, Principal, Verb
 from treadle.server.data import schema
-from treadle.server.people import support
-from treadle.server.people.access import find
-from treadle.server.people.times import later
 from treadle.server.problems import Refusal
 
 THREAD: Final = id_of(1)

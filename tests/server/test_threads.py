@@ -18,11 +18,11 @@ from treadle.api.marks import Mark
 from treadle.api.types import NewShare, ThreadHead
 from treadle.core.events import ToolCompleted
 from treadle.core.tools import BlobRef
+from treadle.server.accounts import share_links, support
 from treadle.server.data import schema
 from treadle.server.data.fold_cache import FOLDS
-from treadle.server.kept import threads
-from treadle.server.people import sharing, support
 from treadle.server.problems import Refusal
+from treadle.server.threads import threads
 from treadle.thread.facts import Annotated, Scrubbed, Shared
 from treadle.thread.record import Head
 
@@ -332,7 +332,7 @@ def test_a_scrub_that_makes_a_thread_private_ends_its_links(people: People) -> N
     one = chain(1, [(Shared("public"),)])
     push(people, one)
     with people.writing() as context:
-        sharing.create(context, ID, NewShare(), "https://treadle.example")
+        share_links.create(context, ID, NewShare(), "https://treadle.example")
     new = scrubbed_of(one, Shared("private"))
     with people.writing() as context:
         threads.replace_all(context, ID, one.mark, new.data)
@@ -355,10 +355,10 @@ def test_a_scrubbed_or_purged_thread_is_not_in_memory_any_more(people: People) -
     push(people, one)
     with people.writing() as context:
         threads.replace_all(context, ID, one.mark, scrubbed(one).data)
-    assert FOLDS.take(ID, one.mark) is None
+    assert FOLDS.pop(ID, one.mark) is None
     with people.writing() as context:
         threads.purge(context, ID)
-    assert FOLDS.take(ID, scrubbed(one).mark) is None
+    assert FOLDS.pop(ID, scrubbed(one).mark) is None
 
 
 def test_the_end_of_support_is_said_in_the_thread_once(people: People) -> None:
@@ -405,7 +405,7 @@ def test_the_fold_in_memory_follows_what_others_have_written(people: People) -> 
     """As if another process had: it finds nothing at the new mark, and reads it."""
     one = chain()
     push(people, one)
-    held = FOLDS.take(ID, one.mark)
+    held = FOLDS.pop(ID, one.mark)
     assert held is not None
     longer = one.more((said("by another process"),))
     push(people, longer, one.mark)
@@ -413,4 +413,4 @@ def test_the_fold_in_memory_follows_what_others_have_written(people: People) -> 
     FOLDS.put(held)
     with people.reading() as context:
         assert threads.document(context, ID)[0] == longer.mark
-    assert FOLDS.take(ID, GENESIS) is None
+    assert FOLDS.pop(ID, GENESIS) is None

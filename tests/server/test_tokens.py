@@ -12,20 +12,20 @@ from sqlalchemy import insert, select
 
 from server.people import People, at
 from treadle.api.error_codes import ErrorCode
+from treadle.server.accounts import tokens
+from treadle.server.accounts.times import later
+from treadle.server.accounts.tokens import TokenKind, Uses, digest, is_well_formed, mint
 from treadle.server.context import ANYBODY
 from treadle.server.data import schema
 from treadle.server.data.database import Database
-from treadle.server.people import tokens
-from treadle.server.people.times import later
-from treadle.server.people.tokens import Kind, Uses, digest, is_well_formed, mint
 from treadle.server.problems import Refusal
 
 
 def test_a_token_has_256_random_bits_and_a_checksum() -> None:
-    found = {mint(Kind.ACCESS) for _ in range(1000)}
+    found = {mint(TokenKind.ACCESS) for _ in range(1000)}
     assert len(found) == 1000
     assert {len(token) for token in found} == {4 + 43 + 6}
-    assert all(is_well_formed(token, Kind.ACCESS) for token in found)
+    assert all(is_well_formed(token, TokenKind.ACCESS) for token in found)
     assert 43 * math.log2(62) >= 256
     firsts = {token[5:10] for token in found}
     assert len(firsts) > 990
@@ -33,33 +33,33 @@ def test_a_token_has_256_random_bits_and_a_checksum() -> None:
 
 
 def test_a_link_token_is_no_access_token_and_the_other_way_round() -> None:
-    assert is_well_formed(mint(Kind.SHARE), Kind.SHARE)
-    assert not is_well_formed(mint(Kind.SHARE), Kind.ACCESS)
-    assert not is_well_formed(mint(Kind.ACCESS), Kind.SHARE)
-    changed = "trs_" + mint(Kind.ACCESS)[4:]
-    assert is_well_formed(changed, Kind.SHARE), "the prefix is not what the checksum is of"
+    assert is_well_formed(mint(TokenKind.SHARE), TokenKind.SHARE)
+    assert not is_well_formed(mint(TokenKind.SHARE), TokenKind.ACCESS)
+    assert not is_well_formed(mint(TokenKind.ACCESS), TokenKind.SHARE)
+    changed = "trs_" + mint(TokenKind.ACCESS)[4:]
+    assert is_well_formed(changed, TokenKind.SHARE), "the prefix is not what the checksum is of"
 
 
 def test_the_checksum_is_the_one_that_scanners_compute() -> None:
     """CRC32 in base62, as GitHub has it; gzip says the same of these 43 bytes."""
-    assert is_well_formed(f"trd_{'0' * 43}2CZclj", Kind.ACCESS)
+    assert is_well_formed(f"trd_{'0' * 43}2CZclj", TokenKind.ACCESS)
 
 
 def test_a_mistyped_token_is_noticed_without_a_database() -> None:
-    token = mint(Kind.ACCESS)
+    token = mint(TokenKind.ACCESS)
     for place in range(len(token)):
         for char in "0Az_ \n\0é":
             changed = token[:place] + char + token[place + 1 :]
-            assert is_well_formed(changed, Kind.ACCESS) == (changed == token)
+            assert is_well_formed(changed, TokenKind.ACCESS) == (changed == token)
     for cut in range(len(token)):
-        assert not is_well_formed(token[:cut], Kind.ACCESS)
-    assert not is_well_formed(token + "\n", Kind.ACCESS)
+        assert not is_well_formed(token[:cut], TokenKind.ACCESS)
+    assert not is_well_formed(token + "\n", TokenKind.ACCESS)
 
 
 @given(st.text() | st.text("trds_0123456789azAZ", min_size=40, max_size=60))
 def test_no_text_but_a_token_is_taken_for_one(text: str) -> None:
-    assert not is_well_formed(text, Kind.ACCESS)
-    assert not is_well_formed(text, Kind.SHARE)
+    assert not is_well_formed(text, TokenKind.ACCESS)
+    assert not is_well_formed(text, TokenKind.SHARE)
 
 
 def test_a_token_is_its_user_with_all_he_is(people: People, database: Database) -> None:
@@ -92,7 +92,7 @@ def test_what_is_no_token_is_refused_like_a_wrong_one(database: Database, text: 
         with pytest.raises(Refusal) as garbage:
             tokens.identify(db, text, at())
         with pytest.raises(Refusal) as wrong:
-            tokens.identify(db, mint(Kind.ACCESS), at())
+            tokens.identify(db, mint(TokenKind.ACCESS), at())
     assert garbage.value.code is ErrorCode.UNAUTHORIZED
     assert garbage.value.problem == wrong.value.problem
 

@@ -40,10 +40,10 @@ from treadle.core.llm import LlmError, LlmErrorKind, LlmResponse, Usage
 from treadle.core.messages import Message, ToolCall
 from treadle.core.task.events import AgentConfig as Limits
 from treadle.core.task.events import (
-    Changes,
     CustomState,
     Graph,
     Logged,
+    MemoryChanges,
     StateCompleted,
     StateFailed,
     TaskGiven,
@@ -248,7 +248,7 @@ GIVEN: Final = TaskGiven(
     ("drop", "burn"),
     GRAPH,
 )
-WRITTEN: Final = Changes(
+WRITTEN: Final = MemoryChanges(
     step=3,
     retry_count=1,
     confidence_score=0.75,
@@ -259,7 +259,7 @@ WRITTEN: Final = Changes(
     error="not counted yet",
     extra={"seen": [1, None, {"deep": "\u2028"}], "share": 0.5},
 )
-CLEARED: Final = Changes(
+CLEARED: Final = MemoryChanges(
     current_tool_call=None, pending_tool_calls=(), last_observation=None, error=None, extra={}
 )
 LOGGED: Final = (Logged("COUNTED", "4 lines"), Logged("SEEN", "", "Elsewhere"))

@@ -39,7 +39,7 @@ from treadle.core.events import (
 )
 from treadle.core.llm import LlmError, LlmErrorKind, LlmResponse, Usage
 from treadle.core.messages import CallPart, Message, Native, OpaquePart, TextPart
-from treadle.core.task.events import TASK_EVENTS, Changes, CustomState, Graph, Logged
+from treadle.core.task.events import TASK_EVENTS, CustomState, Graph, Logged, MemoryChanges
 from treadle.core.task.events import AgentConfig as Limits
 from treadle.core.tools import (
     BlobRef,
@@ -162,7 +162,7 @@ THREADS: tuple[Golden, ...] = (
 TAGGED = (*DURABLE, *TASK_EVENTS, *Fact.__args__, *Policy.__args__, *Decision.__args__)
 PLAIN = (AgentConfig, LlmResponse, LlmError, Usage, ToolError, Native, BlobRef)
 PLAIN_OF_YEARS = (Base, View, Compaction)
-PLAIN_OF_TASKS = (Limits, TokenBudget, CustomState, Graph, Changes, Logged)
+PLAIN_OF_TASKS = (Limits, TokenBudget, CustomState, Graph, MemoryChanges, Logged)
 
 
 def check_whole(stored: bytes) -> None:

@@ -22,7 +22,7 @@ from treadle.store.upkeep.foreign_files import list_foreign_files
 from treadle.store.upkeep.text_scan import TextScanner
 from treadle.thread.facts import Annotated
 from treadle.thread.record import scan
-from treadle.thread.scrubbing import Change
+from treadle.thread.scrub import RecordChange
 
 
 def held(shelf: Shelf, thread: str) -> LockedThread:
@@ -53,7 +53,7 @@ def test_a_fork_of_a_branch_that_gave_way_is_read_and_gone_on_with(shelf: Shelf)
     assert (shares["kept branches"].count, shares["kept branches"].size) == (1, len(whole.data))
     remains = TextScanner(shelf.store.folders, lambda text: text.replace("second", ""))
     assert path in remains.find_files()
-    assert [where for where, _ in remains.redact_quarantine(thread, Change(str))] == [path]
+    assert [where for where, _ in remains.redact_quarantine(thread, RecordChange(str))] == [path]
 
 
 def test_a_fork_whose_base_nobody_kept_is_damaged(shelf: Shelf) -> None:

@@ -12,15 +12,15 @@ from sync.simulated_network import Request
 from sync.simulated_server import SimulatedServer
 from treadle.core.messages import Message
 from treadle.server import search
-from treadle.server.kept import threads
 from treadle.server.problems import Refusal
+from treadle.server.threads import threads
 from treadle.store import record_adoption
 from treadle.sync import reconciliation, shareable_thread, sync_round
 from treadle.sync.cursors import Cursors
 from treadle.thread import merge as merging
 from treadle.thread.facts import Merged
 from treadle.thread.record import GENESIS, Head, Record, encode_batch, scan
-from treadle.thread.scrubbing import Rechained
+from treadle.thread.scrub import Rechained
 
 
 @contextmanager

@@ -22,14 +22,14 @@ from treadle.api.error_codes import ErrorCode
 from treadle.api.marks import Mark
 from treadle.errors import RemoteConflictError, RemoteRefusedError, RemoteUnavailableError
 from treadle.server import search
+from treadle.server.accounts import accounts
 from treadle.server.context import Context
 from treadle.server.data import schema
 from treadle.server.data.database import Database
 from treadle.server.data.fold_cache import FOLDS
-from treadle.server.kept import threads
-from treadle.server.people import accounts
 from treadle.server.problems import Refusal
 from treadle.server.search.text_index import texts
+from treadle.server.threads import threads
 
 HEADS_MAX: Final = 5
 """Small, so that a client has to ask several times."""

@@ -33,10 +33,10 @@ from treadle.core.llm import LlmErrorKind, Usage
 from treadle.core.messages import Message
 from treadle.core.task.events import AgentConfig as Limits
 from treadle.core.task.events import (
-    Changes,
     CustomState,
     Graph,
     Logged,
+    MemoryChanges,
     StateCompleted,
     StateFailed,
     TaskGiven,
@@ -315,7 +315,7 @@ EVERY_ENTRY: Final[tuple[Entry, ...]] = (
     StateCompleted(
         "Gate",
         "One",
-        Changes(step=2, current_tool_call=None, extra={"x": [1, None, {"y": "z"}]}),
+        MemoryChanges(step=2, current_tool_call=None, extra={"x": [1, None, {"y": "z"}]}),
         (Logged("SEEN", "it"), Logged("SEEN", "", "Elsewhere")),
         ("do better",),
         Usage(9, 1, cost_usd=Decimal("0.25")),

@@ -9,9 +9,9 @@ import pytest
 
 from core.samples import Completed, Pending, Running, success
 from treadle.core.tools import EffectClass, Status
-from treadle.thread.recovery import RECOVERY_CASES, Decision, Standing, decide, standing_of
+from treadle.thread.recovery import RECOVERY_CASES, CallProgress, Decision, decide, standing_of
 
-COMBINATIONS: Final = list(product(Standing, EffectClass, (True, False)))
+COMBINATIONS: Final = list(product(CallProgress, EffectClass, (True, False)))
 
 DESIGN: Final = """
 completed    | read       | keep
@@ -38,7 +38,9 @@ WORDS: Final = {
 
 
 @pytest.mark.parametrize(("standing", "effect", "has_person"), COMBINATIONS)
-def test_exactly_one_row_fits(standing: Standing, effect: EffectClass, has_person: bool) -> None:
+def test_exactly_one_row_fits(
+    standing: CallProgress, effect: EffectClass, has_person: bool
+) -> None:
     fitting = [
         case
         for case in RECOVERY_CASES
@@ -51,10 +53,12 @@ def test_exactly_one_row_fits(standing: Standing, effect: EffectClass, has_perso
 
 def test_the_decisions_are_those_of_the_design() -> None:
     lines = [line.split("|") for line in DESIGN.strip().splitlines()]
-    assert len(lines) == len(Standing) * len(EffectClass)
+    assert len(lines) == len(CallProgress) * len(EffectClass)
     for standing, effect, words in lines:
         decisions = [
-            decide(Standing(standing.strip()), EffectClass(effect.strip()), has_person=has_person)
+            decide(
+                CallProgress(standing.strip()), EffectClass(effect.strip()), has_person=has_person
+            )
             for has_person in (True, False)
         ]
         assert tuple(decisions) == WORDS[words.strip()]
@@ -63,12 +67,12 @@ def test_the_decisions_are_those_of_the_design() -> None:
 def test_nothing_that_may_have_happened_is_ever_run_again_silently() -> None:
     for standing, effect, has_person in COMBINATIONS:
         runs = decide(standing, effect, has_person=has_person) in (Decision.RUN, Decision.RUN_AGAIN)
-        may_have_happened = standing in (Standing.STARTED, Standing.UNCERTAIN)
+        may_have_happened = standing in (CallProgress.STARTED, CallProgress.UNCERTAIN)
         assert not (runs and may_have_happened and effect is EffectClass.MUTATE)
 
 
 def test_nobody_is_asked_where_nobody_is_there() -> None:
-    for standing, effect in product(Standing, EffectClass):
+    for standing, effect in product(CallProgress, EffectClass):
         assert decide(standing, effect, has_person=False) is not Decision.ASK
 
 
@@ -86,11 +90,11 @@ def test_every_row_and_every_decision_is_used() -> None:
 @pytest.mark.parametrize(
     ("status", "standing"),
     [
-        (Pending("a", "edit"), Standing.NOT_STARTED),
-        (Running("a", "edit"), Standing.STARTED),
-        (Running("a", "edit", uncertain=True), Standing.UNCERTAIN),
-        (Completed("a", "edit", "", "", success("a")), Standing.COMPLETED),
+        (Pending("a", "edit"), CallProgress.NOT_STARTED),
+        (Running("a", "edit"), CallProgress.STARTED),
+        (Running("a", "edit", uncertain=True), CallProgress.UNCERTAIN),
+        (Completed("a", "edit", "", "", success("a")), CallProgress.COMPLETED),
     ],
 )
-def test_a_folded_call_tells_where_it_stood(status: Status, standing: Standing) -> None:
+def test_a_folded_call_tells_where_it_stood(status: Status, standing: CallProgress) -> None:
     assert standing_of(status) is standing

@@ -13,13 +13,13 @@ from treadle.thread.branches import entries_of, known_in
 from treadle.thread.codec import decode_entry
 from treadle.thread.facts import BranchRecord, ExtraSet, Merged
 from treadle.thread.record import Head
-from treadle.thread.scrubbing import Change, Rechained, rechain
+from treadle.thread.scrub import Rechained, RecordChange, rechain
 
 SECRET = "hunter2 \U0001f9f5"
 
 
-def without(secret: str, **rest: dict[str, str]) -> Change:
-    return Change(lambda text: text.replace(secret, "[SCRUBBED]"), **rest)  # type: ignore[arg-type]
+def without(secret: str, **rest: dict[str, str]) -> RecordChange:
+    return RecordChange(lambda text: text.replace(secret, "[SCRUBBED]"), **rest)  # type: ignore[arg-type]
 
 
 def merged(*records: BranchRecord, message: str = "x") -> bytes:

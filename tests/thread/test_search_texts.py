@@ -23,7 +23,7 @@ from treadle.thread.facts import (
     Renamed,
     ThreadCreated,
 )
-from treadle.thread.search_texts import Kind, Text, texts_of
+from treadle.thread.search_texts import SearchTextKind, Text, texts_of
 
 SAMPLES = (*EVERY_ENTRY, LlmEvent.Error(LlmError(LlmErrorKind.SERVER, "no luck today")))
 
@@ -83,14 +83,16 @@ def test_all_that_a_person_may_look_for_is_among_the_texts(entry: Entry) -> None
 
 def test_samples_hold_texts_of_every_kind_but_none_that_is_made_up() -> None:
     found = {kind for entry in SAMPLES for kind, _ in texts(entry)}
-    assert found | {Kind.COMMIT} == {*Kind}
-    assert texts(PostToolsHookCompleted(True, commit="c0ffee")) == [(Kind.COMMIT, "c0ffee")]
+    assert found | {SearchTextKind.COMMIT} == {*SearchTextKind}
+    assert texts(PostToolsHookCompleted(True, commit="c0ffee")) == [
+        (SearchTextKind.COMMIT, "c0ffee")
+    ]
 
 
 def test_the_arguments_of_a_call_are_words_and_not_json() -> None:
     text = r'{"path":"a.py","lines":["first\nsecond", 3, {"deep":"é"}]}'
     (found,) = texts(answer("", call("a", "edit", text)))
-    assert found[0] is Kind.CALL
+    assert found[0] is SearchTextKind.CALL
     assert found[1].split("\n") == [
         *["edit", "path", "a.py", "lines", "first", "second", "deep", "é"]
     ]
@@ -105,34 +107,39 @@ def test_arguments_that_are_no_json_are_searched_as_they_are(broken: str) -> Non
 
 def test_a_result_is_its_output_and_the_files_it_changed() -> None:
     assert texts(ended("a", success("a", "done", "x/y.py"))) == [
-        (Kind.OUTPUT, "done"),
-        (Kind.PLACE, "x/y.py"),
+        (SearchTextKind.OUTPUT, "done"),
+        (SearchTextKind.PLACE, "x/y.py"),
     ]
     ((kind, text),) = texts(ended("a", failure("a")))
-    assert (kind, "no such luck" in text) == (Kind.OUTPUT, True)
+    assert (kind, "no such luck" in text) == (SearchTextKind.OUTPUT, True)
 
 
 def test_a_command_of_the_person_is_found_once() -> None:
     begun = CommandBegun("0badcafe", "make all", "/src/app")
-    assert texts(begun) == [(Kind.CALL, "make all"), (Kind.PLACE, "/src/app")]
-    assert texts(CommandShown("make all", "built", 0, begun.id)) == [(Kind.OUTPUT, "built")]
+    assert texts(begun) == [(SearchTextKind.CALL, "make all"), (SearchTextKind.PLACE, "/src/app")]
+    assert texts(CommandShown("make all", "built", 0, begun.id)) == [
+        (SearchTextKind.OUTPUT, "built")
+    ]
     without_a_beginning = CommandShown("make all", "built")
-    assert texts(without_a_beginning) == [(Kind.CALL, "make all"), (Kind.OUTPUT, "built")]
+    assert texts(without_a_beginning) == [
+        (SearchTextKind.CALL, "make all"),
+        (SearchTextKind.OUTPUT, "built"),
+    ]
 
 
 def test_of_a_long_output_the_whole_is_searched_if_it_is_there() -> None:
     outcome = ToolExecutionOutcome.Success("a", "head … tail", ("f",), BlobRef("0" * 64, 99))
     _, data = encode_entry(ended("a", outcome))
     assert texts_of(data, lambda ref: f"all {ref.size}") == [
-        (Kind.OUTPUT, "all 99"),
-        (Kind.PLACE, "f"),
+        (SearchTextKind.OUTPUT, "all 99"),
+        (SearchTextKind.PLACE, "f"),
     ]
-    assert texts_of(data)[0] == (Kind.OUTPUT, "head … tail")
+    assert texts_of(data)[0] == (SearchTextKind.OUTPUT, "head … tail")
 
 
 def test_an_event_of_a_newer_version_is_searched_as_it_stands() -> None:
     ((kind, text),) = texts_of(b'{"type":"sung","song":"la\\nla"}')
-    assert kind is Kind.OTHER
+    assert kind is SearchTextKind.OTHER
     assert "la la" in text
     assert "sung" in text
 
@@ -147,5 +154,5 @@ def test_what_is_empty_is_no_text() -> None:
     assert texts(GitObserved()) == []
     assert texts(Renamed("")) == []
     assert texts(ThreadCreated(1, "T-x", "chat", "treadle")) == []
-    assert texts(LlmEvent.Completed(answer("x").response)) == [(Kind.ANSWER, "x")]
-    assert texts(UserInput(Message.user("x"))) == [(Kind.PROMPT, "x")]
+    assert texts(LlmEvent.Completed(answer("x").response)) == [(SearchTextKind.ANSWER, "x")]
+    assert texts(UserInput(Message.user("x"))) == [(SearchTextKind.PROMPT, "x")]

@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from treadle.core.tools import Rewritten, ToolErrorKind, ToolExecutionOutcome
+from treadle.core.tools import RewrittenFile, ToolErrorKind, ToolExecutionOutcome
 
 
 async def test_the_content_is_written_byte_for_byte(call: Any, folder: Path) -> None:
@@ -14,7 +14,7 @@ async def test_the_content_is_written_byte_for_byte(call: Any, folder: Path) -> 
     outcome = await call("write_file", path="deep/down/f.txt", content=content)
     output = f"wrote deep/down/f.txt, {len(content.encode())} bytes"
     digest = hashlib.sha256(content.encode()).hexdigest()
-    rewritten = (Rewritten("deep/down/f.txt", "absent", digest),)
+    rewritten = (RewrittenFile("deep/down/f.txt", "absent", digest),)
     assert outcome == ToolExecutionOutcome.Success(
         "call-0", output, ("deep/down/f.txt",), rewritten=rewritten
     )

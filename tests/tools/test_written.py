@@ -14,7 +14,7 @@ from treadle.app.sessions.approval_modes import make_approval
 from treadle.core.approval import Scope
 from treadle.core.config import AgentConfig
 from treadle.core.messages import ToolCall
-from treadle.core.tools import Rewritten, RiskLevel, ToolExecutionOutcome
+from treadle.core.tools import RewrittenFile, RiskLevel, ToolExecutionOutcome
 from treadle.tools.builtin import builtin_tools
 from treadle.tools.files import EDIT_SIZE_MAX, overwrite
 from treadle.tools.paths import Root
@@ -78,7 +78,7 @@ async def test_a_call_says_of_the_file_it_wrote_what_its_scope_said_before_and_s
     assert isinstance(outcome, ToolExecutionOutcome.Success)
     after = scope(folder, path, tool)
     assert before.file == after.file == "src/a.py"
-    assert outcome.rewritten == (Rewritten("src/a.py", before.content, after.content),)
+    assert outcome.rewritten == (RewrittenFile("src/a.py", before.content, after.content),)
     assert before.content != after.content
 
 

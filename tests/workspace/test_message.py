@@ -14,11 +14,11 @@ from treadle.workspace.message import (
     cut_diff,
     plain_message,
 )
-from treadle.workspace.status import Change
+from treadle.workspace.status import StatusEntry
 
 
-def changes(*names: str, letters: str = ".M") -> list[Change]:
-    return [Change(name, name, letters) for name in names]
+def changes(*names: str, letters: str = ".M") -> list[StatusEntry]:
+    return [StatusEntry(name, name, letters) for name in names]
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_an_accepted_message_is_accepted_as_it_is(answer: str) -> None:
         (changes("new\nline"), "chore: update 1 file"),
     ],
 )
-def test_a_plain_message_says_what_changed(mine: list[Change], message: str) -> None:
+def test_a_plain_message_says_what_changed(mine: list[StatusEntry], message: str) -> None:
     assert plain_message(mine) == message
 
 

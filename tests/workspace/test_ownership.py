@@ -16,7 +16,7 @@ from treadle.workspace.ownership import (
     choose,
     claims,
 )
-from treadle.workspace.status import Change
+from treadle.workspace.status import StatusEntry
 from workspace.repo import BASH, FAILED_BASH, FAILED_EDIT, READ, edited
 
 
@@ -29,7 +29,7 @@ def pick(
     is_whole: bool = True,
     kept: str = "",
 ) -> Choice:
-    changes = {name: Change(name, name, ".M") for name in names.split()}
+    changes = {name: StatusEntry(name, name, ".M") for name in names.split()}
     return choose(
         changes,
         yours.split(),
@@ -85,8 +85,8 @@ def test_names_with_a_common_beginning_are_not_in_each_others_way() -> None:
 
 def test_repositories_inside_the_repository_are_left_alone() -> None:
     changes = {
-        "sub": Change("sub", "sub", ".M", is_submodule=True),
-        "clone/": Change("clone/", "clone/", "??"),
+        "sub": StatusEntry("sub", "sub", ".M", is_submodule=True),
+        "clone/": StatusEntry("clone/", "clone/", "??"),
     }
     choice = choose(changes, (), (), takes_all=True, is_whole=True)
     assert choice == Choice((), {"sub": SUBMODULE, "clone/": NESTED})

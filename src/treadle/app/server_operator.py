@@ -13,9 +13,9 @@ from treadle.api.error_codes import ErrorCode
 from treadle.app.stores import user_folders
 from treadle.app.threads.times import utc_now
 from treadle.errors import ConfigError, StoreError, UsageError
+from treadle.server.accounts import accounts
 from treadle.server.context import Context
 from treadle.server.data.database import Database
-from treadle.server.people import accounts
 from treadle.server.problems import Refusal
 
 Result = TypeVar("Result")

@@ -109,8 +109,8 @@ def run_server(options: ServerOptions, show_token: ShowToken, notify: Notify) ->
 
 
 def _prepare_database(url: str, show_token: ShowToken, *, is_migrating: bool) -> None:
+    from treadle.server.accounts import accounts
     from treadle.server.data.database import Database
-    from treadle.server.people import accounts
 
     database = Database(url)
     try:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from treadle import __version__
 from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
+from treadle.version import __version__
 
 if TYPE_CHECKING:
     from treadle.secrets.redaction import Redactor

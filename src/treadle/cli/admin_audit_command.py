@@ -19,7 +19,7 @@ from treadle.cli.admin_output import (
 @json_option
 def show_audit(limit: int, before: int | None, database: str | None, as_json: bool) -> None:
     """Show who changed what about who may see or do something, newest first."""
-    from treadle.server.people import audit
+    from treadle.server.accounts import audit
 
     found = run_as_operator(
         database, lambda context: audit.lines(context, limit, before), is_write=False

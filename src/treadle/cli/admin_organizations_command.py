@@ -23,7 +23,7 @@ def organizations() -> None:
 @json_option
 def list_organizations(database: str | None, as_json: bool) -> None:
     """List all organizations."""
-    from treadle.server.people import accounts
+    from treadle.server.accounts import accounts
 
     found = run_as_operator(database, accounts.organizations, is_write=False)
     rows = [(one.name, format_count(one.user_count, "user")) for one in found.organizations]
@@ -36,7 +36,7 @@ def list_organizations(database: str | None, as_json: bool) -> None:
 def add_organization(name: str, database: str | None) -> None:
     """Make an organization."""
     from treadle.api.types import NewOrganization
-    from treadle.server.people import accounts
+    from treadle.server.accounts import accounts
 
     new = NewOrganization(name)
     made = run_as_operator(database, lambda context: accounts.make_organization(context, new))

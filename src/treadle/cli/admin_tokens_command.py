@@ -31,7 +31,7 @@ def tokens() -> None:
 @json_option
 def list_tokens(user: str | None, database: str | None, as_json: bool) -> None:
     """List tokens: what they are called and when they were used, never the tokens themselves."""
-    from treadle.server.people import accounts
+    from treadle.server.accounts import accounts
 
     found = run_as_operator(
         database,
@@ -62,7 +62,7 @@ def list_tokens(user: str | None, database: str | None, as_json: bool) -> None:
 def add_token(user: str, name: str, expires: str | None, database: str | None) -> None:
     """Make a token for a user, and print it. It is shown this once."""
     from treadle.api.types import NewToken
-    from treadle.server.people import accounts
+    from treadle.server.accounts import accounts
 
     until = None if expires is None else parse_expiry(expires)
     new = NewToken(name, until)
@@ -82,7 +82,7 @@ def add_token(user: str, name: str, expires: str | None, database: str | None) -
 @database_option
 def revoke_token(token_id: int, database: str | None) -> None:
     """Make a token worthless, from the next request on."""
-    from treadle.server.people import accounts
+    from treadle.server.accounts import accounts
 
     about = f"token {token_id}", "treadle admin tokens list"
     run_as_operator(database, lambda context: accounts.revoke_token(context, token_id), about=about)
@@ -95,7 +95,7 @@ def parse_expiry(text: str) -> str:
 
     from treadle.app.threads.times import utc_now
     from treadle.cli.thread_filters import parse_moment
-    from treadle.server.people.times import later
+    from treadle.server.accounts.times import later
 
     days = re.fullmatch(r"(\d{1,5})d", text.strip(), re.ASCII)
     if days is not None:

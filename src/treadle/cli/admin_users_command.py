@@ -27,7 +27,7 @@ def users() -> None:
 @json_option
 def list_users(database: str | None, as_json: bool) -> None:
     """List all users."""
-    from treadle.server.people import accounts
+    from treadle.server.accounts import accounts
 
     found = run_as_operator(database, accounts.users, is_write=False)
     rows = []
@@ -48,7 +48,7 @@ def list_users(database: str | None, as_json: bool) -> None:
 def add_user(database: str | None, **chosen: Any) -> None:
     """Make a user; he can do nothing before he has a token."""
     from treadle.api.types import NewUser
-    from treadle.server.people import accounts
+    from treadle.server.accounts import accounts
 
     new = NewUser(**chosen)
     made = run_as_operator(database, lambda context: accounts.make_user(context, new))
@@ -90,7 +90,7 @@ def enable_user(name: str, database: str | None) -> None:
 
 def _update_user(database: str | None, name: str, **given: Any) -> None:
     from treadle.api.types import UserUpdate
-    from treadle.server.people import accounts
+    from treadle.server.accounts import accounts
 
     change = UserUpdate(**given)
     about = describe_user(name)

@@ -20,7 +20,7 @@ def main() -> None:
         sys.stderr.write(f"treadle: {_ON_WINDOWS}\n")
         sys.exit(_NOT_CONFIGURED)
     if sys.argv[1:] == ["--version"]:
-        from treadle import __version__
+        from treadle.version import __version__
 
         try:
             sys.stdout.write(f"treadle {__version__}\n")

@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import click
 
-from treadle import __version__
 from treadle.cli import options
 from treadle.errors import TreadleError
 from treadle.thread.safe_text import legible
+from treadle.version import __version__
 
 COMMANDS: Final = (
     "admin",

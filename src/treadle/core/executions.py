@@ -212,7 +212,7 @@ def as_run(call: ToolCall, status: Status) -> ToolCall:
     return call if status.modified is UNSET else replace(call, arguments_json=status.modified)
 
 
-def asked(conversation: Conversation) -> tuple[ToolCall, ...]:
+def list_pending_calls(conversation: Conversation) -> tuple[ToolCall, ...]:
     """The calls of the last round that have no result yet.
 
     Results stand in request order, so that those which are missing are the last ones.
@@ -233,7 +233,7 @@ def answered(
         executions: how the calls stand; one that is not among them has not started.
         reason: why those that are open do not end.
     """
-    calls = asked(conversation)
+    calls = list_pending_calls(conversation)
     status_of = {status.call_id: status for status in executions} if calls else {}
     for call in calls:
         text = _told(status_of.get(call.id), reason)

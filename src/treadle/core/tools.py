@@ -98,7 +98,7 @@ class BlobRef(Struct, frozen=True):
     size: int
 
 
-class Rewritten(Struct, frozen=True):
+class RewrittenFile(Struct, frozen=True):
     """A file that a call wrote, under the name that its `Scope` has for it.
 
     `before` and `after` are digests of its content, like `Scope.content`, taken by the call itself:
@@ -127,7 +127,7 @@ class ToolExecutionOutcome:
         output: str
         changed: tuple[str, ...] = ()
         blob: BlobRef | None = None
-        rewritten: tuple[Rewritten, ...] = ()
+        rewritten: tuple[RewrittenFile, ...] = ()
 
     class Error(Struct, frozen=True, tag="error", tag_field="type", omit_defaults=True):
         """A failure; never an exception."""

@@ -87,7 +87,7 @@ Those for any fault of a server (`api_error`, `server_error`) are left out: Olla
 """
 
 
-class Phrase(Struct, frozen=True):
+class ErrorPhrase(Struct, frozen=True):
     """Words that tell what an error is, where code and status say one of the kinds `instead_of`."""
 
     kind: LlmErrorKind
@@ -99,9 +99,9 @@ class Phrase(Struct, frozen=True):
         return any(pattern.search(message) for pattern in self.words)
 
 
-def _phrase(kind: LlmErrorKind, instead_of: Iterable[LlmErrorKind], *words: str) -> Phrase:
+def _phrase(kind: LlmErrorKind, instead_of: Iterable[LlmErrorKind], *words: str) -> ErrorPhrase:
     patterns = tuple(re.compile(one, re.IGNORECASE | re.DOTALL) for one in words)
-    return Phrase(kind, frozenset(instead_of), patterns)
+    return ErrorPhrase(kind, frozenset(instead_of), patterns)
 
 
 _LOOKED_AT_MAX: Final = 4096

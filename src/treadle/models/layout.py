@@ -59,7 +59,7 @@ class Pieces:
         self._text.write(piece)
 
 
-class _Text:
+class _TextLayout:
     __slots__ = ("pieces", "waiting")
 
     def __init__(self) -> None:
@@ -68,13 +68,13 @@ class _Text:
         """The first half of a surrogate pair, until the second comes."""
 
 
-class _Call:
+class _CallLayout:
     __slots__ = ("fragments", "id", "name")
 
     def __init__(self, call_id: str, name: str) -> None:
         self.id = call_id
         self.name = name
-        self.fragments = _Text()
+        self.fragments = _TextLayout()
 
 
 class _Opaque:
@@ -99,10 +99,10 @@ class Draft:
     def __init__(self, source: str, salt: int) -> None:
         self._source = source
         self._salt = salt
-        self._blocks: dict[Hashable, _Text | _Call | _Opaque] = {}
+        self._blocks: dict[Hashable, _TextLayout | _CallLayout | _Opaque] = {}
         self._ids: set[str] = set()
         self._size = 0
-        self._half: _Text | None = None
+        self._half: _TextLayout | None = None
         """The text block that waits for the second half of a surrogate pair."""
 
     def __contains__(self, key: Hashable) -> bool:
@@ -116,11 +116,11 @@ class Draft:
 
     def open_text(self, key: Hashable) -> None:
         """Begin a text block, so that it keeps its place even while it is empty."""
-        self._at(key, _Text)
+        self._at(key, _TextLayout)
 
     def add_text(self, key: Hashable, piece: str) -> Iterator[ModelEvent]:
         """Add to the text block of this key, which begins with its first piece."""
-        text = self._at(key, _Text)
+        text = self._at(key, _TextLayout)
         if self._half is not None and self._half is not text:
             # what was begun in the block before stays alone; told now, so that the order is right
             yield LlmEvent.TextDelta(self._flush(self._half))
@@ -138,12 +138,12 @@ class Draft:
             while call_id in self._ids:
                 call_id += "x"
         self._ids.add(call_id)
-        self._put(key, _Call(call_id, name))
+        self._put(key, _CallLayout(call_id, name))
         yield LlmEvent.ToolCallDelta(call_id, name, "")
 
     def add_arguments(self, key: Hashable, fragment: str) -> Iterator[ModelEvent]:
         """Add to the arguments of a call that has begun."""
-        call = self._at(key, _Call)
+        call = self._at(key, _CallLayout)
         if piece := self._add(call.fragments, fragment):
             yield LlmEvent.ToolCallDelta(call.id, call.name, piece)
 
@@ -174,10 +174,10 @@ class Draft:
         """
         last = next(reversed(self._blocks), None)
         for key, block in self._blocks.items():
-            if isinstance(block, _Text):
+            if isinstance(block, _TextLayout):
                 if piece := self._flush(block):
                     yield LlmEvent.TextDelta(piece)
-            elif isinstance(block, _Call):
+            elif isinstance(block, _CallLayout):
                 piece = self._flush(block.fragments)
                 if not block.fragments.pieces and not (is_cut and key == last):
                     block.fragments.pieces.append("{}")
@@ -191,12 +191,12 @@ class Draft:
         texts: list[str] = []
         calls: list[ToolCall] = []
         for block in self._blocks.values():
-            if isinstance(block, _Text):
+            if isinstance(block, _TextLayout):
                 text = str(block.pieces)
                 if text:
                     texts.append(text)
                     parts.append(TextPart(len(text)))
-            elif isinstance(block, _Call):
+            elif isinstance(block, _CallLayout):
                 calls.append(ToolCall(block.id, block.name, str(block.fragments.pieces)))
                 parts.append(CallPart())
             else:
@@ -209,13 +209,15 @@ class Draft:
 
     def _at(self, key: Hashable, kind: Any) -> Any:
         block = self._blocks.get(key)
-        if block is None and kind is not _Call:
-            block = self._put(key, _Text() if kind is _Text else _Opaque(None))
+        if block is None and kind is not _CallLayout:
+            block = self._put(key, _TextLayout() if kind is _TextLayout else _Opaque(None))
         if not isinstance(block, kind):
             raise WireError(LlmErrorKind.INVALID_RESPONSE, f"block {key!r} changes its kind")
         return block
 
-    def _put(self, key: Hashable, block: _Text | _Call | _Opaque) -> _Text | _Call | _Opaque:
+    def _put(
+        self, key: Hashable, block: _TextLayout | _CallLayout | _Opaque
+    ) -> _TextLayout | _CallLayout | _Opaque:
         if len(self._blocks) == BLOCK_COUNT_MAX:
             raise WireError(LlmErrorKind.INVALID_RESPONSE, f"over {BLOCK_COUNT_MAX} blocks")
         self._blocks[key] = block
@@ -230,7 +232,7 @@ class Draft:
             text = f"the answer is over {ANSWER_SIZE_MAX // 2**20} MiB"
             raise WireError(LlmErrorKind.INVALID_RESPONSE, text)
 
-    def _add(self, text: _Text, piece: str) -> str:
+    def _add(self, text: _TextLayout, piece: str) -> str:
         """Take a piece; what of it (and of what waited) can be stored now."""
         self._count(piece)
         if piece.isascii() and not text.waiting:
@@ -244,7 +246,7 @@ class Draft:
             text.pieces.append(storable)
         return storable
 
-    def _flush(self, text: _Text) -> str:
+    def _flush(self, text: _TextLayout) -> str:
         piece, text.waiting = str(clean(text.waiting)), ""
         if piece:
             text.pieces.append(piece)

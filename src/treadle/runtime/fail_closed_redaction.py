@@ -40,11 +40,11 @@ class _FailClosedStream:
         self._is_lost = False
 
     def feed(self, piece: str) -> str:
-        def taken() -> str:
+        def redact_piece() -> str:
             self._open = self._open or self._streams()
             return self._open.feed(piece)
 
-        return self._call_or_label(taken)
+        return self._call_or_label(redact_piece)
 
     def end(self) -> str:
         return "" if self._open is None else self._call_or_label(self._open.end)

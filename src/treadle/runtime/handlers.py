@@ -25,7 +25,7 @@ from treadle.core.conversation import Conversation
 from treadle.core.events import LlmEvent
 from treadle.core.llm import LlmRequest, LlmResponse, Usage
 from treadle.core.messages import Message, ToolCall
-from treadle.core.task.events import WRITABLE, Changes, CustomState, Logged, StateCompleted
+from treadle.core.task.events import WRITABLE, CustomState, Logged, MemoryChanges, StateCompleted
 from treadle.core.task.memory import FIELDS, AgentMemory, check_ownership
 from treadle.core.task.table import Event
 from treadle.core.tools import (
@@ -235,7 +235,7 @@ async def run_handler(
         _log.exception("the handler of %s raised", state.name)
         what = f"{type(error).__name__}{_describe_exception(error)}"
         why = f"the handler of {state.name} failed: {what}"
-        completed = StateCompleted(state.name, Event.FATAL_ERROR, Changes(error=why))
+        completed = StateCompleted(state.name, Event.FATAL_ERROR, MemoryChanges(error=why))
     return replace(completed, usage=llm.usage, at=at())
 
 
@@ -260,7 +260,7 @@ def _make_completed_event(
         Logged(entry.event, entry.data, "" if entry.state == state.name else entry.state)
         for entry in new
     )
-    completed = StateCompleted(state.name, str(event), Changes(**changed), logged, notes)
+    completed = StateCompleted(state.name, str(event), MemoryChanges(**changed), logged, notes)
     encode_entry(completed)  # what cannot be stored is the handler's fault, said as such
     return completed
 

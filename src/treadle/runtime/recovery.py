@@ -20,7 +20,7 @@ from treadle.core.tools import (
     ToolExecutionOutcome,
 )
 from treadle.runtime.calls import cut_middle
-from treadle.thread.recovery import Decision, Standing, decide, standing_of
+from treadle.thread.recovery import CallProgress, Decision, decide, standing_of
 
 UNCERTAIN_TEXT: Final = (
     "the process that ran this died while it was running: it may have happened, in part or in "
@@ -39,7 +39,7 @@ class OpenCall(Struct, frozen=True):
     """
 
     call: ToolCall
-    standing: Standing
+    standing: CallProgress
     decision: Decision
     bound: Bound | UnsetType = UNSET
 

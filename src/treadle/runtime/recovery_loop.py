@@ -9,7 +9,7 @@ from treadle.runtime.loop import MachineLoop
 from treadle.runtime.performer import is_work
 from treadle.runtime.questions import make_uncertain_question
 from treadle.runtime.recovery import complete_uncertain_call, describe_recovery, list_open_calls
-from treadle.thread.recovery import Decision, Standing
+from treadle.thread.recovery import CallProgress, Decision
 
 
 class RecoveryLoop(MachineLoop):
@@ -36,7 +36,7 @@ class RecoveryLoop(MachineLoop):
         self._round.is_unsaved = self._round.has_mutating_calls(calls, machine.config.effect_of)
         doubtful = [one for one in found if one.decision in (Decision.ASK, Decision.REPORT)]
         for one in doubtful:
-            if one.standing is Standing.STARTED:
+            if one.standing is CallProgress.STARTED:
                 self._fold_event(ToolUncertain(one.call.id))
         if self._ask is not None and doubtful:
             self._commit()  # the question is on disk before it is asked

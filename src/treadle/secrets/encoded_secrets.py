@@ -56,7 +56,7 @@ _WRAPPED: Final = re.compile(rf"[^\s\"'\\]{{1,200}}+(?:{_LINE_END}[^\s\"'\\]{{1,
 _LINE_END_AT: Final = re.compile(_LINE_END)
 
 
-class View(Struct, frozen=True):
+class DecodedText(Struct, frozen=True):
     """A text that stands in another one in a form of its own.
 
     `place` says where in the other one the part of it from one character to another stands.
@@ -165,7 +165,7 @@ def _joined(lines: bytes) -> tuple[bytes, list[tuple[int, int]]]:
     return b"".join(pieces), starts
 
 
-def in_base64(data: bytes) -> Iterator[View]:
+def in_base64(data: bytes) -> Iterator[DecodedText]:
     """What stands in the base64 in some bytes, for each way to read it as a text.
 
     It may be cut into lines: then all of them are read as one.
@@ -177,7 +177,7 @@ def in_base64(data: bytes) -> Iterator[View]:
         yield from _texts(digits, [(digit, start + place) for digit, place in starts])
 
 
-def _texts(digits: bytes, starts: list[tuple[int, int]]) -> Iterator[View]:
+def _texts(digits: bytes, starts: list[tuple[int, int]]) -> Iterator[DecodedText]:
     """What some base64 holds, from each of its first four digits on.
 
     Args:
@@ -187,7 +187,7 @@ def _texts(digits: bytes, starts: list[tuple[int, int]]) -> Iterator[View]:
     for number, text in enumerate(_readings(digits)):
         if _WORDS.search(text):
             place = _place_of_bytes if number < 4 else _place_of_hex
-            yield View(text.decode("latin-1"), partial(place, starts, number % 4))
+            yield DecodedText(text.decode("latin-1"), partial(place, starts, number % 4))
 
 
 def _place_of_bytes(
@@ -226,7 +226,7 @@ def _signed(first: int, signs: list[int], start: int, end: int) -> tuple[int, in
     )
 
 
-def in_percent(data: bytes) -> Iterator[View]:
+def in_percent(data: bytes) -> Iterator[DecodedText]:
     """The words in some bytes that have characters behind percent signs, with these."""
     done = 0
     for sign in _RESERVED.finditer(data):
@@ -242,15 +242,15 @@ def in_percent(data: bytes) -> Iterator[View]:
         places = enumerate(_ENCODED.finditer(word[0]))
         signs = [piece.start() - 2 * number for number, piece in places]
         text = unquote_to_bytes(word[0]).decode("latin-1")
-        yield View(text, partial(_signed, start, signs))
+        yield DecodedText(text, partial(_signed, start, signs))
 
 
-def unwrapped(text: str, start: int) -> View | None:
+def unwrapped(text: str, start: int) -> DecodedText | None:
     """What begins at a place of a text without the line ends in it; `None` if it has none."""
     found = _WRAPPED.match(text, start, start + WRAPPED_LENGTH_MAX)
     if found is None:
         return None
-    return View(_LINE_END_AT.sub("", found[0]), partial(_between_lines, found[0], start))
+    return DecodedText(_LINE_END_AT.sub("", found[0]), partial(_between_lines, found[0], start))
 
 
 def _between_lines(text: str, place: int, start: int, end: int) -> tuple[int, int]:

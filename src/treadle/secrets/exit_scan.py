@@ -21,7 +21,7 @@ _KIND: Final = slice(len("[REDACTED:"), -1)
 _RECORD: Final = re.compile(r'\{"seq":(\d{1,18}),')
 
 
-class Found(Struct, frozen=True):
+class SecretFinding(Struct, frozen=True):
     """Secrets of one kind: how many, in which records, and how many elsewhere."""
 
     kind: str
@@ -54,7 +54,7 @@ class Looker:
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
 
-    def find(self, data: Iterable[bytes]) -> list[Found]:
+    def find(self, data: Iterable[bytes]) -> list[SecretFinding]:
         """What secrets are in some data, by kind in the order of the kinds; no value is in it.
 
         Args:
@@ -78,10 +78,10 @@ class Looker:
             for kind in elsewhere:
                 others[kind] = others.get(kind, 0) + 1
         return [
-            Found(kind, count, tuple(records.get(kind, ())), others.get(kind, 0))
+            SecretFinding(kind, count, tuple(records.get(kind, ())), others.get(kind, 0))
             for kind, count in sorted(counts.items())
         ]
 
-    def look(self, data: Iterable[bytes]) -> list[str]:
+    def describe_findings(self, data: Iterable[bytes]) -> list[str]:
         """The same in words, one line for each kind; empty if there is nothing."""
         return [found.text for found in self.find(data)]

@@ -17,14 +17,14 @@ from msgspec import Struct
 from treadle.secrets.byte_dumps import Dump, in_dumps
 from treadle.secrets.encoded_secrets import (
     WRAPPED_LENGTH_MAX,
-    View,
+    DecodedText,
     glimpse,
     in_base64,
     in_percent,
     unwrapped,
 )
 from treadle.secrets.placeholders import is_placeholder, is_sample
-from treadle.secrets.token_rules import NAME_DISTANCE_MAX, RULES, Rule, is_mixed, may_begin
+from treadle.secrets.token_rules import NAME_DISTANCE_MAX, RULES, TokenRule, is_mixed, may_begin
 
 WORD_LENGTH_MIN: Final = 16
 """Characters of a word that may hold a token, or the first line of one that was cut."""
@@ -103,7 +103,7 @@ def _find_hidden(text: str, literals: Iterable[str], values: Mapping[str, str]) 
     """What stands in base64 and behind percent signs: tokens, and known values with their kinds."""
     # One byte for each character: what is beyond ASCII stands in neither of them.
     data = text.encode("ascii", "replace")
-    views: Iterator[View | Dump] = chain(in_base64(data), in_percent(data), in_dumps(data))
+    views: Iterator[DecodedText | Dump] = chain(in_base64(data), in_percent(data), in_dumps(data))
     for view in views:
         here = [one for one in literals if one in view.text]
         for shape in _find(view.text, here) if here else ():
@@ -121,7 +121,7 @@ def _find(text: str, literals: Iterable[str]) -> Iterator[Shape]:
                 yield from _find_one(text, rule, literal)
 
 
-def _find_one(text: str, rule: Rule, literal: str) -> Iterator[Shape]:
+def _find_one(text: str, rule: TokenRule, literal: str) -> Iterator[Shape]:
     """The tokens of a rule that have one of its literals."""
     tries = UNWRAPPED_COUNT_MAX if rule.can_wrap else 0
     place, line_end = text.find(literal), -1
@@ -139,7 +139,7 @@ def _find_one(text: str, rule: Rule, literal: str) -> Iterator[Shape]:
         place = text.find(literal, max(place + 1, done, span[1] if span else 0))
 
 
-def _start(text: str, rule: Rule, place: int) -> int:
+def _start(text: str, rule: TokenRule, place: int) -> int:
     """Where the token begins that has a literal of the rule at this place."""
     start, floor = place, max(0, place - rule.head_length_max)
     while start > floor and text[start - 1] in rule.head:
@@ -155,7 +155,7 @@ def _line_end(text: str, start: int) -> int:
 
 
 def _match(
-    text: str, rule: Rule, start: int, literal_length: int
+    text: str, rule: TokenRule, start: int, literal_length: int
 ) -> tuple[int, tuple[int, int] | None]:
     """How far the rule has looked, and where the secret stands that it finds, if it finds one."""
     found = rule.pattern.match(text, start)
@@ -171,7 +171,7 @@ def _match(
 
 
 def _match_unwrapped(
-    text: str, rule: Rule, start: int, literal_length: int, span: tuple[int, int] | None
+    text: str, rule: TokenRule, start: int, literal_length: int, span: tuple[int, int] | None
 ) -> tuple[int, int] | None:
     """The same for a token that has line ends in it, which are not its own.
 

@@ -61,7 +61,7 @@ _DIGITS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 _BECH32: Final = "QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L"
 
 
-class Rule(Struct, frozen=True):
+class TokenRule(Struct, frozen=True):
     """One format.
 
     `literals` of which one stands in each such token; the token begins with it, or with up to
@@ -122,24 +122,24 @@ def is_mixed(secret: str) -> bool:
     return any(map(str.isdigit, secret)) and any(map(str.isalpha, secret))
 
 
-def _rule(kind: str, literals: str, body: str, **more: object) -> Rule:
+def _rule(kind: str, literals: str, body: str, **more: object) -> TokenRule:
     """A token that begins with one of the literals, which are given with spaces between them."""
     words = tuple(literals.split())
     first = "|".join(map(re.escape, words))
     pattern = re.compile(f"{_START}(?:{first})(?:{body}){_END}", re.ASCII)
-    return Rule(kind, words, pattern, **more)  # type: ignore[arg-type]
+    return TokenRule(kind, words, pattern, **more)  # type: ignore[arg-type]
 
 
 def _inner(
     kind: str, literals: str, pattern: str, head: str, length_max: int, **more: object
-) -> Rule:
+) -> TokenRule:
     """A token with the literal inside, after characters of the class `head`."""
     whole = re.compile(f"{_START}(?:{pattern}){_END}", re.ASCII)
     chars = "".join(c for c in map(chr, range(128)) if re.fullmatch(f"[{head}]", c))
-    return Rule(kind, tuple(literals.split()), whole, chars, length_max, **more)  # type: ignore[arg-type]
+    return TokenRule(kind, tuple(literals.split()), whole, chars, length_max, **more)  # type: ignore[arg-type]
 
 
-def _named(kind: str, names: str, value: str, words: str = "key|token|secret") -> Rule:
+def _named(kind: str, names: str, value: str, words: str = "key|token|secret") -> TokenRule:
     """A value that is known by the name it is given; `names` is how that may be written."""
     found = tuple(names.split())
     first = "|".join(map(re.escape, found))
@@ -148,7 +148,7 @@ def _named(kind: str, names: str, value: str, words: str = "key|token|secret") -
         rf"(?:(?i:bearer|bot|token) )?(?P<s>{value}){_END}",
         re.ASCII,
     )
-    return Rule(kind, found, pattern, is_right=is_mixed, is_named=True, can_wrap=False)
+    return TokenRule(kind, found, pattern, is_right=is_mixed, is_named=True, can_wrap=False)
 
 
 RULES: Final = (
@@ -162,7 +162,7 @@ RULES: Final = (
     _rule("google_api_key", "AIza", r"[A-Za-z0-9_-]{35}(?![_-])"),
     _rule("google_oauth_secret", "GOCSPX-", r"[A-Za-z0-9_-]{28}(?![_-])"),
     _rule("google_oauth_token", "ya29.", r"[A-Za-z0-9_-]{30,500}+"),
-    Rule(
+    TokenRule(
         "azure_storage_key",
         ("AccountKey", "SharedAccessKey"),
         re.compile(
@@ -275,7 +275,7 @@ RULES: Final = (
         is_right=is_mixed,
     ),
     _rule("slack_app_token", "xapp-", r"[0-9]-[A-Z0-9]{8,16}-[0-9]{8,16}-[0-9a-f]{40,80}"),
-    Rule(
+    TokenRule(
         "slack_webhook",
         ("hooks.slack.com",),
         re.compile(
@@ -284,7 +284,7 @@ RULES: Final = (
         ),
         is_right=is_mixed,
     ),
-    Rule(
+    TokenRule(
         "discord_webhook",
         ("api/webhooks/", "api\\/webhooks\\/", "api\\\\/webhooks\\\\/"),
         re.compile(rf"api{_SLASH}webhooks{_SLASH}(?P<s>[0-9]{{17,20}}{_SLASH}[\w-]{{60,80}}+)"),
@@ -326,7 +326,7 @@ RULES: Final = (
     _rule("databricks_token", "dapi", r"[0-9a-f]{32}(?:-[0-9])?"),
     # ---- keys, and what says who somebody is
     _rule("age_key", "AGE-SECRET-KEY-1", rf"[{_BECH32}]{{58}}"),
-    Rule(
+    TokenRule(
         "private_key",
         ("-----BEGIN",),
         re.compile(_PEM),
@@ -334,7 +334,7 @@ RULES: Final = (
         can_wrap=False,
         is_long=True,
     ),
-    Rule(
+    TokenRule(
         "jwt",
         ("eyJ",),
         re.compile(
@@ -345,7 +345,7 @@ RULES: Final = (
         is_long=True,
     ),
     _rule("treadle_token", "trd_ trs_", r"[A-Za-z0-9]{49}", is_right=_has_checksum),
-    Rule(
+    TokenRule(
         "url_password",
         ("://", ":\\/\\/", ":\\\\/\\\\/"),
         re.compile(
@@ -356,7 +356,7 @@ RULES: Final = (
         is_whole=True,
         can_wrap=False,
     ),
-    Rule(
+    TokenRule(
         "url_token",  # `https://TOKEN@host`, `https://TOKEN:x-oauth-basic@host`
         ("http://", "https://", "http:\\/\\/", "https:\\/\\/", "http:\\\\/", "https:\\\\/"),
         re.compile(

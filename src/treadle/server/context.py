@@ -46,7 +46,7 @@ class Context(Struct, frozen=True):
 
 
 class Verb(Enum):
-    """What can be done with a thread; `server/people/access.py` says who may."""
+    """What can be done with a thread; `server/accounts/access.py` says who may."""
 
     LIST = "list"
     SEARCH = "search"

@@ -18,7 +18,6 @@ from urllib.parse import urlsplit
 import httpx2
 import msgspec
 
-from treadle import __version__
 from treadle.api.error_codes import ErrorCode
 from treadle.api.types import Problem
 from treadle.errors import (
@@ -31,6 +30,7 @@ from treadle.errors import (
 )
 from treadle.models.catalog import is_this_machine
 from treadle.models.failures import retry_after_s
+from treadle.version import __version__
 
 CONNECT_S_MAX: Final = 5.0
 SILENCE_S_MAX: Final = 30.0

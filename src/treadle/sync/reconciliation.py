@@ -57,7 +57,7 @@ from treadle.thread.grants import facts_of
 from treadle.thread.history import rest_at, rests
 from treadle.thread.merge import merge
 from treadle.thread.record import Condition, Head, Record, encode_batch, scan
-from treadle.thread.scrubbing import rechained
+from treadle.thread.scrub import rechained
 
 _ID_PREFIX_LENGTH: Final = 15
 """`T-` and the time in an id, which a fork takes over."""

@@ -403,11 +403,11 @@ def _bind_list_dialog(canvas: Canvas, bound: KeyBindings) -> None:
             assert isinstance(canvas.dialog, ListDialog)
             do(canvas.dialog)
 
-    def take(picking: ListDialog) -> None:
+    def choose_row(picking: ListDialog) -> None:
         if picking.rows and not picking.is_searching:
             picking.settle(picking.rows[picking.index].value)
 
-    on("c-m", do=take)
+    on("c-m", do=choose_row)
     on("c-j", do=lambda _: None)
     on("up", do=lambda picking: picking.move(-1))
     on("down", do=lambda picking: picking.move(1))

@@ -79,14 +79,14 @@ async def run_shell(
     call = ToolCall(f"own-{next(_numbers)}", "!", json.dumps({"command": command}))
     output = bytearray()
 
-    def take(data: bytes) -> None:
+    def add_output(data: bytes) -> None:
         output.extend(data)
         del output[:-OUTPUT_SIZE_MAX]
 
     argv = [shell, "-c", command]
     view.show(ToolStarted(call))
     try:
-        ended = await run(argv, cwd=folder, env=os.environ, timeout_s=TIME_S_MAX, sink=take)
+        ended = await run(argv, cwd=folder, env=os.environ, timeout_s=TIME_S_MAX, sink=add_output)
     except OSError as refused:
         text = f"it could not be started: {refused}"
         await _wait_uncancelled(record(text, NOT_STARTED))

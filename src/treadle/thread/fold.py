@@ -371,7 +371,7 @@ class ThreadFold:
                 self._machine, self.merging = joined, ()
 
     def _take_git(self, seen: GitObserved) -> None:
-        self._git.take(seen, is_first=self.observed is None)
+        self._git.add_observation(seen, is_first=self.observed is None)
         self.observed = seen
 
     def resume(self, config: AgentConfig, state: AgentState | TaskState) -> None:

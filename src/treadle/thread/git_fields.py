@@ -27,7 +27,7 @@ class GitSeen:
         """Commits that were seen: each stands once, in the order they came; never fewer."""
         self._commits.update(dict.fromkeys(heads))
 
-    def take(self, seen: GitObserved, *, is_first: bool) -> None:
+    def add_observation(self, seen: GitObserved, *, is_first: bool) -> None:
         """An observation: initial fields are set by the first, the others by each."""
         git = self._others
         if is_first:

@@ -46,7 +46,7 @@ def merge(
     added = {record.id for record in lacking}
     for record in ours:
         try:
-            branch.take(record, is_added=record.id in added)
+            branch.add_record(record, is_added=record.id in added)
         except UnknownEntryError:
             break  # what a newer version wrote is kept as it is, and not understood
     is_chat = common.header.machine == CHAT
@@ -73,7 +73,7 @@ class _Branch:
         self._answered = {one.call_id for one in calls if isinstance(one, Status.Completed)}
         """Calls with a result that others have, too; it may join with an added record."""
 
-    def take(self, record: Record, *, is_added: bool) -> None:
+    def add_record(self, record: Record, *, is_added: bool) -> None:
         fold, entry = self._fold, decode_entry(record.event)
         start, queued = len(fold.conversation), () if is_added else fold.queued
         fold.apply(record.seq, record.at, entry)

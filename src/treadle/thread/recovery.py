@@ -23,7 +23,7 @@ from msgspec import Struct
 from treadle.core.tools import EffectClass, Status, ToolExecutionStatus
 
 
-class Standing(Enum):
+class CallProgress(Enum):
     """Where a call stood on disk when the process died."""
 
     NOT_STARTED = "not started"
@@ -45,7 +45,7 @@ class Decision(Enum):
 class Case(Struct, frozen=True):
     """One row."""
 
-    standing: Standing
+    standing: CallProgress
     effect: EffectClass | None
     has_person: bool | None
     decision: Decision
@@ -53,19 +53,19 @@ class Case(Struct, frozen=True):
 
 # fmt: off
 RECOVERY_CASES: Final[tuple[Case, ...]] = (
-    Case(Standing.COMPLETED,   None,                   None,  Decision.KEEP),
-    Case(Standing.NOT_STARTED, None,                   None,  Decision.RUN),
-    Case(Standing.STARTED,     EffectClass.READ,       None,  Decision.RUN_AGAIN),
-    Case(Standing.STARTED,     EffectClass.IDEMPOTENT, None,  Decision.RUN_AGAIN),
-    Case(Standing.STARTED,     EffectClass.MUTATE,     True,  Decision.ASK),
-    Case(Standing.STARTED,     EffectClass.MUTATE,     False, Decision.REPORT),
-    Case(Standing.UNCERTAIN,   None,                   True,  Decision.ASK),
-    Case(Standing.UNCERTAIN,   None,                   False, Decision.REPORT),
+    Case(CallProgress.COMPLETED,   None,                   None,  Decision.KEEP),
+    Case(CallProgress.NOT_STARTED, None,                   None,  Decision.RUN),
+    Case(CallProgress.STARTED,     EffectClass.READ,       None,  Decision.RUN_AGAIN),
+    Case(CallProgress.STARTED,     EffectClass.IDEMPOTENT, None,  Decision.RUN_AGAIN),
+    Case(CallProgress.STARTED,     EffectClass.MUTATE,     True,  Decision.ASK),
+    Case(CallProgress.STARTED,     EffectClass.MUTATE,     False, Decision.REPORT),
+    Case(CallProgress.UNCERTAIN,   None,                   True,  Decision.ASK),
+    Case(CallProgress.UNCERTAIN,   None,                   False, Decision.REPORT),
 )
 # fmt: on
 
 
-def decide(standing: Standing, effect: EffectClass, *, has_person: bool) -> Decision:
+def decide(standing: CallProgress, effect: EffectClass, *, has_person: bool) -> Decision:
     """The decision of the one row that fits."""
     for case in RECOVERY_CASES:
         if (
@@ -77,10 +77,10 @@ def decide(standing: Standing, effect: EffectClass, *, has_person: bool) -> Deci
     raise AssertionError(f"no recovery case for {standing}, {effect}, {has_person}")
 
 
-def standing_of(status: Status) -> Standing:
+def standing_of(status: Status) -> CallProgress:
     """Where a folded call stood."""
     if isinstance(status, ToolExecutionStatus.Completed):
-        return Standing.COMPLETED
+        return CallProgress.COMPLETED
     if isinstance(status, ToolExecutionStatus.Pending):
-        return Standing.NOT_STARTED
-    return Standing.UNCERTAIN if status.uncertain else Standing.STARTED
+        return CallProgress.NOT_STARTED
+    return CallProgress.UNCERTAIN if status.uncertain else CallProgress.STARTED

@@ -29,7 +29,7 @@ from treadle.thread.branches import event_of
 from treadle.thread.codec import Entry, UnknownEntryError, decode_entry
 
 
-class Kind(IntEnum):
+class SearchTextKind(IntEnum):
     """What a text is to a thread. The numbers are stored: they are not given anew."""
 
     TITLE = 1
@@ -49,7 +49,7 @@ class Kind(IntEnum):
     """What was told about the work: failures, notes of hooks, records of other programs."""
 
 
-Text: TypeAlias = tuple[Kind, str]
+Text: TypeAlias = tuple[SearchTextKind, str]
 
 
 def texts_of(
@@ -68,13 +68,13 @@ def texts_of(
         entry = decode_entry(event)
     except UnknownEntryError:
         raw = bytes(event).decode("utf-8", "replace")
-        return [(Kind.OTHER, _unescaped(raw))]
+        return [(SearchTextKind.OTHER, _unescaped(raw))]
     found = [(kind, text) for kind, text in _TEXTS[type(entry)](entry) if text.strip()]
     if isinstance(entry, events.ToolCompleted) and entry.outcome.blob is not None:
         text = whole(entry.outcome.blob)
         if text is not None:
-            places = [one for one in found if one[0] is not Kind.OUTPUT]
-            return [(Kind.OUTPUT, text), *places]
+            places = [one for one in found if one[0] is not SearchTextKind.OUTPUT]
+            return [(SearchTextKind.OUTPUT, text), *places]
     return found
 
 
@@ -112,76 +112,80 @@ def _arguments(text: str) -> str:
 
 def _calls(calls: Iterable[ToolCall]) -> Iterator[Text]:
     for call in calls:
-        yield Kind.CALL, f"{call.tool_name}\n{_arguments(call.arguments_json)}"
+        yield SearchTextKind.CALL, f"{call.tool_name}\n{_arguments(call.arguments_json)}"
 
 
 def _said(message: Message) -> Iterator[Text]:
-    yield Kind.PROMPT, message.content
+    yield SearchTextKind.PROMPT, message.content
     yield from _calls(message.tool_calls)
 
 
 def texts_of_message(message: Message) -> list[Text]:
     """The texts of a message as a document holds it; those that are not empty."""
-    kinds = {"user": Kind.PROMPT, "assistant": Kind.ANSWER, "tool": Kind.OUTPUT}
-    kind = kinds.get(message.role, Kind.OTHER)
+    kinds = {
+        "user": SearchTextKind.PROMPT,
+        "assistant": SearchTextKind.ANSWER,
+        "tool": SearchTextKind.OUTPUT,
+    }
+    kind = kinds.get(message.role, SearchTextKind.OTHER)
     found = [(kind, message.content), *_calls(message.tool_calls)]
     return [(kind, text) for kind, text in found if text.strip()]
 
 
 def _header(entry: facts.ThreadCreated) -> Iterator[Text]:
     folders = dict.fromkeys((entry.workspace or "", entry.cwd or ""))
-    yield Kind.PLACE, "\n".join(filter(None, folders))
+    yield SearchTextKind.PLACE, "\n".join(filter(None, folders))
 
 
 def _git(entry: facts.GitObserved) -> Iterator[Text]:
     names = (entry.branch or "", entry.remote or "", *entry.changed)
-    yield Kind.PLACE, "\n".join(filter(None, names))
-    yield Kind.COMMIT, entry.head or ""
+    yield SearchTextKind.PLACE, "\n".join(filter(None, names))
+    yield SearchTextKind.COMMIT, entry.head or ""
 
 
 def _context(entry: facts.ContextObserved) -> Iterator[Text]:
-    yield Kind.PLACE, "\n".join(filter(None, (entry.project_name, entry.directory)))
+    yield SearchTextKind.PLACE, "\n".join(filter(None, (entry.project_name, entry.directory)))
 
 
 def _tags(entry: facts.Tagged) -> Iterator[Text]:
-    yield Kind.TAG, "\n".join(entry.added)
+    yield SearchTextKind.TAG, "\n".join(entry.added)
 
 
 def _imported(entry: facts.Imported) -> Iterator[Text]:
-    yield Kind.OTHER, "\n".join((entry.source, entry.session, *entry.problems))
-    yield Kind.PLACE, entry.path
+    yield SearchTextKind.OTHER, "\n".join((entry.source, entry.session, *entry.problems))
+    yield SearchTextKind.PLACE, entry.path
 
 
 def _completed(entry: events.LlmEvent.Completed) -> Iterator[Text]:
     message = entry.response.message
-    yield Kind.ANSWER, message.content
+    yield SearchTextKind.ANSWER, message.content
     yield from _calls(message.tool_calls)
 
 
 def _result(entry: events.ToolCompleted) -> Iterator[Text]:
     outcome = entry.outcome
     if isinstance(outcome, ToolExecutionOutcome.Error):
-        yield Kind.OUTPUT, outcome.error.text
+        yield SearchTextKind.OUTPUT, outcome.error.text
         return
-    yield Kind.OUTPUT, outcome.output
-    yield Kind.PLACE, "\n".join(outcome.changed)
+    yield SearchTextKind.OUTPUT, outcome.output
+    yield SearchTextKind.PLACE, "\n".join(outcome.changed)
 
 
 def _hook(entry: events.PostToolsHookCompleted) -> Iterator[Text]:
-    yield Kind.OTHER, entry.note
-    yield Kind.COMMIT, entry.commit
+    yield SearchTextKind.OTHER, entry.note
+    yield SearchTextKind.COMMIT, entry.commit
 
 
 def _decision(entry: events.ApprovalDecided) -> Iterator[Text]:
     if isinstance(entry.decision, Rejected):
-        yield Kind.NOTE, entry.decision.reason
+        yield SearchTextKind.NOTE, entry.decision.reason
     elif isinstance(entry.decision, Modified):
-        yield Kind.CALL, _arguments(entry.decision.arguments_json)
+        yield SearchTextKind.CALL, _arguments(entry.decision.arguments_json)
 
 
 def _rewound(entry: events.Rewound) -> Iterator[Text]:
     if entry.view.compaction is not None:
-        yield Kind.ANSWER, entry.view.compaction.summary
+        yield SearchTextKind.ANSWER, entry.view.compaction.summary
 
 
 def _merged(entry: facts.Merged) -> Iterator[Text]:
@@ -191,18 +195,18 @@ def _merged(entry: facts.Merged) -> Iterator[Text]:
 
 def _command_shown(entry: facts.CommandShown) -> Iterator[Text]:
     if not entry.id:  # else its beginning was recorded, and is found there
-        yield Kind.CALL, entry.command
-    yield Kind.OUTPUT, entry.output
+        yield SearchTextKind.CALL, entry.command
+    yield SearchTextKind.OUTPUT, entry.output
 
 
 def _task_state(entry: StateCompleted) -> Iterator[Text]:
     changes = entry.changes
     written = (changes.last_observation, changes.final_answer, changes.error)
-    yield Kind.ANSWER, "\n".join(_strings(written))
+    yield SearchTextKind.ANSWER, "\n".join(_strings(written))
     if isinstance(changes.extra, dict):
-        yield Kind.NOTE, "\n".join(_strings(changes.extra))
+        yield SearchTextKind.NOTE, "\n".join(_strings(changes.extra))
     told = (text for line in entry.logged for text in (line.event, line.data))
-    yield Kind.OTHER, "\n".join(filter(None, (*entry.notes, *told)))
+    yield SearchTextKind.OTHER, "\n".join(filter(None, (*entry.notes, *told)))
 
 
 _TEXTS: Final[Mapping[type, Callable[[Any], Iterable[Text]]]] = MappingProxyType(
@@ -212,22 +216,25 @@ _TEXTS: Final[Mapping[type, Callable[[Any], Iterable[Text]]]] = MappingProxyType
         facts.GitObserved: _git,
         facts.InputQueued: lambda entry: _said(entry.message),
         facts.InputWithdrawn: _none,
-        facts.CommandBegun: lambda entry: [(Kind.CALL, entry.command), (Kind.PLACE, entry.folder)],
+        facts.CommandBegun: lambda entry: [
+            (SearchTextKind.CALL, entry.command),
+            (SearchTextKind.PLACE, entry.folder),
+        ],
         facts.CommandShown: _command_shown,
-        facts.Recovered: lambda entry: [(Kind.OTHER, entry.note)],
+        facts.Recovered: lambda entry: [(SearchTextKind.OTHER, entry.note)],
         facts.Granted: _none,
         facts.KindGranted: _none,
         facts.Revoked: _none,
         facts.ChildStarted: _none,
-        facts.TaskEnded: lambda entry: [(Kind.OTHER, entry.error)],
+        facts.TaskEnded: lambda entry: [(SearchTextKind.OTHER, entry.error)],
         facts.ContextObserved: _context,
-        facts.FilesSaved: lambda entry: [(Kind.PLACE, "\n".join(entry.skipped))],
-        facts.FilesNotSaved: lambda entry: [(Kind.OTHER, entry.why)],
-        facts.Renamed: lambda entry: [(Kind.TITLE, entry.title)],
+        facts.FilesSaved: lambda entry: [(SearchTextKind.PLACE, "\n".join(entry.skipped))],
+        facts.FilesNotSaved: lambda entry: [(SearchTextKind.OTHER, entry.why)],
+        facts.Renamed: lambda entry: [(SearchTextKind.TITLE, entry.title)],
         facts.Tagged: _tags,
         facts.Pinned: _none,
-        facts.Annotated: lambda entry: [(Kind.NOTE, entry.text)],
-        facts.ExtraSet: lambda entry: [(Kind.NOTE, "\n".join(_strings(entry.extra)))],
+        facts.Annotated: lambda entry: [(SearchTextKind.NOTE, entry.text)],
+        facts.ExtraSet: lambda entry: [(SearchTextKind.NOTE, "\n".join(_strings(entry.extra)))],
         facts.Trashed: _none,
         facts.Restored: _none,
         facts.Scrubbed: _none,
@@ -236,26 +243,26 @@ _TEXTS: Final[Mapping[type, Callable[[Any], Iterable[Text]]]] = MappingProxyType
         facts.Merged: _merged,
         facts.TakenOver: _none,
         facts.Imported: _imported,
-        facts.Foreign: lambda entry: [(Kind.OTHER, _unescaped(entry.text))],
+        facts.Foreign: lambda entry: [(SearchTextKind.OTHER, _unescaped(entry.text))],
         events.UserInput: lambda entry: _said(entry.message),
         events.Steered: lambda entry: _said(entry.message),
         events.LlmEvent.Completed: _completed,
-        events.LlmEvent.Error: lambda entry: [(Kind.OTHER, entry.error.text)],
+        events.LlmEvent.Error: lambda entry: [(SearchTextKind.OTHER, entry.error.text)],
         events.ToolStarted: _none,
         events.ToolUncertain: _none,
         events.ToolCompleted: _result,
         events.PostToolsHookCompleted: _hook,
         events.ApprovalDecided: _decision,
-        events.CompactionRequested: lambda entry: [(Kind.NOTE, entry.focus)],
-        events.Compacted: lambda entry: [(Kind.ANSWER, entry.summary)],
-        events.CompactionFailed: lambda entry: [(Kind.OTHER, entry.error.text)],
+        events.CompactionRequested: lambda entry: [(SearchTextKind.NOTE, entry.focus)],
+        events.Compacted: lambda entry: [(SearchTextKind.ANSWER, entry.summary)],
+        events.CompactionFailed: lambda entry: [(SearchTextKind.OTHER, entry.error.text)],
         events.Rewound: _rewound,
         events.RetryTimeoutFired: _none,
         events.CancelRequested: lambda entry: [
-            (Kind.ANSWER, entry.partial_text),
-            (Kind.OTHER, entry.reason),
+            (SearchTextKind.ANSWER, entry.partial_text),
+            (SearchTextKind.OTHER, entry.reason),
         ],
-        TaskGiven: lambda entry: [(Kind.PROMPT, entry.task)],
+        TaskGiven: lambda entry: [(SearchTextKind.PROMPT, entry.task)],
         StateCompleted: _task_state,
         StateFailed: _none,
         TimeRanOut: _none,

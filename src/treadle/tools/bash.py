@@ -252,7 +252,7 @@ async def _run_held(
                 spares_leader=True,
             )
         if ended.cause is Cause.EXIT:
-            held = launch.held(output.text())
+            held = launch.describe_result(output.text())
             left_count = held.left_count + ended.left_count
             ended = Ended(ended.cause, held.exit_code, left_count)
             notes = held.notes

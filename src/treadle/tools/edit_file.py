@@ -19,7 +19,7 @@ from treadle.core.tools import EffectClass, RiskLevel, ToolErrorKind
 from treadle.tools.failure import ToolFailure
 from treadle.tools.files import EDIT_SIZE_MAX, rewrite
 from treadle.tools.registry import ToolContext, ToolReturn, tool
-from treadle.tools.write_scope import risk_of_writing, scope_of_writing, told
+from treadle.tools.write_scope import make_write_result, risk_of_writing, scope_of_writing
 
 HINT_LINE_COUNT_MAX: Final = 2000
 """Lines compared to find the one that was meant; comparing so many takes up to half a second."""
@@ -68,10 +68,10 @@ def edit_file(
 
     written = rewrite(context.workspace, path, change)
     if written.size_before is None:
-        return told(written, f"created {written.name}, {written.size} bytes")
+        return make_write_result(written, f"created {written.name}, {written.size} bytes")
     what = f"{count} replacement{'' if count == 1 else 's'}"
     sizes = f"{written.size_before} -> {written.size} bytes"
-    return told(written, f"edited {written.name}: {what}, {sizes}")
+    return make_write_result(written, f"edited {written.name}: {what}, {sizes}")
 
 
 def apply_edits(content: bytes | None, edits: Sequence[Edit], path: str) -> tuple[bytes, int]:
@@ -96,13 +96,13 @@ def apply_edits(content: bytes | None, edits: Sequence[Edit], path: str) -> tupl
             )
         if edit.old_str and content is None and not data:
             raise ToolFailure(ToolErrorKind.FILE_NOT_FOUND, path)
-        text = _Text(data, path)
+        text = _FileText(data, path)
         data, more = text.replace(edit, place) if edit.old_str else (edit.new_str.encode(), 1)
         count += more
     return data, count
 
 
-class _Text:
+class _FileText:
     """The bytes of a file, and how text is written in it."""
 
     def __init__(self, data: bytes, path: str) -> None:

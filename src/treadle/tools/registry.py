@@ -42,7 +42,7 @@ from treadle.core.messages import ToolCall
 from treadle.core.tools import (
     EffectClass,
     Outcome,
-    Rewritten,
+    RewrittenFile,
     RiskLevel,
     ToolDefinition,
     ToolError,
@@ -115,7 +115,7 @@ class ToolReturn(Struct, frozen=True):
 
     output: str
     changed: tuple[str, ...] = ()
-    rewritten: tuple[Rewritten, ...] = ()
+    rewritten: tuple[RewrittenFile, ...] = ()
 
 
 class Tool(Generic[P, R]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from treadle.core.tools import EffectClass, RiskLevel
 from treadle.tools.files import overwrite
 from treadle.tools.registry import ToolContext, ToolReturn, tool
-from treadle.tools.write_scope import risk_of_writing, scope_of_writing, told
+from treadle.tools.write_scope import make_write_result, risk_of_writing, scope_of_writing
 
 
 @tool(
@@ -27,4 +27,4 @@ def write_file(context: ToolContext, path: str, content: str) -> ToolReturn:
     data = content.encode()
     written = overwrite(context.workspace, path, data)
     was = "" if written.size_before is None else f" (was {written.size_before})"
-    return told(written, f"wrote {written.name}, {written.size} bytes{was}")
+    return make_write_result(written, f"wrote {written.name}, {written.size} bytes{was}")

@@ -13,7 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from treadle.core.approval import Scope
-from treadle.core.tools import Rewritten, RiskLevel, ToolErrorKind
+from treadle.core.tools import RewrittenFile, RiskLevel, ToolErrorKind
 from treadle.tools.failure import ToolFailure
 from treadle.tools.files import Written, content_of
 from treadle.tools.paths import Root
@@ -61,9 +61,9 @@ def scope_of_writing(arguments: Arguments, context: ToolContext) -> Scope:
     )
 
 
-def told(written: Written, text: str) -> ToolReturn:
+def make_write_result(written: Written, text: str) -> ToolReturn:
     """What a tool returns that wrote a file: a text, and what a later yes is measured by."""
-    rewritten = Rewritten(written.name, written.before, written.after)
+    rewritten = RewrittenFile(written.name, written.before, written.after)
     return ToolReturn(text, (written.name,), (rewritten,))
 
 

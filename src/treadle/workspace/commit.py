@@ -20,7 +20,7 @@ from treadle.workspace.hooks import RunsConfined, look_at_hooks
 from treadle.workspace.message import COMPOSE_S_MAX, Compose, count_files, make_message
 from treadle.workspace.ownership import Choice, choose, claims
 from treadle.workspace.safe_commit import Refused, commit_only, find_obstacle
-from treadle.workspace.status import Change, Status, storable
+from treadle.workspace.status import Status, StatusEntry, storable
 
 HOOK_S_MAX: Final = 60.0
 """Seconds that git, with the person's hooks and signing program, may take for a commit."""
@@ -58,7 +58,7 @@ class Redacts(Protocol):
         ...
 
 
-class _Look(Struct, frozen=True):
+class _ContentCheck(Struct, frozen=True):
     """A file's contents: a digest, and why they should not be committed, if they should not."""
 
     digest: str
@@ -199,7 +199,11 @@ class GitWorkspace:
         return HookResult(result.action_taken, note, result.commit)
 
     async def _commit(
-        self, status: Status, mine: list[Change], looks: Mapping[str, _Look], trailer: str
+        self,
+        status: Status,
+        mine: list[StatusEntry],
+        looks: Mapping[str, _ContentCheck],
+        trailer: str,
     ) -> tuple[HookResult, set[str]]:
         """One commit, or the reason for none; and the names that are the agent's no longer."""
         repository = self._repository
@@ -245,7 +249,7 @@ class GitWorkspace:
             "run now; look at them, then begin a new run"
         )
 
-    def _remember(self, left: Iterable[Change], looks: Mapping[str, _Look]) -> None:
+    def _remember(self, left: Iterable[StatusEntry], looks: Mapping[str, _ContentCheck]) -> None:
         self._left = {c.name: _Left(c.record, looks[c.name].digest) for c in left}
 
     def _normalised(self, names: Iterable[str]) -> frozenset[str]:
@@ -269,29 +273,29 @@ class GitWorkspace:
             and self._look_at(changes[name]).digest == left.digest
         }
 
-    def _look_at_all(self, changes: Iterable[Change]) -> dict[str, _Look]:
+    def _look_at_all(self, changes: Iterable[StatusEntry]) -> dict[str, _ContentCheck]:
         return {change.name: self._look_at(change) for change in changes}
 
-    def _look_at(self, change: Change) -> _Look:
+    def _look_at(self, change: StatusEntry) -> _ContentCheck:
         path = self._repository.path_of(change)
         if self._hides is not None and self._hides(path):
-            return _Look("hidden", _HIDDEN)
+            return _ContentCheck("hidden", _HIDDEN)
         try:
             found = path.lstat()
             if stat.S_ISDIR(found.st_mode):
-                return _Look("a folder took its place")
+                return _ContentCheck("a folder took its place")
             if change.letters[0] == "D":
-                return _Look("still there", _UNTRACKED)
+                return _ContentCheck("still there", _UNTRACKED)
             if found.st_size > LOOK_SIZE_MAX:
                 digest = f"{found.st_mode} {found.st_ino} {found.st_mtime_ns} {found.st_size}"
-                return _Look(digest, _LARGE if change.is_untracked else "")
+                return _ContentCheck(digest, _LARGE if change.is_untracked else "")
             is_link = stat.S_ISLNK(found.st_mode)
             data = os.fsencode(path.readlink()) if is_link else path.read_bytes()
         except OSError as error:
-            return _Look(type(error).__name__)  # usually: it was removed
+            return _ContentCheck(type(error).__name__)  # usually: it was removed
         text = data.decode("utf-8", "replace")
         reason = _TELLING if self._redact(text) != text else ""
-        return _Look(f"{found.st_mode} {hashlib.sha256(data).hexdigest()}", reason)
+        return _ContentCheck(f"{found.st_mode} {hashlib.sha256(data).hexdigest()}", reason)
 
 
 _LARGE: Final = f"(new, and larger than {LOOK_SIZE_MAX >> 20} MiB)"

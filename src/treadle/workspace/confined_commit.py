@@ -22,9 +22,9 @@ from treadle import helper_programs
 from treadle.scratch_folders import scratch_folder
 from treadle.workspace.git import Absent, Layout, Repository
 from treadle.workspace.git_durability import durable_options
-from treadle.workspace.hooks import RunsConfined, find_hooks, said
+from treadle.workspace.hooks import RunsConfined, find_hooks, summarize_output
 from treadle.workspace.process import Ran
-from treadle.workspace.status import Change, Status
+from treadle.workspace.status import Status, StatusEntry
 
 INDEX_SIZE_MAX: Final = 1024 * 1024 * 1024
 MESSAGE_SIZE_MAX: Final = 1024 * 1024
@@ -67,7 +67,7 @@ class _NotBuiltError(Exception):
 async def build_commit(
     repository: Repository,
     status: Status,
-    mine: Sequence[Change],
+    mine: Sequence[StatusEntry],
     message: str,
     *,
     confined: RunsConfined,
@@ -120,7 +120,7 @@ class _Building(Struct, frozen=True):
     timeout_s: float
     folders: tuple[Path, Path]
 
-    async def build(self, mine: Sequence[Change], message: str) -> Built:
+    async def build(self, mine: Sequence[StatusEntry], message: str) -> Built:
         await self._stage(mine)
         message, notes = await self._run_hooks(message)
         tree = await self._git("write-tree")
@@ -137,7 +137,7 @@ class _Building(Struct, frozen=True):
         )
         return Built(commit, text.partition("\n")[0], notes)
 
-    async def _stage(self, mine: Sequence[Change]) -> None:
+    async def _stage(self, mine: Sequence[StatusEntry]) -> None:
         """Make the index of the commit: what `HEAD` has, and these changes."""
         index, real = self.folders[0] / _INDEX, self.layout.git_dir / _INDEX
         if real.is_file():
@@ -188,7 +188,7 @@ class _Building(Struct, frozen=True):
             return f"{what} took more than {self.timeout_s:g} s"
         text = (ran.err or ran.out).decode("utf-8", "replace")
         hint = _HINT if what.startswith("the ") and _IS_HELD.search(text) else ""
-        return f"{what} failed: {said(ran)}{hint}"
+        return f"{what} failed: {summarize_output(ran)}{hint}"
 
 
 def _without_links(folder: str) -> Path:

@@ -22,7 +22,7 @@ from treadle.workspace.git_repository import (
 )
 from treadle.workspace.process import NOT_STARTED, Ran, run
 from treadle.workspace.remote import choose_remote
-from treadle.workspace.status import Change, Status, parse_status
+from treadle.workspace.status import Status, StatusEntry, parse_status
 
 READ_S_MAX: Final = 30.0
 """Seconds a look at the repository may take; huge ones on a cold disk need several."""
@@ -179,7 +179,7 @@ class Repository:
         common = {"GIT_COMMON_DIR": str(repository.common_dir)} if has_stray else {}
         return await self._look((*NOT_BARE, "rev-parse", *what), self.folder, common)
 
-    def path_of(self, change: Change) -> Path:
+    def path_of(self, change: StatusEntry) -> Path:
         """Where a changed file lies, or lay."""
         assert self._layout is not None, "there is no change without a status"
         return self._layout[1].root / change.path

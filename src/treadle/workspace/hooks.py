@@ -53,7 +53,7 @@ async def find_hooks(repository: Repository, names: Iterable[str]) -> dict[str, 
     return {name: folder / name for name in names if os.access(folder / name, os.X_OK)}
 
 
-def said(ran: Ran) -> str:
+def summarize_output(ran: Ran) -> str:
     """The first lines of what git and the hooks said."""
     text = _COLOUR.sub("", (ran.err or ran.out).decode("utf-8", "replace"))
     lines = ("".join(filter(str.isprintable, line)).strip() for line in text.splitlines())

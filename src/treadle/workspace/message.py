@@ -14,7 +14,7 @@ from typing import Final
 from treadle.scratch_folders import scratch_folder
 from treadle.workspace.git import Layout, Repository
 from treadle.workspace.git_durability import DURABLE
-from treadle.workspace.status import Change, Status
+from treadle.workspace.status import Status, StatusEntry
 
 _log = logging.getLogger("treadle.workspace")
 
@@ -42,7 +42,7 @@ _TRAILER: Final = re.compile(r"^\s*(?:treadle-thread|[a-z-]+-by)\s*:", re.IGNORE
 async def make_message(
     repository: Repository,
     status: Status,
-    mine: Sequence[Change],
+    mine: Sequence[StatusEntry],
     compose: Compose | None,
     redact: Callable[[str], str],
     timeout_s: float = COMPOSE_S_MAX,
@@ -73,7 +73,7 @@ async def make_message(
 async def make_diff(
     repository: Repository,
     status: Status,
-    mine: Sequence[Change],
+    mine: Sequence[StatusEntry],
     redact: Callable[[str], str],
 ) -> str:
     """What the commit will change: a summary, then the patch, redacted and cut to size.
@@ -155,7 +155,7 @@ def _is_text(character: str) -> bool:
     return character.isprintable() or character == "\t"
 
 
-def plain_message(mine: Sequence[Change]) -> str:
+def plain_message(mine: Sequence[StatusEntry]) -> str:
     """What changed, in Conventional Commits form: `chore: update a.py and b.py`."""
     verb = "update"
     if all(change.is_untracked or change.letters[0] == "A" for change in mine):

@@ -20,7 +20,7 @@ from typing import Final
 from msgspec import Struct
 
 from treadle.core.tools import CompletedToolInfo
-from treadle.workspace.status import Change
+from treadle.workspace.status import StatusEntry
 
 YOURS: Final = "had changes of yours"
 PERHAPS_YOURS: Final = "may be yours (the process had died meanwhile)"
@@ -35,12 +35,12 @@ class Choice(Struct, frozen=True):
     `mine` stands in git's order; `withheld` has the reason for each name.
     """
 
-    mine: tuple[Change, ...]
+    mine: tuple[StatusEntry, ...]
     withheld: Mapping[str, str]
 
 
 def choose(
-    changes: Mapping[str, Change],
+    changes: Mapping[str, StatusEntry],
     yours: Collection[str],
     named: Collection[str],
     *,
@@ -58,7 +58,7 @@ def choose(
         is_whole: whether the whole round was seen; if not, only names count.
         kept: what the agent had left uncommitted before the round.
     """
-    mine: dict[str, Change] = {}
+    mine: dict[str, StatusEntry] = {}
     withheld: dict[str, str] = {}
     for name, change in changes.items():
         is_claimed = name in named or name in kept
@@ -78,7 +78,7 @@ def choose(
     return Choice(tuple(mine.values()), withheld)
 
 
-def _unfit(change: Change) -> str:
+def _unfit(change: StatusEntry) -> str:
     if change.is_submodule:
         return SUBMODULE
     if change.path.endswith("/"):
@@ -86,7 +86,7 @@ def _unfit(change: Change) -> str:
     return ""
 
 
-def _in_the_way(mine: Mapping[str, Change], changes: Mapping[str, Change]) -> list[str]:
+def _in_the_way(mine: Mapping[str, StatusEntry], changes: Mapping[str, StatusEntry]) -> list[str]:
     """Those of mine that git can only commit together with a change that is not mine."""
     left = dict(mine)
     while True:

@@ -72,7 +72,7 @@ async def run(
     pipe, closed = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
     try:
         transport, output = await loop.subprocess_exec(
-            lambda: _Output(out_size_max),
+            lambda: _OutputProtocol(out_size_max),
             *argv,
             cwd=folder,
             env=environment,
@@ -121,7 +121,7 @@ def _signal(leader: int, number: signal.Signals) -> None:
         os.killpg(leader, number)
 
 
-class _Output(asyncio.SubprocessProtocol):
+class _OutputProtocol(asyncio.SubprocessProtocol):
     """Keeps what a program writes, up to a size, and says when it ended.
 
     A protocol, because a stream's `wait` does not return while a child left behind holds a pipe.

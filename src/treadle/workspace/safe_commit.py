@@ -21,10 +21,10 @@ from treadle.workspace.confined_commit import Built, build_commit, run_after
 from treadle.workspace.files.entries import FileChange, parse_changes
 from treadle.workspace.git import PATHS_FROM_INPUT, Absent, Repository, literally
 from treadle.workspace.git_durability import files_of_commit, sync_objects, sync_refs
-from treadle.workspace.hooks import RunsConfined, find_hooks, said
+from treadle.workspace.hooks import RunsConfined, find_hooks, summarize_output
 from treadle.workspace.ownership import folders_above
 from treadle.workspace.process import Ran
-from treadle.workspace.status import Change, Status, storable
+from treadle.workspace.status import Status, StatusEntry, storable
 
 COMMITTED_SIZE_MAX: Final = 256 * 1024 * 1024
 """Bytes that are read of what a commit changed."""
@@ -52,7 +52,7 @@ _ALL_HOOKS: Final = (
 )
 
 
-class Made(Struct, frozen=True):
+class SafeCommit(Struct, frozen=True):
     """The commit, and what a hook put into it besides the files meant.
 
     It is durable, but for what `doubt` says. `notes` say what a sandbox put right after hooks.
@@ -95,12 +95,12 @@ async def find_obstacle(repository: Repository, status: Status) -> str:
 async def commit_only(
     repository: Repository,
     status: Status,
-    mine: Sequence[Change],
+    mine: Sequence[StatusEntry],
     message: str,
     *,
     timeout_s: float,
     confined: RunsConfined | None = None,
-) -> Made | Refused:
+) -> SafeCommit | Refused:
     """Commit these changes and no others.
 
     Args:
@@ -159,11 +159,11 @@ async def commit_only(
 async def _take_in(
     repository: Repository,
     status: Status,
-    mine: Sequence[Change],
+    mine: Sequence[StatusEntry],
     built: Built,
     confined: RunsConfined,
     timeout_s: float,
-) -> Made | Refused:
+) -> SafeCommit | Refused:
     """Make a commit the newest one, and the index agree with it."""
     changes = await _find_committed(repository, status.head, built.commit)
     doubt = await _make_durable(repository, status.head, status, changes, built.commit)
@@ -184,7 +184,7 @@ async def _take_in(
     return replace(await _settle(repository, status, after, mine), notes=notes)
 
 
-async def _sync_staged(repository: Repository, mine: Sequence[Change]) -> None:
+async def _sync_staged(repository: Repository, mine: Sequence[StatusEntry]) -> None:
     """Let the disk keep what a command of the agent's has staged, before a branch leads there.
 
     Git does not write contents again that it has, and so does not sync them.
@@ -196,7 +196,7 @@ async def _sync_staged(repository: Repository, mine: Sequence[Change]) -> None:
             await asyncio.to_thread(sync_objects, layout.common_dir / "objects", staged)
 
 
-def _displaced(mine: Sequence[Change], new: Sequence[str]) -> list[Change]:
+def _displaced(mine: Sequence[StatusEntry], new: Sequence[str]) -> list[StatusEntry]:
     """Removed files whose place new ones take: `a` by `a/b`, or the reverse.
 
     Adding the new one removes them. Git does not understand them as path specs.
@@ -210,15 +210,15 @@ def _displaced(mine: Sequence[Change], new: Sequence[str]) -> list[Change]:
     ]
 
 
-def _is_made(before: Status, after: Status, mine: Sequence[Change]) -> bool:
+def _is_made(before: Status, after: Status, mine: Sequence[StatusEntry]) -> bool:
     """Whether the commit stands although git was ended: a hook that runs after it hung."""
     left = {change.path for change in after.changes}
     return before.head != after.head and left.isdisjoint(change.path for change in mine)
 
 
 async def _settle(
-    repository: Repository, before: Status, after: Status, mine: Sequence[Change]
-) -> Made:
+    repository: Repository, before: Status, after: Status, mine: Sequence[StatusEntry]
+) -> SafeCommit:
     """Look at the commit. What hooks changed in it must not appear as staged the other way round.
 
     Hooks see an index of git's own during such a commit: what they add goes into the commit, but
@@ -233,10 +233,12 @@ async def _settle(
     if stale:
         repository.restore_index(sorted(stale))
     added = tuple(storable(path) for path in committed if path not in mine_paths)
-    return Made(head, added, await _make_durable(repository, before.head, after, changes, head))
+    return SafeCommit(
+        head, added, await _make_durable(repository, before.head, after, changes, head)
+    )
 
 
-def _staged_by_others(before: Status, mine: Sequence[Change]) -> set[str]:
+def _staged_by_others(before: Status, mine: Sequence[StatusEntry]) -> set[str]:
     staged = {change.path for change in before.changes if change.is_staged}
     return staged - {change.path for change in mine}
 
@@ -271,7 +273,7 @@ async def _make_durable(
     known = () if old is None else (f"^{old}",)
     ran = await repository.read("rev-list", "--format=%T", head, *known, "--")
     if ran.status != 0:
-        return said(ran)
+        return summarize_output(ran)
     # Of each commit "commit", its id, and the tree that no entry names.
     found = [word for word in ran.out.decode().split() if word != "commit"]
     found += [one.new.oid for one in changes if one.new is not None]
@@ -293,4 +295,4 @@ async def _explain(repository: Repository, step: str, ran: Ran, timeout_s: float
         step = f"the {hooks[0]} hook"
     elif hooks:
         step = f"a hook ({' or '.join(hooks)})"
-    return f"{step} failed: {said(ran)}"
+    return f"{step} failed: {summarize_output(ran)}"

@@ -11,7 +11,7 @@ _FIELD_COUNT: Final = {b"1 ": 8, b"u ": 10, b"? ": 1}
 """Blanks before the path of each kind of record; the path may hold blanks itself."""
 
 
-class Change(Struct, frozen=True):
+class StatusEntry(Struct, frozen=True):
     """One file that differs from HEAD.
 
     `path` is as `os.fsdecode` gives it, relative to the root of the repository. `name` is the same
@@ -57,17 +57,17 @@ class Status(Struct, frozen=True):
 
     branch: str | None
     head: str | None
-    changes: tuple[Change, ...]
+    changes: tuple[StatusEntry, ...]
     is_cut: bool = False
 
     @property
-    def inside(self) -> dict[str, Change]:
+    def inside(self) -> dict[str, StatusEntry]:
         """What is changed in the workspace, by name.
 
         Of a file that was taken out of the index and is still there, git tells both: the removal
         comes first and counts.
         """
-        found: dict[str, Change] = {}
+        found: dict[str, StatusEntry] = {}
         for change in self.changes:
             if change.name:
                 found.setdefault(change.name, change)
@@ -83,7 +83,7 @@ def parse_status(output: bytes, prefix: str, *, is_cut: bool = False) -> Status:
         is_cut: whether it wrote more.
     """
     branch = head = None
-    changes: list[Change] = []
+    changes: list[StatusEntry] = []
     for record in output.split(b"\0")[:-1]:
         if record.startswith(b"# "):
             key, _, value = os.fsdecode(record[2:]).partition(" ")
@@ -96,13 +96,13 @@ def parse_status(output: bytes, prefix: str, *, is_cut: bool = False) -> Status:
     return Status(branch, head, tuple(changes), is_cut)
 
 
-def _parse_change(record: bytes, prefix: str) -> Change:
+def _parse_change(record: bytes, prefix: str) -> StatusEntry:
     fields = record.split(b" ", _FIELD_COUNT[record[:2]])
     path = os.fsdecode(fields[-1])
     name = storable(path.removeprefix(prefix)) if path.startswith(prefix) else ""
     if fields[0] == b"?":
-        return Change(path, name, "??", record=record)
-    return Change(path, name, fields[1].decode(), fields[2].startswith(b"S"), record)
+        return StatusEntry(path, name, "??", record=record)
+    return StatusEntry(path, name, fields[1].decode(), fields[2].startswith(b"S"), record)
 
 
 def storable(text: str) -> str:

@@ -20,7 +20,7 @@ LOOK_BACK_COUNT_MAX: Final = 50
 """Recorded commits that are tried, newest first, for one that can be read."""
 
 
-class Unreadable(Struct, frozen=True):
+class UnreadableCommit(Struct, frozen=True):
     """A commit that git cannot read, why, and the last recorded one that it can.
 
     `is_head` says that it is what HEAD names; `readable` is empty if there is none.
@@ -54,7 +54,7 @@ class Unreadable(Struct, frozen=True):
         )
 
 
-async def find_unreadable(folder: str | Path, commits: Sequence[str]) -> Unreadable | None:
+async def find_unreadable(folder: str | Path, commits: Sequence[str]) -> UnreadableCommit | None:
     """What is broken of the commits a thread has seen; `None` where nothing is, or no repository.
 
     Only HEAD and the last one that is still kept are looked at: a commit that the person has
@@ -79,8 +79,10 @@ async def find_unreadable(folder: str | Path, commits: Sequence[str]) -> Unreada
         if why := await _why_unreadable(repository, commit):
             for other in reversed(commits[-LOOK_BACK_COUNT_MAX:]):
                 if other != commit and not await _why_unreadable(repository, other):
-                    return Unreadable(layout.root, objects, commit, why, other, commit == head)
-            return Unreadable(layout.root, objects, commit, why, "", commit == head)
+                    return UnreadableCommit(
+                        layout.root, objects, commit, why, other, commit == head
+                    )
+            return UnreadableCommit(layout.root, objects, commit, why, "", commit == head)
     return None
 
 

@@ -35,9 +35,9 @@ from treadle.core.llm import LlmError, LlmErrorKind, Usage
 from treadle.core.messages import Message
 from treadle.core.retry import RETRYABLE
 from treadle.core.task.events import (
-    Changes,
     CustomState,
     Graph,
+    MemoryChanges,
     StateCompleted,
     StateFailed,
     TaskGiven,
@@ -207,30 +207,30 @@ def _completed(random: Random, machine: TaskMachine, when: str) -> StateComplete
     """What a custom handler may return: an event of the table, fields that its state owns."""
     name = machine.state_name
     events = sorted(event for state, event in machine.table if state == name)
-    changes = Changes()
+    changes = MemoryChanges()
     if name == State.PLANNING:
         calls = tuple(call(random.choice("ab"), random.choice(_NAMES)) for _ in range(2))
         one = random.choice((None, calls[0]))
-        changes = Changes(step=machine.memory.step + 1, current_tool_call=one)
+        changes = MemoryChanges(step=machine.memory.step + 1, current_tool_call=one)
         if one is None:
-            changes = Changes(pending_tool_calls=calls, current_tool_call=None)
+            changes = MemoryChanges(pending_tool_calls=calls, current_tool_call=None)
     elif name == State.ACTING:
-        changes = Changes(last_observation=random.choice((None, "SUCCESS: x", "ERROR: y")))
+        changes = MemoryChanges(last_observation=random.choice((None, "SUCCESS: x", "ERROR: y")))
     elif name == State.OBSERVING:
-        changes = Changes(current_tool_call=None, last_observation=None)
+        changes = MemoryChanges(current_tool_call=None, last_observation=None)
     elif name == "Gate":
         changes = random.choice(
-            (Changes(extra={"seen": machine.memory.moves}), _other_calls(random))
+            (MemoryChanges(extra={"seen": machine.memory.moves}), _other_calls(random))
         )
     return StateCompleted(name, random.choice(events), changes, at=when)
 
 
-def _other_calls(random: Random) -> Changes:
+def _other_calls(random: Random) -> MemoryChanges:
     """Calls of a state's own, some under ids that were seen before."""
     calls = tuple(
         call(random.choice("abc"), random.choice(_NAMES), random.choice(_ARGUMENTS))
         for _ in range(random.randrange(1, 3))
     )
     if random.random() < 0.5:
-        return Changes(current_tool_call=calls[0])
-    return Changes(current_tool_call=None, pending_tool_calls=calls)
+        return MemoryChanges(current_tool_call=calls[0])
+    return MemoryChanges(current_tool_call=None, pending_tool_calls=calls)

@@ -12,7 +12,7 @@ from treadle.core.events import ApprovalDecided, LlmEvent, ToolCompleted, ToolSt
 from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest, LlmResponse, Usage
 from treadle.core.messages import Message, ToolCall
 from treadle.core.task.events import AgentConfig as Limits
-from treadle.core.task.events import Changes, CustomState, Graph, StateCompleted, TaskGiven
+from treadle.core.task.events import CustomState, Graph, MemoryChanges, StateCompleted, TaskGiven
 from treadle.core.task.handler import Handler
 from treadle.core.task.handlers import HANDLERS
 from treadle.core.task.machine import TaskMachine
@@ -147,7 +147,7 @@ def graph(*states: CustomState, rows: Rows = (), **rest: Any) -> Graph:
 
 def ended(event: str, state: str = "Review", **rest: Any) -> StateCompleted:
     """A custom state has ended; fields of memory among `rest` are what it wrote."""
-    changes = Changes(
-        **{name: rest.pop(name) for name in (*rest,) if name in Changes.__struct_fields__}
+    changes = MemoryChanges(
+        **{name: rest.pop(name) for name in (*rest,) if name in MemoryChanges.__struct_fields__}
     )
     return StateCompleted(state, event, changes, **rest)

@@ -56,13 +56,13 @@ def calls_that_were_cut_get_empty_arguments(patch: Patch) -> None:
 
 def error_objects_are_ignored(patch: Patch) -> None:
     for kind in ASSEMBLERS:
-        right = kind.take
+        right = kind.add_event
 
         def wrong(self: Any, event: Any, right: Any = right) -> Iterator[Any]:
             if event.event != "error":
                 yield from right(self, event)
 
-        patch.setattr(kind, "take", wrong)
+        patch.setattr(kind, "add_event", wrong)
 
 
 def ids_that_are_taken_are_kept(patch: Patch) -> None:

@@ -28,7 +28,7 @@ from treadle.server.search.tokenizer import cleaned, words_of
 from treadle.thread.codec import Entry
 from treadle.thread.facts import Annotated, GitObserved, Renamed, Tagged
 from treadle.thread.model import AgentStateSnapshot, ConversationSnapshot, Thread, ThreadMetadata
-from treadle.thread.search_texts import Kind
+from treadle.thread.search_texts import SearchTextKind
 
 
 def hits(people: People, query: str, who: str = "owner", **rest: Any) -> list[SearchHit]:
@@ -171,9 +171,9 @@ def test_more_texts_come_first_then_newer_threads_then_higher_ids(people: People
 
 
 def test_a_score_never_puts_a_number_of_texts_before_what_they_are() -> None:
-    kinds = sorted({score_of(kind, 1) for kind in Kind})
+    kinds = sorted({score_of(kind, 1) for kind in SearchTextKind})
     assert all(low < high - 0.1 for low, high in pairwise(kinds))
-    assert score_of(Kind.ANSWER, 10**9) < score_of(Kind.PROMPT, 1)
+    assert score_of(SearchTextKind.ANSWER, 10**9) < score_of(SearchTextKind.PROMPT, 1)
 
 
 def test_pages_follow_each_other(people: People) -> None:

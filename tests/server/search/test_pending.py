@@ -20,9 +20,9 @@ from server.running import PATIENCE_S, Running
 from server.serving import Served
 from treadle.server import search
 from treadle.server.data.database import Database
-from treadle.server.kept import threads
 from treadle.server.search import pending_texts
 from treadle.server.search.text_index import texts
+from treadle.server.threads import threads
 from treadle.thread.facts import Scrubbed
 from treadle.thread.record import scan
 

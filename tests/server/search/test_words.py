@@ -20,7 +20,7 @@ from treadle.server.search.text_index import (
     vector_of,
 )
 from treadle.server.search.tokenizer import COMMIT_SIGN, WORD_LENGTH_MAX, cleaned, words_of
-from treadle.thread.search_texts import Kind
+from treadle.thread.search_texts import SearchTextKind
 
 
 def said(text: str) -> list[str]:
@@ -107,7 +107,7 @@ def test_ascii_is_the_same_whether_or_not_something_else_stands_in_the_text() ->
     ids=["one word", "repeated", "many", "spaced", "far apart", "unspaced"],
 )
 def test_a_text_of_any_length_is_kept_in_bounded_parts_that_overlap(text: str) -> None:
-    parts = list(parts_of(1, Kind.OUTPUT, text))
+    parts = list(parts_of(1, SearchTextKind.OUTPUT, text))
     for part in parts:
         assert len(part.words) <= PART_WORDS_MAX
         assert len(part.text) <= PART_LENGTH_MAX
@@ -127,7 +127,7 @@ def test_a_text_of_any_length_is_kept_in_bounded_parts_that_overlap(text: str) -
 
 
 def test_what_is_found_as_a_commit_is_its_hash_alone() -> None:
-    assert [part.words for part in parts_of(1, Kind.COMMIT, " C0FFEE ")] == [
+    assert [part.words for part in parts_of(1, SearchTextKind.COMMIT, " C0FFEE ")] == [
         (COMMIT_SIGN + "c0ffee",)
     ]
-    assert list(parts_of(1, Kind.COMMIT, "' | x")) == []
+    assert list(parts_of(1, SearchTextKind.COMMIT, "' | x")) == []

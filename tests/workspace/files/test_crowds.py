@@ -110,7 +110,7 @@ async def test_groups_end_by_their_count_and_by_their_size(
         whole = await aside.hash_files(paths)
     for limit, value in (("GROUP_COUNT", 7), ("GROUP_SIZE", 4000)):
         monkeypatch.setattr(pack_writer, limit, value)
-        assert pack_writer.take(paths)[0] < 30
+        assert pack_writer.read_batch(paths)[0] < 30
         with set_aside(objects) as aside:
             assert await aside.hash_files(paths) == whole
 
@@ -119,9 +119,9 @@ def test_only_files_are_taken_in(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to("pipe")
     with pytest.raises(FileStateError, match="no file any more"):
-        pack_writer.take([str(tmp_path / "pipe")])
+        pack_writer.read_batch([str(tmp_path / "pipe")])
     with pytest.raises(OSError, match="symbolic links"):
-        pack_writer.take([str(tmp_path / "link")])
+        pack_writer.read_batch([str(tmp_path / "link")])
 
 
 async def test_what_was_read_before_git_failed_is_not_read_again(
@@ -140,11 +140,11 @@ async def test_what_was_read_before_git_failed_is_not_read_again(
     in_the_way.write_text("no folder")
     camera = Camera(Objects(Repository(repo.path)))
     with pytest.raises(FileStateError, match="hash-object"):
-        await camera.look()
+        await camera.capture()
     in_the_way.unlink()
     for oid in oids[:5]:
         (store / oid[:2] / oid[2:]).unlink()
-    await camera.look()
+    await camera.capture()
     there = [(store / oid[:2] / oid[2:]).exists() for oid in oids]
     assert there == [False] * 5 + [True] * 7
 

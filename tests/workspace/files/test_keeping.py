@@ -35,9 +35,9 @@ async def test_contents_that_a_scrub_of_another_thread_removed_are_kept_again(re
     other, states = FileStates(repo.path, "T-other"), states_of(repo)
     repo.write("k.txt", "hunter2\n")
     theirs = await saved(other)
-    await states.look()
+    await states.capture()
     while b"k.txt" not in states._camera._read:  # until it is older than the clock's tick
-        await states.look()
+        await states.capture()
     done = await other.rewrite([theirs.commit], without_it)
     assert await other.purge(done) == {}
     made = await saved(states)

@@ -379,7 +379,7 @@ async def test_contents_are_there_after_a_look_whatever_was_remembered(repo: Rep
     repo.write("new.txt", "new\n")
     oids = set()
     for _ in range(3):
-        found = await camera.look()
+        found = await camera.capture()
         oids.add(found.entries[b"new.txt"].oid)
     (oid,) = oids
     assert (await objects.contents([oid]))[oid] == b"new\n"
@@ -391,11 +391,11 @@ def test_what_was_written_in_the_moment_of_the_index_is_read_again(
 ) -> None:
     seen = (10, 10, 7, 3)
     indexed = {b"f": Indexed(FileEntry("100644", "a" * 40), seen)}
-    files = {b"f": capture._Found("100644", 3, seen)}
+    files = {b"f": capture._FileStatus("100644", 3, seen)}
     assert capture._clean(indexed, files, written_ns) == ({b"f"} if is_clean else set())
     for place in range(4):
         other = tuple(one + (at == place) for at, one in enumerate(seen))
-        changed = {b"f": capture._Found("100644", 3, other)}  # type: ignore[arg-type]
+        changed = {b"f": capture._FileStatus("100644", 3, other)}  # type: ignore[arg-type]
         assert capture._clean(indexed, changed, written_ns + 99) == set()
 
 

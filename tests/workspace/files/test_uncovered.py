@@ -43,7 +43,7 @@ async def saved(states: FileStates, previous: FilesSaved | None, *, is_after: bo
 
 async def undo(states: FileStates, steps: list[Step]) -> list[bytes]:
     """Undo what the agent did; the paths that were put back."""
-    present = await states.look()
+    present = await states.capture()
     found = plan(touched(steps), present.entries)
     assert await states.restore(found.changes) == []
     return [one.path for one in found.changes]
@@ -106,7 +106,7 @@ async def test_in_a_round_that_was_cut_short_nothing_uncovered_is_removed(closed
     uncover(closed)
     closed.write("made.txt", "made\n")
     again = FileStates(closed.path, ID)
-    present = await again.look()
+    present = await again.capture()
     old = dict.fromkeys((b"private/diary.txt", b"vendor/lib/wip.c"), 1)
     present = present._replace(changed_ns={**present.changed_ns, **old})
     shown, *rest = await again.steps_since(before, present)

@@ -182,7 +182,7 @@ def _guard_privacy(thread_id: str, on_notice: OnNotice, *, is_private: bool, for
 
 def _refuse_secrets(thread_id: str, texts: Iterable[bytes]) -> None:
     """The third look, with what is known today: records are kept as they are, or kept back."""
-    found = Looker(make_user_redactor()).look(texts)
+    found = Looker(make_user_redactor()).describe_findings(texts)
     if found:
         raise HeldBackError(
             f"secrets stand in thread {thread_id}: {'; '.join(found)}; nothing was exported",

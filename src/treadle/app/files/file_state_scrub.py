@@ -14,7 +14,7 @@ from treadle.errors import FileStateError, StoreError
 from treadle.store.disk import PosixDisk
 from treadle.store.file_replacement import drafts_folder, replace_file
 from treadle.workspace.files.objects import Objects
-from treadle.workspace.files.rewrite import Rewritten, purge, rewrite_chain
+from treadle.workspace.files.rewrite import StateRewrite, purge, rewrite_chain
 from treadle.workspace.files.states import REFS
 from treadle.workspace.git import Repository
 
@@ -36,7 +36,7 @@ class FileStateRewriter:
 
     def __init__(self, change: Callable[[bytes], bytes]) -> None:
         self._change = change
-        self._done: list[tuple[str, Objects, Rewritten]] = []
+        self._done: list[tuple[str, Objects, StateRewrite]] = []
         self.has_changed = False
         """Whether a state held the text."""
         self.problems: list[str] = []
@@ -62,7 +62,9 @@ class FileStateRewriter:
             )
         return {**done.trees, **done.commits}
 
-    async def _rewrite(self, thread_id: str, objects: Objects, commits: Sequence[str]) -> Rewritten:
+    async def _rewrite(
+        self, thread_id: str, objects: Objects, commits: Sequence[str]
+    ) -> StateRewrite:
         ref, kept = REFS + thread_id, OLD_STATE_REFS + thread_id
         tip, before = await objects.types([], own=[ref, kept])
         if before is None and tip is not None:
@@ -83,7 +85,7 @@ class FileStateRewriter:
             self.problems.append(f"{count} contents or lists of files in the repository: {reason}")
 
     async def _remove_old(self) -> Mapping[str, str]:
-        repositories: dict[Path, tuple[Objects, list[Rewritten]]] = {}
+        repositories: dict[Path, tuple[Objects, list[StateRewrite]]] = {}
         for _, objects, done in self._done:
             folder = (await objects.layout()).common_dir
             repositories.setdefault(folder, (objects, []))[1].append(done)
@@ -108,12 +110,12 @@ class FileStateRewriter:
         return left
 
 
-def _read_list(folder: Path) -> Rewritten:
+def _read_list(folder: Path) -> StateRewrite:
     """What a scrub that was stopped was about to remove."""
     try:
-        return msgspec.json.decode((folder / REMOVAL_LIST).read_bytes(), type=Rewritten)
+        return msgspec.json.decode((folder / REMOVAL_LIST).read_bytes(), type=StateRewrite)
     except (FileNotFoundError, msgspec.DecodeError):
-        return Rewritten({}, {}, frozenset())
+        return StateRewrite({}, {}, frozenset())
 
 
 def _remove_list(folder: Path) -> None:
@@ -123,17 +125,17 @@ def _remove_list(folder: Path) -> None:
             empty.rmdir()
 
 
-async def _drop_absent_trees(objects: Objects, done: Rewritten) -> Rewritten:
+async def _drop_absent_trees(objects: Objects, done: StateRewrite) -> StateRewrite:
     """Without the old trees that are gone already."""
     names = list(done.trees)
     found = zip(names, await objects.types(names), strict=True)
     kept = {name: done.trees[name] for name, one in found if one is not None}
-    return Rewritten(done.commits, kept, done.contents, done.named)
+    return StateRewrite(done.commits, kept, done.contents, done.named)
 
 
-def _merge_results(all_done: Sequence[Rewritten]) -> Rewritten:
+def _merge_results(all_done: Sequence[StateRewrite]) -> StateRewrite:
     """What was done to several threads, as if they were one: they share old states."""
-    return Rewritten(
+    return StateRewrite(
         {old: new for done in all_done for old, new in done.commits.items()},
         {old: new for done in all_done for old, new in done.trees.items()},
         frozenset().union(*(done.contents for done in all_done)),

@@ -211,7 +211,7 @@ async def _plan_undo(
             raise FileStateError(explain_missing_states(fold))
         states = open_states(fold, request.folder, make_user_redactor().redact)
         steps = await states.steps(saved)
-        present = await (states.look_aside() if request.dry_run else states.look())
+        present = await (states.look_aside() if request.dry_run else states.capture())
         if fold.files is not None and is_cut_short:
             steps += await states.steps_since(fold.files, present)
     except FileStateError as error:

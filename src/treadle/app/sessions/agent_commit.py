@@ -15,7 +15,7 @@ from treadle.workspace.files.entries import touched
 from treadle.workspace.git import Absent, Repository
 from treadle.workspace.message import plain_message
 from treadle.workspace.safe_commit import Refused, commit_only, find_obstacle
-from treadle.workspace.status import Change, Status
+from treadle.workspace.status import Status, StatusEntry
 
 
 class AgentCommitPlan(Struct, frozen=True):
@@ -25,7 +25,7 @@ class AgentCommitPlan(Struct, frozen=True):
     message: str
     repository: Repository
     status: Status
-    changes: tuple[Change, ...]
+    changes: tuple[StatusEntry, ...]
 
 
 class AgentCommit(Struct, frozen=True):

@@ -47,7 +47,7 @@ class _SandboxHookRunner(Struct, frozen=True):
                 )
                 status = -signal.SIGKILL
                 if ended.cause is Cause.EXIT:
-                    held = launch.held(said.decode("utf-8", "replace"))
+                    held = launch.describe_result(said.decode("utf-8", "replace"))
                     status, held_notes = held.exit_code, held.notes
         except (ToolFailure, OSError) as error:
             return Ran(NOT_STARTED, err=str(error).encode()), ()

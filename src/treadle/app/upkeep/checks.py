@@ -25,10 +25,11 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from treadle import __version__, helper_programs
+from treadle import helper_programs
 from treadle.app.sessions.provider_reachability import ProviderReachability
 from treadle.platform.file_sync import sync_file
 from treadle.store.paths import Places
+from treadle.version import __version__
 
 FREE_BYTES_MIN: Final = 64 * 2**20
 FREE_BYTES_LOW: Final = 2**30

@@ -14,7 +14,14 @@ from treadle.core.executions import after, are_done, cut_off, failed, has_succee
 from treadle.core.messages import ToolCall
 from treadle.core.task.calls import as_asked, calls_of, observation_of, opened
 from treadle.core.task.events import TimeRanOut
-from treadle.core.task.handler import Context, Handler, Result, out_of_time, short, with_usage
+from treadle.core.task.handler import (
+    Handler,
+    HandlerContext,
+    Result,
+    out_of_time,
+    short,
+    with_usage,
+)
 from treadle.core.task.memory import AgentMemory, HumanApprovalRequest, ToolResult
 from treadle.core.task.table import Event, State
 from treadle.core.tools import ToolErrorKind, ToolExecutionStatus
@@ -22,7 +29,7 @@ from treadle.core.tools import ToolErrorKind, ToolExecutionStatus
 _Completed = ToolExecutionStatus.Completed
 
 
-def _enter(memory: AgentMemory, context: Context, state: State) -> Result:
+def _enter(memory: AgentMemory, context: HandlerContext, state: State) -> Result:
     calls = calls_of(memory, state)
     if not calls:
         memory = replace(memory, error=f"{state} was entered without a call to run")
@@ -65,7 +72,7 @@ def _refuse_banned(memory: AgentMemory) -> AgentMemory:
     return memory
 
 
-def _questions(memory: AgentMemory, context: Context, state: State) -> Iterator[Question]:
+def _questions(memory: AgentMemory, context: HandlerContext, state: State) -> Iterator[Question]:
     """What nobody was asked about yet. Planning asks by a risk at least as high as this one.
 
     Whether a grant of kinds covers a call is seen in its scope, which only Planning knows, and

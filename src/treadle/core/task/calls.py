@@ -13,7 +13,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from treadle.core.answer import as_assistant
-from treadle.core.executions import answered, asked, pending
+from treadle.core.executions import answered, list_pending_calls, pending
 from treadle.core.messages import Message, ToolCall
 from treadle.core.task.events import StateCompleted
 from treadle.core.task.memory import AgentMemory
@@ -63,7 +63,7 @@ def as_asked(
     """
     ids = [call.id for call in calls]
     is_fresh = len({*ids}) == len(ids) and not (anew and any(map(_has_run, memory.executions)))
-    if is_fresh and {call.id for call in asked(memory.transcript)}.issuperset(ids):
+    if is_fresh and {call.id for call in list_pending_calls(memory.transcript)}.issuperset(ids):
         return memory, calls
     transcript = answered(memory.transcript, memory.executions)
     message = as_assistant(Message.assistant("", calls), transcript)

@@ -59,11 +59,11 @@ class Graph(Struct, frozen=True, omit_defaults=True):
     transitions_max: int = 10_000
 
 
-class _Event(Struct, frozen=True, tag_field="type", omit_defaults=True):
+class _TaskEvent(Struct, frozen=True, tag_field="type", omit_defaults=True):
     """Tagged, so that a record says what it is."""
 
 
-class TaskGiven(_Event, frozen=True, tag="task_given"):
+class TaskGiven(_TaskEvent, frozen=True, tag="task_given"):
     """A task begins: everything that it is and that bounds it. The first event of its thread."""
 
     task: str
@@ -76,7 +76,7 @@ class TaskGiven(_Event, frozen=True, tag="task_given"):
     graph: Graph | None = None
 
 
-class Changes(Struct, frozen=True, omit_defaults=True):
+class MemoryChanges(Struct, frozen=True, omit_defaults=True):
     """What a custom handler wrote into memory; what is not here it left alone.
 
     `extra` is the whole of it, if it changed.
@@ -93,7 +93,7 @@ class Changes(Struct, frozen=True, omit_defaults=True):
     extra: dict[str, Any] | UnsetType = UNSET
 
 
-WRITABLE: Final = tuple(field.name for field in msgspec.structs.fields(Changes))
+WRITABLE: Final = tuple(field.name for field in msgspec.structs.fields(MemoryChanges))
 """The fields of memory that the handler of a custom state may own."""
 
 
@@ -105,7 +105,7 @@ class Logged(Struct, frozen=True, omit_defaults=True):
     state: str = ""
 
 
-class StateCompleted(_Event, frozen=True, tag="state_completed"):
+class StateCompleted(_TaskEvent, frozen=True, tag="state_completed"):
     """The handler of a custom state ended with `event`.
 
     `notes` are what it tells the model, `usage` is what it used of models.
@@ -113,14 +113,14 @@ class StateCompleted(_Event, frozen=True, tag="state_completed"):
 
     state: str
     event: str
-    changes: Changes = Changes()
+    changes: MemoryChanges = MemoryChanges()
     logged: tuple[Logged, ...] = ()
     notes: tuple[str, ...] = ()
     usage: Usage | None = None
     at: str = ""
 
 
-class StateFailed(_Event, frozen=True, tag="state_failed"):
+class StateFailed(_TaskEvent, frozen=True, tag="state_failed"):
     """The outcome of a custom handler could not be taken; what it used of models counts.
 
     The state stands as it stood: its handler is to be mended, then it runs again.
@@ -131,13 +131,13 @@ class StateFailed(_Event, frozen=True, tag="state_failed"):
     at: str = ""
 
 
-class TimeRanOut(_Event, frozen=True, tag="time_ran_out"):
+class TimeRanOut(_TaskEvent, frozen=True, tag="time_ran_out"):
     """The time limit of the budget passed while work was in flight."""
 
     at: str = ""
 
 
-class TaskResumed(_Event, frozen=True, tag="task_resumed"):
+class TaskResumed(_TaskEvent, frozen=True, tag="task_resumed"):
     """Work goes on in another process, or after a person was waited for: time counts again."""
 
     at: str = ""

@@ -29,7 +29,7 @@ DATA_LENGTH_MAX: Final = 200
 """Characters of what models and tools say that a line of the trace keeps."""
 
 
-class Context(Struct, frozen=True):
+class HandlerContext(Struct, frozen=True):
     """What a handler decides by, beside memory: the settings requests are made of."""
 
     settings: AgentConfig
@@ -39,12 +39,12 @@ Result: TypeAlias = tuple[AgentMemory, str | AgentAction | None]
 """The memory, and what is next."""
 
 
-def refuse(memory: AgentMemory, _: Any, __: Context) -> Result:
+def refuse(memory: AgentMemory, _: Any, __: HandlerContext) -> Result:
     """No event fits here."""
     return memory, None
 
 
-def owe_nothing(_: AgentMemory, __: Context) -> AgentAction:
+def owe_nothing(_: AgentMemory, __: HandlerContext) -> AgentAction:
     """Nothing is in flight."""
     return WAIT
 
@@ -52,9 +52,9 @@ def owe_nothing(_: AgentMemory, __: Context) -> AgentAction:
 class Handler(Struct, frozen=True):
     """The three functions of a state."""
 
-    enter: Callable[[AgentMemory, Context], Result]
-    on: Callable[[AgentMemory, Any, Context], Result] = refuse
-    owed: Callable[[AgentMemory, Context], AgentAction] = owe_nothing
+    enter: Callable[[AgentMemory, HandlerContext], Result]
+    on: Callable[[AgentMemory, Any, HandlerContext], Result] = refuse
+    owed: Callable[[AgentMemory, HandlerContext], AgentAction] = owe_nothing
 
 
 def over_budget(memory: AgentMemory, state: str) -> AgentMemory | None:

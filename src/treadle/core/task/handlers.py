@@ -13,17 +13,17 @@ from treadle.core.messages import Message
 from treadle.core.task import human, observing, planning, reflection
 from treadle.core.task.acting import ACTING, PARALLEL_ACTING
 from treadle.core.task.calls import with_answers
-from treadle.core.task.handler import Context, Handler, Result, short
+from treadle.core.task.handler import Handler, HandlerContext, Result, short
 from treadle.core.task.memory import AgentMemory
 from treadle.core.task.table import Event, State
 
 
-def _start(memory: AgentMemory, _: Context) -> Result:
+def _start(memory: AgentMemory, _: HandlerContext) -> Result:
     about = f"{memory.task_type}, at most {memory.config.max_steps} steps: {memory.task}"
     return memory.log(State.IDLE, "AGENT_STARTED", short(about)), Event.START
 
 
-def _complete(memory: AgentMemory, _: Context) -> Result:
+def _complete(memory: AgentMemory, _: HandlerContext) -> Result:
     """The transcript ends with the answer, whoever gave it."""
     answer = memory.final_answer or ""
     memory = with_answers(memory)
@@ -35,7 +35,7 @@ def _complete(memory: AgentMemory, _: Context) -> Result:
     return memory.log(State.DONE, "TASK_COMPLETE", short(answer)), WAIT
 
 
-def _fail(memory: AgentMemory, _: Context) -> Result:
+def _fail(memory: AgentMemory, _: HandlerContext) -> Result:
     memory = with_answers(memory)
     return memory.log(State.ERROR, "AGENT_FAILED", memory.error or "Unknown error"), WAIT
 

@@ -13,7 +13,7 @@ from treadle.core.events import ApprovalDecided
 from treadle.core.executions import NOT_ALLOWED, as_run, decide
 from treadle.core.messages import ToolCall
 from treadle.core.task.calls import calls_of, observation_of, opened
-from treadle.core.task.handler import Context, Result, short
+from treadle.core.task.handler import HandlerContext, Result, short
 from treadle.core.task.memory import AgentMemory, HumanApprovalRequest, ToolResult
 from treadle.core.task.table import Event, State
 from treadle.core.tools import Status, ToolExecutionStatus
@@ -22,7 +22,7 @@ _HERE: Final = State.WAITING_FOR_HUMAN
 _Completed = ToolExecutionStatus.Completed
 
 
-def enter(memory: AgentMemory, context: Context) -> Result:
+def enter(memory: AgentMemory, context: HandlerContext) -> Result:
     """Ask about the calls that need a yes."""
     calls, pending = calls_of(memory, _HERE), memory.pending_approval
     ids = {call.id for call in calls}
@@ -36,13 +36,13 @@ def enter(memory: AgentMemory, context: Context) -> Result:
     return memory, owed(memory, context)
 
 
-def owed(memory: AgentMemory, _: Context) -> AgentAction:
+def owed(memory: AgentMemory, _: HandlerContext) -> AgentAction:
     """The questions that are still open."""
     pending = memory.pending_approval
     return RequestApproval(() if pending is None else pending.open)
 
 
-def on(memory: AgentMemory, event: Any, context: Context) -> Result:
+def on(memory: AgentMemory, event: Any, context: HandlerContext) -> Result:
     """Take a decision; the last one decides where to go."""
     pending = memory.pending_approval
     if not isinstance(event, ApprovalDecided) or pending is None:

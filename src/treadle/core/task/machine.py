@@ -36,7 +36,14 @@ from treadle.core.task.events import (
     TimeRanOut,
 )
 from treadle.core.task.graph import build_graph_table
-from treadle.core.task.handler import Context, Handler, Result, out_of_time, over_budget, with_usage
+from treadle.core.task.handler import (
+    Handler,
+    HandlerContext,
+    Result,
+    out_of_time,
+    over_budget,
+    with_usage,
+)
 from treadle.core.task.handlers import HANDLERS
 from treadle.core.task.memory import AgentMemory, History, check_ownership
 from treadle.core.task.request import model_of
@@ -241,8 +248,8 @@ class TaskMachine:
         return None if name in self._custom else self._handlers.get(name)
 
     @property
-    def _context(self) -> Context:
-        return Context(self._config)
+    def _context(self) -> HandlerContext:
+        return HandlerContext(self._config)
 
     # ---- what happens --------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from treadle.core.executions import (
 from treadle.core.messages import ToolCall
 from treadle.core.task.calls import as_asked, calls_of, observation_of
 from treadle.core.task.events import TimeRanOut
-from treadle.core.task.handler import Context, Result, short, with_usage
+from treadle.core.task.handler import HandlerContext, Result, short, with_usage
 from treadle.core.task.memory import AgentMemory, HistoryEntry
 from treadle.core.task.table import Event, State
 from treadle.core.tools import (
@@ -36,7 +36,7 @@ _Completed = ToolExecutionStatus.Completed
 _Success = ToolExecutionOutcome.Success
 
 
-def enter(memory: AgentMemory, context: Context) -> Result:
+def enter(memory: AgentMemory, context: HandlerContext) -> Result:
     """Commit the calls; `executions` stay until the hook has ended, which is told of them."""
     calls = calls_of(memory, _HERE)
     observed = memory.last_observation if calls == (memory.current_tool_call,) else None
@@ -69,19 +69,19 @@ def enter(memory: AgentMemory, context: Context) -> Result:
     return _go_on(memory, context)
 
 
-def on(memory: AgentMemory, event: Any, context: Context) -> Result:
+def on(memory: AgentMemory, event: Any, context: HandlerContext) -> Result:
     """The hook has ended, or time has: the next planning step will see to that."""
     if isinstance(event, PostToolsHookCompleted):
         return _go_on(with_usage(memory, event.usage), context)
     return _go_on(memory, context) if isinstance(event, TimeRanOut) else (memory, None)
 
 
-def owed(memory: AgentMemory, _: Context) -> AgentAction:
+def owed(memory: AgentMemory, _: HandlerContext) -> AgentAction:
     """The hook."""
     return RunPostToolsHook(told_to_hook(memory.executions))
 
 
-def _go_on(memory: AgentMemory, context: Context) -> Result:
+def _go_on(memory: AgentMemory, context: HandlerContext) -> Result:
     memory = replace(memory, executions=())
     interval = memory.config.reflect_every_n_steps
     if interval > 0 and memory.step % interval == 0:

@@ -22,7 +22,14 @@ from treadle.core.messages import Message, ToolCall
 from treadle.core.retry import RETRYABLE, is_retryable, retry_delay_s
 from treadle.core.task.calls import with_answers
 from treadle.core.task.events import TaskResumed, TimeRanOut
-from treadle.core.task.handler import Context, Result, out_of_time, over_budget, short, with_usage
+from treadle.core.task.handler import (
+    HandlerContext,
+    Result,
+    out_of_time,
+    over_budget,
+    short,
+    with_usage,
+)
 from treadle.core.task.memory import AgentMemory, FailedRequest, HumanApprovalRequest
 from treadle.core.task.request import as_run, build_request
 from treadle.core.task.table import Event, State
@@ -33,7 +40,7 @@ _GO_ON: Final = "That was not the end of the task: go on."
 _AGAIN: Final = " It had been cut off by the limit of tokens: be briefer."
 
 
-def enter(memory: AgentMemory, context: Context) -> Result:
+def enter(memory: AgentMemory, context: HandlerContext) -> Result:
     """Begin a planning step, if the limits allow it."""
     memory = with_answers(memory)
     if memory.transcript[-1].role == "assistant":
@@ -52,7 +59,7 @@ def enter(memory: AgentMemory, context: Context) -> Result:
     return memory.log(_HERE, "STEP_START", f"step {memory.step}, model {model}"), action
 
 
-def on(memory: AgentMemory, event: Any, context: Context) -> Result:
+def on(memory: AgentMemory, event: Any, context: HandlerContext) -> Result:
     """Judge the response, try again, or give up."""
     if isinstance(event, TimeRanOut):
         return replace(out_of_time(memory, _HERE), failed_request=None), Event.FATAL_ERROR
@@ -75,14 +82,14 @@ def on(memory: AgentMemory, event: Any, context: Context) -> Result:
     return memory, None
 
 
-def owed(memory: AgentMemory, context: Context) -> AgentAction:
+def owed(memory: AgentMemory, context: HandlerContext) -> AgentAction:
     """The request of this step; nothing while the retry timer runs."""
     if memory.failed_request is not None and memory.failed_request.is_waiting:
         return WAIT
     return SendLlmRequest(build_request(memory, context.settings))
 
 
-def _fail(memory: AgentMemory, event: LlmEvent.Error, context: Context) -> Result:
+def _fail(memory: AgentMemory, event: LlmEvent.Error, context: HandlerContext) -> Result:
     error, settings = event.error, context.settings
     memory = with_usage(memory, error.usage)
     retries = 0 if memory.failed_request is None else memory.failed_request.retries
@@ -110,7 +117,7 @@ def _advice(kind: LlmErrorKind, advice: str) -> str:
 # ---- the response ------------------------------------------------------------------------------
 
 
-def _judge(memory: AgentMemory, event: LlmEvent.Completed, context: Context) -> Result:
+def _judge(memory: AgentMemory, event: LlmEvent.Completed, context: HandlerContext) -> Result:
     response, transcript = event.response, memory.transcript
     if response.usage is None:
         usage = estimate(build_request(memory, context.settings), response.message)
@@ -138,7 +145,7 @@ def _judge_calls(
     event: LlmEvent.Completed,
     message: Message,
     calls: tuple[ToolCall, ...],
-    context: Context,
+    context: HandlerContext,
 ) -> Result:
     tail = _AGAIN if event.response.finish_reason == "length" else ""
     banned = dict.fromkeys(c.tool_name for c in calls if c.tool_name in memory.blacklisted_tools)

@@ -18,7 +18,7 @@ from treadle.core.conversation import Compaction, Conversation
 from treadle.core.events import Compacted, CompactionFailed
 from treadle.core.messages import ToolCall
 from treadle.core.task.events import TimeRanOut
-from treadle.core.task.handler import Context, Result, over_budget, with_usage
+from treadle.core.task.handler import HandlerContext, Result, over_budget, with_usage
 from treadle.core.task.memory import SUMMARY, AgentMemory, History, HistoryEntry
 from treadle.core.task.request import build_request, model_of
 from treadle.core.task.table import Event, State
@@ -39,7 +39,7 @@ _Cut: TypeAlias = tuple[Sequence[HistoryEntry], Sequence[HistoryEntry], int]
 """The entries that are old, those that stay, and how many messages go out of view."""
 
 
-def enter(memory: AgentMemory, context: Context) -> Result:
+def enter(memory: AgentMemory, context: HandlerContext) -> Result:
     """Make the digest, or have a model write it."""
     memory = memory.log(_HERE, "COMPRESS_START", f"{len(memory.history)} entries")
     cut = _cut(memory, context)
@@ -53,7 +53,7 @@ def enter(memory: AgentMemory, context: Context) -> Result:
     return _compress(memory, cut, digest(cut[0])), Event.REFLECT_DONE
 
 
-def owed(memory: AgentMemory, context: Context) -> AgentAction:
+def owed(memory: AgentMemory, context: HandlerContext) -> AgentAction:
     """The summary, if a model is to write it."""
     cut = _cut(memory, context)
     if cut is None:
@@ -65,7 +65,7 @@ def owed(memory: AgentMemory, context: Context) -> AgentAction:
     return Summarize(request, cut[2])
 
 
-def on(memory: AgentMemory, event: Any, context: Context) -> Result:
+def on(memory: AgentMemory, event: Any, context: HandlerContext) -> Result:
     """Take the model's summary; without one, history stays as it is."""
     if isinstance(event, Compacted):
         cut = _cut(memory, context)
@@ -81,7 +81,7 @@ def on(memory: AgentMemory, event: Any, context: Context) -> Result:
     return memory, None
 
 
-def _cut(memory: AgentMemory, context: Context) -> _Cut | None:
+def _cut(memory: AgentMemory, context: HandlerContext) -> _Cut | None:
     """Where to cut, at the end of the last old round; `None` if nothing is old enough.
 
     What follows that round stays in view with it, such as the note that sent the agent here.

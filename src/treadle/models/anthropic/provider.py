@@ -15,7 +15,7 @@ from treadle.core.llm import LlmRequest, ModelTraits
 from treadle.models.anthropic.request import counted, parameters_of, source_of
 from treadle.models.anthropic.stream import AnthropicAssembler
 from treadle.models.wire.provider import COUNT_S_MAX, NOTHING, Extras, SdkProvider
-from treadle.models.wire.stream import Answer, make_client
+from treadle.models.wire.stream import StreamedResponse, make_client
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
@@ -65,18 +65,18 @@ class AnthropicProvider(SdkProvider):
         client._custom_headers = dict(self._extras.headers)
         return client
 
-    def _open(self, request: LlmRequest) -> AbstractAsyncContextManager[Answer]:
+    def _open(self, request: LlmRequest) -> AbstractAsyncContextManager[StreamedResponse]:
         messages = self._client().messages
         create: Any = messages.with_streaming_response.create
-        opened: AbstractAsyncContextManager[Answer] = create(
+        opened: AbstractAsyncContextManager[StreamedResponse] = create(
             stream=True, **self._parameters(request)
         )
         return opened
 
-    def _open_count(self, request: LlmRequest) -> AbstractAsyncContextManager[Answer]:
+    def _open_count(self, request: LlmRequest) -> AbstractAsyncContextManager[StreamedResponse]:
         messages = self._client().messages
         count: Any = messages.with_streaming_response.count_tokens
-        opened: AbstractAsyncContextManager[Answer] = count(
+        opened: AbstractAsyncContextManager[StreamedResponse] = count(
             timeout=COUNT_S_MAX, **counted(self._parameters(request))
         )
         return opened

@@ -115,7 +115,7 @@ class AnthropicAssembler:
             return self._usage()
         return None
 
-    def take(self, event: SseEvent) -> Iterator[ModelEvent]:
+    def add_event(self, event: SseEvent) -> Iterator[ModelEvent]:
         """The deltas that an event brings; one that brings nothing is a sign of life."""
         return self._tally.count(self._take(event))
 

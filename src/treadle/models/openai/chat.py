@@ -16,7 +16,7 @@ from treadle.models.openai.chat_request import dialect_of, make_parameters
 from treadle.models.openai.chat_stream import ChatAssembler
 from treadle.models.openai.client import make_openai_client
 from treadle.models.wire.provider import NOTHING, Extras, SdkProvider
-from treadle.models.wire.stream import Answer
+from treadle.models.wire.stream import StreamedResponse
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -50,7 +50,7 @@ class OpenAiChatProvider(SdkProvider):
     def _make_client(self) -> AsyncOpenAI:
         return make_openai_client(self._key, self._base_url, self._extras)
 
-    def _open(self, request: LlmRequest) -> AbstractAsyncContextManager[Answer]:
+    def _open(self, request: LlmRequest) -> AbstractAsyncContextManager[StreamedResponse]:
         body = make_parameters(
             request,
             self._name,
@@ -60,7 +60,7 @@ class OpenAiChatProvider(SdkProvider):
         )
         # As `extra_body`, because the SDK walks typed parameters key by key: 1.5 s for 9000
         # messages, during which nothing else would run.
-        opened: AbstractAsyncContextManager[Answer] = (
+        opened: AbstractAsyncContextManager[StreamedResponse] = (
             self._client().chat.completions.with_streaming_response.create(
                 model=body["model"], messages=(), stream=True, extra_body=body
             )

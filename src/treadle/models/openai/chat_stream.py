@@ -109,7 +109,7 @@ class ChatAssembler:
         """
         return self._is_finished or (self._is_done and self._has_begun)
 
-    def take(self, event: SseEvent) -> Iterator[ModelEvent]:
+    def add_event(self, event: SseEvent) -> Iterator[ModelEvent]:
         """The deltas that a chunk brings.
 
         Raises:
@@ -186,7 +186,7 @@ class ChatAssembler:
         if content or refusal or calls:
             # Gemini says "stop" in every chunk; only the last counts
             self._is_finished, self._has_begun = False, True
-        if thought := self._reasoning.take(delta):
+        if thought := self._reasoning.add_delta(delta):
             self._has_begun = True
             yield from self._draft.thinking(thought)
         for part in content if isinstance(content, list) else ({"type": "text", "text": content},):
@@ -195,7 +195,7 @@ class ChatAssembler:
             self._has_refused = True
             yield from self._draft.add_text(("text", len(self._parts)), refusal)
         for position, call in enumerate(calls):
-            yield from self._calls.take(_object(call, "a call"), position, len(calls))
+            yield from self._calls.add_piece(_object(call, "a call"), position, len(calls))
         if reason:
             self._is_finished, self._reason = True, reason
 
@@ -237,7 +237,7 @@ class _Reasoning:
         self._growing: list[tuple[dict[str, Any], list[str]]] = []
         self._at: dict[tuple[str, int], int] = {}
 
-    def take(self, delta: dict[str, Any]) -> str:
+    def add_delta(self, delta: dict[str, Any]) -> str:
         """What of it is to be shown."""
         texts = [_text(delta.get(field), field) for field in REASONING_TEXTS]
         for field, text in zip(REASONING_TEXTS, texts, strict=True):
@@ -299,7 +299,7 @@ class _Reasoning:
         return piece
 
 
-class _Call:
+class _StreamedCall:
     """A call so far. It is opened in the draft when its name is known to be whole."""
 
     def __init__(self, key: int, call_id: str) -> None:
@@ -324,14 +324,16 @@ class _Calls:
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._count = 0
-        self._opened: list[_Call] = []
-        self._waiting: list[_Call] = []
-        self._last: _Call | None = None
-        self._by_index: dict[int, _Call] = {}
-        self._by_id: dict[str, _Call] = {}
+        self._opened: list[_StreamedCall] = []
+        self._waiting: list[_StreamedCall] = []
+        self._last: _StreamedCall | None = None
+        self._by_index: dict[int, _StreamedCall] = {}
+        self._by_id: dict[str, _StreamedCall] = {}
         self._looked_at = 0
 
-    def take(self, piece: dict[str, Any], position: int, siblings: int) -> Iterator[ModelEvent]:
+    def add_piece(
+        self, piece: dict[str, Any], position: int, siblings: int
+    ) -> Iterator[ModelEvent]:
         """The deltas that one piece brings.
 
         Its position among `siblings` pieces is its index, if it has neither index nor id.
@@ -348,7 +350,7 @@ class _Calls:
         call = self._find(index, call_id, name, arguments)
         if call is None:
             yield from self._open_named()
-            call = _Call(self._count, call_id)
+            call = _StreamedCall(self._count, call_id)
             self._count += 1
             self._waiting.append(call)
         self._last = call
@@ -375,7 +377,9 @@ class _Calls:
                 block = {CALL: place, EXTRA_CONTENT: call.extra}
                 self._draft.put_opaque(("extra", call.key), block)
 
-    def _find(self, index: int | None, call_id: str, name: str, arguments: str) -> _Call | None:
+    def _find(
+        self, index: int | None, call_id: str, name: str, arguments: str
+    ) -> _StreamedCall | None:
         """The call that a piece continues; `None` if it begins one."""
         known = self._by_id.get(call_id) if call_id else None
         if index is None:
@@ -393,7 +397,7 @@ class _Calls:
             return None  # one index, ids missing, every call whole
         return call
 
-    def _is_whole(self, call: _Call) -> bool:
+    def _is_whole(self, call: _StreamedCall) -> bool:
         """Whether the arguments of a call are an object that has ended: nothing can follow them."""
         said = str(call.pieces)
         self._looked_at += len(said)
@@ -404,7 +408,7 @@ class _Calls:
         except (msgspec.DecodeError, RecursionError, UnicodeError):
             return False
 
-    def _add(self, call: _Call, name: str, arguments: str) -> Iterator[ModelEvent]:
+    def _add(self, call: _StreamedCall, name: str, arguments: str) -> Iterator[ModelEvent]:
         if name and name != call.name:
             if call.place is not None:
                 text = f"a call to {call.name!r} goes on as one to {name!r}"

@@ -13,7 +13,7 @@ from treadle.models.openai.client import make_openai_client
 from treadle.models.openai.responses_request import parameters_of
 from treadle.models.openai.responses_stream import ResponsesAssembler
 from treadle.models.wire.provider import COUNT_S_MAX, NOTHING, Extras, SdkProvider
-from treadle.models.wire.stream import Answer
+from treadle.models.wire.stream import StreamedResponse
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -52,20 +52,22 @@ class OpenAiResponsesProvider(SdkProvider):
     def _make_client(self) -> AsyncOpenAI:
         return make_openai_client(self._key, self._base_url, self._extras)
 
-    def _open(self, request: LlmRequest) -> AbstractAsyncContextManager[Answer]:
-        opened: AbstractAsyncContextManager[Answer] = (
+    def _open(self, request: LlmRequest) -> AbstractAsyncContextManager[StreamedResponse]:
+        opened: AbstractAsyncContextManager[StreamedResponse] = (
             self._client().responses.with_streaming_response.create(
                 stream=True, extra_body=self._body(request)
             )
         )
         return opened
 
-    def _open_count(self, request: LlmRequest) -> AbstractAsyncContextManager[Answer]:
+    def _open_count(self, request: LlmRequest) -> AbstractAsyncContextManager[StreamedResponse]:
         body = self._body(request)
         tokens = self._client().responses.input_tokens
-        opened: AbstractAsyncContextManager[Answer] = tokens.with_streaming_response.count(
-            extra_body={field: body[field] for field in _COUNTED if field in body},
-            timeout=COUNT_S_MAX,
+        opened: AbstractAsyncContextManager[StreamedResponse] = (
+            tokens.with_streaming_response.count(
+                extra_body={field: body[field] for field in _COUNTED if field in body},
+                timeout=COUNT_S_MAX,
+            )
         )
         return opened
 

@@ -108,7 +108,7 @@ class ResponsesAssembler:
         """What the server reported, which it does at the end; before it a guess."""
         return self._usage or self._tally.at_least(None)
 
-    def take(self, event: SseEvent) -> Iterator[ModelEvent]:
+    def add_event(self, event: SseEvent) -> Iterator[ModelEvent]:
         """The deltas that an event brings; raises `WireError` or `StreamError`."""
         return self._tally.count(self._take(event))
 

@@ -41,7 +41,7 @@ class Header(Struct, frozen=True, tag_field="type", tag="recording"):
     program: str = ""
 
 
-class Settings(Struct, frozen=True, omit_defaults=True):
+class RecordedSettings(Struct, frozen=True, omit_defaults=True):
     """A request without its model and its messages."""
 
     system: str = ""
@@ -51,7 +51,7 @@ class Settings(Struct, frozen=True, omit_defaults=True):
     reasoning: Reasoning = "default"
 
     @classmethod
-    def of(cls, request: LlmRequest) -> Settings:
+    def of(cls, request: LlmRequest) -> RecordedSettings:
         """Those of a request."""
         degree = request.temperature
         return cls(
@@ -73,7 +73,7 @@ class ExchangeLine(Struct, frozen=True, tag_field="type", tag="exchange", omit_d
 
     exchange: int
     model: str
-    settings: Settings | None = None
+    settings: RecordedSettings | None = None
     settings_of: Ordinal = 0
     shared_with: Ordinal = 0
     shared: Ordinal = 0
@@ -88,7 +88,7 @@ class Exchange(Struct, frozen=True, gc=False):
     number: int
     line: int
     model: str
-    settings: Settings
+    settings: RecordedSettings
     settings_digest: bytes
     messages: tuple[Message, ...]
     digests: tuple[bytes, ...]
@@ -136,7 +136,7 @@ def _storable(value: Any, encode: Callable[[Any], bytes]) -> bytes:
         return encode(clean(msgspec.to_builtins(value)))
 
 
-def settings_digest(settings: Settings) -> bytes:
+def settings_digest(settings: RecordedSettings) -> bytes:
     """Equal for equal settings."""
     return sha256(to_json(settings)).digest()
 

@@ -21,8 +21,8 @@ from treadle.core.messages import Message
 from treadle.core.tools import ToolDefinition
 from treadle.models.recording.file import (
     Exchange,
+    RecordedSettings,
     Recording,
-    Settings,
     message_digests,
     request_key,
     settings_digest,
@@ -94,14 +94,14 @@ class RecordedModel:
 class _Asked(Struct, frozen=True, gc=False):
     """A request, with what it is compared by."""
 
-    settings: Settings
+    settings: RecordedSettings
     settings_digest: bytes
     messages: tuple[Message, ...]
     digests: tuple[bytes, ...]
 
     @classmethod
     def of(cls, request: LlmRequest) -> _Asked:
-        settings = Settings.of(request)
+        settings = RecordedSettings.of(request)
         return cls(
             settings,
             settings_digest(settings),
@@ -152,7 +152,7 @@ def _difference(recorded: Exchange, asked: _Asked) -> str:
     return "" if old is None else f"{_place(old, index)} is missing: {_excerpt(old.content)}"
 
 
-def _settings_difference(recorded: Settings, asked: Settings) -> str:
+def _settings_difference(recorded: RecordedSettings, asked: RecordedSettings) -> str:
     names, now = ([tool.name for tool in each.tools] for each in (recorded, asked))
     return (
         _first({"system prompt": recorded.system}, {"system prompt": asked.system})
@@ -176,7 +176,7 @@ def _tool_texts(tools: tuple[ToolDefinition, ...]) -> dict[str, str]:
     return texts
 
 
-def _number_texts(settings: Settings) -> dict[str, str]:
+def _number_texts(settings: RecordedSettings) -> dict[str, str]:
     return {
         "max_tokens": str(settings.max_tokens),
         "temperature": "not set" if settings.temperature is None else str(settings.temperature),

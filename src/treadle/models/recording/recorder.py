@@ -27,8 +27,8 @@ from treadle.models.recording.file import (
     VERSION,
     ExchangeLine,
     Header,
+    RecordedSettings,
     Recording,
-    Settings,
     message_digests,
     parse_recording,
     settings_digest,
@@ -185,7 +185,7 @@ class _Tape:
         if self.failure is not None or self._file < 0:
             return
         try:
-            settings = Settings.of(request)
+            settings = RecordedSettings.of(request)
             by_settings = settings_digest(settings)
             digests = message_digests(request.messages)
             line = self._line(request, settings, by_settings, digests)
@@ -204,7 +204,11 @@ class _Tape:
             _log.error("the recording ends here", exc_info=error)
 
     def _line(
-        self, request: LlmRequest, settings: Settings, by_settings: bytes, digests: list[bytes]
+        self,
+        request: LlmRequest,
+        settings: RecordedSettings,
+        by_settings: bytes,
+        digests: list[bytes],
     ) -> dict[str, Any]:
         """An `ExchangeLine` without its events, redacted; `digests` are of the unredacted."""
         shared = next(

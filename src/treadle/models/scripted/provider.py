@@ -24,9 +24,9 @@ from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest, LlmResponse, Mo
 from treadle.core.messages import NOTE, Message, ToolCall
 from treadle.models.scripted.script import (
     CALL_ID_PREFIX,
-    Call,
     Reply,
     Script,
+    ScriptedCall,
     conditions,
     make_script,
 )
@@ -56,7 +56,7 @@ class ScriptedModel:
         script = make_script(script)
         self._sleep = sleep
         self._parts = tuple(
-            _Part.of(index, reply, asks, script)
+            _PreparedReply.of(index, reply, asks, script)
             for index, (reply, asks) in enumerate(
                 zip(script.replies, conditions(script), strict=True)
             )
@@ -117,13 +117,13 @@ class ScriptedModel:
     async def aclose(self) -> None:
         """Nothing to free."""
 
-    def _choose(self, shown: _Shown) -> _Part | None:
+    def _choose(self, shown: _Shown) -> _PreparedReply | None:
         for part in self._parts:
             if part.fits(shown) and self._claim(part):
                 return part
         return None
 
-    def _claim(self, part: _Part) -> bool:
+    def _claim(self, part: _PreparedReply) -> bool:
         if part.times_max == 0:
             return True
         used = self._failures.get(part.index, 0)
@@ -232,7 +232,7 @@ _TESTS: Final[Mapping[str, _Test]] = MappingProxyType(
 _EXACT: Final = frozenset({"step", "last_role", "tool"})
 
 
-class _Part(Struct, frozen=True):
+class _PreparedReply(Struct, frozen=True):
     """A reply made ready: patterns compiled, text cut into deltas."""
 
     index: int
@@ -242,7 +242,7 @@ class _Part(Struct, frozen=True):
     times_max: int
     text: str
     text_deltas: tuple[LlmEvent.TextDelta, ...]
-    arguments: tuple[tuple[Call, str, tuple[str, ...]], ...]
+    arguments: tuple[tuple[ScriptedCall, str, tuple[str, ...]], ...]
     """Of each call: how the script has it, its arguments, and those in pieces."""
     output_size: int
     first_delay_s: float
@@ -250,7 +250,9 @@ class _Part(Struct, frozen=True):
     error: LlmEvent.Error | None
 
     @classmethod
-    def of(cls, index: int, reply: Reply, asks: Mapping[str, Any], script: Script) -> _Part:
+    def of(
+        cls, index: int, reply: Reply, asks: Mapping[str, Any], script: Script
+    ) -> _PreparedReply:
         size = _given(reply.chunk_size, script.chunk_size)
         text = reply.text or "".join(reply.chunks)
         jsons = [_arguments_json(call) for call in reply.calls]
@@ -328,7 +330,7 @@ def _pieces(text: str, size: int) -> Iterator[str]:
     return (text[start : start + step] for start in range(0, len(text), step))
 
 
-def _arguments_json(call: Call) -> str:
+def _arguments_json(call: ScriptedCall) -> str:
     if call.arguments_text is not None:
         return call.arguments_text
     return msgspec.json.encode(call.arguments or {}).decode()

@@ -79,7 +79,7 @@ class When(_Strict, frozen=True):
         )
 
 
-class Call(_Strict, frozen=True):
+class ScriptedCall(_Strict, frozen=True):
     """A tool call: `arguments` become JSON, `arguments_text` is sent as it is (malformed, say).
 
     Without either the arguments are `{}`. Without `id` the model gives one, derived from the
@@ -92,7 +92,7 @@ class Call(_Strict, frozen=True):
     id: Name | None = None
 
 
-class Tokens(_Strict, frozen=True):
+class ScriptedUsage(_Strict, frozen=True):
     """The usage a reply reports, in tokens."""
 
     input_tokens: Count = 0
@@ -121,11 +121,11 @@ class Reply(_Strict, frozen=True):
     when: When = When()
     text: str | None = None
     chunks: tuple[Name, ...] = ()
-    calls: tuple[Call, ...] = ()
+    calls: tuple[ScriptedCall, ...] = ()
     chunk_size: Count | None = None
     delay_s: Seconds | None = None
     first_delay_s: Seconds | None = None
-    usage: Tokens | None = None
+    usage: ScriptedUsage | None = None
     finish_reason: str | None = None
     error: Failure | None = None
     cut: bool = False

@@ -20,7 +20,7 @@ from treadle.models.failures import WireError, failure_of, one_line, without_key
 from treadle.models.layout import bare_model
 from treadle.models.listed import listed_traits
 from treadle.models.prompt_cache import CacheLifetime
-from treadle.models.wire.stream import Answer, Assembler, read_object, stream_events
+from treadle.models.wire.stream import Assembler, StreamedResponse, read_object, stream_events
 
 LIST_S_MAX: Final = 10.0
 COUNT_S_MAX: Final = 30.0
@@ -160,13 +160,15 @@ class SdkProvider(ABC):
         """A client of the SDK: one key, one address, no retries, nothing from the environment."""
 
     @abstractmethod
-    def _open(self, request: LlmRequest) -> AbstractAsyncContextManager[Answer]:
+    def _open(self, request: LlmRequest) -> AbstractAsyncContextManager[StreamedResponse]:
         """Send the request, to be streamed."""
 
     @abstractmethod
     def _assembler(self, request: LlmRequest) -> Assembler:
         """A fresh one for the answer."""
 
-    def _open_count(self, request: LlmRequest) -> AbstractAsyncContextManager[Answer] | None:
+    def _open_count(
+        self, request: LlmRequest
+    ) -> AbstractAsyncContextManager[StreamedResponse] | None:
         """Ask how many tokens the request would be; `None` if the API has no such question."""
         return None

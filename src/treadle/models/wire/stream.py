@@ -57,7 +57,7 @@ _EXCERPT_SIZE: Final = 80
 _STREAM_START: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:data|event|id|retry|error)?:")
 
 
-class Answer(Protocol):
+class StreamedResponse(Protocol):
     """What an SDK's `with_streaming_response` gives."""
 
     @property
@@ -83,7 +83,7 @@ class Assembler(Protocol):
         """What has been used so far: as told, else a guess; `None` before anything came."""
         ...
 
-    def take(self, event: SseEvent) -> Iterable[ModelEvent]:
+    def add_event(self, event: SseEvent) -> Iterable[ModelEvent]:
         """The deltas that an event brings; raises `WireError` or `StreamError`."""
         ...
 
@@ -110,7 +110,7 @@ def cut_stream() -> WireError:
 
 
 async def stream_events(
-    open_answer: Callable[[], AbstractAsyncContextManager[Answer]],
+    open_answer: Callable[[], AbstractAsyncContextManager[StreamedResponse]],
     assembler: Assembler,
     who: str,
     request_length: int = 0,
@@ -135,7 +135,7 @@ async def stream_events(
                     if event is None:
                         yield ALIVE
                         continue
-                    for one in assembler.take(event):
+                    for one in assembler.add_event(event):
                         yield one
                     if assembler.is_done:
                         break
@@ -156,7 +156,7 @@ async def stream_events(
         yield LlmEvent.Error(failure)
 
 
-async def _stream_body(answer: Answer) -> AsyncIterator[bytes]:
+async def _stream_body(answer: StreamedResponse) -> AsyncIterator[bytes]:
     """The body, if it is a stream of events: neither a page of a proxy nor an error of its own.
 
     The label decides, and where it is wrong the beginning: servers in front of models call streams
@@ -230,7 +230,7 @@ async def _drain(body: AsyncIterator[bytes]) -> None:
 
 
 async def read_object(
-    opened: AbstractAsyncContextManager[Answer], within_s: float
+    opened: AbstractAsyncContextManager[StreamedResponse], within_s: float
 ) -> dict[str, Any]:
     """The JSON object that a request for something small is answered with.
 

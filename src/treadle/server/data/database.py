@@ -20,8 +20,8 @@ from sqlalchemy.pool import QueuePool
 
 from treadle.errors import ConfigError, StoreError
 from treadle.server.data import round_trips
-from treadle.server.data.failures import AgainError, told, unavailable
-from treadle.server.data.round_trips import Question
+from treadle.server.data.failures import AgainError, convert_database_errors, unavailable
+from treadle.server.data.round_trips import PreliminaryQuery
 from treadle.server.data.schema_migration import migrate, state_of
 from treadle.server.problems import Refusal
 from treadle.store.sqlite_journal_mode import set_journal_mode
@@ -118,7 +118,7 @@ class Database:
         *,
         is_write: bool,
         wait_s: float | None = None,
-        questions: Sequence[Question] = (),
+        questions: Sequence[PreliminaryQuery] = (),
     ) -> Result:
         """One transaction, begun anew when the database ended it because of others.
 
@@ -144,12 +144,12 @@ class Database:
 
     @contextmanager
     def _transaction(
-        self, writes: bool, until: float | None = None, questions: Sequence[Question] = ()
+        self, writes: bool, until: float | None = None, questions: Sequence[PreliminaryQuery] = ()
     ) -> Iterator[Connection]:
         if until is None:
             until = monotonic() + self._lock_timeout_s
         with (
-            told(),
+            convert_database_errors(),
             self._turn(until, writes=writes),
             self._begun(writes, until, questions) as (
                 connection,
@@ -168,7 +168,7 @@ class Database:
 
     @contextmanager
     def _begun(
-        self, writes: bool, until: float, questions: Sequence[Question]
+        self, writes: bool, until: float, questions: Sequence[PreliminaryQuery]
     ) -> Iterator[tuple[Connection, RootTransaction]]:
         """A connection at the beginning of a transaction.
 
@@ -408,7 +408,7 @@ def _postgresql_engine(url: URL, pool_size: int) -> Engine:
     )
 
     @event.listens_for(engine, "connect")
-    def look(raw: Any, _: Any) -> None:
+    def prepare_session(raw: Any, _: Any) -> None:
         """An operator may change what holds for new sessions while the server runs."""
         raw.autocommit = True  # transactions begin where this module says so
         row = raw.execute("SELECT current_setting('synchronous_commit')").fetchone()

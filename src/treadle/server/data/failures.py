@@ -68,7 +68,7 @@ def unavailable(why: str) -> Refusal:
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def convert_database_errors() -> Iterator[None]:
     """Raises what the errors of a database mean.
 
     Raises:

@@ -63,7 +63,7 @@ class Folded(Struct):
     snapshot_size: int = 0
     rewrite: int = 0
 
-    def take(self, record: Record, size: int) -> Entry:
+    def add_record(self, record: Record, size: int) -> Entry:
         """Apply one more record of so many bytes.
 
         Raises:
@@ -107,7 +107,7 @@ class FoldCache:
         self._folds: OrderedDict[tuple[str, Mark], Folded] = OrderedDict()
         self._size = 0
 
-    def take(self, key: str, mark: Mark) -> Folded | None:
+    def pop(self, key: str, mark: Mark) -> Folded | None:
         """The fold at this mark, which leaves the cache with it."""
         with self._lock:
             found = self._folds.pop((key, mark), None)
@@ -152,7 +152,7 @@ def fold_at(db: Connection, key: str, mark: Mark) -> Folded:
     Raises:
         Refusal: unfoldable; a newer version of the server has taken it, or its base is gone.
     """
-    found = FOLDS.take(key, mark)
+    found = FOLDS.pop(key, mark)
     if found is None or found.fold.header.base is None:
         return found or _read(db, key, mark)
     # Its mark says nothing of what it goes on from: another process may have taken a text out.
@@ -293,7 +293,7 @@ def _read(db: Connection, key: str, mark: Mark) -> Folded:
             folded = _above(folded, own_key, header)
         own = _records_between(db, own_key, folded.mark.seq, at.seq)
         for record, size in own if branch is None else _sized(branch):
-            folded.take(record, size)
+            folded.add_record(record, size)
         if folded.mark != at:  # it was removed while it was read
             raise base_is_missing()
     assert folded is not None

@@ -20,7 +20,7 @@ _QUEUED: Final = "treadle_queued"
 _ASKED: Final = "treadle_asked"
 
 
-class Question(Struct, frozen=True):
+class PreliminaryQuery(Struct, frozen=True):
     """What a transaction asks first.
 
     `name` and `of` are what `answer` finds the rows by, `statement` has the places of `values`.
@@ -38,7 +38,7 @@ def in_words(statement: ClauseElement, columns: Sequence[str] | None = None) -> 
     return str(statement.compile(dialect=dialect, column_keys=columns))
 
 
-def begin(connection: Connection, first: str, questions: Sequence[Question]) -> None:
+def begin(connection: Connection, first: str, questions: Sequence[PreliminaryQuery]) -> None:
     """Begin a transaction with `first`, statements without values, and ask these questions."""
     with _cursor(connection) as cursor:
         texts = [cursor.mogrify(one.statement, one.values) for one in questions]

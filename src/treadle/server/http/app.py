@@ -11,13 +11,13 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 from treadle.server.data.database import Database
-from treadle.server.http import asking, openapi, sending
-from treadle.server.http.answering import Resource
+from treadle.server.http import openapi, request_reader, responses
+from treadle.server.http.endpoint_calls import Resource
 from treadle.server.http.endpoints import Endpoint
-from treadle.server.http.observing import observed
-from treadle.server.http.routes import admin, health, people, records, sharing
+from treadle.server.http.request_monitor import observed
+from treadle.server.http.responses import Send
+from treadle.server.http.routes import admin, current_user, health, records, shares
 from treadle.server.http.routes import threads as documents
-from treadle.server.http.sending import Send
 from treadle.server.http.services import Services
 from treadle.server.http.settings import ServerConfig
 from treadle.server.problems import not_found
@@ -30,8 +30,8 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *health.ENDPOINTS,
     *documents.ENDPOINTS,
     *records.ENDPOINTS,
-    *sharing.ENDPOINTS,
-    *people.ENDPOINTS,
+    *shares.ENDPOINTS,
+    *current_user.ENDPOINTS,
     *admin.ENDPOINTS,
 )
 """All that the server can be asked. A path that names something stands before one with a name."""
@@ -88,4 +88,4 @@ def make_app(
 
 
 async def _nowhere(scope: Scope, receive: Receive, send: Send) -> None:
-    await sending.refusal(send, not_found(), is_last=asking.has_body(scope))
+    await responses.refusal(send, not_found(), is_last=request_reader.has_body(scope))

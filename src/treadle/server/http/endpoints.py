@@ -22,7 +22,7 @@ HTML: Final = "text/html"
 EVENTS: Final = "text/event-stream"
 
 
-class Base(Enum):
+class IfMatch(Enum):
     """Whether a request says in `If-Match` what it changes."""
 
     NONE = "none"
@@ -57,7 +57,7 @@ class Asked(Struct, frozen=True):
         return self.path["thread_id"]
 
 
-class Answer(Struct, frozen=True):
+class EndpointResponse(Struct, frozen=True):
     """What is answered.
 
     Args:
@@ -74,10 +74,10 @@ class Answer(Struct, frozen=True):
     status: int = 0
     headers: dict[str, str] = {}
     media: str = ""
-    rest: Callable[[Context], Answer] | None = None
+    rest: Callable[[Context], EndpointResponse] | None = None
 
 
-Do: TypeAlias = Callable[[Asked], Answer]
+Do: TypeAlias = Callable[[Asked], EndpointResponse]
 
 
 class Endpoint(Struct, frozen=True, kw_only=True):
@@ -112,7 +112,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     body: Any = None
     is_body_optional: bool = False
     query: type[Struct] | None = None
-    base: Base = Base.NONE
+    base: IfMatch = IfMatch.NONE
     status: int = 200
     more_statuses: tuple[int, ...] = ()
     answer: Any = None
@@ -138,13 +138,13 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     def all_codes(self) -> frozenset[ErrorCode]:
         """Every way in which it may refuse."""
         rules = {
-            ErrorCode.BAD_REQUEST: bool(self.query or self.body or self.base is not Base.NONE),
+            ErrorCode.BAD_REQUEST: bool(self.query or self.body or self.base is not IfMatch.NONE),
             ErrorCode.UNAUTHORIZED: not self.is_open,
             ErrorCode.NOT_FOUND: "{" in self.path,
             ErrorCode.TIMEOUT: self.body is not None,
             ErrorCode.TOO_LARGE: self.body is not None,
             ErrorCode.UNSUPPORTED_MEDIA: self.body is not None,
-            ErrorCode.PRECONDITION_REQUIRED: self.base is Base.MUST,
+            ErrorCode.PRECONDITION_REQUIRED: self.base is IfMatch.MUST,
         }
         always = {
             ErrorCode.TOO_MANY,

@@ -41,7 +41,7 @@ class Room:
         self._size_max_of_one = size_max_of_one
         self._held: Counter[int | None] = Counter()
 
-    def take(self, user_id: int | None, size: int) -> None:
+    def reserve(self, user_id: int | None, size: int) -> None:
         """Hold so many more for a user.
 
         Raises:
@@ -80,7 +80,7 @@ class _Held:
 
     def add(self, size: int) -> None:
         """Hold so many more bytes."""
-        self._room.take(self._user_id, size)
+        self._room.reserve(self._user_id, size)
         self.size += size
 
 
@@ -221,7 +221,7 @@ class Rates:
         """Whose token it has proved to be; `None` if it has not. It may be good no more."""
         return self._users.get(token)
 
-    def take(self, address: str, token: str = "") -> str:
+    def count_request(self, address: str, token: str = "") -> str:
         """Count a request; gives whose bucket it counted for.
 
         Args:

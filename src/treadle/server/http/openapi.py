@@ -9,11 +9,11 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from treadle import __version__
 from treadle.api.error_codes import ErrorCode
 from treadle.api.types import Problem
-from treadle.server.http.asking import PATTERNS
-from treadle.server.http.endpoints import JSON, Base, Endpoint
+from treadle.server.http.endpoints import JSON, Endpoint, IfMatch
+from treadle.server.http.request_reader import PATTERNS
+from treadle.version import __version__
 
 VERSION: Final = "3.1.0"
 
@@ -106,11 +106,11 @@ def _parameters(endpoint: Endpoint, components: dict[str, Any]) -> Iterable[dict
         }
     if endpoint.query is not None:
         yield from _query_parameters(endpoint.query, components)
-    if endpoint.base is not Base.NONE:
+    if endpoint.base is not IfMatch.NONE:
         yield {
             "name": "If-Match",
             "in": "header",
-            "required": endpoint.base is Base.MUST,
+            "required": endpoint.base is IfMatch.MUST,
             "description": "The version that the change is about.",
             "schema": {"type": "string"},
         }

@@ -14,19 +14,19 @@ from sqlalchemy import Connection, text
 
 from treadle.api.error_codes import ErrorCode
 from treadle.server import search
+from treadle.server.accounts import tokens
 from treadle.server.context import ANYBODY, Context
 from treadle.server.data.database import Database
-from treadle.server.data.round_trips import Question
+from treadle.server.data.round_trips import PreliminaryQuery
 from treadle.server.http import logs
 from treadle.server.http.limits import Rates, Room
 from treadle.server.http.metrics import Metrics
 from treadle.server.http.settings import ServerConfig
-from treadle.server.http.stream import Changes
-from treadle.server.kept import news
-from treadle.server.kept.feed import newest_change
-from treadle.server.kept.news import News
-from treadle.server.people import tokens
+from treadle.server.http.stream import ChangeListeners
 from treadle.server.problems import Refusal, unauthorized
+from treadle.server.threads import news
+from treadle.server.threads.feed import newest_change
+from treadle.server.threads.news import News
 
 Result = TypeVar("Result")
 
@@ -65,7 +65,7 @@ class Services:
         self.database = database
         self.now = now
         self.metrics = Metrics()
-        self.changes = Changes(config, self._news)
+        self.changes = ChangeListeners(config, self._news)
         self.room = Room(config.body_room_max, _room_of_one(config))
         self.rates = Rates(config.rate, config.burst, time.monotonic)
         self.uses = tokens.Uses()
@@ -86,7 +86,7 @@ class Services:
         *,
         is_write: bool,
         wait_s: float | None = None,
-        questions: Sequence[Question] = (),
+        questions: Sequence[PreliminaryQuery] = (),
     ) -> Result:
         """One transaction, in a thread. Writers wait for each other, and no reader for them.
 
@@ -148,9 +148,9 @@ class Services:
 
     async def index_now(self) -> None:
         """Have the search take in what was pushed up to now; a great backlog only in part."""
-        through = await self.look(search.newest_pending)
+        through = await self.read_for_listeners(search.newest_pending)
         until_s = time.monotonic() + INDEX_WAIT_S
-        while through and await self.look(lambda db: search.is_pending(db, through)):
+        while through and await self.read_for_listeners(lambda db: search.is_pending(db, through)):
             state = await self._index_some()
             if state == "failed" or time.monotonic() > until_s:
                 return
@@ -191,7 +191,7 @@ class Services:
         """Run what must not wait behind requests, in a thread; who gives up on it leaves it."""
         return await to_thread.run_sync(do, limiter=self._seldom, abandon_on_cancel=True)
 
-    async def look(self, do: Callable[[Connection], Result]) -> Result:
+    async def read_for_listeners(self, do: Callable[[Connection], Result]) -> Result:
         """One transaction that reads what is new for listeners, in a thread of theirs."""
         return await to_thread.run_sync(
             lambda: self.database.run(do, is_write=False), limiter=self._looks
@@ -202,7 +202,9 @@ class Services:
         return newest_change(Context(db, ANYBODY, self.now()))
 
     async def _news(self, after: int | None, token_ids: Collection[int]) -> News:
-        return await self.look(lambda db: news.look(db, self.now(), after, token_ids))
+        return await self.read_for_listeners(
+            lambda db: news.read_news(db, self.now(), after, token_ids)
+        )
 
     def context(self, db: Connection, bearer: str | None, *, is_open: bool = False) -> Context:
         """Who asks, as this transaction sees it.

@@ -25,12 +25,12 @@ from msgspec import Struct
 
 from treadle.api.error_codes import ErrorCode
 from treadle.api.types import ThreadHead
+from treadle.server.accounts.access import Place, hears
 from treadle.server.context import Principal
 from treadle.server.http import logs
 from treadle.server.http.settings import ServerConfig
-from treadle.server.kept.news import NEW_MAX, News
-from treadle.server.people.access import Place, hears
 from treadle.server.problems import Refusal
+from treadle.server.threads.news import NEW_MAX, News
 
 PAGE_COUNT: Final = 100
 """Changes that a listener reads at a time from the database."""
@@ -72,7 +72,7 @@ class _Kept(Struct, frozen=True):
     text: bytes
 
 
-class Changes:
+class ChangeListeners:
     """Who listens in this process, and what wakes them.
 
     Args:

@@ -25,7 +25,7 @@ _HEX: Final = re.compile(r"[0-9a-f]{%d,64}" % HEX_DIGITS_MIN, re.IGNORECASE | re
 _ID: Final = re.compile(r"(T-)?([0-9a-f][0-9a-f-]*)", re.IGNORECASE | re.ASCII)
 
 
-class Phrase(Struct, frozen=True):
+class QueryPhrase(Struct, frozen=True):
     """Words that follow each other; the last may be only the beginning of one."""
 
     words: tuple[str, ...]
@@ -35,7 +35,7 @@ class Phrase(Struct, frozen=True):
 class Term(Struct, frozen=True):
     """One thing to look for; any of its `phrases` will do."""
 
-    phrases: tuple[Phrase, ...]
+    phrases: tuple[QueryPhrase, ...]
 
 
 class Query(Struct, frozen=True):
@@ -68,9 +68,9 @@ def parse(text: str) -> Query:
             raise Refusal(ErrorCode.BAD_REQUEST, f"a phrase has at most {PHRASE_LENGTH_MAX} words")
         if not said:
             continue
-        phrases = [Phrase(said, bool(star) or word.endswith("*"))]
+        phrases = [QueryPhrase(said, bool(star) or word.endswith("*"))]
         if not minus and _HEX.fullmatch(word):
-            phrases.append(Phrase((COMMIT_SIGN + word.lower(),), is_prefix=True))
+            phrases.append(QueryPhrase((COMMIT_SIGN + word.lower(),), is_prefix=True))
         (unwanted if minus else wanted).append(Term(tuple(phrases)))
     if not wanted:
         raise Refusal(
@@ -106,14 +106,14 @@ def in_tsquery(query: Query) -> str:
     return " & ".join((*wanted, *unwanted))
 
 
-def _any_of(term: Term, written: Callable[[Phrase], str], or_: str) -> str:
+def _any_of(term: Term, written: Callable[[QueryPhrase], str], or_: str) -> str:
     return f"({or_.join(map(written, term.phrases))})"
 
 
-def _fts5_phrase(phrase: Phrase) -> str:
+def _fts5_phrase(phrase: QueryPhrase) -> str:
     return f'"{" ".join(phrase.words)}"' + (" *" if phrase.is_prefix else "")
 
 
-def _tsquery_phrase(phrase: Phrase) -> str:
+def _tsquery_phrase(phrase: QueryPhrase) -> str:
     words = " <-> ".join(f"'{word}'" for word in phrase.words)
     return f"({words}{':*' if phrase.is_prefix else ''})"

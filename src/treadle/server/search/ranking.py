@@ -29,16 +29,16 @@ from sqlalchemy.exc import DBAPIError
 
 from treadle.api.error_codes import ErrorCode
 from treadle.api.types import SearchHit, SearchResult
+from treadle.server.accounts import access
 from treadle.server.context import Context, Verb
 from treadle.server.data.schema import threads
-from treadle.server.people import access
 from treadle.server.problems import Refusal
 from treadle.server.search.query import Query, in_fts5, in_tsquery, parse
 from treadle.server.search.snippets import snippet_of
 from treadle.server.search.text_index import PLACE_SHIFT, texts
 from treadle.server.search.thread_lists import check_page, in_workspace, lines, threads_with_id
 from treadle.store.index.search import WEIGHTS
-from treadle.thread.search_texts import Kind
+from treadle.thread.search_texts import SearchTextKind
 
 STEP_COUNT: Final = 10_000
 STEP_ROUNDS_MAX: Final = 10_000
@@ -50,7 +50,7 @@ OUTPUT_WEIGHT: Final = 1.0
 COUNT_WEIGHT: Final = 0.1
 """What the number of texts adds to a score at most: less than any two weights differ by."""
 
-_WEIGHTS: Final = MappingProxyType(dict.fromkeys(Kind, OUTPUT_WEIGHT) | dict(WEIGHTS))
+_WEIGHTS: Final = MappingProxyType(dict.fromkeys(SearchTextKind, OUTPUT_WEIGHT) | dict(WEIGHTS))
 _RANKS: Final = MappingProxyType(
     {kind.value: sorted({*_WEIGHTS.values()}).index(weight) for kind, weight in _WEIGHTS.items()}
 )
@@ -58,7 +58,7 @@ _ID_BITS: Final = 44
 """A text's rank and id in one number: the greatest is the newest text of the best kind."""
 
 
-class Found(Struct, frozen=True):
+class RankedThread(Struct, frozen=True):
     """A thread that fits, by its key: its best part, and how many of its texts fit."""
 
     key: str
@@ -101,7 +101,7 @@ def find(
 
 def _found(
     db: Connection, query: Query, may: ColumnElement[bool], limit: int, offset: int
-) -> list[Found]:
+) -> list[RankedThread]:
     rank = case(dict(_RANKS), value=texts.c.kind)
     best = func.max(rank * literal_column(str(1 << _ID_BITS)) + texts.c.id)
     count = func.count(distinct(texts.c.place))
@@ -131,7 +131,7 @@ def _found(
             "too much fits: the search took too long",
             hint="use rarer words, longer beginnings of words, or a workspace",
         ) from error
-    return [Found(row[0], row[1] & (1 << _ID_BITS) - 1, row[2]) for row in rows]
+    return [RankedThread(row[0], row[1] & (1 << _ID_BITS) - 1, row[2]) for row in rows]
 
 
 def _in_sqlite(query: Query) -> Select[Any]:
@@ -186,7 +186,7 @@ _BOUNDED: Final[Mapping[str, Callable[[Connection], AbstractContextManager[None]
 )
 
 
-def _hits(db: Connection, query: Query, found: Sequence[Found]) -> Iterator[SearchHit]:
+def _hits(db: Connection, query: Query, found: Sequence[RankedThread]) -> Iterator[SearchHit]:
     """What is shown; one part is held in memory at a time."""
     shown = lines(db, [one.key for one in found])
     for one in found:
@@ -194,7 +194,7 @@ def _hits(db: Connection, query: Query, found: Sequence[Found]) -> Iterator[Sear
         part = db.execute(
             select(texts.c.place, texts.c.kind, texts.c.text).where(texts.c.id == one.part)
         ).one()
-        kind = Kind(part.kind)
+        kind = SearchTextKind(part.kind)
         snippet, ranges = snippet_of(part.text, query)
         version = document_version or part.place >> PLACE_SHIFT
         yield SearchHit(
@@ -202,7 +202,7 @@ def _hits(db: Connection, query: Query, found: Sequence[Found]) -> Iterator[Sear
         )
 
 
-def score_of(kind: Kind, count: int) -> float:
+def score_of(kind: SearchTextKind, count: int) -> float:
     """A number that is higher for a better hit of any search."""
     return round(_WEIGHTS[kind] + COUNT_WEIGHT * count / (count + 10), 6)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, TypeAlias
 
-from treadle.server.search.query import Phrase, Query
+from treadle.server.search.query import Query, QueryPhrase
 from treadle.server.search.tokenizer import COMMIT_SIGN, Word, words_of
 
 SNIPPET_WORDS: Final = 20
@@ -47,7 +47,7 @@ def snippet_of(content: str, query: Query) -> tuple[str, tuple[Range, ...]]:
     return _told(content, start, stop, spans)
 
 
-def _matches(words: Sequence[Word], content: str, phrase: Phrase) -> Iterator[tuple[int, int]]:
+def _matches(words: Sequence[Word], content: str, phrase: QueryPhrase) -> Iterator[tuple[int, int]]:
     """Where a phrase stands: its first word and its last."""
     if phrase.words[0].startswith(COMMIT_SIGN):
         if len(words) == 1 and content.startswith(phrase.words[0][1:]):

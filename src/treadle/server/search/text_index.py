@@ -21,7 +21,7 @@ from treadle.server.search.query import PHRASE_LENGTH_MAX
 from treadle.server.search.tokenizer import COMMIT_SIGN, Word, cleaned, words_of
 from treadle.thread.model import Thread
 from treadle.thread.record import Record
-from treadle.thread.search_texts import Kind, Text, texts_of, texts_of_message
+from treadle.thread.search_texts import SearchTextKind, Text, texts_of, texts_of_message
 
 PART_WORDS_MAX: Final = 3000
 """PostgreSQL takes a megabyte of words in a row; one of ours has at most 256 bytes."""
@@ -132,16 +132,16 @@ def _remove(db: Connection, key: str) -> None:
 
 def _texts_of_document(document: Thread) -> Iterator[Text]:
     metadata = document.metadata
-    yield Kind.TITLE, metadata.title or ""
-    yield Kind.TAG, "\n".join(metadata.tags)
+    yield SearchTextKind.TITLE, metadata.title or ""
+    yield SearchTextKind.TAG, "\n".join(metadata.tags)
     for note in metadata.annotations:
-        yield Kind.NOTE, note.text
+        yield SearchTextKind.NOTE, note.text
     folders = (document.workspace_root, document.cwd, document.project_name)
     branches = (document.git_branch, document.git_remote_url)
-    yield Kind.PLACE, "\n".join(dict.fromkeys(filter(None, (*folders, *branches))))
+    yield SearchTextKind.PLACE, "\n".join(dict.fromkeys(filter(None, (*folders, *branches))))
     known = (document.git_initial_commit_sha, document.git_current_commit_sha)
     for commit in dict.fromkeys(filter(None, (*document.git_commits, *known))):
-        yield Kind.COMMIT, commit
+        yield SearchTextKind.COMMIT, commit
     for message in document.conversation.messages:
         yield from texts_of_message(message)
 
@@ -157,10 +157,10 @@ def _keep(db: Connection, key: str, said: Iterable[tuple[int, Iterable[Text]]]) 
         _INSERT[db.dialect.name](db, key, some)
 
 
-def parts_of(place: int, kind: Kind, content: str) -> Iterator[Part]:
+def parts_of(place: int, kind: SearchTextKind, content: str) -> Iterator[Part]:
     """A text in parts; a commit's hash under its sign, so that it is found as nothing else."""
     content = cleaned(content)
-    if kind is Kind.COMMIT:
+    if kind is SearchTextKind.COMMIT:
         sha = "".join(content.lower().split())[:PHRASE_LENGTH_MAX]
         if sha.isalnum():
             yield Part(place, kind, sha, (COMMIT_SIGN + sha,))
@@ -187,7 +187,7 @@ def _overlap(some: Sequence[Word], following: Word) -> list[Word]:
     return [word for word in end if following[2] - word[1] <= PART_LENGTH_MAX]
 
 
-def _part(place: int, kind: Kind, content: str, some: Sequence[Word]) -> Part:
+def _part(place: int, kind: SearchTextKind, content: str, some: Sequence[Word]) -> Part:
     return Part(place, kind, content[some[0][1] : some[-1][2]], tuple(word for word, _, _ in some))
 
 

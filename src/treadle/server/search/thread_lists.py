@@ -14,9 +14,9 @@ from sqlalchemy import ColumnElement, Connection, and_, exists, false, func, or_
 from treadle.api.error_codes import ErrorCode
 from treadle.api.types import ListedThread, ThreadList
 from treadle.exchange.times import parse_timestamp
+from treadle.server.accounts import access
 from treadle.server.context import Context
 from treadle.server.data.schema import organizations, repos, thread_commits, threads, users
-from treadle.server.people import access
 from treadle.server.problems import Refusal
 from treadle.store.index.filters import UNFINISHED, WAITING, parse_state
 from treadle.thread.facts import Visibility

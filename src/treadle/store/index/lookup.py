@@ -76,11 +76,11 @@ class Index:
             Whether that was possible. If not, nothing is lost: the next reader does it.
         """
 
-        def take(database: sqlite3.Connection) -> bool:
+        def update(database: sqlite3.Connection) -> bool:
             self._freshness.update(database, thread_id, fold)
             return True
 
-        return bool(self._file.run_job_on_file(take))
+        return bool(self._file.run_job_on_file(update))
 
     def mark_stale(self, thread_id: str) -> bool:
         """Have a thread read again from its first record by whoever reads next.
@@ -92,11 +92,11 @@ class Index:
             Whether that was possible.
         """
 
-        def take(database: sqlite3.Connection) -> bool:
+        def mark(database: sqlite3.Connection) -> bool:
             self._freshness.mark_stale(database, thread_id)
             return True
 
-        return bool(self._file.run_job_on_file(take))
+        return bool(self._file.run_job_on_file(mark))
 
     def erase(self, *thread_ids: str) -> bool:
         """Remove all that is known of threads, so that no byte of the file holds it.

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from treadle.core.tools import BlobRef
 from treadle.thread.record import Record
-from treadle.thread.search_texts import Kind, texts_of
+from treadle.thread.search_texts import SearchTextKind, texts_of
 
 SCHEMA_VERSION: Final = 2
 """Of the tables, and of what summaries and texts are made of records. A file of another one is
@@ -87,12 +87,12 @@ class TextLocation(Struct, frozen=True):
 
     number: int
     version: int
-    kind: Kind
+    kind: SearchTextKind
 
     @classmethod
     def from_row(cls, row: int) -> TextLocation:
         """The place that a row of `words` is about."""
-        kind = Kind(row >> _KIND_SHIFT & _KIND_MASK)
+        kind = SearchTextKind(row >> _KIND_SHIFT & _KIND_MASK)
         return cls(row >> NUMBER_SHIFT, row >> _SEQ_SHIFT & _SEQ_MASK, kind)
 
 
@@ -101,7 +101,7 @@ def find_row_range(number: int) -> tuple[int, int]:
     return number << NUMBER_SHIFT, (number + 1 << NUMBER_SHIFT) - 1
 
 
-def make_weight_sql(weights: Iterable[tuple[Kind, float]], row: str) -> str:
+def make_weight_sql(weights: Iterable[tuple[SearchTextKind, float]], row: str) -> str:
     """SQL: the weight of the text in a row."""
     cases = " ".join(f"WHEN {kind.value} THEN {weight}" for kind, weight in weights)
     return f"CASE {row} >> {_KIND_SHIFT} & {_KIND_MASK} {cases} ELSE 1.0 END"
@@ -129,7 +129,7 @@ def add_texts(
 def _make_rows(
     number: int, record: Record, whole: Callable[[BlobRef], str | None]
 ) -> Iterator[tuple[int, str, str]]:
-    texts: dict[Kind, list[str]] = {}
+    texts: dict[SearchTextKind, list[str]] = {}
     for kind, text in texts_of(record.event, whole):
         of_kind = texts.setdefault(kind, [])
         if len(of_kind) > _NTH_MAX:
@@ -139,7 +139,7 @@ def _make_rows(
     for kind, of_kind in texts.items():
         for nth, text in enumerate(of_kind):
             row = number << NUMBER_SHIFT | record.seq << _SEQ_SHIFT | kind << _KIND_SHIFT | nth
-            if kind is Kind.COMMIT:
+            if kind is SearchTextKind.COMMIT:
                 yield row, "", make_searchable(text)
             else:
                 yield row, make_searchable(text), ""

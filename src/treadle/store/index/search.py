@@ -11,7 +11,7 @@ from msgspec import Struct
 from treadle.errors import UsageError
 from treadle.store.index.schema import SEPARATOR, make_searchable
 from treadle.thread.model import ThreadSummary
-from treadle.thread.search_texts import Kind
+from treadle.thread.search_texts import SearchTextKind
 
 TERM_COUNT_MAX: Final = 64
 HEX_DIGITS_MIN: Final = 4
@@ -20,15 +20,15 @@ ID_DIGITS_MIN: Final = 8
 """Ids begin with their time: all of a week share fewer digits."""
 
 WEIGHTS: Final = (
-    (Kind.TITLE, 8.0),
-    (Kind.TAG, 8.0),
-    (Kind.NOTE, 6.0),
-    (Kind.PROMPT, 4.0),
-    (Kind.COMMIT, 4.0),
-    (Kind.PLACE, 2.0),
-    (Kind.ANSWER, 2.0),
-    (Kind.CALL, 1.2),
-    (Kind.OTHER, 0.5),
+    (SearchTextKind.TITLE, 8.0),
+    (SearchTextKind.TAG, 8.0),
+    (SearchTextKind.NOTE, 6.0),
+    (SearchTextKind.PROMPT, 4.0),
+    (SearchTextKind.COMMIT, 4.0),
+    (SearchTextKind.PLACE, 2.0),
+    (SearchTextKind.ANSWER, 2.0),
+    (SearchTextKind.CALL, 1.2),
+    (SearchTextKind.OTHER, 0.5),
 )
 """What people say counts for more than what tools print, which is 1."""
 

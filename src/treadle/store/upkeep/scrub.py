@@ -33,7 +33,7 @@ from treadle.thread.codec import UnknownEntryError, decode_entry, encode_entry
 from treadle.thread.facts import ChildStarted, FilesSaved, Scrubbed
 from treadle.thread.fold import ThreadFold
 from treadle.thread.record import Condition, Record, Scan, encode_batch, scan
-from treadle.thread.scrubbing import Change, Rechained, rechain
+from treadle.thread.scrub import Rechained, RecordChange, rechain
 from treadle.thread.snapshot import decode_snapshot
 
 _CHECKSUM: Final = b',\n  "checksum": "'
@@ -295,7 +295,7 @@ class _ScrubRun:
         found = scan(data)
         is_target = thread_id in self._targets
         redact = self._redact if is_target else _return_unchanged
-        change = Change(redact, self._moved, self._sizes)
+        change = RecordChange(redact, self._moved, self._sizes)
         try:
             new = rechain(data, change)
         except UsageError as error:
@@ -400,7 +400,7 @@ class _ScrubRun:
             Blobs(folders).keep(data)
         for thread_id in reversed(self._order):
             if thread_id in self._targets:
-                change = Change(self._redact, self._moved, self._sizes)
+                change = RecordChange(self._redact, self._moved, self._sizes)
                 for path, data in self._remains.redact_quarantine(thread_id, change):
                     replace_file(self._disk, path, data)
                     self._file_count += 1

@@ -26,7 +26,7 @@ from treadle.store.upkeep.trash import Trash
 from treadle.thread.branches import branch_through, events_by_id
 from treadle.thread.facts import Base
 from treadle.thread.record import Head, Record, scan
-from treadle.thread.scrubbing import rechained
+from treadle.thread.scrub import rechained
 from treadle.thread.snapshot import decode_snapshot
 
 

@@ -19,7 +19,7 @@ from treadle.store.journal import convert_os_errors
 from treadle.store.upkeep.foreign_files import list_foreign_files
 from treadle.thread.facts import Base
 from treadle.thread.record import scan
-from treadle.thread.scrubbing import Change, rechain
+from treadle.thread.scrub import RecordChange, rechain
 
 Redact: TypeAlias = Callable[[str], str]
 
@@ -145,7 +145,9 @@ class TextScanner:
                         threads.add(thread_id)
         return found
 
-    def redact_quarantine(self, thread_id: str, change: Change) -> Iterator[tuple[str, bytes]]:
+    def redact_quarantine(
+        self, thread_id: str, change: RecordChange
+    ) -> Iterator[tuple[str, bytes]]:
         """What is in quarantine, or a kept branch, of a thread and holds the text; without it.
 
         A branch stays a journal: forks go on from it.
@@ -160,7 +162,7 @@ class TextScanner:
                         is_branch = folder == self._folders.branches
                         yield path, self._redact_branch(data, change) if is_branch else changed
 
-    def _redact_branch(self, data: bytes, change: Change) -> bytes:
+    def _redact_branch(self, data: bytes, change: RecordChange) -> bytes:
         """A kept branch without the text; what is no record of it as it comes."""
         with suppress(UsageError):
             new = rechain(data, change).data

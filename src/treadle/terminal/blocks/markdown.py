@@ -188,7 +188,7 @@ def _replace_links(inline: Sequence[Token], left: int) -> Iterator[Token]:
     """
     address, said = "", ""
 
-    def told(words: str, address: object) -> Token:
+    def make_address_token(words: str, address: object) -> Token:
         nonlocal left
         shown = crop_address(str(address)) if left > 0 else "…"
         left -= len(shown)
@@ -199,10 +199,10 @@ def _replace_links(inline: Sequence[Token], left: int) -> Iterator[Token]:
             address, said = str(token.attrs.get("href", "")), ""
         elif token.type == "link_close":
             if address not in (said, f"mailto:{said}"):
-                yield told("", address)
+                yield make_address_token("", address)
         elif token.type == "image":
             words = f"[picture: {token.content or 'without a name'}]"
-            yield told(words, token.attrs.get("src"))
+            yield make_address_token(words, token.attrs.get("src"))
         else:
             said += token.content
             yield token

@@ -17,13 +17,13 @@ from msgspec.structs import replace
 from treadle.core.tools import RiskLevel
 from treadle.tools.danger import code, elsewhere, environment, files, git, network, system
 from treadle.tools.danger.assessment import Danger
-from treadle.tools.danger.calls import Call, name_of
+from treadle.tools.danger.calls import ProgramCall, name_of
 from treadle.tools.danger.kinds import kind_of
-from treadle.tools.danger.lexer import Unreadable, Word
+from treadle.tools.danger.lexer import UnreadableCommand, Word
 from treadle.tools.danger.path_risks import Inside
 from treadle.tools.danger.reasons import ORDER, ORDINARY, Reason
 from treadle.tools.danger.scripts import files_run, folders_of
-from treadle.tools.danger.split import RESERVED, Script, Simple, split
+from treadle.tools.danger.split import RESERVED, ShellScript, Simple, split
 from treadle.tools.danger.wrappers import SHELLS, Unwrapped, unwrapped
 
 COMMAND_SIZE_MAX: Final = 16_000
@@ -120,7 +120,7 @@ class _Judge:
             raise _TooMuch
         try:
             script = split(text)
-        except Unreadable:
+        except UnreadableCommand:
             self.found.add(Reason.UNREADABLE)
             return
         self._define(script)
@@ -148,7 +148,7 @@ class _Judge:
         text = self.inside.named(word.text)
         return word if text == word.text else replace(word, text=text)
 
-    def _define(self, script: Script) -> None:
+    def _define(self, script: ShellScript) -> None:
         for name in script.functions:
             calls = [each for each in script.commands if each.words and each.words[0].text == name]
             if any(each.is_fed for each in calls):
@@ -191,7 +191,7 @@ class _Judge:
             if not is_tail:
                 self.found.add(Reason.LOOKALIKE if name else Reason.UNREADABLE)
             return
-        call = Call(name, program, words[1:], simple.redirects, simple.is_fed)
+        call = ProgramCall(name, program, words[1:], simple.redirects, simple.is_fed)
         if "/" in program.text:
             self._named_file(program.text)
         for module in (files, git, network, environment, system, elsewhere, code):
@@ -204,9 +204,9 @@ class _Judge:
 
     def _named_file(self, text: str) -> None:
         """A path where no argument is: it may be read."""
-        self.found.update(files.reasons(Call("cat", Word(""), (Word(text),))))
+        self.found.update(files.reasons(ProgramCall("cat", Word(""), (Word(text),))))
 
-    def _code(self, call: Call, depth: int) -> None:
+    def _code(self, call: ProgramCall, depth: int) -> None:
         """Commands and paths in the text of a program."""
         for text in code.code_of(call):
             reasons = set(code.in_code(text))
@@ -217,7 +217,7 @@ class _Judge:
         if elsewhere.is_database(call) and elsewhere.deletes_data(self.command):
             self.found.add(Reason.DATABASE)
 
-    def _remember(self, call: Call) -> None:
+    def _remember(self, call: ProgramCall) -> None:
         self.fetches |= call.name in network.FETCHERS
         self.fetched.update(name.removeprefix("./") for name in network.fetched_files(call))
         self.decodes |= code.decodes(call)
@@ -227,7 +227,7 @@ class _Judge:
         if runs or call.name in ("source", ".", "chmod"):
             self.ran.update(text.removeprefix("./") for text in call.operands)
 
-    def _inside(self, call: Call, inside: Unwrapped, simple: Simple, depth: int) -> None:
+    def _inside(self, call: ProgramCall, inside: Unwrapped, simple: Simple, depth: int) -> None:
         self.found.update(inside.reasons)
         for command in inside.commands:
             if command:
@@ -238,7 +238,7 @@ class _Judge:
         for text in inside.scripts:
             self.script(text, depth + 1)
 
-    def _fed(self, call: Call, command: tuple[Word, ...]) -> None:
+    def _fed(self, call: ProgramCall, command: tuple[Word, ...]) -> None:
         """A program that gets its arguments from a pipe."""
         if call.name != "xargs":
             return
@@ -274,4 +274,4 @@ def _files_by_kind(
 
 def _is_program(name: str) -> bool:
     is_known = name in code.INTERPRETERS or name in network.FETCHERS or name in _PROGRAMS
-    return is_known or unwrapped(Call(name, Word(name, name))) is not None
+    return is_known or unwrapped(ProgramCall(name, Word(name, name))) is not None

@@ -14,7 +14,7 @@ from treadle.tools.danger.split import Redirect
 _VERSION: Final = re.compile(r"(?<=[a-z])(?<!base)-?[\d.]+$")
 
 
-class Call(Struct, frozen=True):
+class ProgramCall(Struct, frozen=True):
     """A program as it would run.
 
     `name` is the last part of the path of the program, in small letters, without a version

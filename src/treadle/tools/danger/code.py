@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from treadle.tools.danger.calls import Call
+from treadle.tools.danger.calls import ProgramCall
 from treadle.tools.danger.reasons import Reason
 from treadle.tools.danger.wrappers import SHELLS
 
@@ -205,7 +205,7 @@ _MAKE_VARIABLES: Final = re.compile(
 _PREFIXED: Final = re.compile(r"^\+|^-\+")
 
 
-def reasons(call: Call) -> Iterator[Reason]:
+def reasons(call: ProgramCall) -> Iterator[Reason]:
     """What other programs or hidden code it runs."""
     if has_starter(call):
         yield Reason.STARTS
@@ -233,14 +233,14 @@ def reasons(call: Call) -> Iterator[Reason]:
         yield Reason.STARTS
 
 
-def decodes(call: Call) -> bool:
+def decodes(call: ProgramCall) -> bool:
     """Whether what a program prints may be what its words do not show."""
     if call.name in ("printf", "echo"):
         return any("\\" in text for text in call.texts)
     return call.name in DECODERS
 
 
-def has_starter(call: Call) -> bool:
+def has_starter(call: ProgramCall) -> bool:
     """Whether an option names a program that it will run."""
     options = _STARTERS.get(call.name, ())
     for text in call.texts:
@@ -254,7 +254,7 @@ def has_starter(call: Call) -> bool:
     return call.name == "tar" and bool(re.match(r"^-?[a-zA-Z]*[IF]", "".join(call.texts[:1])))
 
 
-def code_of(call: Call) -> Iterator[str]:
+def code_of(call: ProgramCall) -> Iterator[str]:
     """The code that an interpreter is given in its arguments or in a here-document."""
     options = _CODE_OPTIONS.get(call.name, ())
     for place, text in enumerate(call.texts):
@@ -292,7 +292,7 @@ def quoted_in(code: str) -> list[str]:
     return [a or b for a, b in re.findall(r"\"([^\"\n]*)\"|'([^'\n]*)'", code)][:64]
 
 
-def _sed(call: Call) -> Iterator[Reason]:
+def _sed(call: ProgramCall) -> Iterator[Reason]:
     scripts = [text for place, text in enumerate(call.texts) if _is_script(call.texts, place)]
     if not call.has("-e", "--expression", "-f", "--file"):
         scripts += call.operands[:1]
@@ -323,7 +323,7 @@ def sed_is_understood(script: str) -> bool:
     return True
 
 
-def runs_input(call: Call) -> bool:
+def runs_input(call: ProgramCall) -> bool:
     """Whether a shell or interpreter takes its program from a pipe or a substitution."""
     if call.name in SHELLS or call.name in INTERPRETERS or call.name in ("eval", "source", "."):
         if any(word.scripts for word in call.args) or any(r.target.scripts for r in call.redirects):

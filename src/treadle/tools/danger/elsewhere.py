@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from treadle.tools.danger.calls import Call
+from treadle.tools.danger.calls import ProgramCall
 from treadle.tools.danger.reasons import Reason
 
 _PUBLISHES: Final[dict[str, str]] = {
@@ -122,7 +122,7 @@ _RESETS: Final = re.compile(
 )
 
 
-def reasons(call: Call) -> Iterator[Reason]:
+def reasons(call: ProgramCall) -> Iterator[Reason]:
     """What a program changes elsewhere."""
     name, words = call.name, call.texts
     # `npm --silent publish`, `npm run-script x publish`: a word at any of the first places.
@@ -150,12 +150,12 @@ def deletes_data(text: str) -> bool:
     return _DELETES.search(text) is not None
 
 
-def is_database(call: Call) -> bool:
+def is_database(call: ProgramCall) -> bool:
     """Whether the program talks to a database."""
     return call.name in _DATABASES
 
 
-def _gh(call: Call) -> Iterator[Reason]:
+def _gh(call: ProgramCall) -> Iterator[Reason]:
     if _GH.match(" ".join(call.operands)):
         yield Reason.CLOUD
     if call.operands[:1] == ("api",):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from treadle.tools.danger.calls import Call
+from treadle.tools.danger.calls import ProgramCall
 from treadle.tools.danger.filters import FILTERS, shows_environment
 from treadle.tools.danger.lexer import Word
 from treadle.tools.danger.reasons import Reason
@@ -67,7 +67,7 @@ def is_secret_name(name: str) -> bool:
     return _SECRET_NAME.search(name) is not None
 
 
-def reasons(call: Call) -> Iterator[Reason]:
+def reasons(call: ProgramCall) -> Iterator[Reason]:
     """What a program or builtin does to the environment, or shows of it."""
     name, texts = call.name, call.texts
     if name in _DECLARES:
@@ -98,7 +98,7 @@ def reasons(call: Call) -> Iterator[Reason]:
         yield Reason.LATER
 
 
-def _shows(call: Call) -> bool:
+def _shows(call: ProgramCall) -> bool:
     """Whether it shows variables that it was not asked for by name."""
     if call.name == "compgen":
         return call.has("-v", "-e")
@@ -111,12 +111,12 @@ def _shows(call: Call) -> bool:
     return call.name in FILTERS and any(map(shows_environment, _filters(call)))
 
 
-def _filters(call: Call) -> tuple[str, ...]:
+def _filters(call: ProgramCall) -> tuple[str, ...]:
     """The filter, which comes first if no option takes a value in front of it."""
     return call.operands if any(text.startswith("-") for text in call.texts) else call.operands[:1]
 
 
-def _declared(call: Call) -> Iterator[Reason]:
+def _declared(call: ProgramCall) -> Iterator[Reason]:
     if not call.operands and (call.name == "set" or not call.has("-f", "-F")):
         yield Reason.ENVIRONMENT
     if call.name == "set":
@@ -132,7 +132,7 @@ def _declared(call: Call) -> Iterator[Reason]:
         yield Reason.POISONS  # a name for another variable
 
 
-def _named(call: Call) -> tuple[str, ...]:
+def _named(call: ProgramCall) -> tuple[str, ...]:
     if call.name == "printf":
         value = call.value("-v")
         return (value,) if value else ()
@@ -141,7 +141,7 @@ def _named(call: Call) -> tuple[str, ...]:
     return call.operands
 
 
-def _env(call: Call) -> Iterator[Reason]:
+def _env(call: ProgramCall) -> Iterator[Reason]:
     is_setting = True
     for word in call.args:
         if not is_setting:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from treadle.tools.danger.calls import Call
+from treadle.tools.danger.calls import ProgramCall
 from treadle.tools.danger.git import parsed
 from treadle.tools.danger.lexer import Word
 from treadle.tools.danger.path_risks import (
@@ -79,7 +79,7 @@ _TEXT_OPTIONS: Final = {
 _MESSAGES: Final = frozenset({"commit", "tag", "merge", "stash", "notes"})
 
 
-def paths_in(call: Call) -> Iterator[Word]:
+def paths_in(call: ProgramCall) -> Iterator[Word]:
     """The arguments that may be paths."""
     if call.name in _TALKS:
         return
@@ -103,7 +103,7 @@ def paths_in(call: Call) -> Iterator[Word]:
         yield word
 
 
-def reasons(call: Call) -> Iterator[Reason]:
+def reasons(call: ProgramCall) -> Iterator[Reason]:
     """What its arguments say about files."""
     changes = call.name in _WRITERS or _edits_in_place(call)
     if call.name in _TALKS:
@@ -121,14 +121,14 @@ def reasons(call: Call) -> Iterator[Reason]:
         yield Reason.SENDS
 
 
-def _moves_all(call: Call) -> bool:
+def _moves_all(call: ProgramCall) -> bool:
     """Whether it is the workspace itself that is moved."""
     into = call.value("-t", "--target-directory")
     sources = call.operands[:-1] if into is None else call.operands
     return any(text != into and text.rstrip("/") == "." for text in sources)
 
 
-def _edits_in_place(call: Call) -> bool:
+def _edits_in_place(call: ProgramCall) -> bool:
     if call.name in ("sed", "gsed", "perl", "yq"):
         return call.has("-i", "--in-place")
     return call.name in ("sort", "uniq") and call.has("-o", "--output")
@@ -148,7 +148,7 @@ def _about(path: str, *, changes: bool, reads: bool) -> Iterator[Reason]:
         yield Reason.OUTSIDE
 
 
-def _deletes(call: Call) -> Iterator[Reason]:
+def _deletes(call: ProgramCall) -> Iterator[Reason]:
     if call.name == "find":
         if "-delete" in call.texts:
             starts = [text for text in call.operands[:1] if is_root(text) and text != "."]
@@ -166,7 +166,7 @@ def _deletes(call: Call) -> Iterator[Reason]:
             yield Reason.ROOT
 
 
-def _dd(call: Call) -> Iterator[Reason]:
+def _dd(call: ProgramCall) -> Iterator[Reason]:
     for text in call.texts:
         if text.startswith("of=/dev/") and reach(text[3:]) > Reach.INSIDE:
             yield Reason.DISK

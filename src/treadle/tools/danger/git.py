@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from treadle.tools.danger.calls import Call, has_option, operands
+from treadle.tools.danger.calls import ProgramCall, has_option, operands
 from treadle.tools.danger.reasons import Reason
 
 _VALUED: Final = frozenset(
@@ -34,7 +34,7 @@ def parsed(texts: tuple[str, ...]) -> tuple[tuple[str, ...], str, tuple[str, ...
     return texts[:place], texts[place], texts[place + 1 :]
 
 
-def reasons(call: Call) -> Iterator[Reason]:
+def reasons(call: ProgramCall) -> Iterator[Reason]:
     """What is dangerous about a call of git."""
     if call.name != "git":
         if call.name in ("git-filter-repo", "bfg"):

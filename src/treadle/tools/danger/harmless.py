@@ -13,7 +13,7 @@ ANY: Final = r"(?s)(?![@+]).*"
 """`@file` is a file with more arguments for many programs, `+x` an option for some."""
 
 
-class Rule(Struct, frozen=True):
+class HarmlessRule(Struct, frozen=True):
     """Which arguments do not make a command another one.
 
     `options` are harmless; one that ends in `=` takes a value, which may be its own word; one that
@@ -38,8 +38,8 @@ def _rule(
     name_count: int = 0,
     operand_count: int = 10_000,
     operand: str = ANY,
-) -> Rule:
-    return Rule(
+) -> HarmlessRule:
+    return HarmlessRule(
         frozenset(options.split()), tuple(never.split()), name_count, operand_count, operand
     )
 
@@ -105,11 +105,11 @@ _PACKAGES: Final = r"(?!-)[\w./-]+"
 _SCRIPT: Final = r"[A-Za-z0-9_][\w.:/-]*"
 
 
-def _alone(*commands: str) -> dict[str, Rule]:
-    return {command: Rule(operand_count=0) for command in commands}
+def _alone(*commands: str) -> dict[str, HarmlessRule]:
+    return {command: HarmlessRule(operand_count=0) for command in commands}
 
 
-_GIT: Final[dict[str, Rule]] = {
+_GIT: Final[dict[str, HarmlessRule]] = {
     "git status": _rule(
         "-s -b -u -z -v --short --branch --porcelain? --long --verbose --ignored"
         " --show-stash --untracked-files? --no-renames --ahead-behind -uno -uall"
@@ -169,7 +169,7 @@ _GIT: Final[dict[str, Rule]] = {
         _GREP + " --cached --untracked", "-O -f --open-files-in-pager --no-index --ext-grep"
     ),
 }
-_TOOLS: Final[dict[str, Rule]] = {
+_TOOLS: Final[dict[str, HarmlessRule]] = {
     **_alone("yarn test", "pnpm test"),
     "npm test": _rule("--silent -s", _NEVER_NPM, operand_count=0),
     "npm run": _rule("--silent -s", _NEVER_NPM, name_count=1, operand_count=0, operand=_SCRIPT),
@@ -256,7 +256,7 @@ _TOOLS: Final[dict[str, Rule]] = {
     **_alone("python --version", "python3 --version", "node --version", "npm --version"),
     **_alone("uv --version", "cargo --version", "git --version", "go version"),
 }
-_FILES: Final[dict[str, Rule]] = {
+_FILES: Final[dict[str, HarmlessRule]] = {
     **_alone("whoami", "true"),
     "ls": _rule(
         "-# -a -A -l -h -r -t -S -R -1 -d -F -i -s -p -G -n -L --color? --all --almost-all"
@@ -330,5 +330,5 @@ _FILES: Final[dict[str, Rule]] = {
     ),
     "tr": _rule("-d -s -c"),
 }
-RULES: Final[dict[str, Rule]] = {**_GIT, **_TOOLS, **_FILES}
+RULES: Final[dict[str, HarmlessRule]] = {**_GIT, **_TOOLS, **_FILES}
 """By program and subcommand. `sed -n` is for scripts that print lines, and for nothing else."""

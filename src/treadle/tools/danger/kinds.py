@@ -14,10 +14,10 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from treadle.tools.danger.calls import Call, name_of
+from treadle.tools.danger.calls import ProgramCall, name_of
 from treadle.tools.danger.files import is_far, is_written, paths_in
 from treadle.tools.danger.filters import reads_more
-from treadle.tools.danger.harmless import RULES, Rule
+from treadle.tools.danger.harmless import RULES, HarmlessRule
 from treadle.tools.danger.split import Simple
 
 EXACT_SIZE_MAX: Final = 400
@@ -88,8 +88,8 @@ def kind_of_words(texts: tuple[str, ...], *, has_globs: bool = False) -> str | N
     return " ".join(map(quote, texts))
 
 
-def _call(simple: Simple) -> Call:
-    return Call(name_of(simple.words[0].text), simple.words[0], simple.words[1:])
+def _call(simple: Simple) -> ProgramCall:
+    return ProgramCall(name_of(simple.words[0].text), simple.words[0], simple.words[1:])
 
 
 def _is_tame(pattern: str) -> bool:
@@ -102,7 +102,9 @@ def _is_tame(pattern: str) -> bool:
     )
 
 
-def _rule_for(texts: tuple[str, ...]) -> tuple[tuple[str, ...], Rule, tuple[str, ...]] | None:
+def _rule_for(
+    texts: tuple[str, ...],
+) -> tuple[tuple[str, ...], HarmlessRule, tuple[str, ...]] | None:
     """The first words of the kind, as they were written, its rule, the arguments after them."""
     local = _LOCAL_PROGRAM.match(texts[0])
     program = texts[0][local.end() :] if local else texts[0]
@@ -114,7 +116,9 @@ def _rule_for(texts: tuple[str, ...]) -> tuple[tuple[str, ...], Rule, tuple[str,
     return None
 
 
-def _judged(rule: Rule, arguments: tuple[str, ...], key: tuple[str, ...]) -> tuple[str, ...] | None:
+def _judged(
+    rule: HarmlessRule, arguments: tuple[str, ...], key: tuple[str, ...]
+) -> tuple[str, ...] | None:
     """The words of the kind; empty if it is not of this kind; `None` if no grant may cover it.
 
     Every word is asked whether it is an option that no grant covers, also one that is taken to be
@@ -146,7 +150,9 @@ def _judged(rule: Rule, arguments: tuple[str, ...], key: tuple[str, ...]) -> tup
     return _with_names(rule, named, key) if is_understood else ()
 
 
-def _with_names(rule: Rule, named: list[str], key: tuple[str, ...]) -> tuple[str, ...] | None:
+def _with_names(
+    rule: HarmlessRule, named: list[str], key: tuple[str, ...]
+) -> tuple[str, ...] | None:
     if key[0] == "make" and any("=" in text for text in named):
         return None
     if not all(re.fullmatch(rule.operand, text) for text in named):
@@ -158,7 +164,7 @@ def _with_names(rule: Rule, named: list[str], key: tuple[str, ...]) -> tuple[str
     return (*key, *named[: rule.name_count])
 
 
-def _is_never(rule: Rule, text: str) -> bool:
+def _is_never(rule: HarmlessRule, text: str) -> bool:
     """Whether a word is one that no grant covers: whole, cut short, bundled, or with a value."""
     if text.startswith("@"):
         return "@" in rule.never
@@ -177,7 +183,7 @@ def _is_never(rule: Rule, text: str) -> bool:
     return False
 
 
-def _bundles(rule: Rule, text: str, wanted: str) -> bool:
+def _bundles(rule: HarmlessRule, text: str, wanted: str) -> bool:
     """Whether a short option stands in a bundle, or in front of its value."""
     name = text.partition("=")[0]
     if len(name) > 2 and rule.options & {f"{name}=", f"{name}?"}:
@@ -190,7 +196,7 @@ def _bundles(rule: Rule, text: str, wanted: str) -> bool:
     return False
 
 
-def _option_length(rule: Rule, text: str, value: str) -> int:
+def _option_length(rule: HarmlessRule, text: str, value: str) -> int:
     """How many words an option takes, with its value; 0 if it is not one of the rule.
 
     Args:

@@ -27,7 +27,7 @@ _ESCAPED: Final = re.compile(
 _LETTERS: Final = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b"}
 
 
-class Unreadable(Exception):  # noqa: N818 - it is an answer about the text, not a failure
+class UnreadableCommand(Exception):  # noqa: N818 - it is an answer about the text, not a failure
     """Not a command that bash would read, or nested beyond what is looked at."""
 
 
@@ -79,12 +79,12 @@ def scripts_in(text: str, depth: int = 0) -> tuple[str, ...]:
     Raises:
         Unreadable: one of them is not closed.
     """
-    part = _Part()
+    part = _WordBuilder()
     _Scanner(text, depth).expanded(part, end="")
     return tuple(part.scripts)
 
 
-class _Part:
+class _WordBuilder:
     """A word that grows."""
 
     def __init__(self) -> None:
@@ -116,7 +116,7 @@ class _Part:
 class _Scanner:
     def __init__(self, text: str, depth: int = 0) -> None:
         if depth > NESTING_COUNT_MAX:
-            raise Unreadable
+            raise UnreadableCommand
         self.text = text
         self.depth = depth
         self.at = 0
@@ -141,7 +141,7 @@ class _Scanner:
                 if not (word.text.isdigit() and not word.is_quoted and self._is_before_redirect()):
                     self.found.append(word)
         if self.waiting:
-            raise Unreadable
+            raise UnreadableCommand
         return self.found
 
     def _is_before_redirect(self) -> bool:
@@ -163,12 +163,12 @@ class _Scanner:
     def _begin_heredoc(self) -> None:
         match = _HEREDOC.match(self.text, self.at)
         if match is None:
-            raise Unreadable
+            raise UnreadableCommand
         end = next(each for each in match.group(2, 3, 4) if each is not None)
         is_raw = match[4] is None or "\\" in match[0]
         self.at = match.end()
         if self.text[self.at : self.at + 1] not in {"", *_META}:
-            raise Unreadable  # the end is written in pieces: `E"O"F`
+            raise UnreadableCommand  # the end is written in pieces: `E"O"F`
         self.waiting.append((len(self.found), end, bool(match[1]), is_raw))
         self.found.append(Operator("<<"))
 
@@ -190,7 +190,7 @@ class _Scanner:
         self.waiting.clear()
 
     def _word(self) -> Word:
-        part = _Part()
+        part = _WordBuilder()
         while self.at < len(self.text):
             character = self.text[self.at]
             if character in _META:
@@ -206,7 +206,7 @@ class _Scanner:
                 self.at += 1
         return part.word()
 
-    def _special(self, part: _Part, character: str) -> None:
+    def _special(self, part: _WordBuilder, character: str) -> None:
         if character == "\\":
             self._escape(part)
         elif character == "'":
@@ -221,17 +221,17 @@ class _Scanner:
         else:
             self._expansion(part, in_quotes=False)
 
-    def _escape(self, part: _Part) -> None:
+    def _escape(self, part: _WordBuilder) -> None:
         if self.text.startswith("\\\n", self.at):
             self.at += 2
             return
         if self.at + 1 >= len(self.text):
-            raise Unreadable
+            raise UnreadableCommand
         part.end_bare()
         part.pieces.append(self.text[self.at + 1])
         self.at += 2
 
-    def expanded(self, part: _Part, *, end: str) -> None:
+    def expanded(self, part: _WordBuilder, *, end: str) -> None:
         """Reads what stands in double quotes, up to the closing one."""
         while self.at < len(self.text):
             character = self.text[self.at]
@@ -247,9 +247,9 @@ class _Scanner:
                 part.pieces.append(character)
                 self.at += 1
         if end:
-            raise Unreadable
+            raise UnreadableCommand
 
-    def _expansion(self, part: _Part, *, in_quotes: bool) -> None:
+    def _expansion(self, part: _WordBuilder, *, in_quotes: bool) -> None:
         text, at = self.text, self.at
         if text[at] == "`":
             end = after_backticks(text, at) - 1
@@ -284,24 +284,24 @@ class _Scanner:
         inner = closing(self.text, at + 3, ")")
         return self.text.startswith("))", inner)
 
-    def _substitution(self, part: _Part, begin: int) -> None:
+    def _substitution(self, part: _WordBuilder, begin: int) -> None:
         end = closing(self.text, begin, ")")
         part.unknown(self.text[self.at : end + 1], self.text[begin:end])
         self.at = end + 1
 
-    def _ansi(self, part: _Part) -> None:
+    def _ansi(self, part: _WordBuilder) -> None:
         at = self.at + 2
         while at < len(self.text) and self.text[at] != "'":
             at += 2 if self.text[at] == "\\" else 1
         if at >= len(self.text):
-            raise Unreadable
+            raise UnreadableCommand
         part.pieces.append(unescaped(self.text[self.at + 2 : at]))
         self.at = at + 1
 
     def _find(self, character: str, begin: int) -> int:
         end = self.text.find(character, begin)
         if end < 0:
-            raise Unreadable
+            raise UnreadableCommand
         return end
 
 
@@ -326,7 +326,7 @@ def after_backticks(text: str, at: int) -> int:
     while at < len(text) and text[at] != "`":
         at += 2 if text[at] == "\\" else 1
     if at >= len(text):
-        raise Unreadable
+        raise UnreadableCommand
     return at + 1
 
 
@@ -337,7 +337,7 @@ def closing(text: str, at: int, close: str, depth: int = 0) -> int:
         Unreadable: there is none, or too much is nested.
     """
     if depth > NESTING_COUNT_MAX:
-        raise Unreadable
+        raise UnreadableCommand
     opening, level, ends = ("(" if close == ")" else "{"), 0, list[tuple[str, bool]]()
     while at < len(text):
         character = text[at]
@@ -354,7 +354,7 @@ def closing(text: str, at: int, close: str, depth: int = 0) -> int:
         elif close == ")":
             at = _in_command(text, at, ends)
         at += 1
-    raise Unreadable
+    raise UnreadableCommand
 
 
 def _in_command(text: str, at: int, ends: list[tuple[str, bool]]) -> int:
@@ -384,7 +384,7 @@ def _after_heredoc(text: str, at: int, end: str, is_indented: bool) -> int:
         if line == end:
             return stop - 1
         at = stop
-    raise Unreadable
+    raise UnreadableCommand
 
 
 def _after_quote(text: str, at: int, depth: int) -> int:
@@ -393,7 +393,7 @@ def _after_quote(text: str, at: int, depth: int) -> int:
     if text[at] == "'":
         end = text.find("'", at + 1)
         if end < 0:
-            raise Unreadable
+            raise UnreadableCommand
         return end + 1
     at += 1
     while at < len(text) and text[at] != '"':
@@ -403,5 +403,5 @@ def _after_quote(text: str, at: int, depth: int) -> int:
             at = closing(text, at + 2, ")" if text[at + 1] == "(" else "}", depth + 1)
         at += 1
     if at >= len(text):
-        raise Unreadable
+        raise UnreadableCommand
     return at + 1

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from treadle.tools.danger.calls import Call
+from treadle.tools.danger.calls import ProgramCall
 from treadle.tools.danger.reasons import Reason
 
 FETCHERS: Final = frozenset(
@@ -39,7 +39,7 @@ _WGET_STARTS: Final = ("-e", "--execute", "--use-askpass", "--config")
 _REMOTE_PATH: Final = re.compile(r"^([\w.-]+@)?[\w.-]+:(?!//)|^[a-z]+://", re.IGNORECASE)
 
 
-def reasons(call: Call) -> Iterator[Reason]:
+def reasons(call: ProgramCall) -> Iterator[Reason]:
     """What a program does over the network."""
     name = call.name
     if name == "curl":
@@ -65,12 +65,12 @@ def reasons(call: Call) -> Iterator[Reason]:
         yield Reason.SENDS
 
 
-def _is_local(call: Call) -> bool:
+def _is_local(call: ProgramCall) -> bool:
     hosts = [text for text in call.operands if "://" in text or _LOCAL.match(text)]
     return bool(hosts) and all(map(_LOCAL.match, hosts)) and all(w.is_known for w in call.args)
 
 
-def _curl(call: Call) -> Iterator[Reason]:
+def _curl(call: ProgramCall) -> Iterator[Reason]:
     method = (call.value("-X", "--request") or "GET").upper()
     sends = call.has(*_CURL_SENDS) or method not in ("GET", "HEAD", "OPTIONS")
     if sends and not _is_local(call):
@@ -87,18 +87,18 @@ def _begins(text: str, options: tuple[str, ...]) -> bool:
     return text.startswith(tuple(f"{option}=" for option in options if option.startswith("--")))
 
 
-def _is_file_value(call: Call, text: str) -> bool:
+def _is_file_value(call: ProgramCall, text: str) -> bool:
     return text.startswith("@") or (bool(re.match(r"^\w+=@", text)) and call.has("-F", "--form"))
 
 
-def _wget(call: Call) -> Iterator[Reason]:
+def _wget(call: ProgramCall) -> Iterator[Reason]:
     if call.has(*_WGET_SENDS) and not _is_local(call):
         yield Reason.SENDS
     if call.has(*_WGET_STARTS):
         yield Reason.STARTS
 
 
-def fetched_files(call: Call) -> Iterator[str]:
+def fetched_files(call: ProgramCall) -> Iterator[str]:
     """The names of the files that a program would fetch into."""
     if call.name not in FETCHERS and call.name != "git":
         return

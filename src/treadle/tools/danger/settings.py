@@ -12,9 +12,9 @@ from typing import Final
 from msgspec import Struct
 
 from treadle.tools.danger import git
-from treadle.tools.danger.calls import Call, has_option, name_of, operands
+from treadle.tools.danger.calls import ProgramCall, has_option, name_of, operands
 from treadle.tools.danger.files import is_written
-from treadle.tools.danger.lexer import Unreadable
+from treadle.tools.danger.lexer import UnreadableCommand
 from treadle.tools.danger.reasons import Reason
 from treadle.tools.danger.split import Simple, split
 
@@ -74,7 +74,7 @@ def settings_written(command: str) -> tuple[Setting, ...]:
     """The settings of its repository that a command writes; none of one that runs more than git."""
     try:
         script = split(command)
-    except Unreadable:
+    except UnreadableCommand:
         return ()
     found: list[Setting] = []
     if not script.is_chain or script.scripts or script.functions:
@@ -97,7 +97,7 @@ def _is_tame(simple: Simple) -> bool:
         return False
     if words[0].text in _SHOWERS:
         return True
-    call = Call(name_of(words[0].text), words[0], words[1:])
+    call = ProgramCall(name_of(words[0].text), words[0], words[1:])
     front, _, _ = git.parsed(call.texts)
     is_here = words[0].text == "git" and all(one == "--no-pager" for one in front)
     return is_here and Reason.STARTS not in git.reasons(call)

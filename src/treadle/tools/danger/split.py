@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from treadle.tools.danger.lexer import Operator, Token, Unreadable, Word, tokens_of
+from treadle.tools.danger.lexer import Operator, Token, UnreadableCommand, Word, tokens_of
 
 _ASSIGNS: Final = re.compile(r"[A-Za-z_]\w*(\[[^]]*\])?\+?=")
 _REDIRECTS: Final = frozenset({"<", ">", ">>", "<<", "<<<", "<&", ">&", "<>", ">|", "&>", "&>>"})
@@ -40,7 +40,7 @@ class Simple(Struct, frozen=True):
     is_fed: bool = False
 
 
-class Script(Struct, frozen=True):
+class ShellScript(Struct, frozen=True):
     """All simple commands of a text in order.
 
     `scripts` run to make words. `functions` are names that it defines. It `is_chain` if it is
@@ -53,7 +53,7 @@ class Script(Struct, frozen=True):
     is_chain: bool
 
 
-def split(text: str) -> Script:
+def split(text: str) -> ShellScript:
     """Takes a command apart.
 
     Raises:
@@ -80,7 +80,7 @@ class _Splitter:
         self.words: list[Word] = []
         self.redirects: list[Redirect] = []
 
-    def script(self) -> Script:
+    def script(self) -> ShellScript:
         while self.at < len(self.tokens):
             token = self.tokens[self.at]
             self.at += 1
@@ -89,7 +89,7 @@ class _Splitter:
             else:
                 self._operator(token)
         self._end()
-        return Script(
+        return ShellScript(
             tuple(self.commands), tuple(self.scripts), tuple(self.functions), self.is_chain
         )
 
@@ -156,7 +156,7 @@ class _Splitter:
             if token.text in ends:
                 return
             self.scripts += token.scripts
-        raise Unreadable
+        raise UnreadableCommand
 
     def _pattern(self) -> None:
         """Skips the patterns of a case, which stand before a closing bracket."""
@@ -177,7 +177,7 @@ class _Splitter:
             self._begin()
         elif text == "(":
             if self.words or self.assignments:
-                raise Unreadable
+                raise UnreadableCommand
             self.is_chain = False
             self.fed.append(self.fed[-1])
         else:
@@ -188,13 +188,13 @@ class _Splitter:
         self.is_chain &= text in _JOINS
         if text == ")":
             if len(self.fed) == 1:
-                raise Unreadable
+                raise UnreadableCommand
             self.fed.pop()
         elif text in ("|", "|&"):
             self.fed[-1] = True
         elif text in (";;", ";&", ";;&"):
             if self.cases < 1:
-                raise Unreadable
+                raise UnreadableCommand
             self._pattern()
         elif len(self.fed) == 1:
             self.fed[-1] = False
@@ -206,7 +206,7 @@ class _Splitter:
             return
         target = self._next()
         if not isinstance(target, Word):
-            raise Unreadable
+            raise UnreadableCommand
         self.at += 1
         self.scripts += target.scripts
         self.redirects.append(Redirect(operator.text, target))

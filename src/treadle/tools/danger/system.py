@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from treadle.tools.danger.calls import Call
+from treadle.tools.danger.calls import ProgramCall
 from treadle.tools.danger.reasons import Reason
 
 _NAMED: Final[dict[Reason, frozenset[str]]] = {
@@ -199,7 +199,7 @@ _INSTALLS: Final[dict[str, frozenset[str]]] = {
 """By program: the subcommands that bring code from the network; of an empty set: every call."""
 
 
-def reasons(call: Call) -> Iterator[Reason]:
+def reasons(call: ProgramCall) -> Iterator[Reason]:
     """What a program does to the machine."""
     for reason, names in _NAMED.items():
         if call.name in names:
@@ -222,7 +222,7 @@ def reasons(call: Call) -> Iterator[Reason]:
         yield Reason.INSTALLS
 
 
-def _systemctl(call: Call) -> Iterator[Reason]:
+def _systemctl(call: ProgramCall) -> Iterator[Reason]:
     reads = {"status", "show", "cat", "list-units", "list-unit-files", "list-timers", "is-active"}
     if not {*call.operands[:1]} & (reads | {"is-enabled", "is-failed"}):
         yield Reason.SYSTEM
@@ -230,25 +230,25 @@ def _systemctl(call: Call) -> Iterator[Reason]:
         yield Reason.LATER
 
 
-def _kill(call: Call) -> Iterator[Reason]:
+def _kill(call: ProgramCall) -> Iterator[Reason]:
     numbers = [text for text in call.texts if re.fullmatch(r"-?\d+", text)]
     targets = call.operands or numbers[1:]
     if {"-1", "0", "1"} & {*targets} or {"-1"} & {*numbers[1:]} or numbers == ["-1"]:
         yield Reason.SYSTEM
 
 
-def _crontab(call: Call) -> Iterator[Reason]:
+def _crontab(call: ProgramCall) -> Iterator[Reason]:
     if call.texts != ("-l",):
         yield Reason.LATER
 
 
-def _chmod(call: Call) -> Iterator[Reason]:
+def _chmod(call: ProgramCall) -> Iterator[Reason]:
     for text in call.texts:
         if re.fullmatch(r"0*[2-7][0-7]{3}|([ugoa]*[-+=][rwxXt]*,?)*[ugoa]*[+=][rwxXt]*s.*", text):
             yield Reason.PRIVILEGE
 
 
-def _chown(call: Call) -> Iterator[Reason]:
+def _chown(call: ProgramCall) -> Iterator[Reason]:
     yield Reason.PRIVILEGE
 
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from treadle.tools.danger.calls import Call
+from treadle.tools.danger.calls import ProgramCall
 from treadle.tools.danger.lexer import Word
 from treadle.tools.danger.reasons import Reason
 
@@ -110,7 +110,7 @@ class Unwrapped(Struct, frozen=True):
     reasons: tuple[Reason, ...] = ()
 
 
-def unwrapped(call: Call) -> Unwrapped | None:
+def unwrapped(call: ProgramCall) -> Unwrapped | None:
     """What a command runs besides its own program; `None` if it is no wrapper."""
     if call.name in SHELLS:
         return _shell(call)
@@ -138,7 +138,7 @@ def unwrapped(call: Call) -> Unwrapped | None:
     return None
 
 
-def _shell(call: Call) -> Unwrapped:
+def _shell(call: ProgramCall) -> Unwrapped:
     texts = call.texts
     for place, text in enumerate(texts):
         if text in ("--command", "-Command", "-command"):
@@ -162,7 +162,7 @@ def _shell(call: Call) -> Unwrapped:
     return Unwrapped(scripts=bodies + lines, reasons=reasons)
 
 
-def _given(call: Call, place: int) -> Unwrapped:
+def _given(call: ProgramCall, place: int) -> Unwrapped:
     if place >= len(call.args):
         return Unwrapped(reasons=(Reason.UNREADABLE,))
     word = call.args[place]
@@ -170,7 +170,7 @@ def _given(call: Call, place: int) -> Unwrapped:
     return Unwrapped(scripts=(word.text,), reasons=reasons)
 
 
-def _scripts(call: Call) -> tuple[str, ...]:
+def _scripts(call: ProgramCall) -> tuple[str, ...]:
     options = _SCRIPTED.get(call.name, ())
     value = call.value(*options) if options else None
     if call.name in ("parallel", "watch", "tmux", "screen", "entr", "expect", "hyperfine"):
@@ -179,7 +179,7 @@ def _scripts(call: Call) -> tuple[str, ...]:
     return () if value is None else (value,)
 
 
-def _find(call: Call) -> Unwrapped | None:
+def _find(call: ProgramCall) -> Unwrapped | None:
     texts = call.texts
     commands: list[tuple[Word, ...]] = []
     for place, text in enumerate(texts):
@@ -197,7 +197,7 @@ def _is_fd_run(text: str) -> bool:
     return text in ("-x", "-X", "--exec", "--exec-batch")
 
 
-def _known(call: Call, options: Options) -> Unwrapped:
+def _known(call: ProgramCall, options: Options) -> Unwrapped:
     place, before = 0, options.before
     texts = call.texts
     while place < len(texts):

@@ -32,7 +32,7 @@ from treadle.tools.sandbox.put_back import make_accessible, put_aside
 from treadle.tools.sandbox.repositories import (
     GIT,
     ODD,
-    Found,
+    RepositoryScan,
     find_repositories,
     git_folder_of,
     is_folder,
@@ -48,7 +48,7 @@ _left_there: Final[set[Path]] = set()
 """What could not be put aside: said again after each command, for as long as it is there."""
 
 
-class Before(Struct, frozen=True):
+class GitBeforeCommand(Struct, frozen=True):
     """What git found before a command.
 
     `places` are protected: every `.git` of a repository. Those that are or name none, or one that
@@ -74,13 +74,13 @@ class Looked(Struct, frozen=True):
     unseen: tuple[str, ...]
 
 
-def look_before(found: Iterable[Found]) -> Before:
+def look_before(found: Iterable[RepositoryScan]) -> GitBeforeCommand:
     """What stands there now, in folders that a command is about to change."""
     places = {place for one in found for place in one.places}
     folders = {place: git_folder_of(place) for place in places}
     dangling = {place for place, folder in folders.items() if not _is_protected(place, folder)}
     real = [folder for folder in folders.values() if folder is not None]
-    return Before(
+    return GitBeforeCommand(
         frozenset(places - dangling),
         frozenset(dangling),
         frozenset(module for folder in real for module in modules_of(folder)),
@@ -98,7 +98,9 @@ def _is_protected(place: Path, git_folder: Path | None) -> bool:
     return is_folder(git_folder) and was_repository(git_folder)
 
 
-def put_programs_aside(folders: tuple[str, ...], own: OwnSettings, before: Before) -> Looked:
+def put_programs_aside(
+    folders: tuple[str, ...], own: OwnSettings, before: GitBeforeCommand
+) -> Looked:
     """Put aside what a command has made for git to run.
 
     Args:
@@ -107,7 +109,7 @@ def put_programs_aside(folders: tuple[str, ...], own: OwnSettings, before: Befor
         before: what `look_before` said.
     """
     said = _put_unprotectable_aside(folders, own)
-    look = _Look(folders, before, own)
+    look = _SettingsScan(folders, before, own)
     for folder in folders:
         look.into(folder, find_repositories(folder))
         look.from_above(folder)
@@ -140,8 +142,10 @@ def _put_unprotectable_aside(folders: tuple[str, ...], own: OwnSettings) -> list
     return said
 
 
-class _Look:
-    def __init__(self, folders: tuple[str, ...], before: Before, own: OwnSettings) -> None:
+class _SettingsScan:
+    def __init__(
+        self, folders: tuple[str, ...], before: GitBeforeCommand, own: OwnSettings
+    ) -> None:
         self.said: list[str] = []
         self.unseen: list[str] = []
         self._folders = folders
@@ -151,7 +155,7 @@ class _Look:
         self._seen: set[Path] = set()
         self._count = 0
 
-    def into(self, folder: str, found: Found) -> None:
+    def into(self, folder: str, found: RepositoryScan) -> None:
         for bare in found.bare:
             if self._before.bare.get(bare) != _digest(bare):
                 self._judge(bare / "HEAD", bare)

@@ -37,7 +37,7 @@ from treadle.tools.sandbox.landlock import ABI_OF_SIGNALS
 from treadle.tools.sandbox.launch import Backend, Order, Prepared
 from treadle.tools.sandbox.open_settings import OpenSettings, files_to_open
 from treadle.tools.sandbox.placeholders import (
-    Made,
+    MadePlaceholder,
     find_strangers,
     make_placeholders,
     remove_placeholders,
@@ -81,7 +81,7 @@ _NO_NETWORK: Final = (
 )
 
 
-class Standing(Struct, frozen=True):
+class SandboxStatus(Struct, frozen=True):
     """How a command would be held, as things stand.
 
     `confined` says it in words, also that nothing would hold it. A command that is `refused` does
@@ -138,7 +138,7 @@ class Sandbox:
             return True
         return wants_network and self.policy.network is Network.ASK
 
-    def standing(self, wants_network: bool = False) -> Standing:
+    def standing(self, wants_network: bool = False) -> SandboxStatus:
         """How a command would be held. Quick after the first time.
 
         Args:
@@ -147,14 +147,14 @@ class Sandbox:
         has_network = self.has_network(wants_network)
         if self.is_off:
             words = "no sandbox"
-            return Standing(words, False, self._ground(words, has_network))
+            return SandboxStatus(words, False, self._ground(words, has_network))
         if self._why_unheld:
             words = f"no sandbox: {self._why_unheld}"
             refused = f"nothing can hold commands here: {self._why_unheld}. {_HINT}"
-            return Standing(words, False, self._ground(words, has_network), refused)
+            return SandboxStatus(words, False, self._ground(words, has_network), refused)
         network = "network" if has_network else "no network"
         words = ", ".join((self.policy.level.value, network, self._words))
-        return Standing(
+        return SandboxStatus(
             words,
             True,
             self._ground(words, has_network),
@@ -428,7 +428,7 @@ class Sandbox:
 
     @contextmanager
     def _lay(
-        self, mounts: Mounts, protected: Protected, made: list[Made], undone: list[str]
+        self, mounts: Mounts, protected: Protected, made: list[MadePlaceholder], undone: list[str]
     ) -> Iterator[tuple[Mounts, dict[str, str], dict[str, bytes]]]:
         """The mounts, the environment and the files of a run on the backend."""
         env = self.environment() | self._cache_variables()

@@ -32,7 +32,7 @@ class OwnSettings(Struct, frozen=True):
     single: tuple[tuple[str, str], ...] = ()
 
 
-class Steered(Struct, frozen=True):
+class IncludedPath(Struct, frozen=True):
     """An absolute path that settings lead to; `is_folder`, if to all that is in it."""
 
     path: str
@@ -58,7 +58,7 @@ def own_settings(environ: Mapping[str, str], folder: str | Path) -> OwnSettings:
     )
 
 
-def steered_by(files: Iterable[Path], own: OwnSettings, root: Path) -> Iterator[Steered]:
+def steered_by(files: Iterable[Path], own: OwnSettings, root: Path) -> Iterator[IncludedPath]:
     """What the settings of a repository lead to; also what is not there.
 
     Args:
@@ -78,12 +78,12 @@ def steered_by(files: Iterable[Path], own: OwnSettings, root: Path) -> Iterator[
         if key == "core.hookspath":
             folder = _expanded(value, root)
             # What husky has in `_` calls what lies beside it.
-            yield Steered(str(folder.parent if folder.name == "_" else folder), is_folder=True)
+            yield IncludedPath(str(folder.parent if folder.name == "_" else folder), is_folder=True)
         elif key == "init.templatedir":
-            yield Steered(str(_expanded(value, root)), is_folder=True)
+            yield IncludedPath(str(_expanded(value, root)), is_folder=True)
         elif key.startswith("include"):
             included = _expanded(value, base)
-            yield Steered(str(included))
+            yield IncludedPath(str(included))
             if included not in seen:
                 seen.add(included)
                 todo.append(included)
@@ -99,9 +99,9 @@ def why_git_runs(path: Path, environ: Mapping[str, str]) -> tuple[str, str]:
         environ: the person's.
     """
     own = own_settings(environ, "/nowhere")
-    found = [*map(Steered, map(str, own.files)), *steered_by((), own, Path("/nowhere"))]
+    found = [*map(IncludedPath, map(str, own.files)), *steered_by((), own, Path("/nowhere"))]
     for folder in path.parents:
-        found += map(Steered, map(str, own_settings(environ, folder).files))
+        found += map(IncludedPath, map(str, own_settings(environ, folder).files))
         git_folder = git_folder_of(folder / GIT)
         if git_folder is not None and is_folder(git_folder):
             common = common_folder_of(git_folder)

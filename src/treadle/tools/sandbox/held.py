@@ -35,7 +35,7 @@ class Launch:
         self._put_aside: Final = put_aside
         self._unseen: Final = unseen
 
-    def held(self, output: str) -> Held:
+    def describe_result(self, output: str) -> Held:
         """How it went, after it is over.
 
         Args:

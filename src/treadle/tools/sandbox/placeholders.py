@@ -18,7 +18,7 @@ _TRIES_MAX: Final = 5
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-class Made(Struct, frozen=True):
+class MadePlaceholder(Struct, frozen=True):
     """A placeholder that is there, and the descriptor by which it is held.
 
     `content` is that of a file, `None` for a folder.
@@ -34,7 +34,9 @@ class Made(Struct, frozen=True):
         return self.content is None
 
 
-def make_placeholders(missing: Iterable[str], stubs: Iterable[tuple[str, bytes]]) -> list[Made]:
+def make_placeholders(
+    missing: Iterable[str], stubs: Iterable[tuple[str, bytes]]
+) -> list[MadePlaceholder]:
     """Make what stands where nothing else may come to be, for as long as commands run.
 
     Something can be laid on it. Several commands share them, also of other programs like this one:
@@ -49,7 +51,7 @@ def make_placeholders(missing: Iterable[str], stubs: Iterable[tuple[str, bytes]]
     return [made for path, content in wanted if (made := _make_one(path, content)) is not None]
 
 
-def remove_placeholders(made: Iterable[Made]) -> list[str]:
+def remove_placeholders(made: Iterable[MadePlaceholder]) -> list[str]:
     """Take away those that nobody else needs; those that are not as they were made, which stay."""
     left = []
     for one in made:
@@ -98,7 +100,7 @@ def _holds(fd: int, content: bytes) -> bool:
     return os.pread(fd, len(content) + 1, 0) == content
 
 
-def _make_one(path: str, content: bytes | None) -> Made | None:
+def _make_one(path: str, content: bytes | None) -> MadePlaceholder | None:
     for _ in range(_TRIES_MAX):
         try:
             if content is None:
@@ -111,7 +113,7 @@ def _make_one(path: str, content: bytes | None) -> Made | None:
         with suppress(OSError):  # there are file systems without locks
             fcntl.flock(fd, fcntl.LOCK_SH)
         if _is_same(fd, path):
-            return Made(path, fd, content)
+            return MadePlaceholder(path, fd, content)
         os.close(fd)  # somebody has just taken it away
     return None
 

@@ -19,13 +19,13 @@ from msgspec import Struct
 from treadle.core.tools import ToolErrorKind
 from treadle.tools.failure import ToolFailure
 from treadle.tools.sandbox.folders import is_link
-from treadle.tools.sandbox.git_includes import OwnSettings, Steered, steered_by
+from treadle.tools.sandbox.git_includes import IncludedPath, OwnSettings, steered_by
 from treadle.tools.sandbox.placeholders import find_strangers
 from treadle.tools.sandbox.repositories import (
     DEPTH_MAX,
     GIT,
     REMOTES,
-    Found,
+    RepositoryScan,
     common_folder_of,
     entries_of,
     find_repositories,
@@ -63,7 +63,7 @@ class Protected(Struct, frozen=True):
     absent: tuple[str, ...] = ()
     stubs: tuple[tuple[str, bytes], ...] = ()
     links: tuple[str, ...] = ()
-    repositories: tuple[Found, ...] = ()
+    repositories: tuple[RepositoryScan, ...] = ()
 
 
 class LinkError(ToolFailure):
@@ -90,7 +90,7 @@ class ClosedError(ToolFailure):
         self.path: Final = path
 
 
-class _Found:
+class _ProtectedPaths:
     def __init__(self) -> None:
         self.kept: list[str] = []
         self.shut: list[str] = []
@@ -98,7 +98,7 @@ class _Found:
         self.absent: list[str] = []
         self.stubs: list[tuple[str, bytes]] = []
         self.links: list[str] = []
-        self.repositories: list[Found] = []
+        self.repositories: list[RepositoryScan] = []
 
 
 def find_protected(folders: Iterable[str], own: OwnSettings = NO_SETTINGS) -> Protected:
@@ -127,7 +127,7 @@ def find_protected(folders: Iterable[str], own: OwnSettings = NO_SETTINGS) -> Pr
 
 
 def _find_protected(folders: tuple[str, ...], own: OwnSettings) -> Protected:
-    found = _Found()
+    found = _ProtectedPaths()
     steered = list(steered_by((), own, Path("/nowhere")))
     for file in own.files:
         _add_own_settings(file, folders, found)
@@ -198,7 +198,7 @@ def _without_links(path: Path, folders: tuple[str, ...]) -> tuple[Path, list[Pat
     return path, inside
 
 
-def _add_own_settings(file: Path, folders: tuple[str, ...], found: _Found) -> None:
+def _add_own_settings(file: Path, folders: tuple[str, ...], found: _ProtectedPaths) -> None:
     """A file of settings that holds everywhere; people keep these behind links of theirs."""
     real, links = _without_links(file, folders)
     found.links += map(str, links)
@@ -215,7 +215,7 @@ def _add_own_settings(file: Path, folders: tuple[str, ...], found: _Found) -> No
             found.absent.append(str(real))
 
 
-def _add_steered(one: Steered, folders: tuple[str, ...], found: _Found) -> None:
+def _add_steered(one: IncludedPath, folders: tuple[str, ...], found: _ProtectedPaths) -> None:
     """What settings lead to; what leads to it must not be renamed, and no link.
 
     A link elsewhere may lead here, as from a home folder to where its files are kept.
@@ -238,7 +238,7 @@ def _add_steered(one: Steered, folders: tuple[str, ...], found: _Found) -> None:
             found.stubs.append((str(path), b""))
 
 
-def _add_head(folder: Path, found: _Found) -> None:
+def _add_head(folder: Path, found: _ProtectedPaths) -> None:
     """Where there is no repository, keep the folder from becoming one without a `.git`."""
     head = folder / "HEAD"
     if not os.path.lexists(head) or not find_strangers([(str(head), _NO_HEAD)]):
@@ -246,8 +246,8 @@ def _add_head(folder: Path, found: _Found) -> None:
 
 
 def _add_git_path(
-    place: Path, found: _Found, own: OwnSettings, folders: Iterable[str]
-) -> list[Steered]:
+    place: Path, found: _ProtectedPaths, own: OwnSettings, folders: Iterable[str]
+) -> list[IncludedPath]:
     """A `.git`; and what the settings behind it lead to."""
     _add_repository(place, found)
     target, files = place, tuple[Path, ...]()
@@ -285,7 +285,7 @@ def _no_link(path: Path) -> Path:
     return path
 
 
-def _add_repository(place: Path, found: _Found) -> None:
+def _add_repository(place: Path, found: _ProtectedPaths) -> None:
     _no_link(place)
     config, hooks = _no_link(place / "config"), _no_link(place / "hooks")
     if not place.is_dir() or not config.is_file():
@@ -312,7 +312,7 @@ def _add_repository(place: Path, found: _Found) -> None:
         _add_modules(place / "modules", found, 0)
 
 
-def _add_modules(folder: Path, found: _Found, depth: int) -> None:
+def _add_modules(folder: Path, found: _ProtectedPaths, depth: int) -> None:
     found.kept.append(str(folder))
     for entry in entries_of(folder):
         if not _no_link(entry).is_dir():
@@ -323,7 +323,7 @@ def _add_modules(folder: Path, found: _Found, depth: int) -> None:
             _add_modules(entry, found, depth + 1)
 
 
-def _add_steering(folder: Path, found: _Found, config: Path, *, is_beside: bool) -> None:
+def _add_steering(folder: Path, found: _ProtectedPaths, config: Path, *, is_beside: bool) -> None:
     has_two = b"worktreeconfig" in config.read_bytes().lower()
     for name in _STEERING:
         path = folder / name

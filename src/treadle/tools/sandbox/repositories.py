@@ -43,7 +43,7 @@ ODD: Final = (OSError, ValueError, RuntimeError, subprocess.SubprocessError)
 _found_before: Final[dict[str, dict[Path, None]]] = {}
 
 
-class Found(Struct, frozen=True):
+class RepositoryScan(Struct, frozen=True):
     """Absolute paths: each `.git`, each folder that is a bare layout, those that are `closed`.
 
     The modes of these keep this user from looking into them, and git too.
@@ -54,7 +54,7 @@ class Found(Struct, frozen=True):
     closed: tuple[Path, ...] = ()
 
 
-def find_repositories(folder: str) -> Found:
+def find_repositories(folder: str) -> RepositoryScan:
     """What there is beneath a folder.
 
     The first look in a process, before a command has run, is a long one; what it finds is
@@ -65,7 +65,9 @@ def find_repositories(folder: str) -> Found:
     """
     is_first = folder not in _found_before
     walk = _Walk()
-    is_whole = walk.look([(folder, 0)], ALL_COUNT_MAX if is_first else FOLDER_COUNT_MAX, is_first)
+    is_whole = walk.scan_folders(
+        [(folder, 0)], ALL_COUNT_MAX if is_first else FOLDER_COUNT_MAX, is_first
+    )
     if is_first and not is_whole:
         raise ToolFailure(
             ToolErrorKind.REJECTED,
@@ -73,11 +75,11 @@ def find_repositories(folder: str) -> Found:
             "repositories in it, to protect them; a person has to choose a smaller workspace",
         )
     if is_first:
-        walk.look([(one, 0) for one in walk.generated], GENERATED_COUNT_MAX, is_first)
+        walk.scan_folders([(one, 0) for one in walk.generated], GENERATED_COUNT_MAX, is_first)
     remember(folder, walk.places)
     known = _found_before[folder]
     places = tuple(one for one in known if os.path.lexists(one))
-    return Found(places, tuple(walk.bare), tuple(walk.closed))
+    return RepositoryScan(places, tuple(walk.bare), tuple(walk.closed))
 
 
 def remember(folder: str, places: Iterable[Path]) -> None:
@@ -92,7 +94,7 @@ class _Walk:
         self.closed: list[Path] = []
         self.generated: list[str] = []
 
-    def look(self, begin: Iterable[tuple[str, int]], count_max: int, is_deep: bool) -> bool:
+    def scan_folders(self, begin: Iterable[tuple[str, int]], count_max: int, is_deep: bool) -> bool:
         """Look at so many folders, the upper ones first; whether these were all."""
         todo, count = deque(begin), 0
         while todo and count < count_max:

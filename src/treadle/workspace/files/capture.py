@@ -70,7 +70,7 @@ class Capture(NamedTuple):
     nested: frozenset[bytes] = frozenset()
 
 
-class _Found(NamedTuple):
+class _FileStatus(NamedTuple):
     """What `lstat` says of a file: git's mode, and what changes when it is written."""
 
     mode: str
@@ -116,7 +116,7 @@ class Camera:
         self._read, self._sizes, self._listed = {}, {}, (b"", {})
         return has_any
 
-    async def look(self, objects: Objects | None = None) -> Capture:
+    async def capture(self, objects: Objects | None = None) -> Capture:
         """The files as they are now; their contents are in the repository afterwards.
 
         Args:
@@ -179,7 +179,7 @@ class Camera:
         return Capture(entries, tuple(sorted(skipped)), changed_ns, at_ns, nested)
 
     async def _same(
-        self, clean: set[bytes], indexed: dict[bytes, Indexed], files: dict[bytes, _Found]
+        self, clean: set[bytes], indexed: dict[bytes, Indexed], files: dict[bytes, _FileStatus]
     ) -> set[bytes]:
         """Those of the unchanged files that have the bytes of their blob."""
         unknown = {indexed[path].entry.oid for path in clean} - self._sizes.keys()
@@ -191,7 +191,7 @@ class Camera:
     async def _keep(
         self,
         layout: Layout,
-        files: dict[bytes, _Found],
+        files: dict[bytes, _FileStatus],
         entries: dict[bytes, FileEntry],
         indexed: Mapping[bytes, Indexed],
         aside: Objects | None,
@@ -232,7 +232,7 @@ class Camera:
                     self._read[path] = files[path].mode, files[path].seen, oid
         return skipped
 
-    async def _unkept(self, found: _Found) -> FileEntry:
+    async def _unkept(self, found: _FileStatus) -> FileEntry:
         """The entry of a file whose content is not kept: another one when it changes."""
         digest = hashlib.sha1 if await self._is_sha1() else hashlib.sha256
         mark = digest(repr(found.seen).encode(), usedforsecurity=False).hexdigest()
@@ -241,7 +241,7 @@ class Camera:
     def _find_telling(
         self,
         root: Path,
-        files: Mapping[bytes, _Found],
+        files: Mapping[bytes, _FileStatus],
         paths: Iterable[bytes],
         known: Mapping[bytes, str],
     ) -> set[bytes]:
@@ -274,7 +274,7 @@ class Camera:
 
 
 async def _write(
-    objects: Objects, root: Path, files: dict[bytes, _Found], paths: list[bytes]
+    objects: Objects, root: Path, files: dict[bytes, _FileStatus], paths: list[bytes]
 ) -> list[str]:
     """Write the contents as blobs: of links where they lead, of files their bytes."""
     links = [path for path in paths if files[path].mode == LINK]
@@ -297,11 +297,11 @@ def _at(root: Path, path: bytes) -> str:
     return f"{root}/{os.fsdecode(path)}"
 
 
-def _find(root: Path, paths: Iterable[bytes]) -> dict[bytes, _Found]:
+def _find(root: Path, paths: Iterable[bytes]) -> dict[bytes, _FileStatus]:
     """Those of the paths that are files or links, reached through no link."""
     top = os.fsencode(root) + b"/"
     folders = {b"": True}
-    found: dict[bytes, _Found] = {}
+    found: dict[bytes, _FileStatus] = {}
     for path in paths:
         if path in found or not _is_folder(top, path.rpartition(b"/")[0], folders):
             continue
@@ -318,7 +318,7 @@ def _find(root: Path, paths: Iterable[bytes]) -> dict[bytes, _Found]:
         else:
             continue
         seen = info.st_mtime_ns, info.st_ctime_ns, info.st_ino, info.st_size
-        found[path] = _Found(mode, info.st_size, seen)
+        found[path] = _FileStatus(mode, info.st_size, seen)
     return found
 
 
@@ -334,7 +334,7 @@ def _is_folder(top: bytes, path: bytes, known: dict[bytes, bool]) -> bool:
 
 
 def _clean(
-    indexed: dict[bytes, Indexed], files: dict[bytes, _Found], written_ns: int
+    indexed: dict[bytes, Indexed], files: dict[bytes, _FileStatus], written_ns: int
 ) -> set[bytes]:
     """The files that are as the index knows them.
 

@@ -159,7 +159,7 @@ class Objects:
         """Write them all at once; each group of them has the whole time of a look."""
         found: list[str] = []
         while len(found) < len(paths):
-            count, data = await asyncio.to_thread(pack_writer.take, paths[len(found) :])
+            count, data = await asyncio.to_thread(pack_writer.read_batch, paths[len(found) :])
             oids = (await self.out(*pack_writer.COMMAND, data=data)).decode().split()
             if len(oids) != count:
                 raise FileStateError("git fast-import failed: it did not take all in")

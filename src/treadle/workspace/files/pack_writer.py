@@ -30,7 +30,7 @@ COMMAND: Final = (
 _OPEN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-def take(paths: Sequence[str]) -> tuple[int, bytes]:
+def read_batch(paths: Sequence[str]) -> tuple[int, bytes]:
     """The contents of the first of these files, for git to take in, and how many they are.
 
     Raises:

@@ -16,7 +16,7 @@ PACKED: Final = "packed with other objects"
 REACHED: Final = "used elsewhere in the repository"
 
 
-class Rewritten(Struct, frozen=True):
+class StateRewrite(Struct, frozen=True):
     """What became of a thread's states.
 
     `commits` and `trees` name for each old one the new one, the same if it held nothing. `contents`
@@ -40,7 +40,7 @@ class _State(Struct, frozen=True):
 
 async def rewrite_chain(
     objects: Objects, ref: str, commits: Sequence[str], replace: Callable[[bytes], bytes]
-) -> Rewritten:
+) -> StateRewrite:
     """Replace contents and names in all states of a thread, and move its ref to the new ones.
 
     States that nobody recorded (their process died) are rewritten too if the ref still leads to
@@ -82,7 +82,7 @@ async def rewrite_chain(
     if tip is not None and new_commits.get(tip[0], tip[0]) != tip[0]:
         await objects.set_ref(ref, new_commits[tip[0]])
     contents = frozenset(blobs)
-    return Rewritten(new_commits, new_trees, contents, frozenset(named), len(left_out))
+    return StateRewrite(new_commits, new_trees, contents, frozenset(named), len(left_out))
 
 
 def rename(
@@ -162,7 +162,7 @@ async def _replaced(
     return found
 
 
-async def purge(objects: Objects, rewritten: Rewritten) -> dict[str, str]:
+async def purge(objects: Objects, rewritten: StateRewrite) -> dict[str, str]:
     """Remove the old states of a chain from the repository, as far as nothing else reaches them.
 
     Git says itself what nothing reaches: no branch, tag, reflog, index or other ref, in any work
@@ -186,7 +186,7 @@ async def purge(objects: Objects, rewritten: Rewritten) -> dict[str, str]:
         return await _purge(objects, rewritten)
 
 
-async def _purge(objects: Objects, rewritten: Rewritten) -> dict[str, str]:
+async def _purge(objects: Objects, rewritten: StateRewrite) -> dict[str, str]:
     blobs = rewritten.contents
     commits = {one for one, other in rewritten.commits.items() if one != other}
     roots = {one for one, other in rewritten.trees.items() if one != other}

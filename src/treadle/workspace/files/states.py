@@ -20,7 +20,7 @@ from treadle.workspace.files.entries import FileChange, FileEntry, Step, compare
 from treadle.workspace.files.newly_visible_files import find_uncovered
 from treadle.workspace.files.objects import Objects, set_aside
 from treadle.workspace.files.restore import Put, put_back
-from treadle.workspace.files.rewrite import Rewritten, purge, rewrite_chain
+from treadle.workspace.files.rewrite import StateRewrite, purge, rewrite_chain
 from treadle.workspace.git import Absent, Layout, Repository
 
 FAILURE_COUNT_MAX: Final = 2
@@ -101,14 +101,14 @@ class FileStates:
         self, moment: Literal["before", "after"], previous: FilesSaved | None
     ) -> FilesSaved | None:
         try:
-            return await self.record(await self._camera.look(), moment, previous)
+            return await self.record(await self._camera.capture(), moment, previous)
         except (FileStateError, OSError):
             self._last = None, ""
             if not self._camera.forget():
                 raise
-        return await self.record(await self._camera.look(), moment, previous)
+        return await self.record(await self._camera.capture(), moment, previous)
 
-    async def look(self, objects: Objects | None = None) -> Capture:
+    async def capture(self, objects: Objects | None = None) -> Capture:
         """The files as they are now, without keeping that as a state.
 
         Args:
@@ -117,7 +117,7 @@ class FileStates:
         Raises:
             FileStateError: they cannot be looked at.
         """
-        return await self._camera.look(objects)
+        return await self._camera.capture(objects)
 
     async def record(
         self, files: Capture, moment: Literal["before", "after"], previous: FilesSaved | None
@@ -272,7 +272,7 @@ class FileStates:
             FileStateError: they cannot be looked at.
         """
         with set_aside(self._objects) as aside:
-            return await self.look(aside)
+            return await self.capture(aside)
 
     async def entries(self, state: str) -> dict[bytes, FileEntry]:
         """The files of a state, by path.
@@ -379,11 +379,13 @@ class FileStates:
         """
         await self._objects.set_ref(REFS + (thread_id or self._thread_id), None, old=tip)
 
-    async def rewrite(self, commits: Sequence[str], replace: Callable[[bytes], bytes]) -> Rewritten:
+    async def rewrite(
+        self, commits: Sequence[str], replace: Callable[[bytes], bytes]
+    ) -> StateRewrite:
         """Replace contents in all states of the thread. See `rewrite.rewrite_chain`."""
         return await rewrite_chain(self._objects, self.ref, commits, replace)
 
-    async def purge(self, rewritten: Rewritten) -> dict[str, str]:
+    async def purge(self, rewritten: StateRewrite) -> dict[str, str]:
         """Remove what `rewrite` has replaced, once that is recorded. See `rewrite.purge`."""
         return await purge(self._objects, rewritten)
 

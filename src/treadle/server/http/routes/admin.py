@@ -21,8 +21,8 @@ from treadle.api.types import (
     Users,
     UserUpdate,
 )
-from treadle.server.http.endpoints import Answer, Asked, Endpoint
-from treadle.server.people import accounts, audit
+from treadle.server.accounts import accounts, audit
+from treadle.server.http.endpoints import Asked, Endpoint, EndpointResponse
 
 _CODES: Final = (ErrorCode.FORBIDDEN,)
 
@@ -34,49 +34,49 @@ class AuditQuery(Struct, frozen=True, forbid_unknown_fields=True):
     before: Annotated[int, Meta(ge=1, le=SEQ_MAX)] | None = None
 
 
-def _organizations(asked: Asked) -> Answer:
-    return Answer(accounts.organizations(asked.context))
+def _organizations(asked: Asked) -> EndpointResponse:
+    return EndpointResponse(accounts.organizations(asked.context))
 
 
-def _make_organization(asked: Asked) -> Answer:
-    return Answer(accounts.make_organization(asked.context, asked.body))
+def _make_organization(asked: Asked) -> EndpointResponse:
+    return EndpointResponse(accounts.make_organization(asked.context, asked.body))
 
 
-def _users(asked: Asked) -> Answer:
-    return Answer(accounts.users(asked.context))
+def _users(asked: Asked) -> EndpointResponse:
+    return EndpointResponse(accounts.users(asked.context))
 
 
-def _make_user(asked: Asked) -> Answer:
-    return Answer(accounts.make_user(asked.context, asked.body))
+def _make_user(asked: Asked) -> EndpointResponse:
+    return EndpointResponse(accounts.make_user(asked.context, asked.body))
 
 
-def _user(asked: Asked) -> Answer:
-    return Answer(accounts.user(asked.context, asked.path["name"]))
+def _user(asked: Asked) -> EndpointResponse:
+    return EndpointResponse(accounts.user(asked.context, asked.path["name"]))
 
 
-def _change_user(asked: Asked) -> Answer:
-    return Answer(accounts.change_user(asked.context, asked.path["name"], asked.body))
+def _change_user(asked: Asked) -> EndpointResponse:
+    return EndpointResponse(accounts.change_user(asked.context, asked.path["name"], asked.body))
 
 
-def _tokens_of(asked: Asked) -> Answer:
-    return Answer(accounts.tokens_of(asked.context, asked.path["name"]))
+def _tokens_of(asked: Asked) -> EndpointResponse:
+    return EndpointResponse(accounts.tokens_of(asked.context, asked.path["name"]))
 
 
-def _make_token(asked: Asked) -> Answer:
-    return Answer(accounts.make_token_of(asked.context, asked.path["name"], asked.body))
+def _make_token(asked: Asked) -> EndpointResponse:
+    return EndpointResponse(accounts.make_token_of(asked.context, asked.path["name"], asked.body))
 
 
-def _all_tokens(asked: Asked) -> Answer:
-    return Answer(accounts.all_tokens(asked.context))
+def _all_tokens(asked: Asked) -> EndpointResponse:
+    return EndpointResponse(accounts.all_tokens(asked.context))
 
 
-def _revoke_token(asked: Asked) -> Answer:
+def _revoke_token(asked: Asked) -> EndpointResponse:
     accounts.revoke_token(asked.context, int(asked.path["token_id"]))
-    return Answer()
+    return EndpointResponse()
 
 
-def _audit(asked: Asked) -> Answer:
-    return Answer(audit.lines(asked.context, asked.query.limit, asked.query.before))
+def _audit(asked: Asked) -> EndpointResponse:
+    return EndpointResponse(audit.lines(asked.context, asked.query.limit, asked.query.before))
 
 
 ENDPOINTS: Final = (

@@ -6,7 +6,7 @@ from typing import Final
 
 from treadle.api.error_codes import ErrorCode
 from treadle.api.types import Health
-from treadle.server.http.endpoints import JSON, Answer, Asked, Endpoint
+from treadle.server.http.endpoints import JSON, Asked, Endpoint, EndpointResponse
 
 TEXT: Final = "text/plain"
 
@@ -14,8 +14,8 @@ OWN: Final = frozenset(("health", "ready", "metrics", "openapi"))
 """The names of what the application answers by itself; these count for no rate."""
 
 
-def _nothing(_: Asked) -> Answer:
-    return Answer()
+def _nothing(_: Asked) -> EndpointResponse:
+    return EndpointResponse()
 
 
 ENDPOINTS: Final = (

@@ -11,9 +11,17 @@ from treadle.api.error_codes import ErrorCode
 from treadle.api.marks import SEQ_MAX, Mark
 from treadle.api.types import ThreadHead, ThreadHeads
 from treadle.server.context import Context
-from treadle.server.http.endpoints import BYTES, EVENTS, LINES, Answer, Asked, Base, Endpoint
-from treadle.server.kept import threads
+from treadle.server.http.endpoints import (
+    BYTES,
+    EVENTS,
+    LINES,
+    Asked,
+    Endpoint,
+    EndpointResponse,
+    IfMatch,
+)
 from treadle.server.problems import Refusal
+from treadle.server.threads import threads
 
 PAGE_COUNT: Final = 200
 """Records that are read from the database at a time."""
@@ -53,12 +61,12 @@ class _Line(Struct, frozen=True):
     hash: str
 
 
-def _push(asked: Asked) -> Answer:
+def _push(asked: Asked) -> EndpointResponse:
     base = _place(asked)
     return _headed(threads.push(asked.context, asked.thread_id, base, asked.body))
 
 
-def _replace(asked: Asked) -> Answer:
+def _replace(asked: Asked) -> EndpointResponse:
     base = _place(asked)
     return _headed(threads.replace_all(asked.context, asked.thread_id, base, asked.body))
 
@@ -72,11 +80,11 @@ def _place(asked: Asked) -> Mark:
     return asked.base
 
 
-def _headed(head: ThreadHead) -> Answer:
-    return Answer(head, headers={"etag": Mark(head.version, head.hash).tag})
+def _headed(head: ThreadHead) -> EndpointResponse:
+    return EndpointResponse(head, headers={"etag": Mark(head.version, head.hash).tag})
 
 
-def _pull(asked: Asked) -> Answer:
+def _pull(asked: Asked) -> EndpointResponse:
     """The first page; the others are read while the one before them is on its way."""
     query = asked.query
     after = query.after if query.hash is UNSET else Mark(query.after, query.hash)
@@ -85,38 +93,40 @@ def _pull(asked: Asked) -> Answer:
     return msgspec.structs.replace(page, headers={"etag": Mark(head.version, head.hash).tag})
 
 
-def _page(context: Context, thread_id: str, after: Mark | int, end: int) -> Answer:
+def _page(context: Context, thread_id: str, after: Mark | int, end: int) -> EndpointResponse:
     """Records up to the one that was the last when the answer began, so that it has an end."""
     begin = after.seq if isinstance(after, Mark) else after
     lines = threads.records(context, thread_id, after, max(0, min(PAGE_COUNT, end - begin)))
     body = b"".join(line + b"\n" for line in lines)
     if not lines or begin + len(lines) >= end:
-        return Answer(raw=body)
+        return EndpointResponse(raw=body)
     last = msgspec.json.decode(lines[-1], type=_Line)
     # The hash is asked for again: a history that was replaced meanwhile ends the answer too soon.
     place = Mark(last.seq, last.hash)
-    return Answer(raw=body, rest=lambda later: _page(later, thread_id, place, end))
+    return EndpointResponse(raw=body, rest=lambda later: _page(later, thread_id, place, end))
 
 
-def _heads(asked: Asked) -> Answer:
+def _heads(asked: Asked) -> EndpointResponse:
     query = asked.query
     stamp = "" if query.stamp is UNSET else query.stamp
-    return Answer(threads.heads(asked.context, query.after, query.limit, stamp))
+    return EndpointResponse(threads.heads(asked.context, query.after, query.limit, stamp))
 
 
-def _changes(asked: Asked) -> Answer:
+def _changes(asked: Asked) -> EndpointResponse:
     """That the caller may listen; the application goes on."""
     threads.heads(asked.context, 0, 1)
-    return Answer()
+    return EndpointResponse()
 
 
-def _put_blob(asked: Asked) -> Answer:
+def _put_blob(asked: Asked) -> EndpointResponse:
     threads.put_blob(asked.context, asked.thread_id, asked.path["sha256"], asked.body)
-    return Answer()
+    return EndpointResponse()
 
 
-def _get_blob(asked: Asked) -> Answer:
-    return Answer(raw=threads.get_blob(asked.context, asked.thread_id, asked.path["sha256"]))
+def _get_blob(asked: Asked) -> EndpointResponse:
+    return EndpointResponse(
+        raw=threads.get_blob(asked.context, asked.thread_id, asked.path["sha256"])
+    )
 
 
 _PUSH_CODES: Final = (
@@ -136,7 +146,7 @@ ENDPOINTS: Final = (
         do=_push,
         is_write=True,
         body=LINES,
-        base=Base.MUST,
+        base=IfMatch.MUST,
         answer=ThreadHead,
         has_tag=True,
         codes=_PUSH_CODES,
@@ -149,7 +159,7 @@ ENDPOINTS: Final = (
         do=_replace,
         is_write=True,
         body=LINES,
-        base=Base.MUST,
+        base=IfMatch.MUST,
         answer=ThreadHead,
         has_tag=True,
         codes=_PUSH_CODES,

@@ -16,9 +16,9 @@ from treadle.api.types import (
     Time,
 )
 from treadle.server import search
-from treadle.server.http.endpoints import JSON, Answer, Asked, Base, Endpoint
-from treadle.server.kept import threads
+from treadle.server.http.endpoints import JSON, Asked, Endpoint, EndpointResponse, IfMatch
 from treadle.server.search import thread_lists
+from treadle.server.threads import threads
 from treadle.thread.facts import Visibility
 from treadle.thread.model import Thread
 
@@ -73,57 +73,59 @@ class DeleteQuery(Struct, frozen=True, forbid_unknown_fields=True):
     purge: _Flag = "false"
 
 
-def _list(asked: Asked) -> Answer:
+def _list(asked: Asked) -> EndpointResponse:
     given = {
         name: value if isinstance(value, tuple) else (value,)
         for name, value in structs.asdict(asked.query).items()
         if value is not UNSET and name not in ("limit", "offset")
     }
     filters = thread_lists.filters_of(given)
-    return Answer(thread_lists.page(asked.context, filters, asked.query.limit, asked.query.offset))
+    return EndpointResponse(
+        thread_lists.page(asked.context, filters, asked.query.limit, asked.query.offset)
+    )
 
 
-def _search(asked: Asked) -> Answer:
+def _search(asked: Asked) -> EndpointResponse:
     query = asked.query
     folder = query.workspace or None
-    return Answer(search.find(asked.context, query.q, query.limit, query.offset, folder))
+    return EndpointResponse(search.find(asked.context, query.q, query.limit, query.offset, folder))
 
 
-def _get(asked: Asked) -> Answer:
+def _get(asked: Asked) -> EndpointResponse:
     version = asked.query.version or None
     return _document(asked, *threads.document(asked.context, asked.thread_id, version))
 
 
-def _document(asked: Asked, mark: Mark, body: bytes, *, is_new: bool = False) -> Answer:
+def _document(asked: Asked, mark: Mark, body: bytes, *, is_new: bool = False) -> EndpointResponse:
     tag = {"etag": mark.tag}
     if asked.known & {"*", mark.tag.strip('"')}:
-        return Answer(status=304, headers=tag)
-    return Answer(raw=body, headers=tag, status=201 if is_new else 0)
+        return EndpointResponse(status=304, headers=tag)
+    return EndpointResponse(raw=body, headers=tag, status=201 if is_new else 0)
 
 
-def _put(asked: Asked) -> Answer:
+def _put(asked: Asked) -> EndpointResponse:
     expected = asked.base.seq if isinstance(asked.base, Mark) else asked.base
     mark, body, is_new = threads.put_document(asked.context, asked.thread_id, asked.body, expected)
     return _document(asked, mark, body, is_new=is_new)
 
 
-def _headed(head: ThreadHead) -> Answer:
-    return Answer(head, headers={"etag": Mark(head.version, head.hash).tag})
+def _headed(head: ThreadHead) -> EndpointResponse:
+    return EndpointResponse(head, headers={"etag": Mark(head.version, head.hash).tag})
 
 
-def _delete(asked: Asked) -> Answer:
+def _delete(asked: Asked) -> EndpointResponse:
     if asked.query.purge == "true":
         threads.purge(asked.context, asked.thread_id)
     else:
         threads.delete(asked.context, asked.thread_id, asked.base)
-    return Answer()
+    return EndpointResponse()
 
 
-def _restore(asked: Asked) -> Answer:
+def _restore(asked: Asked) -> EndpointResponse:
     return _headed(threads.restore(asked.context, asked.thread_id, asked.base))
 
 
-def _set_visibility(asked: Asked) -> Answer:
+def _set_visibility(asked: Asked) -> EndpointResponse:
     visibility = asked.body.visibility
     return _headed(threads.set_visibility(asked.context, asked.thread_id, asked.base, visibility))
 
@@ -172,7 +174,7 @@ ENDPOINTS: Final = (
         do=_put,
         is_write=True,
         body=JSON,
-        base=Base.MAY,
+        base=IfMatch.MAY,
         more_statuses=(201,),
         answer=Thread,
         has_tag=True,
@@ -192,7 +194,7 @@ ENDPOINTS: Final = (
         do=_delete,
         is_write=True,
         query=DeleteQuery,
-        base=Base.MAY,
+        base=IfMatch.MAY,
         status=204,
         codes=(ErrorCode.FORBIDDEN, ErrorCode.CONFLICT),
     ),
@@ -203,7 +205,7 @@ ENDPOINTS: Final = (
         about="Take a thread back that was put away.",
         do=_restore,
         is_write=True,
-        base=Base.MAY,
+        base=IfMatch.MAY,
         answer=ThreadHead,
         has_tag=True,
         codes=(ErrorCode.FORBIDDEN, ErrorCode.CONFLICT),
@@ -216,7 +218,7 @@ ENDPOINTS: Final = (
         do=_set_visibility,
         is_write=True,
         body=SetVisibility,
-        base=Base.MAY,
+        base=IfMatch.MAY,
         answer=ThreadHead,
         has_tag=True,
         codes=(ErrorCode.FORBIDDEN, ErrorCode.CONFLICT),

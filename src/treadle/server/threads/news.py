@@ -9,11 +9,11 @@ from msgspec import Struct
 from sqlalchemy import Connection, and_, select
 
 from treadle.api.types import ThreadHead
+from treadle.server.accounts import tokens
+from treadle.server.accounts.access import Place, life_of
 from treadle.server.context import ANYBODY, Context, Principal
 from treadle.server.data.schema import changes, threads
-from treadle.server.kept.feed import newest_change
-from treadle.server.people import tokens
-from treadle.server.people.access import Place, life_of
+from treadle.server.threads.feed import newest_change
 
 NEW_MAX: Final = 1000
 """Changes that one look brings; what was before them, each listener reads for itself."""
@@ -45,7 +45,7 @@ class News(Struct, frozen=True):
     callers: dict[int, Principal]
 
 
-def look(db: Connection, now: str, after: int | None, token_ids: Collection[int]) -> News:
+def read_news(db: Connection, now: str, after: int | None, token_ids: Collection[int]) -> News:
     """Look once for all listeners of a process.
 
     Args:

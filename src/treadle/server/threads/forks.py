@@ -28,8 +28,8 @@ from treadle.server.data.fold_cache import (
     record_of,
 )
 from treadle.server.data.schema import documents, threads
-from treadle.server.kept.feed import announce
-from treadle.server.kept.pushing import values_of
+from treadle.server.threads.feed import announce
+from treadle.server.threads.push import values_of
 from treadle.thread.branches import branch_through, events_by_id
 from treadle.thread.record import Record
 
@@ -81,7 +81,7 @@ def refold(
     db.execute(delete(documents).where(documents.c.thread_id == key))
     FOLDS.forget(key)
     folded = _begun(context, fork, row, old, new)
-    folded.take(first, len(fork.first) + 1)
+    folded.add_record(first, len(fork.first) + 1)
     keep_snapshot(db, folded)
     folded = fold_at(db, key, Mark(fork.row.version, fork.row.hash))
     values = values_of(context, folded, fork.row)
@@ -113,5 +113,7 @@ def _begun(
     folded = begun(context.db, row.key, top, above)
     for record in old[: base.version]:
         event = events.get(record.id, bytes(record.event))
-        folded.take(Record(record.seq, record.at, msgspec.Raw(event), record.hash), len(event))
+        folded.add_record(
+            Record(record.seq, record.at, msgspec.Raw(event), record.hash), len(event)
+        )
     return Folded(fork.row.key, folded.fold.branch(header), Mark(), folded.size)

@@ -9,21 +9,21 @@ from sqlalchemy import Row, update
 
 from treadle.api.marks import Mark
 from treadle.api.types import SupportAccess, ThreadHead
+from treadle.server.accounts import access, audit, support
 from treadle.server.context import Context, Verb
 from treadle.server.data.fold_cache import FOLDS, fold_at, has_mark, lines_between, mark_at
 from treadle.server.data.schema import threads
-from treadle.server.kept.documents import (
+from treadle.server.problems import Refusal, not_found
+from treadle.server.threads.documents import (
     check_if_expected,
     document_of,
     put_document,
     set_document_visibility,
 )
-from treadle.server.kept.feed import announce, changes, head_of, heads, newest_change
-from treadle.server.kept.outputs import get_blob, has_blob, put_blob
-from treadle.server.kept.pushing import RECORDS, append_facts, conflict, push
-from treadle.server.kept.rewriting import purge, replace_all
-from treadle.server.people import access, audit, support
-from treadle.server.problems import Refusal, not_found
+from treadle.server.threads.feed import announce, changes, head_of, heads, newest_change
+from treadle.server.threads.outputs import get_blob, has_blob, put_blob
+from treadle.server.threads.push import RECORDS, append_facts, conflict, push
+from treadle.server.threads.removal import purge, replace_all
 from treadle.thread.facts import Restored, Shared, Trashed, Visibility
 
 __all__ = [

@@ -25,7 +25,7 @@ _NAMING: Final = ('"sha256"', '"commit"')
 """What stands in a record that names a thing that may have moved."""
 
 
-class Change(Struct, frozen=True):
+class RecordChange(Struct, frozen=True):
     """What becomes of records.
 
     `redact` takes the text out of a string. `moved` gives the new names of what has one: blobs,
@@ -46,7 +46,7 @@ class Rechained(Struct, frozen=True):
     count: int
 
 
-def rechain(data: bytes, change: Change) -> Rechained:
+def rechain(data: bytes, change: RecordChange) -> Rechained:
     """Change the intact records of a journal. Order, times, batch marks and ids stay.
 
     Args:
@@ -96,7 +96,7 @@ def rechained(data: bytes, changed: Callable[[Record, bytes, bytes], bytes]) -> 
     return Rechained(b"".join(lines), records, previous, count)
 
 
-def _change_event(seq: int, event: bytes, change: Change) -> bytes:
+def _change_event(seq: int, event: bytes, change: RecordChange) -> bytes:
     """The event's bytes after the change; the same ones if it holds nothing to be changed.
 
     What a program makes of the changed bytes must be what it made of the old ones, changed:
@@ -131,7 +131,7 @@ def _change_event(seq: int, event: bytes, change: Change) -> bytes:
     return data
 
 
-def _walk(seq: int, value: Any, change: Change) -> Any:
+def _walk(seq: int, value: Any, change: RecordChange) -> Any:
     """The value with every text in it changed, and every name of what has moved."""
     if isinstance(value, str):
         return change.moved.get(value) or change.redact(value)
@@ -156,12 +156,14 @@ def _walk(seq: int, value: Any, change: Change) -> Any:
     return value
 
 
-def _nested(seq: int, event: dict[str, Any], change: Change) -> Any:
+def _nested(seq: int, event: dict[str, Any], change: RecordChange) -> Any:
     """The event of a record of another branch: changed as one of this thread would be."""
     return msgspec.json.decode(_change_event(seq, msgspec.json.encode(event), change))
 
 
-def _resized(before: Mapping[str, Any], changed: dict[str, Any], change: Change) -> dict[str, Any]:
+def _resized(
+    before: Mapping[str, Any], changed: dict[str, Any], change: RecordChange
+) -> dict[str, Any]:
     """The size goes with the blob."""
     name = before.get("sha256")
     if isinstance(name, str) and name in change.sizes:
@@ -179,7 +181,7 @@ def _words(value: Any) -> list[str]:
     return []
 
 
-def _refuse_rest(seq: int, body: bytes, change: Change) -> None:
+def _refuse_rest(seq: int, body: bytes, change: RecordChange) -> None:
     """Nothing may be left of the text, such as in a number or a time. Hashes are chance."""
     text = body.decode("utf-8", "surrogateescape") + ',"id":"","hash":"'
     if change.redact(text) != text:

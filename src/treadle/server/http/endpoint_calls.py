@@ -10,25 +10,25 @@ import msgspec
 from anyio import move_on_after
 from sqlalchemy import Connection
 
-from treadle import __version__
 from treadle.api.error_codes import ErrorCode
 from treadle.api.types import Health
 from treadle.errors import TreadleError
+from treadle.server.accounts import tokens
 from treadle.server.context import Context, Principal
-from treadle.server.http import asking, sending
-from treadle.server.http.asking import Head
-from treadle.server.http.endpoints import JSON, Answer, Asked, Endpoint
+from treadle.server.http import request_reader, responses
+from treadle.server.http.endpoints import JSON, Asked, Endpoint, EndpointResponse
 from treadle.server.http.limits import BodyReader
 from treadle.server.http.metrics import MEDIA
-from treadle.server.http.observing import Seen
+from treadle.server.http.request_monitor import Seen
+from treadle.server.http.request_reader import RequestHead
+from treadle.server.http.responses import Send
 from treadle.server.http.routes.health import OWN
-from treadle.server.http.sending import Send
 from treadle.server.http.services import Services
 from treadle.server.http.stream import PAGE_COUNT, Look
-from treadle.server.kept import threads
-from treadle.server.kept.pushing import questions_of_push
-from treadle.server.people import tokens
 from treadle.server.problems import Refusal, not_found, unauthorized
+from treadle.server.threads import threads
+from treadle.server.threads.push import questions_of_push
+from treadle.version import __version__
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -63,27 +63,27 @@ class Resource:
             seen.code = refusal.code
             if refusal.code is ErrorCode.UNAVAILABLE:
                 seen.why = str(refusal)  # of the database and the server: nothing of what was sent
-            is_left = not seen.has_read and asking.has_body(scope)
-            await sending.refusal(send, refusal, is_last=is_left)
+            is_left = not seen.has_read and request_reader.has_body(scope)
+            await responses.refusal(send, refusal, is_last=is_left)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         seen: Seen = scope["treadle"]
         method = "GET" if scope["method"] == "HEAD" else scope["method"]
         endpoint = self._endpoints.get(method)
         if method == "OPTIONS":
-            await sending.whole(send, 204, "", b"", self._allow)
+            await responses.whole(send, 204, "", b"", self._allow)
             return
         if endpoint is None:
             raise Refusal(
                 ErrorCode.METHOD_NOT_ALLOWED, "that cannot be done here", headers=self._allow
             )
         seen.route, seen.name = endpoint.path, endpoint.name
-        head = asking.read_head(scope, self._services.config)
+        head = request_reader.read_head(scope, self._services.config)
         if endpoint.name in OWN:
             await self._own(endpoint, head, send)
             return
         digest = hashlib.sha256((head.bearer or "").encode()).hexdigest() if head.bearer else ""
-        self._services.rates.take(head.address, digest)
+        self._services.rates.count_request(head.address, digest)
         if head.bearer is None and not endpoint.is_open:
             raise unauthorized()
         request = _Request(self._services, endpoint, head, seen)
@@ -92,7 +92,7 @@ class Resource:
             with self._services.room.shared(user_id) as held:
                 body = b""
                 if endpoint.body is not None:
-                    asking.check_media(endpoint, head.headers)
+                    request_reader.check_media(endpoint, head.headers)
                     reader = BodyReader(receive, head.headers, self._services.config, held)
                     body = await reader.read()
                     seen.has_read, seen.body_size = True, len(body)
@@ -106,12 +106,12 @@ class Resource:
             self._services.rates.prove(digest, caller.user_id)
         is_whole = scope["method"] != "HEAD"
         if endpoint.is_stream and is_whole:
-            await request.stream(caller, asking.last_event(head.headers), receive, send)
+            await request.stream(caller, request_reader.last_event(head.headers), receive, send)
         else:
             await request.send(answer, send, is_whole=is_whole)
         self._services.later(request.note_use(context))
 
-    async def _sender(self, head: Head, digest: str) -> int | None:
+    async def _sender(self, head: RequestHead, digest: str) -> int | None:
         """Who sends a body, before any of it is held; the request asks again when it is there.
 
         A token that has proved to be one is believed so far: what one user can hold is bounded.
@@ -123,7 +123,7 @@ class Resource:
         known = services.rates.user_of(digest)
         if known is not None or head.bearer is None:
             return known
-        if not tokens.is_well_formed(head.bearer, tokens.Kind.ACCESS):
+        if not tokens.is_well_formed(head.bearer, tokens.TokenKind.ACCESS):
             raise unauthorized()
         found = await services.work(
             lambda db: services.context(db, head.bearer).caller.user_id, is_write=False
@@ -132,20 +132,20 @@ class Resource:
         services.rates.prove(digest, found)
         return found
 
-    async def _own(self, endpoint: Endpoint, head: Head, send: Send) -> None:
+    async def _own(self, endpoint: Endpoint, head: RequestHead, send: Send) -> None:
         """What the application knows by itself."""
         services = self._services
         if endpoint.name == "openapi":
-            await sending.whole(send, 200, JSON, self._document)
+            await responses.whole(send, 200, JSON, self._document)
         elif endpoint.name == "metrics":
             await self._check_metrics(head)
-            await sending.whole(send, 200, MEDIA, services.metrics.text())
+            await responses.whole(send, 200, MEDIA, services.metrics.text())
         else:
             health = await _health(services, is_ready=endpoint.name == "ready")
             status = 200 if health.status == "healthy" else 503
-            await sending.whole(send, status, JSON, msgspec.json.encode(health))
+            await responses.whole(send, status, JSON, msgspec.json.encode(health))
 
-    async def _check_metrics(self, head: Head) -> None:
+    async def _check_metrics(self, head: RequestHead) -> None:
         """Numbers tell how much a team works: they are for who runs the server.
 
         Raises:
@@ -165,14 +165,16 @@ class Resource:
 class _Request:
     """A request of one endpoint, with what of it has been read."""
 
-    def __init__(self, services: Services, endpoint: Endpoint, head: Head, seen: Seen) -> None:
+    def __init__(
+        self, services: Services, endpoint: Endpoint, head: RequestHead, seen: Seen
+    ) -> None:
         self._services = services
         self._endpoint = endpoint
         self._head = head
         self._seen = seen
         self._query: Any = None
 
-    async def ask(self, scope: Scope, body: bytes) -> tuple[Context, Answer]:
+    async def ask(self, scope: Scope, body: bytes) -> tuple[Context, EndpointResponse]:
         """Who asks, and the answer of the endpoint's function; its transaction is committed.
 
         Raises:
@@ -180,7 +182,7 @@ class _Request:
         """
         endpoint, bearer = self._endpoint, self._head.bearer
 
-        def work(db: Connection) -> tuple[Context, Answer]:
+        def work(db: Connection) -> tuple[Context, EndpointResponse]:
             # Who asks is looked at first: nobody else is told what is wrong with a request.
             context = self._services.context(db, bearer, is_open=endpoint.is_open)
             return context, endpoint.do(self._asked(context, scope, body))
@@ -207,15 +209,15 @@ class _Request:
     def _asked(self, context: Context, scope: Scope, body: bytes) -> Asked:
         """The request in the form of the endpoint."""
         endpoint, headers = self._endpoint, self._head.headers
-        path = asking.check_path(scope["path_params"])
-        self._query = asking.read_query(scope["query_string"], endpoint.query)
+        path = request_reader.check_path(scope["path_params"])
+        self._query = request_reader.read_query(scope["query_string"], endpoint.query)
         return Asked(
             context,
             path,
             self._query,
-            asking.read_body(endpoint, body) if endpoint.body is not None else None,
-            asking.read_base(endpoint, headers),
-            asking.read_known(headers) if endpoint.has_tag else frozenset(),
+            request_reader.read_body(endpoint, body) if endpoint.body is not None else None,
+            request_reader.read_base(endpoint, headers),
+            request_reader.read_known(headers) if endpoint.has_tag else frozenset(),
             self._head.origin,
         )
 
@@ -234,7 +236,7 @@ class _Request:
         except Refusal:
             services.uses.forget(token_id)
 
-    async def send(self, answer: Answer, send: Send, *, is_whole: bool) -> None:
+    async def send(self, answer: EndpointResponse, send: Send, *, is_whole: bool) -> None:
         """Send the answer; what follows its first part is made while that is on its way."""
         endpoint = self._endpoint
         status = answer.status or endpoint.status
@@ -245,11 +247,11 @@ class _Request:
         has_body = status not in (204, 304)
         media = (answer.media or endpoint.answer_media) if has_body else ""
         if answer.rest is None:
-            await sending.whole(send, status, media, data, answer.headers)
+            await responses.whole(send, status, media, data, answer.headers)
             return
-        await sending.start(send, status, media, answer.headers)
+        await responses.start(send, status, media, answer.headers)
         while is_whole:
-            await sending.body(send, data, is_last=answer.rest is None)
+            await responses.body(send, data, is_last=answer.rest is None)
             rest = answer.rest
             if rest is None:
                 return
@@ -260,7 +262,7 @@ class _Request:
                 is_write=False,
             )
             data = answer.raw or b""
-        await sending.body(send, b"", is_last=True)
+        await responses.body(send, b"", is_last=True)
 
     async def stream(
         self, caller: Principal, last: int | None, receive: Receive, send: Send
@@ -283,11 +285,11 @@ class _Request:
         with services.changes.listener(caller) as listener:
             services.metrics.streams.inc()
             try:
-                await sending.start(send, 200, self._endpoint.answer_media, {})
+                await responses.start(send, 200, self._endpoint.answer_media, {})
                 async with services.changes.watch(receive, listener) as gone:
                     async for text in services.changes.events(listener, after, self._look, gone):
-                        await sending.body(send, text, is_last=False)
-                await sending.body(send, b"", is_last=True)
+                        await responses.body(send, text, is_last=False)
+                await responses.body(send, b"", is_last=True)
             finally:
                 services.metrics.streams.dec()
 
@@ -301,13 +303,13 @@ class _Request:
                 return Look(heads, heads[-1].change)
             return Look(heads, max([after, seen, *(head.change for head in heads)]))
 
-        return await self._services.look(work)
+        return await self._services.read_for_listeners(work)
 
 
 async def _health(services: Services, *, is_ready: bool) -> Health:
     """Whether the parts work; one that does not answer in time does not."""
 
-    def look() -> str:
+    def check_parts() -> str:
         # Once: what is begun anew would wait for a locked database again and again.
         with services.database.read() as db:
             services.newest(db)
@@ -318,7 +320,7 @@ async def _health(services: Services, *, is_ready: bool) -> Health:
     found = "does not answer"
     try:
         with move_on_after(services.config.health_time_s):
-            found = await services.seldom(look)
+            found = await services.seldom(check_parts)
     except Refusal as refusal:
         found = str(refusal)
     except TreadleError as error:

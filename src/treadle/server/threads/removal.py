@@ -14,6 +14,7 @@ from treadle.api.error_codes import ErrorCode
 from treadle.api.marks import SEQ_MAX, Mark
 from treadle.api.types import ThreadHead
 from treadle.server import search
+from treadle.server.accounts import access, audit, share_links, support
 from treadle.server.context import Context, Verb
 from treadle.server.data.database import truncates_the_log
 from treadle.server.data.fold_cache import FOLDS, begun, has_mark, lines_between, record_of
@@ -26,13 +27,13 @@ from treadle.server.data.schema import (
     thread_commits,
     threads,
 )
-from treadle.server.kept.columns import BLANK
-from treadle.server.kept.feed import announce, head_of
-from treadle.server.kept.forks import forks_of, refold
-from treadle.server.kept.push_validation import read_batch
-from treadle.server.kept.pushing import (
+from treadle.server.problems import Refusal
+from treadle.server.threads.columns import BLANK
+from treadle.server.threads.feed import announce, head_of
+from treadle.server.threads.forks import forks_of, refold
+from treadle.server.threads.push import (
     RECORDS,
-    Before,
+    FoldBeforePush,
     check_header,
     check_id,
     conflict,
@@ -41,8 +42,7 @@ from treadle.server.kept.pushing import (
     take_all,
     values_of,
 )
-from treadle.server.people import access, audit, sharing, support
-from treadle.server.problems import Refusal
+from treadle.server.threads.push_validation import read_batch
 from treadle.thread.facts import Scrubbed
 from treadle.thread.outputs import outputs_of
 
@@ -78,7 +78,9 @@ def replace_all(context: Context, thread_id: str, base: Mark, body: bytes) -> Th
     header, below = check_header(context, row.id, batch)
     folded = begun(context.db, row.key, header, below)
     entries = take_all(folded, batch)
-    before = Before(folded.fold)  # an old word lets nobody in again: it was ended, or is over
+    before = FoldBeforePush(
+        folded.fold
+    )  # an old word lets nobody in again: it was ended, or is over
     if not any(isinstance(entry, Scrubbed) for entry in entries):
         raise Refusal(
             ErrorCode.BAD_REQUEST,
@@ -145,7 +147,7 @@ def purge(context: Context, thread_id: str) -> ThreadHead:
 
 def _follow(context: Context, row: Any, fold: Any) -> None:
     """A scrub takes no decision back, unless the new records say so; it lets nobody in."""
-    sharing.follow_visibility(context, row.key, row.visibility, fold.visibility)
+    share_links.follow_visibility(context, row.key, row.visibility, fold.visibility)
     if row.is_shared_with_support and not fold.is_shared_with_support:
         support.follow(context, row.key, is_shared=False)
 

@@ -6,53 +6,55 @@ from typing import Final
 
 from treadle.api.error_codes import ErrorCode
 from treadle.api.types import NewShare, Share, SharedThread, Shares, SupportAccess
-from treadle.server.http.endpoints import HTML, Answer, Asked, Endpoint
-from treadle.server.kept import threads
-from treadle.server.people import sharing, support
+from treadle.server.accounts import share_links, support
+from treadle.server.http.endpoints import HTML, Asked, Endpoint, EndpointResponse
+from treadle.server.threads import threads
 
 _SHARE: Final = "/api/threads/{thread_id}/share"
 _SUPPORT: Final = "/api/threads/{thread_id}/support-access"
 
 
-def _share(asked: Asked) -> Answer:
-    return Answer(sharing.create(asked.context, asked.thread_id, asked.body, asked.origin))
+def _share(asked: Asked) -> EndpointResponse:
+    return EndpointResponse(
+        share_links.create(asked.context, asked.thread_id, asked.body, asked.origin)
+    )
 
 
-def _shares(asked: Asked) -> Answer:
-    return Answer(sharing.links(asked.context, asked.thread_id))
+def _shares(asked: Asked) -> EndpointResponse:
+    return EndpointResponse(share_links.links(asked.context, asked.thread_id))
 
 
-def _unshare(asked: Asked) -> Answer:
-    sharing.revoke(asked.context, asked.thread_id)
-    return Answer()
+def _unshare(asked: Asked) -> EndpointResponse:
+    share_links.revoke(asked.context, asked.thread_id)
+    return EndpointResponse()
 
 
-def _opened(asked: Asked) -> Answer:
-    return Answer(sharing.opened(asked.context, asked.path["token"], asked.thread_id))
+def _opened(asked: Asked) -> EndpointResponse:
+    return EndpointResponse(share_links.opened(asked.context, asked.path["token"], asked.thread_id))
 
 
-def _page(asked: Asked) -> Answer:
-    return Answer(raw=sharing.page(asked.context, asked.path["token"]).encode())
+def _page(asked: Asked) -> EndpointResponse:
+    return EndpointResponse(raw=share_links.page(asked.context, asked.path["token"]).encode())
 
 
-def _status(asked: Asked) -> Answer:
-    return Answer(support.status(asked.context, asked.thread_id))
+def _status(asked: Asked) -> EndpointResponse:
+    return EndpointResponse(support.status(asked.context, asked.thread_id))
 
 
-def _grant(asked: Asked) -> Answer:
-    return Answer(support.grant(asked.context, asked.thread_id))
+def _grant(asked: Asked) -> EndpointResponse:
+    return EndpointResponse(support.grant(asked.context, asked.thread_id))
 
 
-def _end(asked: Asked) -> Answer:
-    return Answer(threads.end_support(asked.context, asked.thread_id))
+def _end(asked: Asked) -> EndpointResponse:
+    return EndpointResponse(threads.end_support(asked.context, asked.thread_id))
 
 
-def _request(asked: Asked) -> Answer:
-    return Answer(support.request(asked.context, asked.thread_id))
+def _request(asked: Asked) -> EndpointResponse:
+    return EndpointResponse(support.request(asked.context, asked.thread_id))
 
 
-def _approve(asked: Asked) -> Answer:
-    return Answer(support.approve(asked.context, asked.thread_id))
+def _approve(asked: Asked) -> EndpointResponse:
+    return EndpointResponse(support.approve(asked.context, asked.thread_id))
 
 
 ENDPOINTS: Final = (

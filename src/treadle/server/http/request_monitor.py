@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
 
 from treadle.api.error_codes import ErrorCode
-from treadle.server.http import logs, sending
+from treadle.server.http import logs, responses
 from treadle.server.http.limits import Disconnected
 from treadle.server.http.metrics import Metrics
-from treadle.server.http.sending import Send
+from treadle.server.http.responses import Send
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Application = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
@@ -91,7 +91,7 @@ async def observed(
         if seen.has_begun:
             raise
         seen.code = ErrorCode.INTERNAL
-        await sending.failure(sent, seen.request_id)
+        await responses.failure(sent, seen.request_id)
     finally:
         _note(seen, metrics, scope["method"], time.perf_counter() - began)
 

@@ -5,25 +5,25 @@ from __future__ import annotations
 from typing import Final
 
 from treadle.api.types import Me, NewToken, Token, Tokens
-from treadle.server.http.endpoints import Answer, Asked, Endpoint
-from treadle.server.people import accounts
+from treadle.server.accounts import accounts
+from treadle.server.http.endpoints import Asked, Endpoint, EndpointResponse
 
 
-def _me(asked: Asked) -> Answer:
-    return Answer(accounts.me(asked.context))
+def _me(asked: Asked) -> EndpointResponse:
+    return EndpointResponse(accounts.me(asked.context))
 
 
-def _tokens(asked: Asked) -> Answer:
-    return Answer(accounts.own_tokens(asked.context))
+def _tokens(asked: Asked) -> EndpointResponse:
+    return EndpointResponse(accounts.own_tokens(asked.context))
 
 
-def _make_token(asked: Asked) -> Answer:
-    return Answer(accounts.make_own_token(asked.context, asked.body))
+def _make_token(asked: Asked) -> EndpointResponse:
+    return EndpointResponse(accounts.make_own_token(asked.context, asked.body))
 
 
-def _revoke_token(asked: Asked) -> Answer:
+def _revoke_token(asked: Asked) -> EndpointResponse:
     accounts.revoke_own_token(asked.context, int(asked.path["token_id"]))
-    return Answer()
+    return EndpointResponse()
 
 
 ENDPOINTS: Final = (

@@ -9,11 +9,11 @@ from typing import Final
 from sqlalchemy import select
 
 from treadle.api.error_codes import ErrorCode
+from treadle.server.accounts import access
 from treadle.server.context import Context, Verb
 from treadle.server.data.schema import blobs
-from treadle.server.kept.commits import insert_if_absent
-from treadle.server.people import access
 from treadle.server.problems import Refusal, not_found
+from treadle.server.threads.commits import insert_if_absent
 
 _NAME: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 

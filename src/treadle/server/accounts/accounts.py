@@ -29,9 +29,9 @@ from treadle.api.types import (
     Users,
     UserUpdate,
 )
+from treadle.server.accounts import audit, tokens
 from treadle.server.context import Context, Principal
 from treadle.server.data import schema
-from treadle.server.people import audit, tokens
 from treadle.server.problems import Refusal, not_found, unauthorized
 
 OPERATOR: Final = Principal(is_admin=True)

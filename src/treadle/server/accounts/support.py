@@ -13,10 +13,10 @@ from sqlalchemy import Row, insert, select, update
 
 from treadle.api.error_codes import ErrorCode
 from treadle.api.types import SupportAccess
+from treadle.server.accounts import access, audit
+from treadle.server.accounts.times import later
 from treadle.server.context import Context, Verb
 from treadle.server.data import schema
-from treadle.server.people import access, audit
-from treadle.server.people.times import later
 from treadle.server.problems import Refusal
 
 DAYS: Final = 31

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Table, insert, literal, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from treadle.server.data.schema import repos, thread_commits
-from treadle.server.kept.columns import commit, short
+from treadle.server.threads.columns import commit, short
 from treadle.thread.facts import GitObserved
 from treadle.thread.model import GitFields
 

@@ -16,6 +16,7 @@ from treadle.api.error_codes import ErrorCode
 from treadle.api.marks import Mark
 from treadle.api.types import ThreadHead
 from treadle.server import search
+from treadle.server.accounts import access, audit, share_links, support, tokens
 from treadle.server.context import Context, Verb
 from treadle.server.data.fold_cache import (
     FOLDS,
@@ -28,14 +29,13 @@ from treadle.server.data.fold_cache import (
     header_of,
     keep_snapshot,
 )
-from treadle.server.data.round_trips import Question, execute_later, in_words, insert_later
+from treadle.server.data.round_trips import PreliminaryQuery, execute_later, in_words, insert_later
 from treadle.server.data.schema import records, threads
-from treadle.server.kept.columns import columns_of_fold
-from treadle.server.kept.commits import insert_if_absent, keep_commits, observed, repo_of
-from treadle.server.kept.feed import Kind, announce, head_of
-from treadle.server.kept.push_validation import Batch, read_batch
-from treadle.server.people import access, audit, sharing, support, tokens
 from treadle.server.problems import Refusal
+from treadle.server.threads.columns import columns_of_fold
+from treadle.server.threads.commits import insert_if_absent, keep_commits, observed, repo_of
+from treadle.server.threads.feed import Kind, announce, head_of
+from treadle.server.threads.push_validation import Batch, read_batch
 from treadle.thread.codec import Entry, encode_entry
 from treadle.thread.facts import Fact, ThreadCreated
 from treadle.thread.fold import ThreadFold
@@ -104,12 +104,12 @@ def push(context: Context, thread_id: str, base: Mark, body: bytes) -> ThreadHea
     return append(context, row, folded, batch, RECORDS)
 
 
-def questions_of_push(bearer: str | None, thread_id: str) -> tuple[Question, ...]:
+def questions_of_push(bearer: str | None, thread_id: str) -> tuple[PreliminaryQuery, ...]:
     """What a push over HTTP asks first: who it is, and his own thread, which is held from then on.
 
     Both are asked again in words of their own where they were not asked as the transaction began.
     """
-    if bearer is None or not tokens.is_well_formed(bearer, tokens.Kind.ACCESS):
+    if bearer is None or not tokens.is_well_formed(bearer, tokens.TokenKind.ACCESS):
         return ()
     if not is_thread_id(thread_id):
         return ()
@@ -149,7 +149,7 @@ def append(context: Context, row: Row[Any], folded: Folded, batch: Batch, kind: 
     Raises:
         Refusal: as `push`.
     """
-    before = Before(folded.fold)
+    before = FoldBeforePush(folded.fold)
     entries = take_all(folded, batch)
     values = values_of(context, folded, row)
     where = {"its_key": row.key, "its_version": row.version, "its_hash": row.hash}
@@ -170,10 +170,12 @@ def _create(context: Context, thread_id: str, purged: Row[Any] | None, batch: Ba
     header, below = check_header(context, thread_id, batch)
     key = new_key(context, thread_id) if purged is None else purged.key
     folded = begun(context.db, key, header, below)
-    before = Before(folded.fold)
+    before = FoldBeforePush(folded.fold)
     entries = take_all(folded, batch)
     if purged is not None:
-        before = Before(folded.fold)  # the purge has shown support out: an old word is none again
+        before = FoldBeforePush(
+            folded.fold
+        )  # the purge has shown support out: an old word is none again
     values = {
         **values_of(context, folded, None),
         "kind": RECORDS,
@@ -219,11 +221,11 @@ def keep_beginning(
     """Keep what a fork begins with, so that it stands by itself if its base is removed."""
     if header.base is not None:
         first = begun(context.db, key, header, below)
-        first.take(batch.records[0], len(batch.lines[0]) + 1)
+        first.add_record(batch.records[0], len(batch.lines[0]) + 1)
         keep_snapshot(context.db, first)
 
 
-class Before:
+class FoldBeforePush:
     """What of a fold decides what else is to be done, before records were applied to it."""
 
     __slots__ = ("git", "is_shared_with_support", "is_trashed", "visibility")
@@ -242,7 +244,7 @@ def take_all(folded: Folded, batch: Batch) -> list[Entry]:
         Refusal: unfoldable, or the thread is private with them.
     """
     entries = [
-        folded.take(record, len(line) + 1)
+        folded.add_record(record, len(line) + 1)
         for record, line in zip(batch.records, batch.lines, strict=True)
     ]
     if folded.fold.is_private:
@@ -276,7 +278,7 @@ def keep(
     folded: Folded,
     batch: Batch,
     entries: Sequence[Entry],
-    before: Before,
+    before: FoldBeforePush,
     *,
     is_new: bool = False,
 ) -> None:
@@ -305,7 +307,7 @@ def keep(
         keep_commits(db, key, fold.git, repo_id, observed(times), fold.updated_at)
     search.index_later(db, key, batch.records, sum(map(len, batch.lines)))
     if not is_new:
-        sharing.follow_visibility(context, key, before.visibility, fold.visibility)
+        share_links.follow_visibility(context, key, before.visibility, fold.visibility)
         if fold.is_trashed != before.is_trashed:
             said: audit.Action = "thread_deleted" if fold.is_trashed else "thread_restored"
             audit.note(context, said, key)

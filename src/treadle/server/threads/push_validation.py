@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from treadle.api.error_codes import ErrorCode
 from treadle.api.marks import Mark
-from treadle.server.kept.validation import check_json
 from treadle.server.problems import Refusal
+from treadle.server.threads.validation import check_json
 from treadle.thread.record import Condition, Head, Record, Scanner
 
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)

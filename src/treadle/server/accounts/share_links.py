@@ -15,12 +15,12 @@ from sqlalchemy import Row, insert, select, update
 
 from treadle.api.error_codes import ErrorCode
 from treadle.api.types import NewShare, Share, SharedThread, ShareLine, Shares
+from treadle.server.accounts import access, audit
+from treadle.server.accounts.shared_view import conversation_of, page_of, story_of
+from treadle.server.accounts.times import later, parse_time
+from treadle.server.accounts.tokens import TokenKind, digest, is_well_formed, mint
 from treadle.server.context import Context, Verb
 from treadle.server.data import schema
-from treadle.server.people import access, audit
-from treadle.server.people.shared_view import conversation_of, page_of, story_of
-from treadle.server.people.times import later, parse_time
-from treadle.server.people.tokens import Kind, digest, is_well_formed, mint
 from treadle.server.problems import Refusal, not_found
 from treadle.thread.facts import Visibility
 
@@ -50,7 +50,7 @@ def create(context: Context, thread_id: str, new: NewShare, base_url: str) -> Sh
             f"a link is good for {DAYS_MAX} days at most, and not for no time",
         )
     withdraw(context, key)
-    token = mint(Kind.SHARE)
+    token = mint(TokenKind.SHARE)
     context.db.execute(
         insert(schema.shares).values(
             thread_id=key,
@@ -153,7 +153,7 @@ def page(context: Context, token: str) -> str:
 
 def _followed(context: Context, token: str, thread_id: str | None) -> Row[tuple[object, ...]]:
     """The row of the thread that a link leads to."""
-    if not is_well_formed(token, Kind.SHARE):
+    if not is_well_formed(token, TokenKind.SHARE):
         raise not_found()
     hashed = digest(token)
     shares = schema.shares.c

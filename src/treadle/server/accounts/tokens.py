@@ -20,10 +20,10 @@ from sqlalchemy import Connection, Row, Select, bindparam, func, insert, or_, se
 
 from treadle.api.error_codes import ErrorCode
 from treadle.api.types import Token, TokenLine, Tokens
+from treadle.server.accounts import audit
+from treadle.server.accounts.times import later, parse_time
 from treadle.server.context import ANYBODY, Context, Principal
 from treadle.server.data import round_trips, schema
-from treadle.server.people import audit
-from treadle.server.people.times import later, parse_time
 from treadle.server.problems import Refusal, not_found, unauthorized
 
 _DIGITS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -40,7 +40,7 @@ LIVE_COUNT_MAX: Final = 100
 """Tokens of a user that are good at a time."""
 
 
-class Kind(Enum):
+class TokenKind(Enum):
     """What a token opens. The value is what it begins with."""
 
     ACCESS = "trd_"
@@ -49,13 +49,13 @@ class Kind(Enum):
     """One thread, to read; the end of a link."""
 
 
-def mint(kind: Kind) -> str:
+def mint(kind: TokenKind) -> str:
     """A new token, of 256 random bits."""
     body = _in_base62(secrets.randbits(256), _RANDOM_LENGTH)
     return f"{kind.value}{body}{_check_of(body)}"
 
 
-def is_well_formed(text: str, kind: Kind) -> bool:
+def is_well_formed(text: str, kind: TokenKind) -> bool:
     """Whether a text can be a token of this kind; what was mistyped or cut off is not."""
     found = re.fullmatch(r"(tr[ds]_)([0-9A-Za-z]{43})([0-9A-Za-z]{6})", text)
     return found is not None and found[1] == kind.value and found[3] == _check_of(found[2])
@@ -114,7 +114,7 @@ def identify(db: Connection, bearer: str | None, now: str) -> Principal:
     """
     if bearer is None:
         return ANYBODY
-    if not is_well_formed(bearer, Kind.ACCESS):
+    if not is_well_formed(bearer, TokenKind.ACCESS):
         raise unauthorized()
     hashed = digest(bearer)
     asked = round_trips.answer(db, IDENTIFY, hashed)
@@ -130,9 +130,9 @@ def identify(db: Connection, bearer: str | None, now: str) -> Principal:
     return _principal_of(row)
 
 
-def question(hashed: str) -> round_trips.Question:
+def question(hashed: str) -> round_trips.PreliminaryQuery:
     """Whose token this is, by its digest: as a transaction of PostgreSQL begins."""
-    return round_trips.Question(IDENTIFY, hashed, _IDENTIFY_SQL, {"hashed": hashed})
+    return round_trips.PreliminaryQuery(IDENTIFY, hashed, _IDENTIFY_SQL, {"hashed": hashed})
 
 
 def callers(db: Connection, token_ids: Collection[int], now: str) -> dict[int, Principal]:
@@ -231,7 +231,7 @@ def make(context: Context, user_id: int, name: str, expires_at: str | None = Non
     limit = context.caller.token_expires_at
     if limit is not None and (until is None or until > limit):
         until = limit
-    token = mint(Kind.ACCESS)
+    token = mint(TokenKind.ACCESS)
     token_id = context.db.execute(
         insert(schema.tokens)
         .values(

@@ -14,16 +14,16 @@ from treadle.api.error_codes import ErrorCode
 from treadle.api.marks import SEQ_MAX, Mark
 from treadle.api.types import ThreadHead
 from treadle.server import search
+from treadle.server.accounts import access, audit, share_links
+from treadle.server.accounts.times import parse_time
 from treadle.server.context import Context
 from treadle.server.data.schema import documents, thread_commits, threads
-from treadle.server.kept.columns import columns_of_document
-from treadle.server.kept.commits import insert_if_absent, keep_commits, repo_of
-from treadle.server.kept.feed import Kind, announce
-from treadle.server.kept.pushing import check_id, conflict, moved, new_key, owned
-from treadle.server.kept.validation import check_json
-from treadle.server.people import access, audit, sharing
-from treadle.server.people.times import parse_time
 from treadle.server.problems import Refusal
+from treadle.server.threads.columns import columns_of_document
+from treadle.server.threads.commits import insert_if_absent, keep_commits, repo_of
+from treadle.server.threads.feed import Kind, announce
+from treadle.server.threads.push import check_id, conflict, moved, new_key, owned
+from treadle.server.threads.validation import check_json
 from treadle.thread.facts import Visibility
 from treadle.thread.model import GitFields, Thread
 
@@ -219,7 +219,7 @@ def _replace(
     )
     if changed.rowcount != 1:
         raise moved(access.own(context, row.id), row.version)
-    sharing.follow_visibility(context, row.key, row.visibility, document.visibility)
+    share_links.follow_visibility(context, row.key, row.visibility, document.visibility)
     _keep(context, row.key, document, mark, body, values["repo_id"])
     return announce(context, row.key, mark, kind)
 

@@ -16,11 +16,11 @@ from sqlalchemy import Row, and_, bindparam, insert, or_, select, update
 from treadle.api.error_codes import ErrorCode
 from treadle.api.marks import Mark
 from treadle.api.types import ThreadHead, ThreadHeads
+from treadle.server.accounts import access
 from treadle.server.context import Context, Verb
 from treadle.server.data.round_trips import commit_with
 from treadle.server.data.schema import changes as rows
 from treadle.server.data.schema import counters, threads
-from treadle.server.people import access
 from treadle.server.problems import Refusal, unauthorized
 
 Kind: TypeAlias = Literal[

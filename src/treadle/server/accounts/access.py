@@ -52,7 +52,7 @@ class Life(Enum):
     """What was said in it is gone for good; its id is still its owner's."""
 
 
-class Rule(Struct, frozen=True):
+class AccessRule(Struct, frozen=True):
     """Who stands like this to such a thread may do this with it."""
 
     relation: Relation
@@ -75,15 +75,15 @@ _OWN_DELETED: Final = _OWN_LIVE - {Verb.LIST, Verb.SEARCH, Verb.GET, Verb.SHARE}
 _OWN_PURGED: Final = frozenset((Verb.CREATE, Verb.PUSH, Verb.PURGE))
 
 RULES: Final = (
-    Rule(Relation.OWNER, _ANY, Life.LIVE, _OWN_LIVE),
-    Rule(Relation.OWNER, _ANY, Life.DELETED, _OWN_DELETED),
-    Rule(Relation.OWNER, _ANY, Life.PURGED, _OWN_PURGED),
-    Rule(Relation.ORGANIZATION_ADMIN, _TEAM, Life.LIVE, TENDING),
-    Rule(Relation.ORGANIZATION_ADMIN, _TEAM, Life.DELETED, TENDING),
-    Rule(Relation.MEMBER, _TEAM, Life.LIVE, READING),
-    Rule(Relation.EVERYONE, _ALL, Life.LIVE, READING),
-    Rule(Relation.SUPPORT, _ANY, Life.LIVE, frozenset((Verb.REQUEST_SUPPORT,))),
-    Rule(Relation.GRANTED, _ANY, Life.LIVE, frozenset((Verb.GET, Verb.PULL))),
+    AccessRule(Relation.OWNER, _ANY, Life.LIVE, _OWN_LIVE),
+    AccessRule(Relation.OWNER, _ANY, Life.DELETED, _OWN_DELETED),
+    AccessRule(Relation.OWNER, _ANY, Life.PURGED, _OWN_PURGED),
+    AccessRule(Relation.ORGANIZATION_ADMIN, _TEAM, Life.LIVE, TENDING),
+    AccessRule(Relation.ORGANIZATION_ADMIN, _TEAM, Life.DELETED, TENDING),
+    AccessRule(Relation.MEMBER, _TEAM, Life.LIVE, READING),
+    AccessRule(Relation.EVERYONE, _ALL, Life.LIVE, READING),
+    AccessRule(Relation.SUPPORT, _ANY, Life.LIVE, frozenset((Verb.REQUEST_SUPPORT,))),
+    AccessRule(Relation.GRANTED, _ANY, Life.LIVE, frozenset((Verb.GET, Verb.PULL))),
 )
 """The table. An admin of the server manages people, and is a member like others where he reads."""
 
@@ -186,9 +186,11 @@ _OWN_SQL: Final = (
 )
 
 
-def question(hashed: str, thread_id: str) -> round_trips.Question:
+def question(hashed: str, thread_id: str) -> round_trips.PreliminaryQuery:
     """The row that `own` holds for whose token this is: as a transaction of PostgreSQL begins."""
-    return round_trips.Question(OWN, thread_id, _OWN_SQL, {"id": thread_id, "hashed": hashed})
+    return round_trips.PreliminaryQuery(
+        OWN, thread_id, _OWN_SQL, {"id": thread_id, "hashed": hashed}
+    )
 
 
 def own(context: Context, thread_id: str, *, for_update: bool = False) -> Row[Any] | None:

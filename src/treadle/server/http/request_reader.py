@@ -12,11 +12,11 @@ from msgspec import Struct
 
 from treadle.api.error_codes import ErrorCode
 from treadle.api.marks import SEQ_MAX, Mark, parse_tag, parse_version
-from treadle.server.http.endpoints import Base, Endpoint
+from treadle.server.http.endpoints import Endpoint, IfMatch
 from treadle.server.http.limits import address_of
 from treadle.server.http.settings import ServerConfig
-from treadle.server.kept.validation import check_json
 from treadle.server.problems import Refusal, not_found
+from treadle.server.threads.validation import check_json
 
 ONCE: Final = frozenset(
     ("authorization", "content-encoding", "content-type", "if-match", "accept", "last-event-id")
@@ -43,7 +43,7 @@ PATTERNS: Final = {
 """What stands in a path; what does not fit names nothing that there could be."""
 
 
-class Head(Struct, frozen=True):
+class RequestHead(Struct, frozen=True):
     """What stands in a request before its body, once each.
 
     Args:
@@ -63,7 +63,7 @@ class Head(Struct, frozen=True):
     is_local: bool
 
 
-def read_head(scope: Mapping[str, Any], config: ServerConfig) -> Head:
+def read_head(scope: Mapping[str, Any], config: ServerConfig) -> RequestHead:
     """The head of an ASGI request.
 
     Raises:
@@ -80,7 +80,7 @@ def read_head(scope: Mapping[str, Any], config: ServerConfig) -> Head:
             headers[name] += f", {value}"
     client = scope.get("client")
     method = scope["method"]
-    return Head(
+    return RequestHead(
         "GET" if method == "HEAD" else method,
         headers,
         _bearer(headers.get("authorization")),
@@ -187,7 +187,7 @@ def read_base(endpoint: Endpoint, headers: Mapping[str, str]) -> Mark | int | No
         Refusal: it names none, or is missing where it must be.
     """
     told = headers.get("if-match")
-    if endpoint.base is Base.NONE or (told is None and endpoint.base is Base.MAY):
+    if endpoint.base is IfMatch.NONE or (told is None and endpoint.base is IfMatch.MAY):
         return None
     if told is None:
         raise Refusal(
