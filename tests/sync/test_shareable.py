@@ -43,7 +43,7 @@ def two_writes(shelf: Shelf) -> str:
 def test_nobody_makes_one_but_who_has_looked(shelf: Shelf) -> None:
     thread = two_writes(shelf)
     path = str(shelf.journal(thread))
-    with pytest.raises(InternalError, match="only `shareable`"):
+    with pytest.raises(InternalError, match="only `open_shareable`"):
         ShareableThread(object(), shelf.store, thread, path, Head(), Head())
 
 
