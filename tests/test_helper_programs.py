@@ -30,15 +30,15 @@ STARTS: Final = {
     },
     "src/treadle/server/http/process.py": {("_fork", "os.fork()")},  # the server's own workers
     "src/treadle/tools/grep.py": {("_nominate", "subprocess.run(argv,")},  # started by search_files
-    "src/treadle/tools/process.py": {("__init__", "env={**env, MARK: mark}")},  # commands
-    "src/treadle/tools/sandbox/detect.py": {
+    "src/treadle/process/program.py": {("__init__", "env={**env, MARK: mark}")},  # commands
+    "src/treadle/sandbox/detect.py": {
         ("_version", "env={}"),
         ("_probe", "env=dict(prepared.env)"),
     },
     # The environment of helper programs, or one without any PATH.
-    "src/treadle/tools/sandbox/git_settings.py": {("run_git", "env=dict(environment)")},
+    "src/treadle/sandbox/git_settings.py": {("run_git", "env=dict(environment)")},
     # In the sandbox, or on its way into it.
-    "src/treadle/tools/sandbox/launcher.py": {("main", "os.fork()"), ("_start", "os.execve(")},
+    "src/treadle/sandbox/launcher.py": {("main", "os.fork()"), ("_start", "os.execve(")},
     "src/treadle/workspace/git.py": {("_change_now", "env=inherited")},
     "src/treadle/workspace/process.py": {("run", "env=environment")},
 }

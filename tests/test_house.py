@@ -57,7 +57,7 @@ LARGE_CLASSES: Final = frozenset(
         "terminal/view.py:ChatView",
         "thread/fold.py:ThreadFold",
         "tools/paths.py:Root",
-        "tools/sandbox/box.py:Sandbox",
+        "sandbox/box.py:Sandbox",
         "workspace/files/objects.py:Objects",
         "workspace/files/states.py:FileStates",
         "workspace/git.py:Repository",

@@ -117,7 +117,10 @@ def test_importing_treadle_loads_nothing_heavy() -> None:
     loaded = loaded_by("import treadle")
     assert "treadle" in loaded
     assert {name for name in loaded if name.split(".")[0] in HEAVY or name in HEAVY} == set()
-    assert {name for name in loaded if name.startswith("treadle")} == {"treadle"}
+    assert {name for name in loaded if name.startswith("treadle")} == {
+        "treadle",
+        "treadle.version",
+    }
 
 
 def test_importing_the_pure_layers_loads_no_adapter_and_no_event_loop() -> None:
@@ -125,7 +128,7 @@ def test_importing_the_pure_layers_loads_no_adapter_and_no_event_loop() -> None:
     foreign = {"asyncio", "sqlite3", "socket", "subprocess", "click", "platformdirs", "random"}
     assert loaded & foreign == set()
     layers = {".".join(name.split(".")[:2]) for name in loaded if name.startswith("treadle.")}
-    assert layers == {"treadle.core", "treadle.errors", "treadle.thread"}
+    assert layers == {"treadle.core", "treadle.errors", "treadle.thread", "treadle.version"}
 
 
 def test_a_session_of_the_pure_core_touches_nothing_outside() -> None:

@@ -37,10 +37,10 @@ MAY_USE: Final = {
     "runtime/session.py": {"secrets"},  # the ids of commands that people run, as facts carry them
     "models/scripted/script.py": {"datetime"},  # what TOML may hold and JSON may not
     "tools/files.py": {"secrets"},  # names of temporary files
-    "tools/process.py": {"secrets", "time"},  # marks of its own, deadlines
+    "process/program.py": {"secrets", "time"},  # marks of its own, deadlines
     "tools/list_files.py": {"time"},  # deadlines
-    "tools/sandbox/groups.py": {"secrets", "time"},  # names of groups, deadlines, how old one is
-    "tools/sandbox/put_back.py": {"secrets"},  # names of what is put aside
+    "sandbox/groups.py": {"secrets", "time"},  # names of groups, deadlines, how old one is
+    "sandbox/put_back.py": {"secrets"},  # names of what is put aside
     "models/failures.py": {"time"},  # a server may name the moment to come back
     "config/command.py": {"time"},  # the deadline of a key command
     "server/accounts/times.py": {"datetime"},  # reads the times of requests, asks no clock
@@ -73,7 +73,7 @@ MAY_USE: Final = {
 }
 """Where the program may look at a clock or throw dice, under `src/treadle`, and what for."""
 
-MAY_SLEEP: Final = {"src/treadle/tools/process.py", "src/treadle/store/sqlite_journal_mode.py"}
+MAY_SLEEP: Final = {"src/treadle/process/program.py", "src/treadle/store/sqlite_journal_mode.py"}
 """One kills processes in rounds, and the kernel tells nobody when one has stopped; the other waits
 for a lock on which SQLite does not wait."""
 

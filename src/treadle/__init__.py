@@ -62,8 +62,8 @@ if TYPE_CHECKING:
     from treadle.runtime.session import Session as Session
     from treadle.store.local_store import LocalStore as LocalStore
     from treadle.store.paths import Places as Places
+    from treadle.tool_failure import ToolFailure as ToolFailure
     from treadle.tools.builtin import builtin_tools as builtin_tools
-    from treadle.tools.failure import ToolFailure as ToolFailure
     from treadle.tools.registry import Registry as Registry
     from treadle.tools.registry import ToolContext as ToolContext
     from treadle.tools.registry import ToolReturn as ToolReturn
@@ -119,7 +119,7 @@ _HOME = {
     "ToolCall": "core.messages",
     "ToolContext": "tools.registry",
     "ToolDefinition": "core.tools",
-    "ToolFailure": "tools.failure",
+    "ToolFailure": "tool_failure",
     "ToolReturn": "tools.registry",
     "Trace": "core.task.trace",
     "TransitionTable": "core.task.table",

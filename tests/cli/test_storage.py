@@ -14,9 +14,9 @@ import pytest
 from cli.conftest import Run
 from cli.test_ask import Terminal
 from treadle.app.sizes import human_size
+from treadle.sandbox.caches import make_cache
 from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
-from treadle.tools.sandbox.caches import make_cache
 
 Script = Callable[[str], str]
 

@@ -9,9 +9,9 @@ import subprocess
 from typing import Final
 
 from token_samples import TOKENS, secret_of
+from treadle.process.environment import clean_environment
 from treadle.secrets.environment import find_in_environment, is_credential
 from treadle.secrets.redaction import Redactor
-from treadle.tools.process import clean_environment
 
 DICE: Final = random.Random(9)
 WORD: Final = "tok3n-x7YzQ9aa-7"

@@ -15,10 +15,10 @@ import pytest
 
 from runtime.clock import use_up
 from treadle.core.tools import Outcome, ToolErrorKind, ToolExecutionOutcome, ToolProgress
-from treadle.tools import process
+from treadle.process import program as process
+from treadle.process.environment import clean_environment
 from treadle.tools.bash import TIMEOUT_S_MAX
 from treadle.tools.output import HEAD_SIZE_MAX, REPORT_S, TAIL_SIZE_MAX
-from treadle.tools.process import clean_environment
 
 Success = ToolExecutionOutcome.Success
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treadle.core.tools import ToolErrorKind, ToolExecutionOutcome
+from treadle.tool_failure import ToolFailure
 from treadle.tools.edit_file import Edit, apply_edits
-from treadle.tools.failure import ToolFailure
 
 Kind = ToolErrorKind
 

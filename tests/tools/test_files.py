@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from treadle.core.tools import ToolErrorKind
+from treadle.sandbox.repositories import is_layout
+from treadle.tool_failure import ToolFailure
 from treadle.tools import files
-from treadle.tools.failure import ToolFailure
 from treadle.tools.files import Written, content_of, overwrite, rewrite
 from treadle.tools.paths import Root
-from treadle.tools.sandbox.repositories import is_layout
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_the_owner_is_kept(root: Root, folder: Path) -> None:
 
 AS_NOBODY = """
 import os, sys
-from treadle.tools.failure import ToolFailure
+from treadle.tool_failure import ToolFailure
 from treadle.tools.files import overwrite
 from treadle.tools.paths import Root
 root = Root(sys.argv[1])
@@ -227,7 +227,7 @@ def test_writers_of_one_process_take_turns(root: Root, folder: Path) -> None:
 
 FULL_DISK = """
 import resource, signal, sys
-from treadle.tools.failure import ToolFailure
+from treadle.tool_failure import ToolFailure
 from treadle.tools.files import overwrite
 from treadle.tools.paths import Root
 root = Root(sys.argv[1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from processor_time import slow
-from treadle.tools.failure import ToolFailure
+from treadle.tool_failure import ToolFailure
 from treadle.tools.globs import compile_glob, expand_braces, make_filter
 
 

@@ -18,8 +18,8 @@ import pytest
 from treadle.core.messages import ToolCall
 from treadle.core.tools import ToolErrorKind, ToolExecutionOutcome
 from treadle.errors import UsageError
+from treadle.tool_failure import ToolFailure
 from treadle.tools.builtin import builtin_tools
-from treadle.tools.failure import ToolFailure
 from treadle.tools.files import overwrite
 from treadle.tools.paths import Root
 from treadle.tools.registry import Registry

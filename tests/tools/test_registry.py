@@ -28,9 +28,9 @@ from treadle.core.tools import (
 )
 from treadle.errors import UsageError
 from treadle.runtime.ports import Tools
+from treadle.tool_failure import ToolFailure
 from treadle.tools import registry as registry_module
 from treadle.tools.builtin import builtin_tools
-from treadle.tools.failure import ToolFailure
 from treadle.tools.registry import AnyTool, Arguments, Registry, ToolContext, ToolReturn, tool
 
 Success = ToolExecutionOutcome.Success

@@ -14,9 +14,10 @@ import pytest
 
 from runtime.clock import use_up
 from treadle.core.tools import ToolErrorKind, ToolExecutionOutcome
-from treadle.tools import process, search_files
+from treadle.process import program as process
+from treadle.process.program import Ended
+from treadle.tools import search_files
 from treadle.tools.grep import LINE_SIZE_MAX, MATCH_COUNT_MAX, Request, find_lines
-from treadle.tools.process import Ended
 from treadle.tools.search_files import SEARCH_S_MAX
 
 ENDLESS = "^(a+)+(?=b)b"

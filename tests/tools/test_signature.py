@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 from treadle.core.messages import ToolCall
 from treadle.core.tools import ToolErrorKind, ToolExecutionOutcome
 from treadle.errors import UsageError
-from treadle.tools.failure import ToolFailure
+from treadle.tool_failure import ToolFailure
 from treadle.tools.registry import Registry, ToolContext, tool
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.tools.failure import ToolFailure
+from treadle.tool_failure import ToolFailure
 from treadle.tools.paths import Root
 from treadle.tools.walk import walk
 

@@ -15,13 +15,13 @@ from treadle.core.approval import Scope
 from treadle.core.config import AgentConfig
 from treadle.core.messages import ToolCall
 from treadle.core.tools import RewrittenFile, RiskLevel, ToolExecutionOutcome
+from treadle.risk.run_files import BY_THEMSELVES, ON_COMMAND
+from treadle.sandbox.box import Sandbox
+from treadle.sandbox.policy import Level, Policy
 from treadle.tools.builtin import builtin_tools
 from treadle.tools.files import EDIT_SIZE_MAX, overwrite
 from treadle.tools.paths import Root
 from treadle.tools.registry import Registry
-from treadle.tools.run_files import BY_THEMSELVES, ON_COMMAND
-from treadle.tools.sandbox.box import Sandbox
-from treadle.tools.sandbox.policy import Level, Policy
 
 
 def asked(path: str, tool: str = "write_file") -> ToolCall:

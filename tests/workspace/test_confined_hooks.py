@@ -11,9 +11,9 @@ import pytest
 from runtime.clock import use_up
 from runtime.fifo import read_fifo
 from treadle.app.sessions.confined_hooks import make_hook_runner
-from treadle.tools.sandbox.box import Sandbox
-from treadle.tools.sandbox.detect import BACKENDS, find_backend
-from treadle.tools.sandbox.policy import Network, Policy
+from treadle.sandbox.box import Sandbox
+from treadle.sandbox.detect import BACKENDS, find_backend
+from treadle.sandbox.policy import Network, Policy
 from workspace.repo import BASH, TRAILER, Agent, Repo, edited
 
 HOOK_S = 500.0

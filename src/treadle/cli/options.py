@@ -14,7 +14,7 @@ from treadle.app.sessions.limits import make_budget as make_budget
 
 SANDBOX_LEVELS: Final = ("read-only", "workspace-write", "off")
 NETWORK_MODES: Final = ("off", "ask", "on")
-"""Both as `tools/sandbox/policy.py` has them."""
+"""Both as `sandbox/policy.py` has them."""
 
 STEPS_MAX: Final = 50
 """Of a task for which nobody says how many: work on code needs more than the library's 15."""

@@ -27,7 +27,7 @@ KeyPath: TypeAlias = tuple[str, ...]
 ApprovalMode: TypeAlias = Literal["plan", "ask", "auto-edit", "auto"]
 """`config/approval_modes.py` says what each means."""
 SandboxLevel: TypeAlias = Literal["read-only", "workspace-write", "off"]
-"""What of the file system a command may change; `tools/sandbox/policy.py` says what each means."""
+"""What of the file system a command may change; `sandbox/policy.py` says what each means."""
 NetworkMode: TypeAlias = Literal["off", "ask", "on"]
 """Whether a command reaches the network."""
 SyncMode: TypeAlias = Literal["auto", "manual"]

@@ -43,7 +43,7 @@ def find_requested_output(config: AgentConfig, call: ToolCall) -> str | None:
 
 def read_stored_output(writer: Writer, call: ToolCall, wanted: str) -> Outcome:
     """The lines of an output that a call asks for; never raises for anything the call does."""
-    from treadle.tools.failure import ToolFailure
+    from treadle.tool_failure import ToolFailure
     from treadle.tools.read_file import read_file, read_output
 
     try:

@@ -290,7 +290,7 @@ def _describe_coverage(question: Question) -> str:
 
 def _make_edited_question(question: Question, arguments_json: str, folder: str) -> Question:
     """The question about a call as it was edited; a command is judged anew."""
-    from treadle.tools.danger.assess import assess
+    from treadle.risk.assess import assess
 
     def command_of(call: ToolCall) -> str:
         command = (read_object(call.arguments_json) or {}).get("command")

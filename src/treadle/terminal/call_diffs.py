@@ -43,7 +43,7 @@ def make_file_reader(folder: Path) -> FileReader:
 
     def read(path: str) -> bytes | None:
         from treadle.core.tools import ToolErrorKind
-        from treadle.tools.failure import ToolFailure
+        from treadle.tool_failure import ToolFailure
         from treadle.tools.paths import Root
 
         root = Root(folder)
@@ -114,8 +114,8 @@ def _path_of(call: ToolCall) -> str | None:
 
 def _apply_call(call: ToolCall, arguments: dict[str, Any], before: OriginalFile) -> bytes | None:
     """The content that the call makes of the file; `None` if it would fail."""
+    from treadle.tool_failure import ToolFailure
     from treadle.tools.edit_file import Edit, apply_edits
-    from treadle.tools.failure import ToolFailure
 
     try:
         if call.tool_name == "write_file":

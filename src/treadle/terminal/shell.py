@@ -74,7 +74,7 @@ async def run_shell(
     from treadle.core.messages import ToolCall
     from treadle.core.tools import ToolError, ToolErrorKind, ToolExecutionOutcome
     from treadle.outputs import ToolFinished, ToolStarted
-    from treadle.tools.process import Cause, run
+    from treadle.process.program import Cause, run
 
     call = ToolCall(f"own-{next(_numbers)}", "!", json.dumps({"command": command}))
     output = bytearray()

@@ -20,19 +20,20 @@ from msgspec import Meta
 from treadle import helper_programs
 from treadle.core.approval import Scope
 from treadle.core.tools import EffectClass, RiskLevel, ToolErrorKind
-from treadle.tools.danger.assess import assess
-from treadle.tools.danger.assessment import Danger
-from treadle.tools.danger.settings import Setting, settings_written
-from treadle.tools.failure import ToolFailure
+from treadle.process.environment import clean_environment
+from treadle.process.program import Cause, Ended, run
+from treadle.risk.assess import assess
+from treadle.risk.assessment import Danger
+from treadle.risk.settings import Setting, settings_written
+from treadle.sandbox.box import Sandbox
+from treadle.sandbox.git_settings import may_be_written
+from treadle.sandbox.held import Launch
+from treadle.sandbox.policy import Network
+from treadle.tool_failure import ToolFailure
 from treadle.tools.files import ABSENT, content_of
 from treadle.tools.output import Output
 from treadle.tools.paths import Root, as_failure
-from treadle.tools.process import Cause, Ended, clean_environment, run
 from treadle.tools.registry import Arguments, ToolContext, tool
-from treadle.tools.sandbox.box import Sandbox
-from treadle.tools.sandbox.git_settings import may_be_written
-from treadle.tools.sandbox.held import Launch
-from treadle.tools.sandbox.policy import Network
 
 TIMEOUT_S: Final = 60.0
 TIMEOUT_S_MAX: Final = 300.0

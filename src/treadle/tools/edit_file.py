@@ -16,7 +16,7 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 
 from treadle.core.tools import EffectClass, RiskLevel, ToolErrorKind
-from treadle.tools.failure import ToolFailure
+from treadle.tool_failure import ToolFailure
 from treadle.tools.files import EDIT_SIZE_MAX, rewrite
 from treadle.tools.registry import ToolContext, ToolReturn, tool
 from treadle.tools.write_scope import make_write_result, risk_of_writing, scope_of_writing

@@ -19,7 +19,7 @@ from threading import Lock
 from typing import Final, NamedTuple, TypeAlias
 
 from treadle.core.tools import ToolErrorKind
-from treadle.tools.failure import ToolFailure
+from treadle.tool_failure import ToolFailure
 from treadle.tools.paths import Root, as_failure, open_regular, sync_folder
 
 EDIT_SIZE_MAX: Final = 16 * 1024 * 1024

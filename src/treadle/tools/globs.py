@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Final
 
 from treadle.core.tools import ToolErrorKind
-from treadle.tools.failure import ToolFailure
+from treadle.tool_failure import ToolFailure
 
 BRACES_COUNT_MAX: Final = 64
 """Patterns that one pattern with braces may stand for: `{a,b}` doubles them each time."""

@@ -23,9 +23,9 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from treadle.tools.failure import ToolFailure
+from treadle.sandbox.path_rules import NO_RULES, PathRules
+from treadle.tool_failure import ToolFailure
 from treadle.tools.globs import make_filter
-from treadle.tools.path_rules import NO_RULES, PathRules
 from treadle.tools.paths import Root
 from treadle.tools.walk import in_repository, walk
 

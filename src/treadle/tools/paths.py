@@ -36,9 +36,9 @@ from typing import Final
 from treadle import helper_programs
 from treadle.core.tools import ToolErrorKind
 from treadle.errors import UsageError
-from treadle.tools.failure import ToolFailure
-from treadle.tools.path_rules import NO_RULES, PathRules
-from treadle.tools.sandbox.repositories import LAYOUT_NAMES, is_layout
+from treadle.sandbox.path_rules import NO_RULES, PathRules
+from treadle.sandbox.repositories import LAYOUT_NAMES, is_layout
+from treadle.tool_failure import ToolFailure
 
 LINK_COUNT_MAX: Final = 40
 """Links followed for one path; the kernel's own limit."""

@@ -10,7 +10,7 @@ from typing import Annotated, Final
 from msgspec import Meta
 
 from treadle.core.tools import EffectClass, RiskLevel, ToolErrorKind
-from treadle.tools.failure import ToolFailure
+from treadle.tool_failure import ToolFailure
 from treadle.tools.paths import as_failure
 from treadle.tools.registry import ToolContext, tool
 

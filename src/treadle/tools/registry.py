@@ -51,10 +51,10 @@ from treadle.core.tools import (
     ToolProgress,
 )
 from treadle.errors import UsageError
-from treadle.tools.failure import ToolFailure
+from treadle.sandbox.box import Sandbox
+from treadle.sandbox.policy import Policy
+from treadle.tool_failure import ToolFailure
 from treadle.tools.paths import Root
-from treadle.tools.sandbox.box import Sandbox
-from treadle.tools.sandbox.policy import Policy
 from treadle.tools.signature import Signature
 
 GRACE_S: Final = 5.0

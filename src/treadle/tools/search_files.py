@@ -11,11 +11,12 @@ import msgspec
 
 from treadle import helper_programs
 from treadle.core.tools import EffectClass, RiskLevel, ToolErrorKind
-from treadle.tools.failure import ToolFailure
+from treadle.process.environment import clean_environment
+from treadle.process.program import Cause, run
+from treadle.tool_failure import ToolFailure
 from treadle.tools.globs import expand_braces
 from treadle.tools.grep import EXIT_BAD_PATTERN, Request
 from treadle.tools.paths import Root, as_failure
-from treadle.tools.process import Cause, clean_environment, run
 from treadle.tools.registry import ToolContext, tool
 
 SEARCH_S_MAX: Final = 20.0

@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 
 from treadle.core.tools import ToolErrorKind
 from treadle.errors import UsageError
-from treadle.tools.failure import ToolFailure
+from treadle.tool_failure import ToolFailure
 
 DEPTH_MAX: Final = 64
 """Levels of nesting in arguments, as in records; what is deeper breaks whoever walks over it."""

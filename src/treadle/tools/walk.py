@@ -16,9 +16,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
-from treadle.tools.failure import ToolFailure
+from treadle.sandbox.path_rules import HiddenPlace, Identity
+from treadle.tool_failure import ToolFailure
 from treadle.tools.globs import compile_glob
-from treadle.tools.path_rules import HiddenPlace, Identity
 from treadle.tools.paths import Root, open_regular
 
 IGNORE_NAME: Final = ".gitignore"

@@ -14,12 +14,12 @@ from pathlib import Path
 
 from treadle.core.approval import Scope
 from treadle.core.tools import RewrittenFile, RiskLevel, ToolErrorKind
-from treadle.tools.failure import ToolFailure
+from treadle.risk.run_files import runs_by_itself
+from treadle.sandbox.git_includes import why_git_runs
+from treadle.tool_failure import ToolFailure
 from treadle.tools.files import Written, content_of
 from treadle.tools.paths import Root
 from treadle.tools.registry import Arguments, ToolContext, ToolReturn
-from treadle.tools.run_files import runs_by_itself
-from treadle.tools.sandbox.git_includes import why_git_runs
 
 
 def risk_of_writing(arguments: Arguments) -> RiskLevel:

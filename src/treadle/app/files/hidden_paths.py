@@ -19,7 +19,7 @@ def make_hidden_check(folder: str | Path, places: Places) -> Callable[[str | Pat
     What a person lets tools see counts as hidden here all the same: settings change, and what is
     committed or kept as a state of the files must not depend on when it is looked at.
     """
-    from treadle.tools.sandbox.box import Sandbox
-    from treadle.tools.sandbox.policy import Policy
+    from treadle.sandbox.box import Sandbox
+    from treadle.sandbox.policy import Policy
 
     return Sandbox(Policy(hidden=treadle_folders(places)), folder).rules.hides

@@ -21,8 +21,8 @@ from treadle.app.threads.question_text import (
 from treadle.core.approval import Approved, Decision, Modified, OnlyRead, Question, Rejected
 from treadle.errors import UsageError
 from treadle.outputs import TurnFinished
+from treadle.tool_failure import ToolFailure
 from treadle.tools.builtin import builtin_tools
-from treadle.tools.failure import ToolFailure
 
 
 class WaitingCalls(Struct, frozen=True):

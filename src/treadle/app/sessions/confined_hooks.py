@@ -8,9 +8,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from treadle.tools.failure import ToolFailure
-from treadle.tools.process import Cause, run
-from treadle.tools.sandbox.box import Sandbox
+from treadle.process.program import Cause, run
+from treadle.sandbox.box import Sandbox
+from treadle.tool_failure import ToolFailure
 from treadle.workspace.git import OUT_SIZE_MAX
 from treadle.workspace.hooks import RunsConfined
 from treadle.workspace.process import NOT_STARTED, Ran

@@ -28,6 +28,8 @@ from treadle.runtime.commit_message import Composer
 from treadle.runtime.defaults import collect_user_secrets
 from treadle.runtime.ports import Provider, Tools
 from treadle.runtime.titles import Titler
+from treadle.sandbox.box import Sandbox
+from treadle.sandbox.policy import Level, Network, Policy
 from treadle.secrets.redaction import Redactor
 from treadle.store.live_answer import LiveAnswerWriter
 from treadle.store.local_store import LocalStore
@@ -36,8 +38,6 @@ from treadle.thread.facts import ContextObserved
 from treadle.thread.fold import ThreadFold
 from treadle.tools.builtin import builtin_tools
 from treadle.tools.registry import AnyTool, Registry
-from treadle.tools.sandbox.box import Sandbox
-from treadle.tools.sandbox.policy import Level, Network, Policy
 from treadle.workspace.commit import GitWorkspace
 from treadle.workspace.context import describe_context
 from treadle.workspace.files.states import FileStates

@@ -132,7 +132,7 @@ def check_environment() -> Iterator[Finding]:
 
 def check_sandbox() -> Iterator[Finding]:
     """What holds commands here: found by starting a sandbox."""
-    from treadle.tools.sandbox.detect import find_backend, find_program
+    from treadle.sandbox.detect import find_backend, find_program
 
     found = find_backend()
     version = ".".join(map(str, found.version))

@@ -9,11 +9,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from treadle.app.sync.remote_removal import FileStateRemover, ThreadFileStates, make_unsynced_check
+from treadle.sandbox.caches import OldCache, find_old_caches, remove_old_caches
 from treadle.store.local_store import LocalStore
 from treadle.store.upkeep.disk_usage import DiskUsageShare
 from treadle.store.upkeep.garbage import GarbageCollector, GarbageOptions, GarbagePlan, Leftover
 from treadle.store.upkeep.trash import TrashedThread
-from treadle.tools.sandbox.caches import OldCache, find_old_caches, remove_old_caches
 
 
 class GarbageRemoval(Struct, frozen=True):

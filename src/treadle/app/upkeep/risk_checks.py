@@ -16,10 +16,10 @@ from treadle.config.loader import LoadedSettings
 from treadle.core.messages import ToolCall
 from treadle.core.tools import ToolExecutionOutcome
 from treadle.models.catalog import is_this_machine
+from treadle.sandbox.box import Sandbox
+from treadle.sandbox.policy import Policy
 from treadle.tools.builtin import builtin_tools
 from treadle.tools.registry import Registry
-from treadle.tools.sandbox.box import Sandbox
-from treadle.tools.sandbox.policy import Policy
 
 _SETTINGS = "`treadle config show --origin` tells where it is set"
 

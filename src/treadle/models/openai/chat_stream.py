@@ -1,8 +1,7 @@
-"""The chunks of Chat Completions, made into the events of this program.
+"""Turns the chunks of Chat Completions into events.
 
-The format is whatever the endpoints send, so each leniency below names who needs it. What can be
-read in two ways is read so that no call gets the arguments of another; what makes no sense at all
-is a `WireError`.
+Endpoints differ, so each leniency below names who needs it. Where a chunk can be read in two ways,
+no call may get the arguments of another; what makes no sense at all is a `WireError`.
 """
 
 from __future__ import annotations
@@ -49,8 +48,7 @@ _FAILURES: Final = {
     "network_error": (LlmErrorKind.SERVER, "the provider failed in the middle of the answer"),
     "insufficient_system_resource": (LlmErrorKind.OVERLOADED, "the provider ran out of resources"),
 }
-"""Reasons that say of an answer that it is none: the second and fourth are z.ai's, the third
-Gemini's (the dice, as with Groq's `tool_use_failed`), the last DeepSeek's."""
+"""Reasons of a stop without an answer: z.ai (2, 4), Gemini (3, at random), DeepSeek (5)."""
 
 _GROWING: Final = {"reasoning.text": "text", "reasoning.summary": "summary"}
 """The kinds of OpenRouter's reasoning details that come in pieces, and the field that grows."""
@@ -452,9 +450,8 @@ def _usage_in(told: Any) -> Usage | None:
     of_read = told.get("prompt_tokens_details")
     cached = token_count(of_read, "cached_tokens")
     if cached is None:  # DeepSeek; Moonshot
-        cached = (
-            token_count(told, "prompt_cache_hit_tokens") or token_count(told, "cached_tokens") or 0
-        )
+        cached = token_count(told, "prompt_cache_hit_tokens") or token_count(told, "cached_tokens")
+    cached = cached or 0
     stored = token_count(of_read, "cache_write_tokens") or 0
     thought = token_count(told.get("completion_tokens_details"), "reasoning_tokens") or 0
     return Usage(

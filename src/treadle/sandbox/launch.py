@@ -1,0 +1,202 @@
+"""How a confined command is started: descriptors, arguments, and what comes back."""
+
+from __future__ import annotations
+
+import importlib.util
+import marshal
+import os
+import platform
+import re
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from treadle.process.program import MARK
+from treadle.sandbox import landlock, seccomp
+from treadle.sandbox.bubblewrap import Mounts, make_options
+from treadle.sandbox.groups import JOIN, make_group, remove_group
+from treadle.sandbox.policy import Limits
+
+_REPORT_SIZE_MAX: Final = 65536
+ENVIRONMENT: Final[Mapping[str, str]] = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
+"""What bubblewrap and the launcher themselves are started with."""
+
+
+class Backend(Struct, frozen=True):
+    """What holds commands here: `bubblewrap`, `landlock`, or nothing: an empty `name`.
+
+    `program` is bubblewrap's path; `version` that of bubblewrap or Landlock. `why_not` says why
+    bubblewrap, or nothing at all, works here.
+    """
+
+    name: str = ""
+    program: str = ""
+    version: tuple[int, ...] = ()
+    why_not: str = ""
+
+
+class Order(Struct, frozen=True):
+    """A command to be started: the program with its arguments, all else it gets, its bounds."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    cwd: str
+    limits: Limits = Limits()
+    has_network: bool = False
+
+
+class Report(Struct, frozen=True, forbid_unknown_fields=True):
+    """How it went: see `launcher.py`. With neither of the first two, nothing ran."""
+
+    started: bool = False
+    failed: str = ""
+    code: int | None = None
+    left: int = 0
+    limit: str = ""
+
+
+class Prepared:
+    """A command to be started as `argv` with `env` and `pass_fds`; `close` when it is over."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        mounts: Mounts,
+        order: Order,
+        data: Mapping[str, bytes] | None = None,
+    ) -> None:
+        self._fds: list[int] = []
+        # One more than the launcher lets there be, and the two that are not of the command.
+        self._group = make_group(order.limits.processes_max + 3) if os.getuid() == 0 else None
+        self._report_fd, far_end = os.pipe()
+        self._fds.append(far_end)
+        os.set_blocking(self._report_fd, False)
+        try:
+            argv = self._make(backend, mounts, order, data or {}, far_end)
+        except BaseException:
+            self.close()
+            raise
+        self.argv: Final = argv if self._group is None else [*JOIN, self._group, *argv]
+        self.env: Final = ENVIRONMENT
+        self.pass_fds: Final = tuple(self._fds)
+
+    def report(self) -> Report:
+        """What the launcher has said so far."""
+        said: dict[str, str] = {}
+        with suppress(OSError):
+            text = os.read(self._report_fd, _REPORT_SIZE_MAX).decode(errors="replace")
+            said = {
+                name: value
+                for name, _, value in (line.partition(" ") for line in text.split("\n"))
+                if name
+            }
+        try:
+            return msgspec.convert(said, Report, strict=False)
+        except msgspec.ValidationError:
+            return Report()
+
+    def close(self) -> None:
+        """Give everything back; more than once does no harm."""
+        if self._group is not None:
+            remove_group(self._group)
+            self._group = None
+        for fd in (*self._fds, self._report_fd):
+            with suppress(OSError):
+                os.close(fd)
+        self._fds, self._report_fd = [], -1
+
+    def _make(
+        self,
+        backend: Backend,
+        mounts: Mounts,
+        order: Order,
+        data: Mapping[str, bytes],
+        report_fd: int,
+    ) -> list[str]:
+        is_bubblewrap = backend.name == "bubblewrap"
+        code = seccomp.make_filter(
+            os.uname().machine,
+            families(is_bubblewrap=is_bubblewrap, has_network=order.has_network),
+            has_own_ipc=is_bubblewrap,
+        )
+        rules = None if is_bubblewrap else landlock.make_rules(mounts, backend.version[0])
+        told = {
+            "argv": order.argv,
+            "env": dict(order.env),
+            "cwd": order.cwd,
+            "is_init": is_bubblewrap,
+            "mark": MARK,
+            "file_size": order.limits.file_size_max,
+            "processes": order.limits.processes_max,
+            "limits_processes": os.getuid() != 0 and (not is_bubblewrap or _counts_by_namespace()),
+            "memory": order.limits.memory_size_max,
+            "disk": order.limits.disk_growth_max,
+            "scratch": mounts.scratch if is_bubblewrap else (),
+            "written": mounts.writable,
+            "landlock": rules,
+            "seccomp": code,
+        }
+        order_fd = self._keep(marshal.dumps(told))
+        # Its file may lie where the command cannot see it.
+        program = f"/proc/self/fd/{self._keep(_launcher())}"
+        launcher = [_interpreter(), "-I", "-S", program, str(order_fd), str(report_fd)]
+        if not is_bubblewrap:
+            return launcher
+        mounts = msgspec.structs.replace(
+            mounts, data=tuple((self._keep(text), path) for path, text in data.items())
+        )
+        options = make_options(
+            mounts,
+            has_network=order.has_network,
+            seccomp_fd=self._keep(code),
+            version=backend.version,
+        )
+        # Not as arguments: there can be many, and everybody sees those.
+        options_fd = self._keep(
+            "".join(f"{option}\0" for option in options).encode(errors="surrogateescape")
+        )
+        return [backend.program, "--args", str(options_fd), "--", *launcher]
+
+    def _keep(self, data: bytes) -> int:
+        fd = os.memfd_create("treadle", 0)
+        self._fds.append(fd)
+        with open(fd, "wb", closefd=False) as file:
+            file.write(data)
+        os.lseek(fd, 0, os.SEEK_SET)
+        return fd
+
+
+def families(*, is_bubblewrap: bool, has_network: bool) -> tuple[int, ...]:
+    """The socket families of a command.
+
+    Bubblewrap gives it a file system of its own, which hides others' sockets, and without the
+    network a loopback of its own, on which nobody else listens: programs may look at its addresses
+    too. Landlock gives it neither.
+    """
+    own = (seccomp.AF_UNIX,) if is_bubblewrap else ()
+    is_open = is_bubblewrap or has_network
+    internet = (seccomp.AF_INET, seccomp.AF_INET6, seccomp.AF_NETLINK) if is_open else ()
+    return (*own, *internet)
+
+
+def _interpreter() -> str:
+    return os.path.realpath(sys.executable)
+
+
+@cache
+def _launcher() -> bytes:
+    """The program as an interpreter keeps it, so that it is compiled once and not each time."""
+    path = Path(__file__).with_name("launcher.py")
+    code = compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
+    return importlib.util.MAGIC_NUMBER + bytes(12) + marshal.dumps(code)
+
+
+def _counts_by_namespace() -> bool:
+    """Whether the kernel counts a user's processes by user namespace. Those of root never count."""
+    return [int(number) for number in re.findall(r"\d+", platform.release())[:2]] >= [5, 14]
