@@ -360,13 +360,14 @@ def test_who_may_not_share_makes_no_link_and_ends_none(planted: People) -> None:
         ("outsider", ErrorCode.NOT_FOUND),
         ("", ErrorCode.UNAUTHORIZED),
     ):
-        for work in (
-            lambda context: share_links.create(context, THREAD, NewShare(), BASE_URL),
-            lambda context: share_links.links(context, THREAD),
-            lambda context: share_links.revoke(context, THREAD),
-        ):
-            if name == "chief" and work.__code__.co_names[0:2] == ("sharing", "revoke"):
-                continue
+        works = {
+            "create": lambda context: share_links.create(context, THREAD, NewShare(), BASE_URL),
+            "links": lambda context: share_links.links(context, THREAD),
+            "revoke": lambda context: share_links.revoke(context, THREAD),
+        }
+        if name == "chief":  # may end a link that somebody else has made
+            del works["revoke"]
+        for work in works.values():
             with pytest.raises(Refusal) as caught, planted.writing(name) as context:
                 work(context)
             assert caught.value.code is code
