@@ -50,6 +50,7 @@ PRINTS = [
     "2 + 3 is 5.\n",
     "A treadle is the pedal that drives a loom.\n",
     "SendLlmRequest in CallingLlm\n",
+    "",  # there are no threads in a new home
 ]
 
 

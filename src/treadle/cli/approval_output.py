@@ -20,9 +20,10 @@ def handle_grants(thread: str, call: str | None, answers: Sequence[str], **given
     if given["as_json"]:
         raise click.UsageError("--json goes with --grants, not with --revoke")
     from treadle.app.threads.grants import revoke_grant
+    from treadle.cli.host import open_command_store
 
     what = given["revoke"]
-    fold = revoke_grant(thread, what)
+    fold = revoke_grant(open_command_store(), thread, what)
     click.echo(f"{what} is not allowed unasked in {fold.header.thread} any more", err=True)
 
 
@@ -32,8 +33,9 @@ def _show_grants(thread: str, *, as_json: bool) -> None:
     What was allowed in a thread that was made elsewhere does not hold: it has a line of its own.
     """
     from treadle.app.threads.grants import grant_name, read_grants
+    from treadle.cli.host import open_command_store
 
-    found = read_grants(thread)
+    found = read_grants(open_command_store(), thread)
     if found.elsewhere:
         names = ", ".join(map(grant_name, found.elsewhere))
         click.echo(f"allowed elsewhere, and not here, where nobody has said so: {names}", err=True)
@@ -51,10 +53,10 @@ def _show_grants(thread: str, *, as_json: bool) -> None:
 def show_waiting_calls(thread: str, call: str | None, *, as_json: bool) -> None:
     """What a thread waits for, and how to answer; changes nothing."""
     from treadle.app.sessions.approvals import read_waiting_calls
-    from treadle.cli.host import make_host
+    from treadle.cli.host import make_host, open_command_store
     from treadle.cli.question_output import show_pending_questions
 
-    found = read_waiting_calls(thread, call, make_host())
+    found = read_waiting_calls(open_command_store(), thread, call=call, host=make_host())
     if as_json:
         print_json(found.questions)
         return

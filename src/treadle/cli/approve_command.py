@@ -81,11 +81,12 @@ def _answer_calls(thread: str, call: str | None, **given: Any) -> int:
     from treadle.app.sessions.setup import RunChoice
     from treadle.app.sessions.thread_setup import ThreadTarget, make_setup
     from treadle.cli.busy_threads import run_or_watch
-    from treadle.cli.host import make_host
+    from treadle.cli.host import make_host, open_command_store
     from treadle.cli.renderers import make_renderer
     from treadle.cli.thread_runner import run_thread
 
     setup = make_setup(
+        open_command_store(),
         RunChoice(
             given["model"],
             given["approval_mode"],

@@ -34,11 +34,13 @@ def _compact_thread(thread: str, *, focus: str, model: str | None) -> int:
     from treadle.app.sessions.setup import RunChoice
     from treadle.app.sessions.thread_setup import ThreadTarget, make_setup
     from treadle.cli.busy_threads import run_or_watch
-    from treadle.cli.host import make_host
+    from treadle.cli.host import make_host, open_command_store
     from treadle.cli.renderers import TextRenderer
     from treadle.cli.thread_runner import run_thread
 
-    setup = make_setup(RunChoice(model), ThreadTarget(thread=thread), make_host())
+    setup = make_setup(
+        open_command_store(), RunChoice(model), ThreadTarget(thread=thread), make_host()
+    )
     check_compaction(setup)
     renderer = TextRenderer()
     return run_or_watch(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import CompletionItem
 
+from treadle.app.stores import open_store
 from treadle.app.threads.thread_lists import complete_id
 from treadle.thread.safe_text import legible
 
@@ -25,7 +26,7 @@ class ThreadIdType(click.ParamType[str]):
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
         """Those that begin so, those of this folder first; none where threads cannot be read."""
-        found = complete_id(incomplete, in_trash=self._in_trash)
+        found = complete_id(open_store(), incomplete, in_trash=self._in_trash)
         return [
             CompletionItem(line.id, help=legible(line.title or "").partition("\n")[0])
             for line in found

@@ -48,7 +48,7 @@ def command(
     from treadle.app.stores import open_store
 
     async def show() -> None:
-        found = await find_diff(open_store(), thread, span, cwd, print_notice)
+        found = await find_diff(open_store(), thread, span, folder=cwd, notify=print_notice)
         if as_json:
             await _print_json(found)
         else:

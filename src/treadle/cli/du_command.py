@@ -28,9 +28,9 @@ def command(thread: str | None, as_json: bool) -> None:
     from treadle.app.upkeep.disk_usage import measure_store, measure_thread
 
     if thread is None:
-        _show_store(measure_store(open_store(), _warn), as_json=as_json)
+        _show_store(measure_store(open_store(), notify=_warn), as_json=as_json)
     else:
-        _show_thread(measure_thread(open_store(), thread, _warn), as_json=as_json)
+        _show_thread(measure_thread(open_store(), thread, notify=_warn), as_json=as_json)
 
 
 def _warn(problem: str) -> None:

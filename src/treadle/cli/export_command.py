@@ -60,7 +60,13 @@ def command(
     if target is not None:
         thread_export.check_target(target, force=force)
     export = thread_export.export_thread(
-        open_store(), thread, form, version, warn, with_secrets=with_secrets, force=force
+        open_store(),
+        thread,
+        form,
+        version=version,
+        notify=warn,
+        with_secrets=with_secrets,
+        force=force,
     )
     data = export.data
     if form == "json":

@@ -31,7 +31,9 @@ def command(thread: str, version: int | None, turn: int | None, as_json: bool) -
     from treadle.app.stores import open_store
     from treadle.app.threads.forks import fork_thread
 
-    made = fork_thread(open_store(), thread, version, turn, partial(click.echo, err=True))
+    made = fork_thread(
+        open_store(), thread, version=version, turn=turn, notify=partial(click.echo, err=True)
+    )
     if as_json:
         print_json({"thread": made.thread, "base": made.base})
         return

@@ -1,10 +1,11 @@
-"""The command line as a host: its name, who sits at its terminal, notices on standard error."""
+"""The command line as a host: who sits at its terminal, notices on standard error."""
 
 from __future__ import annotations
 
 import click
 
 from treadle.app.sessions.host import Host, PersonCallbacks
+from treadle.app.stores import Store, open_store
 from treadle.cli.question_dialog import ask_about_uncertain_call, ask_for_approval, is_interactive
 from treadle.thread.safe_text import legible
 
@@ -14,7 +15,12 @@ def make_host() -> Host:
     people = (
         PersonCallbacks(ask_about_uncertain_call, ask_for_approval) if is_interactive() else None
     )
-    return Host(program_name(), people, notify)
+    return Host(people, notify)
+
+
+def open_command_store() -> Store:
+    """The threads of this user; who finds one open is told the name of the command that runs."""
+    return open_store(program_name())
 
 
 def program_name() -> str:

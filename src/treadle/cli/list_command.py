@@ -63,15 +63,15 @@ def command(
     """  # noqa: D301  click reads the backspace
     most = choose_limit(limit, LIMIT, wants_all=wants_all, as_json=as_json)
     if wants_team:
-        _list_team({**chosen, "owner": owner, "visibility": visibility}, most, as_json=as_json)
+        _list_team(chosen, most, as_json=as_json, owner=owner, visibility=visibility)
         return
     if owner or visibility:
         raise click.UsageError("--owner and --visibility are about the server: add --team")
-    from treadle.app.stores import open_store
-    from treadle.app.threads.thread_lists import UnknownStateError, list_threads
+    from treadle.app import ThreadFilters, UnknownStateError, list_threads, open_store
 
     with convert_to_bad_parameter(UnknownStateError):
-        found = list_threads(open_store(), chosen, most, partial(click.echo, err=True))
+        notify = partial(click.echo, err=True)
+        found = list_threads(open_store(), ThreadFilters(**chosen), limit=most, notify=notify)
     if as_json:
         print_json(found.threads)
         ctx.exit(report_unreadable(found.threads))
@@ -90,10 +90,13 @@ def _show_rows(threads: Sequence[ThreadSummary], owners: Sequence[str] | None = 
         click.echo(row)
 
 
-def _list_team(chosen: dict[str, Any], most: int | None, *, as_json: bool) -> None:
-    from treadle.app.sync.team_threads import list_team_threads
+def _list_team(
+    chosen: dict[str, Any], most: int | None, *, as_json: bool, **whose: str | None
+) -> None:
+    from treadle.app import ThreadFilters, list_team_threads, open_store
 
-    lines, count = list_team_threads(chosen, most)
+    page = list_team_threads(open_store(), ThreadFilters(**chosen), limit=most, **whose)
+    lines, count = page.threads, page.count
     if as_json:
         print_json([line.to_dict() for line in lines])
         return

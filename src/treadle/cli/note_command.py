@@ -18,7 +18,8 @@ def command(thread: str, text: str) -> None:
     """  # noqa: D301  click reads the backspace
     import sys
 
+    from treadle.app.stores import open_store
     from treadle.app.threads.annotations import add_note
 
-    fold = add_note(thread, sys.stdin.read() if text == "-" else text)
+    fold = add_note(open_store(), thread, sys.stdin.read() if text == "-" else text)
     click.echo(f"noted in {fold.header.thread}", err=True)

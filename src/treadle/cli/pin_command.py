@@ -15,7 +15,8 @@ def command(thread: str, off: bool) -> None:
     treadle pin 0190
     treadle pin 0190 --off
     """  # noqa: D301  click reads the backspace
+    from treadle.app.stores import open_store
     from treadle.app.threads.annotations import pin_thread
 
-    fold = pin_thread(thread, is_pinned=not off)
+    fold = pin_thread(open_store(), thread, is_pinned=not off)
     click.echo(f"{fold.header.thread} is {'not pinned' if off else 'pinned'}", err=True)

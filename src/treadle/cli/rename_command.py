@@ -16,7 +16,8 @@ def command(thread: str, title: str) -> None:
     \b
     treadle rename 0190 "The flaky login test"
     """  # noqa: D301  click reads the backspace
+    from treadle.app.stores import open_store
     from treadle.app.threads.annotations import rename_thread
 
-    fold = rename_thread(thread, title)
+    fold = rename_thread(open_store(), thread, title)
     click.echo(f"{fold.header.thread}  {legible(fold.title() or '(nothing said yet)')}", err=True)

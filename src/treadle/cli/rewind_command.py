@@ -64,7 +64,7 @@ def command(
     from treadle.app.stores import open_store
 
     request = RewindRequest(version, turn, wants_files, force, dry_run, cwd)
-    done = asyncio.run(rewind_thread(open_store(), thread, request, print_notice))
+    done = asyncio.run(rewind_thread(open_store(), thread, request, notify=print_notice))
     if as_json:
         print_json(done)
     else:

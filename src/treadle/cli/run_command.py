@@ -67,7 +67,7 @@ def _run_task(text: str, **given: Any) -> int:
     from treadle.app.sessions.setup import RunChoice
     from treadle.app.sessions.thread_setup import ThreadTarget, make_setup
     from treadle.app.sessions.thread_work import finish_task
-    from treadle.cli.host import make_host
+    from treadle.cli.host import make_host, open_command_store
     from treadle.cli.prompt import read_prompt
     from treadle.cli.renderers import make_renderer
     from treadle.cli.thread_runner import run_thread
@@ -76,6 +76,7 @@ def _run_task(text: str, **given: Any) -> int:
     schema = None if path is None else read_answer_schema(path)
     text = read_prompt(text)
     setup = make_setup(
+        open_command_store(),
         RunChoice(
             given["model"],
             given["approval_mode"],

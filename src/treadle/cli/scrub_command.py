@@ -83,7 +83,7 @@ def command(
         has_rest=all_threads,
         fetch=fetch_from_server,
         replace=replace_on_server,
-        on_notice=partial(click.echo, err=True),
+        notify=partial(click.echo, err=True),
     )
     ctx.exit(show_plan(job) if dry_run else run_scrub(job, is_agreed=yes))
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, NamedTuple
 
 import click
 
+from treadle import app
 from treadle.app.threads.times import local_time
 from treadle.cli.json_output import print_json
 from treadle.cli.thread_filters import (
@@ -16,10 +18,6 @@ from treadle.cli.thread_filters import (
     limit_options,
 )
 from treadle.cli.thread_rows import format_title, highlight_snippet, report_unreadable
-
-if TYPE_CHECKING:
-    from treadle.app.threads.thread_lists import ThreadHit
-    from treadle.thread.model import ThreadSummary
 
 LIMIT: Final = 20
 
@@ -87,29 +85,34 @@ def command(
         first = shown[0].hit.thread.id
         team = " --team" if wants_team else ""
         click.echo(f"to look at it: treadle show {first}{team} --version N", err=True)
-    if code:
-        raise SystemExit(code)
+    raise SystemExit(code)
+
+
+class _FoundHit(NamedTuple):
+    """A hit; whose thread it is, if it is from the server; and the object that programs get."""
+
+    hit: app.Hit
+    owner: str
+    plain: object
 
 
 def _search(
     query: str, chosen: dict[str, Any], most: int | None, *, wants_team: bool
-) -> tuple[list[ThreadHit], list[ThreadSummary]]:
-    """What was found, and the threads that could not be looked through."""
-    from treadle.app.stores import open_store
-    from treadle.app.threads.thread_lists import ThreadHit, UnknownStateError, search_threads
-
+) -> tuple[list[_FoundHit], Sequence[app.ThreadSummary]]:
+    """What was found, and the threads that could not be searched."""
+    store, filters = app.open_store(), app.ThreadFilters(**chosen)
     if wants_team:
-        from treadle.app.sync.team_threads import search_team_threads
+        team = app.search_team_threads(store, query, filters, limit=most)
+        return [_FoundHit(one.hit, one.line.owner, one.to_dict()) for one in team], []
+    notify = partial(click.echo, err=True)
+    with convert_to_bad_parameter(app.UnknownStateError):
+        result = app.search_threads(store, query, filters, limit=most, notify=notify)
+    return [_FoundHit(hit, "", hit) for hit in result.hits], result.unreadable
 
-        found = search_team_threads(query, chosen, most)
-        return [ThreadHit(one.hit, one.line.owner, one.to_dict()) for one in found], []
-    with convert_to_bad_parameter(UnknownStateError):
-        return search_threads(open_store(), query, chosen, most, partial(click.echo, err=True))
 
-
-def _show_hit(found: ThreadHit) -> None:
+def _show_hit(found: _FoundHit) -> None:
     hit, line = found.hit, found.hit.thread
-    whose = f"{found.owner}  " if found.owner else ""
+    whose = found.owner and f"{found.owner}  "
     more = f" ({hit.count} places)" if hit.count > 1 else ""
     click.echo(f"{line.id}  {local_time(line.updated_at)}  {whose}{format_title(line)}{more}")
-    click.echo(f"    {f'version {hit.version}':<13} {hit.kind:<7} {highlight_snippet(found)}")
+    click.echo(f"    {f'version {hit.version}':<13} {hit.kind:<7} {highlight_snippet(hit)}")

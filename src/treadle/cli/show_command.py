@@ -75,7 +75,7 @@ def command(
         return
     store = open_store()
     with convert_to_bad_parameter(TimeTextError):
-        found = read_thread(store, resolve_to_show(store, thread), request, print_notice)
+        found = read_thread(store, resolve_to_show(store, thread), request, notify=print_notice)
     _show_thread(found, request)
 
 
@@ -85,7 +85,8 @@ def _show_team_thread(thread: str, request: ViewRequest) -> None:
     Raises:
         UsageError: the server has it as one document, which cannot tell what is asked for.
     """
-    from treadle.app.sync.team_threads import fetch_document
+    from treadle.app.stores import open_store
+    from treadle.app.sync.team_threads import fetch_team_document
     from treadle.app.threads.thread_view import read_thread
     from treadle.cli.team_threads import open_server_thread, print_document
 
@@ -93,7 +94,7 @@ def _show_team_thread(thread: str, request: ViewRequest) -> None:
     with open_server_thread(thread, request.call) as (store, thread_id):
         if store is not None:
             with convert_to_bad_parameter(TimeTextError):
-                found = read_thread(store, thread_id, request, print_notice, is_here=False)
+                found = read_thread(store, thread_id, request, notify=print_notice, is_here=False)
     if found is not None:
         _show_thread(found, request)
         return
@@ -103,7 +104,7 @@ def _show_team_thread(thread: str, request: ViewRequest) -> None:
             hint="--version and --json are what it can be asked for",
         )
     show = print_json if request.as_json else print_document
-    show(fetch_document(thread_id, request.selector.version))
+    show(fetch_team_document(open_store(), thread_id, request.selector.version))
 
 
 def _show_thread(found: ThreadView | str, request: ViewRequest) -> None:

@@ -19,7 +19,8 @@ def command(thread: str, tags: tuple[str, ...], remove: bool) -> None:
     treadle tag 0190 --remove flaky
     treadle list --tag login
     """  # noqa: D301  click reads the backspace
+    from treadle.app.stores import open_store
     from treadle.app.threads.annotations import tag_thread
 
-    found = tag_thread(thread, tags, remove=remove)
+    found = tag_thread(open_store(), thread, tags, remove=remove)
     click.echo(legible("\n".join(found)) if found else "", nl=bool(found))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from treadle.app.stores import open_store
 from treadle.app.sync.team_threads import open_team_thread
 from treadle.app.threads.times import local_time
 from treadle.cli.renderers import make_printable
@@ -23,7 +24,7 @@ def open_server_thread(
     text: str, call: str | None
 ) -> Generator[tuple[LocalStore | None, str], None, None]:
     """A thread of the server, as `open_team_thread` has it; says where it is from."""
-    with open_team_thread(text, call) as found:
+    with open_team_thread(open_store(), text, call=call) as found:
         click.echo(f"from {found.url}; nothing of it is kept here", err=True)
         yield found.store, found.thread_id
 

@@ -68,7 +68,9 @@ _OPTIONS: Final = (
         help="Saw or made the commit that begins so.",
     ),
     click.option("--remote", metavar="TEXT", help="The remote (host/path) has TEXT in it."),
-    click.option("--tag", metavar="TAG", multiple=True, help="Has the tag; repeat for several."),
+    click.option(
+        "--tag", "tags", metavar="TAG", multiple=True, help="Has the tag; repeat for several."
+    ),
     click.option(
         "--state",
         metavar="STATE",

@@ -13,7 +13,7 @@ from treadle.thread.model import ThreadSummary
 from treadle.thread.safe_text import legible
 
 if TYPE_CHECKING:
-    from treadle.app.threads.thread_lists import ThreadHit
+    from treadle.app import Hit
 
 ID_LENGTH: Final = 15
 """Of a thread, where a terminal is narrow: up to its millisecond."""
@@ -99,10 +99,10 @@ def report_unreadable(threads: Sequence[ThreadSummary]) -> int:
     return exit_codes.TRY_LATER if refused else exit_codes.DONE
 
 
-def highlight_snippet(found: ThreadHit) -> str:
+def highlight_snippet(hit: Hit) -> str:
     """The snippet, on a terminal with what was looked for in bold."""
-    text, shown, end = found.hit.snippet, "", 0
-    for start, stop in found.hit.ranges:
+    text, shown, end = hit.snippet, "", 0
+    for start, stop in hit.ranges:
         shown += legible(text[end:start]) + click.style(legible(text[start:stop]), bold=True)
         end = stop
     return shown + legible(text[end:])

@@ -14,7 +14,7 @@ from treadle.app.sessions.thread_setup import ThreadTarget, make_setup
 from treadle.app.sessions.turns import TurnRequest, check_turn, finish_turn, open_turn
 from treadle.app.threads.unfinished_threads import make_pending_notice
 from treadle.cli.busy_threads import fork_and_report, handle_busy_thread
-from treadle.cli.host import make_host, notify
+from treadle.cli.host import make_host, notify, open_command_store
 from treadle.cli.options import make_budget
 from treadle.cli.prompt import read_prompt
 from treadle.cli.renderers import make_renderer
@@ -86,6 +86,7 @@ def _fork_first(options: TurnOptions, request: TurnRequest) -> TurnOptions:
 
 def _make_setup(options: TurnOptions) -> Setup:
     return make_setup(
+        open_command_store(),
         RunChoice(
             options.model,
             options.approval_mode,

@@ -46,7 +46,7 @@ def command(
             raise UsageError("which thread is to be salvaged?", hint="`treadle verify` finds it")
         ctx.exit(_salvage_thread(thread, as_json=as_json))
     reports = []
-    for report in verify_threads(store, thread, say, has_trash=everything):
+    for report in verify_threads(store, thread, notify=say, has_trash=everything):
         reports.append(report)
         if not as_json:
             click.echo(f"{report.thread}  {report.condition:<8} {make_printable(report.text)}")

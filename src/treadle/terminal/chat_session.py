@@ -141,9 +141,11 @@ class ChatSession:
         from treadle.app.sessions.host import Host, PersonCallbacks
         from treadle.app.sessions.setup import RunChoice
         from treadle.app.sessions.thread_setup import ThreadTarget, make_setup
+        from treadle.app.stores import open_store
 
         options, people = self._options, self._people
         setup = make_setup(
+            open_store("treadle"),
             RunChoice(
                 self._model,
                 self._mode,
@@ -154,7 +156,7 @@ class ChatSession:
                 may_change=True,
             ),
             ThreadTarget(options.cwd, thread, latest),
-            Host("treadle", PersonCallbacks(people.ask, people.approve), people.tell),
+            Host(PersonCallbacks(people.ask, people.approve), people.tell),
             no_commit=options.no_commit,
             before_owning=_refuse_task,
         )

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from core.samples import answer, said
 from store.index.world import World, ids, kept, rebuilt, writing
 from store.shelf import CREATOR, Shelf, fill
-from treadle.store.index.lookup import Index, IndexFilters
+from treadle.store.index.lookup import Index, ThreadFilters
 from treadle.thread.facts import Pinned, Renamed, Tagged, Trashed
 from treadle.thread.record import Head, Record, encode_batch, scan
 
@@ -150,7 +150,7 @@ def test_one_bad_file_has_a_line_and_stops_nothing(shelf: Shelf, index: Index) -
     lines = {line.id: line for line in index.list_threads()}
     assert lines[good].problem == ""
     assert lines[bad].problem != ""
-    assert ids(index, IndexFilters(state="damaged")).count(bad) == 1
+    assert ids(index, ThreadFilters(state="damaged")).count(bad) == 1
 
 
 def test_the_trash_is_listed_when_it_is_asked_for_only(shelf: Shelf, index: Index) -> None:
@@ -159,8 +159,8 @@ def test_the_trash_is_listed_when_it_is_asked_for_only(shelf: Shelf, index: Inde
     world = World(shelf.places.data.parent)
     world.move(shelf.journal(away), world.trash)
     assert ids(index) == [kept_one]
-    assert {*ids(index, IndexFilters(is_trashed=True))} == {away, marked}
-    assert all(line.is_trashed for line in index.list_threads(IndexFilters(is_trashed=True)))
+    assert {*ids(index, ThreadFilters(is_trashed=True))} == {away, marked}
+    assert all(line.is_trashed for line in index.list_threads(ThreadFilters(is_trashed=True)))
     world.move(world.trash / f"{away}.jsonl", shelf.threads)
     assert {*ids(index)} == {kept_one, away}
 

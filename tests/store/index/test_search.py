@@ -16,7 +16,7 @@ from treadle.core.config import AgentConfig
 from treadle.core.conversation import View
 from treadle.core.events import PostToolsHookCompleted, Rewound
 from treadle.errors import UsageError
-from treadle.store.index.lookup import Index, IndexFilters
+from treadle.store.index.lookup import Index, ThreadFilters
 from treadle.store.index.schema import TABLES
 from treadle.store.index.search import (
     MARK_END,
@@ -227,41 +227,41 @@ def test_filters_choose_the_threads_that_are_listed_and_searched(
         (Tagged(("red", "blue")), Pinned(), Imported("codex", "s")),
     )
     for filters in (
-        IndexFilters(branch="feature/warp"),
-        IndexFilters(branch="feature/*"),
-        IndexFilters(commit="C0FF"),
-        IndexFilters(remote="ada/loom"),
-        IndexFilters(tags=("red",)),
-        IndexFilters(tags=("red", "blue")),
-        IndexFilters(state="waiting_for_user_input"),
-        IndexFilters(state="Waiting for user-input"),
-        IndexFilters(model="OPUS"),
-        IndexFilters(provider="Anthropic"),
-        IndexFilters(since="2026-03-02"),
-        IndexFilters(is_imported=True),
+        ThreadFilters(branch="feature/warp"),
+        ThreadFilters(branch="feature/*"),
+        ThreadFilters(commit="C0FF"),
+        ThreadFilters(remote="ada/loom"),
+        ThreadFilters(tags=("red",)),
+        ThreadFilters(tags=("red", "blue")),
+        ThreadFilters(state="waiting_for_user_input"),
+        ThreadFilters(state="Waiting for user-input"),
+        ThreadFilters(model="OPUS"),
+        ThreadFilters(provider="Anthropic"),
+        ThreadFilters(since="2026-03-02"),
+        ThreadFilters(is_imported=True),
     ):
         assert [line.id for line in index.list_threads(filters)] == [rich], filters
         assert [hit.thread.id for hit in index.search("shuttle", filters)] == [rich], filters
         assert index.count(filters) == 1
     for filters in (
-        IndexFilters(until="2026-03-02T10:00:00.000000Z"),
-        IndexFilters(state="unfinished"),
-        IndexFilters(state="calling_llm"),
+        ThreadFilters(until="2026-03-02T10:00:00.000000Z"),
+        ThreadFilters(state="unfinished"),
+        ThreadFilters(state="calling_llm"),
     ):
         assert [line.id for line in index.list_threads(filters)] == [plain], filters
     for filters in (
-        IndexFilters(branch="feature"),
-        IndexFilters(commit="c0ffef"),
-        IndexFilters(tags=("red", "green")),
-        IndexFilters(state="waiting"),
-        IndexFilters(state="damaged"),
-        IndexFilters(is_trashed=True),
-        IndexFilters(workspace="/w/src"),
-        IndexFilters(workspace="/ww"),
+        ThreadFilters(branch="feature"),
+        ThreadFilters(commit="c0ffef"),
+        ThreadFilters(tags=("red", "green")),
+        ThreadFilters(state="waiting"),
+        ThreadFilters(state="damaged"),
+        ThreadFilters(is_trashed=True),
+        ThreadFilters(workspace="/w/src"),
+        ThreadFilters(workspace="/ww"),
     ):
         assert index.list_threads(filters) == [], filters
     for folder in ("/w", "/w/", "/"):
-        assert index.count(IndexFilters(workspace=folder)) == 2
+        assert index.count(ThreadFilters(workspace=folder)) == 2
     assert index.list_with_count(limit=1)[1] == 2
     assert [line.id for line in index.list_threads()] == [rich, plain]
 

@@ -13,7 +13,7 @@ from typing import Any
 from store.shelf import CREATOR, TURN, Shelf, fill
 from treadle.store.index.index_file import INDEX_NAME, IndexFile
 from treadle.store.index.index_update import IndexUpdater
-from treadle.store.index.lookup import Index, IndexFilters
+from treadle.store.index.lookup import Index, ThreadFilters
 from treadle.store.index.schema import NUMBER_SHIFT
 from treadle.thread.codec import Entry
 from treadle.thread.facts import Annotated, GitObserved, Pinned, Renamed, Tagged, Trashed
@@ -72,7 +72,7 @@ def rebuilt(shelf: Shelf) -> dict[str, Any]:
         shutil.rmtree(shelf.places.data / "elsewhere")
 
 
-def ids(index: Index, filters: IndexFilters = IndexFilters()) -> list[str]:  # noqa: B008  frozen
+def ids(index: Index, filters: ThreadFilters = ThreadFilters()) -> list[str]:  # noqa: B008  frozen
     return [line.id for line in index.list_threads(filters)]
 
 

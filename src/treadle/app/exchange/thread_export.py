@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeAlias
 
 import msgspec
 from msgspec import Struct
 
+from treadle.app.notices import Notify, ignore_notice
 from treadle.core.tools import BlobRef
 from treadle.errors import (
     HeldBackError,
@@ -40,9 +40,6 @@ from treadle.thread.outputs import outputs_of
 from treadle.thread.record import Condition, Record
 from treadle.thread.safe_text import legible
 
-OnNotice: TypeAlias = Callable[[str], None]
-"""Gets a sentence on what is left out, or on who can read the export."""
-
 
 class ExportedThread(Struct, frozen=True):
     """What is exported: bytes, and why that is not all of the thread, if it is not."""
@@ -55,9 +52,9 @@ def export_thread(
     store: LocalStore,
     thread: str,
     form: str,
-    version: int | None,
-    on_notice: OnNotice,
     *,
+    version: int | None = None,
+    notify: Notify = ignore_notice,
     with_secrets: bool = False,
     force: bool = False,
 ) -> ExportedThread:
@@ -69,7 +66,7 @@ def export_thread(
         form: `json`, a document in one line; `jsonl`, records and large outputs, to be imported;
             `markdown` or `html`.
         version: by default the last one.
-        on_notice: see `OnNotice`.
+        notify: see `Notify`.
         with_secrets: whether it may hold secrets that this machine knows.
         force: whether it may be private.
 
@@ -80,7 +77,7 @@ def export_thread(
     """
     thread_id = store.resolve(thread)
     # What it is now counts, not what it was at a version.
-    _guard_privacy(thread_id, on_notice, is_private=_is_private(store, thread_id), force=force)
+    _guard_privacy(thread_id, notify, is_private=_is_private(store, thread_id), force=force)
     if form == "json":
         loaded = store.load(thread_id, version)
         text = msgspec.json.encode(loaded.fold.document())
@@ -89,10 +86,10 @@ def export_thread(
         return ExportedThread(text, loaded.problem)
     parts = _read_parts(store, thread_id, version)
     records = [record for part in parts for record in part.records]
-    outputs = _read_outputs(store, records, on_notice) if form == "jsonl" else {}
+    outputs = _read_outputs(store, records, notify) if form == "jsonl" else {}
     if not with_secrets:
         _refuse_secrets(thread_id, (*(part.data for part in parts), *outputs.values()))
-    problem = _describe_damage(parts[-1], on_notice)
+    problem = _describe_damage(parts[-1], notify)
     if form == "jsonl":
         lines = (make_output_line(ref, data) for ref, data in outputs.items())
         return ExportedThread(b"".join((join_journals(parts), *lines)), problem)
@@ -138,7 +135,7 @@ def _read_parts(store: LocalStore, thread_id: str, version: int | None) -> list[
 
 
 def _read_outputs(
-    store: LocalStore, records: Sequence[Record], on_notice: OnNotice
+    store: LocalStore, records: Sequence[Record], notify: Notify
 ) -> dict[BlobRef, bytes]:
     """The large outputs that the records name, each once; what cannot come along is told."""
     found: dict[BlobRef, bytes] = {}
@@ -149,27 +146,27 @@ def _read_outputs(
         try:
             data = store.read_blob(ref)
         except MissingBlobError as error:
-            on_notice(f"left out: record {seq}: {error.message}")
+            notify(f"left out: record {seq}: {error.message}")
             continue
         left -= len(data) * 4 // 3 + 1024
         if left < 0:
             text = f"its output of {ref.size} bytes would make the file too large to be imported"
-            on_notice(f"left out: record {seq}: {text}")
+            notify(f"left out: record {seq}: {text}")
             continue
         found[ref] = data
     return found
 
 
-def _describe_damage(part: JournalPart, on_notice: OnNotice) -> str:
+def _describe_damage(part: JournalPart, notify: Notify) -> str:
     """Why the thread's own part is not all of it; a torn end is only told of."""
     if part.condition is Condition.CORRUPT:
         return f"the thread is damaged: {part.reason}; exported up to version {part.head.seq}"
     if part.condition is Condition.TORN:
-        on_notice(f"left out: {legible(part.reason)}")
+        notify(f"left out: {legible(part.reason)}")
     return ""
 
 
-def _guard_privacy(thread_id: str, on_notice: OnNotice, *, is_private: bool, force: bool) -> None:
+def _guard_privacy(thread_id: str, notify: Notify, *, is_private: bool, force: bool) -> None:
     """A private thread never leaves this machine unless its owner says so."""
     if is_private and not force:
         raise HeldBackError(
@@ -177,7 +174,7 @@ def _guard_privacy(thread_id: str, on_notice: OnNotice, *, is_private: bool, for
             hint="--force exports it; who gets the export can read it",
         )
     if is_private:
-        on_notice("this thread is private; who gets the export can read it")
+        notify("this thread is private; who gets the export can read it")
 
 
 def _refuse_secrets(thread_id: str, texts: Iterable[bytes]) -> None:

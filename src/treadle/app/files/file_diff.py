@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -18,6 +18,7 @@ from treadle.app.files.file_history import (
     open_states,
     select_states,
 )
+from treadle.app.notices import Notify, ignore_notice
 from treadle.store.local_store import LocalStore
 from treadle.store.thread_reader import LoadedThread
 from treadle.workspace.files.entries import Touched, touched
@@ -118,9 +119,10 @@ def _make_changed_file(touched: Touched, count: tuple[int, int] | None) -> Chang
 async def find_diff(
     store: LocalStore,
     thread: str,
-    span: str | None,
-    folder: str | None,
-    say: Callable[[str], None],
+    span: str | None = None,
+    *,
+    folder: str | None = None,
+    notify: Notify = ignore_notice,
 ) -> FileDiff:
     """What the agent changed.
 
@@ -129,7 +131,7 @@ async def find_diff(
         thread: the beginning of its id.
         span: `12..40`, `12..` or `..40`: after which version, up to which; by default all.
         folder: where its folder is now, if not where it was.
-        say: gets a sentence for people if some of it was never known.
+        notify: gets a sentence for people if some of it was never known.
 
     Raises:
         SpanError: the thread has no such versions, or that names none.
@@ -145,7 +147,7 @@ async def find_diff(
     after, through = (find_write_end(records, bound) for bound in (after, through))
     saved = list_saved_states(store, thread_id)
     if gap := find_gap(store, thread_id, after, through):
-        say(gap)
+        notify(gap)
     unknown = _explain_unknown(store, loaded) if through >= latest else ""
     if not saved:
         return FileDiff(notice=unknown or explain_missing_states(loaded.fold))

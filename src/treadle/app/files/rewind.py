@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from msgspec import Struct
@@ -16,6 +16,7 @@ from treadle.app.files.file_history import (
     select_states,
 )
 from treadle.app.files.name_text import format_names
+from treadle.app.notices import Notify, ignore_notice
 from treadle.core.conversation import View
 from treadle.core.events import CancelRequested, Rewound
 from treadle.errors import FileStateError, UsageError
@@ -90,7 +91,11 @@ class _FileUndo(NamedTuple):
 
 
 async def rewind_thread(
-    store: LocalStore, thread: str, request: RewindRequest, say: Callable[[str], None]
+    store: LocalStore,
+    thread: str,
+    request: RewindRequest = RewindRequest(),  # noqa: B008  it is frozen
+    *,
+    notify: Notify = ignore_notice,
 ) -> RewindResult:
     """Go back in a conversation.
 
@@ -98,7 +103,7 @@ async def rewind_thread(
         store: where the thread is.
         thread: the beginning of its id.
         request: where to, and what goes with it.
-        say: gets sentences for people, while it goes on.
+        notify: gets sentences for people, while it goes on.
 
     Raises:
         UsageError: there is no such place, the thread stands there already, or files that others
@@ -115,7 +120,7 @@ async def rewind_thread(
     writer = None if request.dry_run else store.open(thread_id)
     try:
         if note := loaded.problem if writer is None else writer.note:
-            say(note)
+            notify(note)
         fold = loaded.fold if writer is None else writer.fold
         rest = _find_target(store, fold, request)
         now, then = (
@@ -130,12 +135,12 @@ async def rewind_thread(
         if shows_the_same and fold.is_idle and not (undo and undo.plan.changes):
             raise UsageError(f"thread {thread_id} stands there already; nothing was changed")
         if not fold.is_idle:
-            say("what was unfinished or waited for an answer is given up")
-        back, left = (0, []) if writer is None else await _apply_rewind(writer, rest, undo, say)
+            notify("what was unfinished or waited for an answer is given up")
+        back, left = (0, []) if writer is None else await _apply_rewind(writer, rest, undo, notify)
     finally:
         problem = None if writer is None else writer.close()
     if problem is not None:
-        say(str(problem))
+        notify(str(problem))
     return RewindResult(
         thread=thread_id,
         version=rest.version,
@@ -241,7 +246,7 @@ def _refuse_conflicts(plan: Plan, thread_id: str) -> None:
 
 
 async def _apply_rewind(
-    writer: ThreadWriter, rest: Rest, undo: _FileUndo | None, say: Callable[[str], None]
+    writer: ThreadWriter, rest: Rest, undo: _FileUndo | None, notify: Notify
 ) -> tuple[int, list[FileChange]]:
     """Do it; returns the version that leads back here, and the files that were left alone.
 
@@ -263,7 +268,7 @@ async def _apply_rewind(
         left = await undo.states.restore(undo.plan.changes)
         restored = await undo.states.save("after", fold.files)
         if undo.states.problem:
-            say(f"the files as they are now were not kept: {undo.states.problem}")
+            notify(f"the files as they are now were not kept: {undo.states.problem}")
     writer.stage(Rewound(rest.version, rest.view, writer.now()))
     if restored is not None:  # behind it: the turn that one leaves ended with other files
         writer.stage(restored)

@@ -8,10 +8,10 @@ from msgspec import Struct
 
 from treadle.app.sessions.adoption import find_excluded_tool
 from treadle.app.sessions.host import Host
-from treadle.app.sessions.open_threads import OpenThread
+from treadle.app.sessions.open_threads import OnOutput, OpenThread, reopen_thread
 from treadle.app.sessions.setup import RunChoice, Setup
 from treadle.app.sessions.thread_setup import ThreadTarget, make_setup
-from treadle.app.stores import open_store
+from treadle.app.sessions.thread_work import WorkResult, work_on_thread
 from treadle.app.threads.question_text import (
     describe_cut,
     describe_possible_grant,
@@ -21,6 +21,7 @@ from treadle.app.threads.question_text import (
 from treadle.core.approval import Approved, Decision, Modified, OnlyRead, Question, Rejected
 from treadle.errors import UsageError
 from treadle.outputs import TurnFinished
+from treadle.store.local_store import LocalStore
 from treadle.tool_failure import ToolFailure
 from treadle.tools.builtin import builtin_tools
 
@@ -54,19 +55,26 @@ class CallDecisions(Struct, frozen=True):
     kinds: Mapping[str, tuple[str, ...]] = {}
 
 
-def read_waiting_calls(thread: str, call: str | None, host: Host) -> WaitingCalls:
+def read_waiting_calls(
+    store: LocalStore,
+    thread: str,
+    *,
+    call: str | None = None,
+    host: Host = Host(),  # noqa: B008  it is frozen
+) -> WaitingCalls:
     """The calls that wait, or the one whose id begins with `call`; nothing is changed.
 
     Raises:
         UsageError: nothing waits, or no one call is meant.
         StoreError: there is no one thread of that name, or it cannot be read.
     """
-    store = open_store()
     fold = store.load(store.resolve(thread)).fold
     questions = _select_questions(fold.header.thread, fold.machine.questions, call)
     if not store.adopted.is_foreign(fold.header.thread):
         return WaitingCalls(fold.header.thread, questions)
-    setup = make_setup(RunChoice(), ThreadTarget(thread=fold.header.thread, is_for_fork=True), host)
+    setup = make_setup(
+        store, RunChoice(), ThreadTarget(thread=fold.header.thread, is_for_fork=True), host
+    )
     return WaitingCalls(fold.header.thread, questions, *find_excluded_tool(setup))
 
 
@@ -107,6 +115,30 @@ def decide_calls(setup: Setup, call: str | None, answer: ApprovalAnswer) -> Call
         raise UsageError("--args takes a JSON object", hint="""--args '{"command": "ls"}'""")
     _refuse_invalid_arguments(chosen[0], arguments)
     return CallDecisions({chosen[0].call.id: Modified(arguments)})
+
+
+async def approve_calls(
+    setup: Setup, answer: ApprovalAnswer, on_output: OnOutput, *, call: str | None = None
+) -> WorkResult:
+    """Answer the calls that wait, go on to the end of the turn, close: what `treadle approve` does.
+
+    Args:
+        setup: the thread, with its settings: of `make_setup`.
+        answer: what a person says.
+        on_output: gets every output, in order.
+        call: the beginning of the id of the one call that is answered; `None` for all.
+
+    Raises:
+        UsageError: as `decide_calls`; nothing was changed.
+        ThreadBusyError: another process has the thread open.
+        TreadleError: no model has a key, or the disk refused.
+    """
+    calls = decide_calls(setup, call, answer)
+    return await work_on_thread(
+        setup,
+        lambda: reopen_thread(setup, on_output),
+        lambda opened: answer_calls(opened, calls),
+    )
 
 
 async def answer_calls(opened: OpenThread, calls: CallDecisions) -> TurnFinished:

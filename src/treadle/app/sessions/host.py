@@ -1,4 +1,4 @@
-"""The program that uses the application layer: its name, its people, where its notices go."""
+"""The program that uses the application layer: its people, where its notices go."""
 
 from __future__ import annotations
 
@@ -21,10 +21,8 @@ class PersonCallbacks(Struct, frozen=True):
 class Host(Struct, frozen=True):
     """The program that calls.
 
-    `program` is what people know it by (`treadle run`), told to whoever finds a thread that it has
-    open. `people` is `None` where nobody can be asked: calls that need a yes wait for one.
+    `people` is `None` where nobody can be asked: calls that need a yes wait for one.
     """
 
-    program: str = ""
     people: PersonCallbacks | None = None
     notify: Notify = ignore_notice

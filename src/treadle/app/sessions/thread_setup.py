@@ -14,7 +14,6 @@ from treadle.app.sessions.hooks import Hooks
 from treadle.app.sessions.host import Host
 from treadle.app.sessions.providers import Models
 from treadle.app.sessions.setup import RunChoice, Setup
-from treadle.app.stores import open_store
 from treadle.config.loader import load_settings
 from treadle.errors import DiskError, UsageError
 from treadle.store.local_store import UNREADABLE, LocalStore
@@ -37,9 +36,10 @@ class ThreadTarget(Struct, frozen=True):
 
 
 def make_setup(
+    store: LocalStore,
     choice: RunChoice,
     target: ThreadTarget,
-    host: Host,
+    host: Host = Host(),  # noqa: B008  it is frozen
     *,
     no_commit: bool = False,
     before_owning: Callable[[Setup], None] | None = None,
@@ -49,6 +49,7 @@ def make_setup(
     The settings are those of the folder the agent will work in.
 
     Args:
+        store: where the threads of this user are.
         choice: what was chosen for this run.
         target: which thread is meant, and where.
         host: the program that calls.
@@ -65,7 +66,6 @@ def make_setup(
     if not path.is_dir():
         raise UsageError(f"{path} is no folder", hint="-C takes the folder the agent works in")
     here = str(path.resolve())
-    store = open_store(host.program)
     notices: list[str] = []
     thread_id = _find_thread(store, here, target, notices)
     works_in = here
@@ -124,17 +124,17 @@ def _find_thread(
         return store.resolve(target.thread)
     if not target.latest:
         return None
-    from treadle.store.index.filters import DAMAGED, IndexFilters
+    from treadle.store.index.filters import DAMAGED, ThreadFilters
     from treadle.store.index.lookup import Index
 
     index = Index(store, notices.append)
     found = index.find_latest(folder, machine=CHAT)
     refused = [
         line.id
-        for line in index.list_threads(IndexFilters(state=DAMAGED))
+        for line in index.list_threads(ThreadFilters(state=DAMAGED))
         if line.state == UNREADABLE
     ]
-    trashed = [] if found else index.list_threads(IndexFilters(workspace=folder, is_trashed=True))
+    trashed = [] if found else index.list_threads(ThreadFilters(workspace=folder, is_trashed=True))
     index.close()
     for thread_id in refused:  # what worked here last may be in one that cannot be read just now
         try:

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from treadle.app.json_text import escape_json
-from treadle.app.notices import Notify
+from treadle.app.notices import Notify, ignore_notice
 from treadle.app.sessions.background_sync import BackgroundSync
 from treadle.app.sessions.open_threads import OpenThread
 from treadle.app.sessions.setup import Setup
@@ -45,8 +45,8 @@ async def work_on_thread(
     open_thread: Callable[[], OpenThread],
     work: ThreadWork,
     *,
-    on_open: Callable[[OpenThread], None],
-    notify: Notify,
+    on_open: Callable[[OpenThread], None] = lambda _: None,
+    notify: Notify = ignore_notice,
 ) -> WorkResult:
     """Open a thread, work on it, close it. What it records is sent meanwhile, if it is to be sent.
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from treadle.app.notices import Notify, ignore_notice
 from treadle.app.sessions.open_threads import (
     OnOutput,
     OpenThread,
@@ -13,7 +15,7 @@ from treadle.app.sessions.open_threads import (
     reopen_thread,
 )
 from treadle.app.sessions.setup import Setup
-from treadle.app.sessions.thread_work import resume_thread
+from treadle.app.sessions.thread_work import WorkResult, resume_thread, work_on_thread
 from treadle.core.budget import TokenBudget
 from treadle.errors import UsageError
 from treadle.outputs import Notice, TurnFinished
@@ -60,6 +62,35 @@ def open_turn(setup: Setup, request: TurnRequest, on_output: OnOutput) -> OpenTh
         budget=request.budget,
         is_private=request.is_private,
         prompt=request.prompt,
+    )
+
+
+async def run_turn(
+    setup: Setup, request: TurnRequest, on_output: OnOutput, *, notify: Notify = ignore_notice
+) -> WorkResult:
+    """Run one turn, or finish what was left, and close the thread: what `treadle -p` does.
+
+    A cancellation of the caller is one of the turn; the thread can be resumed.
+
+    Args:
+        setup: which thread, with which settings: of `make_setup`.
+        request: the prompt and its limits.
+        on_output: gets every output, in order.
+        notify: gets a line for a person about the sync in the background.
+
+    Raises:
+        UsageError: the thread cannot do what is wanted; nothing was recorded.
+        ThreadBusyError: another process has the thread open.
+        TreadleError: a hook refused the prompt, no model has a key, or the disk refused.
+    """
+    check_turn(setup, request)
+    if setup.thread is None and request.prompt is not None:
+        request = replace(request, prompt=await setup.hooks.check_prompt(request.prompt))
+    return await work_on_thread(
+        setup,
+        lambda: open_turn(setup, request, on_output),
+        lambda opened: finish_turn(setup, opened, request, on_output),
+        notify=notify,
     )
 
 

@@ -24,9 +24,9 @@ class SyncRunRequest(Struct, frozen=True):
     `ask` is asked before threads from before the login are sent for the first time.
     """
 
-    thread_ids: tuple[str, ...]
-    on_conflict: OnConflict
-    ask: ConfirmFirstSync
+    thread_ids: tuple[str, ...] = ()
+    on_conflict: OnConflict = "merge"
+    ask: ConfirmFirstSync = lambda _: None
 
 
 class SyncOutcome(Struct, frozen=True):
@@ -37,7 +37,11 @@ class SyncOutcome(Struct, frozen=True):
 
 
 def synchronize(
-    store: LocalStore, wish: SyncRunRequest, *, on_start: Callable[[str], None], progress: Progress
+    store: LocalStore,
+    request: SyncRunRequest,
+    *,
+    on_start: Callable[[str], None],
+    progress: Progress,
 ) -> SyncOutcome | NothingSent:
     """Sync once.
 
@@ -47,19 +51,21 @@ def synchronize(
         NotLoggedInError: there is no server, or it does not know this user.
     """
     account = require_account(store.places, os.environ)
-    left = _choose_excluded(store, account, wish)
+    left = _choose_excluded(store, account, request)
     if isinstance(left, NothingSent):
         return left
     with open_engine(store, account, progress=progress) as (engine, _, _):
         on_start(account.url)
-        report = engine.sync(wish.thread_ids or None, on_conflict=wish.on_conflict, without=left)
+        report = engine.sync(
+            request.thread_ids or None, on_conflict=request.on_conflict, without=left
+        )
     _index_received(store, report)
     return SyncOutcome(report, left)
 
 
 def keep_synchronized(
     store: LocalStore,
-    wish: SyncRunRequest,
+    request: SyncRunRequest,
     *,
     on_start: Callable[[str, tuple[str, ...]], None],
     on_outcome: Callable[[SyncOutcome], None],
@@ -73,7 +79,7 @@ def keep_synchronized(
         NotLoggedInError: as `synchronize`.
     """
     account = require_account(store.places, os.environ)
-    left = _choose_excluded(store, account, wish)
+    left = _choose_excluded(store, account, request)
     if isinstance(left, NothingSent):
         return left
     pending = PendingSyncStore(store.folders.disk, store.places)
@@ -83,8 +89,8 @@ def keep_synchronized(
             # What has been named since is sent like all others.
             still = [one for one in left if cursors.get(one) is None]
             return engine.sync(
-                wish.thread_ids or None,
-                on_conflict=wish.on_conflict,
+                request.thread_ids or None,
+                on_conflict=request.on_conflict,
                 is_wanted=False,
                 without=still,
             )
@@ -104,9 +110,9 @@ def is_scrub_lost(found: tuple[str, ...]) -> bool:
 
 
 def _choose_excluded(
-    store: LocalStore, account: Account, wish: SyncRunRequest
+    store: LocalStore, account: Account, request: SyncRunRequest
 ) -> tuple[str, ...] | NothingSent:
-    return () if wish.thread_ids else choose_excluded_threads(store, account, wish.ask)
+    return () if request.thread_ids else choose_excluded_threads(store, account, request.ask)
 
 
 def _index_received(store: LocalStore, report: SyncReport) -> None:

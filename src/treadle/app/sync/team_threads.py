@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from treadle.api.error_codes import ErrorCode
 from treadle.api.types import ListedThread, SearchHit
-from treadle.app.stores import open_store
 from treadle.core.events import ToolCompleted
 from treadle.errors import (
     AmbiguousThreadError,
@@ -29,6 +28,7 @@ from treadle.errors import (
 )
 from treadle.scratch_folders import scratch_folder
 from treadle.store.blobs import Blobs
+from treadle.store.index.filters import ThreadFilters
 from treadle.store.index.search import Hit
 from treadle.store.local_store import ID_LENGTH_MIN, LocalStore
 from treadle.store.paths import Places
@@ -42,8 +42,13 @@ from treadle.thread.model import Thread, ThreadSummary
 from treadle.thread.safe_text import legible
 
 _BEGINNING: Final = re.compile(r"T-[0-9a-f-]{%d,36}" % ID_LENGTH_MIN)  # noqa: UP031  braces
-_PARAMETERS: Final = {"remote": "repo", "is_imported": "imported", "is_trashed": "deleted"}
-"""What the server calls differently from the options."""
+_PARAMETERS: Final = {
+    "remote": "repo",
+    "tags": "tag",
+    "is_imported": "imported",
+    "is_trashed": "deleted",
+}
+"""What the server calls differently from `ThreadFilters`."""
 
 T = TypeVar("T")
 
@@ -61,6 +66,13 @@ class TeamLine(Struct, frozen=True):
         return {**found, "owner": self.owner, "organization": self.organization}
 
 
+class TeamPage(Struct, frozen=True):
+    """The threads that were asked for, and how many there are in all."""
+
+    threads: Sequence[TeamLine]
+    count: int
+
+
 class TeamHit(Struct, frozen=True):
     """A hit of a search, and whose thread it is in."""
 
@@ -73,64 +85,85 @@ class TeamHit(Struct, frozen=True):
         return {**found, "thread": self.line.to_dict()}
 
 
-def list_team_threads(chosen: Mapping[str, Any], most: int | None) -> tuple[list[TeamLine], int]:
-    """The threads that this user may see on the server, newest activity first; how many there are.
+def list_team_threads(
+    store: LocalStore,
+    filters: ThreadFilters = ThreadFilters(),  # noqa: B008  it is frozen
+    *,
+    owner: str | None = None,
+    visibility: str | None = None,
+    limit: int | None = None,
+) -> TeamPage:
+    """The threads that this user may see on the server, newest activity first.
 
     Args:
-        chosen: the options by their names; what is false does not matter.
-        most: how many at most; `None` for as many as the server lists.
+        store: whose user is logged in to the server.
+        filters: what must hold.
+        owner: whose threads; `None` for all that this user may see.
+        visibility: who may see them; `None` for all.
+        limit: how many at most; `None` for as many as the server lists.
 
     Raises:
         NotLoggedInError: no server is known here, or it does not know this user.
         UsageError: the server cannot be asked for one of the options.
         RemoteError: the server refuses, or cannot be reached.
     """
-    wanted = {name: value for name, value in chosen.items() if value}
+    wanted = {
+        name: value
+        for name, value in {**asdict(filters), "owner": owner, "visibility": visibility}.items()
+        if value
+    }
     if "provider" in wanted:
         raise UsageError(
             "the server cannot be asked for a provider", hint="--model has its models' names"
         )
-    filters = {
+    parameters = {
         _PARAMETERS.get(name, name): "true" if value is True else value
         for name, value in wanted.items()
     }
     total = 0
-    with _open_remote() as remote:
+    with _open_remote(store) as remote:
 
-        def page(limit: int, offset: int) -> Sequence[TeamLine]:
+        def page(size: int, offset: int) -> Sequence[TeamLine]:
             nonlocal total
-            found = remote.threads(filters, limit, offset)
+            found = remote.threads(parameters, size, offset)
             total = found.total
             return [_make_line(one) for one in found.threads]
 
-        lines = _fetch_pages(page, most, lambda line: line.thread.id)
-    return lines, total
+        lines = _fetch_pages(page, limit, lambda line: line.thread.id)
+    return TeamPage(lines, total)
 
 
-def search_team_threads(query: str, chosen: Mapping[str, Any], most: int | None) -> list[TeamHit]:
+def search_team_threads(
+    store: LocalStore,
+    query: str,
+    filters: ThreadFilters = ThreadFilters(),  # noqa: B008  it is frozen
+    *,
+    limit: int | None = None,
+) -> list[TeamHit]:
     """What is found on the server in the threads that this user may see, best first.
 
     Args:
+        store: whose user is logged in to the server; its private ids are not sent.
         query: what the user typed.
-        chosen: the options by their names; what is false does not matter.
-        most: how many at most; `None` for as many as the server shows.
+        filters: the server's search knows `workspace` alone.
+        limit: how many at most; `None` for as many as the server shows.
 
     Raises:
         PrivateThreadError: what was typed is the id of a private thread; nobody was asked.
         NotLoggedInError, UsageError, RemoteError: as `list_team_threads`.
     """
-    if [name for name, value in chosen.items() if value and name != "workspace"]:
+    if replace(filters, workspace=None) != ThreadFilters():
         raise UsageError(
             "the server's search can be asked for --workspace and no other option",
             hint="`treadle list --team` takes them",
         )
-    with _open_remote() as remote, _guard_private_id(query):
+    with _open_remote(store) as remote, _guard_private_id(store, query):
 
-        def page(limit: int, offset: int) -> Sequence[TeamHit]:
-            found = remote.search(query, chosen.get("workspace"), limit, offset)
+        def page(size: int, offset: int) -> Sequence[TeamHit]:
+            found = remote.search(query, filters.workspace, size, offset)
             return [_make_hit(hit) for hit in found.hits]
 
-        return _fetch_pages(page, most, lambda one: one.line.thread.id)
+        return _fetch_pages(page, limit, lambda one: one.line.thread.id)
 
 
 class TeamThread(Struct, frozen=True):
@@ -142,10 +175,13 @@ class TeamThread(Struct, frozen=True):
 
 
 @contextmanager
-def open_team_thread(text: str, call: str | None) -> Generator[TeamThread, None, None]:
+def open_team_thread(
+    store: LocalStore, text: str, *, call: str | None = None
+) -> Generator[TeamThread, None, None]:
     """A thread of the server, in a store of its own that is gone when this is left.
 
     Args:
+        store: whose user is logged in to the server.
         text: its id, or a beginning of it that no other thread has that the user may see.
         call: the call, or the beginning of its id, whose large output comes along.
 
@@ -157,21 +193,25 @@ def open_team_thread(text: str, call: str | None) -> Generator[TeamThread, None,
     """
     with scratch_folder() as folder:
         root = Path(folder)
-        store = LocalStore(Places(root / "data", root / "state", root / "config"))
-        with _open_remote() as remote, _guard_private_id(text), _translate_unknown(remote, text):
+        fetched = LocalStore(Places(root / "data", root / "state", root / "config"))
+        with (
+            _open_remote(store) as remote,
+            _guard_private_id(store, text),
+            _translate_unknown(remote, text),
+        ):
             thread_id = _resolve_id(remote, text)
             journals = read_remote_journals(remote, thread_id)
             for journal in journals:
-                store.adopt(journal)
+                fetched.adopt(journal)
             if journals and call is not None:
-                _fetch_output(remote, store, thread_id, call)
+                _fetch_output(remote, fetched, thread_id, call)
             url = remote.url
-        yield TeamThread(store if journals else None, thread_id, url)
+        yield TeamThread(fetched if journals else None, thread_id, url)
 
 
-def fetch_document(thread_id: str, version: int | None) -> Thread:
+def fetch_team_document(store: LocalStore, thread_id: str, version: int | None = None) -> Thread:
     """A thread of the server as one document. Raises as `open_team_thread`."""
-    with _open_remote() as remote, _translate_unknown(remote, thread_id):
+    with _open_remote(store) as remote, _translate_unknown(remote, thread_id):
         return remote.document(thread_id, version)
 
 
@@ -179,9 +219,9 @@ def fetch_document(thread_id: str, version: int | None) -> Thread:
 
 
 @contextmanager
-def _open_remote() -> Generator[HttpRemote, None, None]:
+def _open_remote(store: LocalStore) -> Generator[HttpRemote, None, None]:
     """The server; what it calls a bad request was typed by the user."""
-    account = require_account(open_store().places, os.environ)
+    account = require_account(store.places, os.environ)
     try:
         with HttpRemote(account) as remote:
             yield remote
@@ -208,7 +248,7 @@ def _make_unknown_error(remote: HttpRemote, text: str) -> UnknownThreadError:
     )
 
 
-def _guard_private_id(text: str) -> AbstractContextManager[None]:
+def _guard_private_id(store: LocalStore, text: str) -> AbstractContextManager[None]:
     """A server may be told a text: it is not what begins the id of one private thread of this user.
 
     Of a private thread not even the id leaves this machine.
@@ -216,7 +256,6 @@ def _guard_private_id(text: str) -> AbstractContextManager[None]:
     prefix = _add_prefix(text)
     if len(prefix) < len(PREFIX) + ID_LENGTH_MIN:
         return nullcontext()
-    store = open_store()
     ids = {*store.folders.ids(), *store.folders.ids(in_trash=True)}
     mine = [one for one in ids if one.startswith(prefix)]
     return hold_for_request(store, mine[0]) if len(mine) == 1 else nullcontext()

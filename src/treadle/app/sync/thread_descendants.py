@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from treadle.store.index.filters import IndexFilters
+from treadle.store.index.filters import ThreadFilters
 from treadle.store.index.lookup import Index
 from treadle.store.local_store import LocalStore
 from treadle.thread.model import ThreadSummary
@@ -12,7 +12,7 @@ def list_summaries(store: LocalStore) -> list[ThreadSummary]:
     """The summaries of all threads, those in the trash last."""
     index = Index(store)
     try:
-        return [*index.list_threads(), *index.list_threads(IndexFilters(is_trashed=True))]
+        return [*index.list_threads(), *index.list_threads(ThreadFilters(is_trashed=True))]
     finally:
         index.close()
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from treadle.app.stores import open_store
 from treadle.errors import UsageError
 from treadle.runtime.defaults import make_user_redactor
+from treadle.store.local_store import LocalStore
 from treadle.thread.append_list import TITLE_LENGTH_MAX
 from treadle.thread.facts import Annotated, Fact, Pinned, Renamed, Tagged
 from treadle.thread.fold import ThreadFold
@@ -17,12 +17,15 @@ TAG_LENGTH_MAX: Final = 64
 TEXT_LENGTH_MAX: Final = 32 * 1024
 
 
-def annotate(thread: str, facts_for: Callable[[ThreadFold], Fact | None]) -> ThreadFold:
+def annotate(
+    store: LocalStore, thread: str, facts_for: Callable[[ThreadFold], Fact | None]
+) -> ThreadFold:
     """Open the thread, record a fact, close it; the thread as it stands then.
 
     Known secrets in the fact are replaced, as in everything that is recorded.
 
     Args:
+        store: where the thread is.
         thread: the beginning of its id.
         facts_for: what to record, seeing the thread as it is; `None` if it is so already.
 
@@ -30,7 +33,6 @@ def annotate(thread: str, facts_for: Callable[[ThreadFold], Fact | None]) -> Thr
         UnknownThreadError, AmbiguousThreadError: there is no one thread of that name.
         StoreError: the thread is busy, damaged, newer or in the trash, or the disk refused.
     """
-    store = open_store()
     writer = store.open(store.resolve(thread))
     try:
         fact = facts_for(writer.fold)
@@ -42,7 +44,7 @@ def annotate(thread: str, facts_for: Callable[[ThreadFold], Fact | None]) -> Thr
         writer.close()
 
 
-def rename_thread(thread: str, title: str) -> ThreadFold:
+def rename_thread(store: LocalStore, thread: str, title: str) -> ThreadFold:
     """Give a thread a title; an empty one is the first line of its first prompt again.
 
     Raises:
@@ -51,19 +53,24 @@ def rename_thread(thread: str, title: str) -> ThreadFold:
     """
     wanted = _check_line(title, "a title", TITLE_LENGTH_MAX)
     return annotate(
-        thread, lambda fold: None if (fold.metadata.title or "") == wanted else Renamed(wanted)
+        store,
+        thread,
+        lambda fold: None if (fold.metadata.title or "") == wanted else Renamed(wanted),
     )
 
 
-def pin_thread(thread: str, *, is_pinned: bool = True) -> ThreadFold:
+def pin_thread(store: LocalStore, thread: str, *, is_pinned: bool = True) -> ThreadFold:
     """Have a thread stand first in lists, or no longer. Raises as `annotate`."""
     return annotate(
+        store,
         thread,
         lambda fold: None if fold.metadata.is_pinned is is_pinned else Pinned(is_pinned=is_pinned),
     )
 
 
-def tag_thread(thread: str, tags: Sequence[str], *, remove: bool = False) -> tuple[str, ...]:
+def tag_thread(
+    store: LocalStore, thread: str, tags: Sequence[str], *, remove: bool = False
+) -> tuple[str, ...]:
     """Add tags to a thread, or remove them; the tags that it has then. Without tags, read them.
 
     Raises:
@@ -74,7 +81,6 @@ def tag_thread(thread: str, tags: Sequence[str], *, remove: bool = False) -> tup
     if any(not tag or set(tag) & set(" ,") for tag in wanted):
         raise UsageError("a tag is a word without spaces and commas", hint="use - or / inside it")
     if not wanted:
-        store = open_store()
         return store.load(store.resolve(thread)).fold.metadata.tags
 
     def change(fold: ThreadFold) -> Tagged | None:
@@ -85,10 +91,10 @@ def tag_thread(thread: str, tags: Sequence[str], *, remove: bool = False) -> tup
         new = tuple(tag for tag in wanted if tag not in has)
         return Tagged(new) if new else None
 
-    return annotate(thread, change).metadata.tags
+    return annotate(store, thread, change).metadata.tags
 
 
-def add_note(thread: str, text: str) -> ThreadFold:
+def add_note(store: LocalStore, thread: str, text: str) -> ThreadFold:
     """Write something down about a thread, for people; no model reads it.
 
     Raises:
@@ -100,7 +106,7 @@ def add_note(thread: str, text: str) -> ThreadFold:
         raise UsageError("the note is empty")
     if len(note) > TEXT_LENGTH_MAX:
         raise UsageError(f"a note has at most {TEXT_LENGTH_MAX} characters, not {len(note)}")
-    return annotate(thread, lambda _: Annotated(note))
+    return annotate(store, thread, lambda _: Annotated(note))
 
 
 def _check_line(text: str, what: str, length_max: int) -> str:

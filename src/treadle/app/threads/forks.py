@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from msgspec import Struct
 
+from treadle.app.notices import Notify, ignore_notice
 from treadle.app.stores import CREATOR
 from treadle.app.threads.version_selectors import find_turn_end
 from treadle.store.local_store import LocalStore
@@ -24,9 +23,10 @@ class ThreadFork(Struct, frozen=True):
 def fork_thread(
     store: LocalStore,
     thread: str,
-    version: int | None,
-    turn: int | None,
-    say: Callable[[str], None],
+    *,
+    version: int | None = None,
+    turn: int | None = None,
+    notify: Notify = ignore_notice,
 ) -> ThreadFork:
     """Begin a thread that goes on from a version or the end of a turn; by default, from the newest.
 
@@ -38,7 +38,7 @@ def fork_thread(
         thread: the beginning of its id.
         version: the version.
         turn: the turn.
-        say: gets a sentence if another process has it open.
+        notify: gets a line if another process has it open.
 
     Raises:
         UsageError: there is no such turn or version.
@@ -48,7 +48,7 @@ def fork_thread(
     if turn is not None:
         version = find_turn_end(store, thread_id, turn).version
     elif version is None and store.find_holder(thread_id) is not None:
-        say("another process has it open: what is under way there stays there")
+        notify("another process has it open: what is under way there stays there")
         version = find_last_rest(store, thread_id)
     return _make_fork(store, thread_id, version)
 

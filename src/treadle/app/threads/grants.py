@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from treadle.app.stores import open_store
 from treadle.app.threads.annotations import annotate
 from treadle.app.threads.question_text import escape_name
 from treadle.core.approval import Grant
 from treadle.errors import UsageError
+from treadle.store.local_store import LocalStore
 from treadle.thread.facts import Revoked
 from treadle.thread.fold import ThreadFold
 from treadle.thread.grants import grants_of
@@ -22,14 +22,13 @@ class ThreadGrants(Struct, frozen=True):
     elsewhere: tuple[Grant, ...] = ()
 
 
-def read_grants(thread: str) -> ThreadGrants:
+def read_grants(store: LocalStore, thread: str) -> ThreadGrants:
     """What is allowed for the rest of a thread.
 
     Raises:
         UnknownThreadError, AmbiguousThreadError: there is no one thread of that name.
         StoreError: it cannot be read.
     """
-    store = open_store()
     fold = store.load(store.resolve(thread)).fold
     grants = grants_of(fold.machine.config)
     if store.adopted.is_foreign(fold.header.thread):
@@ -37,7 +36,7 @@ def read_grants(thread: str) -> ThreadGrants:
     return ThreadGrants(fold.header.thread, grants)
 
 
-def revoke_grant(thread: str, name: str) -> ThreadFold:
+def revoke_grant(store: LocalStore, thread: str, name: str) -> ThreadFold:
     """Take back a kind, or all of a tool, by the name that `grant_name` gives it.
 
     Raises:
@@ -45,7 +44,7 @@ def revoke_grant(thread: str, name: str) -> ThreadFold:
         UnknownThreadError, AmbiguousThreadError: there is no one thread of that name.
         StoreError: the thread is busy, damaged, newer or in the trash, or the disk refused.
     """
-    return annotate(thread, lambda fold: _make_revocation(fold, name))
+    return annotate(store, thread, lambda fold: _make_revocation(fold, name))
 
 
 def grant_name(grant: Grant) -> str:

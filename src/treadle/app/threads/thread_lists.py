@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Struct
 
-from treadle.app.stores import open_store
+from treadle.app.notices import Notify, ignore_notice
 from treadle.core.task.table import State
 from treadle.errors import TreadleError
 from treadle.store import local_store
-from treadle.store.index.filters import DAMAGED, UNFINISHED, WAITING, IndexFilters, parse_state
+from treadle.store.index.filters import DAMAGED, UNFINISHED, WAITING, ThreadFilters, parse_state
 from treadle.store.index.lookup import Index
 from treadle.store.index.search import Hit
 from treadle.store.local_store import LocalStore
 from treadle.thread.chat_state import KIND_OF_STATE, in_snake_case
 from treadle.thread.ids import PREFIX
 from treadle.thread.model import ThreadSummary
-
-OnNotice = Callable[[str], None]
-"""Gets a sentence for people while something takes long."""
 
 COMPLETIONS_MAX: Final = 50
 """Ids that are offered; who has more threads types a little of the id, or searches."""
@@ -45,12 +42,11 @@ class ThreadPage(Struct, frozen=True):
     trashed_count: int = 0
 
 
-class ThreadHit(Struct, frozen=True):
-    """A hit of a search; whose thread it is if that is not this user alone; all for programs."""
+class ThreadHits(Struct, frozen=True):
+    """What a search found, best first, and the threads that could not be searched."""
 
-    hit: Hit
-    owner: str
-    plain: object
+    hits: Sequence[Hit]
+    unreadable: Sequence[ThreadSummary]
 
 
 class PendingThreads(Struct, frozen=True):
@@ -67,55 +63,65 @@ class PendingThreads(Struct, frozen=True):
 
 
 def list_threads(
-    store: LocalStore, chosen: Mapping[str, Any], most: int | None, say: OnNotice
+    store: LocalStore,
+    filters: ThreadFilters = ThreadFilters(),  # noqa: B008  it is frozen
+    *,
+    limit: int | None = None,
+    notify: Notify = ignore_notice,
 ) -> ThreadPage:
     """The threads that fit.
 
     Args:
         store: the threads of this machine.
-        chosen: what must hold, by the names of the options.
-        most: how many at most; `None` for all.
-        say: gets sentences for people.
+        filters: what must hold.
+        limit: how many at most; `None` for all.
+        notify: gets a line while something takes long.
 
     Raises:
         UnknownStateError: a state was asked for that there is not.
         DiskError: the threads cannot be read.
     """
-    filters = _make_filters(chosen)
-    is_unfiltered = filters == IndexFilters()
-    with _open_index(store, say) as index:
+    is_unfiltered = filters == ThreadFilters()
+    with _open_index(store, notify) as index:
         _check_state(index, filters)
-        threads, count = index.list_with_count(filters, most)
+        threads, count = index.list_with_count(filters, limit)
         is_all_gone = is_unfiltered and not threads
-        trashed_count = index.count(IndexFilters(is_trashed=True)) if is_all_gone else 0
+        trashed_count = index.count(ThreadFilters(is_trashed=True)) if is_all_gone else 0
     return ThreadPage(threads, count, is_unfiltered, trashed_count)
 
 
 def search_threads(
-    store: LocalStore, query: str, chosen: Mapping[str, Any], most: int | None, say: OnNotice
-) -> tuple[list[ThreadHit], list[ThreadSummary]]:
-    """What was found, best first, and the threads that could not be looked through.
+    store: LocalStore,
+    query: str,
+    filters: ThreadFilters = ThreadFilters(),  # noqa: B008  it is frozen
+    *,
+    limit: int | None = None,
+    notify: Notify = ignore_notice,
+) -> ThreadHits:
+    """Search titles, tags, notes, messages, calls and outputs; best first.
 
-    `query` is as `parse_query` has it; the rest as for `list_threads`, which tells what is raised.
+    All words of `query` must stand in one text; `"in quotes"` is a phrase, `weav*` a beginning,
+    `-word` must not stand there. The rest is as for `list_threads`.
 
     Raises:
         UsageError: there is nothing to look for.
     """
-    filters = _make_filters(chosen)
-    with _open_index(store, say) as index:
+    with _open_index(store, notify) as index:
         _check_state(index, filters)
-        hits = [ThreadHit(hit, "", hit) for hit in index.search(query, filters, most)]
-        return hits, index.list_threads(IndexFilters(state=DAMAGED))
+        hits = index.search(query, filters, limit)
+        return ThreadHits(hits, index.list_threads(ThreadFilters(state=DAMAGED)))
 
 
-def find_pending(store: LocalStore, workspace: str, say: OnNotice) -> PendingThreads:
+def find_pending(
+    store: LocalStore, workspace: str, *, notify: Notify = ignore_notice
+) -> PendingThreads:
     """What is not done in a folder. Raises `DiskError`.
 
     Sub-agents are left out: they go on with the thread they work for.
     """
-    with _open_index(store, say) as index:
+    with _open_index(store, notify) as index:
         stopped = index.list_unfinished(workspace)
-        waiting = index.list_threads(IndexFilters(workspace=workspace, state=WAITING))
+        waiting = index.list_threads(ThreadFilters(workspace=workspace, state=WAITING))
     found = {line.id: line for line in (*stopped, *waiting) if _belongs_to(line, workspace)}
     lines = sorted(found.values(), key=lambda line: (line.updated_at, line.id), reverse=True)
     running = [line for line in lines if store.find_holder(line.id) is not None]
@@ -123,7 +129,9 @@ def find_pending(store: LocalStore, workspace: str, say: OnNotice) -> PendingThr
     return PendingThreads([line for line in lines if line not in running], running, foreign)
 
 
-def complete_id(beginning: str, *, in_trash: bool) -> list[ThreadSummary]:
+def complete_id(
+    store: LocalStore, beginning: str, *, in_trash: bool = False
+) -> list[ThreadSummary]:
     """The threads whose id begins so, with or without `T-`, those of this folder first.
 
     None where threads cannot be read: nothing fails while somebody types.
@@ -131,12 +139,11 @@ def complete_id(beginning: str, *, in_trash: bool) -> list[ThreadSummary]:
     prefix = beginning if beginning.startswith(PREFIX) else PREFIX + beginning
     if PREFIX.startswith(beginning):
         prefix = PREFIX
-    store = open_store()
     if not (store.places.data / "threads").is_dir():
         return []
     try:
-        with _open_index(store, lambda _: None) as index:
-            found = index.list_threads(IndexFilters(is_trashed=in_trash))
+        with _open_index(store, ignore_notice) as index:
+            found = index.list_threads(ThreadFilters(is_trashed=in_trash))
     except (TreadleError, OSError):
         return []
     here = str(Path.cwd())
@@ -161,21 +168,16 @@ def state_name(line: ThreadSummary) -> str:
     return "waits for approval" if line.questions else line.state.replace("_", " ")
 
 
-def _make_filters(chosen: Mapping[str, Any]) -> IndexFilters:
-    named = {"tags" if name == "tag" else name: value for name, value in chosen.items()}
-    return IndexFilters(**named)
-
-
 @contextmanager
-def _open_index(store: LocalStore, say: OnNotice) -> Generator[Index, None, None]:
-    index = Index(store, say)
+def _open_index(store: LocalStore, notify: Notify) -> Generator[Index, None, None]:
+    index = Index(store, notify)
     try:
         yield index
     finally:
         index.close()
 
 
-def _check_state(index: Index, filters: IndexFilters) -> None:
+def _check_state(index: Index, filters: ThreadFilters) -> None:
     """Whether there is such a state: a custom graph of tasks has its own, known by its threads."""
     if filters.state is None:
         return
@@ -183,7 +185,7 @@ def _check_state(index: Index, filters: IndexFilters) -> None:
     known = [UNFINISHED, WAITING, DAMAGED, *sorted(states)]
     if parse_state(filters.state) in known:
         return
-    if not index.count(IndexFilters(state=filters.state, is_trashed=filters.is_trashed)):
+    if not index.count(ThreadFilters(state=filters.state, is_trashed=filters.is_trashed)):
         raise UnknownStateError(f"there is no state {filters.state!r}: {', '.join(known)}")
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from treadle.app.stores import open_store
-from treadle.store.index.filters import IndexFilters
+from treadle.store.index.filters import ThreadFilters
 from treadle.store.index.lookup import Index
 from treadle.store.local_store import LocalStore
 from treadle.thread.codec import decode_entry
@@ -18,7 +17,7 @@ ROW_COUNT_MAX: Final = 200
 """Threads that are found; who looks for an older one types a word of it."""
 
 
-def find_conversations(folder: str, text: str) -> Sequence[ThreadSummary]:
+def find_conversations(store: LocalStore, folder: str, text: str) -> Sequence[ThreadSummary]:
     """The conversations of a folder, last changed first; those of all folders with these words.
 
     May run in any thread of the process: each call opens the index for itself.
@@ -26,7 +25,7 @@ def find_conversations(folder: str, text: str) -> Sequence[ThreadSummary]:
     Raises:
         StoreError: the index cannot be read.
     """
-    index = Index(open_store())
+    index = Index(store)
     try:
         if text.strip():
             found = [hit.thread for hit in index.search(text, limit=ROW_COUNT_MAX)]
@@ -36,7 +35,7 @@ def find_conversations(folder: str, text: str) -> Sequence[ThreadSummary]:
                 line for line in named if line.id not in known and line.id.startswith(text.strip())
             ]
         else:
-            found = index.list_threads(IndexFilters(workspace=folder), limit=ROW_COUNT_MAX)
+            found = index.list_threads(ThreadFilters(workspace=folder), limit=ROW_COUNT_MAX)
     finally:
         index.close()
     return [line for line in found if line.machine == CHAT and not line.problem]

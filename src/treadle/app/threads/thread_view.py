@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from treadle.app.notices import Notify, ignore_notice
 from treadle.app.sync.sync_status import describe_sync
 from treadle.app.threads.damaged_forks import load_intact_base
 from treadle.app.threads.outputs import read_output
@@ -50,7 +51,7 @@ class ViewRequest(Struct, frozen=True):
     told of a damaged thread.
     """
 
-    selector: VersionSelector
+    selector: VersionSelector = VersionSelector()
     call: str | None = None
     wants_usage: bool = False
     as_json: bool = False
@@ -80,9 +81,9 @@ class ThreadView(Struct, frozen=True):
 def read_thread(
     store: LocalStore,
     thread_id: str,
-    request: ViewRequest,
-    say: Callable[[str], None],
+    request: ViewRequest = ViewRequest(),  # noqa: B008  it is frozen
     *,
+    notify: Notify = ignore_notice,
     is_here: bool = True,
 ) -> ThreadView | str:
     """Read all that is to be shown; of a call, its output.
@@ -91,7 +92,7 @@ def read_thread(
         store: where the thread is.
         thread_id: the thread.
         request: what is to be read.
-        say: gets sentences about what is damaged or not known.
+        notify: gets lines about what is damaged or not known.
         is_here: whether it is a thread of this machine, not one that the server has sent.
 
     Raises:
@@ -109,13 +110,13 @@ def read_thread(
         if request.as_json or request.wants_usage or not is_here:
             raise
         loaded, said = load_intact_base(store, thread_id, error)
-        say(said)
+        notify(said)
     fold, document = loaded.fold, loaded.fold.document()
     if loaded.problem:
-        say(loaded.problem)
+        notify(loaded.problem)
     if request.as_json and not request.wants_usage:
         return ThreadView(fold, document, ThreadViewHistory())
-    past = _read_known_history(store, document, say)
+    past = _read_known_history(store, document, notify)
     if request.wants_usage:
         return ThreadView(fold, document, past)
     if is_here:
@@ -125,9 +126,7 @@ def read_thread(
     return ThreadView(fold, document, past, is_here=False)
 
 
-def _read_known_history(
-    store: LocalStore, document: Thread, say: Callable[[str], None]
-) -> ThreadViewHistory:
+def _read_known_history(store: LocalStore, document: Thread, notify: Notify) -> ThreadViewHistory:
     """Up to the version that is shown: what comes after it may be of a newer program.
 
     What a damaged journal has lost is not told turn by turn.
@@ -140,7 +139,7 @@ def _read_known_history(
         if isinstance(error, DiskError):  # they may be intact
             why = error.message
     if not past.spent and document.usage != Usage():
-        say(f"what each turn used is not known: {why}")
+        notify(f"what each turn used is not known: {why}")
     return past
 
 

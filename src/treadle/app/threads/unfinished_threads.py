@@ -40,7 +40,7 @@ def make_pending_notice(
     A store that cannot be read is lines of by what reads it next.
     """
     try:
-        pending = find_pending(store, workspace, notify)
+        pending = find_pending(store, workspace, notify=notify)
     except (TreadleError, OSError):
         return None
     left = pending.left
@@ -66,7 +66,7 @@ def describe_pending(
     Raises:
         DiskError: the threads of this machine cannot be read.
     """
-    pending = find_pending(store, workspace, notify)
+    pending = find_pending(store, workspace, notify=notify)
     lines = []
     for line in pending.running:
         lines += [

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, TypeAlias
+from typing import Final
 
 from msgspec import Struct
 
+from treadle.app.notices import Notify, ignore_notice
 from treadle.app.sizes import human_size
 from treadle.app.upkeep.state_disk_usage import FileStateUsage, measure_file_states
 from treadle.errors import StoreError, UnknownThreadError
@@ -28,9 +28,6 @@ TITLE_SIZE_MAX: Final = 64 * 2**20
 READ_SIZE_MAX: Final = 256 * 2**20
 READ_BY_GC: Final = ("journals", "trash", "quarantine", "kept branches")
 """Bytes of these that are read to say what gc can free: a second or two."""
-
-OnProblem: TypeAlias = Callable[[str], None]
-"""Gets a sentence on what is not known, or not counted: no reason to be silent about the rest."""
 
 
 class LargeThread(Struct, frozen=True):
@@ -67,24 +64,26 @@ class ThreadUsage(Struct, frozen=True):
     file_states: FileStateUsage | None
 
 
-def measure_store(store: LocalStore, on_problem: OnProblem) -> StoreUsage:
-    """What everything takes, and what of that can be freed.
+def measure_store(store: LocalStore, *, notify: Notify = ignore_notice) -> StoreUsage:
+    """What everything takes, and what of that can be freed; `notify` gets what is not known.
 
     Raises:
         DiskError: a folder cannot be read.
     """
-    states = _measure_states(store, None, on_problem)
+    states = _measure_states(store, None, notify)
     room = measure_disk_usage(store, NAMED_COUNT_MAX)
     return StoreUsage(
         room.size,
-        measure_garbage(store, room, on_problem),
+        measure_garbage(store, room, notify),
         room.shares,
         tuple(LargeThread(one, size, _read_title(store, one, size)) for one, size in room.biggest),
         states,
     )
 
 
-def measure_thread(store: LocalStore, thread: str, on_problem: OnProblem) -> ThreadUsage:
+def measure_thread(
+    store: LocalStore, thread: str, *, notify: Notify = ignore_notice
+) -> ThreadUsage:
     """What one thread takes, in the trash or not, by the beginning of its id.
 
     Raises:
@@ -96,10 +95,10 @@ def measure_thread(store: LocalStore, thread: str, on_problem: OnProblem) -> Thr
     except UnknownThreadError:
         thread_id = store.resolve(thread, in_trash=True)
     room = measure_thread_usage(store, thread_id)
-    return ThreadUsage(room, _measure_states(store, thread_id, on_problem))
+    return ThreadUsage(room, _measure_states(store, thread_id, notify))
 
 
-def measure_garbage(store: LocalStore, room: DiskUsage, on_problem: OnProblem) -> int | None:
+def measure_garbage(store: LocalStore, room: DiskUsage, notify: Notify) -> int | None:
     """What gc could free, in bytes; `None` where that is not known.
 
     Such as where a file cannot be read, or so much would have to be read that sizes, which are
@@ -108,12 +107,12 @@ def measure_garbage(store: LocalStore, room: DiskUsage, on_problem: OnProblem) -
     size = sum(one.size for one in room.shares if one.name in READ_BY_GC)
     if size > READ_SIZE_MAX:
         text = f"what gc can free is not known: it would read {human_size(size)}"
-        on_problem(f"{text}; `treadle gc --dry-run` does")
+        notify(f"{text}; `treadle gc --dry-run` does")
         return None
     try:
         return GarbageCollector(store).plan().size
     except StoreError as error:
-        on_problem(f"what gc can free is not known: {error.message}")
+        notify(f"what gc can free is not known: {error.message}")
         return None
 
 
@@ -123,13 +122,13 @@ def _read_title(store: LocalStore, thread_id: str, size: int) -> str | None:
 
 
 def _measure_states(
-    store: LocalStore, thread_id: str | None, on_problem: OnProblem
+    store: LocalStore, thread_id: str | None, notify: Notify
 ) -> FileStateUsage | None:
     try:
         states = measure_file_states(store, thread_id)
     except StoreError as error:
-        on_problem(f"what file states take is not known: {error.message}")
+        notify(f"what file states take is not known: {error.message}")
         return None
     for one in states.skipped:
-        on_problem(legible(f"file states that are not counted: {one}"))
+        notify(legible(f"file states that are not counted: {one}"))
     return states

@@ -18,7 +18,7 @@ from treadle.app.sizes import human_size
 from treadle.app.upkeep.checks import Finding, failure, ok, warning
 from treadle.errors import TreadleError
 from treadle.store.folders import JOURNAL_SUFFIX, LOCK_SUFFIX
-from treadle.store.index.filters import IndexFilters
+from treadle.store.index.filters import ThreadFilters
 from treadle.store.index.lookup import Index
 from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
@@ -67,7 +67,10 @@ def check_store(store: LocalStore, places: Places) -> Iterator[Finding]:
         notices: list[str] = []
         index = Index(store, notices.append)
         try:
-            lines, trashed = index.list_threads(), index.list_threads(IndexFilters(is_trashed=True))
+            lines, trashed = (
+                index.list_threads(),
+                index.list_threads(ThreadFilters(is_trashed=True)),
+            )
         finally:
             index.close()
         scrubs = list_stopped_scrubs(store)

@@ -16,6 +16,8 @@ from msgspec import Struct
 
 from treadle.app.files.file_history import list_saved_states
 from treadle.app.files.file_state_scrub import FileStateRewriter
+from treadle.app.notices import Notify, ignore_notice
+from treadle.app.sync.server_copies import fetch_before_scrub, replace_copies
 from treadle.errors import TreadleError, UsageError
 from treadle.runtime.defaults import make_user_redactor
 from treadle.secrets.redaction import Redactor
@@ -41,17 +43,21 @@ class ScrubJob(Struct, frozen=True, kw_only=True):
     `redact` takes it out of a string; `sign` tells the same scrub again. With `has_rest`, a thread
     out of which it cannot be taken stays as it is, and all others are done. `fetch` takes in what
     other machines have sent; whether a server may have copies. `replace` has these replaced by what
-    the threads are now; whether all are. `on_notice` gets what the index has to say for people.
+    the threads are now; whether all are. `notify` gets what the index has to say for people.
     """
 
     store: LocalStore
     threads: Sequence[str]
     redact: Redact
     sign: Sign
-    has_rest: bool
-    fetch: Callable[[LocalStore, Sequence[str]], bool]
-    replace: Callable[[LocalStore, Sequence[str]], bool]
-    on_notice: Callable[[str], None]
+    has_rest: bool = False
+    fetch: Callable[[LocalStore, Sequence[str]], bool] = lambda store, ids: (
+        fetch_before_scrub(store, ids).has_copies
+    )
+    replace: Callable[[LocalStore, Sequence[str]], bool] = lambda store, ids: (
+        replace_copies(store, ids).is_complete
+    )
+    notify: Notify = ignore_notice
 
     def run(self, states: FileStateRewriter | None) -> ScrubResult:
         """Do it; without states of files, only find what would be done. Raises as `scrub` does."""
@@ -95,7 +101,7 @@ class ServerScrubReport(Struct, frozen=True):
     came_back: tuple[str, ...]
 
 
-def make_redaction(text: str | None, kind: str | None) -> tuple[Redact, Sign]:
+def make_redaction(text: str | None = None, kind: str | None = None) -> tuple[Redact, Sign]:
     """What takes a text out of a string, and what tells the same scrub again.
 
     Args:
@@ -195,7 +201,7 @@ def _update_index(job: ScrubJob, outcome: ScrubResult) -> None:
     """The index forgets the threads and takes them in again, as they are now."""
     changed = {done.thread for done in outcome.threads}
     threads = outcome.looked_at if len(outcome.looked_at) <= FORGET_COUNT_MAX else changed
-    with closing(Index(job.store, job.on_notice)) as index:
+    with closing(Index(job.store, job.notify)) as index:
         if not index.erase(*threads):
             return
         for thread_id in threads:

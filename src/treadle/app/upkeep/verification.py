@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 
+from treadle.app.notices import Notify, ignore_notice
 from treadle.app.stores import CREATOR
 from treadle.app.threads.thread_lookup import list_all_ids, resolve_anywhere
-from treadle.store.index.filters import IndexFilters
+from treadle.store.index.filters import ThreadFilters
 from treadle.store.index.lookup import Index
 from treadle.store.local_store import LocalStore
 from treadle.store.replay import ReplayStep, VerificationReport, replay, verify_thread
@@ -21,15 +22,15 @@ from treadle.thread.safe_text import legible
 
 def verify_threads(
     store: LocalStore,
-    thread: str | None,
-    on_notice: Callable[[str], None],
+    thread: str | None = None,
     *,
+    notify: Notify = ignore_notice,
     has_trash: bool = False,
 ) -> Iterator[VerificationReport]:
     """Check a thread by the beginning of its id, or all, those in the trash if `has_trash`.
 
     Of all threads the last reports say where the index disagrees and which scrubs were stopped; a
-    move or a creation of a thread that a crash has stopped is ended first. `on_notice` gets what
+    move or a creation of a thread that a crash has stopped is ended first. `notify` gets what
     the index has to say, and which files are not Treadle's.
 
     Raises:
@@ -45,12 +46,12 @@ def verify_threads(
     for thread_id in ids:
         reports.append(verify_thread(store, thread_id))
         yield reports[-1]
-    _mark_damaged(store, reports, on_notice)
+    _mark_damaged(store, reports, notify)
     if thread is not None:
         return
     for path in list_foreign_files(store.folders):
-        on_notice(f"not Treadle's, and left alone: {legible(path)}")
-    disagreeing = list(_find_disagreements(store, reports, on_notice, has_trash=has_trash))
+        notify(f"not Treadle's, and left alone: {legible(path)}")
+    disagreeing = list(_find_disagreements(store, reports, notify, has_trash=has_trash))
     scrubs = [
         VerificationReport("scrub", "stopped", 0, False, text)
         for text, _ in list_stopped_scrubs(store)
@@ -74,14 +75,12 @@ def salvage_thread(store: LocalStore, thread_id: str) -> SalvageResult:
     return salvage(store, thread_id, CREATOR)
 
 
-def _mark_damaged(
-    store: LocalStore, reports: Sequence[VerificationReport], on_notice: Callable[[str], None]
-) -> None:
+def _mark_damaged(store: LocalStore, reports: Sequence[VerificationReport], notify: Notify) -> None:
     """Lists are to show what is damaged, also where a snapshot covers it and the file looks old."""
     damaged = [one.thread for one in reports if one.condition == Condition.CORRUPT.value]
     if not damaged:
         return
-    with closing(Index(store, on_notice)) as index:
+    with closing(Index(store, notify)) as index:
         for thread_id in damaged:
             index.mark_stale(thread_id)
 
@@ -89,15 +88,15 @@ def _mark_damaged(
 def _find_disagreements(
     store: LocalStore,
     reports: Sequence[VerificationReport],
-    on_notice: Callable[[str], None],
+    notify: Notify,
     *,
     has_trash: bool,
 ) -> Iterator[VerificationReport]:
     """Where the index says anything else than the threads themselves."""
-    with closing(Index(store, on_notice)) as index:
+    with closing(Index(store, notify)) as index:
         lines = index.list_threads()
         if has_trash:
-            lines += index.list_threads(IndexFilters(is_trashed=True))
+            lines += index.list_threads(ThreadFilters(is_trashed=True))
     known = {line.id: line.version for line in lines}
     # A thread that is being moved, or made, is in no list yet.
     between = {

@@ -362,14 +362,18 @@ def _sqlite_engine(url: URL, pool_size: int) -> Engine:
             check_same_thread=False,
             cached_statements=256,
         )
-        set_journal_mode(connection, mode, wait_s=LOCK_TIMEOUT_S)
-        for pragma in (
-            f"synchronous={synchronous}",
-            "foreign_keys=ON",
-            "secure_delete=ON",
-            "journal_size_limit=67108864",
-        ):
-            connection.execute(f"PRAGMA {pragma}").fetchall()
+        try:
+            set_journal_mode(connection, mode, wait_s=LOCK_TIMEOUT_S)
+            for pragma in (
+                f"synchronous={synchronous}",
+                "foreign_keys=ON",
+                "secure_delete=ON",
+                "journal_size_limit=67108864",
+            ):
+                connection.execute(f"PRAGMA {pragma}").fetchall()
+        except BaseException:  # what is no database is found here, with the file open already
+            connection.close()
+            raise
         return connection
 
     def connect_or_tell() -> sqlite3.Connection:

@@ -17,7 +17,7 @@ DAMAGED: Final = "damaged"
 """What may be asked for besides the states themselves."""
 
 
-class IndexFilters(Struct, frozen=True, omit_defaults=True):
+class ThreadFilters(Struct, frozen=True, omit_defaults=True):
     """All that is set must hold; nothing set is every thread outside the trash.
 
     `workspace` is a folder: threads that work in it or below it. `branch` is the one a thread was
@@ -43,7 +43,7 @@ class IndexFilters(Struct, frozen=True, omit_defaults=True):
     is_trashed: bool = False
 
 
-def make_condition(filters: IndexFilters) -> SqlCondition:
+def make_condition(filters: ThreadFilters) -> SqlCondition:
     """The filters as one condition."""
     conditions: list[SqlCondition] = [("trashed = ?", (filters.is_trashed,))]
     for name, condition_of in _CONDITIONS.items():

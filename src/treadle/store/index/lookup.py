@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from treadle.store.index.filters import IndexFilters, make_condition
+from treadle.store.index.filters import ThreadFilters, make_condition
 from treadle.store.index.index_file import IndexFile
 from treadle.store.index.index_update import IndexUpdater
 from treadle.store.index.schema import NUMBER_SHIFT, TextLocation, make_weight_sql
@@ -32,7 +32,7 @@ from treadle.store.local_store import LocalStore
 from treadle.thread.fold import ThreadFold
 from treadle.thread.model import ThreadSummary
 
-ALL_THREADS: Final = IndexFilters()
+ALL_THREADS: Final = ThreadFilters()
 
 _decode: Final = msgspec.json.Decoder(ThreadSummary).decode
 
@@ -115,13 +115,13 @@ class Index:
     # ---- lists -----------------------------------------------------------------------------------
 
     def list_threads(
-        self, filters: IndexFilters = ALL_THREADS, limit: int | None = None
+        self, filters: ThreadFilters = ALL_THREADS, limit: int | None = None
     ) -> list[ThreadSummary]:
         """The threads, pinned ones first, then those that changed last."""
         return self.list_with_count(filters, limit)[0]
 
     def list_with_count(
-        self, filters: IndexFilters = ALL_THREADS, limit: int | None = None
+        self, filters: ThreadFilters = ALL_THREADS, limit: int | None = None
     ) -> tuple[list[ThreadSummary], int]:
         """The first `limit` threads, and how many there are in all."""
 
@@ -134,7 +134,7 @@ class Index:
 
         return self._file.run_job(read)
 
-    def count(self, filters: IndexFilters = ALL_THREADS) -> int:
+    def count(self, filters: ThreadFilters = ALL_THREADS) -> int:
         """How many threads there are."""
 
         def read(database: sqlite3.Connection) -> int:
@@ -186,7 +186,7 @@ class Index:
     # ---- search ----------------------------------------------------------------------------------
 
     def search(
-        self, text: str, filters: IndexFilters = ALL_THREADS, limit: int | None = None
+        self, text: str, filters: ThreadFilters = ALL_THREADS, limit: int | None = None
     ) -> list[Hit]:
         """The threads in which something is found, best first.
 
@@ -214,7 +214,7 @@ class Index:
 
 
 def _select_summaries(
-    database: sqlite3.Connection, filters: IndexFilters, limit: int | None
+    database: sqlite3.Connection, filters: ThreadFilters, limit: int | None
 ) -> list[ThreadSummary]:
     condition, parameters = make_condition(filters)
     rows = database.execute(
@@ -225,7 +225,7 @@ def _select_summaries(
     return [_decode(row[0]) for row in rows]
 
 
-def _count_threads(database: sqlite3.Connection, filters: IndexFilters) -> int:
+def _count_threads(database: sqlite3.Connection, filters: ThreadFilters) -> int:
     condition, parameters = make_condition(filters)
     text = f"SELECT count(*) FROM threads WHERE {condition}"  # noqa: S608  constants, no values
     found: int = database.execute(text, parameters).fetchone()[0]
@@ -233,7 +233,7 @@ def _count_threads(database: sqlite3.Connection, filters: IndexFilters) -> int:
 
 
 def _find_by_id(
-    database: sqlite3.Connection, query: IndexQuery, filters: IndexFilters
+    database: sqlite3.Connection, query: IndexQuery, filters: ThreadFilters
 ) -> list[Hit]:
     """The threads whose id begins as what is looked for."""
     if not query.thread:
@@ -250,7 +250,7 @@ def _find_by_id(
 
 
 def _find_by_text(
-    database: sqlite3.Connection, query: IndexQuery, filters: IndexFilters, limit: int | None
+    database: sqlite3.Connection, query: IndexQuery, filters: ThreadFilters, limit: int | None
 ) -> list[Hit]:
     """The best place of each thread. `bm25` is the lower the better; equals are newest first."""
     condition, parameters = make_condition(filters)
