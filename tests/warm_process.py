@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import select
 import selectors
 import signal
 import socket
@@ -17,7 +18,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Final
@@ -25,48 +26,71 @@ from typing import IO, Final
 from msgspec import Struct
 
 _PIECE_SIZE: Final = 64 * 1024
-_ANSWER_SIZE_MAX: Final = 64
 _OF_THE_START: Final = ("PYTHON", "LC_", "LANG", "LD_", "LOCPATH")
 """Variables that begin so are read by the interpreter when it starts."""
 
 _SERVER: Final = r"""
-import gc, importlib, json, os, pkgutil, runpy, socket, sys
+import fcntl, gc, importlib, json, os, pkgutil, runpy, select, signal, socket, sys, termios
 sys.path.pop(0)
 import treadle
 for room in ("app", "cli", "config", "core", "exchange", "models", "runtime", "secrets", "store",
-             "sync", "thread", "tools", "workspace"):
+             "sync", "terminal", "thread", "tools", "workspace"):
     package = importlib.import_module("treadle." + room)
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
         if ".project" not in module.name:
             importlib.import_module(module.name)
-import platformdirs
+import anthropic, openai, platformdirs, uuid_utils
 gc.collect()
 gc.freeze()
 listener = socket.socket(fileno=int(sys.argv[1]))
-while True:
-    data, handles, _, _ = socket.recv_fds(listener, 1024 * 1024, 3)
-    if not data:
-        os._exit(0)
-    child = os.fork()
-    if child:
-        for handle in handles:
-            os.close(handle)
-        listener.send(str(child).encode())
-        _, status = os.waitpid(child, 0)
-        listener.send(str(os.waitstatus_to_exitcode(status)).encode())
-        continue
-    listener.close()
-    order = json.loads(data)
-    for number, handle in enumerate(handles):
-        os.dup2(handle, number)
-        os.close(handle)
-    os.environ.clear()
-    os.environ.update(order["environment"])
-    os.chdir(order["folder"])
-    sys.path.insert(0, order["folder"])
-    sys.argv[1:] = order["arguments"]
-    break
-del listener, data, handles, child, order
+ready = select.poll()
+ready.register(listener, select.POLLIN)
+children = {}
+order = None
+while order is None:
+    for place, _ in ready.poll():
+        if place != listener.fileno():
+            child, report = children.pop(place)
+            ready.unregister(place)
+            os.close(place)
+            _, status = os.waitpid(child, 0)
+            os.write(report, b"%d\n" % os.waitstatus_to_exitcode(status))
+            os.close(report)
+            continue
+        data, handles, _, _ = socket.recv_fds(listener, 1024 * 1024, 4)
+        if not data:
+            os._exit(0)
+        child = os.fork()
+        if child:
+            *handles, report = handles
+            for handle in handles:
+                os.close(handle)
+            place = os.pidfd_open(child)
+            children[place] = child, report
+            ready.register(place, select.POLLIN)
+            continue
+        order = json.loads(data)
+        break
+for place, (_, report) in children.items():
+    os.close(place)
+    os.close(report)
+listener.close()
+*handles, report = handles
+for number, handle in enumerate(handles):
+    os.dup2(handle, number)
+    os.close(handle)
+if order["is_leader"]:
+    os.setsid()
+    if os.isatty(0):
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.write(report, b"%d\n" % os.getpid())
+os.close(report)
+os.environ.clear()
+os.environ.update(order["environment"])
+os.chdir(order["folder"])
+sys.path.insert(0, order["folder"])
+sys.argv[1:] = order["arguments"]
+del ready, children, listener, data, handles, child, report, place, order
 runpy.run_module("treadle", run_name="__main__", alter_sys=True)
 """
 
@@ -102,6 +126,88 @@ def can_be_forked(environment: Mapping[str, str]) -> bool:
     return not any(name.startswith(_OF_THE_START) for name in changed - {"LC_ALL"})
 
 
+class WarmProcess:
+    """A command that runs: what `subprocess.Popen` has of one, as far as tests need it."""
+
+    def __init__(self, pid: int, report: int) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+        self._report = report
+
+    def poll(self) -> int | None:
+        """The exit code, or minus the signal; `None` while it runs."""
+        with suppress(subprocess.TimeoutExpired):
+            return self.wait(0.0)
+        return None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end, and return as `poll`.
+
+        Raises:
+            subprocess.TimeoutExpired: it still runs after so many seconds.
+        """
+        if self.returncode is None:
+            if not select.select([self._report], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired("treadle", timeout or 0.0)
+            self.returncode = _read_number(self._report)
+            os.close(self._report)
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal, if it still runs."""
+        if self.poll() is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it."""
+        self.send_signal(signal.SIGKILL)
+
+
+def start(
+    arguments: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str],
+    handles: tuple[int, int, int],
+    *,
+    is_leader: bool = False,
+) -> WarmProcess:
+    """Start a command.
+
+    Args:
+        arguments: those of `treadle`.
+        folder: where it runs.
+        environment: all of its environment.
+        handles: its standard input, output and error.
+        is_leader: whether it leads a session of its own, on the terminal that its input is, if so.
+    """
+    order = {
+        "arguments": list(arguments),
+        "folder": str(folder),
+        "environment": dict(environment),
+        "is_leader": is_leader,
+    }
+    near, far = os.pipe()
+    try:
+        socket.send_fds(_connect(), [json.dumps(order).encode()], [*handles, far])
+    finally:
+        os.close(far)
+    return WarmProcess(_read_number(near), near)
+
+
+def _read_number(pipe: int) -> int:
+    line = b""
+    while not line.endswith(b"\n"):
+        piece = os.read(pipe, 1)
+        assert piece, "the process that commands are forked from has ended"
+        line += piece
+    return int(line)
+
+
 def run(
     arguments: Sequence[str],
     folder: Path,
@@ -114,30 +220,23 @@ def run(
     Raises:
         subprocess.TimeoutExpired: it was not done in time, and has been killed.
     """
-    order = {
-        "arguments": list(arguments),
-        "folder": str(folder),
-        "environment": dict(environment),
-    }
-    line = _connect()
     with TemporaryFile() as given, ExitStack() as ends:
         given.write((stdin or "").encode())
         given.seek(0)
         pipes = [os.pipe() for _ in range(2)]
         readers = [ends.enter_context(os.fdopen(reader, "rb")) for reader, _ in pipes]
-        handles = [given.fileno(), *(writer for _, writer in pipes)]
-        socket.send_fds(line, [json.dumps(order).encode()], handles)
+        out, err = (writer for _, writer in pipes)
+        process = start(arguments, folder, environment, (given.fileno(), out, err))
         for _, writer in pipes:
             os.close(writer)
-        pid = int(line.recv(_ANSWER_SIZE_MAX))
         outputs = _read_all(readers, timeout_s)
         if outputs is None:
-            os.kill(pid, signal.SIGKILL)
-        status = int(line.recv(_ANSWER_SIZE_MAX))
+            process.kill()
+        status = process.wait()
     if outputs is None:
         raise subprocess.TimeoutExpired(list(arguments), timeout_s)
-    out, err = (io.TextIOWrapper(io.BytesIO(data)).read() for data in outputs)
-    return subprocess.CompletedProcess(list(arguments), status, out, err)
+    texts = [io.TextIOWrapper(io.BytesIO(data)).read() for data in outputs]
+    return subprocess.CompletedProcess(list(arguments), status, *texts)
 
 
 def _read_all(readers: Sequence[IO[bytes]], timeout_s: float) -> list[bytes] | None:

@@ -12,10 +12,12 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
 import msgspec
 import pytest
 
+import warm_process
 from cli.conftest import Run
 from cli.test_signals import Script, Turn
 from treadle.answers import Verdict
@@ -60,6 +62,9 @@ def interrupted(treadle: Run, repository: Path, environment: dict[str, str], scr
     return str(json.loads(treadle("list", "--json").stdout)[0]["id"])
 
 
+TREADLE: Final = (sys.executable, "-m", "treadle")
+
+
 class Terminal:
     """A program in a terminal of its own; by default `treadle resume`."""
 
@@ -67,13 +72,15 @@ class Terminal:
         self, thread: str, cwd: Path, environment: dict[str, str], program: Sequence[str] = ()
     ) -> None:
         self._screen, theirs = pty.openpty()
-        self.process = subprocess.Popen(
-            program or [sys.executable, "-m", "treadle", "resume", thread, "--no-commit"],
-            cwd=cwd,
-            env={**environment, "TERM": "xterm"},
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
+        words = program or [*TREADLE, "resume", thread, "--no-commit"]
+        changed = {**environment, "TERM": "xterm"}
+        handles = (theirs, theirs, theirs)
+        self.process = (
+            warm_process.start(words[3:], cwd, changed, handles)
+            if tuple(words[:3]) == TREADLE and warm_process.can_be_forked(changed)
+            else subprocess.Popen(
+                words, cwd=cwd, env=changed, stdin=theirs, stdout=theirs, stderr=theirs
+            )
         )
         os.close(theirs)
         self.shown = ""

@@ -20,6 +20,7 @@ import select
 import signal
 import struct
 import subprocess
+import sys
 import termios
 import threading
 import time
@@ -30,9 +31,13 @@ from typing import Final, Self, TypeVar
 
 import pyte
 
+import warm_process
+
 T = TypeVar("T")
 
 DEADLINE_S: Final = 60.0
+
+TREADLE: Final = (sys.executable, "-m", "treadle")
 
 BEGIN, END = b"\x1b[?2026h", b"\x1b[?2026l"
 """Around what is drawn as one picture."""
@@ -72,6 +77,26 @@ def pasted(text: str) -> str:
     return f"\x1b[200~{text}\x1b[201~"
 
 
+def _start(
+    command: Sequence[str], folder: Path, environment: Mapping[str, str], terminal: int
+) -> subprocess.Popen[bytes] | warm_process.WarmProcess:
+    """A program that leads a session of its own, on the terminal; `treadle` with its imports."""
+    if tuple(command[:3]) == TREADLE and warm_process.can_be_forked(environment):
+        return warm_process.start(
+            command[3:], folder, environment, (terminal, terminal, terminal), is_leader=True
+        )
+    return subprocess.Popen(
+        command,
+        cwd=folder,
+        env=environment,
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        start_new_session=True,
+        preexec_fn=_take_terminal,  # noqa: PLW1509 - nothing else gives it one
+    )
+
+
 class Screen:
     """What a person in front of a terminal sees and does; leaving the `with` kills the program."""
 
@@ -92,21 +117,13 @@ class Screen:
         self._stream = pyte.ByteStream(self._screen)
         self._resize(theirs, columns, rows)
         self._theirs = theirs  # kept open, so that its modes can be asked for after the end
-        self.process = subprocess.Popen(
-            [*command],
-            cwd=cwd,
-            env={
-                "TERM": "xterm-256color",
-                "LC_ALL": "C.UTF-8",
-                "PATH": os.environ["PATH"],
-                **(env or {}),
-            },
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            start_new_session=True,
-            preexec_fn=_take_terminal,  # noqa: PLW1509 - nothing else gives it one
-        )
+        environment = {
+            "TERM": "xterm-256color",
+            "LC_ALL": "C.UTF-8",
+            "PATH": os.environ["PATH"],
+            **(env or {}),
+        }
+        self.process = _start([*command], cwd or Path.cwd(), environment, theirs)
 
     def __enter__(self) -> Self:
         return self

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import warm_process
 from terminal.harness import ENTER, Screen
 
 SCRIPT = r"""
@@ -109,13 +109,6 @@ class Talk(Screen):
 
 def told(environment: dict[str, str], *arguments: str, cwd: Path) -> str:
     """What a command of the command line says of it."""
-    done = subprocess.run(
-        [sys.executable, "-m", "treadle", *arguments],
-        cwd=cwd,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    done = warm_process.run(arguments, cwd, environment, None, timeout_s=60)
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -284,12 +284,20 @@ def rules_for(
             hidden.append(HiddenPlace(folder, is_own=True))
     if any(is_below(home, folder) for home in homes):
         why_wide = f"the workspace, {folder}, has the home folder in it"
+    known, free = {one.path for one in hidden}, {*chosen}
     for path in sorted(map(os.path.realpath, (*_credentials(homes), *named))):
         is_inside = path != folder and is_below(path, folder)
-        is_known = any(is_below(path, one.path) for one in hidden)
-        if is_inside and not is_known and not any(is_below(path, one) for one in chosen):
+        # Some hundred paths on each start: each asks for its own ancestors, not for all others.
+        if is_inside and known.isdisjoint(above := _lineage(path)) and free.isdisjoint(above):
+            known.add(path)
             hidden.append(HiddenPlace(path))
     return PathRules(tuple(hidden), why_wide)
+
+
+def _lineage(path: str) -> list[str]:
+    """A path without links, and every folder above it."""
+    ends = [index for index, sign in enumerate(path) if sign == "/"]
+    return [path, *(path[: end or 1] for end in ends)]
 
 
 def is_below(path: str, folder: str) -> bool:

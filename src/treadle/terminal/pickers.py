@@ -9,7 +9,7 @@ from treadle.terminal.ports import ListRow
 from treadle.thread.safe_text import legible
 
 if TYPE_CHECKING:
-    from treadle.app.stores import Store, open_store
+    from treadle.app.stores import Store
     from treadle.thread.history import Turn
     from treadle.thread.model import ThreadSummary
 
@@ -32,6 +32,7 @@ def to_row_text(text: str) -> str:
 
 def search_conversations(folder: str, text: str) -> Sequence[ListRow]:
     """The conversations of a folder; those of all folders if words are typed."""
+    from treadle.app.stores import open_store
     from treadle.app.threads.thread_search import find_conversations
 
     return [_conversation_row(line) for line in find_conversations(open_store(), folder, text)]

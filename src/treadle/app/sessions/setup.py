@@ -94,6 +94,7 @@ class DriverParts(Struct, frozen=True):
     context: ContextObserved
     titler: Titler | None
     places: Places
+    hides: Callable[[str | Path], bool]
 
     def driver_arguments(self, thread_id: str) -> dict[str, Any]:
         """The arguments of `Driver` that stand behind the writer, by name."""
@@ -102,7 +103,7 @@ class DriverParts(Struct, frozen=True):
                 self.folder,
                 thread_id,
                 redact=self.redactor.redact,
-                hides=make_hidden_check(self.folder, self.places),
+                hides=self.hides,
             ),
             "context": self.context,
             "provider": self.provider,
@@ -170,6 +171,7 @@ class Setup(Struct, frozen=True):
             tools = tools.refusing(PLAN_MODE_REASON)
         if approval.notice:
             self.notices.append(approval.notice)
+        hides = make_hidden_check(folder, self.store.places)
         is_hooked = self.hooks.has("before_tool", "after_tool")
         return DriverParts(
             folder=folder,
@@ -181,7 +183,7 @@ class Setup(Struct, frozen=True):
                 auto_commit=self.auto_commit,
                 compose=composer,
                 redactor=redactor,
-                hides=make_hidden_check(folder, self.store.places),
+                hides=hides,
                 confined=make_hook_runner(sandbox),
             ),
             redactor=redactor,
@@ -196,6 +198,7 @@ class Setup(Struct, frozen=True):
             ),
             titler=self._make_titler(config),
             places=self.store.places,
+            hides=hides,
         )
 
     def make_sandbox(self, folder: str) -> Sandbox:
