@@ -13,12 +13,12 @@ import os
 import secrets
 import stat
 from collections.abc import Callable
-from contextlib import suppress
 from hashlib import sha256
 from threading import Lock
 from typing import Final, NamedTuple, TypeAlias
 
 from treadle.core.tools import ToolErrorKind
+from treadle.files.replacement import replace_file
 from treadle.tool_failure import ToolFailure
 from treadle.tools.paths import Root, as_failure, open_regular, sync_folder
 
@@ -174,25 +174,23 @@ def _put(root: Root, path: str, content: bytes, look: Callable[[int, str], str])
         before = _stat_writable(place, name)
         temporary = f".{secrets.token_hex(8)}.treadle-tmp"
         mode = 0o666 if before is None else 0o600
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        fd = os.open(temporary, flags, mode, dir_fd=place)
-        try:
-            try:
-                _fill(fd, content)
-                if before is not None:
-                    _keep_mode(fd, before)
-                os.fsync(fd)
-                after = _of_large(os.fstat(fd)) if len(content) > EDIT_SIZE_MAX else ""
-            finally:
-                os.close(fd)
+        old = ""
+
+        def check() -> None:
+            nonlocal old
             old = look(place, name)
-            os.rename(temporary, name, src_dir_fd=place, dst_dir_fd=place)
-        except BaseException:
-            with suppress(FileNotFoundError):
-                os.unlink(temporary, dir_fd=place)
-            raise
+
+        status = replace_file(
+            place,
+            name,
+            content,
+            draft=temporary,
+            mode=mode,
+            prepare=lambda file: None if before is None else _keep_mode(file, before),
+            check=check,
+        )
         sync_folder(place)
-    after = after or _digest_of(content)
+    after = _of_large(status) if len(content) > EDIT_SIZE_MAX else _digest_of(content)
     return Written(root.name_of(path), len(content), before and before.st_size, old, after)
 
 
@@ -210,12 +208,6 @@ def _stat_writable(place: int, name: str) -> os.stat_result | None:
         return os.fstat(fd)
     finally:
         os.close(fd)
-
-
-def _fill(fd: int, content: bytes) -> None:
-    rest = memoryview(content)
-    while rest:
-        rest = rest[os.write(fd, rest) :]
 
 
 def _keep_mode(fd: int, before: os.stat_result) -> None:

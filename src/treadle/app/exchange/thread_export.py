@@ -31,6 +31,7 @@ from treadle.exchange.json_lines import FILE_SIZE_MAX
 from treadle.exchange.markdown import to_markdown
 from treadle.exchange.readable_thread import make_readable_thread
 from treadle.models.prices.usage_text import describe_usage
+from treadle.platform.file_sync import sync_file
 from treadle.runtime.defaults import make_user_redactor
 from treadle.secrets.exit_scan import Looker
 from treadle.store.journal import convert_os_errors
@@ -215,7 +216,7 @@ def write_file(target: Path, data: bytes, *, force: bool) -> None:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
+            sync_file(file.fileno())
         if not force:
             with suppress(PermissionError):  # a file system without links: it was looked at above
                 _link_file(draft, target)

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from treadle.errors import FileStateError
+from treadle.files.replacement import replace_file
 from treadle.workspace.files.entries import LINK, FileChange, FileEntry
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_WRITE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 _IN_THE_WAY: Final = frozenset(
     {errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY, errno.EXDEV}
@@ -150,18 +150,20 @@ def _digest(content: bytes, like: FileEntry | None) -> str:
 def _write(place: int, name: bytes, entry: FileEntry, content: bytes) -> None:
     """Write it beside its place, make it durable, and rename it."""
     draft = b"." + entry.oid[:16].encode() + b".treadle-tmp"
+    if entry.mode != LINK:
+        replace_file(
+            place,
+            name,
+            content,
+            draft=draft,
+            mode=0o777 if entry.mode == "100755" else 0o666,
+            prepare=lambda file: _keep_permissions(file, place, name, entry),
+        )
+        return
     with suppress(FileNotFoundError):
         os.unlink(draft, dir_fd=place)  # of a process that died here
     try:
-        if entry.mode == LINK:
-            os.symlink(content, draft, dir_fd=place)
-        else:
-            file = os.open(draft, _WRITE, 0o777 if entry.mode == "100755" else 0o666, dir_fd=place)
-            with os.fdopen(file, "wb") as writer:
-                writer.write(content)
-                writer.flush()
-                _keep_permissions(file, place, name, entry)
-                os.fsync(file)
+        os.symlink(content, draft, dir_fd=place)
         os.rename(draft, name, src_dir_fd=place, dst_dir_fd=place)
     except BaseException:
         with suppress(OSError):

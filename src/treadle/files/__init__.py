@@ -1,0 +1,1 @@
+"""Files of a workspace: how one is replaced as a whole."""
