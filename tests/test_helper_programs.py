@@ -23,24 +23,33 @@ STARTS: Final = {
         ("_read_output", "env=self._environment"),
         ("_make_path_line", "shutil.which('treadle')"),  # only told, not started
     },
-    "src/treadle/config/command.py": {("run_bounded", "env=dict(environ)")},
+    "src/treadle/config/keys.py": {("_run_key_command", "given, bounds")},  # made above it
+    # What the person types, and what the agent runs.
+    "src/treadle/terminal/shell.py": {("run_shell", "env=os.environ")},
+    "src/treadle/tools/bash.py": {
+        ("_run_free", "env=clean_environment(os.environ)"),
+        ("_run_held", "env=launch.env"),
+    },
+    "src/treadle/app/sessions/confined_hooks.py": {("__call__", "env=launch.env")},
     "src/treadle/helper_programs.py": {
         ("find_program", "shutil.which(name, path=folder)"),
         ("why_missing", "shutil.which(name, path=searched)"),
     },
     "src/treadle/server/http/process.py": {("_fork", "os.fork()")},  # the server's own workers
     "src/treadle/tools/grep.py": {("_nominate", "subprocess.run(argv,")},  # started by search_files
-    "src/treadle/process/program.py": {("__init__", "env={**env, MARK: mark}")},  # commands
+    # Who calls these says what environment the program gets.
+    "src/treadle/process/command.py": {("run_command", "env=dict(environment)")},
+    "src/treadle/process/program.py": {("__init__", "env=dict(order.environment)")},
+    "src/treadle/process/termination.py": {("_read_listing", "{'LC_ALL': 'C'}")},  # `ps`
     "src/treadle/sandbox/detect.py": {
-        ("_version", "env={}"),
-        ("_probe", "env=dict(prepared.env)"),
+        ("_version", "{}"),
+        ("_probe", "prepared.env"),
     },
     # The environment of helper programs, or one without any PATH.
-    "src/treadle/sandbox/git_settings.py": {("run_git", "env=dict(environment)")},
+    "src/treadle/sandbox/git_settings.py": {("run_git", "environment")},
     # In the sandbox, or on its way into it.
     "src/treadle/sandbox/launcher.py": {("main", "os.fork()"), ("_start", "os.execve(")},
-    "src/treadle/workspace/git.py": {("_change_now", "env=inherited")},
-    "src/treadle/workspace/process.py": {("run", "env=environment")},
+    "src/treadle/workspace/git.py": {("_change_now", "inherited"), ("_run", "environment")},
 }
 """Each place that looks for a program, or starts one with another environment than helper programs
 have: its function, and a part of the call."""
@@ -53,6 +62,8 @@ STARTING: Final = {
     *("spawnv", "spawnve", "spawnvp", "spawnl", "spawnlp", "open_in_editor", "find_library"),
     *("launch", "edit", "echo_via_pager", "run_system_command", "open_new_tab"),
 }
+RUNNERS: Final = {"run", "run_bounded", "run_command"}
+"""Those of `treadle.process`, which are given an environment and start what they are told."""
 MODULES: Final = {"subprocess", "os", "shutil", "pty", "click", "webbrowser", "ctypes.util"}
 
 
@@ -68,15 +79,24 @@ def restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def starts(path: Path) -> Iterator[tuple[str, str]]:
     """The function and the text of each call that starts a program, or looks for one."""
-    for function in ast.walk(parsed(path)):
+    nodes = list(ast.walk(parsed(path)))
+    runners = {
+        alias.name
+        for node in nodes
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("treadle.process.")
+        for alias in node.names
+    } & RUNNERS
+    for function in nodes:
         if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         for node in ast.walk(function):
-            if isinstance(node, ast.Call) and _starts(node.func):
+            if isinstance(node, ast.Call) and _starts(node.func, runners):
                 yield function.name, ast.unparse(node)
 
 
-def _starts(called: ast.expr) -> bool:
+def _starts(called: ast.expr, runners: set[str]) -> bool:
+    if isinstance(called, ast.Name):
+        return called.id in runners
     if not isinstance(called, ast.Attribute):
         return False
     of = ast.unparse(called.value)
@@ -101,7 +121,7 @@ def test_every_place_that_starts_a_program_is_known_and_says_what_environment_it
                 if one[0] == function and one[1] in call
             ]
             seen.update(known)
-            if not known and "env=helper_programs.environment(" not in call:
+            if not known and "helper_programs.environment(" not in call:
                 wrong.append((name, f"{function}: {call}"))
     assert wrong == [], "start it with helper_programs.find_program and .environment"
     assert seen == {(name, *one) for name, found in STARTS.items() for one in found}

@@ -60,7 +60,6 @@ LARGE_CLASSES: Final = frozenset(
         "sandbox/box.py:Sandbox",
         "workspace/files/objects.py:Objects",
         "workspace/files/states.py:FileStates",
-        "workspace/git.py:Repository",
     )
 )
 

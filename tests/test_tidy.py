@@ -37,12 +37,13 @@ MAY_USE: Final = {
     "runtime/session.py": {"secrets"},  # the ids of commands that people run, as facts carry them
     "models/scripted/script.py": {"datetime"},  # what TOML may hold and JSON may not
     "tools/files.py": {"secrets"},  # names of temporary files
-    "process/program.py": {"secrets", "time"},  # marks of its own, deadlines
+    "process/command.py": {"time"},  # deadlines
+    "process/program.py": {"secrets"},  # marks of its own
+    "process/termination.py": {"time"},  # rounds in which processes are killed
     "tools/list_files.py": {"time"},  # deadlines
     "sandbox/groups.py": {"secrets", "time"},  # names of groups, deadlines, how old one is
     "sandbox/put_back.py": {"secrets"},  # names of what is put aside
     "models/failures.py": {"time"},  # a server may name the moment to come back
-    "config/command.py": {"time"},  # the deadline of a key command
     "server/accounts/times.py": {"datetime"},  # reads the times of requests, asks no clock
     "server/accounts/tokens.py": {"secrets"},  # nobody can guess them
     "app/upkeep/garbage_removal.py": {"datetime"},  # reads the time of the store, asks no clock
@@ -73,9 +74,19 @@ MAY_USE: Final = {
 }
 """Where the program may look at a clock or throw dice, under `src/treadle`, and what for."""
 
-MAY_SLEEP: Final = {"src/treadle/process/program.py", "src/treadle/store/sqlite_journal_mode.py"}
+MAY_SLEEP: Final = {
+    "src/treadle/process/termination.py",
+    "src/treadle/store/sqlite_journal_mode.py",
+}
 """One kills processes in rounds, and the kernel tells nobody when one has stopped; the other waits
 for a lock on which SQLite does not wait."""
+
+MAY_START: Final = {
+    "terminal/external_programs.py",  # they have the terminal, and the person ends them
+    "cli/demo/demonstration.py",  # a person's way to run Treadle, and to look at what it did
+    "tools/grep.py",  # a program of its own, in whose group what it starts has to stay
+}
+"""Who imports `subprocess` besides `process/`, where the ways to run a program are."""
 
 NOT_OURS: Final = "src/treadle/cli/demo/project"
 """The small project that the demo mends; its faults are the point of it."""
@@ -177,6 +188,21 @@ def test_clocks_and_dice_are_where_they_are_expected_and_nowhere_else() -> None:
         if path.is_relative_to(source) and (found := TIME_AND_CHANCE & {*imported(path)})
     }
     assert used == MAY_USE
+
+
+_OF_LOOP: Final = re.compile(r"\b(asyncio\.subprocess|(create_)?subprocess_(exec|shell))\b")
+
+
+def test_programs_are_run_in_one_place() -> None:
+    source = ROOT / "src" / "treadle"
+    starting = {
+        path.relative_to(source).as_posix()
+        for path in modules()
+        if path.is_relative_to(source)
+        and ("subprocess" in {*imported(path)} or _OF_LOOP.search(path.read_text()))
+    }
+    assert {name for name in starting if not name.startswith("process/")} == MAY_START
+    assert {"process/command.py", "process/program.py"} <= starting
 
 
 def test_no_test_uses_mocks() -> None:

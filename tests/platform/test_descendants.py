@@ -179,9 +179,9 @@ def test_the_words_of_a_mac_are_understood() -> None:
         LiveProcess(7000001, 1, (7000001,), b"Tue Jun  4 12:35:00 2024", False),
         LiveProcess(7000003, 1, (7000003,), b"Tue Jun  4 12:35:02 2024", True),
     ]
-    assert asked == [
-        ("-AEww", "-o", "pid=,command="),
-        ("-A", "-o", "pid=,ppid=,pgid=,stat=,lstart="),
+    assert [" ".join(words) for words in asked] == [
+        "-AEww -o pid= -o command=",
+        "-A -o pid= -o ppid= -o pgid= -o stat= -o lstart=",
     ]
 
 

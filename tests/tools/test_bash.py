@@ -6,6 +6,7 @@ import asyncio
 import gc
 import os
 import secrets
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -15,7 +16,9 @@ import pytest
 
 from runtime.clock import use_up
 from treadle.core.tools import Outcome, ToolErrorKind, ToolExecutionOutcome, ToolProgress
+from treadle.platform.descendants import choose_lister
 from treadle.process import program as process
+from treadle.process import termination
 from treadle.process.environment import clean_environment
 from treadle.tools.bash import TIMEOUT_S_MAX
 from treadle.tools.output import HEAD_SIZE_MAX, REPORT_S, TAIL_SIZE_MAX
@@ -265,6 +268,15 @@ async def test_what_is_left_behind_is_killed_and_said_to_be(
     assert shown == f"done\n{remark}\n[exit code 0]"
 
 
+@pytest.mark.parametrize("way", LEFT)
+async def test_where_there_is_no_proc_what_is_left_is_found_by_ps(
+    succeed: Any, name: str, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lister = choose_lister(sys.platform, termination._read_listing, has_proc=False)
+    monkeypatch.setattr(termination, "_list_processes", lister)
+    await test_what_is_left_behind_is_killed_and_said_to_be(succeed, way, name)
+
+
 async def test_a_fork_bomb_ends_with_its_command(call: Any, name: str) -> None:
     # Each process starts two more, in sessions of their own, eight levels deep: 511 in all.
     bomb = (
@@ -311,13 +323,13 @@ async def test_a_command_whose_time_is_limited_from_outside_is_ended(call: Any, 
     assert outcome.error.text == "Cancelled: stopped, no output"
 
 
-async def test_where_there_is_no_proc_the_group_is_killed_all_the_same(
-    succeed: Any, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_where_processes_are_not_told_of_the_group_is_killed_all_the_same(
+    succeed: Any, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(process, "_PROC", tmp_path / "none")
+    monkeypatch.setattr(termination, "_list_processes", lambda mark: ())
     shown = await succeed("bash", command=f"(trap '' TERM; exec -a {name} sleep 1000) & echo x")
     assert shown == "x\n[exit code 0]"
-    while survivors(name):  # noqa: ASYNC110  without /proc nobody waits for the dying
+    while survivors(name):  # noqa: ASYNC110  nobody waits for the dying
         await asyncio.sleep(0.01)
 
 

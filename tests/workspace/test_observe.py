@@ -185,6 +185,17 @@ async def test_endless_output_is_cut_and_still_says_what_it_can(
     assert all((repo.path / name).exists() for name in found.changed)
 
 
+async def test_a_git_that_cannot_be_started_says_why(
+    repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/git").write_text("#!/nowhere/sh\n")
+    (tmp_path / "bin/git").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    found = await absence(repo.path)
+    assert (found.why, "No such file" in found.text) == (Absence.FAILED, True)
+
+
 async def test_looking_changes_nothing_not_even_the_index_file(repo: Repo) -> None:
     repo.write("a.py", "print(1)\n")  # same contents, newer: git would like to note that
     os.utime(repo.path / "a.py", (1, 1))

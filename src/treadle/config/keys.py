@@ -15,10 +15,11 @@ from typing import Final
 from msgspec import Struct
 
 from treadle import helper_programs
-from treadle.config.command import run_bounded
 from treadle.config.plain_file import raise_machine_error, read_plain_file
 from treadle.errors import NotConfiguredError
 from treadle.models.catalog import Catalog, ProviderEntry
+from treadle.process.command import run_command
+from treadle.process.result import Bounds
 
 COMMAND_TIMEOUT_S: Final = 30.0
 """Long enough to unlock a password store by hand."""
@@ -132,25 +133,21 @@ def _run_key_command(command: str | tuple[str, ...], environ: Mapping[str, str])
         why = helper_programs.why_missing(words[0], environ)
         raise NotConfiguredError(f"cannot run {name}: {why}")
     given = helper_programs.environment(environ)
+    bounds = Bounds(COMMAND_TIMEOUT_S, COMMAND_OUTPUT_SIZE_MAX, ends_when_full=True)
     try:
-        ran = run_bounded(
-            [program, *words[1:]],
-            given,
-            timeout_s=COMMAND_TIMEOUT_S,
-            size_max=COMMAND_OUTPUT_SIZE_MAX,
-        )
+        ran = run_command([program, *words[1:]], given, bounds, lends_terminal=True)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else None
         raise NotConfiguredError(f"cannot run {name}: {reason or error}") from error
     if ran.problem:
         raise NotConfiguredError(f"{name} {ran.problem}")
-    first = _first_line(ran.stdout)
-    if ran.exit_code:
-        said = _first_line(ran.stderr)
+    first = _first_line(ran.out)
+    if ran.status:
+        said = _first_line(ran.err)
         is_telling = bool(said) and not (first and first in said)
         shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in said)
         raise NotConfiguredError(
-            f"{name} failed with exit code {ran.exit_code}"
+            f"{name} failed with exit code {ran.status}"
             + (f": {shown[:_SHOWN_LENGTH_MAX]}" if is_telling else "")
         )
     return _make_key(first, f"command {words[0]}")

@@ -22,7 +22,11 @@ PROC: Final = Path("/proc")
 _PS: Final = ("/bin/ps", "/usr/bin/ps")
 """Where systems have it; one found elsewhere may be anybody's."""
 _ENVIRONMENTS: Final = {"darwin": "-AEww", "linux": "axeww"}
-_FIELDS: Final = ("-A", "-o", "pid=,ppid=,pgid=,stat=,lstart=")
+_FIELDS: Final = (
+    "-A",
+    # To POSIX, what follows a `=` in one word is a heading, commas too.
+    *(word for name in ("pid", "ppid", "pgid", "stat", "lstart") for word in ("-o", f"{name}=")),
+)
 _FIELD_COUNT: Final = 4
 """Those before the last one, which has blanks in it."""
 
@@ -140,7 +144,9 @@ class PsLister(Struct, frozen=True):
 
     def _find_marked(self, program: str, mark: bytes) -> Iterator[int]:
         # Whatever an environment holds, it is one line: `ps` writes no control character as it is.
-        for line in self.read((program, self.environments, "-o", "pid=,command=")).splitlines():
+        for line in self.read(
+            (program, self.environments, "-o", "pid=", "-o", "command=")
+        ).splitlines():
             if mark in line:
                 yield int(line.split(maxsplit=1)[0])
 

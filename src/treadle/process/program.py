@@ -1,10 +1,8 @@
-"""Running a program so that it ends, with everything it has started.
+"""Running a program from the event loop, so that it ends, with those that belong to it.
 
-The program leads a session of its own. Its output is read from the event loop, as it comes. When it
-has exited, has used up its time, or is cancelled, what is left of it is killed: first the process
-group, then every process found in /proc that belongs to it by parent, by session, or by a mark in
-its environment, which a daemon inherits too. Only a process that became a daemon and emptied its
-environment gets away; what holds that one is a sandbox with a process namespace.
+The program leads a session of its own, without a terminal. What it reads and writes goes through
+the event loop, as it comes. When it has exited, has used up its time, or is cancelled, what is left
+of it is ended (`termination.py`): `run` ends all its descendants, `run_bounded` its process group.
 """
 
 from __future__ import annotations
@@ -14,28 +12,35 @@ import os
 import secrets
 import signal
 import subprocess
-import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from enum import Enum
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 
+from treadle.platform.process_exit import watch_exit
+from treadle.process.result import Bounds, KeptOutput, Ran
+from treadle.process.termination import (
+    MARK,
+    DescendantsTermination,
+    GroupTermination,
+    Termination,
+)
+
 TERM_S: Final = 2.0
-"""Seconds between TERM, on which programs tidy up, and KILL."""
+"""Seconds between TERM, on which programs tidy up, and KILL, on which they cannot."""
 PIPE_S: Final = 0.5
 """Seconds that output may still come after the program's end; what is in the pipe takes less."""
+GONE_S: Final = 2.0
+"""Seconds after which a killed program counts as one that hangs in the kernel, beyond signals."""
 CHUNK_SIZE: Final = 64 * 1024
 """A pipe's capacity: one read empties it and gives the event loop its turn."""
-ROUND_COUNT_MAX: Final = 250
-ROUND_S: Final = 0.004
-"""With `ROUND_COUNT_MAX`: a second for killed processes to vanish, which takes milliseconds."""
-MARK: Final = "TREADLE_RUN_ID"
-"""The environment variable by which descendants are found; random in each run."""
-_PROC: Final = Path("/proc")
+CHUNK_COUNT_MAX: Final = 250
+"""More than pipes hold: who got away and writes on is not listened to."""
+Sink: TypeAlias = Callable[[bytes], None]
 
 
 class Cause(Enum):
@@ -43,14 +48,26 @@ class Cause(Enum):
 
     EXIT = "exit"
     TIMEOUT = "timeout"
+    FULL = "full"
     CANCEL = "cancel"
+
+
+class TerminationScope(Enum):
+    """Who is ended with a program."""
+
+    DESCENDANTS = "descendants"
+    """All that it has started, also when it exits by itself."""
+    GROUP = "group"
+    """Its process group; what is left by one that exits by itself goes on."""
+    GROUP_AT_ONCE = "group at once"
+    """Its process group, also when it exits by itself, and without asking."""
 
 
 class Ended(Struct, frozen=True):
     """How a run ended.
 
     `exit_code` is negative for the number of the signal that ended it. `left_count` says how many
-    of its descendants were still running and were killed; always 0 where there is no /proc.
+    of its descendants were still running and were killed.
     """
 
     cause: Cause
@@ -64,11 +81,13 @@ async def run(
     cwd: str,
     env: Mapping[str, str],
     timeout_s: float,
-    sink: Callable[[bytes], None],
+    sink: Sink,
     pass_fds: Sequence[int] = (),
     spares_leader: bool = False,
 ) -> Ended:
-    """Run a program to its end, or end it. A cancellation is a `Cause`, not an exception.
+    """Run a program to its end, or end it, with all that it has started.
+
+    A cancellation is a `Cause`, not an exception.
 
     Args:
         argv: the program and its arguments; its standard input is empty.
@@ -83,97 +102,185 @@ async def run(
     Raises:
         OSError: it could not be started.
     """
-    program = _Program(argv, cwd, env, sink, pass_fds, spares_leader=spares_leader)
-    try:
-        cause = await program.wait(timeout_s)
-        left_count = await program.end(cause)
-    finally:
-        exit_code = program.release()
-    return Ended(cause, exit_code, left_count)
+    mark = secrets.token_hex(16)
+    order = _Order(argv, cwd, {**env, MARK: mark}, pass_fds=pass_fds)
+    terminate = partial(DescendantsTermination, mark=mark, spares_leader=spares_leader)
+    return await _Program(order, sink, sink, TerminationScope.DESCENDANTS, terminate).run(timeout_s)
+
+
+async def run_bounded(
+    argv: Sequence[str],
+    folder: str | Path,
+    environment: Mapping[str, str],
+    bounds: Bounds,
+    *,
+    data: bytes | None = None,
+    has_output: bool = True,
+    scope: TerminationScope = TerminationScope.GROUP,
+) -> Ran:
+    """Run a program, and keep the first bytes that it writes.
+
+    Args:
+        argv: the program, by its full path, and its arguments.
+        folder: where it runs.
+        environment: all of its environment.
+        bounds: what it is held to.
+        data: what it reads; without any its input is empty.
+        has_output: whether standard output is read; else it goes nowhere.
+        scope: whether its process group is ended with it, and how.
+
+    Raises:
+        OSError: it could not be started.
+        asyncio.CancelledError: the program has been ended before this is raised.
+    """
+    full = asyncio.get_running_loop().create_future()
+    out, err = KeptOutput(bounds.size_max), KeptOutput(bounds.size_max)
+
+    def make_sink(kept: KeptOutput) -> Sink:
+        def add(chunk: bytes) -> None:
+            kept.add(chunk)
+            if bounds.ends_when_full and kept.is_cut and not full.done():
+                full.set_result(None)
+
+        return add
+
+    order = _Order(argv, folder, environment, data)
+    program = _Program(order, make_sink(out) if has_output else None, make_sink(err), scope)
+    ended = await program.run(bounds.timeout_s, full)
+    if program.was_cancelled:
+        raise asyncio.CancelledError
+    problems = {Cause.TIMEOUT: bounds.late, Cause.FULL: bounds.too_long}
+    return Ran(ended.exit_code, out.data, err.data, out.size, problems.get(ended.cause, ""))
+
+
+class _Order(Struct, frozen=True):
+    argv: Sequence[str]
+    folder: str | Path
+    environment: Mapping[str, str]
+    data: bytes | None = None
+    pass_fds: Sequence[int] = ()
 
 
 class _Program:
+    """A program that runs; `terminate` makes of its number what ends it with others."""
+
     def __init__(
         self,
-        argv: Sequence[str],
-        cwd: str,
-        env: Mapping[str, str],
-        sink: Callable[[bytes], None],
-        pass_fds: Sequence[int],
-        *,
-        spares_leader: bool,
+        order: _Order,
+        out: Sink | None,
+        err: Sink | None,
+        scope: TerminationScope,
+        terminate: Callable[[int], Termination] = GroupTermination,
     ) -> None:
-        self._spares_leader = spares_leader
         self._loop = asyncio.get_running_loop()
         self._exited: asyncio.Future[None] = self._loop.create_future()
-        self._closed: asyncio.Future[None] = self._loop.create_future()
-        self._sink = sink
-        self._is_killed = False
-        mark = secrets.token_hex(16)
-        self._pipe, far_end = os.pipe()
-        try:
+        self._scope = scope
+        self._is_over = False
+        self.was_cancelled = False
+        with ExitStack() as pipes, ExitStack() as far_ends:
+            sinks = {sink for sink in (out, err) if sink is not None}
+            outputs = {sink: _OutputPipe(sink, pipes, far_ends) for sink in sinks}
+            given = None if order.data is None else _InputPipe(order.data, pipes, far_ends)
             self._process = subprocess.Popen(
-                argv,
-                cwd=cwd,
-                env={**env, MARK: mark},
-                stdin=subprocess.DEVNULL,
-                stdout=far_end,
-                stderr=far_end,
+                order.argv,
+                cwd=order.folder,
+                env=dict(order.environment),
+                stdin=given.far_end if given else subprocess.DEVNULL,
+                stdout=outputs[out].far_end if out is not None else subprocess.DEVNULL,
+                stderr=outputs[err].far_end if err is not None else subprocess.DEVNULL,
                 start_new_session=True,
-                pass_fds=tuple(pass_fds),
+                pass_fds=tuple(order.pass_fds),
             )
-        except BaseException:
-            os.close(self._pipe)
-            raise
-        finally:
-            os.close(far_end)
-        self._kin = _Kin(self._process.pid, f"{MARK}={mark}".encode())
-        os.set_blocking(self._pipe, False)
-        self._loop.add_reader(self._pipe, self._read)
-        self._watch = _watch(self._process, self._loop, self._exited)
+            self._held = pipes.pop_all()
+        self._termination = terminate(self._process.pid)
+        self._outputs = tuple(outputs.values())
+        for output in self._outputs:
+            output.watch()
+        if given is not None:
+            given.watch()
+        self._held.callback(watch_exit(self._process.pid, self._hear_exit, self._process.wait))
 
-    async def wait(self, timeout_s: float) -> Cause:
-        """Until the program exits by itself, or must not go on."""
+    def _hear_exit(self) -> None:
+        if not self._exited.done():
+            self._exited.set_result(None)
+
+    async def run(self, timeout_s: float, *full: asyncio.Future[None]) -> Ended:
+        """To its end, which one of `full` may bring about too."""
         try:
-            done, _ = await asyncio.wait([self._exited], timeout=timeout_s)
+            cause = await self._wait(timeout_s, full)
+            left_count = await self._end(cause)
+        finally:
+            exit_code = self._release()
+        return Ended(cause, exit_code, left_count)
+
+    async def _wait(self, timeout_s: float, full: Sequence[asyncio.Future[None]]) -> Cause:
+        """Until the program exits by itself, or must not go on."""
+        ends = [self._exited, *full]
+        try:
+            done, _ = await asyncio.wait(
+                ends, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED
+            )
         except asyncio.CancelledError:
+            self.was_cancelled = True
             return Cause.CANCEL
-        return Cause.EXIT if done else Cause.TIMEOUT
+        if self._exited in done:
+            return Cause.EXIT
+        return Cause.FULL if done else Cause.TIMEOUT
 
-    async def end(self, cause: Cause) -> int:
-        """Kill what is left; a cancellation only hurries. Returns how many were left.
-
-        What reads /proc does so in a thread, since it takes milliseconds.
-        """
-        with suppress(asyncio.CancelledError):
-            if cause is Cause.EXIT:
-                await asyncio.wait([self._closed], timeout=PIPE_S)
-            else:
-                await self._loop.run_in_executor(None, self._ask_to_end)
+    async def _end(self, cause: Cause) -> int:
+        """End what is left; a cancellation only hurries. Returns how many were left."""
+        is_exit, is_asked = cause is Cause.EXIT, self._scope is not TerminationScope.GROUP_AT_ONCE
+        try:
+            if is_exit and is_asked:
+                await asyncio.wait([one.closed for one in self._outputs], timeout=PIPE_S)
+            elif is_asked:
+                await self._loop.run_in_executor(None, self._termination.ask)
                 await asyncio.wait([self._exited], timeout=TERM_S)
-        killing = self._loop.run_in_executor(None, self._kill)
+        except asyncio.CancelledError:
+            self.was_cancelled = True
+        if is_exit and self._scope is TerminationScope.GROUP:
+            self._is_over = True
+            return 0
+        killing = self._loop.run_in_executor(None, self._termination.kill)
         while not killing.done():
-            with suppress(asyncio.CancelledError):
+            try:
                 await asyncio.wait([killing])
+            except asyncio.CancelledError:
+                self.was_cancelled = True
+        self._is_over = True
         return killing.result()
 
-    def release(self) -> int:
+    def _release(self) -> int:
         """Take the rest of the output, give everything back; the exit code."""
-        if not self._is_killed:
-            self._kill()
-        with suppress(RuntimeError):  # the loop may be closed
-            for _ in range(ROUND_COUNT_MAX):
-                if not self._read():
+        if not self._is_over:
+            self._termination.kill()
+        for output in self._outputs:
+            for _ in range(CHUNK_COUNT_MAX):
+                if not output.read():
                     break
-            self._loop.remove_reader(self._pipe)
-            if self._watch is not None:
-                self._loop.remove_reader(self._watch)
-        os.close(self._pipe)
-        if self._watch is not None:
-            os.close(self._watch)
-        return self._process.wait()
+        self._held.close()
+        with suppress(subprocess.TimeoutExpired):
+            return self._process.wait(GONE_S)
+        return -signal.SIGKILL
 
-    def _read(self) -> bool:
+
+class _OutputPipe:
+    """One pipe from a program; what comes is passed on."""
+
+    def __init__(self, sink: Sink, near_ends: ExitStack, far_ends: ExitStack) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._sink = sink
+        self.closed: asyncio.Future[None] = self._loop.create_future()
+        self._pipe, self.far_end = os.pipe()
+        near_ends.callback(_close, self._pipe, self._loop.remove_reader)
+        far_ends.callback(os.close, self.far_end)
+        os.set_blocking(self._pipe, False)
+
+    def watch(self) -> None:
+        """Pass on what comes, from now on."""
+        self._loop.add_reader(self._pipe, self.read)
+
+    def read(self) -> bool:
         """Pass on what the pipe holds; false once there is nothing more, for now or ever."""
         try:
             data = os.read(self._pipe, CHUNK_SIZE)
@@ -181,132 +288,41 @@ class _Program:
             return False
         if data:
             self._sink(data)
-        elif not self._closed.done():
-            self._loop.remove_reader(self._pipe)
-            self._closed.set_result(None)
+        elif not self.closed.done():
+            with suppress(RuntimeError):  # the loop may be closed
+                self._loop.remove_reader(self._pipe)
+                self.closed.set_result(None)
         return bool(data)
 
-    def _ask_to_end(self) -> None:
-        # Those who lose their parent to the signal would not be found afterwards.
-        kin = self._kin.find()
-        if self._spares_leader:
-            # The older first, as a rule (numbers come round again): who waits for a child would
-            # see it end, and exit without having heard it itself.
-            for number in (signal.SIGTERM, signal.SIGCONT):
-                for pid in sorted(kin - {self._process.pid}):
-                    with suppress(ProcessLookupError, PermissionError):
-                        os.kill(pid, number)
+
+class _InputPipe:
+    """The pipe to a program, which gets the data as it reads, and need not read."""
+
+    def __init__(self, data: bytes, near_ends: ExitStack, far_ends: ExitStack) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._rest = memoryview(data)
+        self.far_end, self._pipe = os.pipe()
+        self._held = near_ends.enter_context(ExitStack())
+        self._held.callback(_close, self._pipe, self._loop.remove_writer)
+        far_ends.callback(os.close, self.far_end)
+        os.set_blocking(self._pipe, False)
+
+    def watch(self) -> None:
+        """Give it the data, from now on."""
+        self._loop.add_writer(self._pipe, self._write)
+
+    def _write(self) -> None:
+        try:
+            self._rest = self._rest[os.write(self._pipe, self._rest) :]
+        except BlockingIOError:
             return
-        _signal_group(self._process.pid, signal.SIGTERM)
-        # Who stands still hears TERM only after going on.
-        _signal_group(self._process.pid, signal.SIGCONT)
-
-    def _kill(self) -> int:
-        left_count = len(self._kin.find())
-        # The dead leader was not waited for yet, so its number cannot be anybody else's.
-        _signal_group(self._process.pid, signal.SIGKILL)
-        stopped: set[int] = set()
-        for _ in range(ROUND_COUNT_MAX):
-            kin = self._kin.find()
-            if not kin:
-                break
-            # What stands still has no more children: stop until there is nobody new, then kill.
-            fresh = kin - stopped
-            for pid in fresh or kin:
-                with suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, signal.SIGSTOP if fresh else signal.SIGKILL)
-            stopped |= fresh
-            time.sleep(ROUND_S)  # in a thread: the kernel tells nobody when others' children stop
-        self._is_killed = True
-        return left_count
+        except BrokenPipeError:
+            self._rest = self._rest[:0]
+        if not self._rest:
+            self._held.close()
 
 
-def _watch(
-    process: subprocess.Popen[bytes], loop: asyncio.AbstractEventLoop, exited: asyncio.Future[None]
-) -> int | None:
-    """Settle `exited` once the process has; if possible without reaping it, by a descriptor."""
-
-    def settle(fd: int | None) -> None:
-        if fd is not None:
-            loop.remove_reader(fd)
-        if not exited.done():
-            exited.set_result(None)
-
-    def wait() -> None:
-        process.wait()
-        with suppress(RuntimeError):  # the loop was closed meanwhile
-            loop.call_soon_threadsafe(settle, None)
-
-    try:
-        fd = os.pidfd_open(process.pid)
-    except (AttributeError, OSError):  # no Linux, or an old one
-        threading.Thread(target=wait, daemon=True).start()
-        return None
-    loop.add_reader(fd, settle, fd)
-    return fd
-
-
-def _signal_group(leader: int, number: signal.Signals) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(leader, number)
-
-
-class _Kin:
-    """Finds the processes that belong to a run, and does not forget them.
-
-    Args:
-        leader: the number of the program's own process.
-        mark: stands in the environment of its descendants.
-    """
-
-    def __init__(self, leader: int, mark: bytes) -> None:
-        self._leader = leader
-        self._mark = mark
-        self._known: set[tuple[int, bytes]] = set()
-
-    def find(self) -> set[int]:
-        """Those that live, by number."""
-        kin: set[int] = set()
-        begun: dict[int, bytes] = {}
-        children: dict[int, list[int]] = {}
-        for pid in _list_processes():
-            try:
-                # The name, in brackets, may hold anything. After it stand the state, the parent,
-                # the group, the session, and later the time it began, which makes it unique.
-                fields = (_PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
-                # The first thread may have ended, and look like a dead process, while others run.
-                if fields[0] in b"ZX" and int(fields[17]) <= 1:
-                    continue
-                begun[pid] = fields[19]
-                parent, *groups = (int(field) for field in fields[1:4])
-                children.setdefault(parent, []).append(pid)
-                is_kin = self._leader in groups or (pid, begun[pid]) in self._known
-                if is_kin or self._mark in _read_environment(pid, fields[0]):
-                    kin.add(pid)
-            except (OSError, ValueError, IndexError):  # it has just gone, or is somebody else's
-                continue
-        todo = [self._leader, *kin]
-        while todo:
-            fresh = [pid for pid in children.get(todo.pop(), ()) if pid not in kin]
-            kin.update(fresh)
-            todo += fresh
-        self._known.update((pid, begun[pid]) for pid in kin)
-        return kin
-
-
-def _read_environment(pid: int, state: bytes) -> bytes:
-    folder = _PROC / str(pid)
-    if state not in b"ZX":
-        return (folder / "environ").read_bytes()
-    for thread in (folder / "task").iterdir():
-        with suppress(OSError):  # of a thread that has ended nothing is told
-            return (thread / "environ").read_bytes()
-    return b""
-
-
-def _list_processes() -> list[int]:
-    try:
-        with os.scandir(_PROC) as entries:
-            return [int(entry.name) for entry in entries if entry.name.isdecimal()]
-    except OSError:
-        return []
+def _close(pipe: int, stop_watching: Callable[[int], object]) -> None:
+    with suppress(RuntimeError):  # the loop may be closed
+        stop_watching(pipe)
+    os.close(pipe)

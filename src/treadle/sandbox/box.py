@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
@@ -20,7 +19,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from treadle import helper_programs
+from treadle.process.command import run_command
 from treadle.process.environment import clean_environment
+from treadle.process.result import Bounds
 from treadle.risk.run_files import STARTUP_NAMES
 from treadle.risk.settings import Setting
 from treadle.sandbox import folders
@@ -471,17 +472,15 @@ class Sandbox:
             return b""
         command = [program, "config", "--global", "--includes", "-z", "--get-regexp"]
         try:
-            said = subprocess.run(
+            ran = run_command(
                 [*command, _TAKEN_FROM_GIT],
-                env=helper_programs.environment(self._environ),
-                cwd="/",
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=_GIT_S_MAX,
-                check=False,
-            ).stdout.decode(errors="replace")
-        except (OSError, subprocess.SubprocessError):
+                helper_programs.environment(self._environ),
+                Bounds(_GIT_S_MAX),
+                folder="/",
+            )
+        except OSError:
             return b""
+        said = "" if ran.problem else ran.out.decode(errors="replace")
         lines = []
         for setting in filter(None, said.split("\0")):
             key, _, value = setting.partition("\n")

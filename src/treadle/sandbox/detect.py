@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import re
 import stat
-import subprocess
 import sys
 import threading
 from functools import cache
 from pathlib import Path
 from typing import Final
 
+from treadle.process.command import run_command
+from treadle.process.result import Bounds
 from treadle.sandbox import landlock, seccomp
 from treadle.sandbox.bubblewrap import Mounts
 from treadle.sandbox.folders import EMPTY, SCRATCH, existing, toolchains_of
@@ -84,12 +85,10 @@ def _find_landlock() -> Backend:
 
 def _version(program: str) -> tuple[int, ...]:
     try:
-        said = subprocess.run(
-            [program, "--version"], env={}, capture_output=True, timeout=PROBE_S_MAX, check=False
-        ).stdout
-    except (OSError, subprocess.SubprocessError):
+        ran = run_command([program, "--version"], {}, Bounds(PROBE_S_MAX))
+    except OSError:
         return ()
-    return tuple(int(number) for number in re.findall(rb"\d+", said)[:3])
+    return () if ran.problem else tuple(map(int, re.findall(rb"\d+", ran.out)[:3]))
 
 
 def _probe(backend: Backend) -> str:
@@ -99,24 +98,17 @@ def _probe(backend: Backend) -> str:
     )
     prepared = Prepared(backend, mounts, Order(("/bin/sh", "-c", "exit 7"), {}, "/"))
     try:
-        done = subprocess.run(
-            prepared.argv,
-            env=dict(prepared.env),
-            pass_fds=prepared.pass_fds,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-            timeout=PROBE_S_MAX,
-            check=False,
+        ran = run_command(
+            prepared.argv, prepared.env, Bounds(PROBE_S_MAX), pass_fds=prepared.pass_fds
         )
         report = prepared.report()
-    except (OSError, subprocess.SubprocessError) as error:
+    except OSError as error:
         return str(error)
     finally:
         prepared.close()
+    if ran.problem:
+        return f"it {ran.problem}"
     if report.code == 7:
         return ""
-    said = " ".join(done.stderr.split())[-200:]
-    return report.failed or said or f"exit code {done.returncode}"
+    said = " ".join(ran.err.decode(errors="replace").split())[-200:]
+    return report.failed or said or f"exit code {ran.status}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -11,6 +10,8 @@ from typing import Final
 from msgspec import Struct
 
 from treadle import helper_programs
+from treadle.process.command import run_command
+from treadle.process.result import Bounds
 from treadle.sandbox.path_rules import is_below
 from treadle.sandbox.repositories import GIT, common_folder_of, git_folder_of, is_folder
 
@@ -142,18 +143,12 @@ def _asked(file: Path) -> Iterator[tuple[str, str]]:
         return
     command = (program, "config", "--file", str(file), "--no-includes", "-z", "--get-regexp")
     try:
-        said = subprocess.run(
-            (*command, _WANTED),
-            cwd="/",
-            env=helper_programs.environment(),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_READ_S_MAX,
-            check=False,
-        ).stdout
-    except (OSError, subprocess.SubprocessError):
+        ran = run_command(
+            (*command, _WANTED), helper_programs.environment(), Bounds(_READ_S_MAX), folder="/"
+        )
+    except OSError:
         return
-    for setting in filter(None, said.split(b"\0")):
+    for setting in filter(None, [] if ran.problem else ran.out.split(b"\0")):
         key, _, value = os.fsdecode(setting).partition("\n")
         # Of the key of a condition only the last part is sure to be in small letters.
         yield key.lower(), value

@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 import re
 import stat
-import subprocess
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
 from treadle import helper_programs
+from treadle.process.command import run_command
+from treadle.process.result import Bounds
 from treadle.sandbox.path_rules import is_below
 from treadle.sandbox.repositories import ODD, REMOTES, entries_of
 
@@ -165,19 +166,8 @@ def run_git(
     program = helper_programs.find_program("git")
     if program is None:
         return None
-    try:
-        done = subprocess.run(
-            (program, *words),
-            cwd="/",
-            env=dict(environment),
-            input=content,
-            capture_output=True,
-            timeout=timeout_s,
-            check=False,
-        )
-    except subprocess.SubprocessError:
-        return None
-    return done.stdout if done.returncode == 0 else None
+    ran = run_command((program, *words), environment, Bounds(timeout_s), folder="/", data=content)
+    return ran.out if ran.status == 0 and not ran.problem else None
 
 
 def may_be_written(key: str, value: str) -> bool:

@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from treadle.process.program import MARK
+from treadle.process.termination import MARK
 from treadle.sandbox import landlock, seccomp
 from treadle.sandbox.bubblewrap import Mounts, make_options
 from treadle.sandbox.groups import JOIN, make_group, remove_group

@@ -7,7 +7,6 @@ A repository is a `.git`, a folder or a file that names one, or a bare layout: a
 from __future__ import annotations
 
 import os
-import subprocess
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -38,7 +37,7 @@ _PARTS: Final = frozenset({"HEAD", "config", "hooks", "objects", "refs"})
 _OF_REPOSITORY: Final = frozenset({"objects", "refs", "hooks", "info", "logs", "branches"})
 _NAMING: Final = b"gitdir: "
 _NAMING_SIZE_MAX: Final = 4096
-ODD: Final = (OSError, ValueError, RuntimeError, subprocess.SubprocessError)
+ODD: Final = (OSError, ValueError, RuntimeError)
 """What odd contents, links and modes raise: a NUL in a path, links in a ring, a name too long."""
 _found_before: Final[dict[str, dict[Path, None]]] = {}
 

@@ -103,6 +103,8 @@ def _nominate(root: Root, request: Request) -> frozenset[str] | None:
     if not in_repository(root.path):
         argv += ["--no-require-git", "--no-ignore-parent"]
     argv += ["--no-messages", "--regexp", request.pattern, "--", request.start]
+    # Not by `run_command`: that would give it a session of its own, and it has to stay in the group
+    # of this process, which `search_files` ends when the time of the search is over.
     ended = subprocess.run(
         argv, check=False, cwd=root.path, stdin=subprocess.DEVNULL, capture_output=True
     )

@@ -26,9 +26,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from treadle.errors import UsageError
+from treadle.process.result import Ran
 from treadle.scratch_folders import scratch_folder
 from treadle.workspace.git import Layout, Repository
-from treadle.workspace.process import Ran
 from treadle.workspace.provenance import (
     LOG,
     OFFLINE,

@@ -19,11 +19,11 @@ from typing import Final
 from msgspec import Struct
 
 from treadle import helper_programs
+from treadle.process.result import Ran
 from treadle.scratch_folders import scratch_folder
 from treadle.workspace.git import Absent, Layout, Repository
 from treadle.workspace.git_durability import durable_options
 from treadle.workspace.hooks import RunsConfined, find_hooks, summarize_output
-from treadle.workspace.process import Ran
 from treadle.workspace.status import Status, StatusEntry
 
 INDEX_SIZE_MAX: Final = 1024 * 1024 * 1024

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Iterable, Mapping
 from enum import Enum
 from pathlib import Path
@@ -12,6 +11,9 @@ from typing import Final
 from msgspec import Struct
 
 from treadle import helper_programs
+from treadle.process.command import run_command
+from treadle.process.program import run_bounded
+from treadle.process.result import NOT_STARTED, Bounds, Ran
 from treadle.thread.facts import CHANGED_COUNT_MAX, GitObserved
 from treadle.workspace.git_durability import durable_options
 from treadle.workspace.git_repository import (
@@ -20,7 +22,6 @@ from treadle.workspace.git_repository import (
     find_repository,
     git_environment,
 )
-from treadle.workspace.process import NOT_STARTED, Ran, run
 from treadle.workspace.remote import choose_remote
 from treadle.workspace.status import Status, StatusEntry, parse_status
 
@@ -35,6 +36,8 @@ STATUS_SIZE_MAX: Final = 4 * 1024 * 1024
 
 OUT_SIZE_MAX: Final = 64 * 1024
 """Bytes of any other output that are kept."""
+
+_LOOK: Final = Bounds(READ_S_MAX, OUT_SIZE_MAX)
 
 _NOT_INHERITED: Final = frozenset(
     "GIT_" + name
@@ -230,9 +233,8 @@ class Repository:
             (*NOT_BARE, *arguments),
             folder or self.folder,
             {**_environment(layout), **(environment or {})},
-            data=data,
-            out_size_max=out_size_max,
-            ends_when_full=ends_when_full,
+            Bounds(READ_S_MAX, out_size_max, ends_when_full),
+            data,
         )
 
     async def _look(
@@ -240,24 +242,16 @@ class Repository:
         arguments: tuple[str, ...],
         folder: Path,
         environment: Mapping[str, str],
-        *,
+        bounds: Bounds = _LOOK,
         data: bytes | None = None,
-        out_size_max: int = OUT_SIZE_MAX,
-        ends_when_full: bool = False,
     ) -> Ran:
         inherited = _inherited()
         program = helper_programs.find_program("git")
         if program is None:
             return Ran(NOT_STARTED, err=Absence.NO_GIT.value.encode())
-        return await run(
-            (program, "-c", "core.fsmonitor=false", *arguments),
-            folder,
-            {**inherited, "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", **environment},
-            data=data,
-            timeout_s=READ_S_MAX,
-            out_size_max=out_size_max,
-            ends_when_full=ends_when_full,
-        )
+        given = {**inherited, "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", **environment}
+        argv = (program, "-c", "core.fsmonitor=false", *arguments)
+        return await _run(argv, folder, given, bounds, data)
 
     async def change(
         self,
@@ -297,14 +291,8 @@ class Repository:
             options += _UNHOOKED
             inherited |= _environment(layout)
             inherited |= {} if index is None else {"GIT_INDEX_FILE": str(index)}
-        return await run(
-            (program, *options, *arguments),
-            self.folder,
-            inherited,
-            data=data,
-            timeout_s=timeout_s,
-            out_size_max=OUT_SIZE_MAX,
-        )
+        bounds = Bounds(timeout_s, OUT_SIZE_MAX)
+        return await _run((program, *options, *arguments), self.folder, inherited, bounds, data)
 
     def restore_index(self, paths: Iterable[str], commit: str = "") -> bool:
         """Make the index hold for these files what HEAD holds, or a commit; whether that worked.
@@ -336,19 +324,16 @@ class Repository:
             return False
         options = (*NOT_BARE, *durable_options(program), *_UNHOOKED)
         try:
-            done = subprocess.run(
+            ran = run_command(
                 (program, *options, *arguments),
-                cwd=self.folder,
-                env=inherited,
-                input=data,
-                capture_output=True,
-                timeout=UNDO_S_MAX,
-                check=False,
-                start_new_session=True,
+                inherited,
+                Bounds(UNDO_S_MAX),
+                folder=self.folder,
+                data=data,
             )
-        except (OSError, subprocess.TimeoutExpired):
+        except OSError:
             return False
-        return done.returncode == 0
+        return ran.status == 0 and not ran.problem
 
 
 async def observe(folder: str | Path) -> GitObserved | None:
@@ -367,6 +352,19 @@ def literally(paths: Iterable[str]) -> bytes:
 
 def _environment(layout: Layout) -> dict[str, str]:
     return git_environment(layout.git_dir, layout.common_dir, layout.root)
+
+
+async def _run(
+    argv: tuple[str, ...],
+    folder: Path,
+    environment: Mapping[str, str],
+    bounds: Bounds,
+    data: bytes | None,
+) -> Ran:
+    try:
+        return await run_bounded(argv, folder, environment, bounds, data=data)
+    except OSError as error:
+        return Ran(NOT_STARTED, err=str(error).encode())
 
 
 def _no_repository(absent: Absent) -> Ran:

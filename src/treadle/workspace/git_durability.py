@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Final
 
 from treadle import helper_programs
+from treadle.process.command import run_command
+from treadle.process.result import Bounds
 
 VERSION_S_MAX: Final = 10.0
 
@@ -52,16 +53,12 @@ def durable_objects(program: str) -> tuple[str, ...]:
 @cache
 def _is_old(program: str) -> bool:
     try:
-        done = subprocess.run(
-            (program, "--version"),
-            env=helper_programs.environment(),
-            capture_output=True,
-            timeout=VERSION_S_MAX,
-            check=False,
+        ran = run_command(
+            (program, "--version"), helper_programs.environment(), Bounds(VERSION_S_MAX)
         )
-    except (OSError, subprocess.TimeoutExpired):
+    except OSError:
         return False
-    found = re.search(rb"(\d+)\.(\d+)", done.stdout)
+    found = None if ran.problem else re.search(rb"(\d+)\.(\d+)", ran.out)
     return found is not None and (int(found[1]), int(found[2])) < (2, 36)
 
 

@@ -12,8 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
 
+from treadle.process.result import Ran
 from treadle.workspace.git import Absent, Repository
-from treadle.workspace.process import Ran
 
 SAID_LINE_COUNT_MAX: Final = 3
 SAID_LENGTH_MAX: Final = 300

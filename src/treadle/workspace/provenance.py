@@ -13,9 +13,9 @@ from typing import Final
 from msgspec import Struct
 
 from treadle.errors import TreadleError, UsageError
+from treadle.process.result import Ran
 from treadle.thread.ids import is_thread_id
 from treadle.workspace.git import Absent, Layout, Repository
-from treadle.workspace.process import Ran
 
 OUT_SIZE_MAX: Final = 64 * 1024 * 1024
 """Bytes of what git says that are read: some hundred thousand commits."""

@@ -17,13 +17,13 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from treadle.process.result import Ran
 from treadle.workspace.confined_commit import Built, build_commit, run_after
 from treadle.workspace.files.entries import FileChange, parse_changes
 from treadle.workspace.git import PATHS_FROM_INPUT, Absent, Repository, literally
 from treadle.workspace.git_durability import files_of_commit, sync_objects, sync_refs
 from treadle.workspace.hooks import RunsConfined, find_hooks, summarize_output
 from treadle.workspace.ownership import folders_above
-from treadle.workspace.process import Ran
 from treadle.workspace.status import Status, StatusEntry, storable
 
 COMMITTED_SIZE_MAX: Final = 256 * 1024 * 1024

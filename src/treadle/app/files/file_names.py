@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 from typing import Final
 
+from treadle.process.result import Ran
 from treadle.workspace.git import Repository
-from treadle.workspace.process import Ran
 
 PATHS_MAX: Final = 50_000
 """Files that are looked at."""

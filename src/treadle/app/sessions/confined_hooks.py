@@ -9,11 +9,11 @@ from pathlib import Path
 from msgspec import Struct
 
 from treadle.process.program import Cause, run
+from treadle.process.result import NOT_STARTED, Bounds, KeptOutput, Ran
 from treadle.sandbox.box import Sandbox
 from treadle.tool_failure import ToolFailure
 from treadle.workspace.git import OUT_SIZE_MAX
 from treadle.workspace.hooks import RunsConfined
-from treadle.workspace.process import NOT_STARTED, Ran
 
 
 def make_hook_runner(sandbox: Sandbox) -> RunsConfined | None:
@@ -30,7 +30,7 @@ class _SandboxHookRunner(Struct, frozen=True):
         """As the port says. Without anything that holds commands nothing is started."""
         if refused := self.sandbox.standing().refused:
             return Ran(NOT_STARTED, err=refused.encode()), ()
-        said = bytearray()
+        said = KeptOutput(OUT_SIZE_MAX)
         held_notes: tuple[str, ...] = ()
         try:
             with self.sandbox.launch(
@@ -41,17 +41,17 @@ class _SandboxHookRunner(Struct, frozen=True):
                     cwd="/",
                     env=launch.env,
                     timeout_s=timeout_s,
-                    sink=lambda data: said.extend(data[: OUT_SIZE_MAX - len(said)]),
+                    sink=said.add,
                     pass_fds=launch.pass_fds,
                     spares_leader=True,
                 )
                 status = -signal.SIGKILL
                 if ended.cause is Cause.EXIT:
-                    held = launch.describe_result(said.decode("utf-8", "replace"))
+                    held = launch.describe_result(said.data.decode("utf-8", "replace"))
                     status, held_notes = held.exit_code, held.notes
         except (ToolFailure, OSError) as error:
             return Ran(NOT_STARTED, err=str(error).encode()), ()
         if ended.cause is Cause.CANCEL:
             raise asyncio.CancelledError
-        was_ended = ended.cause is Cause.TIMEOUT
-        return Ran(status, bytes(said), was_ended=was_ended), (*held_notes, *launch.notes())
+        problem = Bounds(timeout_s).late if ended.cause is Cause.TIMEOUT else ""
+        return Ran(status, said.data, problem=problem), (*held_notes, *launch.notes())

@@ -16,14 +16,8 @@ but are not looked for where commands may write: a hook that lies there is named
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
-import signal
-import subprocess
-import tempfile
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
@@ -36,11 +30,11 @@ from treadle.core.messages import ToolCall
 from treadle.core.tools import Outcome
 from treadle.errors import AgentError
 from treadle.outputs import TurnFinished
+from treadle.process.program import TerminationScope, run_bounded
+from treadle.process.result import Bounds
 
 REASON_SIZE_MAX: Final = 8 * 1024
 """Bytes of a hook's words that are read; the rest is thrown away."""
-_PIECE_COUNT_MAX: Final = 64
-"""More than a pipe holds: who escaped its group and writes on is not listened to."""
 _REFUSAL_CODE: Final = 2
 """The exit code that says no, as other agents have it."""
 
@@ -148,21 +142,20 @@ async def _run_hook(
         return HookReply(no=text) if is_guard else HookReply(warning=text)
 
     try:
-        process = _start_process(_resolve_program(hook.argv), data, folder)
+        ran = await run_bounded(
+            _resolve_program(hook.argv),
+            folder,
+            helper_programs.environment(),
+            Bounds(hook.timeout_s, REASON_SIZE_MAX),
+            data=data,
+            has_output=False,
+            scope=TerminationScope.GROUP_AT_ONCE,
+        )
     except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: no home is known
         return failed(f"cannot be run: {getattr(error, 'strerror', None) or error}")
-    words = _ErrorOutput(process)
-    try:
-        async with asyncio.timeout(hook.timeout_s):
-            await _wait_for_exit(process)
-    except TimeoutError:
-        return failed(f"was not done in {hook.timeout_s:g} seconds")
-    finally:
-        # It is not waited for yet, so that its number is its own, and its group's.
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-        code = process.wait()
-        told = words.read_to_end()
+    if ran.problem:
+        return failed(ran.problem)
+    code, told = ran.status, ran.err.decode(errors="replace").strip()
     if code == 0:
         return HookReply()
     if code < 0:
@@ -186,70 +179,3 @@ def _resolve_program(words: tuple[str, ...]) -> tuple[str, ...]:
     if program is None:
         raise ValueError(helper_programs.why_missing(name))
     return (program, *arguments)
-
-
-def _start_process(words: tuple[str, ...], data: bytes, folder: str) -> subprocess.Popen[bytes]:
-    """A hook that runs, with a group of its own; a file is its input, so that it need not read."""
-    with tempfile.TemporaryFile() as file:
-        file.write(data)
-        file.seek(0)
-        return subprocess.Popen(
-            words,
-            cwd=folder,
-            env=helper_programs.environment(),
-            stdin=file,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
-
-
-async def _wait_for_exit(process: subprocess.Popen[bytes]) -> None:
-    """Wait until it has ended itself, whatever it has started; where that can be, it is not reaped.
-
-    Who waited for its standard error would wait for everybody who has that too.
-    """
-    loop = asyncio.get_running_loop()
-    try:
-        fd = os.pidfd_open(process.pid)
-    except (AttributeError, OSError):  # no Linux, or an old one
-        await asyncio.to_thread(process.wait)
-        return
-    over = asyncio.Event()
-    loop.add_reader(fd, over.set)
-    try:
-        await over.wait()
-    finally:
-        loop.remove_reader(fd)
-        os.close(fd)
-
-
-class _ErrorOutput:
-    """Takes what a hook says on standard error, beside whatever else is waited for."""
-
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        assert process.stderr is not None
-        self._pipe = process.stderr
-        self._words = bytearray()
-        os.set_blocking(self._pipe.fileno(), False)
-        asyncio.get_running_loop().add_reader(self._pipe.fileno(), self._read_piece)
-
-    def _read_piece(self) -> bool:
-        """Take a piece; false if there is none, now or ever."""
-        try:
-            piece = os.read(self._pipe.fileno(), REASON_SIZE_MAX)
-        except BlockingIOError:
-            return False
-        self._words += piece[: REASON_SIZE_MAX - len(self._words)]
-        if not piece:
-            asyncio.get_running_loop().remove_reader(self._pipe.fileno())
-        return bool(piece)
-
-    def read_to_end(self) -> str:
-        """All that was said until now."""
-        for _ in range(_PIECE_COUNT_MAX):
-            if not self._read_piece():
-                break
-        asyncio.get_running_loop().remove_reader(self._pipe.fileno())
-        self._pipe.close()
-        return self._words.decode(errors="replace").strip()

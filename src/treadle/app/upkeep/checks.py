@@ -14,7 +14,6 @@ import re
 import shutil
 import stat
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -28,6 +27,8 @@ from msgspec import Struct
 from treadle import helper_programs
 from treadle.app.sessions.provider_reachability import ProviderReachability
 from treadle.platform.file_sync import sync_file
+from treadle.process.command import run_command
+from treadle.process.result import Bounds
 from treadle.store.paths import Places
 from treadle.version import __version__
 
@@ -153,26 +154,13 @@ def check_sandbox() -> Iterator[Finding]:
     yield warning("sandbox", text, advice)
 
 
-def _run_command(*command: str) -> subprocess.CompletedProcess[str] | None:
-    try:
-        return subprocess.run(
-            command,
-            env=helper_programs.environment(),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=COMMAND_S_MAX,
-            check=False,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-
-
 def _read_output(*command: str) -> str:
     """What the command says; empty if it is not there or fails."""
-    done = _run_command(*command)
-    return done.stdout.strip() if done is not None and done.returncode == 0 else ""
+    try:
+        ran = run_command(command, helper_programs.environment(), Bounds(COMMAND_S_MAX))
+    except OSError:
+        return ""
+    return ran.out.decode(errors="replace").strip() if ran.status == 0 else ""
 
 
 def check_disk(places: Places) -> Iterator[Finding]:

@@ -15,12 +15,12 @@ from typing import Final
 
 from treadle import helper_programs
 from treadle.errors import FileStateError
+from treadle.process.result import Ran
 from treadle.scratch_folders import scratch_folder
 from treadle.workspace.files import pack_writer
 from treadle.workspace.files.entries import FileChange, FileEntry, format_index, parse_changes
 from treadle.workspace.git import Absent, Layout, Repository
 from treadle.workspace.git_durability import durable_objects, sync_objects, sync_refs
-from treadle.workspace.process import Ran
 
 OUT_SIZE_MAX: Final = 256 * 1024 * 1024
 """Bytes that are read of a list of files or of a difference: hundreds of thousands of files."""

@@ -1,4 +1,4 @@
-"""Running a program to its end, or ending it."""
+"""Running a program to its end, or scope it."""
 
 from __future__ import annotations
 
@@ -7,18 +7,23 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from runtime.fifo import read_fifo
-from treadle.workspace import process
-from treadle.workspace.process import NOT_STARTED, Ran, run
+from treadle.process import program as process
+from treadle.process.program import TerminationScope, run_bounded
+from treadle.process.result import Bounds, Ran
 from workspace.repo import is_gone
 
+BOUNDS = Bounds(100.0, 1000)
+FULL = Bounds(100.0, 1, ends_when_full=True)
+"""With these a test says when a program is to be ended: when it writes."""
 
-async def sh(script: str, folder: Path, **options: object) -> Ran:
-    settings: dict[str, object] = {"timeout_s": 100.0, "out_size_max": 1000, **options}
-    return await run(("/bin/sh", "-c", script), folder, dict(os.environ), **settings)  # type: ignore[arg-type]
+
+async def sh(script: str, folder: Path, bounds: Bounds = BOUNDS, **options: Any) -> Ran:
+    return await run_bounded(("/bin/sh", "-c", script), folder, os.environ, bounds, **options)
 
 
 async def test_what_it_writes_and_its_status_are_told(tmp_path: Path) -> None:
@@ -41,32 +46,27 @@ async def test_more_than_is_kept_is_counted(tmp_path: Path) -> None:
 
 
 async def test_endless_output_can_be_ended_when_enough_is_there(tmp_path: Path) -> None:
-    ran = await sh("yes", tmp_path, ends_when_full=True)
+    ran = await sh("yes", tmp_path, Bounds(100.0, 1000, ends_when_full=True))
     assert ran.is_cut
     assert ran.was_ended
 
 
-async def test_a_program_that_cannot_start_has_a_status_and_a_reason(tmp_path: Path) -> None:
-    ran = await run(("/nowhere/git",), tmp_path, {}, timeout_s=1, out_size_max=10)
-    assert ran.status == NOT_STARTED
-    assert b"No such file" in ran.err
+async def test_a_program_that_cannot_start_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        await run_bounded(("/nowhere/git",), tmp_path, {}, BOUNDS)
 
 
 async def test_a_program_out_of_time_is_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(process, "TERM_S", 60.0)
-    ran = await sh("exec sleep 60", tmp_path, timeout_s=0.1)
+    ran = await sh("exec sleep 60", tmp_path, Bounds(0.1))
     assert ran.was_ended
     assert ran.status == -signal.SIGTERM
 
 
-FULL: dict[str, object] = {"out_size_max": 1, "ends_when_full": True}
-"""With these a test says when a program is to be ended: when it writes."""
-
-
 async def test_a_program_is_ended_with_its_children(tmp_path: Path) -> None:
-    ran = await sh("sleep 60 & echo $! > child; echo go; wait", tmp_path, **FULL)
+    ran = await sh("sleep 60 & echo $! > child; echo go; wait", tmp_path, FULL)
     assert ran.was_ended
     assert is_gone(int((tmp_path / "child").read_text()))
 
@@ -77,7 +77,7 @@ async def test_children_that_ignore_the_polite_signal_are_killed(
     monkeypatch.setattr(process, "TERM_S", 60.0)
     child = "trap '' TERM; echo $$ > child; echo go; sleep 60; sleep 60"
     (tmp_path / "child.sh").write_text(child)
-    ran = await sh("trap 'exit 4' TERM; sh child.sh & wait", tmp_path, **FULL)
+    ran = await sh("trap 'exit 4' TERM; sh child.sh & wait", tmp_path, FULL)
     assert ran.status == 4
     assert is_gone(int((tmp_path / "child").read_text()))
 
@@ -86,13 +86,13 @@ async def test_a_program_that_ignores_the_polite_signal_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(process, "TERM_S", 0.1)
-    ran = await sh("trap '' TERM; echo go; sleep 60; sleep 60", tmp_path, **FULL)
+    ran = await sh("trap '' TERM; echo go; sleep 60; sleep 60", tmp_path, FULL)
     assert ran.status == -signal.SIGKILL
 
 
 async def test_a_cancelled_run_has_ended_its_program(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pid")
-    task = asyncio.ensure_future(sh("echo $$ > pid; exec sleep 60", tmp_path, timeout_s=60))
+    task = asyncio.ensure_future(sh("echo $$ > pid; exec sleep 60", tmp_path, Bounds(60.0)))
     pid = int(await read_fifo(tmp_path / "pid"))
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -108,11 +108,28 @@ async def test_a_child_left_behind_with_the_pipe_does_not_hold_the_run_up(tmp_pa
 
 
 async def test_there_is_no_terminal_to_ask_on(tmp_path: Path) -> None:
-    ran = await run(
-        (sys.executable, "-c", "open('/dev/tty')"),
-        tmp_path,
-        {},
-        timeout_s=100,
-        out_size_max=10_000,
+    argv = (sys.executable, "-c", "open('/dev/tty')")
+    assert (await run_bounded(argv, tmp_path, {}, BOUNDS)).status == 1
+
+
+async def test_output_that_nobody_wants_goes_nowhere(tmp_path: Path) -> None:
+    ran = await sh("echo out; echo $(readlink /proc/$$/fd/1) >&2", tmp_path, has_output=False)
+    assert ran == Ran(0, b"", b"/dev/null\n")
+
+
+async def test_a_group_that_is_ended_at_once_is_not_asked(tmp_path: Path) -> None:
+    ran = await sh(
+        "trap '' TERM; echo go; sleep 60", tmp_path, FULL, scope=TerminationScope.GROUP_AT_ONCE
     )
-    assert ran.status == 1
+    assert (ran.status, ran.problem) == (-signal.SIGKILL, "printed more than 1 bytes")
+
+
+@pytest.mark.parametrize("scope", [TerminationScope.GROUP, TerminationScope.GROUP_AT_ONCE])
+async def test_what_a_program_leaves_in_its_group_goes_on_unless_it_is_ended_at_once(
+    tmp_path: Path, scope: TerminationScope
+) -> None:
+    os.mkfifo(tmp_path / "end")
+    ran = await sh("cat end >/dev/null 2>&1 & echo $!", tmp_path, scope=scope)
+    if scope is TerminationScope.GROUP:
+        (tmp_path / "end").write_text("")  # somebody reads, else this would wait for ever
+    assert is_gone(int(ran.out))
