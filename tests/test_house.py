@@ -56,7 +56,6 @@ LARGE_CLASSES: Final = frozenset(
         "terminal/turn_queue.py:TurnQueue",
         "terminal/view.py:ChatView",
         "thread/fold.py:ThreadFold",
-        "tools/paths.py:Root",
         "sandbox/box.py:Sandbox",
         "workspace/files/objects.py:Objects",
         "workspace/files/states.py:FileStates",

@@ -13,6 +13,7 @@ import pytest
 
 from treadle.core.messages import ToolCall
 from treadle.core.tools import Outcome, ToolExecutionOutcome
+from treadle.platform.open_beneath import OpenBeneath, open_beneath, open_by_walk
 from treadle.sandbox.box import Sandbox
 from treadle.sandbox.detect import BACKENDS, find_backend
 from treadle.sandbox.path_rules import CREDENTIALS_OF_HOME, HISTORIES_OF_HOME
@@ -142,13 +143,13 @@ async def test_what_is_hidden_is_not_made_where_it_is_missing(home: Path) -> Non
     assert isinstance(made, ToolExecutionOutcome.Success)
 
 
-@pytest.mark.parametrize("kernel", [True, False])
+@pytest.mark.parametrize("opener", [open_beneath, open_by_walk])
 def test_a_folder_that_becomes_a_link_is_followed_to_what_is_hidden(
-    home: Path, kernel: bool
+    home: Path, opener: OpenBeneath
 ) -> None:
     (home / ".ssh").rename(home / "keys")
     (home / ".ssh").symlink_to("keys")
-    root = Root(home, kernel=kernel, rules=box(home, home).rules)
+    root = Root(home, opener=opener, rules=box(home, home).rules)
     with pytest.raises(ToolFailure, match="hidden from tools"):
         root.open_file("keys/id_rsa")
 

@@ -12,12 +12,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from treadle.core.messages import ToolCall
 from treadle.core.tools import ToolErrorKind, ToolExecutionOutcome
 from treadle.errors import UsageError
+from treadle.platform.open_beneath import OpenBeneath, open_beneath, open_by_walk
 from treadle.tool_failure import ToolFailure
 from treadle.tools.builtin import builtin_tools
 from treadle.tools.files import overwrite
@@ -227,16 +229,18 @@ def content(*places: Path) -> dict[str, bytes | None]:
     return found
 
 
-@pytest.fixture(params=[True, False], ids=["openat2", "walk"])
-def kernel(request: pytest.FixtureRequest, tmp_path: Path) -> bool:
-    if request.param and not Root(tmp_path)._kernel:
-        pytest.skip("this kernel has no openat2")
-    return bool(request.param)
+OPENERS = list(dict.fromkeys((open_beneath, open_by_walk)))
+"""Both ways where the kernel has its own; that it has is said in tests/platform."""
+
+
+@pytest.fixture(params=OPENERS, ids=lambda opener: str(opener.__name__))
+def opener(request: pytest.FixtureRequest) -> OpenBeneath:
+    return cast("OpenBeneath", request.param)
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 async def test_nothing_outside_is_touched_and_nothing_inside_is_refused(
-    operation: str, kernel: bool, tmp_path: Path
+    operation: str, opener: OpenBeneath, tmp_path: Path
 ) -> None:
     name, arguments = OPERATIONS[operation]
     wrong = []
@@ -245,7 +249,7 @@ async def test_nothing_outside_is_touched_and_nothing_inside_is_refused(
     before = content(folder)
     for number, (template, allowed) in enumerate(CORPUS.items()):
         path = template.replace("{ws}", str(ws)).replace("{out}", str(out))
-        registry = Registry(builtin_tools(), workspace=Root(ws, kernel=kernel))
+        registry = Registry(builtin_tools(), workspace=Root(ws, opener=opener))
         asked = ToolCall("1", name, json.dumps({"path": path, **arguments}))
         outcome = await registry.execute(asked, key="", progress=lambda _: None)
         succeeded = isinstance(outcome, ToolExecutionOutcome.Success)
@@ -300,9 +304,11 @@ def swapped(tmp_path: Path) -> Iterator[Path]:
         swapper.kill()
 
 
-def test_a_link_that_is_swapped_in_meanwhile_leads_nowhere(swapped: Path, kernel: bool) -> None:
+def test_a_link_that_is_swapped_in_meanwhile_leads_nowhere(
+    swapped: Path, opener: OpenBeneath
+) -> None:
     out = swapped.parent / "outside"
-    root = Root(swapped, kernel=kernel)
+    root = Root(swapped, opener=opener)
     done = written = refused = turn = 0
     while turn < 1000 or done <= 20 or written <= 1 or refused <= 20:  # both had their chance
         for path in ("dir/f.txt", "file"):
@@ -363,9 +369,11 @@ def test_the_words_of_a_refusal_say_what_is_wrong(tmp_path: Path) -> None:
         assert (caught.value.kind, caught.value.message) == (kind, message)
 
 
-def test_parents_are_not_made_for_a_path_that_is_refused(tmp_path: Path, kernel: bool) -> None:
+def test_parents_are_not_made_for_a_path_that_is_refused(
+    tmp_path: Path, opener: OpenBeneath
+) -> None:
     ws, _ = build(tmp_path)
-    root = Root(ws, kernel=kernel)
+    root = Root(ws, opener=opener)
     for path in ("new/../../outside/x", "new/../x", "new/.git/x", "out_dangling_dir/x"):
         with pytest.raises(ToolFailure):
             overwrite(root, path, b"")
@@ -390,10 +398,10 @@ def opened() -> set[tuple[str, str]]:
     return found
 
 
-def test_no_descriptor_is_left_open(tmp_path: Path, kernel: bool) -> None:
+def test_no_descriptor_is_left_open(tmp_path: Path, opener: OpenBeneath) -> None:
     ws, out = build(tmp_path)
     without = opened()
-    root = Root(ws, kernel=kernel)
+    root = Root(ws, opener=opener)
     before = opened()
     assert len(before - without) == 1
     for template in CORPUS:
@@ -412,9 +420,9 @@ def test_no_descriptor_is_left_open(tmp_path: Path, kernel: bool) -> None:
     assert opened() <= without
 
 
-async def test_a_moved_workspace_stays_the_workspace(tmp_path: Path, kernel: bool) -> None:
+async def test_a_moved_workspace_stays_the_workspace(tmp_path: Path, opener: OpenBeneath) -> None:
     ws, _ = build(tmp_path)
-    root = Root(ws, kernel=kernel)
+    root = Root(ws, opener=opener)
     ws.rename(tmp_path / "moved")
     await asyncio.to_thread(overwrite, root, "sub/b.txt", b"here")
     assert (tmp_path / "moved/sub/b.txt").read_text() == "here"

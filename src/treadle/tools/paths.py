@@ -2,10 +2,9 @@
 
 Checking a path first and opening it afterwards loses the race against whoever swaps a link in
 between, and follows a dangling link out of the folder. So nothing is checked here: a `Root` holds
-one descriptor of its folder, and every folder on the way is opened relative to a descriptor that is
-already held. Linux does that in one call, `openat2(2)` with RESOLVE_BENEATH; elsewhere a walk opens
-component by component without following links and resolves the links itself. The last component
-is never followed by the kernel either: links at the end are read and resolved from their folder.
+one descriptor of its folder, and `platform/open_beneath.py` opens every folder on the way relative
+to one that is already held. The last component is never followed by the kernel either: links at the
+end are read and resolved from their folder.
 
 Links that stay inside are followed, also absolute ones. The rules on top:
 
@@ -22,11 +21,9 @@ Links that stay inside are followed, also absolute ones. The rules on top:
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import stat
-import sys
 import weakref
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -36,24 +33,22 @@ from typing import Final
 from treadle import helper_programs
 from treadle.core.tools import ToolErrorKind
 from treadle.errors import UsageError
+from treadle.platform.open_beneath import (
+    HOLD_FOLDER,
+    LINK_COUNT_MAX,
+    OpenBeneath,
+    make_relative,
+    open_beneath,
+    read_link,
+)
 from treadle.sandbox.path_rules import NO_RULES, PathRules
 from treadle.sandbox.repositories import LAYOUT_NAMES, is_layout
 from treadle.tool_failure import ToolFailure
 
-LINK_COUNT_MAX: Final = 40
-"""Links followed for one path; the kernel's own limit."""
 PATH_SIZE_MAX: Final = 4095
 """Bytes of a path; the kernel's own limit, which the walk would not have."""
-ATTEMPT_COUNT_MAX: Final = 100
-"""`openat2` gives up with EAGAIN while somebody renames folders; so often it is asked again."""
 PROTECTED_NAMES: Final = (".git", ".treadle")
 """What runs programs later, and the settings of this one: people write that."""
-
-_PLACE: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
-# From linux/openat2.h; the number is the same on every architecture, since Linux 5.6.
-_OPENAT2: Final = 437
-_RESOLVE_NO_MAGICLINKS: Final = 0x02
-_RESOLVE_BENEATH: Final = 0x08
 
 _KIND_OF_ERRNO: Final = {
     errno.ENOENT: (ToolErrorKind.FILE_NOT_FOUND, ""),
@@ -68,14 +63,6 @@ _SPECIAL: Final = {
     stat.S_IFSOCK: "a socket",
     stat.S_IFLNK: "a link that has just appeared",
 }
-
-
-class _OpenHow(ctypes.Structure):
-    _fields_ = (
-        ("flags", ctypes.c_uint64),
-        ("mode", ctypes.c_uint64),
-        ("resolve", ctypes.c_uint64),
-    )
 
 
 @contextmanager
@@ -98,7 +85,7 @@ class Root:
 
     Args:
         path: an existing folder. `UsageError` if it is none.
-        kernel: whether to use `openat2`; by default, wherever it works.
+        opener: how folders are opened beneath it; by default as this system does it best.
         rules: which places in it are hidden.
     """
 
@@ -106,19 +93,19 @@ class Root:
         self,
         path: str | os.PathLike[str],
         *,
-        kernel: bool | None = None,
+        opener: OpenBeneath = open_beneath,
         rules: PathRules = NO_RULES,
     ) -> None:
         given = Path(path).absolute()
         try:
-            self._fd = os.open(given, _PLACE)
+            self._fd = os.open(given, HOLD_FOLDER)
         except OSError as error:
             raise UsageError(f"{given} cannot be a workspace: {error.strerror}") from error
         self._close = weakref.finalize(self, os.close, self._fd)
         self.path: Final = given.resolve()
         self.rules: Final = rules
         self._names: Final = (str(self.path), str(given))
-        self._kernel = _has_openat2(self._fd) if kernel is None else kernel
+        self._open_beneath: Final = opener
 
     def close(self) -> None:
         """Give the descriptor back; the root is of no use afterwards."""
@@ -139,7 +126,7 @@ class Root:
         with as_failure(path):
             if len(os.fsencode(path)) > PATH_SIZE_MAX:
                 raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
-            return self._strip(path) or "."
+            return make_relative(path, self._names) or "."
 
     def open_folder(self, path: str) -> int:
         """A descriptor of a folder, good for listing it and for names relative to it."""
@@ -180,14 +167,15 @@ class Root:
             for _ in range(LINK_COUNT_MAX):
                 place = self._make_place(folder) if create_parents else self._place(folder)
                 try:
-                    target = _read_link(name, place)
+                    target = read_link(name, place)
                     if target is None:
                         self._refuse_hidden(place, path, name)
                         yield place, name
                         return
                 finally:
                     os.close(place)
-                target = self._strip(target) if target.startswith("/") else f"{folder}/{target}"
+                is_absolute = target.startswith("/")
+                target = make_relative(target, self._names) if is_absolute else f"{folder}/{target}"
                 folder, name = self._split(target)
             raise OSError(errno.ELOOP, "")
 
@@ -217,7 +205,7 @@ class Root:
         top, here = _identity(self._fd), os.dup(place)
         try:
             while _identity(here) != top:
-                parent = os.open("..", _PLACE, dir_fd=here)
+                parent = os.open("..", HOLD_FOLDER, dir_fd=here)
                 child, here = here, parent
                 try:
                     yield child, here
@@ -256,15 +244,6 @@ class Root:
             return str(resolved.relative_to(self.path))
         return relative
 
-    def _strip(self, path: str) -> str:
-        if not path.startswith("/"):
-            return path
-        path = "/" + path.lstrip("/")
-        for name in self._names:
-            if path == name or path.startswith(name.rstrip("/") + "/"):
-                return path[len(name) :].lstrip("/")
-        raise OSError(errno.EXDEV, "")
-
     @staticmethod
     def _split(relative: str) -> tuple[str, str]:
         folder, _, name = relative.rpartition("/")
@@ -273,46 +252,7 @@ class Root:
         return folder or ".", name
 
     def _place(self, relative: str) -> int:
-        if self._kernel:
-            try:
-                return _openat2(relative, self._fd)
-            except OSError as error:
-                # The kernel takes every absolute link for a way out; the walk knows our name.
-                if error.errno != errno.EXDEV:
-                    raise
-        return self._walk(relative)
-
-    def _walk(self, relative: str) -> int:
-        """`openat2` by hand: holds a descriptor of every folder passed, so `..` goes back to it."""
-        held = [os.dup(self._fd)]
-        todo = relative.split("/")[::-1]
-        links = 0
-        try:
-            while todo:
-                part = todo.pop()
-                if part == "..":
-                    if len(held) == 1:
-                        raise OSError(errno.EXDEV, "")
-                    os.close(held.pop())
-                elif part not in ("", "."):
-                    try:
-                        held.append(os.open(part, _PLACE | os.O_NOFOLLOW, dir_fd=held[-1]))
-                    except OSError as error:
-                        target = _read_link(part, held[-1])
-                        if target is None:
-                            raise
-                        links += 1
-                        if links > LINK_COUNT_MAX:
-                            raise OSError(errno.ELOOP, "") from error
-                        if target.startswith("/"):
-                            target = self._strip(target)
-                            while len(held) > 1:
-                                os.close(held.pop())
-                        todo += target.split("/")[::-1]
-            return held.pop()
-        finally:
-            for fd in held:
-                os.close(fd)
+        return self._open_beneath(self._fd, relative, self._names)
 
     def _make_place(self, relative: str) -> int:
         """Like `_place`, but makes the folders that are missing at the end of the path."""
@@ -347,11 +287,11 @@ class Root:
         try:
             os.mkdir(name, dir_fd=parent)
         except FileExistsError:
-            if _read_link(name, parent) is not None:
+            if read_link(name, parent) is not None:
                 raise FileNotFoundError(errno.ENOENT, "") from None  # a link to nowhere
         else:
             sync_folder(parent)
-        return os.open(name, _PLACE | os.O_NOFOLLOW, dir_fd=parent)
+        return os.open(name, HOLD_FOLDER | os.O_NOFOLLOW, dir_fd=parent)
 
 
 def _refuse_protected_name(name: str, path: str) -> None:
@@ -426,16 +366,6 @@ def _reopen(place: int) -> int:
     return os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=place)
 
 
-def _read_link(name: str, place: int) -> str | None:
-    """Where a link points; `None` for everything else, also for what does not exist."""
-    try:
-        return os.readlink(name, dir_fd=place)
-    except OSError as error:
-        if error.errno in (errno.EINVAL, errno.ENOENT):
-            return None
-        raise
-
-
 def _identity(fd: int) -> tuple[int, int]:
     found = os.fstat(fd)
     return found.st_dev, found.st_ino
@@ -447,37 +377,3 @@ def _identity_of_name(name: str, place: int, *, follow: bool = True) -> tuple[in
     except OSError:
         return None
     return found.st_dev, found.st_ino
-
-
-def _openat2(relative: str, fd: int) -> int:
-    how = _OpenHow(_PLACE, 0, _RESOLVE_BENEATH | _RESOLVE_NO_MAGICLINKS)
-    name = os.fsencode(relative)
-    for _ in range(ATTEMPT_COUNT_MAX):
-        found = int(_syscall(_OPENAT2, fd, name, ctypes.byref(how), ctypes.sizeof(how)))
-        if found >= 0:
-            return found
-        code = ctypes.get_errno()
-        if code != errno.EAGAIN:
-            break
-    raise OSError(code, os.strerror(code))
-
-
-def _has_openat2(fd: int) -> bool:
-    if sys.platform != "linux":
-        return False
-    try:
-        os.close(_openat2(".", fd))
-    except OSError:  # an older kernel, or a container that forbids the call
-        return False
-    return True
-
-
-_syscall = ctypes.CDLL(None, use_errno=True).syscall
-_syscall.restype = ctypes.c_long
-_syscall.argtypes = (
-    ctypes.c_long,
-    ctypes.c_int,
-    ctypes.c_char_p,
-    ctypes.POINTER(_OpenHow),
-    ctypes.c_size_t,
-)
