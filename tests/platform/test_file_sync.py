@@ -11,7 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from treadle.platform.file_sync import FULL_SYNC, FileControl, SyncFile, choose_sync, full_sync
+from treadle.platform.file_sync import (
+    FULL_SYNC,
+    FileControl,
+    SyncFile,
+    choose_forget,
+    choose_sync,
+    drop_pages,
+    forget_pages,
+    full_sync,
+    keep_pages,
+)
 from treadle.platform.file_sync import sync_file as sync_here
 
 
@@ -79,16 +89,33 @@ def test_each_system_has_the_strongest_that_it_offers() -> None:
     assert sync_here is os.fdatasync
 
 
+@pytest.mark.parametrize("forget", [drop_pages, keep_pages])
+def test_what_is_forgotten_is_read_again(tmp_path: Path, forget: SyncFile) -> None:
+    path = tmp_path / "journal"
+    path.write_bytes(b"record\n")
+    file = os.open(path, os.O_RDWR)
+    forget(file)
+    assert os.read(file, 100) == b"record\n"
+    os.close(file)
+
+
+def test_pages_are_forgotten_where_that_can_be_asked_for() -> None:
+    assert choose_forget(has_advice=False) is keep_pages
+    assert choose_forget(has_advice=True) is drop_pages is forget_pages
+
+
 MAC = """
 import fcntl, os, sys
 sys.platform = "darwin"
 del os.fdatasync
+del os.posix_fadvise
 asked = []
 real = fcntl.fcntl
 def control(file, what, *more):
     if what == 51:
         asked.append(file)
         return 0
+    assert what != getattr(fcntl, "F_OFD_SETLK", None)
     return real(file, what, *more)
 fcntl.fcntl = control
 from treadle import LocalStore, Places

@@ -55,3 +55,26 @@ def choose_sync(system: str, *, has_data_sync: bool) -> SyncFile:
 
 sync_file: Final = choose_sync(sys.platform, has_data_sync=hasattr(os, "fdatasync"))
 """Make the contents of an open file durable. Raises `OSError`."""
+
+
+def drop_pages(file: int) -> None:
+    """See `forget_pages`, for Linux and other systems that take such advice."""
+    os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def keep_pages(_: int) -> None:
+    """See `forget_pages`, for macOS, which takes none for what it already holds."""
+
+
+def choose_forget(*, has_advice: bool) -> SyncFile:
+    """How this system forgets what it holds of a file.
+
+    Args:
+        has_advice: whether `os.posix_fadvise` is there.
+    """
+    return drop_pages if has_advice else keep_pages
+
+
+forget_pages: Final = choose_forget(has_advice=hasattr(os, "posix_fadvise"))
+"""Drop what memory holds of an open file, where that can be asked for: after a failed sync Linux
+shows it as if it were saved. Raises `OSError`."""

@@ -11,14 +11,14 @@ import errno
 import fcntl
 import os
 import stat
-import struct
 from collections.abc import Generator
 from contextlib import suppress
 from typing import Final, Protocol
 
 from msgspec import Struct
 
-from treadle.platform.file_sync import sync_file
+from treadle.platform.file_locks import lock_question
+from treadle.platform.file_sync import forget_pages, sync_file
 
 FILE_MODE: Final = 0o600
 FOLDER_MODE: Final = 0o700
@@ -186,8 +186,7 @@ class PosixDisk:
         handle = _require_plain_file(
             os.open(path, os.O_WRONLY | os.O_APPEND | _SAFE_OPEN_FLAGS), path
         )
-        if hasattr(os, "posix_fadvise"):
-            os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+        forget_pages(handle)
         return handle
 
     def write(self, handle: int, data: bytes) -> None:
@@ -314,28 +313,14 @@ class PosixDisk:
 
     def is_locked(self, path: str) -> bool:
         """See `Disk`. Where the system has no such question, nobody is said to hold it."""
-        if not hasattr(fcntl, "F_OFD_GETLK"):
-            return False
         try:
             handle = _require_plain_file(os.open(path, os.O_RDONLY | _SAFE_OPEN_FLAGS), path)
         except FileNotFoundError:
             return False
         try:
-            found = fcntl.fcntl(handle, fcntl.F_OFD_GETLK, _pack_file_lock(fcntl.F_RDLCK))
-        except OSError:
-            return False
+            return lock_question.ask(handle)
         finally:
             os.close(handle)
-        kind: int = _FLOCK.unpack_from(found)[0]
-        return kind != fcntl.F_UNLCK
-
-
-_FLOCK: Final = struct.Struct("hhqqi")
-"""`struct flock` of Linux: type, whence, start, length, process."""
-
-
-def _pack_file_lock(kind: int) -> bytes:
-    return _FLOCK.pack(kind, os.SEEK_SET, 0, 0, 0)
 
 
 def _has_name(handle: int, path: str) -> bool:
@@ -348,15 +333,8 @@ def _has_name(handle: int, path: str) -> bool:
 
 
 def _announce_holder(handle: int, note: bytes) -> None:
-    """Say who holds the lock, to `is_locked` and in the file.
-
-    Of a `flock` one cannot ask whether it is held, only try to take it, which is in the way of a
-    writer that begins at that moment. Of the other kind of lock one can, so the holder takes that
-    too. It belongs to the open file as `flock` does, and ends with it.
-    """
-    if hasattr(fcntl, "F_OFD_SETLK"):
-        with suppress(OSError):
-            fcntl.fcntl(handle, fcntl.F_OFD_SETLK, _pack_file_lock(fcntl.F_WRLCK))
+    """Say who holds the lock, to `is_locked` and in the file."""
+    lock_question.announce(handle)
     if note:
         with suppress(OSError):  # a full disk, for one
             os.ftruncate(handle, 0)
