@@ -10,6 +10,7 @@ import stat
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from store.shelf import TURN, fill
 from treadle.app.upkeep import store_checks
 from treadle.app.upkeep.checks import Finding
 from treadle.app.upkeep.store_checks import check_store
+from treadle.platform.file_systems import find_type_in_proc
 from treadle.store.blobs import Blobs
 from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
@@ -476,7 +478,7 @@ def test_a_network_file_system_is_told(
     mounts = tmp_path / "mounts"
     line = f"36 35 98:0 / {tmp_path} rw - nfs4 server:/x rw\n35 1 8:1 / / rw - ext4 /dev/sda rw\n"
     mounts.write_text(line + "garbage\n")
-    monkeypatch.setattr(store_checks, "MOUNT_INFO_FILE", mounts)
+    monkeypatch.setattr(store_checks, "find_type", partial(find_type_in_proc, mounts=mounts))
     found = examined(store)["file system"]
     assert (found.status, "nfs4" in found.text) == ("warning", True)
     assert "local disk" in found.advice

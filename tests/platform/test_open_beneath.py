@@ -12,8 +12,8 @@ from typing import Final
 
 import pytest
 
+from treadle.platform.held_files import HOLD_FOLDER
 from treadle.platform.open_beneath import (
-    HOLD_FOLDER,
     OpenBeneath,
     choose_open,
     has_openat2,

@@ -17,13 +17,13 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, Final, TypeAlias
 
+from treadle.platform.held_files import HOLD_FOLDER
+
 OpenBeneath: TypeAlias = Callable[[int, str, tuple[str, ...]], int]
 """Takes the open folder, a relative path, and the names that the folder has: an absolute link that
 begins with one of these stays inside. Gives a descriptor of a folder, good for names relative to
 it. Raises `OSError`, of the kind EXDEV for a path that leads outside."""
 
-HOLD_FOLDER: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
-"""What opens a folder to reach names in it: on Linux also where it may not be listed."""
 LINK_COUNT_MAX: Final = 40
 """Links followed for one path; the kernel's own limit."""
 ATTEMPT_COUNT_MAX: Final = 100

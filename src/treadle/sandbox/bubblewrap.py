@@ -1,4 +1,4 @@
-"""What bubblewrap is told. Pure."""
+"""What bubblewrap is told, which is of Linux alone, as its namespaces are. Pure."""
 
 from __future__ import annotations
 

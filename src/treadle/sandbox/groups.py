@@ -1,4 +1,7 @@
-"""A control group per command, where this user may make one: that is root, whom no limit binds."""
+"""A control group of Linux per command, where this user may make one.
+
+That is root, whom no limit binds.
+"""
 
 from __future__ import annotations
 

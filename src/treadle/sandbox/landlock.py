@@ -1,4 +1,4 @@
-"""What Landlock lets a command do, where bubblewrap does not work. Rules can only allow.
+"""What Landlock of Linux lets a command do, where bubblewrap does not work. Rules can only allow.
 
 So neither what lies in the workspace can be shut, nor be hidden; and nothing is held of times and
 modes of files, of their names, and of the place where programs leave what they share.

@@ -1,8 +1,9 @@
 """Runs in front of a confined command, as a program of its own: starts it, watches it, reports.
 
-It is given to an interpreter by a descriptor (`python -I -S`), and imports nothing of this package.
-In bubblewrap it is the first process of the namespace: when it ends, the kernel kills all others.
-Without bubblewrap it stays outside of what it lays upon the command: Landlock and the filter.
+It is of Linux alone: it reads /proc and calls this kernel by its numbers. It is given to an
+interpreter by a descriptor (`python -I -S`), and imports nothing of this package. In bubblewrap it
+is the first process of the namespace: when it ends, the kernel kills all others. Without bubblewrap
+it stays outside of what it lays upon the command: Landlock and the filter.
 
 Its arguments are two descriptors: one with the order, a marshalled `dict`; one that takes the
 report, lines of a name and a value: `started 1`, then how it ended: `code` (negative for a signal),

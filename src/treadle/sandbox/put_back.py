@@ -13,14 +13,14 @@ from typing import Final
 from msgspec import Struct
 
 from treadle.core.tools import ToolErrorKind
+from treadle.platform.held_files import HOLD_FOLDER, HOLD_NAME, held_files
 from treadle.sandbox.folders import is_link
 from treadle.sandbox.repositories import ASIDE
 from treadle.tool_failure import ToolFailure
 
 COPY_SIZE_MAX: Final = 4 * 2**20
 """Bytes of protected files that are kept where nothing can shut them."""
-_PLACE: Final = getattr(os, "O_PATH", 0) | os.O_NOFOLLOW | os.O_CLOEXEC
-_FOLDER: Final = _PLACE | os.O_DIRECTORY
+_FOLDER: Final = HOLD_FOLDER | os.O_NOFOLLOW
 
 
 class _Copy(Struct, frozen=True):
@@ -67,9 +67,9 @@ def make_accessible(path: str) -> bool:
         for folder in folders:
             above, place = place, os.open(folder, _FOLDER, dir_fd=place)
             os.close(above)
-        fd = os.open(name, _PLACE, dir_fd=place)
+        fd = os.open(name, HOLD_NAME, dir_fd=place)
         try:
-            _add_access(fd)
+            held_files.add_access(fd)
         finally:
             os.close(fd)
     except OSError:
@@ -77,15 +77,6 @@ def make_accessible(path: str) -> bool:
     finally:
         os.close(place)
     return True
-
-
-def _add_access(fd: int) -> None:
-    """Of a folder or a plain file that was opened without a right to it."""
-    mode = os.fstat(fd).st_mode
-    if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
-        raise OSError("neither a file nor a folder")
-    wanted = 0o700 if stat.S_ISDIR(mode) else 0o600
-    Path(f"/proc/self/fd/{fd}").chmod(stat.S_IMODE(mode) | wanted)
 
 
 class Copies:
@@ -154,7 +145,7 @@ def _put_back(path: str, was: _Copy | None) -> None:
             try:
                 _replace(name, place, was)
             except PermissionError:  # a command has closed the folder
-                _add_access(place)
+                held_files.add_access(place)
                 _replace(name, place, was)
     finally:
         os.close(place)
@@ -176,7 +167,7 @@ def _open_folder(name: str, place: int, *, makes: bool) -> int:
         _set_aside(name, place)
         os.mkdir(name, 0o755, dir_fd=place)
     except PermissionError:  # a command has closed the folder
-        _add_access(place)
+        held_files.add_access(place)
         _set_aside(name, place)
         os.mkdir(name, 0o755, dir_fd=place)
     return os.open(name, _FOLDER, dir_fd=place)

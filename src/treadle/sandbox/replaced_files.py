@@ -18,6 +18,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from treadle.platform.held_files import HOLD_NAME
 from treadle.sandbox.git_settings import (
     find_hooks,
     may_be_written,
@@ -28,8 +29,6 @@ from treadle.sandbox.put_back import COPY_SIZE_MAX, Copies, put_aside
 
 _SETTINGS: Final = frozenset({"config", "config.worktree"})
 
-
-_OPEN: Final = getattr(os, "O_PATH", 0) | os.O_NOFOLLOW | os.O_CLOEXEC
 _OPEN_COUNT_MAX: Final = 200
 
 
@@ -55,10 +54,10 @@ class MountedFiles:
             with suppress(OSError):
                 found = Path(path).lstat()
                 if stat.S_ISDIR(found.st_mode):
-                    self._before[path] = _Was(os.open(path, _OPEN))
+                    self._before[path] = _Was(os.open(path, HOLD_NAME))
                 elif stat.S_ISREG(found.st_mode) and found.st_size <= COPY_SIZE_MAX:
                     content = Path(path).read_bytes()
-                    self._before[path] = _Was(os.open(path, _OPEN), content, Copies([path]))
+                    self._before[path] = _Was(os.open(path, HOLD_NAME), content, Copies([path]))
 
     def put_back(self) -> list[str]:
         """Put back files that were replaced, and aside new folders with hooks; what and why.

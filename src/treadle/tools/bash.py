@@ -7,7 +7,6 @@ import os
 import posixpath
 import re
 import signal
-import sys
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from functools import partial
@@ -20,6 +19,7 @@ from msgspec import Meta
 from treadle import helper_programs
 from treadle.core.approval import Scope
 from treadle.core.tools import EffectClass, RiskLevel, ToolErrorKind
+from treadle.platform.held_files import held_files
 from treadle.process.environment import clean_environment
 from treadle.process.program import Cause, Ended, run
 from treadle.risk.assess import assess
@@ -185,7 +185,7 @@ async def bash(
     sandbox = context.sandbox
     try:
         if sandbox is None or not _is_held(sandbox, network):
-            ended, notes = await _run_free(context, command, cwd, folder, timeout_s, output)
+            ended, notes = await _run_free(command, folder, timeout_s, output)
         else:
             # Whatever was asked about was this.
             settings = _settings_of(sandbox, command)
@@ -219,14 +219,12 @@ def _is_held(sandbox: Sandbox, network: bool) -> bool:
 
 
 async def _run_free(
-    context: ToolContext, command: str, cwd: str, folder: int, timeout_s: float, output: Output
+    command: str, folder: int, timeout_s: float, output: Output
 ) -> tuple[Ended, tuple[str, ...]]:
-    # The descriptor's own name cannot be swapped for another folder meanwhile.
-    where = f"/proc/self/fd/{folder}" if sys.platform == "linux" else context.workspace.path / cwd
     with as_failure("the command"):
         ended = await run(
             [_shell(), "-c", command],
-            cwd=str(where),
+            cwd=held_files.find_entry(folder),
             env=clean_environment(os.environ),
             timeout_s=timeout_s,
             sink=output.add,
@@ -238,7 +236,7 @@ async def _run_held(
     launcher: Launcher, command: str, folder: int, timeout_s: float, output: Output
 ) -> tuple[Ended, tuple[str, ...]]:
     # Whatever stands under this name when the command begins, it is reached from inside only.
-    where = _place_of(folder)
+    where = held_files.find_path(folder)
     shell = next((path for path in _SHELLS if os.access(path, os.X_OK)), "/bin/sh")
     argv = (shell, "-c", command)
     with launcher(argv, where) as launch:
@@ -262,10 +260,6 @@ async def _run_held(
     notes = (*notes, *launch.notes())
     is_shut_out = any(map(_SHUT.search, (output.text(), *notes)))
     return ended, (*notes, _SETTINGS_HINT) if is_shut_out else notes
-
-
-def _place_of(folder: int) -> str:
-    return str(Path(f"/proc/self/fd/{folder}").readlink())
 
 
 def _shell() -> str:

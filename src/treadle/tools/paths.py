@@ -33,8 +33,8 @@ from typing import Final
 from treadle import helper_programs
 from treadle.core.tools import ToolErrorKind
 from treadle.errors import UsageError
+from treadle.platform.held_files import HOLD_FOLDER
 from treadle.platform.open_beneath import (
-    HOLD_FOLDER,
     LINK_COUNT_MAX,
     OpenBeneath,
     make_relative,

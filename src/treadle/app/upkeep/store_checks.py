@@ -17,6 +17,7 @@ from typing import Final
 from treadle.app.sizes import human_size
 from treadle.app.upkeep.checks import Finding, failure, ok, warning
 from treadle.errors import TreadleError
+from treadle.platform.file_systems import find_type
 from treadle.store.folders import JOURNAL_SUFFIX, LOCK_SUFFIX
 from treadle.store.index.filters import ThreadFilters
 from treadle.store.index.lookup import Index
@@ -48,11 +49,10 @@ NETWORK_FILE_SYSTEMS: Final = frozenset(
     (
         *("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "lustre", "glusterfs"),
         *("fuse.sshfs", "fuse.glusterfs"),
+        *("afpfs", "webdav"),
     )
 )
 """Types of file systems whose files other machines see."""
-
-MOUNT_INFO_FILE: Final = Path("/proc/self/mountinfo")
 
 
 def check_store(store: LocalStore, places: Places) -> Iterator[Finding]:
@@ -88,7 +88,7 @@ def check_store(store: LocalStore, places: Places) -> Iterator[Finding]:
 
 def check_file_system(places: Places) -> Iterator[Finding]:
     """Whether other machines see the same files: locks may not keep them out."""
-    kind = _find_file_system_type(places.data)
+    kind = find_type(places.data)
     if kind in NETWORK_FILE_SYSTEMS:
         yield warning(
             "file system",
@@ -96,26 +96,6 @@ def check_file_system(places: Places) -> Iterator[Finding]:
             "use it from one machine at a time, or set TREADLE_HOME to a folder on a local disk: "
             "locks may not hold between machines, and the search index is slow there",
         )
-
-
-def _find_file_system_type(path: Path) -> str:
-    """The type of the file system that holds a path; empty where that cannot be known."""
-    try:
-        lines = MOUNT_INFO_FILE.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return ""
-    real = os.path.realpath(path)
-    best, kind = "", ""
-    for line in lines:
-        head, _, rest = line.partition(" - ")
-        fields = head.split()
-        if len(fields) < 5 or not rest:
-            continue
-        point = fields[4].replace("\\040", " ")
-        is_above = real == point or real.startswith(point.rstrip("/") + "/")
-        if is_above and len(point) >= len(best):
-            best, kind = point, rest.split()[0]
-    return kind
 
 
 def check_permissions(places: Places) -> Iterator[Finding]:
